@@ -37,11 +37,11 @@ class ClickHouseQuery(Dataquery, Builder[Dataquery]):
         self.ref_id = ref_id
 
     def build(self) -> Dataquery:
-        """Itself: there is nothing to collect."""
+        """Return itself: nothing has to be collected."""
         return self
 
     def to_json(self) -> dict[str, object]:
-        """As it stands in a dashboard's JSON, or in an alert rule's model."""
+        """Return its form in the JSON of a dashboard or the model of an alert rule."""
         return {
             "datasource": {"type": PLUGIN, "uid": UID},
             "editorType": "sql",
@@ -54,7 +54,7 @@ class ClickHouseQuery(Dataquery, Builder[Dataquery]):
 
 
 def sql(text: str, **parts: str) -> str:
-    """``text`` with each ``@name@`` replaced by a part, itself SQL made here; never by a value."""
+    """Return ``text`` with each ``@name@`` replaced by SQL of this package; never by a value."""
     text = dedent(text).strip()
     for name, part in parts.items():
         text = text.replace(f"@{name}@", part)

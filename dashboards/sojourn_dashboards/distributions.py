@@ -26,7 +26,7 @@ PARTS = {
 
 
 def edges() -> list[tuple[str, str]]:
-    """(name, condition on the fine bucket ``b``) of each row; the name is its upper edge in seconds."""
+    """Return (name, condition on the fine bucket ``b``) of each row; the name is its upper edge in seconds."""
     rows = [(_seconds(LOWEST), f"b < {LOWEST}")]
     rows += [(_seconds(low + COARSE), f"b >= {low} AND b < {low + COARSE}") for low in range(LOWEST, HIGHEST, COARSE)]
     return [*rows, ("+Inf", f"b >= {HIGHEST}")]
@@ -57,7 +57,7 @@ def heatmap_of(part: str) -> str:
 
 
 def percentiles_of(part: str) -> str:
-    """p50, p90, p99 and p99.9 from sketches merged over each interval."""
+    """Return SQL: p50, p90, p99 and p99.9 from sketches merged over each interval."""
     return sql(
         """
         SELECT t, q[1] AS "p50", q[2] AS "p90", q[3] AS "p99", q[4] AS "p99.9"
@@ -88,7 +88,7 @@ WHERE @some@ ORDER BY step
 
 
 def by_nines(names: dict[str, str], where: str = ROLLUP) -> str:
-    """Each part's quantile 1 - 10^-nines, as the upper edge of its bucket. ``names``: part -> column."""
+    """Return SQL: each part's quantile 1 - 10^-nines, as the upper edge of its bucket. ``names``: part -> column."""
     return sql(
         BY_NINES,
         quantiles=", ".join(

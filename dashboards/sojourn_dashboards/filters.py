@@ -1,4 +1,4 @@
-r"""Dashboard variables, and how their values come into SQL.
+r"""Dashboard variables, and how their values are inserted into SQL.
 
 A value is hostile: a route or a request id is whatever a client sent. Grafana's ``sqlstring`` and ``singlequote`` leave
 the backslash alone, and in ClickHouse a backslash escapes: ``\' OR 1=1 --`` would end the string. So values travel
@@ -110,7 +110,7 @@ def one_of(variable: str, label: str, description: str, values: tuple[str, ...])
 
 
 def rollup_variables() -> list[QueryVariable]:
-    """Service, route and backend: what the rollups are kept by."""
+    """Return the variables of the rollups: service, route and backend."""
     services = chosen("service", "service")
     return [
         names("service", "Service", "The name nginx gives the service in its log."),

@@ -1,4 +1,4 @@
-"""Panels with what every panel here has: a description, a unit, a text for no data, one pair of colours, a link."""
+"""Panels with the common parts: a description, a unit, a text for no data, one pair of colours, a link."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ def _link(title: str, url: str) -> dashboard.DashboardLink:
 
 
 def to_requests() -> tuple[str, str]:
-    """From a panel to the single requests behind it: same range, same names."""
+    """Return the link from a panel to its requests: same range, same names."""
     return ("The requests of this range", f"/d/sojourn-requests/requests?{FILTERS}")
 
 
 def to_request(column: str = "request id") -> dict[str, tuple[str, str]]:
-    """From a cell with a request id to that request."""
+    """Return the link from a cell with a request id to that request."""
     return {
         column: (
             "This request",
@@ -112,7 +112,7 @@ def to_request(column: str = "request id") -> dict[str, tuple[str, str]]:
 def lines(
     shown: Shown, query: str, *, stacked: bool = False, log: bool = False, bars: bool = False
 ) -> timeseries.Panel:
-    """Values over time. Colours go by the name of the column."""
+    """Return a panel of values over time, coloured by the name of the column."""
     panel: timeseries.Panel = _dressed(timeseries.Panel(), shown, ClickHouseQuery(query, TIME_SERIES))
     panel.interval("1m").line_width(1).fill_opacity(60 if stacked or bars else 0).show_points(VisibilityMode.NEVER)
     if stacked or bars:
@@ -127,7 +127,7 @@ def lines(
 
 
 def against(shown: Shown, query: str, x: str, *, log: bool = False) -> trend.Panel:
-    """Values against a number (column ``x``, ascending) that is not a time."""
+    """Return a panel of values against a number (column ``x``, ascending) other than time."""
     panel: trend.Panel = _dressed(trend.Panel(), shown, ClickHouseQuery(query, TABLE))
     panel.x_field(x).line_width(2).fill_opacity(0).show_points(VisibilityMode.NEVER)
     if log:
@@ -164,7 +164,7 @@ def columns(shown: Shown, query: str) -> table.Panel:
 
 
 def bars(shown: Shown, query: str, x: str, *, share: bool = False) -> barchart.Panel:
-    """Horizontal bars, one per row, stacked by column; ``share``: each to 100 %."""
+    """Return horizontal bars, one per row, stacked by column; ``share``: each to 100 %."""
     panel: barchart.Panel = _dressed(barchart.Panel(), shown, ClickHouseQuery(query, TABLE))
     panel.x_field(x).orientation(VizOrientation.HORIZONTAL).stacking(
         StackingMode.PERCENT if share else StackingMode.NORMAL
@@ -190,19 +190,19 @@ def heat(shown: Shown, query: str, scheme: str) -> heatmap.Panel:
 
 
 def trace(shown: Shown, query: str) -> dashboard.Panel:
-    """Grafana's own view of one trace."""
+    """Return Grafana's own view of one trace."""
     panel: dashboard.Panel = _dressed(dashboard.Panel().type("traces"), shown, ClickHouseQuery(query, TRACE))
     return panel
 
 
 def words(title: str, description: str, content: str, width: int = 24, height: int = 4) -> text.Panel:
-    """Text, with no query behind it."""
+    """Return a panel of text, without a query."""
     panel = text.Panel().title(title).description(description).mode(TextMode.MARKDOWN).content(content)
     return panel.span(width).height(height)
 
 
 def plain() -> dashboard.ThresholdsConfig:
-    """No threshold: Grafana's own default paints everything above 80 red."""
+    """Return a panel without thresholds: Grafana's default paints everything above 80 red."""
     return dashboard.ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps([Threshold(value=None, color="text")])
 
 

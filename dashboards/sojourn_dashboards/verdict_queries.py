@@ -1,4 +1,4 @@
-"""What the dashboard with the verdict asks."""
+"""The queries of the dashboard with the verdict."""
 
 from __future__ import annotations
 

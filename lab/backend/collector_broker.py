@@ -27,14 +27,14 @@ ACKNOWLEDGED = b"\x01"
 
 
 class Broker:
-    """Keeps what producers send in a file and answers after `ack` seconds."""
+    """Writes what producers send to a file, and acknowledges after `ack` seconds."""
 
     def __init__(self, log: BinaryIO, ack: float) -> None:
         self._log = log
         self._ack = ack
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one producer until it hangs up."""
+        """Serve one producer until it disconnects."""
         clock = asyncio.get_running_loop().time
         try:
             while True:
@@ -64,7 +64,7 @@ async def run(listener: socket.socket, log: Path, ack: float) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Serve as the arguments say."""
+    """Serve with the command line's arguments."""
     parser = argparse.ArgumentParser(description="A broker that acknowledges batches after a known time.")
     parser.add_argument("--fd", type=int, required=True, help="a listening socket, inherited")
     parser.add_argument("--ack", type=float, required=True, help="s from a batch to its acknowledgement")

@@ -74,7 +74,7 @@ class Recent:
 
 
 class Collector:
-    """The channel, its consumers, and what they have done so far."""
+    """The channel, its consumers, and their counts."""
 
     def __init__(self, size: int, batch: int, event_cpu: float, log: Path) -> None:
         self.channel: queue.Queue[Event] = queue.Queue(maxsize=size)
@@ -97,7 +97,7 @@ class Collector:
         return True
 
     def consume(self, number: int, broker: str) -> None:
-        """Bring events to the broker (`host:port`) for ever; a broker that fails ends the whole process."""
+        """Send events to the broker (`host:port`) without end; a failing broker ends the whole process."""
         host, _, port = broker.rpartition(":")
         try:
             with socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS) as connection:
@@ -159,7 +159,7 @@ def work(seconds: float) -> None:
 
 
 def sample(collector: Collector, out: Path) -> None:
-    """Write what the process has used, and what is in the channel, ten times a second for ever."""
+    """Write the processor time of the process and the depth of the channel ten times per second."""
     with out.open("ab", buffering=0) as samples:
         while True:
             line = {"time": time.time(), "cpu": time.process_time(), "depth": collector.channel.qsize()}
@@ -168,7 +168,7 @@ def sample(collector: Collector, out: Path) -> None:
 
 
 def application(collector: Collector, consumers: int, broker: str, samples: Path) -> web.Application:
-    """Return the HTTP side; the threads begin when it does."""
+    """Return the WSGI application; its threads start with it."""
 
     async def heartbeat(request: web.Request) -> web.Response:
         try:
@@ -204,7 +204,7 @@ def application(collector: Collector, consumers: int, broker: str, samples: Path
 
 
 def main(arguments: list[str]) -> None:
-    """Serve as the arguments say."""
+    """Serve with the command line's arguments."""
     parser = argparse.ArgumentParser(description="A collector with a bounded channel.")
     parser.add_argument("--fd", type=int, required=True, help="a listening socket, inherited")
     parser.add_argument("--broker", required=True, metavar="HOST:PORT")

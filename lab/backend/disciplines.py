@@ -25,7 +25,7 @@ class Waiting(Protocol):
         """When it joined the queue, s."""
 
     def gone(self) -> bool:
-        """Whether its client has gone."""
+        """Return whether its client has disconnected."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class CoDel:
         self._count_at_begin = 0
 
     def __call__(self, line: deque[W], now: float) -> Taken[W]:
-        """See the class."""
+        """Return the discipline for a queue, see the class."""
         away: list[W] = []
         while line:
             first = line.popleft()
@@ -174,7 +174,7 @@ class AdaptiveTimeout:
         self._was_empty = True
 
     def __call__(self, line: deque[W], now: float) -> Taken[W]:
-        """See the class."""
+        """Return the discipline for a queue, see the class."""
         if self._was_empty:
             self._empty_at = line[0].arrived
         late: list[W] = []

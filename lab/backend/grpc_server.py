@@ -93,7 +93,7 @@ def server_of(workers: int, log: Path | None) -> tuple[grpc.Server, int]:
 
 
 def main(arguments: list[str]) -> int:
-    """Serve until SIGTERM or SIGINT; calls under way may take GRACE seconds to end."""
+    """Serve until SIGTERM or SIGINT; calls in progress may take GRACE seconds to end."""
     parser = argparse.ArgumentParser(description="The lab's app as a gRPC service.")
     parser.add_argument("--workers", type=int, default=1, help="threads that serve calls")
     parser.add_argument("--log", type=Path, help="file that gets a line of JSON for each call")

@@ -66,7 +66,7 @@ class Visit:
     arrived: float
 
     def gone(self) -> bool:
-        """Whether the client has closed its side: nginx does after its client left or its timeout expired."""
+        """Return whether the client has closed its side: nginx does after its client left or its timeout expired."""
         try:
             return self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
         except BlockingIOError:
@@ -127,19 +127,19 @@ class Line:
 
 
 class Answer(SimpleHandler):
-    """Runs the app for one visit and writes its answer; a broken connection ends it quietly."""
+    """Runs the app for one visit and writes its response; a broken connection ends it quietly."""
 
     http_version = "1.1"
     server_software = "queue_server"
 
     def send_preamble(self) -> None:
-        """Say that the connection ends with this answer; without a length, that is how the client knows its end."""
+        """Write the status and headers; without a length, the end of the connection ends the response."""
         super().send_preamble()
         self._write(b"Connection: close\r\n")
 
 
 def serve(visit: Visit, app: WSGIApplication, server: tuple[str, int]) -> None:
-    """Run the app for a visit, write what it answers, and close the connection."""
+    """Run the app for a visit, write its response, and close the connection."""
     connection = visit.connection
     try:
         # From here on a worker writes: it blocks, but not on a client that has stopped to read.
@@ -156,14 +156,14 @@ def serve(visit: Visit, app: WSGIApplication, server: tuple[str, int]) -> None:
 
 
 def close(connection: socket.socket) -> None:
-    """End a connection so that what was written still arrives."""
+    """Close a connection such that what was written still arrives."""
     with suppress(OSError):
         connection.shutdown(socket.SHUT_WR)
     connection.close()
 
 
 def refuse(connection: socket.socket, status: str) -> None:
-    """Answer with a bare status as far as that goes without waiting, and close."""
+    """Respond with a bare status if that needs no waiting, and close."""
     text = f"{status}\n".encode()
     head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(text)}\r\nConnection: close\r\n\r\n"
     with suppress(OSError):
@@ -196,7 +196,7 @@ class Acceptor:
         listener.setblocking(False)
 
     def run(self, stopped: Callable[[], bool], wake: socket.socket) -> None:
-        """Go on until `stopped()`, which is checked when `wake` becomes readable; then close the listener."""
+        """Accept until `stopped()`, which is checked when `wake` becomes readable; then close the listener."""
         self._selector.register(wake, selectors.EVENT_READ)
         try:
             while not stopped():
@@ -313,7 +313,7 @@ def app_named(name: str) -> WSGIApplication:
 
 
 def main(arguments: list[str]) -> None:
-    """Serve as the arguments say."""
+    """Serve with the command line's arguments."""
     parser = argparse.ArgumentParser(description="A WSGI server whose queue has a discipline.")
     parser.add_argument("app", help="module:callable")
     where = parser.add_mutually_exclusive_group(required=True)

@@ -44,7 +44,7 @@ MOST_REMEMBERED = 100_000
 
 
 class TimedListener(socket.socket):
-    """A listening socket that remembers when accept() returned each connection, by the peer's address.
+    """A listening socket that records when accept() returned each connection, by the peer's address.
 
     asyncio calls the protocol's factory one turn of its loop later, which under load is a long time.
     """
@@ -54,7 +54,7 @@ class TimedListener(socket.socket):
         self.accepted: dict[Any, float] = {}
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Return what the kernel has for us."""
+        """Return the next connection, and record the instant."""
         connection, peer = super().accept()
         if len(self.accepted) >= MOST_REMEMBERED:
             self.accepted.pop(next(iter(self.accepted)))
@@ -68,7 +68,7 @@ def keys_of(flags: int) -> list[bytes]:
 
 
 def variations_of(user: str, keys: list[bytes]) -> dict[str, int]:
-    """Return the flags of which the user gets another variation than the usual one: about one in a hundred."""
+    """Return the flags of which the user gets the rare variation: about one in a hundred."""
     octets = user.encode()
     variations = {}
     for key in keys:
@@ -79,7 +79,7 @@ def variations_of(user: str, keys: list[bytes]) -> dict[str, int]:
 
 
 class App:
-    """What the handlers share. `heartbeat`: seconds between two pings of a connection."""
+    """Shared state of the handlers. `heartbeat`: seconds between two pings of a connection."""
 
     def __init__(self, listener: TimedListener, flags: int, heartbeat: float) -> None:
         self._listener = listener

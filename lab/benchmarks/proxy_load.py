@@ -118,7 +118,7 @@ def _started(folder: Path, text: str, port: int, stack: contextlib.ExitStack) ->
 
 @contextlib.contextmanager
 def proxies(folder: Path, setups: dict[str, Setup]) -> Iterator[dict[str, Proxy]]:
-    """All of them in front of one upstream; idle ones cost nothing. SystemExit where one does not start."""
+    """Start all proxies in front of one upstream; idle ones cost nothing. SystemExit if one does not start."""
     ports = free_ports(len(setups) + 1)
     with contextlib.ExitStack() as stack:
         try:

@@ -42,7 +42,7 @@ def why_not() -> str | None:
     if shutil.which("docker") is None:
         return "docker is missing"
     if docker("version", check=False).returncode:
-        return "no Docker engine answers"
+        return "no Docker engine is running"
     if docker("compose", "version", check=False).returncode or docker("buildx", "version", check=False).returncode:
         return "docker has no compose or buildx plugin"
     if docker("image", "inspect", BASE, check=False).returncode:

@@ -164,7 +164,7 @@ def test_rejects_parts_without_container_before_the_start() -> None:
     assert why_not_in_containers(scenario()) is None
     refused = why_not_in_containers(scenario('[topology]\nserver = "unicorn"'))
     assert refused is not None
-    assert "unicorn is in no image here" in refused
+    assert "no image of the lab contains unicorn" in refused
     shipped = {path.stem: why_not_in_containers(scenario_from_file(path)) for path in shipped_scenario_paths()}
     assert shipped["benchmark"] is None
     for name in ("websocket", "grpc-pinning", "collector"):
@@ -186,7 +186,7 @@ def test_names_missing_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     fake.write_text(
         '#!/bin/sh\n[ "$1" = compose ] && echo 2.30 && exit\necho "Cannot connect to the daemon" >&2; exit 1\n'
     )
-    with pytest.raises(LabError, match=r"no Docker engine answers .*Cannot connect"):
+    with pytest.raises(LabError, match=r"no Docker engine is running .*Cannot connect"):
         engine_here()
 
 

@@ -1,4 +1,4 @@
-"""What a question says of itself, from which the command line, the API, the report and the reference are made."""
+"""Describe a question: the command line, the API, the report and the reference are generated from it."""
 
 from __future__ import annotations
 

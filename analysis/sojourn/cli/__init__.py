@@ -1,4 +1,4 @@
-"""The command line: one file per verb; errors in words, never a traceback."""
+"""The command line: one file per verb. Errors are sentences; no traceback reaches the user."""
 
 from __future__ import annotations
 

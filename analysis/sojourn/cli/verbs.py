@@ -94,7 +94,7 @@ class Verbs(TyperGroup):
         return super().get_command(ctx, cmd_name)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Names in the order of the help."""
+        """Return the names in the order of the help."""
         self._with_plugins()
         return super().list_commands(ctx)
 
@@ -125,7 +125,7 @@ _EXTRAS = {
 
 
 def missing(error: ModuleNotFoundError, what: str = "this", extra: str | None = None) -> str:
-    """Which package is not there, and how it is installed."""
+    """Return which package is missing, and how it is installed."""
     module = (error.name or "a module").partition(".")[0]
     extra = _EXTRAS.get(module, extra)
     return f"{what} needs the Python package {module}, which is not installed: {install_command(extra or '')}"

@@ -1,4 +1,4 @@
-"""``sojourn --version``: the versions that a report of a fault needs, in one line."""
+"""``sojourn --version``: the versions that a bug report needs, in one line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ENGINES = {"polars": "polars", "duckdb": "duckdb", "numba": "numba", "chdb-core"
 
 
 def versions() -> str:
-    """``sojourn 0.1.0 (python 3.11.2, polars 1.34.0, …)``; what is not installed is left out."""
+    """Return ``sojourn 0.1.0 (python 3.11.2, polars 1.34.0, …)``, without packages that are not installed."""
     from importlib import metadata  # noqa: PLC0415 - takes its time to load
 
     from sojourn.model.version import version  # noqa: PLC0415

@@ -61,7 +61,7 @@ class Lines:
 
 
 def with_clock_offset(rows: pl.LazyFrame, clock: pl.DataFrame) -> pl.LazyFrame:
-    """``rows``, which carry the app facts, with ``clock_offset`` (s) of their pair at their time.
+    """Return ``rows``, which have the app facts, with ``clock_offset`` (s) of their pair at their time.
 
     Null where there is no estimate. The time is when the app read its clock: where durations do not tell it (header
     received less service time), it is what the app's clock says, corrected by the offset there was when nginx turned

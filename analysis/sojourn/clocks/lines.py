@@ -70,7 +70,7 @@ class Envelopes:
         return float((self.latest - self.earliest).max()) / 1e6
 
     def contradiction(self, drift: float, x: Floats) -> float:
-        """By how much (s) the windows rule out a line with this slope; at most 0: they do not."""
+        """Return by how much (s) the windows exclude a line with this slope; at most 0: they allow it."""
         lower, upper = self.within(drift, x)
         return lower - upper - abs(drift) * self.breadth
 
@@ -91,12 +91,12 @@ class Envelopes:
 
 
 def constant(windows: Envelopes, slack: float) -> bool:
-    """Whether one offset lies between the bounds of all windows, which may miss each other by ``slack`` (s)."""
+    """Return whether one offset fits the bounds of all windows, which may miss each other by ``slack`` (s)."""
     return bool(windows.lower.max() - windows.upper.min() <= slack)
 
 
 def line(windows: Envelopes, slack: float) -> bool:
-    """Whether a line does."""
+    """Return whether one line fits the bounds of all windows, which may miss each other by ``slack`` (s)."""
     if constant(windows, slack):
         return True
     x = windows.seconds_from(windows.middle)
@@ -130,7 +130,7 @@ LIMITS = (-DRIFT_LIMIT, DRIFT_LIMIT)
 
 
 def least(value: Callable[[float], float]) -> float:
-    """Where in ``LIMITS`` a convex function is least, by golden section (Kiefer 1953)."""
+    """Return where in ``LIMITS`` a convex function is least, by golden section (Kiefer 1953)."""
     low, high = LIMITS
     inner, outer = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
     at_inner, at_outer = value(inner), value(outer)

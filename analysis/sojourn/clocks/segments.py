@@ -86,7 +86,7 @@ def stretch(windows: Envelopes) -> Stretch:
 
 
 def _nearer(windows: Envelopes, drift: float, x: Floats) -> bool:
-    """Whether the lower bounds lie along this slope, and not along a level."""
+    """Return whether the lower bounds follow this slope rather than a level."""
     level, along = (float(np.mean(windows.within(d, x)[0] - (windows.lower - d * x))) for d in (0.0, drift))
     return level > NEAR and along < level / 4
 
@@ -117,7 +117,7 @@ def stretches(windows: Envelopes) -> list[Stretch]:
 
 
 def _runs(windows: Envelopes) -> list[tuple[int, int]]:
-    """Ranges of windows, each as long as a line fits them; windows that contradict themselves are in none."""
+    """Return ranges of windows, each as long as one line fits them, without windows that contradict themselves."""
     breadth = (windows.latest - windows.earliest) / 1e6
     broken = windows.lower - windows.upper > SLACK + DRIFT_LIMIT * breadth
     runs, begin = [], 0
@@ -160,7 +160,7 @@ def change(before: Stretch, after: Stretch) -> float:
 
 
 def is_step(seconds: float, *uncertainties: float) -> bool:
-    """Whether a change (s) between two lines is more than what they are known to: a clock that was set."""
+    """Return whether the change (s) between two lines exceeds their uncertainty: the clock was set."""
     return abs(seconds) > 2 * SLACK + sum(uncertainties)
 
 

@@ -55,7 +55,7 @@ SplitBy = Annotated[
 
 
 def conditions_of(where: list[str]) -> dict[str, object]:
-    """``["status=504"]`` as column -> value, converted by the column's type.
+    """Return ``["status=504"]`` as column -> value, converted to the column's type.
 
     Raises:
         typer.BadParameter: a value does not fit its column.
@@ -82,7 +82,7 @@ def conditions_of(where: list[str]) -> dict[str, object]:
 
 
 def workers_of(texts: list[str] | None) -> int | dict[str, int] | None:
-    """``["2"]`` as 2, ``["10.0.0.1:80=2"]`` as a mapping, nothing as None.
+    """Return ``["2"]`` as 2, ``["10.0.0.1:80=2"]`` as a mapping, an empty list as None.
 
     Raises:
         typer.BadParameter: not whole numbers of at least 1, or both kinds.

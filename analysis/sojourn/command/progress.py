@@ -1,4 +1,4 @@
-"""What every verb shares: instants, pairs, progress."""
+"""Shared by every verb: instants, pairs, progress."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def instant(text: str | None) -> datetime | None:
 
 
 def pairs(texts: list[str], option: str) -> dict[str, str]:
-    """``["a=1", "b=2"]`` as a mapping.
+    """Return ``["a=1", "b=2"]`` as a mapping.
 
     Raises:
         typer.BadParameter: one has no ``=``.
@@ -61,7 +61,7 @@ def pairs(texts: list[str], option: str) -> dict[str, str]:
 
 @contextmanager
 def pipe_closed_early_is_fine() -> Iterator[None]:
-    """``… | head`` has seen enough: that is no failure."""
+    """Exit quietly if the reader of standard output closed it, as ``… | head`` does."""
     try:
         try:
             yield
@@ -73,7 +73,7 @@ def pipe_closed_early_is_fine() -> Iterator[None]:
 
 
 def _can_be_written_over(stream: TextIO) -> bool:
-    """Whether it is a terminal that can move its cursor."""
+    """Return whether the stream is a terminal that can move its cursor."""
     return stream.isatty() and os.environ.get("TERM", "") not in {"", "dumb", "unknown"}
 
 

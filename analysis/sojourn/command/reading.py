@@ -63,7 +63,7 @@ def requests_of(
 
 
 def nothing(records: Records) -> str:
-    """Why there is no request to work on."""
+    """Return the reason that no request is left."""
     if not records.read:
         return "no request: the sources are empty"
     if records.accepted:

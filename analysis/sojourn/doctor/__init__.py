@@ -1,1 +1,1 @@
-"""What is missing, and the line that mends it. See docs/reference/doctor.md."""
+"""Find missing configuration, and the line that adds it. See docs/reference/doctor.md."""

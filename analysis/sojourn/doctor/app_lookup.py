@@ -1,4 +1,4 @@
-"""Which server listens at a backend's address: the process on this machine, or what it answers to a request."""
+"""Find the server behind a backend's address: the process on this machine, or the headers of its response."""
 
 from __future__ import annotations
 

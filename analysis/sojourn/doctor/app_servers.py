@@ -1,4 +1,4 @@
-"""App servers: how each treats connections that nginx keeps open, and the lines that make an app send its times."""
+"""App servers: how each treats kept-alive connections of nginx, and the lines that make an app report its times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Headers that a client sends under the names that Sojourn reads: does each way to an app set them itself?"""
+"""Check that each location replaces the client's values of the headers that Sojourn reads."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _missing(present: Collection[str]) -> str:
 
 
 def _set_or_cleared(handover: Pass) -> set[str]:
-    """Headers, in small letters, that nginx sets or drops, so that a client's do not reach the app."""
+    """Return the headers, in small letters, that nginx sets or drops: a client's value does not reach the app."""
     if handover.level.value(f"{handover.family}_pass_request_headers") == "off":
         return set(REQUEST_NAMES)
     # A directive of the module headers-more, which takes headers out of the request.

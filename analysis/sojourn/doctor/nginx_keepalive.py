@@ -63,7 +63,7 @@ def keepalive_findings(conf: Conf) -> Iterator[Finding]:
 
 
 def _used(conf: Conf, handover: Pass, *, by_default: bool) -> bool:
-    """Whether a place hands requests on over the kept connections of its upstream."""
+    """Return whether a location uses the kept connections of its upstream."""
     if handover.family == "fastcgi":
         return handover.level.value("fastcgi_keep_conn") == "on"
     return by_default or not (_missing_lines(handover) or _closing_entries(conf, handover))

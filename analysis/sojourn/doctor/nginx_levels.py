@@ -35,7 +35,7 @@ class Level:
     parent: Level | None = None
 
     def own(self, *names: str) -> list[Directive]:
-        """Directives of these names at this very level."""
+        """Return the directives of these names at this very level."""
         return [each for each in self.directive.block if each.name in names]
 
     def holder(self, *names: str) -> Level | None:
@@ -115,7 +115,7 @@ class Pass:
         return rest.removeprefix("unix:") if rest.startswith("unix:") else rest.partition("/")[0]
 
     def sent(self) -> list[tuple[str, str, Directive]]:
-        """(name in small letters with dashes, value, directive) of the headers that are sent to the app."""
+        """Return (name in small letters with dashes, value, directive) of the headers that are sent to the app."""
         return [
             (header_name(each.args[0]), each.args[1], each)
             for each in self.level.effective(self.setter)

@@ -64,7 +64,7 @@ def capture_targets(nginx: Path | None, ports: Sequence[int], backends: Sequence
 
 
 def may_have_tags(interface: str) -> bool:
-    """Whether frames on this interface may carry VLAN tags: Ethernet.
+    """Return whether frames on this interface may carry VLAN tags: Ethernet.
 
     On ``any`` libpcap cannot match tags and need not: the kernel removes them before the filter runs.
     """

@@ -1,4 +1,4 @@
-"""Which packets are recorded: a filter in the language of pcap-filter(7).
+"""Build the packet filter, in the language of pcap-filter(7).
 
 TCP of the ports the proxy listens on, and of each backend's address and port, in both directions. Of IPv6, packets with
 extension headers are not matched (the language looks at the first header only), nor later fragments of either version.
@@ -21,7 +21,7 @@ class Endpoint(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        """``10.0.0.1:8000`` or ``[::1]:8000``."""
+        """Return ``10.0.0.1:8000`` or ``[::1]:8000``."""
         return address_and_port(self.address, self.port)
 
 

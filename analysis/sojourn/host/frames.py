@@ -1,4 +1,4 @@
-"""Choosing Ethernet frames without a packet filter: for the sniffer where there is no libpcap."""
+"""Select Ethernet frames without libpcap, for the sniffer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _VLAN, _IPV4, _IPV6, _TCP = {b"\x81\x00", b"\x88\xa8"}, b"\x08\x00", b"\x86\xdd"
 
 
 def wanted_frame(ports: Collection[int], endpoints: Collection[Endpoint] = ()) -> Callable[[bytes], bool]:
-    """Whether a frame is TCP from or to one of the ports, or one of the endpoints.
+    """Return whether a frame is TCP from or to one of the ports, or one of the endpoints.
 
     As the filters of `sojourn.host.filters.capture_filter`: no IPv6 extension headers, no later fragments.
     """

@@ -1,4 +1,4 @@
-"""What bounds a recording besides its packets: the files that are there, the room on the disk, and time."""
+"""Limits of a recording besides its packets: existing files, free disk space, and time."""
 
 from __future__ import annotations
 

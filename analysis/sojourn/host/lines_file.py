@@ -1,4 +1,4 @@
-"""A file of JSON lines that a sampler writes, and that cannot grow without bound."""
+"""A file of JSON lines with a bounded size, written by a sampler."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ class LinesFile:
         return True
 
     def close(self) -> None:
-        """End it."""
+        """Close it."""
         self._out.close()

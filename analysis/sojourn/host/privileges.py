@@ -105,7 +105,7 @@ def _name(uid: int) -> str | None:
 
 
 def _may_write(name: str, folder: Path) -> bool:
-    """Whether the user may make files in the folder, by the modes of it and of those above it."""
+    """Return whether the user may create files in the folder, by its modes and those of the folders above it."""
     try:
         user = pwd.getpwnam(name)
     except KeyError:

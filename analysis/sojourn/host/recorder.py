@@ -208,7 +208,7 @@ class Recorder:
             raise CaptureError(f"tcpdump cannot record: {self._reason()}")
 
     def _wait_until_handed_over(self) -> None:
-        """Until tcpdump has taken what the kernel had: as many packets as were received, or a block's longest life."""
+        """Wait until tcpdump has taken all received packets from the kernel, at most for a block's longest life."""
         time.sleep(_POLL_S)  # what was sent a moment ago may not have been received yet
         before = self._counted()
         held = _HELD_IMMEDIATE_S if self.recording.immediate else _HELD_S

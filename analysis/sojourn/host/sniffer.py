@@ -112,7 +112,7 @@ class ScapyRecorder:
     stop_now = stop
 
     def wait(self, seconds: float | None = None, *, interrupted: Callable[[], bool] = lambda: False) -> bool:
-        """As `sojourn.host.recorder.Recorder.wait`."""
+        """Wait as `sojourn.host.recorder.Recorder.wait` does."""
         full = waited(self._ended, self.path.parent, seconds, interrupted)
         self.trouble = self.trouble or full
         return self._ended.is_set()
@@ -176,7 +176,7 @@ class ScapyRecorder:
             self._ended.set()
 
     def _take(self, each: Any) -> None:
-        """All that a socket holds; not for ever, where more comes than can be taken."""
+        """Take all packets that a socket holds, for a bounded time."""
         captured = self.summary.captured
         until = time.monotonic() + 1.0
         while time.monotonic() < until and captured != self._packets and select.select([each], [], [], 0)[0]:

@@ -1,4 +1,4 @@
-"""tcpdump: its command line, and what it says at its end."""
+"""Run tcpdump: its command line, and the counts it prints at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions compiled to machine code, kept between runs where there is a place to keep them."""
+"""Functions compiled to machine code, cached between runs where a cache folder exists."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compiled_part(function: Callable[..., Any]) -> Callable[..., Any]:
-    """As ``compiled``, for what compiled functions alone call and what makes no array, not even a view of one.
+    """Compile like ``compiled``, a function that only compiled functions call and that creates no array or view.
 
     Without the way in from Python it compiles faster. Without counted references (numba's ``_nrt``) a call costs what
     it should: it would count those of every array of every tuple that is handed over, atomically.
@@ -28,7 +28,7 @@ def compiled_part(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_kept(function: Any) -> bool:
-    """Whether a function that ``compiled`` returned is there as machine code, of this process or an earlier one."""
+    """Return whether the machine code of a function of ``compiled`` exists, from this process or an earlier one."""
     if function.signatures:
         return True
     path = function.stats.cache_path

@@ -52,12 +52,12 @@ SPAN_FACTS: dict[str, pl.DataType] = {
 
 
 def seconds_between(earlier: str, later: str) -> pl.Expr:
-    """``later - earlier`` of two instant columns, in seconds, exact to the microsecond."""
+    """Return ``later - earlier`` of two instant columns, in seconds, exact to the microsecond."""
     return (pl.col(later) - pl.col(earlier)).dt.total_microseconds() / 1e6
 
 
 def with_spans(rows: pl.LazyFrame, spans: pl.DataFrame | None) -> pl.LazyFrame:
-    """``rows`` with the columns of ``SPAN_FACTS``: the span of their last attempt, null where there is none.
+    """Return ``rows`` with the columns of ``SPAN_FACTS``: the span of their last attempt, null without one.
 
     Joined by request id; by trace id and parent where the span has none (stock instrumentation). When a request was
     tried more than once and several workers reported, the span that started last is that of the last attempt.

@@ -1,4 +1,4 @@
-"""What is known of the requests that a split divides: the one judgement that verdict, audit, notes and doctor read.
+"""Coverage: how much is known of the requests of a split. Verdict, audit, notes and doctor use this judgement.
 
 A request's waiting and working are known by its stamp (or a span), by durations alone (header time - service time, no
 stamp reached the app), in part (a delay without a service time), or not at all.
@@ -98,5 +98,5 @@ class Coverage:
 
 
 def coverage_of(rows: Iterable[dict[str, object]]) -> Coverage:
-    """Known, from one row a backend: ``upstream`` and the other fields of ``Counts``."""
+    """Return the coverage, from one row per backend: ``upstream`` and the other fields of ``Counts``."""
     return Coverage(tuple(Counts(**row) for row in rows))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What the user calls a store: a DSN, and the password that may stand elsewhere."""
+"""The DSN of a store, and its password, which may come from elsewhere."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Dsn:
         return self.scheme == "chdb"
 
     def without_password(self, text: str) -> str:
-        """``text``, what a server answered, without the password and without the header that carried it."""
+        """Return ``text``, a server's response, without the password and without the header that carried it."""
         if not self.password:
             return text
         header = base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
@@ -64,7 +64,7 @@ class Dsn:
 
 
 def is_store(source: str | os.PathLike[str]) -> bool:
-    """Whether ``source`` is written as a DSN, as opposed to a file's name."""
+    """Return whether ``source`` is written as a DSN and not as a file name."""
     return os.fspath(source).startswith(tuple(f"{scheme}://" for scheme in SCHEMES))
 
 
@@ -148,5 +148,5 @@ def secret(file: str) -> str:
 
 
 def hidden(text: str) -> str:
-    """Up to the last @: a password that is not written as it should be may hold any character."""
+    """Return a DSN without its password: up to the last @, because a misspelt password may contain any character."""
     return re.sub(r":(/*[^:@]*):.*@", r":\1:…@", text, flags=re.DOTALL)

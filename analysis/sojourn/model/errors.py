@@ -1,4 +1,4 @@
-"""The exceptions a user is meant to read, the reason of a failed read or write, the command for a missing package."""
+"""The exceptions whose text is written for the user, the reason of a failed read or write, install commands."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def install_command(extra: str = "") -> str:
 
 
 def reason_of(error: Exception, folder: Path | None = None) -> str:
-    """Why a file could not be read or written, as the system says it: engines wrap that in words of their own.
+    """Return the reason of a failed read or write in the system's words, without those of an engine.
 
     ``folder``: where it was to be written; that its disk is full, not every engine says.
     """

@@ -15,7 +15,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def quantiles(values: Floats, levels: Sequence[float]) -> list[float | None]:
-    """Quantiles, linear between order statistics; None of no values. ``values`` are put into another order."""
+    """Return quantiles, linear between order statistics; None without values. Reorders ``values``."""
     if not len(values):
         return [None for _ in levels]
     places = [(len(values) - 1) * level for level in levels]
@@ -28,7 +28,7 @@ def quantiles(values: Floats, levels: Sequence[float]) -> list[float | None]:
 
 
 def summary(values: Floats) -> Summary:
-    """Mean, quantiles and maximum. ``values`` are put into another order."""
+    """Return mean, quantiles and maximum. Reorders ``values``."""
     if not len(values):
         return {"mean": None, **dict.fromkeys(QUANTILES), "max": None}
     mean, most = float(values.mean()), float(values.max())

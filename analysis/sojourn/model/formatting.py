@@ -1,4 +1,4 @@
-"""Numbers and foreign text as people read them."""
+"""Format numbers and untrusted text for people."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PILE = 3  # marks on one letter; more would be drawn over the lines around it
 
 
 def printable(text: object, limit: int = 120) -> str:
-    """Text that came from a log, safe for a terminal: escape sequences and their like are shown, not obeyed.
+    """Return text from a log, safe for a terminal: escape sequences are shown, not executed.
 
     Text that is too long loses its end, or its middle where it is one word: addresses and paths differ in their ends.
     """
@@ -66,7 +66,7 @@ def iso(instant: datetime) -> str:
 
 
 def milliseconds(seconds: float | None) -> str:
-    """Seconds as milliseconds with three digits that matter: 1,204 / 99.8 / 0.31; – for None."""
+    """Return seconds as milliseconds with three significant digits: 1,204 / 99.8 / 0.31; – for None."""
     return "–" if seconds is None else three_digits(seconds * 1000)
 
 
@@ -104,12 +104,12 @@ def counted(number: int, one: str, many: str | None = None) -> str:
 
 
 def address_and_port(address: str, port: int) -> str:
-    """``10.0.0.1:8000`` or ``[::1]:8000``."""
+    """Return ``10.0.0.1:8000`` or ``[::1]:8000``."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def listed(parts: Sequence[str]) -> str:
-    """Parts of a sentence after one another: a, b and c."""
+    """Join parts of a sentence: a, b and c."""
     return " and ".join([", ".join(parts[:-1]), *parts[-1:]] if len(parts) > 1 else parts)
 
 
@@ -119,7 +119,7 @@ def tally(counts: Mapping[str, int]) -> str:
 
 
 def unbroken(text: str) -> str:
-    """``text`` with its numbers and their units held together on one line."""
+    """Return ``text`` with no-break spaces between numbers and their units."""
     return re.sub(r"(?<=\d) (?=(?:%|ms|s|min|h|d)\b|%)", "\u00a0", text)
 
 
@@ -142,7 +142,7 @@ def duration(seconds: float | None) -> str:
 
 
 def rounded(value: Any) -> Any:
-    """``value`` with every float in it rounded to a nanosecond's digits, and instants as text.
+    """Return ``value`` with every float in it rounded to a nanosecond's digits, and instants as text.
 
     No 0.30000000000000004 reaches a reader.
     """

@@ -188,7 +188,7 @@ class Requests:
 
 
 def checked(rows: pl.LazyFrame, name: str, extra: Sequence[str] = ()) -> pl.LazyFrame:
-    """``rows`` with the canonical columns it has in canonical types and the missing ones as nulls.
+    """Return ``rows`` with canonical columns in canonical types, and missing ones as nulls.
 
     ``extra``: columns of the user's own to keep, as text.
 

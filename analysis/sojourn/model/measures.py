@@ -48,7 +48,7 @@ class LogBins:
     count: int
 
     def edge(self, number: int) -> float:
-        """Where a bin begins, s; ``count``: where the last one ends."""
+        """Return where a bin begins, s; ``count``: where the last one ends."""
         return float(self.low * np.exp(self.width * number))
 
 
@@ -77,23 +77,23 @@ class Measures(Protocol):
         """What a reader must know of how the figures were made; empty for exact ones."""
 
     def overall(self) -> Row:
-        """All requests: requests, upgraded, first (arrival), last (end), wasted (s), source/<queue source>."""
+        """Return, of all: requests, upgraded, first (arrival), last (end), wasted (s), source/<queue source>."""
 
     def figures(self) -> dict[str, Summary]:
-        """``request_time`` and every column of ``SHOWN`` -> its figures, nulls left out."""
+        """Return the figures of ``request_time`` and of every column of ``SHOWN``, nulls left out."""
 
     def means(self, at_least: float | None = None) -> tuple[int, dict[str, float]]:
         """Return the number of requests that took ``at_least`` (s; None: all), and component -> mean, unknown as 0."""
 
     def grouped(self, group: str, limit: int) -> tuple[list[Row], int]:
-        """Rows of a group's values, most seconds first, and how many there are in all.
+        """Return the rows of a group's values, most seconds first, and the number of values.
 
         Columns: the group, requests, share (of queueing, of all seconds; None where no
         delay is known), and ``column/figure`` of ``GROUP_SHOWN``.
         """
 
     def checks(self) -> Row:
-        """For the audit.
+        """Return the figures of the audit.
 
         error (largest miss of the identity, s), negative/<component> (requests below -``ROUNDING``), garbled
         (requests), differ (median of queue by stamp less queue by durations, s), first and last (arrival), p99 (s),
@@ -106,7 +106,7 @@ class Measures(Protocol):
         """Return the coverage of the requests of each backend."""
 
     def phases(self, instant: str, tick: int) -> int:
-        """How many of the ten last digits there are among an instant's multiples of ``tick`` (us)."""
+        """Return how many of the ten last digits occur among an instant's multiples of ``tick`` (us)."""
 
     def little(self, begin: datetime, seconds: float) -> Row:
         """Sum over the window of ``seconds`` from ``begin``, weighted by a trapezoid (``EDGE``).
@@ -116,34 +116,34 @@ class Measures(Protocol):
         """
 
     def windows(self, begin: datetime, end: datetime, count: int) -> pl.DataFrame:
-        """Columns window (0 … count - 1), arrivals, response time (mean, s), of equal windows in [begin, end).
+        """Return columns window (0 … count - 1), arrivals, response time (mean, s), of equal windows in [begin, end).
 
         Windows without an arrival are left out.
         """
 
     def backends(self, first: datetime) -> tuple[float, list[tuple[str | None, int, float]]]:
-        """Seconds from ``first`` until the last worker was free, and per backend: upstream, workers, busy (s)."""
+        """Return the seconds from ``first`` to the last free worker; per backend: upstream, workers, busy (s)."""
 
     def overlaps(self) -> dict[str | None, Overlap]:
-        """Backend -> what its workers served at the same time, by the first ``LOOKED_AT`` requests; those that tell."""
+        """Return backend -> requests that its workers served at the same time, by the first ``LOOKED_AT`` requests."""
 
     def response_range(self) -> tuple[float, float] | None:
-        """Shortest and longest response time, s."""
+        """Return the shortest and longest response time, s."""
 
     def response_bins(self, low: float, width: float, *, logarithmic: bool, count: int) -> pl.DataFrame:
-        """Columns bin (0 … count - 1), requests, total, queueing delay, service time (sums, s), by response time.
+        """Return columns bin (0 … count - 1), requests, total, queueing delay, service time (sums, s).
 
         A bin is ``width`` wide, in seconds or, when logarithmic, in ln(seconds); the first begins at ``low`` (s).
         """
 
     def exceeding(self, column: str, points: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """At most ``points`` values of a column (s), ascending, and the share of values that are larger."""
+        """Return at most ``points`` values of a column (s), ascending, and the share of values that are larger."""
 
     def parts_by(self, group: str, limit: int) -> pl.DataFrame:
-        """Columns group (text, – for none), requests, total, response, queueing delay, service time (means, s)."""
+        """Return columns group (text, – for none), requests, total, response, queueing delay, service time (means)."""
 
     def parts_over_time(self, windows: int) -> pl.DataFrame:
-        """Columns arrived (a window's begin), requests, p99, response, queueing delay, service time (means, s)."""
+        """Return columns arrived (window's begin), requests, p99, response, queueing delay, service time (means)."""
 
     def quantiles(self, column: str, levels: Sequence[float]) -> list[float | None]:
         """Return the quantiles of a column at ``levels`` (0 … 1), interpolated linearly; None without values."""
@@ -155,13 +155,13 @@ class Measures(Protocol):
         """
 
     def bins_by(self, group: str, limit: int, column: str, bins: LogBins) -> pl.DataFrame:
-        """Columns group (text, – for none), bin (of a column's value), requests, total, queueing delay, service time.
+        """Return columns group (text, – for none), bin (of a value), requests, total, queueing delay, service time.
 
         The last three are sums (s); total is of response times. Groups with the most seconds first; without nulls.
         """
 
     def hexagons(self, lattice: Hexagons) -> pl.DataFrame:
-        """Columns across, up, requests, by service time (across) and queueing delay (up); without nulls.
+        """Return columns across, up, requests, by service time (across) and queueing delay (up); without nulls.
 
         The centre of a hexagon lies at across / 2 times its width and up / 2 times the lattice's ``up``: both numbers
         are even or both are odd. A point belongs to the hexagon whose centre is nearest (Carr et al. 1987).
@@ -169,17 +169,17 @@ class Measures(Protocol):
 
 
 def exceeding_ranks(count: int, points: int) -> npt.NDArray[np.int64]:
-    """Ranks (0: the smallest of ``count`` values) even in the logarithm of the share that is larger."""
+    """Return ranks (0: the smallest of ``count`` values), even in the logarithm of the share that is larger."""
     if not count:
         return np.array([], np.int64)
     return np.unique(count - np.geomspace(count, 1, min(points, count)).round().astype(np.int64))
 
 
 def microseconds_between(earlier: datetime, later: datetime) -> int:
-    """Whole microseconds from one instant to another."""
+    """Return the whole microseconds from one instant to another."""
     return (later - earlier) // timedelta(microseconds=1)
 
 
 def window_width(first: datetime, last: datetime, windows: int) -> int:
-    """Whole microseconds such that ``windows`` of them cover first to last."""
+    """Return whole microseconds such that ``windows`` of them cover first to last."""
     return max(-(-microseconds_between(first, last) // windows), 1)

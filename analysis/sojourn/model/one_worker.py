@@ -1,4 +1,4 @@
-"""How many requests one worker serves at a time, by the intervals during which it was held.
+"""How many requests one worker serves at a time, from the intervals during which it was held.
 
 A synchronous worker serves one. An event loop (Node, ASGI) or a process with threads or goroutines serves several: its
 busy time may exceed the time that passed, and a free worker is not what a request waits for. Several processes that
@@ -79,7 +79,7 @@ def overlap(
 
 
 def overlaps(held: pl.DataFrame) -> dict[str | None, tuple[Overlap, float]]:
-    """Backend -> the overlap in its workers, and the slack (s) that its app's clock leaves.
+    """Return backend -> the overlap in its workers, and the slack (s) of its app's clock.
 
     ``held``: upstream, worker, begin and end (us, by the app's clock); rows with a null in the last three do not count.
     """

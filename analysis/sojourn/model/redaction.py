@@ -41,17 +41,17 @@ _ADDRESSES = frozenset({
 
 
 def redacting() -> bool:
-    """Whether what is stored and shown is redacted: unless ``SOJOURN_REDACT`` is ``off``."""
+    """Return whether stored and shown values are redacted: unless ``SOJOURN_REDACT`` is ``off``."""
     return os.environ.get(SWITCH, "on").lower() != "off"
 
 
 def path_of(uri: str) -> str:
-    """``/login?token=x`` as ``/login``."""
+    """Return ``/login?token=x`` as ``/login``."""
     return re.split(r"[?#]", uri, maxsplit=1)[0]
 
 
 def network_of(address: str) -> str:
-    """``192.0.2.7`` as ``192.0.2.0``, ``2001:db8:1:2::3`` as ``2001:db8:1::``; anything else as it is."""
+    """Return ``192.0.2.7`` as ``192.0.2.0``, ``2001:db8:1:2::3`` as ``2001:db8:1::``; anything else unchanged."""
     prefix = MAPPED if address.startswith(MAPPED) and "." in address else ""
     try:
         parsed = ipaddress.ip_address(address[len(prefix) :])

@@ -12,7 +12,7 @@ from sojourn.model.figures import FIGURES, QUANTILES, Floats, Summary, summary
 
 
 def summary_exprs(column: str) -> list[pl.Expr]:
-    """Mean, quantiles (exact, linear between order statistics) and maximum of a column, named ``column/figure``."""
+    """Return mean, exact quantiles (linear between order statistics) and maximum of a column as ``column/figure``."""
     value = pl.col(column)
     quantiles = [value.quantile(q, "linear").alias(f"{column}/{name}") for name, q in QUANTILES.items()]
     return [value.mean().alias(f"{column}/mean"), *quantiles, value.max().alias(f"{column}/max")]
@@ -24,14 +24,14 @@ def summary_of(row: dict[str, object], column: str) -> Summary:
 
 
 def summaries(rows: pl.LazyFrame, columns: Sequence[str]) -> dict[str, Summary]:
-    """Column -> its figures, nulls left out."""
+    """Return column -> its figures, nulls left out."""
     row = rows.select(pl.col(*columns).cast(pl.Float64)).collect(engine="streaming")
     # A copy of one's own: what polars calls writable may share its memory with the frame.
     return {column: summary(row[column].drop_nulls().to_numpy().copy()) for column in columns}
 
 
 def trend(values: Floats) -> float:
-    """P value (two-sided) of Mann's test for a trend (Mann 1945, Kendall's tau against the position).
+    """Return the p value (two-sided) of Mann's test for a trend (Mann 1945, Kendall's tau against the position).
 
     Exact without ties (Kendall 1970, the distribution of inversions), otherwise by the normal approximation with the
     variance that ties leave (Kendall 1970, eq. 4.3). ``values``: at least two, not all alike.
@@ -51,7 +51,7 @@ def trend(values: Floats) -> float:
 
 
 def _with_inversions(count: int, most: int) -> list[int]:
-    """How many orders of ``count`` things have 0, 1, … ``most`` inversions."""
+    """Return how many permutations of ``count`` things have 0, 1, … ``most`` inversions."""
     counts = [1] + [0] * most
     for size in range(2, count + 1):
         sums = [0]

@@ -121,7 +121,7 @@ def _cause(means: dict[str, float]) -> str:
 
 
 def words_of(means: dict[str, float]) -> dict[str, str]:
-    """Where the time of each cause went, in words; queueing by what most of it is."""
+    """Return where the time of each cause went, in words; of queueing, its largest kind."""
     if means.get("connect", 0.0) > means.get("queue", 0.0):
         return {**WORDS, "queueing": "waiting, most of it for a connection to the app"}
     return WORDS
@@ -144,7 +144,7 @@ def _distrusted(known: Coverage) -> str:
 
 
 def _what_is_known(means: dict[str, float], known: Coverage) -> str:
-    """Where the unknown time was spent, and what the rest of the time was."""
+    """Return where the unknown time was spent, and what the rest of the time was."""
     sentence = ""
     if known.total.incomplete:
         sentence += f" No service time came from {known.incomplete_backends()}."

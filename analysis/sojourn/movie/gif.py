@@ -29,7 +29,7 @@ SLIDE = 0.35  # s of the film: duration of a square's move
 
 
 def frame_times(film: Film, seconds: float, fps: float) -> list[float]:
-    """Instants of the frames, in seconds of the requests: the first at 0, the last at the end.
+    """Return the instants of the frames, in seconds of the requests: the first at 0, the last at the end.
 
     Raises:
         SojournError: there would be more than ``MOST_FRAMES``.

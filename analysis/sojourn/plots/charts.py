@@ -29,42 +29,42 @@ def _chart(result: SplitResult, kind: str, **options: Any) -> Chart:
 
 
 def distribution(result: SplitResult) -> Chart:
-    """Across: response time (s). Up: requests, each bar divided into queueing, service and everything else."""
+    """Draw requests by response time (s), each bar divided into queueing, service and everything else."""
     return _chart(result, "distribution")
 
 
 def ccdf(result: SplitResult) -> Chart:
-    """Across: time (s), logarithmic. Up: share of requests that waited, were served, or took longer, logarithmic."""
+    """Draw the share of requests with a longer wait, service or response than a time (s); both axes logarithmic."""
     return _chart(result, "ccdf")
 
 
 def percentiles(result: SplitResult) -> Chart:
-    """Across: percentile, as 1 / (1 - share) on a logarithmic axis. Up: time (s) that this share does not exceed."""
+    """Draw times (s) against the percentile, on an axis of 1 / (1 - share) that is logarithmic."""
     return _chart(result, "percentiles")
 
 
 def tail(result: SplitResult) -> Chart:
-    """Across: share of time by where it went. Down: all requests, then those at and above p50, p90, p99, p99.9."""
+    """Draw where the time went: of all requests, and of those at and above p50, p90, p99 and p99.9."""
     return _chart(result, "tail")
 
 
 def split_by(result: SplitResult, by: str = "route") -> Chart:
-    """Across: mean response time (s), divided. Down: the values of a column with the most seconds, slowest first."""
+    """Draw the mean response time (s), divided, of the values of a column with the most seconds, slowest first."""
     return _chart(result, "split_by", by=by)
 
 
 def over_time(result: SplitResult) -> Chart:
-    """Across: arrival. Up: mean response time (s), divided; p99 as a dashed line."""
+    """Draw the mean response time (s) by arrival, divided; p99 as a dashed line."""
     return _chart(result, "over_time")
 
 
 def heatmap(result: SplitResult, of: str = "response") -> Chart:
-    """Across: arrival. Up: a time (s), logarithmic. Colour: requests. ``of``: response, queueing or service."""
+    """Draw requests by arrival and a time (s, logarithmic) as colours. ``of``: response, queueing or service."""
     return _chart(result, "heatmap", of=of)
 
 
 def ridgeline(result: SplitResult, by: str = "route", workers: Workers = None) -> Chart:
-    """Across: response time (s), logarithmic. Down: one distribution per value of a column.
+    """Draw one distribution of the response time (s, logarithmic) per value of a column.
 
     ``by``: also ``concurrency``, the requests at the backend on arrival, waiting or in service.
     """
@@ -72,42 +72,42 @@ def ridgeline(result: SplitResult, by: str = "route", workers: Workers = None) -
 
 
 def hexbin(result: SplitResult) -> Chart:
-    """Across: service time (s). Up: queueing delay (s). Both logarithmic. Colour: requests."""
+    """Draw queueing delay (s) against service time (s), both logarithmic, coloured by requests."""
     return _chart(result, "hexbin")
 
 
 def utilisation(result: SplitResult, workers: Workers = None) -> Chart:
-    """Across: offered load per worker. Up: mean wait (s). Points: windows; lines: Allen–Cunneen and Erlang C."""
+    """Draw the mean wait (s) of windows against the offered load per worker, with Allen–Cunneen and Erlang C."""
     return _chart(result, "utilisation", workers=workers)
 
 
 def blame(result: SplitResult, by: str = "route", workers: Workers = None) -> Chart:
-    """Across: culprits. Down: victims. Cell: seconds that the victim waited for the culprit."""
+    """Draw the matrix of victims (rows) and culprits (columns): the seconds that victims waited for culprits."""
     return _chart(result, "blame", by=by, workers=workers)
 
 
 def flow(result: SplitResult, by: str = "route", workers: Workers = None) -> Chart:
-    """From culprits, imbalance and dispatch at the left to victims at the right; ribbons as thick as their seconds."""
+    """Draw ribbons from culprits, imbalance and dispatch (left) to victims (right), as thick as their seconds."""
     return _chart(result, "flow", by=by, workers=workers)
 
 
 def blame_over_time(result: SplitResult, by: str = "route", workers: Workers = None) -> Chart:
-    """Across: end of the wait. Up: seconds waited per window, by account."""
+    """Draw the seconds waited per window, by account, at the end of the wait."""
     return _chart(result, "blame_over_time", by=by, workers=workers)
 
 
 def depth(result: SplitResult, workers: Workers = None) -> Chart:
-    """Across: time. Up: requests in service and, on top of them, waiting; averages per window."""
+    """Draw requests in service and, on top of them, waiting over time; averages per window."""
     return _chart(result, "depth", workers=workers)
 
 
 def depth_on_arrival(result: SplitResult, workers: Workers = None) -> Chart:
-    """Across: requests waiting on arrival. Up: number of arrivals (above), their mean wait (s, below)."""
+    """Draw arrivals (above) and their mean wait (s, below) by the number of requests waiting on arrival."""
     return _chart(result, "depth_on_arrival", workers=workers)
 
 
 def workers(result: SplitResult, workers: Workers = None) -> Chart:
-    """Across: time. Down: a lane per worker, and above those of each backend a line per waiting request.
+    """Draw a lane per worker over time, and above those of each backend a line per waiting request.
 
     Of many requests, the 300 around the deepest queue are drawn; split a window to draw others.
     """
@@ -115,35 +115,35 @@ def workers(result: SplitResult, workers: Workers = None) -> Chart:
 
 
 def sequence(result: SplitResult) -> Chart:
-    """Down: time (s). Across: client, nginx, worker. Of many requests, the 40 around the deepest queue are drawn."""
+    """Draw requests between client, nginx and worker, time (s) downwards; at most 40, around the deepest queue."""
     return _chart(result, "sequence")
 
 
 def goodput(result: SplitResult, by: str = "route") -> Chart:
-    """Across: end of the request. Up: requests per second, all and answered (above), wasted worker seconds (below)."""
+    """Draw requests per second, all and answered (above), and wasted worker seconds (below), at their end."""
     return _chart(result, "goodput", by=by)
 
 
 def whatif(result: SplitResult, workers: Workers = None) -> Chart:
-    """Across: p99 of the response time (s). Down: changes."""
+    """Draw the p99 of the response time (s) for each change."""
     return _chart(result, "whatif", workers=workers)
 
 
 def whatif_responses(result: SplitResult, workers: Workers = None) -> Chart:
-    """Across: response time (s). Up: share of requests that took longer: measured, replayed, changed."""
+    """Draw the share of requests above a response time (s): measured, replayed, changed."""
     return _chart(result, "whatif_responses", workers=workers)
 
 
 def capacity(result: SplitResult, slo: float = SLO) -> Chart:
-    """Across: arrivals per second. Up: p99 of the response time (s). Points: windows."""
+    """Draw the p99 of the response time (s) of windows against arrivals per second."""
     return _chart(result, "capacity", slo=slo)
 
 
 def throughput(result: SplitResult, slo: float = SLO) -> Chart:
-    """Across: mean requests in the system. Up: completed requests per second. Line: the scalability law."""
+    """Draw completed requests per second against mean requests in system, with the scalability law."""
     return _chart(result, "throughput", slo=slo)
 
 
 def clock(result: SplitResult) -> Chart:
-    """Across: time. Up: offset of each clock from nginx's (ms), with its bounds."""
+    """Draw the offset of each clock from nginx's (ms) over time, with its bounds."""
     return _chart(result, "clock")

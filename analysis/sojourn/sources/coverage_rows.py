@@ -24,6 +24,6 @@ COVERAGE_COLUMNS = ("upstream", "status", "proxied", "answered", "queue", "servi
 
 
 def coverage_of_frame(rows: pl.LazyFrame) -> Coverage:
-    """Known, from split rows without upgraded connections; they need ``COVERAGE_COLUMNS``."""
+    """Return the coverage of split rows without upgraded connections; they need ``COVERAGE_COLUMNS``."""
     counts = [value.fill_null(False).sum().alias(name) for name, value in COVERAGE_COUNTS.items()]
     return coverage_of(rows.group_by("upstream").agg(counts).sort("upstream").collect(engine="streaming").to_dicts())

@@ -47,7 +47,7 @@ def measured(rows: pl.LazyFrame | Measures) -> Measures:
 
 
 def without_upgraded(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Rows but those with status 101: their request time is how long the connection was used."""
+    """Return the rows without status 101, whose request time is the lifetime of the connection."""
     return rows.filter(SERVED)
 
 
@@ -303,7 +303,7 @@ def _row(rows: pl.LazyFrame) -> Row:
 
 
 def _weight_until(x: pl.Expr) -> pl.Expr:
-    """Integral of the trapezoid from 0 to x, both in parts of the window."""
+    """Return the integral of the trapezoid from 0 to x, both as parts of the window."""
     return (
         pl.when(x < EDGE).then(x * x / (2 * EDGE))
         .when(x <= 1 - EDGE).then(x - EDGE / 2)

@@ -16,7 +16,7 @@ BATCH = 1_000_000  # rows; those of a part of the file they lie in
 
 
 def batches(rows: pl.LazyFrame, count: int, *exprs: pl.Expr | str) -> Iterator[pl.DataFrame]:
-    """``exprs`` of the first ``count`` rows, a batch at a time."""
+    """Yield ``exprs`` of the first ``count`` rows, a batch at a time."""
     for begin in range(0, count, BATCH):
         yield rows.slice(begin, BATCH).select(*exprs).collect()
 

@@ -11,7 +11,7 @@ from sojourn.model.frame import checked
 
 
 def split_rows(rows: pl.LazyFrame, spans: pl.DataFrame | None = None) -> tuple[pl.LazyFrame, pl.DataFrame]:
-    """Canonical rows (and spans) to rows with components, and the clock offsets used.
+    """Return canonical rows (and spans) as rows with components, and the clock offsets used.
 
     Args:
         rows: canonical frame, at least ``SPLIT_COLUMNS`` (others pass through; missing ones become null).

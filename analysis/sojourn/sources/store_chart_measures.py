@@ -32,11 +32,11 @@ class ChartMeasures(ABC):
 
     @abstractmethod
     def _rows(self, name: str, parts: dict[str, str] | None = None, **parameters: object) -> list[Row]:
-        """Rows of ``sql/<name>.sql``."""
+        """Return the rows of ``sql/<name>.sql``."""
 
     @abstractmethod
     def _one(self, name: str, parts: dict[str, str] | None = None, **parameters: object) -> Row:
-        """Its only row."""
+        """Return its only row."""
 
     def response_range(self) -> tuple[float, float] | None:
         """See ``Measures``."""

@@ -207,7 +207,7 @@ class StoreMeasures(ChartMeasures):
         return row
 
     def _rows(self, name: str, parts: dict[str, str] | None = None, **parameters: object) -> list[Row]:
-        """Rows of ``sql/<name>.sql``."""
+        """Return the rows of ``sql/<name>.sql``."""
         _, lines = self._offsets
         changing = "offsets" not in lines
         statement = sql.statement(name, self._which, self._spans, changing=changing, **(parts or {}))

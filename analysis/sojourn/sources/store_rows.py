@@ -134,7 +134,7 @@ def _refuse_above(limit: int, count: int, what: str, store: Store) -> None:
 
 
 def _slices(minutes: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """[begin, end) in us that hold about ``ROWS_PER_QUESTION`` rows each, from (minute since 1970, rows), ascending.
+    """Yield [begin, end) in us of about ``ROWS_PER_QUESTION`` rows each, from (minute since 1970, rows), ascending.
 
     The embedded engine hands out an answer in one piece, so a question must have an answer that is small enough.
     """

@@ -208,5 +208,5 @@ def in_utc(instant: datetime) -> datetime:
 
 
 def rows(store: Store, sql: str, parameters: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
-    """Every row of a query whose answer is known to be short."""
+    """Return every row of a query whose answer is known to be short."""
     return [tuple(row) for row in store.client.query(sql, parameters=parameters).result_rows]

@@ -24,7 +24,7 @@ _SAID = (
 
 
 def broken(error: BaseException) -> str | None:
-    """Why no whole answer came, as far as ``error`` is about the way to a server and not about the question."""
+    """Return why no whole answer came, if ``error`` concerns the connection to a server and not the query."""
     text = " ".join(str(error).split())
     if "DB::Exception" in text:  # the engine itself has spoken
         return None
@@ -36,5 +36,5 @@ def broken(error: BaseException) -> str | None:
 
 
 def is_transport(error: BaseException) -> bool:
-    """Whether ``error`` came out of the libraries that fetch answers: cut off in the middle, it comes as theirs."""
+    """Return whether ``error`` was raised by the libraries that fetch responses."""
     return type(error).__module__.partition(".")[0] in {"urllib3", "http", "pyarrow", "zstandard"}

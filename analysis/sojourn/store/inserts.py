@@ -66,7 +66,7 @@ def load_into(
     on_size: Callable[[int | None], None] | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Loaded:
-    """``sojourn.store.load`` into an open store, without the rollups."""
+    """Load into an open store as ``sojourn.store.load`` does, without the rollups."""
     loaded = Loaded()
     inputs = opened_inputs(sources)
     dead = Sender(store, "dead_letters")
@@ -132,7 +132,7 @@ def _load_rows(
 
 
 def dead_letters(kind: str, source: str, rejects: Sequence[Reject]) -> pa.Table:
-    """Refused lines as rows of ``dead_letters``."""
+    """Return refused lines as rows of ``dead_letters``."""
     now = datetime.now(UTC)
     stored = redacted_text if redacting() else str
     rows = [

@@ -28,7 +28,7 @@ class _Sample(msgspec.Struct):
 
 
 def listen_rows(logs: Sequence[LogInput]) -> Iterator[tuple[str, list[dict[str, Any]], list[Reject]]]:
-    """(source, rows, refused lines), a block at a time. The only reason to refuse a line: ``invalid_sample``."""
+    """Yield (source, rows, refused lines), a block at a time; the only reason is ``invalid_sample``."""
     decoder = msgspec.json.Decoder(_Sample, strict=False)
     for log in logs:
         for block in blocks_of_lines(log):

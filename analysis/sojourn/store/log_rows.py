@@ -92,7 +92,7 @@ def redacted_rows(rows: pa.Table) -> pa.Table:
 
 
 def in_seconds(array: pa.Array) -> pa.Array:
-    """Decimals of whole microseconds, or lists of them, as decimals of seconds: the same digits, the point moved."""
+    """Return decimals of whole microseconds, or lists of them, as decimals of seconds with the same digits."""
     if array.type == MICROSECONDS:
         return pa.Array.from_buffers(SECONDS, len(array), array.buffers(), offset=array.offset)
     if pa.types.is_list(array.type) and array.type.value_type == MICROSECONDS:

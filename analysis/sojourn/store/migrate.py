@@ -53,24 +53,24 @@ class Migration:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def statements(self, cluster: str | None = None) -> list[str]:
-        """Its statements, for one machine or for a cluster of this name."""
+        """Return its statements, for one machine or for a cluster of this name."""
         return statements(substituted(self.text, cluster))
 
 
 def schema_folder() -> Path:
-    """Where the SQL files are."""
+    """Return the folder of the SQL files."""
     return _PACKAGED if _PACKAGED.is_dir() else _CHECKOUT
 
 
 def migrations(cluster: str | None = None) -> list[Migration]:
-    """All files of the schema in the order in which they are applied; those of a cluster only for a cluster."""
+    """Return all files of the schema in the order of application; those of a cluster only for a cluster."""
     folder = schema_folder()
     files = [*folder.glob("[0-9]*.sql"), *((folder / "cluster").glob("[0-9]*.sql") if cluster else ())]
     return [Migration(file.stem, file.read_text(encoding="utf-8")) for file in sorted(files, key=lambda f: f.name)]
 
 
 def substituted(text: str, cluster: str | None = None, **others: str) -> str:
-    """``text`` with its placeholders filled in, for one machine or for a cluster of this name."""
+    """Return ``text`` with its placeholders replaced, for one machine or for a cluster of this name."""
     name = "'" + cluster.replace("\\", "\\\\").replace("'", "\\'") + "'" if cluster else ""
     return Template(text).substitute(
         local="_local" if cluster else "",

@@ -87,7 +87,7 @@ _WRITING = (
 
 
 def write_json(answer: Answer, out: TextIO) -> int:
-    """One object: ``columns`` (name, type) and ``rows`` (lists), instants in ISO 8601 UTC. Returns how many rows."""
+    """Write one object: ``columns`` (name, type) and ``rows`` (lists), ISO 8601 instants; return the row count."""
     columns = [{"name": name, "type": kind} for name, kind in answer.columns]
     out.write('{"columns": ' + json.dumps(columns) + ', "rows": [')
     count = 0

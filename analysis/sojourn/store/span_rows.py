@@ -44,7 +44,7 @@ SERVICE = "service.name"
 
 
 def span_rows(logs: Sequence[LogInput]) -> Iterator[tuple[str, list[dict[str, Any]], list[Reject]]]:
-    """(source, rows, refused lines), a block at a time.
+    """Yield (source, rows, refused lines), a block at a time.
 
     Reasons: ``not_an_export`` for a line that is no OTLP export request, ``invalid_span_time`` for one that holds a
     span without a sound start and end (its other spans are taken).

@@ -158,7 +158,7 @@ def spans(which: Chosen) -> str:
 
 
 def refused(selection: Selection) -> Chosen:
-    """Dead letters that were refused in a window."""
+    """Return SQL: dead letters that were refused in a window."""
     window = ["1"]
     parameters: Parameters = {}
     for name, sign, bound in (("since", ">=", selection.since), ("until", "<", selection.until)):
@@ -189,7 +189,7 @@ def _chosen(conditions: str, *, once: bool = True) -> str:
 
 
 def statement(name: str, which: Chosen, with_spans: bool, *, changing: bool = False, **parts: str) -> str:
-    """``sql/<name>.sql`` with the steps it stands on.
+    """Return ``sql/<name>.sql`` with the steps it uses.
 
     Args:
         name: the file.
@@ -214,7 +214,7 @@ def statement(name: str, which: Chosen, with_spans: bool, *, changing: bool = Fa
 
 
 def figures(columns: tuple[str, ...], *, exact: bool, only: str | None = None) -> str:
-    """Expressions ``column/mean``, ``column/quantiles`` and ``column/max``, of rows for which ``only`` holds."""
+    """Return expressions ``column/mean``, ``column/quantiles`` and ``column/max``, of rows for which ``only`` holds."""
     return ",\n    ".join(
         f'{_call("avg", column, only)} AS "{column}/mean", '
         f'{quantiles(column, tuple(QUANTILES.values()), exact=exact, only=only)} AS "{column}/quantiles", '
@@ -242,7 +242,7 @@ def quantiles(expression: str, levels: tuple[float, ...], *, exact: bool, only: 
 
 
 def means(only: str | None = None) -> str:
-    """Expressions ``mean/component``: unknown counts as 0."""
+    """Return expressions ``mean/component``; unknown counts as 0."""
     return ",\n    ".join(f'{_call("avg", f"ifNull({name}, 0)", only)} AS "mean/{name}"' for name in COMPONENTS)
 
 
@@ -264,7 +264,7 @@ def summary_parts(*, exact: bool) -> dict[str, str]:
 
 
 def _ticks() -> str:
-    """Expressions ``instant/count`` and ``instant/tick`` (whether all are multiples of that many us), of the served."""
+    """Return expressions ``instant/count`` and ``instant/tick`` (all are multiples of that many us), of the served."""
     return ",\n    ".join(
         f'countIf({instant}, served) AS "{name}/count", '
         + ", ".join(f'minIf(ifNull({instant} % {tick} = 0, 1), served) AS "{name}/{tick}"' for tick in TICKS)

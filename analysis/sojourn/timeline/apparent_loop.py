@@ -1,4 +1,4 @@
-"""Closed loop or open? In a closed loop without think time the next request is sent when the last one is answered.
+"""Detect a closed loop: without think time, the next request is sent when the last one is answered.
 
 Such a source never asks for more than the system gives: it shows the throughput at saturation, and no rate at which an
 objective breaks (Schroeder, Wierman & Harchol-Balter 2006). Two signs tell it, both out of windows of load:
@@ -40,12 +40,12 @@ class ApparentLoop:
     follow: float | None
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values."""
+        """Return plain values for JSON."""
         return {"closed": self.closed, "clients": self.clients, "swing": self.swing, "follow": self.follow}
 
 
 def loop_of(table: pl.DataFrame) -> ApparentLoop:
-    """Whether windows (columns of ``LoadWindows.table``) are those of a closed loop without think time."""
+    """Return whether windows (columns of ``LoadWindows.table``) are those of a closed loop without think time."""
     gaps = pl.col("gaps") / 1e6
     usable = (pl.col("gaps") > 0) & (pl.col("followed") > 0)
     sums = table.select(

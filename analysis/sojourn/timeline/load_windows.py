@@ -90,7 +90,7 @@ class LoadWindows:
 
 
 def load_windows(rows: pl.LazyFrame, *, width: float | None = None, by_instance: bool = False) -> LoadWindows:
-    """Windows of a frame with at least time, start, status, request_time and upstream.
+    """Return the windows of a frame with at least time, start, status, request_time and upstream.
 
     Args:
         rows: canonical or split rows; upgraded connections (101) are left out.
@@ -118,12 +118,12 @@ def load_windows(rows: pl.LazyFrame, *, width: float | None = None, by_instance:
 
 
 def instances(by_instance: bool) -> tuple[str | None, ...]:
-    """Columns by which windows are aggregated, the selected one first; None: the system as one."""
+    """Return the columns by which windows are aggregated, the selected one first; None: the system as one."""
     return ("upstream", None) if by_instance else (None,)
 
 
 def _raw(served: pl.LazyFrame, extent: Extent, micros: int, column: str | None) -> pl.DataFrame:
-    """Columns ``RAW`` by the instances of a column."""
+    """Return columns ``RAW`` by the instances of a column."""
     since = pl.lit(extent.first, INSTANT)
     instance = pl.lit("") if column is None else pl.col(column)
     start = pl.col("start")

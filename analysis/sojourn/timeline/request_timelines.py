@@ -82,7 +82,7 @@ def request_timelines(rows: pl.LazyFrame, *, most: int | None = None) -> pl.Data
 def timelines_with_workers(
     rows: pl.LazyFrame, *, workers: int | Mapping[str, int] | None = None, most: int | None = None
 ) -> RequestTimelines:
-    """``request_timelines`` with the instant they begin at and the workers of each backend.
+    """Return ``request_timelines`` with their first instant and the workers of each backend.
 
     Args:
         rows: as for ``request_timelines``.

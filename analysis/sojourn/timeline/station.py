@@ -70,7 +70,7 @@ class Station:
 
 
 def stations(visits: Visits, *, least: int) -> list[Station]:
-    """Upstreams of several backends first, then backends, busiest first; those with ``least`` visits or more."""
+    """Return upstreams of several backends first, then backends, busiest first; those with ``least`` visits or more."""
     built = []
     for pool, name in enumerate(visits.pools):
         members = np.flatnonzero(visits.pool == pool)

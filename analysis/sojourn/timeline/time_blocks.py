@@ -91,7 +91,7 @@ def blocks(rows: pl.LazyFrame, group: str, kept: Sequence[str]) -> Blocks:
 
 
 def bin_edges(ordered: Floats) -> Floats:
-    """Edges of bins for values (at least one) in ascending order: fine in the middle, and finer in the tail.
+    """Return edges of bins for values (at least one) in ascending order: fine in the middle, finer in the tail.
 
     Two edges at least; values that are all alike lie in one bin of no width.
     """
@@ -101,7 +101,7 @@ def bin_edges(ordered: Floats) -> Floats:
 
 
 def resampled_windows(seed: int, resamples: int = RESAMPLES) -> Floats:
-    """(resamples, windows): how often each window is in each resample; blocks go on from the end at the beginning."""
+    """Return (resamples, windows): how often each window is in each resample; blocks wrap around at the end."""
     rng = np.random.default_rng(seed)
     begins = rng.integers(0, WINDOWS, size=(resamples, WINDOWS // BLOCK))
     drawn = (begins[:, :, None] + np.arange(BLOCK)) % WINDOWS
@@ -111,7 +111,7 @@ def resampled_windows(seed: int, resamples: int = RESAMPLES) -> Floats:
 
 
 def quantiles_of(blocks: Blocks, weights: Floats, levels: Sequence[float]) -> Floats:
-    """(resamples, levels): quantiles of the response time, linear within a bin, s."""
+    """Return (resamples, levels): quantiles of the response time, linear within a bin, s."""
     below = np.cumsum(weights @ blocks.requests, axis=1)
     values = np.empty((len(weights), len(levels)))
     for row, passed in enumerate(below):
@@ -125,7 +125,7 @@ def quantiles_of(blocks: Blocks, weights: Floats, levels: Sequence[float]) -> Fl
 
 
 def tail_means(blocks: Blocks, weights: Floats, level: float) -> dict[str, Floats]:
-    """Component -> (resamples) its mean over the slowest 1 - level; of the bin at the border, as much as is needed."""
+    """Return component -> (resamples) its mean over the slowest 1 - level; the bin at the border counts in part."""
     requests = weights @ blocks.requests
     wanted = (1 - level) * requests.sum(axis=1, keepdims=True)
     beyond = np.cumsum(requests[:, ::-1], axis=1)[:, ::-1] - requests

@@ -55,7 +55,7 @@ class Workers:
     slack: tuple[float, ...] = ()
 
     def in_one_worker(self, backend: int) -> int:
-        """How many requests a worker of a backend serves at a time, 1 where ``count`` was given by the user."""
+        """Return how many requests a worker of a backend serves at a time; 1 if the user set the number of workers."""
         serial = not self.overlap or self.source[backend] == FROM_OPTION or not self.overlap[backend].concurrent
         return 1 if serial else self.overlap[backend].most
 
@@ -123,7 +123,7 @@ def visits(
     workers: int | Mapping[str, int] | None = None,
     waits_unknown: bool = False,
 ) -> Visits:
-    """Visits of split rows.
+    """Return the visits of split rows.
 
     Args:
         rows: as from ``split_rows`` or ``SplitResult.rows``. With ``request_id`` in it, a row that is there twice
@@ -193,7 +193,7 @@ def visits(
 
 
 def places_of(codes: npt.NDArray[np.integer[Any]], count: int) -> list[Ints]:
-    """Where each code from 0 to ``count`` - 1 stands, ascending."""
+    """Return the positions of each code from 0 to ``count`` - 1, ascending."""
     order = np.argsort(codes, kind="stable").astype(np.int64)
     return np.split(order, np.cumsum(np.bincount(codes, minlength=count))[:-1]) if count else []
 
@@ -217,7 +217,7 @@ def _codes(values: pl.Series, codes: Mapping[str | None, int]) -> Codes:
 
 
 def _pools(table: pl.DataFrame, backend: Codes, backends: list[str | None]) -> tuple[Codes, tuple[str, ...]]:
-    """Backends joined where they serve a (service, route) in common, and a name for each such upstream."""
+    """Return backends joined if they serve a common (service, route), and a name for each such upstream."""
     from scipy.sparse import coo_array  # noqa: PLC0415 - takes its time to load
     from scipy.sparse.csgraph import connected_components  # noqa: PLC0415
 
@@ -272,6 +272,6 @@ def _workers(
 
 
 def _intervals(frame: pl.DataFrame, backends: int) -> list[tuple[Floats, Floats]]:
-    """Begins and ends of what is in the frame, per backend."""
+    """Return the begins and ends of the frame's intervals, per backend."""
     begin, end = frame["__busy_start"].to_numpy(), frame["__busy_end"].to_numpy()
     return [(begin[members], end[members]) for members in places_of(frame["backend"].to_numpy(), backends)]

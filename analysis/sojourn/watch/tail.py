@@ -107,14 +107,15 @@ def time_of(line: bytes) -> float | None:
 
 def _line_with_time(handle: int, begin: int, end: int) -> tuple[int, float, int] | None:
     """Return (begin, time, end) of the first line that begins in [begin, end) and has a time."""
-    data, place, whole = b"", 0, begin == 0
+    data, place = b"", 0
+    whole = begin == 0 or os.pread(handle, 1, begin - 1) == b"\n"
     while begin + len(data) < end and len(data) < FAR:
         part = os.pread(handle, STEP, begin + len(data))
         if not part:
             break
         data += part
         while (newline := data.find(b"\n", place)) >= 0 and begin + place < end:
-            # Bytes before the first newline belong to an earlier line, except at the beginning of the file.
+            # Bytes before the first newline may belong to a line that begins earlier.
             time = time_of(data[place:newline]) if whole else None
             if time is not None:
                 return begin + place, time, begin + newline + 1

@@ -1,4 +1,4 @@
-"""A run from beginning to end: start, measure each case, stop, work out, write, rename."""
+"""A run from beginning to end: start, measure each case, stop, compute, write, rename."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def finished_run(
 
 
 def planned_cases(scenario: Scenario) -> list[Planned]:
-    """Return the cases in the order they are run: each as often as it takes, round by round."""
+    """Return the cases in the order of the run, round by round, each as often as it is repeated."""
     rounds = [scenario.rounds_of(case) for case in scenario.cases]
     return [
         Planned(case, number, turn, scenario.name_in(case, turn))
@@ -91,12 +91,12 @@ def servers_of(scenario: Scenario, planned: Planned) -> tuple[Any, ...]:
 
 
 def why_skipped(topology: Topology) -> str | None:
-    """Return what this kernel lacks for a topology, None when nothing: no right or program would help."""
+    """Return what this kernel lacks for a topology, None if nothing."""
     return None if topology.namespace is None else why_sysctls_missing(topology.namespace.sysctls)
 
 
 def why_server_missing(case: Case) -> str | None:
-    """Return why the app server of a case is not available, None when it is, or when it is the whole scenario's.
+    """Return why the app server of a case is missing; None if it is not, or if all cases use it.
 
     A scenario that compares servers goes without one; a scenario whose only server is missing is an error.
     """
@@ -193,13 +193,13 @@ def _measured_case(context: RunContext, planned: Planned, runtime: Runtime) -> M
 
 
 def generator_command(case: Case, plan: Path) -> list[str]:
-    """Return what offers the case's load as the plan says."""
+    """Return the command of the generator that offers the case's load."""
     module = {"own": "sojourn_lab.load.generator", "siege": "sojourn_lab.load.siege"}[case.generator]
     return [sys.executable, "-m", module, str(plan)]
 
 
 def _started_at(plan: Plan) -> float | None:
-    """Return when the measured window began or will begin, unix s; None as long as the generator has not said so."""
+    """Return when the measured window begins, unix s; None until the generator has announced it."""
     try:
         return float(Path(plan.started or "").read_text())
     except (OSError, ValueError):

@@ -20,7 +20,7 @@ LONGEST = 3_600.0
 
 
 def load_of(concurrency: int | None, rate: float | None) -> AnyLoad:
-    """Return a closed loop of `concurrency` users, or Poisson arrivals of `rate` a second.
+    """Return a closed loop of `concurrency` users, or Poisson arrivals of `rate` per second.
 
     Raises LabError unless exactly one of them is given.
     """
@@ -40,7 +40,7 @@ def offered(
     client_log: Path | None = None,
     seed: int = 1,
 ) -> Summary:
-    """Offer `load` to the lab's app behind `url` and return what came of it; durations in seconds.
+    """Offer `load` to the lab's app behind `url` and return the summary; durations in seconds.
 
     Every request is `GET <url>/sleep/<service_time>` over a connection of its own and carries `X-Lab-Case: <name>`.
     Raises LabError for a URL that is none and for a log that cannot be written.
@@ -68,7 +68,7 @@ def offered(
 
 
 def offer_table(summary: Summary) -> Table:
-    """Return the summary as a table for people."""
+    """Return the summary as a table."""
     table = Table("offered", "answered", "failed", "per second", "response p50", "p90", "p99", "max")
     seen: Quantiles = summary.latency.corrected
     table.add_row(

@@ -45,7 +45,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ClientRecord(msgspec.Struct, gc=False):
-    """One request as its client saw it: one line of client.jsonl.
+    """One request as its client observed it: one line of client.jsonl.
 
     Instants are unix seconds with six decimals, from one monotonic clock that was set to
     the wall clock once, at the start: differences are exact whatever NTP does meanwhile.
@@ -72,7 +72,7 @@ class ClientRecord(msgspec.Struct, gc=False):
 
 
 class Quantiles(msgspec.Struct):
-    """Mean and exact quantiles of a list of seconds; all None where the list was empty."""
+    """Mean and exact quantiles of a list of seconds; all None for an empty list."""
 
     mean: float | None = None
     p50: float | None = None

@@ -32,7 +32,7 @@ MOST = 255
 
 
 def why_impossible(plan: Plan) -> str | None:
-    """Return why siege cannot offer the load of a plan, None when it can."""
+    """Return why siege cannot offer the load of a plan; None if it can."""
     load = plan.load
     if not isinstance(load, ClosedLoad) or load.think_time or load.from_concurrency is not None:
         return "siege offers a closed loop without think time and nothing else"
@@ -44,7 +44,7 @@ def why_impossible(plan: Plan) -> str | None:
 
 
 def siege_command(plan: Plan, settings: Path) -> list[str]:
-    """Return the command; its output is cut into lines so that each arrives when it is written."""
+    """Return the command; its output is line-buffered, so that each line arrives when it is written."""
     if not isinstance(plan.load, ClosedLoad):
         raise TypeError(f"not a closed load: {plan.load!r}")
     # siege counts the seconds of the clock and may end up to one early; what comes after the window does not count.
@@ -59,7 +59,7 @@ def siege_command(plan: Plan, settings: Path) -> list[str]:
 
 
 def settings_text(plan: Plan) -> str:
-    """Return siege's configuration: nothing of the user's own one counts."""
+    """Return siege's configuration; the user's own is not read."""
     return f"""\
 verbose = true
 color = off
@@ -78,7 +78,7 @@ failures = 1000000
 
 
 def record_of(line: str, plan: Plan, number: int, now: float) -> ClientRecord | None:
-    """Return the request that a line of siege's is about, None for any other line; `now`, unix s, is its end."""
+    """Return the request of a line of siege's output, None for any other line; `now`, unix s, is its end."""
     match = LINE.search(line)
     if match is None:
         return None

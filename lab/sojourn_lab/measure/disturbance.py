@@ -85,7 +85,7 @@ class Disturbance(msgspec.Struct):
     unknown: str = ""
 
     def reasons(self) -> list[str]:
-        """Return, as plain sentences, why the figures of the case cannot be trusted; empty when they can."""
+        """Return the reasons, as sentences, that the figures of the case cannot be trusted; empty if they can."""
         if self.delayed is None or self.lost is None or self.delayed <= self.limit:
             return []
         return [
@@ -105,7 +105,7 @@ class Outside(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """/proc at one instant (`time`, unix s): seconds of processor time so far, and of waiting for a core by thread.
+    """/proc at one instant (`time`, unix s): seconds of processor time, and of waiting for a core by thread.
 
     `run`: of all processes of the run, `servers`: of the servers among them. `outside` is by (id, start).
     """
@@ -119,7 +119,7 @@ class Snapshot(NamedTuple):
 
 
 def snapshot_of(run: int, groups: Collection[int], root: Path = PROC) -> Snapshot:
-    """Return what /proc says now; `run` is the first process of the run, `groups` the servers' process groups.
+    """Return a snapshot; `run` is the first process of the run, `groups` the servers' process groups.
 
     Raises one of ``GONE`` where /proc does not have what is needed.
     """
@@ -211,7 +211,7 @@ def neighbours_of(first: Snapshot, last: Snapshot) -> list[Neighbour]:
 
 
 class DisturbanceSampler(SamplerThread):
-    """A thread that looks at /proc while a case goes on, about ten times in its measured window of `duration` s.
+    """A thread that reads /proc about ten times in a case's measured window of `duration` s.
 
     `groups` returns the process groups of the servers. Entered at the beginning of the case; `between` is for when it
     was left.
@@ -234,7 +234,7 @@ class DisturbanceSampler(SamplerThread):
                 return
 
     def between(self, window: Window, waiting: float) -> Disturbance:
-        """Return how much others disturbed the servers in the measured window.
+        """Return the disturbance between two instants of the case, after the context was left.
 
         `waiting`: seconds for which the requests of the whole window ask servers to wait or sleep.
         """
@@ -251,7 +251,7 @@ def _share_of(window: Window, first: Snapshot, last: Snapshot) -> float:
 
 
 def requested_wait(case: Case, topology: Topology, window: Window, summary: Summary | None = None) -> float:
-    """Return the seconds for which the requests of a window ask servers to wait or sleep, beside their work.
+    """Return the seconds for which the requests of a window make servers wait or sleep, beside their work.
 
     `summary`: of a case of requests through nginx. No more than all workers can wait at the same time.
     """
@@ -268,7 +268,7 @@ def requested_wait(case: Case, topology: Topology, window: Window, summary: Summ
 
 
 def what_to_do(disturbances: Sequence[Disturbance]) -> str:
-    """Return in one sentence what to close or change before a void run is repeated.
+    """Return a sentence on what to close or change before a void run is repeated.
 
     `disturbances`: of its void cases.
     """

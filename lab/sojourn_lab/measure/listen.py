@@ -23,14 +23,14 @@ PERIOD = 0.25
 
 
 class Depth(NamedTuple):
-    """Connections waiting in an accept queue, and how many the backlog allows."""
+    """Connections waiting in an accept queue, and the limit of its backlog."""
 
     depth: int
     limit: int
 
 
 class ListenQueueError(LabError):
-    """The kernel does not tell: not Linux, or netlink is not allowed here."""
+    """The kernel does not provide the figure: not Linux, or netlink is not permitted."""
 
 
 def listen_depths() -> dict[int, Depth]:

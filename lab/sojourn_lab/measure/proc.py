@@ -1,4 +1,4 @@
-"""What Linux says of processes and of the machine: files of /proc, as man proc has them."""
+"""Read Linux's figures of processes and of the machine from /proc (man proc)."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Stat(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Bytes in memory now, and those of them that are shared with files or other processes."""
+    """Resident bytes, and those of them that are shared with files or other processes."""
 
     resident: int
     shared: int
 
 
 def stat_of(pid: int, root: Path = PROC) -> Stat:
-    """Return what /proc/PID/stat says; raises one of ``GONE``."""
+    """Return the contents of /proc/PID/stat; raises one of ``GONE``."""
     # The second field, the name, is in parentheses and may hold anything: the third is the first after the last one.
     head, _, tail = (root / str(pid) / "stat").read_text(errors="replace").rpartition(")")
     fields = tail.split()
@@ -55,7 +55,7 @@ def stat_of(pid: int, root: Path = PROC) -> Stat:
 
 
 def stats_of_all(root: Path = PROC) -> dict[int, Stat]:
-    """Return what /proc/PID/stat says of every process that can be read, by its id."""
+    """Return /proc/PID/stat of every process that can be read, by its id."""
     stats = {}
     for name in os.listdir(root):
         if name.isdecimal():
@@ -67,7 +67,7 @@ def stats_of_all(root: Path = PROC) -> dict[int, Stat]:
 
 
 def family_in(stats: Mapping[int, Stat], first: int) -> list[int]:
-    """Return a process and all its descendants, whatever sessions they made for themselves."""
+    """Return a process and all its descendants, whatever their sessions."""
     children: dict[int, list[int]] = {}
     for pid, stat in stats.items():
         children.setdefault(stat.parent, []).append(pid)
@@ -100,6 +100,6 @@ def stolen_time(root: Path = PROC) -> float:
 
 
 def memory_of(pid: int) -> Memory:
-    """Return what /proc/PID/statm says; raises one of ``GONE``."""
+    """Return the contents of /proc/PID/statm; raises one of ``GONE``."""
     fields = (PROC / str(pid) / "statm").read_text().split()
     return Memory(int(fields[1]) * PAGE, int(fields[2]) * PAGE)

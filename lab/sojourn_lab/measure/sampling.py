@@ -1,4 +1,4 @@
-"""A thread that samples something beside a load, from the beginning of a block to its end."""
+"""A thread that samples during a block."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Self
 
 
 class SamplerThread:
-    """A context: the thread runs `_run` from when it is entered; `_end` is set when it is left."""
+    """A context: the thread runs `_run` from its beginning; `_end` is set at its end."""
 
     def __init__(self, name: str) -> None:
         self._end = threading.Event()

@@ -45,12 +45,12 @@ class Backend:
         return f"unix:{self.path}" if self.path is not None else f"{HOST}:{self.port}"
 
     def answers(self, timeout: float = 1.0) -> bool:
-        """Return whether /ready is answered: on a one-worker server only once it is idle."""
+        """Return whether /ready is answered: by a one-worker server only once it is idle."""
         script = resource_file("backend", "app.php")
         return ready(self.path if self.path is not None else (HOST, self.port), self.protocol, script, timeout)
 
     def wait_until_ready(self, deadline: float = START_DEADLINE) -> None:
-        """Return once /ready is answered; LabError with the server's last words if it is not."""
+        """Wait until /ready is answered; LabError with the server's last output if it is not."""
         self.process.wait_until(self.answers, deadline, f"{self.name} to answer /ready")
 
 

@@ -86,10 +86,10 @@ def target_from_options(
     limited = {key: value for key, value in limits.items() if value is not None}
     if url is None:
         if limited or lab_app:
-            raise ScenarioError("--lab-app and the limits --max-… go with --url")
+            raise ScenarioError("--lab-app and the limits --max-… need --url")
         return None
     if starts:
-        raise ScenarioError("--server, --runtime, --capture say what the lab starts; with --url it starts nothing")
+        raise ScenarioError("--server, --runtime, --capture select what the lab starts; with --url it starts nothing")
     allowed = Limits(
         rate=limited.get("rate", Limits.rate),
         concurrency=int(limited.get("concurrency", Limits.concurrency)),
@@ -156,11 +156,11 @@ def _refuse_unless_plain(scenario: Scenario) -> None:
             raise ScenarioError(f"{where} is of the kind {case.kind}: only loads of requests can be offered to a URL")
         if case.actions or case.topology != TopologyChange():
             what = "acts on the servers" if case.actions else "needs servers of another topology"
-            raise ScenarioError(f"{where} {what}, and what is behind a URL is not the lab's to change")
+            raise ScenarioError(f"{where} {what}, and the lab cannot change the servers behind a URL")
         if case.dependency or any(route.dependency for route in case.routes):
-            raise ScenarioError(f"{where} asks for work of a tier behind the app, which is the lab's own")
+            raise ScenarioError(f"{where} needs a tier behind the app, which only the lab's own app has")
         if case.generator != "own":
-            raise ScenarioError(f"{where} is offered by {case.generator}, which does not know the limits")
+            raise ScenarioError(f"{where} is offered by {case.generator}, which does not support the limits")
 
 
 def _refuse_beyond(scenario: Scenario, limits: Limits) -> None:
@@ -173,7 +173,7 @@ def _refuse_beyond(scenario: Scenario, limits: Limits) -> None:
                 )
         elif case.load is not None and (rate := peak_rate(case.load) * _attempts(scenario, case)) > limits.rate:
             raise ScenarioError(
-                f"{scenario.name}: the case {case.name} asks up to {rate:.4g} times a second, more than"
+                f"{scenario.name}: the case {case.name} sends up to {rate:.4g} requests/s, more than"
                 f" {limits.rate:g}: --max-rate {rate:.4g} allows it"
             )
     seconds = sum(scenario.rounds_of(case) * (scenario.warmup + scenario.duration_of(case)) for case in scenario.cases)
@@ -229,14 +229,14 @@ def _kept(criterion: Criterion, contrasts: Sequence[Contrast]) -> bool:
 
 
 def _external_note(target: Target, left_out: Sequence[str]) -> str:
-    """Return the paragraph for the report; braces are places for figures there, and none of a URL's are."""
+    """Return the paragraph for the report; braces are reserved for figures, so those of a URL are replaced."""
     requests = "its /sleep/… paths" if target.path is None else "exactly that"
     text = (
-        f"Measured at the clients alone, against {target.shown} ({requests}): what is behind it logged nothing here, so"
+        f"Measured at the clients alone, against {target.shown} ({requests}): its servers write no log here, so"
         f" there is no split. Limits: {target.limits.rate:g} requests a second, {target.limits.concurrency} users,"
         f" {target.limits.duration:g} s."
     )
-    left_outs = f" Left out, because only nginx and the app could tell: {'; '.join(left_out)}." if left_out else ""
+    left_outs = f" Left out, because they need data of nginx or the app: {'; '.join(left_out)}." if left_out else ""
     return (text + left_outs).replace("{", "(").replace("}", ")")
 
 
@@ -281,7 +281,7 @@ class ExternalRuntime(Lifecycle):
 
     def perform(self, action: Action) -> None:
         """Raise LabError: the lab cannot change the servers behind a URL."""
-        raise LabError(f"{action.do}: what is behind a URL is not the lab's to change")
+        raise LabError(f"{action.do}: the lab cannot change the servers behind a URL")
 
 
 def external_runtime(target: Target) -> RuntimeMaker:

@@ -63,7 +63,7 @@ class HalfOpen:
 
 
 def load_scapy() -> None:
-    """Load what packets are made with, a third of a second's work that no load should suffer from; or LabError."""
+    """Import scapy, which takes a third of a second, before the load begins; LabError without it."""
     try:
         import scapy.layers.inet  # noqa: F401, PLC0415
     except ImportError:
@@ -71,7 +71,7 @@ def load_scapy() -> None:
 
 
 def _route_to_nowhere(network: str) -> None:
-    """Route a network to the loopback: without a route the kernel would drop a SYN from there, and not remember it.
+    """Route a network to the loopback: without a route the kernel drops SYNs from there at once.
 
     Packets to addresses that are not local are dropped on the loopback, and no reset comes back. LabError if the
     kernel refuses.

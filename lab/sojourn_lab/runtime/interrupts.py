@@ -1,4 +1,4 @@
-"""Ctrl-C and friends: they end a run in good order, once, and never in the middle of a start or a stop."""
+"""Handle signals: end a run in good order, once, and never during a start or a stop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Interrupts:
-    """Turns the first signal into `Interrupted`; later ones wait for the tear-down that it started."""
+    """Turns the first signal into `Interrupted`; later ones wait until the servers are stopped."""
 
     def __init__(self) -> None:
         self._shields = 0
@@ -46,7 +46,7 @@ class Interrupts:
 
     @contextlib.contextmanager
     def shielded(self) -> Iterator[None]:
-        """Let the block finish before a signal counts: a process half started could be lost sight of."""
+        """Defer signals until the end of the block, so that no process is started and forgotten."""
         self._shields += 1
         try:
             yield

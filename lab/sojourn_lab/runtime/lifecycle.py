@@ -1,4 +1,4 @@
-"""What is started together and always taken down together."""
+"""Start several things together, and always stop them together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sojourn_lab.runtime.process import Process
 
 
 class Lifecycle:
-    """A context: ready when entered, gone when left, whatever happened inside or while it was being started.
+    """A context: ready when entered, stopped when left, whatever happened in between.
 
     A subclass says in `_start_all` what is started; what is put on `_stack` is taken down in the opposite order.
     `spin_up` and `tear_down` are seconds.
@@ -38,12 +38,12 @@ class Lifecycle:
         return self
 
     def _start_all(self) -> None:
-        """Start it, and return when it is ready."""
+        """Start everything, and return when it is ready."""
 
     def started(
         self, command: list[str], name: str, *, pass_fds: Sequence[int] = (), env: Mapping[str, str] | None = None
     ) -> Process:
-        """Return a process of this machine, started; it is stopped with the rest if it has not ended by then."""
+        """Return a started process of this machine; it is stopped with the rest."""
         with self._interrupts.shielded():
             process = Process(command, name=name, folder=self._logs, pass_fds=list(pass_fds), env=env)
             process.start()

@@ -1,4 +1,4 @@
-"""A network namespace of a run's own: its loopback, its counters and its sysctls, gone when the run is.
+"""Run in a separate network namespace, with its own loopback, counters and sysctls.
 
 The thread that enters is moved there; what it starts meanwhile, threads and processes, is there too. Needs the
 capability CAP_SYS_ADMIN (man 7 network_namespaces, man 2 unshare, man 2 setns).
@@ -27,31 +27,31 @@ SYSCTLS = {
     "tcp_synack_retries": "net.ipv4.tcp_synack_retries",
     "tcp_syncookies": "net.ipv4.tcp_syncookies",
 }
-"""What a scenario may set in its namespace, and the sysctl's whole name."""
+"""Settings of a scenario's namespace, and the full name of each sysctl."""
 
 WITHOUT = {"tcp_syn_linear_timeouts": 0}
-"""Sysctls that older kernels do not have, and the value by which those behave (linear timeouts: from Linux 6.5 on)."""
+"""Sysctls that older kernels lack, and the value that equals their behaviour (linear timeouts: since Linux 6.5)."""
 
 UNANSWERED = "192.0.2.0/24"
-"""Addresses of documentation (RFC 5737), which the namespace routes although no host has them."""
+"""Documentation addresses (RFC 5737) that the namespace routes although no host has them."""
 
 _CLONE_NEWNET = 0x40000000
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 _OWN = Path("/proc/thread-self/ns/net")
 _PROC_SYS = Path("/proc/sys")
 _WAY_OUT = (
-    "run it as root, or in a namespace of your own: unshare --map-current-user --net --keep-caps sojourn lab run … "
-    "(where the system lets users do that)"
+    "run it as root, or in your own namespace: unshare --map-current-user --net --keep-caps sojourn lab run … "
+    "(if the system permits it)"
 )
 
 
 def own_namespace() -> int:
-    """Return the number (inode) of the network namespace that this thread is in."""
+    """Return the number (inode) of this thread's network namespace."""
     return os.stat(_OWN).st_ino
 
 
 def why_sysctls_missing(wanted: Mapping[str, int]) -> str | None:
-    """Return which of the sysctls this kernel does not have and cannot do without; None when there are all."""
+    """Return which required sysctls this kernel does not have; None if it has all."""
     missing = [
         SYSCTLS[name] for name, value in wanted.items() if not _path(name).exists() and WITHOUT.get(name) != value
     ]
@@ -59,10 +59,10 @@ def why_sysctls_missing(wanted: Mapping[str, int]) -> str | None:
 
 
 def why_namespace_refused() -> str | None:
-    """Return why a network namespace cannot be made here, and what helps; None when it can."""
+    """Return why a network namespace cannot be created, and a remedy; None if it can."""
     try:
         with open(_OWN, "rb") as own:
-            # To go where it already is changes nothing, and asks for the same rights as the way back does.
+            # Entering the current namespace changes nothing, and needs the same rights as the return.
             _called("setns", own.fileno(), _CLONE_NEWNET)
     except OSError as error:
         return f"a network namespace of its own cannot be made here ({error.strerror}): {_WAY_OUT}"
@@ -71,7 +71,7 @@ def why_namespace_refused() -> str | None:
 
 @contextlib.contextmanager
 def network_namespace(sysctls: Mapping[str, int]) -> Iterator[None]:
-    """Move this thread into a new network namespace, with its loopback up and `sysctls` set; back again in the end.
+    """Move this thread into a new network namespace with its loopback up and `sysctls` set, and back at the end.
 
     Raises LabError without the right to make one, and where a sysctl is missing or does not take its value.
     """
@@ -95,7 +95,7 @@ def network_namespace(sysctls: Mapping[str, int]) -> Iterator[None]:
 
 
 def _called(function: str, *arguments: int) -> None:
-    """Call a function of the C library; OSError with its reason."""
+    """Call a function of the C library; OSError with the reason."""
     library = ctypes.CDLL(None, use_errno=True)
     if getattr(library, function)(*arguments) != 0:
         number = ctypes.get_errno()
@@ -116,7 +116,7 @@ def _path(name: str) -> Path:
 def _set(name: str, value: int) -> None:
     path = _path(name)
     if not path.exists():
-        return  # `why_sysctls_missing` knows that this kernel behaves by it
+        return  # `why_sysctls_missing` has checked that this kernel behaves like it
     try:
         path.write_text(f"{value}\n")
         actual = int(path.read_text())

@@ -153,7 +153,7 @@ class Nginx:
             try:
                 self._launch(program, deadline_s)
             except LabError as error:
-                # Between picking the port and binding it another process was quicker: pick again.
+                # Another process has bound the port in the meantime: pick another one.
                 if "Address already in use" not in str(error) or attempt == attempts:
                     raise
             else:
@@ -235,7 +235,7 @@ http {{
         self._process = Process(self._command(program), name="nginx", folder=self.folder / "logs")
         self._process.start()
         try:
-            # nginx writes the pid once its sockets are bound; without that check a stranger on the port would do.
+            # nginx writes the pid once its sockets are bound; otherwise another program on the port would pass.
             self._process.wait_until(self._owns_port, deadline_s, f"nginx to answer on port {self.port}")
         except BaseException:
             self._process.stop()
@@ -308,7 +308,7 @@ http {{
             return
         self._process.send_signal(signal.SIGQUIT)
         with contextlib.suppress(LabError):
-            # nginx itself closes what is left after drain_s; that it does so at all is given some time, too.
+            # nginx closes the remaining connections after drain_s, and gets some more time for it.
             self._process.wait(self._drain_s + 3.0)
         self._process.stop()
 

@@ -130,7 +130,7 @@ _guard = _Guard()
 
 
 def server_groups() -> set[int]:
-    """Return the process groups that this process started and that run: all but those that offer load."""
+    """Return the running process groups that this process started, without generators of load."""
     return _guard.servers()
 
 
@@ -191,7 +191,7 @@ class Process:
             raise LabError(f"{self.name} could not be started: {error.strerror}: {self.args[0]}") from error
 
     def mark_as_load(self) -> None:
-        """Count the command, which was started, as a generator of load and not among the servers."""
+        """Mark the started command as a generator of load, not a server."""
         _guard.add_load(self.pid)
 
     @property
@@ -202,7 +202,7 @@ class Process:
         return self._popen.pid
 
     def exit_code(self) -> int | None:
-        """Exit code of the first process (minus the signal number when a signal ended it); None while it runs."""
+        """Return the exit code of the first process (negative: its signal); None while it runs."""
         if self._popen is None:
             return None
         if self._popen.returncode is not None:
@@ -211,13 +211,13 @@ class Process:
         try:
             state = os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
-            return self._popen.poll()  # it was reaped elsewhere
+            return self._popen.poll()  # another thread has reaped it
         if state is None:
             return None
         return state.si_status if state.si_code == os.CLD_EXITED else -state.si_status
 
     def running(self) -> bool:
-        """Whether the first process is started and has not exited."""
+        """Return whether the first process is started and has not exited."""
         return self._popen is not None and self.exit_code() is None
 
     def send_signal(self, which: signal.Signals) -> None:
@@ -241,7 +241,7 @@ class Process:
         deadline = time.monotonic() + deadline_s
         while not predicate():
             code = self.exit_code()
-            # It may have ended, as it was meant to, just after the predicate looked: look again.
+            # It may have ended, as expected, just after the predicate was evaluated: evaluate it again.
             if code is not None and not predicate():
                 raise LabError(self._with_log(f"{self.name} exited with {code} while the lab waited for {what}"))
             if time.monotonic() > deadline:

@@ -11,7 +11,7 @@ from sojourn_lab.scenario.case import Action
 from sojourn_lab.scenario.topology import Balancer, Topology
 
 BALANCER_LINES: dict[Balancer, str] = {
-    "round_robin": "",  # what nginx does when nothing is said
+    "round_robin": "",  # nginx's default
     "least_conn": "least_conn;",
     "random_two": "random two least_conn;",
 }
@@ -34,7 +34,7 @@ class Upstreams:
         own: the backends. standby: those an action may add. pools: of the routes with a pool of their own.
         mirror: `host:port` of the nginx that gets copies of requests; None: there is none.
         mirror_percent: of the requests that are copied; None: as the topology says.
-        answers: where what was answered is logged, beside copies; None: nowhere.
+        answers: the log of responses, for comparison with copies; None: none.
     """
 
     own: list[str] = field(default_factory=list)
@@ -50,15 +50,15 @@ class Upstreams:
         return {*self.own, *self.standby, *(each for members in self.pools.values() for each in members)}
 
     def after(self, action: Action) -> Upstreams:
-        """Return who is behind nginx after the action; LabError where it cannot be done."""
+        """Return the upstreams after the action; LabError if it is not possible."""
         match action.do:
             case "add_backend":
                 if not self.standby:
-                    raise LabError("no backend stands by: the scenario's `standby` says how many do")
+                    raise LabError("no standby backend is left: the scenario's `standby` sets their number")
                 return replace(self, own=[*self.own, self.standby[0]], standby=self.standby[1:])
             case "remove_backend":
                 if len(self.own) < 2:
-                    raise LabError("the last backend cannot be taken out")
+                    raise LabError("the last backend cannot be removed")
                 return replace(self, own=self.own[:-1], standby=[self.own[-1], *self.standby])
             case "mirror":
                 return replace(self, mirror_percent=action.percent)
@@ -83,12 +83,12 @@ def http_text(topology: Topology, upstreams: Upstreams) -> str:
 
 
 def mirror_map(topology: Topology, upstreams: Upstreams) -> str:
-    """Return what decides which requests are copied; nothing where none are."""
+    """Return the map that selects the requests to copy; empty without copies."""
     if topology.mirror is None or upstreams.mirror is None:
         return ""
     changed = upstreams.mirror_percent
     percent = topology.mirror.percent if changed is None else changed
-    # nginx takes percentages of two digits after the point, and none of 0.
+    # nginx accepts percentages with two decimals, but not 0.
     share = f"{percent:.2f}% 1;" if percent >= 0.005 else ""
     log = "" if upstreams.answers is None else ANSWER_LOG.format(path=upstreams.answers)
     return f"""
@@ -100,7 +100,7 @@ def mirror_map(topology: Topology, upstreams: Upstreams) -> str:
 
 
 def mirror_location(topology: Topology, upstreams: Upstreams) -> str:
-    """Return the location that copies go through; nothing where there are none."""
+    """Return the location that copies go through; empty without copies."""
     if topology.mirror is None or upstreams.mirror is None:
         return ""
     return f"""
@@ -118,7 +118,7 @@ def mirror_location(topology: Topology, upstreams: Upstreams) -> str:
 
 
 def pool_map(topology: Topology) -> str:
-    """Return the map from a route to the upstream of its pool; nothing where no route has one of its own."""
+    """Return the map from a route to the upstream of its pool; empty without pools."""
     if not topology.pools:
         return ""
     routes = "".join(f"\n        {route} lab_pool_{pool.name};" for pool in topology.pools for route in pool.routes)
@@ -131,7 +131,7 @@ def pool_map(topology: Topology) -> str:
 
 
 def upstream_name(topology: Topology) -> str:
-    """Return what `proxy_pass` names: a variable, looked up for every request, only where there is a choice."""
+    """Return the argument of `proxy_pass`: a variable, looked up per request, only if there are several upstreams."""
     return "$lab_upstream" if topology.pools else "lab_backends"
 
 

@@ -1,4 +1,4 @@
-"""The process runtime: nginx, the app servers and the sampler of one run, up and always down again."""
+"""The process runtime: nginx, the app servers and the sampler of one run as processes of this machine."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from sojourn_lab.scenario.topology import Dependency, Mirror, Pool, Topology, ch
 
 
 class AppServer(Protocol):
-    """An app server of a runtime, wherever it runs."""
+    """An app server of a runtime."""
 
     @property
     def name(self) -> str:
-        """What its spans call it: `backend-1`."""
+        """Its name in spans: `backend-1`."""
 
     @property
     def spans(self) -> Path | None:
-        """Where its spans are; None: it writes none."""
+        """The file of its spans; None: it writes none."""
 
 
 class Runtime(Protocol):
-    """Where the parts of a run run: a context, ready when entered, gone when left.
+    """The servers of a run: a context, ready when entered, stopped when left.
 
     `url`: where the proxy answers. Seconds: `spin_up`, `tear_down`. `versions`: of what does not run on this machine
     itself, for the run's record.
@@ -53,20 +53,20 @@ class Runtime(Protocol):
 
     @property
     def backends(self) -> Sequence[AppServer]:
-        """All app servers, those behind the app too, in the order of their start."""
+        """All app servers, including those behind the app, in the order of their start."""
 
     @property
     def url(self) -> str:
-        """Where the proxy answers; empty before it is up."""
+        """The URL of the proxy; empty before it runs."""
 
     def settle(self, deadline: float) -> None:
-        """Return when every backend answers again, so that no case inherits the work of the one before."""
+        """Return when every backend answers again, so that no case inherits work of the previous one."""
 
     def started(self, command: list[str], name: str) -> Process:
-        """Return a process of this run, started; it is stopped with the rest if it has not ended by then."""
+        """Return a started process of this run; it is stopped with the rest."""
 
     def perform(self, action: Action) -> None:
-        """Do it, now; returns when nginx works by it. LabError where it cannot be done."""
+        """Perform the action; return when nginx uses it. LabError if it is not possible."""
 
     def __enter__(self) -> Self:
         """Start everything."""
@@ -76,23 +76,23 @@ class Runtime(Protocol):
 
 
 class RuntimeMaker(Protocol):
-    """What makes a runtime for a topology; see `ProcessRuntime` for the arguments."""
+    """A factory of runtimes for a topology; see `ProcessRuntime` for the arguments."""
 
     def __call__(
         self, topology: Topology, folder: Path, logs: Path, interrupts: Interrupts, *, nginx_in: Path | None = None
     ) -> Runtime:
-        """Return it, not entered yet."""
+        """Return the runtime, not entered yet."""
 
 
 def process_runtime(
     topology: Topology, folder: Path, logs: Path, interrupts: Interrupts, *, nginx_in: Path | None = None
 ) -> Runtime:
-    """Return a runtime in which the parts are processes of this machine."""
+    """Return a runtime whose parts are processes of this machine."""
     return ProcessRuntime(topology, folder, logs, interrupts, nginx_in=nginx_in)
 
 
 def runtime_maker(name: Literal["process", "compose"]) -> RuntimeMaker:
-    """Return what makes a runtime of that name."""
+    """Return the factory of runtimes of that name."""
     if name == "process":
         return process_runtime
     from sojourn_lab.runtime.compose import compose_runtime  # noqa: PLC0415 - imported on demand
@@ -101,7 +101,7 @@ def runtime_maker(name: Literal["process", "compose"]) -> RuntimeMaker:
 
 
 class ProcessRuntime(Lifecycle):
-    """A context in which the topology runs, as processes of this machine.
+    """A context in which the topology runs as processes of this machine.
 
     The folder gets nginx/ (unless `nginx_in` says where else), access.jsonl,
     listen.jsonl, both after what is in them already, and logs/.
@@ -128,7 +128,7 @@ class ProcessRuntime(Lifecycle):
 
     @property
     def url(self) -> str:
-        """Where the proxy answers; empty before it is up."""
+        """The URL of the proxy; empty before it runs."""
         return self.nginx.url if self.nginx is not None else ""
 
     def _start_all(self) -> None:
@@ -196,7 +196,7 @@ class ProcessRuntime(Lifecycle):
         return url.removeprefix("http://")
 
     def _fronted(self, tier: Tier) -> str:
-        """Return where a tier's nginx answers, started."""
+        """Start a tier's nginx, and return its address."""
         with self._interrupts.shielded():
             tier.nginx.start()
             self._stack.callback(tier.nginx.stop)
@@ -212,7 +212,7 @@ class ProcessRuntime(Lifecycle):
         return [self._started(f"{pool.name}-{n + 1}", own) for n in range(pool.backends)]
 
     def perform(self, action: Action) -> None:
-        """Do it, now; returns when nginx works by it. LabError where it cannot be done."""
+        """Perform the action; return when nginx uses it. LabError if it is not possible."""
         if action.do == "half_open":
             self._begin_half_open(action.count or 0)
             return

@@ -1,4 +1,4 @@
-"""Another tier of a run: app servers with an nginx of their own in front, and a log of their own."""
+"""Another tier of a run: app servers behind an nginx of their own, with a log of their own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ StartServer = Callable[[str, Topology, Mapping[str, str]], Backend]
 
 @dataclass(frozen=True)
 class Tier:
-    """What is behind: `nginx` is to be started, and stopped after those who use it. `backends` are started already."""
+    """A tier: `nginx` is started later, and stopped after its clients. `backends` are started already."""
 
     nginx: Nginx
     backends: list[Backend]
@@ -38,7 +38,7 @@ def dependency_tier(wanted: Dependency, topology: Topology, folder: Path, logs: 
 
 
 def mirror_tier(wanted: Mirror, topology: Topology, folder: Path, logs: Path, start: StartServer) -> Tier:
-    """Return the app servers that get copies of requests; their log is dark.jsonl."""
+    """Return the app servers that receive copies of requests; their log is dark.jsonl."""
     own = plain(topology, backends=wanted.backends, workers=wanted.workers)
     servers = [start(f"dark-{n + 1}", own, copy_settings(wanted)) for n in range(wanted.backends)]
     return _tier(own, servers, folder / "dark.jsonl", logs / "dark-nginx", answers=folder / "dark-answers.jsonl")
@@ -50,13 +50,13 @@ def copy_settings(wanted: Mirror) -> dict[str, str]:
 
 
 def plain(topology: Topology, **values: object) -> Topology:
-    """Return a topology of the same kind of app server with other values, and nothing else behind or beside it."""
+    """Return a topology of the same kind of app server with other values, without further tiers."""
     alone = {"pools": [], "standby": 0, "slowdown": [], "mirror": None, "dependency": None, "connection_cap": None}
     return changed(topology, **{**alone, **values})
 
 
 def service_names(service: str, instance: str) -> dict[str, str]:
-    """Return what makes an app server's spans name the service, and which instance of it they are of."""
+    """Return the variables that name the service and its instance in an app server's spans."""
     return {"OTEL_SERVICE_NAME": service, "OTEL_RESOURCE_ATTRIBUTES": f"service.instance.id={instance}"}
 
 

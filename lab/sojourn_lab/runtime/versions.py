@@ -1,4 +1,4 @@
-"""What a run ran on: figures without it cannot be compared later."""
+"""The versions of a run's software, without which figures cannot be compared later."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNKNOWN = "unknown"
 
 
 def _commands() -> dict[str, dict[str, list[str]]]:
-    """Return, by the kind of app server, names of programs and the commands that print their versions."""
+    """Return program names and the commands that print their versions, by the kind of app server."""
     return {
         "unicorn": {"unicorn": ["unicorn", "--version"], "ruby": ["ruby", "--version"]},
         "puma": {"puma": ["puma", "--version"], "ruby": ["ruby", "--version"]},
@@ -31,7 +31,7 @@ def _commands() -> dict[str, dict[str, list[str]]]:
 
 
 def versions_here(servers: Collection[str]) -> dict[str, str]:
-    """Return the versions of everything that took part, `servers` being kinds of app server; or `unknown`."""
+    """Return the versions of all software used, or `unknown`; `servers` are kinds of app server."""
     program = nginx_program()
     versions = {
         "nginx": (nginx_version(program) if program else "") or UNKNOWN,

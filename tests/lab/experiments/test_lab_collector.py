@@ -255,7 +255,7 @@ def test_cores_that_are_not_there_are_refused_in_a_sentence(tmp_path: Path) -> N
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
-    assert f"asks for {requested} cores, and there are {requested - 1}" in " ".join(done.stderr.split())
+    assert f"needs {requested} cores, this machine has {requested - 1}" in " ".join(done.stderr.split())
 
 
 def test_the_goal_of_the_article_is_written_down_for_the_last_configuration() -> None:

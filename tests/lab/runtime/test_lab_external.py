@@ -95,7 +95,7 @@ def test_rejects_invalid_url(url: str, words: str) -> None:
 
 def test_limits_go_with_a_url_and_servers_do_not() -> None:
     assert target_from_options(None, limits={"rate": None}, lab_app=False, starts=True) is None
-    with pytest.raises(ScenarioError, match="go with --url"):
+    with pytest.raises(ScenarioError, match="need --url"):
         target_from_options(None, limits={"rate": 3.0}, lab_app=False, starts=False)
     with pytest.raises(ScenarioError, match="it starts nothing"):
         target_from_options("http://a", limits={}, lab_app=False, starts=True)
@@ -137,7 +137,7 @@ def test_a_scenario_beyond_a_limit_is_refused_with_the_option_that_raises_it(
         ("topology = {workers = 3}", "needs servers of another topology"),
         ('actions = [{at = 0.5, do = "add_backend"}]', "acts on the servers"),
         ("dependency = 0.1", "a tier behind the app"),
-        ('generator = "siege"', "does not know the limits"),
+        ('generator = "siege"', "does not support the limits"),
     ],
 )
 def test_rejects_cases_that_need_the_lab_s_servers(case: str, words: str) -> None:

@@ -198,7 +198,7 @@ def test_half_open_connections_are_limited_to_a_namespace(topology: str, case: s
 def test_containers_have_namespaces_of_their_own() -> None:
     reason = why_not_in_containers(find_scenario("somaxconn"))
     assert reason is not None
-    assert "network namespace of its own already" in reason
+    assert "already has its own network namespace" in reason
     assert "`docker compose --profile capture`" in str(why_not_in_containers(find_scenario("accept-queue")))
     assert "TCP_DEFER_ACCEPT" in str(why_not_in_containers(loads("defer_accept = 1")))
 

@@ -56,7 +56,7 @@ class Period:
     culprit_seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values for JSON."""
         return {**self.__dict__, "begin": iso(self.begin)}
 
 

@@ -1,4 +1,4 @@
-"""The pictures of blame, and what each of them shows."""
+"""Charts of blame, and the finding of each in one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blame, laid out for people."""
+"""The section of ``blame``."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _points(table: pl.DataFrame, across: str, up: str, x: alt.X, y: alt.Y) -> al
 
 
 def _thinned(table: pl.DataFrame, along: str) -> pl.DataFrame:
-    """At most ``POINTS`` rows: means of neighbours."""
+    """Return at most ``POINTS`` rows: means of neighbours."""
     ordered = table.sort(along)
     if len(ordered) <= POINTS:
         return ordered

@@ -48,7 +48,7 @@ class Slo:
 
     @classmethod
     def of(cls, text: str) -> Slo:
-        """``p99=0.5``.
+        """Parse an objective such as ``p99=0.5``.
 
         Raises:
             SojournError: it is not of that form.
@@ -146,7 +146,7 @@ def knee_of(rate: Floats, figure: Floats, slo: Slo, *, resamples: int = RESAMPLE
 
 
 def monotone(rate: Floats, figure: Floats, slo: Slo) -> tuple[Floats, Floats]:
-    """Rates, ascending, and the figure as the function that never falls, for a chart."""
+    """Return the rates, ascending, and the monotone fit of the figure, for a chart."""
     smooth = _Smooth(rate)
     _, fitted = smooth.monotone(_scaled(figure, slo), np.ones((len(rate), 1)))
     return smooth.grid, fitted[:, 0] if slo.metric == "errors" else np.exp(fitted[:, 0])
@@ -174,7 +174,7 @@ class _Smooth:
         self._reach = reach
 
     def monotone(self, values: Floats, weights: Floats) -> tuple[Floats, Floats]:
-        """Weight of the windows at each rate, and the function; one column per column of ``weights``."""
+        """Return the weight of the windows at each rate, and the monotone fit; one column per column of ``weights``."""
         from scipy.optimize import isotonic_regression  # noqa: PLC0415 - takes its time to load
 
         kernel, apart = self._kernel, self._kernel * self._apart
@@ -193,7 +193,7 @@ class _Smooth:
 
 
 def _crossing(grid: Floats, weight: Floats, fitted: Floats, limit: float) -> Floats:
-    """Per column the rate at which the function passes the limit; inf: never; -inf: it is above from the beginning."""
+    """Return, per column, the rate at which the fit passes the limit; inf: never; -inf: above it from the start."""
     crossings = np.empty(fitted.shape[1])
     for column in range(fitted.shape[1]):
         known = weight[:, column] > 0

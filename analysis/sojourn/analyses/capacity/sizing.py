@@ -57,7 +57,7 @@ class Sizing:
     reason: str | None = None
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values."""
+        """Return plain values for JSON."""
         return {
             "target_rate": self.target_rate,
             "headroom": self.headroom,
@@ -72,7 +72,7 @@ class Sizing:
 
 
 def sized(target_rate: float, headroom: float, per_instance: float, source: str = "as given") -> Sizing:
-    """Instances for a rate that an instance is known to sustain.
+    """Return the instances for a rate, from the rate that one instance sustains.
 
     Raises:
         SojournError: as ``instances_needed``.

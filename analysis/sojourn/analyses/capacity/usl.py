@@ -135,7 +135,7 @@ def fit_usl(concurrency: Floats, throughput: Floats, *, resamples: int = RESAMPL
 
 
 def _beginning(concurrency: Floats, throughput: Floats) -> Floats:
-    """Where to begin: N / X is linear in 1/lambda, sigma/lambda and kappa/lambda (Gunther 2007, section 5.2)."""
+    """Return a start: N / X is linear in 1/lambda, sigma/lambda and kappa/lambda (Gunther 2007, section 5.2)."""
     from scipy.optimize import nnls  # noqa: PLC0415 - takes its time to load
 
     others = concurrency - 1

@@ -1,4 +1,4 @@
-"""Charts of clocks."""
+"""Draw the offsets of clocks over time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def offsets_over_time(result: ClockResult) -> alt.VConcatChart:
 
 
 def line_table(result: ClockResult, number: int) -> pl.DataFrame:
-    """Columns at (text, UTC), offset (ms), segment: both ends of every segment of a clock."""
+    """Return columns at (text, UTC), offset (ms), segment: both ends of every segment of a clock."""
     rows = []
     for order, segment in enumerate(result.pairs[number]["segments"]):
         half = segment["drift"] * (segment["to"] - segment["from"]).total_seconds() / 2
@@ -38,7 +38,7 @@ def line_table(result: ClockResult, number: int) -> pl.DataFrame:
 
 
 def band_table(result: ClockResult, number: int) -> pl.DataFrame:
-    """Columns at (text, UTC), lower, upper (ms), requests: the windows of a clock, cut off where the chart ends."""
+    """Return columns at (text, UTC), lower, upper (ms), requests: the windows of a clock, clipped."""
     pair = result.pairs[number]
     low, high = _room(result, number)
     mine = pl.col("proxy").eq_missing(pl.lit(pair["proxy"])) & pl.col("upstream").eq_missing(pl.lit(pair["upstream"]))

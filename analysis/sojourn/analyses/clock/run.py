@@ -1,4 +1,4 @@
-"""Requests in, clock offsets over time out."""
+"""Clock offsets over time of sources, splits or frames."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def clock(
     until: Instant = None,
     where: Where = None,
 ) -> ClockResult:
-    """Offset and drift of each app's clock from nginx's over time, with their uncertainty.
+    """Return the offset and drift of each app's clock from nginx's over time, with their uncertainty.
 
     >>> result = sojourn.clock("docs/examples/clocks.jsonl.gz")
     >>> [row["offset"] is not None for row in result.pairs]

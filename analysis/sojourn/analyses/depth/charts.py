@@ -1,4 +1,4 @@
-"""Charts of depth."""
+"""Draw the queue depth over time, on arrival and by worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Depth, laid out for people."""
+"""The section of ``depth``."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def goodput(
 
 
 def _table(rows: pl.LazyFrame, by: str, app_log: pl.DataFrame | None) -> pl.DataFrame:
-    """One row a request, in the order of their starts, with what is needed of each."""
+    """Return one row per request with the columns of the analysis, in the order of their starts."""
     names = rows.collect_schema().names()
     if by not in names:
         raise SojournError(f"there is no column {by!r} in what was read; read it with split(columns=…)")

@@ -1,4 +1,4 @@
-"""Charts of goodput."""
+"""Draw useful and wasted work over time."""
 
 from __future__ import annotations
 

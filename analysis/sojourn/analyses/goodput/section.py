@@ -1,4 +1,4 @@
-"""Goodput, laid out for people."""
+"""The section of ``goodput``."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def _nothing(*names: str) -> list[pl.Expr]:
 
 
 def _placed(frame: pl.DataFrame, column: str, times: pl.Series) -> tuple[Windows, pl.DataFrame]:
-    """``frame`` with ``begin``, that of the window in which ``column`` lies."""
+    """Return ``frame`` with ``begin``, that of the window in which ``column`` lies."""
     base = times.min()
     seconds = (frame[column] - base).dt.total_microseconds().to_numpy() / 1e6
     length = (times.max() - base) / SECOND  # type: ignore[operator]
@@ -155,7 +155,7 @@ def _placed(frame: pl.DataFrame, column: str, times: pl.Series) -> tuple[Windows
 
 
 def _events(counters: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """Increases between two samples that follow each other, and how often counters went back."""
+    """Return the increases between neighbouring samples, and how often counters went back."""
     steps = counters.select(pl.col("time").alias("end"), pl.col("time").shift().alias("begin"), _steps()).slice(1)
     back = steps.filter(pl.any_horizontal(pl.col(name) < 0 for name in COUNTERS))
     events = steps.filter(~pl.any_horizontal((pl.col(name) < 0).fill_null(False) for name in COUNTERS)).select(

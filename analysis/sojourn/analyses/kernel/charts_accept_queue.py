@@ -1,4 +1,4 @@
-"""Charts of the queues before accept()."""
+"""Draw the queues before accept()."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _depth(result: KernelResult, socket: str, scale: alt.Scale) -> alt.Chart | a
 
 
 def _turned_away(result: KernelResult, scale: alt.Scale) -> alt.Chart:
-    """Packets per second that the kernel turned away, by reason."""
+    """Draw the packets per second that the kernel turned away, by reason."""
     seconds = (pl.col("end") - pl.col("begin")).dt.total_microseconds() / 1e6
     syn = pl.col("syn_drops").fill_null(0)
     rates = [pl.col("overflows") / seconds, syn / seconds, (pl.col("other_drops") - syn) / seconds]

@@ -62,12 +62,12 @@ def stacked_distribution(table: pl.DataFrame) -> alt.Chart:
 
 
 def _is_wide(low: float, high: float) -> bool:
-    """Whether response times from ``low`` to ``high`` (s) need bins and an axis that are logarithmic."""
+    """Return whether response times from ``low`` to ``high`` (s) need logarithmic bins and axis."""
     return high > 30 * max(low, SMALLEST)
 
 
 def distribution_table(rows: Rows) -> pl.DataFrame:
-    """Columns low, high (s), requests, part, share (of the bin's time), bottom, top (stacked requests)."""
+    """Return columns low, high (s), requests, part, share (of the bin's time), bottom, top (stacked requests)."""
     measures = measured(rows)
     ends = measures.response_range()
     if ends is None:
@@ -96,7 +96,7 @@ def distribution_table(rows: Rows) -> pl.DataFrame:
 
 
 def split_by(table: pl.DataFrame, group: str) -> alt.Chart:
-    """Mean response time of each value of a group, divided; those of ``split_by_table``, slowest first."""
+    """Draw the mean response time of each value of a group, divided; the slowest first, as ``split_by_table``."""
     return (
         alt.Chart(inline(table))
         .mark_bar()
@@ -112,7 +112,7 @@ def split_by(table: pl.DataFrame, group: str) -> alt.Chart:
 
 
 def split_by_table(rows: Rows, group: str) -> pl.DataFrame:
-    """Columns group, requests, part, seconds (mean), rank (stacking order); at most ``GROUPS`` groups."""
+    """Return columns group, requests, part, seconds (mean), rank (stacking order); at most ``GROUPS`` groups."""
     table = measured(rows).parts_by(group, GROUPS).with_columns(_everything_else())
     ranks = {part: rank for rank, part in enumerate(STACKED)}
     return table.unpivot(
@@ -128,7 +128,7 @@ def _everything_else() -> pl.Expr:
 
 
 def ccdfs(table: pl.DataFrame) -> alt.Chart:
-    """Share of requests that take longer than a time: queueing delay, service time, response time, log-log."""
+    """Draw the share of requests that take longer than a time: queueing, service and response time, log-log."""
     return (
         alt.Chart(inline(table))
         .mark_line(interpolate="step-after", strokeWidth=2, clip=True)
@@ -158,12 +158,12 @@ def ccdfs(table: pl.DataFrame) -> alt.Chart:
 
 
 def ccdf_tables(rows: Rows) -> pl.DataFrame:
-    """``ccdf_table`` of queueing delay, service time and response time."""
+    """Return ``ccdf_table`` of queueing delay, service time and response time."""
     return pl.concat([ccdf_table(rows, column, name) for column, (name, _, _) in LINES.items()])
 
 
 def ccdf_table(rows: Rows, column: str, part: str) -> pl.DataFrame:
-    """Columns part, seconds, exceeding: exact points of the complementary distribution, even in its logarithm."""
+    """Return columns part, seconds, exceeding: the complementary distribution, even in its logarithm."""
     seconds, exceeding = measured(rows).exceeding(column, CCDF_POINTS)
     table = pl.DataFrame(
         {"seconds": seconds, "exceeding": exceeding}, schema={"seconds": pl.Float64, "exceeding": pl.Float64}
@@ -172,7 +172,7 @@ def ccdf_table(rows: Rows, column: str, part: str) -> pl.DataFrame:
 
 
 def response_over_time(table: pl.DataFrame) -> alt.LayerChart:
-    """Mean response time by arrival, split in queueing, service and everything else; its p99 as a line.
+    """Draw the mean response time by arrival, split into queueing, service and everything else; its p99 as a line.
 
     Of ``over_time_table``.
     """
@@ -207,5 +207,5 @@ def response_over_time(table: pl.DataFrame) -> alt.LayerChart:
 
 
 def over_time_table(rows: Rows) -> pl.DataFrame:
-    """Columns arrived (window's begin), requests, p99 (s), and the mean seconds of each part; one row a window."""
+    """Return columns arrived (window's begin), requests, p99 (s), mean seconds of each part; one row per window."""
     return measured(rows).parts_over_time(WINDOWS).with_columns(_everything_else()).drop("response")

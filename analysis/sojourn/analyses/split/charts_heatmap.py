@@ -1,4 +1,4 @@
-"""The heatmap of a time over arrivals: how many requests took how long, and when."""
+"""The heatmap of a time over arrivals: number of requests by time and arrival."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Heat:
 
 
 def time_bins(measures: Measures, column: str, count: int) -> LogBins:
-    """Bins from nginx's resolution, or the smallest value above it, to the largest value of a column."""
+    """Return bins from nginx's resolution, or the smallest value above it, to the largest value of a column."""
     smallest, largest = measures.quantiles(column, [0.0, 1.0])
     low = max(smallest or 0.0, LEAST)
     high = max(largest or 0.0, 2 * low)

@@ -1,4 +1,4 @@
-"""Service time against queueing delay, in hexagons: who waits, those who are served for long or the others?"""
+"""Service time against queueing delay in hexagons: whether the requests that wait are those with long service."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ PAIR = ("service_time", "queueing_delay")
 
 
 def service_against_queueing(hexbin: Hexbin) -> alt.LayerChart:
-    """Hexagons, the brighter the more requests; on the dashed line a request waits as long as it is served."""
+    """Draw hexagons coloured by requests; on the dashed line the wait equals the service time."""
     lattice = hexbin.lattice
     # Half a hexagon of room on every side, and to the right and above as far as the last one reaches.
     domains = [

@@ -20,7 +20,7 @@ WIDE = 30  # times the median: from here on the axis of times is logarithmic, to
 
 
 def percentile_table(measures: Measures, requests: int) -> pl.DataFrame:
-    """Columns part, share (of requests that are as fast or faster), one_in (1 / (1 - share)), seconds.
+    """Return columns part, share (of requests that are as fast or faster), one_in (1 / (1 - share)), seconds.
 
     Args:
         measures: the aggregates.
@@ -78,7 +78,7 @@ def percentile_curve(table: pl.DataFrame) -> alt.Chart:
 
 
 def _percentile(one_in: int) -> str:
-    """50 %, 90 %, 99.99 %, of one in 2, 10, 10,000."""
+    """Return the percentile of one in 2, 10, 10,000 as text: 50 %, 90 %, 99.99 %."""
     nines = len(str(one_in)) - 1
     digits = max(nines - 2, 0)
     return f"{100 * (1 - 1 / one_in):.{digits}f} %"

@@ -1,4 +1,4 @@
-"""One distribution above another: of each route, or by how many requests were there already."""
+"""Distributions above one another: of each route, or by the number of requests in system on arrival."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def ridges(measures: Measures, group: str) -> Ridges:
 
 
 def ridge_table(ridges: Ridges) -> pl.DataFrame:
-    """Columns group, low, high (s), requests, part, share (of the bar's time), bottom, top; a group is 1 high.
+    """Return columns group, low, high (s), requests, part, share (of the bar's time), bottom, top; a group is 1 high.
 
     The first group is at the top. Each has its own scale: its highest bar is ``FULL`` high.
     """
@@ -65,7 +65,7 @@ def ridge_table(ridges: Ridges) -> pl.DataFrame:
 
 
 def ridgeline(ridges: Ridges) -> alt.LayerChart:
-    """Distributions above one another, each on a scale of its own, bars divided as the time of their requests was."""
+    """Draw distributions above one another, each on its own scale, bars divided like the time of their requests."""
     table = ridge_table(ridges)
     groups = ridges.table["group"].unique(maintain_order=True).to_list()
     scale = alt.Scale(domain=[0, max(len(groups), 1)], nice=False)

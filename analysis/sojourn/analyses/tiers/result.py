@@ -44,7 +44,7 @@ class Tier:
     seconds: dict[str, float]
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return plain values for JSON."""
         return {
             "service": self.service, "opaque": self.opaque, "instances": self.instances, "workers": self.workers,
             "visits": self.visits, "queueing": self.queueing, "self": self.self_time, "downstream": self.downstream,
@@ -76,7 +76,7 @@ class Edge:
     time: float
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return plain values for JSON."""
         return {
             "caller": self.caller, "callee": self.callee, "opaque": self.opaque, "calls": self.calls,
             "instances": self.instances, "seconds": self.seconds, "queueing": self.queueing, "network": self.network,

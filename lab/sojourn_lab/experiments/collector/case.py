@@ -1,4 +1,4 @@
-"""One case of a collector: start it, offer heartbeats and reads, let the channel run empty, work it out."""
+"""One case of a collector: start it, offer heartbeats and reads, drain the channel, compute the figures."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from sojourn_lab.scenario.experiment_settings import Collector
 from sojourn_lab.scenario.load import PoissonLoad
 
 MARGIN = 30.0
-"""Seconds that the generator, and the channel, may take beyond what they need by the plan."""
+"""Seconds that the generator and the channel may exceed the plan."""
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """An event as the broker has it."""
+    """An event as the broker stored it."""
 
     id: str
 
 
 def run_case(stage: Stage) -> Outcome:
-    """Measure one case; LabError when it could not be made."""
+    """Measure one case; LabError if that is not possible."""
     settings = stage.case.collector
     if settings is None:
-        raise LabError(f"case {stage.case.name} says nothing of a collector")
+        raise LabError(f"case {stage.case.name} has no collector settings")
     traffic = traffic_of(stage, settings)
     plan = traffic.plan
     with System(stage, settings) as system:
@@ -48,7 +48,7 @@ def run_case(stage: Stage) -> Outcome:
             return generator.exit_code() == 0
 
         generator.wait_until(ended, expected + plan.timeout + MARGIN, f"the load of case {stage.name} to end")
-        # Events in the channel at the end belong to the window they were sent in: without them the slowest are missing.
+        # Events in the channel at the end belong to the window in which they were sent: they are the slowest.
         system.drained((settings.channel + settings.consumers * settings.batch) / capacity_of(settings) + MARGIN)
     offered_load = msgspec.json.decode((stage.logs / "summary.json").read_bytes(), type=Offered)
     window = offered_load.heartbeats.window

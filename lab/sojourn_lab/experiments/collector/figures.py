@@ -1,4 +1,4 @@
-"""From what the clients, the collector and the broker wrote to the figures of a case; pure functions.
+"""Compute the figures of a case from the records of the clients, the collector and the broker.
 
 Durations in seconds, instants in unix seconds.
 """
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
-    """A batch that the broker acknowledged: by which consumer, when it was taken from the channel, which events."""
+    """A batch that the broker acknowledged: its consumer, when it left the channel, its events."""
 
     consumer: int
     taken: float
@@ -30,7 +30,7 @@ class Acknowledged(msgspec.Struct, frozen=True):
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """The collector at one instant: processor time used since its start, s, and events in the channel."""
+    """The collector at one instant: processor time since its start, s, and events in the channel."""
 
     time: float
     cpu: float
@@ -38,7 +38,7 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 def rows_in(path: Path, kind: type[T]) -> list[T]:
-    """Return the rows of a file of JSON lines; a last line that its writer could not finish is left out."""
+    """Return the rows of a file of JSON lines, without an incomplete last line."""
     if not path.exists():
         return []
     lines = path.read_bytes().split(b"\n")[:-1]
@@ -47,7 +47,7 @@ def rows_in(path: Path, kind: type[T]) -> list[T]:
 
 
 def capacity_of(settings: Collector) -> float:
-    """Return what the consumers can do, events/s: c · b / (a + b · w), and not more than cores / w.
+    """Return the capacity of the consumers, events/s: c · b / (a + b · w), and at most cores / w.
 
     c consumers, b events a batch, a the wait for an acknowledgement, w the work on an event: the utilisation law
     (Denning & Buzen 1978) at a utilisation of 1, of the consumers and of the cores.
@@ -68,7 +68,7 @@ def law_of(settings: Collector, offered: float) -> dict[str, float | None]:
 
 
 def write_latencies(clients: Sequence[ClientRecord], batches: Sequence[Acknowledged], window: Window) -> list[float]:
-    """Return, for every heartbeat of the window that was processed, the seconds from its intended instant to that."""
+    """Return, for every processed heartbeat of the window, the seconds from its intended instant to then."""
     done = {name: batch.acknowledged for batch in batches for name in batch.ids}
     return [done[each.id] - each.intended for each in beats_of(clients, window) if each.id in done]
 
@@ -79,13 +79,13 @@ def beats_of(clients: Sequence[ClientRecord], window: Window) -> list[ClientReco
 
 
 def throughput_of(batches: Sequence[Acknowledged], window: Window) -> float:
-    """Return the events acknowledged a second of the window."""
+    """Return the events acknowledged per second of the window."""
     inside = sum(len(each.ids) for each in batches if window.since <= each.acknowledged < window.until)
     return inside / (window.until - window.since)
 
 
 def consumers_of(batches: Sequence[Acknowledged], consumers: int, window: Window) -> dict[str, float | None]:
-    """Return what the consumers did in the window.
+    """Return the consumers' figures in the window.
 
     `busy` is the share of their time they had events in hand, `cost` the seconds of one consumer for each event,
     `batch` the mean number of events in a batch. busy · consumers / cost is the throughput.
@@ -101,7 +101,7 @@ def consumers_of(batches: Sequence[Acknowledged], consumers: int, window: Window
 
 
 def cpu_of(samples: Sequence[Sample], cores: int, window: Window) -> dict[str, float | None]:
-    """Return how many cores the collector used in the window, and that as a share of those it had."""
+    """Return how many cores the collector used in the window, and their share of those it had."""
     inside = [each for each in samples if window.since <= each.time < window.until]
     if len(inside) < 2:
         return {"cores": None, "share": None}

@@ -1,4 +1,4 @@
-"""`python -m sojourn_lab.experiments.collector.generator PLAN.json`: heartbeats and reads, each at its instant.
+"""`python -m sojourn_lab.experiments.collector.generator PLAN.json`: send heartbeats and reads at their instants.
 
 A process of its own, as the generator of requests is, with its clock, its records and its verdict. Connections are kept
 alive and reused: viewers' devices come through a load balancer that does so.
@@ -29,7 +29,7 @@ Write = Callable[[ClientRecord], None]
 
 
 class Sender:
-    """Sends the requests of one case over connections that are kept."""
+    """Sends the requests of one case over kept connections."""
 
     def __init__(self, plan: Plan, clock: Clock) -> None:
         self._plan = plan
@@ -41,11 +41,11 @@ class Sender:
         )
 
     async def close(self) -> None:
-        """Close what is still open."""
+        """Close open connections."""
         await self._session.close()
 
     async def outcome(self, route: str, name: str, intended: float, viewer: int | None) -> ClientRecord:
-        """Return the record of one request sent now; a failure is a record with an error, never a raise."""
+        """Return the record of one request sent now; failures are recorded, not raised."""
         unix = self._clock.unix
         record = ClientRecord(
             case=self._plan.case,
@@ -121,7 +121,7 @@ async def offered(traffic: Traffic) -> Offered:
 
 
 def main(arguments: list[str]) -> int:
-    """Return the exit code: 2 for a plan that cannot be used, 0 also for a void run."""
+    """Return the exit code: 2 for an invalid plan, 0 also for a void run."""
 
     def run(traffic: Traffic) -> None:
         Path(traffic.plan.summary).write_bytes(msgspec.json.encode(asyncio.run(offered(traffic))))

@@ -12,7 +12,7 @@ BEAT_SECONDS = 10.0
 
 
 class Traffic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The load of one case: `plan` as for requests (its load says nothing here), heartbeats and reads a second."""
+    """The load of one case: `plan` as for requests (its load is unused), heartbeats and reads per second."""
 
     plan: Plan
     rate: float
@@ -21,7 +21,7 @@ class Traffic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Offered(msgspec.Struct, frozen=True):
-    """How it went, heartbeats and reads apart; both tell of the same event loop. None: nothing was read."""
+    """Summaries of heartbeats and reads, which share one event loop. None: nothing was read."""
 
     heartbeats: Summary
     reads: Summary | None

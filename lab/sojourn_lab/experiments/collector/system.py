@@ -1,4 +1,4 @@
-"""nginx, the collector and its broker: up and always down again."""
+"""nginx, the collector and its broker, started and always stopped together."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SERVER = """
 
 
 class System(Lifecycle):
-    """A context in which the system of one case runs. The folder of its logs gets everything that its parts say.
+    """A context in which the system of one case runs, with all its output in the folder of its logs.
 
     Attributes:
         url: where nginx answers.
@@ -57,7 +57,7 @@ class System(Lifecycle):
     def __init__(self, stage: Stage, settings: Collector) -> None:
         cores = len(os.sched_getaffinity(0))
         if settings.cores > cores:
-            raise LabError(f"the case {stage.case.name} asks for {settings.cores} cores, and there are {cores}")
+            raise LabError(f"the case {stage.case.name} needs {settings.cores} cores, this machine has {cores}")
         super().__init__(stage.logs, stage.interrupts)
         self._stage = stage
         self._settings = settings
@@ -93,7 +93,7 @@ class System(Lifecycle):
         self.url = nginx.url
 
     def drained(self, deadline: float) -> dict[str, int]:
-        """Return the collector's counts once all it accepted is acknowledged; LabError when that takes too long."""
+        """Return the collector's counts once all it accepted is acknowledged; LabError if that takes too long."""
         if self._collector is None:
             raise LabError("the collector was never started")
         last: dict[str, int] = {}
@@ -123,7 +123,7 @@ class System(Lifecycle):
 
 
 def collector_command(settings: Collector, fd: int, broker: str) -> list[str]:
-    """Return what starts the collector on an inherited socket, without the files it writes."""
+    """Return the command that starts the collector on an inherited socket, without its output files."""
     return [
         sys.executable,
         str(resource_file("backend", "collector_server.py")),

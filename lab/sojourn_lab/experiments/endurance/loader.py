@@ -16,7 +16,7 @@ EXPLAIN_EVERY = 60.0
 
 
 def loaded(folder: Path) -> dict[str, int]:
-    """Load until the end, and return how many lines were read and refused, and how many rows the store then has."""
+    """Load until the end; return the numbers of lines read and refused, and of rows in the store."""
     from sojourn.analyses.blame.store import explain_store  # noqa: PLC0415
     from sojourn.store import connect, init, load  # noqa: PLC0415 - they take their time to load
 
@@ -54,7 +54,7 @@ def loaded(folder: Path) -> dict[str, int]:
 
 
 def main(arguments: list[str]) -> int:
-    """Return the exit code: 1 where the store failed."""
+    """Return the exit code: 1 if the store failed."""
     from sojourn.model.errors import SojournError  # noqa: PLC0415
 
     (name,) = arguments

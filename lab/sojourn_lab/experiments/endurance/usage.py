@@ -1,4 +1,4 @@
-"""What a process, with all it has started, and a folder take at an instant, from /proc and the file system."""
+"""Resource usage of a process with its descendants, and of a folder, at one instant."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sojourn_lab.measure.proc import GONE, family_in, memory_of, stat_of, stats_
 
 @dataclass(frozen=True)
 class Usage:
-    """What a process and those it started take together.
+    """Resource usage of a process and its descendants.
 
     Attributes:
         processes: how many they are.
@@ -28,7 +28,7 @@ class Usage:
 
 
 def usage_of(first: int) -> Usage:
-    """Return what a process and its descendants take; one that ends meanwhile is left out."""
+    """Return the resource usage of a process and its descendants, without those that end meanwhile."""
     processes = resident = files = 0
     cpu = 0.0
     for pid in family_of(first):
@@ -45,7 +45,7 @@ def family_of(first: int) -> list[int]:
 
 
 def disk_of(folder: Path) -> int:
-    """Return the bytes of all files below a folder; what goes away meanwhile counts nothing."""
+    """Return the bytes of all files below a folder; files that disappear meanwhile count as 0."""
     total = 0
     for root, _, names in os.walk(folder):
         for name in names:

@@ -15,7 +15,7 @@ from sojourn_lab.results.run_context import Outcome
 
 
 def run_case(stage: Stage) -> Outcome:
-    """Return what a case of gRPC calls came to; LabError where it cannot be run."""
+    """Return the result of a case of gRPC calls; LabError if it cannot run."""
     # Late: the client is a process of this package and needs nothing that runs a case.
     from sojourn_lab.experiments.grpc.case import measured_case  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""One case of gRPC calls: servers, nginx where it balances them, the client, and down again."""
+"""One case of gRPC calls: servers, nginx if it balances them, and the client."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MARGIN = 30.0
 
 
 def measured_case(stage: Stage) -> Outcome:
-    """Return what the case came to; LabError where it cannot be run."""
+    """Return the result of the case; LabError if it cannot run."""
     settings = stage.case.grpc
     if settings is None:
         raise LabError(f"case {stage.case.name} has no gRPC settings")

@@ -38,7 +38,7 @@ OPTIONS = (
 
 
 class Channels:
-    """The connections of a case. Every call goes over one that is drawn for it."""
+    """The connections of a case; each call uses a connection drawn for it."""
 
     def __init__(self, grpc_plan: GrpcPlan, clock: Clock, channels: list[grpc.aio.Channel]) -> None:
         self._plan = grpc_plan.plan
@@ -48,7 +48,7 @@ class Channels:
         self._calls = [channel.unary_unary(METHOD) for channel in channels]
 
     async def outcome(self, wanted: Wanted, intended: float, attempt: int = 1) -> ClientRecord:
-        """Return the record of one call made now; a failure is a record with an error, never a raise."""
+        """Return the record of one call made now; failures are recorded, not raised."""
         unix = self._clock.unix
         rng = np.random.default_rng([*self._plan.seed, 1 << 33, wanted.number])
         number = int(rng.integers(len(self._calls)))
@@ -88,7 +88,7 @@ class Channels:
 
 
 async def connected(addresses: list[str]) -> list[grpc.aio.Channel]:
-    """Return a channel to each address, all of them connected; LabError if one cannot be within CONNECT_SECONDS."""
+    """Return a connected channel to each address; LabError if one cannot connect within CONNECT_SECONDS."""
     channels = [grpc.aio.insecure_channel(address, options=OPTIONS) for address in addresses]
     try:
         await asyncio.wait_for(asyncio.gather(*(each.channel_ready() for each in channels)), CONNECT_SECONDS)

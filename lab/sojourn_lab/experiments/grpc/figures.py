@@ -1,4 +1,4 @@
-"""From what the clients and the servers of a gRPC case wrote to its figures.
+"""Compute the figures of a gRPC case from the records of the clients and the servers.
 
 A call's wait begins when its client sends it and ends when a worker takes it, by the server's log; both are on one
 machine and one clock. It is the same measure whether there is a proxy between or not.
@@ -30,7 +30,7 @@ def case_figures(
     workers: int,
     at: float | None,
 ) -> dict[str, Any]:
-    """Return the figures of a case: those of the analysis `balance`, and what the clients saw.
+    """Return the figures of a case: those of the analysis `balance`, and those of the clients.
 
     `calls` has every server's, by its name; `at` is when a backend was added, unix s. `client`: counts, and
     `response_time` (s; mean, p50, p90, p95, p99) of the calls answered in the window, and with an addition of those

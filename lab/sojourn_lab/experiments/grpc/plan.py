@@ -22,5 +22,5 @@ class GrpcPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def addresses_of_channels(plan: GrpcPlan) -> list[str]:
-    """Return the address each channel is connected to: by turns, once and for all."""
+    """Return the address of each channel, in turn, fixed for the whole case."""
     return [plan.addresses[number % len(plan.addresses)] for number in range(plan.channels)]

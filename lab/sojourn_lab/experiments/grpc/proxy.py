@@ -29,7 +29,7 @@ def http_text(topology: Topology, upstreams: Upstreams) -> str:
 
 
 def server_text(topology: Topology) -> str:
-    """Return the inside of the server block. The lines of sojourn_proxy.conf, in the words of nginx's gRPC module."""
+    """Return the inside of the server block: the lines of sojourn_proxy.conf for nginx's gRPC module."""
     return f"""
         location / {{
             grpc_pass grpc://lab_backends;

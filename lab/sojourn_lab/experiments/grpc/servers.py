@@ -1,4 +1,4 @@
-"""The gRPC servers of a case: started, ready, and what they logged."""
+"""The gRPC servers of a case, and their logs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ START_DEADLINE = 30.0
 
 
 class Call(msgspec.Struct, frozen=True):
-    """One call as its server saw it: the client's id of it, and when a worker took it and was free again, unix s."""
+    """One call in its server's log: the client's id, and when a worker took it and was free again, unix s."""
 
     id: str | None
     worker: str
@@ -31,24 +31,24 @@ class _Ready(msgspec.Struct):
 
 @dataclass(frozen=True)
 class GrpcServer:
-    """A running gRPC server, and the file that gets a line for each call."""
+    """A running gRPC server, and its log with a line per call."""
 
     name: str
     process: Process
     log: Path
 
     def port(self) -> int | None:
-        """Return the port it answers on, None before it does."""
+        """Return the port it listens on; None before it does."""
         line = self.process.out_path.read_bytes().partition(b"\n")
         return msgspec.json.decode(line[0], type=_Ready).port if line[1] else None
 
     def ready_address(self) -> str:
-        """Return host and port once it answers; LabError with its last words if it does not."""
+        """Return host and port once it answers; LabError with its last output if it does not."""
         self.process.wait_until(lambda: self.port() is not None, START_DEADLINE, f"{self.name} to serve gRPC")
         return f"{HOST}:{self.port()}"
 
     def calls(self) -> list[Call]:
-        """Return what it logged so far, in the order in which the calls ended."""
+        """Return its logged calls so far, in the order in which they ended."""
         if not self.log.exists():
             return []
         decoder = msgspec.json.Decoder(Call)
@@ -56,7 +56,7 @@ class GrpcServer:
 
 
 def started_server(name: str, workers: int, slowdown: float, folder: Path) -> GrpcServer:
-    """Return a server, started but perhaps not ready yet; it logs into `folder`. `slowdown`: of its service times."""
+    """Return a started server, perhaps not ready yet; it logs into `folder`. `slowdown` scales service times."""
     log = folder / f"{name}.calls.jsonl"
     command = [
         sys.executable,

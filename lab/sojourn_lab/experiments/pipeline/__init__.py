@@ -1,4 +1,4 @@
-"""The toolkit's own pipeline as the subject: what its shipping and its store can take, one part at a time.
+"""The throughput of the toolkit's own pipeline, shipping and store, one part at a time.
 
 Each case works in a temporary folder within the run's, which is removed afterwards.
 """
@@ -15,10 +15,10 @@ from sojourn_lab.results.run_context import Outcome
 
 
 def run_case(stage: Stage) -> Outcome:
-    """Measure one case; LabError when it could not be made."""
+    """Measure one case; LabError if that is not possible."""
     settings = stage.case.pipeline
     if settings is None:
-        raise LabError(f"case {stage.case.name} says nothing of the pipeline")
+        raise LabError(f"case {stage.case.name} has no pipeline settings")
     work = stage.logs / "work"
     work.mkdir()
     try:

@@ -1,4 +1,4 @@
-"""Rows a second into the embedded engine. The engine runs in a process of its own: a process can hold one."""
+"""Measure rows per second into the embedded engine, in a process of its own: a process can hold one engine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MARGIN = 120.0
 
 
 def measured_store(stage: Stage, settings: Pipeline, work: Path) -> Outcome:
-    """Measure it; LabError, naming the extra, where the engine is not installed."""
+    """Measure the inserts; LabError with the missing extra if the engine is not installed."""
     missing = [name for name in ("chdb", "clickhouse_connect") if find_spec(name) is None]
     if missing:
         raise LabError(f"the embedded engine needs {' and '.join(missing)}: {install_command('store')}")

@@ -8,7 +8,7 @@ import msgspec
 
 
 class Inserts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is inserted, into which table, for how long; see `settings.Pipeline`."""
+    """Rows, table and duration of the inserts; see `settings.Pipeline`."""
 
     folder: str
     seed: list[int]
@@ -22,7 +22,7 @@ class Inserts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Inserted(msgspec.Struct, frozen=True):
-    """What came of it; `began` is when the worker started, unix s as the window's ends."""
+    """The result; `began` is when the worker started, in unix s like the window's ends."""
 
     began: float
     since: float

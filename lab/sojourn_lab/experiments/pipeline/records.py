@@ -1,4 +1,4 @@
-"""Log records of a shop that never was, as the lab's nginx would have written them."""
+"""Log records of an invented shop, as the lab's nginx would write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m sojourn_lab.experiments.pipeline.store PLAN.json`: inserts into an embedded engine, as fast as they go.
+"""`python -m sojourn_lab.experiments.pipeline.store PLAN.json`: insert into an embedded engine.
 
 Rows are log records as the store transforms them, inserted as Vector sends them: JSON, one row a line.
 """
@@ -32,13 +32,13 @@ PARTITIONS = {
 
 
 def table_statement(statement: str, table: str) -> str:
-    """Return the shipped CREATE TABLE of requests as one of another name, partitioned as `PARTITIONS` says.
+    """Return the shipped CREATE TABLE of requests with another name, partitioned as `PARTITIONS` defines.
 
     LabError where the statement does not look as it did when this was written.
     """
     head, cut = "CREATE TABLE IF NOT EXISTS requests", PARTITIONS["day"]
     if head not in statement or cut not in statement:
-        raise LabError("the shipped table of requests is not cut by the day any more: the lab must learn how it is")
+        raise LabError("the shipped table of requests is no longer partitioned by day: update the lab")
     return statement.replace(head, f"{head}_{table}", 1).replace(cut, PARTITIONS[table], 1)
 
 
@@ -54,7 +54,7 @@ def batch_text(rows: list[dict[str, Any]], count: int, spread: float) -> bytes:
 
 
 def inserted(plan: Inserts) -> Inserted:
-    """Insert for as long as the plan says, at least twice, and return what came of it."""
+    """Insert for the duration of the plan, at least twice, and return the result."""
     # Late: the plan is read where the engine is not.
     from sojourn.store import connect, init, load  # noqa: PLC0415
     from sojourn.store.migrate import migrations  # noqa: PLC0415
@@ -119,7 +119,7 @@ def inserted(plan: Inserts) -> Inserted:
 
 
 def _of_table(client: Any, table: str, spread: float) -> dict[str, float | None]:
-    """Return `partitions`, `parts` (as they are just now) and `read_share`.
+    """Return `partitions`, `parts` (at this instant) and `read_share`.
 
     That is the share of the table's rows that the engine means to read for one hour of log time, the middle one.
     """
@@ -140,7 +140,7 @@ def _of_table(client: Any, table: str, spread: float) -> dict[str, float | None]
 
 
 def main(arguments: list[str]) -> int:
-    """Return the exit code: 2 for a plan that cannot be used, 1 when the store failed."""
+    """Return the exit code: 2 for an invalid plan, 1 if the store failed."""
     try:
         (path,) = arguments
         plan = msgspec.json.decode(Path(path).read_bytes(), type=Inserts)

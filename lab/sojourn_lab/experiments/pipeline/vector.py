@@ -1,4 +1,4 @@
-"""Events a second through Vector and the shipped program for requests: from a file of log lines into nothing.
+"""Measure events per second through Vector and the shipped program for requests.
 
 Vector itself counts the events that have left the program, four times a second; where its threads are all busy it comes
 to that later, so the measuring is from one count to another.
@@ -44,7 +44,7 @@ BATCH_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Count:
-    """How many events had left the program at an instant (unix s), and the processor time used by then, s."""
+    """How many events had left the program at an instant (unix s), and the processor time used until then, s."""
 
     time: float
     events: float
@@ -52,7 +52,7 @@ class Count:
 
 
 def vector_program() -> str | None:
-    """Return the program: $SOJOURN_VECTOR, or the one on PATH; None where there is none."""
+    """Return the program: $SOJOURN_VECTOR, or the one on PATH; None without either."""
     return os.environ.get("SOJOURN_VECTOR") or shutil.which("vector")
 
 
@@ -61,7 +61,7 @@ def measured_vector(stage: Stage, settings: Pipeline, work: Path) -> Outcome:
     program = vector_program()
     if program is None:
         now = time.time()
-        reason = "there is no vector: install Vector 0.57.0, or set SOJOURN_VECTOR to its program"
+        reason = "vector is not installed: install Vector 0.57.0, or set SOJOURN_VECTOR to its program"
         return Outcome(now, now, {"skipped": reason})
     scenario = stage.scenario
     warmup, duration = scenario.warmup, scenario.duration_of(stage.case)
@@ -105,7 +105,7 @@ def measured_vector(stage: Stage, settings: Pipeline, work: Path) -> Outcome:
 
 
 def _laid_out(work: Path, seed: Sequence[int], threads: int, seconds: float) -> Path:
-    """Write the log and the configuration; return the file that Vector's own counters will be in."""
+    """Write the log and the configuration; return the file of Vector's own counters."""
     config, logs, data = (work / name for name in ("config", "logs", "data"))
     for folder in (config, logs, data):
         folder.mkdir()
@@ -117,7 +117,7 @@ def _laid_out(work: Path, seed: Sequence[int], threads: int, seconds: float) -> 
     text = resource_file("vector", "config", "requests.yaml").read_text(encoding="utf-8")
     for original, local in (("/var/log/sojourn", str(logs)), ("/etc/vector/vrl", str(resource_file("vector", "vrl")))):
         if original not in text:
-            raise LabError(f"requests.yaml does not speak of {original}: the lab cannot put its own folder there")
+            raise LabError(f"requests.yaml does not contain {original}: the lab cannot replace it by its own folder")
         text = text.replace(original, local)
     (config / "requests.yaml").write_text(text, encoding="utf-8")
     metrics = work / "metrics.jsonl"
@@ -136,7 +136,7 @@ def _laid_out(work: Path, seed: Sequence[int], threads: int, seconds: float) -> 
 
 
 def counts_in(text: bytes) -> list[Count]:
-    """Return what Vector wrote of its program for requests, in the order of time; half a last line is left out."""
+    """Return Vector's counts of its program for requests, ordered by time, without an incomplete last line."""
     counters: dict[float, dict[str, float]] = {}
     for line in text.split(b"\n")[:-1]:
         if b'"component_sent_events_total"' not in line:
@@ -153,7 +153,7 @@ def counts_in(text: bytes) -> list[Count]:
 
 
 class _Counted:
-    """The last count that Vector has written; looked up a few times a second only, for looking takes its cores away."""
+    """The last count that Vector wrote; read only a few times per second, because reading uses its cores."""
 
     def __init__(self, metrics: Path) -> None:
         self._metrics = metrics
@@ -161,7 +161,7 @@ class _Counted:
         self._looked = -LOOK_SECONDS
 
     def last(self) -> Count:
-        """Return it; nothing at the instant 0 before the first."""
+        """Return the count; 0 at the instant 0 before the first."""
         if time.monotonic() - self._looked >= LOOK_SECONDS and self._metrics.exists():
             counts = counts_in(self._metrics.read_bytes())
             self._last = counts[-1] if counts else self._last
@@ -170,7 +170,7 @@ class _Counted:
 
 
 def processor_seconds(pid: int) -> float:
-    """Return the processor time a process has used, all threads, s; LabError where it is gone."""
+    """Return the processor time of a process, all threads, s; LabError if it has ended."""
     try:
         return stat_of(pid).cpu
     except GONE:
@@ -180,7 +180,7 @@ def processor_seconds(pid: int) -> float:
 def figures_of(
     counts: Sequence[Count], used: Sequence[tuple[float, float]], since: float, until: float
 ) -> dict[str, float | None]:
-    """Return `events_per_s`, `cores` (used, on average), `event_cpu` (s of a core an event costs) and `refused`.
+    """Return `events_per_s`, `cores` (mean), `event_cpu` (s of a core per event) and `refused`.
 
     The rate is that from the last count before the window to the first one after it that is larger; where the input
     came to its end before, to the first count of that end.

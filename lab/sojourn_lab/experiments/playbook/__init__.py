@@ -1,1 +1,1 @@
-"""A list of runs of one scenario, each with one thing changed; unattended."""
+"""A list of unattended runs of one scenario, each with one change."""

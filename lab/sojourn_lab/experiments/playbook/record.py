@@ -1,4 +1,4 @@
-"""playbook.json: what every step of a playbook changed, and what came of it."""
+"""playbook.json: the change and the result of every step of a playbook."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FORMAT = 1
 
 
 class StepResult(msgspec.Struct):
-    """What came of one step.
+    """The result of one step.
 
     Attributes:
         change: the one setting that is new, as text; empty for the first.
@@ -46,7 +46,7 @@ class StepResult(msgspec.Struct):
 
 
 class PlaybookRecord(msgspec.Struct):
-    """A whole playbook as it was run; `found` is the last step kept, `passed` whether that meets every criterion."""
+    """A whole playbook; `found` is the last step kept, `passed` whether it meets every criterion."""
 
     playbook: Playbook
     quick: bool

@@ -1,4 +1,4 @@
-"""Running a playbook: every step a run with a folder of its own, and one record of all of them."""
+"""Run a playbook: each step is a run with its own folder, and one record has all results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def finished_playbook(
     quick: bool = False,
     make_run: Callable[..., Run] = finished_run,
 ) -> PlaybookRecord:
-    """Run every step, whatever became of those before, and return the record; the folder gets its final name.
+    """Run every step, whatever the outcome of earlier ones, and return the record; the folder gets its final name.
 
     What is known is written after every step: a playbook that was stopped leaves it in the folder's temporary name.
     """
@@ -99,7 +99,7 @@ def measured(playbook: Playbook, run: Run, result: StepResult) -> None:
 
 
 def ratio_to_start(record: PlaybookRecord, result: StepResult) -> float | None:
-    """Return the playbook's measure after the step over that of the step it starts from; None where there is none."""
+    """Return the playbook's measure after the step over that before it; None without either."""
     before = next((each for each in record.steps if each.name == result.start), None)
     known = before is not None and before.outcome == result.outcome == "measured"
     if before is None or not known or not before.better or result.better is None:
@@ -108,7 +108,7 @@ def ratio_to_start(record: PlaybookRecord, result: StepResult) -> float | None:
 
 
 def is_kept(playbook: Playbook, step: Step | None, result: StepResult) -> bool:
-    """Return whether the steps after this one begin from it; one that failed or is void never is."""
+    """Return whether later steps start from this one; failed and void steps are never kept."""
     if result.outcome != "measured":
         return False
     if step is None:
@@ -117,7 +117,7 @@ def is_kept(playbook: Playbook, step: Step | None, result: StepResult) -> bool:
 
 
 def lesson_of(record: PlaybookRecord) -> str:
-    """Return in plain sentences what helped, what did not, and whether that is enough."""
+    """Return sentences on which changes helped, which did not, and whether the result suffices."""
     steps = record.steps[1:]
     helped = [f"{each.change} (× {formed(each.ratio, '.2f')})" for each in steps if each.kept]
     known = [each for each in steps if each.outcome == "measured"]
@@ -128,7 +128,7 @@ def lesson_of(record: PlaybookRecord) -> str:
     sentences = [
         f"Kept: {'; '.join(helped)}." if helped else "Nothing was kept.",
         f"Made no difference worth keeping: {'; '.join(idle)}." if idle else "",
-        f"Not known, the run failed or is void: {', '.join(unknown)}." if unknown else "",
+        f"Unknown, because the run failed or is void: {', '.join(unknown)}." if unknown else "",
         f"The result meets {'every criterion' if record.passed else 'not every criterion'}.",
         f"{counted(len(record.steps), 'run')} took {whole:.0f} s, of which {took:.0f} s to bring everything up and "
         f"down.",

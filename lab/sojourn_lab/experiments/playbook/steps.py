@@ -1,4 +1,4 @@
-"""A playbook: one scenario, run again and again with one thing changed each time, unattended.
+"""A playbook: one scenario, run repeatedly with one change per run, unattended.
 
 The file says beforehand which case is measured, what counts as success, what each step changes, and when a change is
 kept for the steps after it. Decoding is strict, as with scenarios.
@@ -32,14 +32,14 @@ class Better(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     by: Annotated[float, msgspec.Meta(ge=0.0, le=100.0)] = 0.1
 
     def ratio_suffices(self, ratio: float | None) -> bool:
-        """Return whether after / before is improvement enough; without a ratio it is not."""
+        """Return whether after / before is a sufficient improvement; False without a ratio."""
         if ratio is None:
             return False
         return ratio >= 1.0 + self.by if self.direction == "larger" else ratio <= 1.0 / (1.0 + self.by)
 
 
 class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One change: `set` has one key, a path as `sojourn lab run --set` takes it, and its value.
+    """One change: `set` has one key, a path like that of `sojourn lab run --set`, and its value.
 
     `from` is the step (by name) that it is a change to; without it, the last one that was kept. `keep` says whether the
     steps after it begin from here: `if_better` by the playbook's own measure.
@@ -86,12 +86,12 @@ class Playbook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def shipped_playbook_paths() -> list[Path]:
-    """Return the files of the playbooks that come with the lab, by name."""
+    """Return the files of the lab's playbooks, by name."""
     return sorted(resource_file("playbooks").glob("*.toml"))
 
 
 def find_playbook(name_or_file: str) -> Playbook:
-    """Return a shipped playbook by its name, or the one in a file (anything with `/` or `.toml`).
+    """Return a shipped playbook by its name, or the one in a file (any name with `/` or `.toml`).
 
     ScenarioError if it cannot be read or is not one.
     """
@@ -111,7 +111,7 @@ def find_playbook(name_or_file: str) -> Playbook:
 
 
 def playbook_from_raw(raw: dict[str, Any], where: str) -> Playbook:
-    """Return the playbook of a decoded TOML; ScenarioError, naming `where`, if it is none."""
+    """Return the playbook of a decoded TOML; ScenarioError with `where` if it is invalid."""
     try:
         return msgspec.convert(raw, Playbook)
     except (ValueError, RecursionError) as error:
@@ -149,19 +149,19 @@ def scenario_of(playbook: Playbook, settings: dict[str, Value], *, quick: bool =
 
 
 def toml_value(value: Value) -> str:
-    """Return a value as TOML has it."""
+    """Return a value in TOML's notation."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
         # A JSON string is a TOML basic string.
         return msgspec.json.encode(value).decode()
     if isinstance(value, float) and not math.isfinite(value):
-        raise ScenarioError(f"{value} is no value for a setting")
+        raise ScenarioError(f"{value} is not a value for a setting")
     return repr(value)
 
 
 def checked(playbook: Playbook, *, quick: bool = False) -> None:
-    """Read every step's scenario, so that a slip in the last one shows before the first is run; ScenarioError."""
+    """Load every step's scenario, so that an error in the last one appears before the first is run; ScenarioError."""
     for step, settings in steps_with_settings(playbook):
         try:
             scenario_of(playbook, settings, quick=quick)
@@ -170,7 +170,7 @@ def checked(playbook: Playbook, *, quick: bool = False) -> None:
 
 
 def steps_with_settings(playbook: Playbook) -> Iterator[tuple[str, dict[str, Value]]]:
-    """Yield every step's name with the settings it would have if it alone were made."""
+    """Yield every step's name with the settings it would have as the only change."""
     yield BASELINE, {}
     for step in playbook.steps:
         yield step.name, dict(step.set)

@@ -1,4 +1,4 @@
-"""A playbook's record as files and as a table; everything here only formats what the record holds."""
+"""Format a playbook's record as files and as a table."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def markdown(record: PlaybookRecord) -> str:
     lines += ["", "× is after / before, before being the last step that was kept.", ""]
     names = [each.name for each in record.playbook.criteria]
     if names:
-        lines += ["Success, written down beforehand:", "", *(f"- {_in_markdown(name)}" for name in names), ""]
+        lines += ["Criteria, stated before the run:", "", *(f"- {_in_markdown(name)}" for name in names), ""]
     reasons = [each for each in record.steps if each.reason]
     lines += [f"- {_in_markdown(each.name)}: {each.outcome}: {_in_markdown(each.reason)}" for each in reasons]
     return "\n".join(lines).rstrip() + "\n"
@@ -78,7 +78,7 @@ def _in_markdown(text: str) -> str:
 
 
 def comma_separated(record: PlaybookRecord) -> str:
-    """Return the record as CSV, figures in their own units (seconds, shares); no cell can be read as a formula."""
+    """Return the record as CSV, figures in their own units (seconds, shares); no cell is read as a formula."""
     columns = record.playbook.columns
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -93,7 +93,7 @@ def comma_separated(record: PlaybookRecord) -> str:
 
 
 def plain_cell(value: object) -> str:
-    """Return a value as a cell that a spreadsheet takes for text or for a number, never for a formula."""
+    """Return a value as a cell that a spreadsheet reads as text or a number, never as a formula."""
     text = "" if value is None else printable(value, LONGEST)
     if text.startswith(FORMULA) and not NUMBER.fullmatch(text):
         return "'" + text
@@ -101,7 +101,7 @@ def plain_cell(value: object) -> str:
 
 
 def print_playbook(console: Console, record: PlaybookRecord, where: str) -> None:
-    """Print the table of a playbook, what was learned, and where it is."""
+    """Print the table of a playbook, its findings, and its folder."""
     headings, rows = step_rows(record)
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     # The change is in the files; here a step's name has to do, for a terminal is narrow.

@@ -22,7 +22,7 @@ AFTER = 0.5
 """s between the last arrival and the end of the measured window."""
 
 BACKLOG = 2048
-"""The log does not tell the backlog: gunicorn's default."""
+"""The log does not contain the backlog: gunicorn's default."""
 
 PER_LINE = 12
 
@@ -41,14 +41,14 @@ Bound = dict[str, float | str]
 
 
 def replay_toml(replay: Replay, *, server: Server = "gunicorn", tolerance: float = TOLERANCE) -> str:
-    """Return the scenario of a replay; its criteria hold `tolerance`, and none about the original at another speed."""
+    """Return the scenario of a replay; its criteria have `tolerance`, and at another speed none about the original."""
     main, *others = replay.tiers
     parts = [
         _opening(replay),
         _keys(
             name="replay",
             title="A log, replayed",
-            question="Do the same arrivals and service times make the same queue here?",
+            question="Do the same arrivals and service times cause the same queue here?",
             shows="The split of the replay beside that of the original.",
             seed=1,
             duration=round(replay.at[-1] + AFTER, 6),
@@ -207,7 +207,7 @@ def _lines(values: Sequence[str]) -> str:
 
 
 def _keys(**values: object) -> str:
-    """Return lines of TOML for numbers, and for text of ours, which has no quote in it."""
+    """Return lines of TOML for numbers, and for text without quotes."""
     return "".join(
         f'{key} = "{value}"\n' if isinstance(value, str) else f"{key} = {value}\n" for key, value in values.items()
     )

@@ -1,1 +1,1 @@
-"""The usual stacks behind nginx, set up as a user would, and what the commands of Sojourn say about each."""
+"""The usual stacks behind nginx, set up as a user would, with the output of Sojourn's commands for each."""

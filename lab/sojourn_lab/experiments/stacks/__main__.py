@@ -92,7 +92,7 @@ def _row(name: str, setup: Setup, folder: Path, interrupts: Interrupts) -> dict[
 
 
 def text_of(rows: dict[str, dict[str, Any]]) -> str:
-    """Return a table with a line for each stack, and below it the sentences of each."""
+    """Return a table with a line per stack, and below it the sentences of each."""
     cells = [list(HEADINGS), *(_cells(name, row) for name, row in rows.items())]
     widths = [max(len(line[column]) for line in cells) for column in range(len(HEADINGS))]
     table = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
@@ -123,7 +123,7 @@ def _sentences(name: str, row: dict[str, Any]) -> list[str]:
     lines += [f"  note: {note}" for note in row["notes"]]
     blame = row["blame"]
     if blame["waited"] is None:
-        lines.append(f"  blame: {blame['complaint'] or 'nothing is known'}")
+        lines.append(f"  blame: {blame['complaint'] or 'unknown'}")
     else:
         parts = ", ".join(f"{key} {blame[key]:.2f} s" for key in ("blamed", "imbalance", "dispatch", "unknown"))
         lines.append(f"  blame: {blame['waited']:.2f} s waited: {parts}")

@@ -39,7 +39,7 @@ BACKENDS = 2
 
 @dataclass(frozen=True)
 class Setup:
-    """The load of every stack and what is left out of its set-up.
+    """The load of every stack, and what its set-up omits.
 
     Attributes:
         requests: the number of requests in all.
@@ -57,7 +57,7 @@ class Setup:
 
 
 class Stack(Lifecycle):
-    """A context in which a stack runs, as processes of this machine, with its files in `folder`."""
+    """A context in which a stack runs as processes of this machine, with its files in `folder`."""
 
     def __init__(self, name: str, setup: Setup, folder: Path, interrupts: Interrupts) -> None:
         folder.mkdir()
@@ -109,7 +109,7 @@ class Stack(Lifecycle):
         self.followed = follow_doctor(path, lambda finding: finding.severity != INFO)
 
     def load(self) -> list[ClientRecord]:
-        """Send the requests and return them as their clients saw them; LabError when the generator fails."""
+        """Send the requests and return the clients' records; LabError if the generator fails."""
         client_log = self._folder / "client.jsonl"
         plan = Plan(
             case="stack",

@@ -1,4 +1,4 @@
-"""What the commands of Sojourn say about the log of a stack."""
+"""The results of Sojourn's commands for the log of a stack."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATIENCE = 120.0
 
 
 def verdict_of(stack: Stack, records: list[ClientRecord]) -> dict[str, Any]:
-    """Return a row of the table: figures of the clients, and the answers of split, doctor, blame and whatif."""
+    """Return a row of the table: figures of the clients, and the results of split, doctor, blame and whatif."""
     log = str(stack.access_log)
     split = _answer("split", log)
     doctor = _answer("doctor", str(stack.conf), log)
@@ -60,7 +60,7 @@ def client_figures(records: list[ClientRecord]) -> dict[str, Any]:
 
 
 def _answer(*arguments: str) -> dict[str, Any]:
-    """Return the JSON that a command prints, or what it wrote to stderr as `complaint`; LabError for a traceback."""
+    """Return the JSON that a command prints, or its stderr as `complaint`; LabError for a traceback."""
     command = [sys.executable, "-m", "sojourn", "--no-config", *arguments, "--json"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)

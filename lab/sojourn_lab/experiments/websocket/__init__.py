@@ -1,4 +1,4 @@
-"""WebSocket connections through nginx: how many new ones a second until queueing begins, and where it does.
+"""WebSocket connections through nginx: the rate of new connections at which queueing begins, and where.
 
 Every case has an app and an nginx of its own. First some connections are made one after the other, which shows what
 one costs, and then by users who never let the app rest, which shows the capacity; then the ramp; then all are held.
@@ -48,7 +48,7 @@ SETTLED_IN = 0.25
 
 @dataclass(frozen=True)
 class GeneratedConnections:
-    """What a generator left."""
+    """The result of a generator."""
 
     summary: ConnectionSummary
     connections: list[Connection]
@@ -56,7 +56,7 @@ class GeneratedConnections:
 
 @dataclass(frozen=True)
 class Parts:
-    """What runs during a case."""
+    """The servers and samplers of a case."""
 
     nginx: Nginx
     apps: list[Backend]
@@ -65,7 +65,7 @@ class Parts:
 
 
 def run_case(stage: Stage) -> Outcome:
-    """Return what one case came to; LabError where it could not be made."""
+    """Return the result of one case; LabError if it cannot run."""
     settings = stage.case.websocket
     if settings is None:
         raise LabError(f"case {stage.case.name} has no websocket")
@@ -201,7 +201,7 @@ def _generated_by_k6(stage: Stage, plan: ConnectionPlan, capacity: float) -> Gen
 
 
 def _finished(stage: Stage, command: list[str], name: str, patience: float) -> None:
-    """Run a generator to its end; LabError, with its last words, where it fails or takes too long."""
+    """Run a generator to its end; LabError with its last output if it fails or takes too long."""
     with _running(stage, command, name) as process:
         before = time.monotonic()
 
@@ -228,7 +228,7 @@ def _running(stage: Stage, command: list[str], name: str) -> Iterator[Process]:
 def _usage_figures(
     usage: UsageSampler, apps: Sequence[Backend], summary: ConnectionSummary
 ) -> dict[str, dict[str, dict[str, object]]]:
-    """Return `ramp` and `stable`: what the busiest app and nginx used while connections came, and while they were held.
+    """Return `ramp` and `stable`: usage of the busiest app and of nginx during the ramp, and after it.
 
     The stable stage begins when the last connection has its answer.
     """

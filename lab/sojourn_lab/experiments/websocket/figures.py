@@ -1,4 +1,4 @@
-"""From the connections of one case to its figures."""
+"""Compute the figures of a case from its connections."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sojourn_lab.scenario.experiment_settings import Websocket
 
 
 def cost_of(connections: Sequence[Connection], settled_in: int) -> float | None:
-    """Return the seconds of processor that an app spends on one connection, from those made one after the other.
+    """Return the processor seconds of an app per connection, from the sequential connections.
 
     The handshake, the data-sync and the close: what a process has used at one answer less what it had used at the one
     before. The first `settled_in` are left out (imports, caches). None where fewer than three remain.
@@ -50,7 +50,7 @@ def stage_figures(
     connections: Sequence[Connection],
     capacity: float,
 ) -> dict[str, Any]:
-    """Return the figures of the ramp; durations in s, rates in connections a second."""
+    """Return the figures of the ramp; durations in s, rates in connections per second."""
     opened = [each for each in connections if each.made]
     latencies = _latencies(opened)
     slices = slices_of(opened, summary.window.since, plan.rate / plan.ramp) if opened else []
@@ -105,12 +105,12 @@ def _latencies(connections: Sequence[Connection]) -> dict[str, Any]:
 
 
 def share_of(part: float | None, whole: float | None) -> float | None:
-    """Return part / whole, None where one of them is not there."""
+    """Return part / whole, None if one of them is missing."""
     return part / whole if part is not None and whole else None
 
 
 def _end_of_ramp(slices: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the last slice, and which share of its mean wait was spent at each station."""
+    """Return the last slice, and the share of its mean wait at each station."""
     if not slices:
         return {}
     last = slices[-1]
@@ -119,7 +119,7 @@ def _end_of_ramp(slices: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def log_figures(access_log: Path, case: str, connections: Iterable[Connection]) -> dict[str, Any]:
-    """Return what nginx logged of the case: `upgraded` rows (101), `other` rows, and connections `missing` from it."""
+    """Return nginx's log of the case: `upgraded` rows (101), `other` rows, and connections `missing` from it."""
     ids: set[str] = set()
     other = 0
     with access_log.open("rb") as lines:
@@ -137,7 +137,7 @@ def log_figures(access_log: Path, case: str, connections: Iterable[Connection]) 
 
 
 def void_reasons(summary: ConnectionSummary, connections: Sequence[Connection], median: float | None) -> list[str]:
-    """Return, in plain sentences, why the figures cannot be trusted; `median` is that of the response, s."""
+    """Return the reasons, as sentences, that the figures cannot be trusted; `median` of the response, s."""
     limit = lag_limit(median)
     loop = None if summary.loop_lag is None else summary.loop_lag.p99
     lags = (("connections began", summary.late.p99), ("the event loop was", loop))

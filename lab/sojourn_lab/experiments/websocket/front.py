@@ -1,4 +1,4 @@
-"""The parts of the experiment: nginx in front of apps that hold WebSocket connections."""
+"""The servers of the experiment: nginx in front of apps that hold WebSocket connections."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_CONNECTIONS = 32_768
 
 
 def connections_allowed() -> int:
-    """Return how many connections nginx may have here: a file each, and root only may ask for more than the limit."""
+    """Return how many connections nginx may open: one file each, and only root can exceed the limit."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     return MOST_CONNECTIONS if hard == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, hard)
 
@@ -70,7 +70,7 @@ def made_nginx(topology: Topology, backends: list[Backend], folder: Path, access
 
 
 def held_by(app: Backend, timeout: float = 10.0) -> int:
-    """Return the most connections that the app says it ever held; LabError where it says nothing."""
+    """Return the maximum of connections that the app held at once, by its own count; LabError without one."""
     try:
         with urlopen(f"http://{app.address}/ready", timeout=timeout) as answer:
             return int(json.load(answer)["most"])

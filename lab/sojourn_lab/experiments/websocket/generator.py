@@ -35,7 +35,7 @@ _under_way: ContextVar[Connection] = ContextVar("connection")
 
 
 class Answer(msgspec.Struct):
-    """The app's answer to a data-sync."""
+    """The app's response to a data-sync."""
 
     type: str
     variations: dict[str, int]
@@ -43,7 +43,7 @@ class Answer(msgspec.Struct):
 
 
 def poisson_ramp(rate: float, horizon: float, rng: np.random.Generator) -> Instants:
-    """Return the instants of a Poisson process whose rate goes from 0 to `rate` a second over the horizon, s.
+    """Return the instants of a Poisson process whose rate rises from 0 to `rate` per second over the horizon, s.
 
     The expected number up to t is N(t) = rate·t² / (2·horizon); a Poisson process of rate 1 in N becomes one of that
     rate in t (Lewis & Shedler 1979, Simulation of nonhomogeneous Poisson processes by thinning, section 1).
@@ -82,7 +82,7 @@ class Connections:
         _under_way.get().connected = self._clock.unix(self._clock.now())
 
     async def answered(self, number: int, intended: float) -> WebSocket | None:
-        """Make a connection now and ask for the flags; return it open, None after a failure (which its record has)."""
+        """Connect now and request the flags; return the open connection, None after a failure (see its record)."""
         unix, now = self._clock.unix, self._clock.now
         record = Connection(self._plan.case, number, unix(intended), unix(now()))
         self.records.append(record)
@@ -109,7 +109,7 @@ class Connections:
         return None
 
     async def held(self, number: int, intended: float, settled: asyncio.Semaphore) -> None:
-        """Make a connection, ask for the flags, answer pings until the end; `settled` is released after the answer."""
+        """Connect, request the flags, answer pings until the end; `settled` is released after the response."""
         try:
             connection = await self.answered(number, intended)
         finally:
@@ -125,12 +125,12 @@ class Connections:
             record.lost = self._clock.unix(self._clock.now())
 
     async def close(self) -> None:
-        """Close what is open."""
+        """Close open connections."""
         self._ending = True
         await asyncio.gather(*(connection.close() for connection in self._open), return_exceptions=True)
 
     async def end(self) -> None:
-        """Close what is open, and the session."""
+        """Close open connections and the session."""
         await self.close()
         await self._session.close()
 
@@ -177,7 +177,7 @@ async def answers_per_second(plan: ConnectionPlan, connections: Connections, clo
 
 
 async def made_on_schedule(plan: ConnectionPlan, connections: Connections, clock: Clock) -> ConnectionSummary:
-    """Make each at its instant, whatever became of those before; hold all."""
+    """Open each connection at its instant, whatever the outcome of earlier ones, and hold all."""
     instants = poisson_ramp(plan.rate, plan.ramp, np.random.default_rng(plan.seed)).tolist()
     settled = asyncio.Semaphore(0)
     async with Heartbeat(clock) as heartbeat:
@@ -208,7 +208,7 @@ async def made_on_schedule(plan: ConnectionPlan, connections: Connections, clock
 
 
 async def summary_of_stage(plan: ConnectionPlan) -> ConnectionSummary:
-    """Do what the plan says, write client.jsonl, and return the summary."""
+    """Execute the plan, write client.jsonl, and return the summary."""
     clock = Clock()
     connections = Connections(plan, clock)
     try:
@@ -223,7 +223,7 @@ async def summary_of_stage(plan: ConnectionPlan) -> ConnectionSummary:
 
 
 def main(arguments: list[str]) -> int:
-    """Return the exit code: 2 for a plan that cannot be used, 0 also where connections failed."""
+    """Return the exit code: 2 for an invalid plan, 0 also if connections failed."""
 
     def run(plan: ConnectionPlan) -> None:
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

@@ -1,4 +1,4 @@
-"""The same connections made by k6, and its lines read as the lab's own generator writes them."""
+"""Open the same connections with k6, and convert its output to the records of the lab's own generator."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ class Line(msgspec.Struct):
 
 
 class Count(msgspec.Struct):
-    """What k6 counted; a metric that did not occur is not there."""
+    """A counter of k6; a metric that did not occur is missing."""
 
     count: int = 0
 
 
 class Metrics(msgspec.Struct):
-    """Of those in k6's summary, the one that is read: connections it could not begin for want of a user."""
+    """The metric that is read from k6's summary: connections it could not begin because all users were busy."""
 
     dropped_iterations: Count = msgspec.field(default_factory=Count)
 
 
 class Summary(msgspec.Struct):
-    """What k6 writes at its end."""
+    """The summary that k6 writes at its end."""
 
     metrics: Metrics
 
 
 def why_k6_unavailable() -> str | None:
-    """Return why k6 cannot make the connections, None where it can."""
+    """Return why k6 cannot open the connections, None if it can."""
     return None if shutil.which("k6") else "k6 is not installed, or not on PATH"
 
 
@@ -63,7 +63,7 @@ def k6_hold(plan: ConnectionPlan, capacity: float) -> float:
 
 
 def k6_command(plan: ConnectionPlan, hold: float, console: Path, summary: Path) -> list[str]:
-    """Return what makes k6 do what the plan says, its lines going to `console`."""
+    """Return the command with which k6 executes the plan, its lines going to `console`."""
     # A virtual user for every connection: k6 does not make any in time while it makes users.
     expected = math.ceil(plan.rate * plan.ramp / 2.0) + 10
     variables = {
@@ -85,7 +85,7 @@ def k6_command(plan: ConnectionPlan, hold: float, console: Path, summary: Path) 
 
 
 def connections_of(console: Path, case: str) -> list[Connection]:
-    """Return what k6 wrote, line by line; LabError where it is something else."""
+    """Return the connections of k6's lines; LabError for other output."""
     try:
         decoder = msgspec.json.Decoder(Line)
         lines = [decoder.decode(line) for line in console.read_bytes().splitlines() if line.startswith(b"{")]
@@ -113,7 +113,7 @@ def _connection(line: Line, case: str) -> Connection:
 
 
 def k6_summary(plan: ConnectionPlan, hold: float, connections: list[Connection], summary: Path) -> ConnectionSummary:
-    """Return how it went, from the lines and from what k6 says of itself; LabError where it made no connection."""
+    """Return the summary, from the lines and from k6's own summary; LabError if it made no connection."""
     if not connections:
         raise LabError("k6 made no connection")
     try:

@@ -34,7 +34,7 @@ class ConnectionPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ServerTimes(msgspec.Struct, gc=False):
-    """What the app says of one connection; lab/backend/websocket_server.py says what the instants are, unix s."""
+    """The app's record of one connection; lab/backend/websocket_server.py defines the instants, unix s."""
 
     stamp: float | None
     accepted: float

@@ -1,4 +1,4 @@
-"""Where the time of a connection goes, station by station, and at which rate queueing begins."""
+"""The time of a connection by station, and the rate at which queueing begins."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def waited(stations: dict[str, float]) -> float:
 
 
 def described(seconds: Iterable[float]) -> dict[str, float | None]:
-    """Return mean, p50, p95, p99 and max of seconds; None where there are none."""
+    """Return mean, p50, p95, p99 and max of seconds; None without values."""
     values = np.fromiter(seconds, dtype=np.float64)
     names = ("mean", "p50", "p95", "p99", "max")
     if not values.size:
@@ -70,7 +70,7 @@ def described(seconds: Iterable[float]) -> dict[str, float | None]:
 def slices_of(
     connections: Sequence[Connection], since: float, rate_per_second: float, count: int = SLICES
 ) -> list[Any]:
-    """Return the ramp cut into `count` slices of equally many connections, in the order they were intended.
+    """Return the ramp cut into `count` slices of equally many connections, in the intended order.
 
     `since` is when the ramp began (unix s), `rate_per_second` by how much its rate grows. Each slice has its `rate`,
     the new connections a second intended at its middle, p95 of wait and response, and the mean wait at each station.

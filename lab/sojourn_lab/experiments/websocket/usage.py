@@ -1,4 +1,4 @@
-"""What processes use of the processor and of memory while a stage goes on, read from /proc."""
+"""Processor and memory usage of processes during a stage, from /proc."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Sample(NamedTuple):
 
 
 def sample_of(pids: Sequence[int]) -> Sample | None:
-    """Return what these processes together have used; None where there is no /proc or one of them is gone."""
+    """Return the usage of these processes together; None without /proc or if one of them has ended."""
     try:
         cpu = sum(stat_of(pid).cpu for pid in pids)
         memory = sum(memory_of(pid).resident for pid in pids)
@@ -35,7 +35,7 @@ def sample_of(pids: Sequence[int]) -> Sample | None:
 
 
 def shares_of_a_core(samples: Sequence[Sample], since: float, until: float, span: float = SPAN) -> list[float]:
-    """Return the share of one core used in every stretch of `span` seconds that lies between two unix instants.
+    """Return the share of one core used in every stretch of `span` seconds between two unix instants.
 
     A stretch ends at each sample and begins at the latest one at least `span` before it. Where all of it is shorter
     than that, one share over the whole.
@@ -55,7 +55,7 @@ def shares_of_a_core(samples: Sequence[Sample], since: float, until: float, span
 
 
 def usage_between(samples: Sequence[Sample], since: float, until: float) -> dict[str, Any]:
-    """Return `cpu_peak` and `cpu_mean`, shares of one core, and `memory_peak`, bytes; None where nothing is known."""
+    """Return `cpu_peak` and `cpu_mean`, shares of one core, and `memory_peak`, bytes; None if unknown."""
     inside = [each for each in samples if since <= each.time <= until]
     shares = shares_of_a_core(samples, since, until)
     seconds = inside[-1].time - inside[0].time if inside else 0.0

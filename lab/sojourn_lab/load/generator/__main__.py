@@ -1,4 +1,4 @@
-"""`python -m sojourn_lab.load.generator PLAN.json`: run one case and leave client.jsonl and a summary."""
+"""`python -m sojourn_lab.load.generator PLAN.json`: run one case, and write client.jsonl and a summary."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sojourn_lab.scenario.load import ClosedLoad
 
 
 async def summary_of_run(plan: Plan, asking: Callable[[Plan, Clock], Asks] = Client) -> Summary:
-    """Offer the plan's load, write client.jsonl line by line, and return the summary; `asking` makes the client."""
+    """Offer the plan's load, write client.jsonl line by line, and return the summary; `asking` creates the client."""
     clock = Clock()
     client = asking(plan, clock)
     encode = msgspec.json.Encoder().encode
@@ -53,7 +53,7 @@ async def summary_of_run(plan: Plan, asking: Callable[[Plan, Clock], Asks] = Cli
 
 
 def main(arguments: list[str]) -> int:
-    """Return the exit code: 2 for a plan that cannot be used, 1 where nothing can be sent, 0 also for a void run."""
+    """Return the exit code: 2 for an invalid plan, 1 if nothing can be sent, 0 also for a void run."""
 
     def run(plan: Plan) -> None:
         Path(plan.summary).write_bytes(msgspec.json.encode(asyncio.run(summary_of_run(plan))))

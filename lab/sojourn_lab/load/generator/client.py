@@ -1,4 +1,4 @@
-"""One request over its own connection, and how it ended."""
+"""One request over its own connection, and its outcome."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ KINDS_BY_TYPE: tuple[tuple[type[BaseException], str], ...] = (
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a user wants: its number in the case, the work it takes (s) in the app and in the tier behind it."""
+    """A user's request: its number in the case, its work (s) in the app and in the tier behind it."""
 
     number: int
     user: int | None
@@ -47,14 +47,14 @@ class Wanted:
 
     @property
     def query(self) -> str:
-        """The query of its URL, with the `?`; empty where there is nothing to say."""
+        """The query of its URL, with the `?`; empty without parameters."""
         parts = [f"route={self.route}"] if self.route is not None else []
         parts += [f"dependency={self.dependency:.6f}"] if self.dependency else []
         return "?" + "&".join(parts) if parts else ""
 
 
 def failed(record: ClientRecord) -> bool:
-    """Return whether a client would ask again: no answer, or one that says the system could not (429, 5xx)."""
+    """Return whether a client would retry: no response, or one of overload (429, 5xx)."""
     return record.error is not None or record.status is None or record.status == 429 or record.status >= 500
 
 
@@ -66,7 +66,7 @@ async def ended(
     url: str | URL,
     body: bytes | None = None,
 ) -> ClientRecord:
-    """Send the request of a record and return the record with how it ended: a failure is in it, never raised."""
+    """Send the request of a record and return the record with its outcome; failures are recorded, not raised."""
     headers = {"X-Lab-Case": record.case, "X-Lab-Id": record.id}
     try:
         async with session.request(method, url, data=body, headers=headers, allow_redirects=False) as answer:
@@ -85,14 +85,14 @@ class Asks(Protocol):
     """Sends the users' requests to the system, and reports how each ended."""
 
     async def outcome(self, wanted: Wanted, intended: float, attempt: int = 1) -> ClientRecord:
-        """Return the record of one request sent now; a failure is a record with an error, never a raise."""
+        """Return the record of one request sent now; failures are recorded, not raised."""
 
     async def close(self) -> None:
-        """Close what is still open."""
+        """Close open connections."""
 
 
 class Client:
-    """Sends the requests of one case: a connection each, as `siege -b` does, and no redirects."""
+    """Sends the requests of one case, each over its own connection as `siege -b` does, without redirects."""
 
     def __init__(self, plan: Plan, clock: Clock) -> None:
         self._plan = plan
@@ -109,7 +109,7 @@ class Client:
         )
 
     async def close(self) -> None:
-        """Close what is still open."""
+        """Close open connections."""
         await self._session.close()
 
     def _url(self, wanted: Wanted) -> str | URL:
@@ -123,7 +123,7 @@ class Client:
         return URL(self._plan.url + self._plan.path, encoded=True)
 
     async def outcome(self, wanted: Wanted, intended: float, attempt: int = 1) -> ClientRecord:
-        """Return the record of one request sent now; a failure is a record with an error, never a raise."""
+        """Return the record of one request sent now; failures are recorded, not raised."""
         sent = self._clock.now()
         unix = self._clock.unix
         record = ClientRecord(
@@ -140,7 +140,7 @@ class Client:
 
 
 def kind_of_failure(error: BaseException) -> str:
-    """Return one short word for how a request failed, the key it is counted under."""
+    """Return one short word for a failure, the key under which it is counted."""
     if isinstance(error, OSError) and error.errno in KINDS_BY_ERRNO:
         return KINDS_BY_ERRNO[error.errno]
     return next((kind for types, kind in KINDS_BY_TYPE if isinstance(error, types)), type(error).__name__)

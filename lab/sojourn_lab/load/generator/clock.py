@@ -1,4 +1,4 @@
-"""The generator's one clock, and the proof that its event loop kept up with it."""
+"""The generator's clock, and the measurement of its event loop's lateness."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEAD_START = 0.05
 
 
 class Clock:
-    """Monotonic seconds, readable as unix seconds: the wall clock is looked at once."""
+    """Monotonic seconds that can be read as unix seconds: the wall clock is read once."""
 
     def __init__(self) -> None:
         self._wall = time.time() - time.monotonic()
@@ -31,12 +31,12 @@ class Clock:
 
 
 async def sleep_until(clock: Clock, instant: float) -> None:
-    """Return at `instant`, or at once when it has passed: but always after the loop had a turn."""
+    """Return at `instant`, or at once if it has passed, but always after one turn of the loop."""
     await asyncio.sleep(max(0.0, instant - clock.now()))
 
 
 class Heartbeat:
-    """A context that measures how late the event loop comes to a timer due every HEARTBEAT seconds.
+    """A context that measures the event loop's lateness for timers due every HEARTBEAT seconds.
 
     A closed loop cannot see its own starvation in `sent - intended`: a late generator also reads
     the previous answer late, and intends the next request from there. These ticks are fixed

@@ -32,7 +32,7 @@ _RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def ephemeral_range() -> tuple[int, int]:
-    """Return the lowest and the highest port the kernel gives to connections."""
+    """Return the lowest and the highest port that the kernel assigns to connections."""
     try:
         low, high = _RANGE_FILE.read_text().split()
         return int(low), int(high)
@@ -65,7 +65,7 @@ def _is_free(port: int) -> bool:
 
 
 def kernel_bounds_ports() -> bool:
-    """Return whether the kernel knows IP_LOCAL_PORT_RANGE."""
+    """Return whether the kernel supports IP_LOCAL_PORT_RANGE."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         try:
             probe.setsockopt(socket.IPPROTO_IP, IP_LOCAL_PORT_RANGE, _packed(range(*USUAL_RANGE)))
@@ -79,14 +79,14 @@ def _packed(ports: range) -> bytes:
 
 
 def _reset_when_closed(address: Sequence[Any]) -> socket.socket:
-    """Return a socket for an address as `getaddrinfo` has it."""
+    """Return a socket for an address of `getaddrinfo` that is reset when closed."""
     sock = socket.socket(address[0], address[1], address[2])
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     return sock
 
 
 def bounded_sockets(ports: range) -> SocketFactory:
-    """Return what makes sockets that the kernel connects from these ports only."""
+    """Return a factory of sockets that the kernel connects from these ports only."""
 
     def factory(address: Sequence[Any]) -> socket.socket:
         sock = _reset_when_closed(address)
@@ -101,7 +101,7 @@ def bounded_sockets(ports: range) -> SocketFactory:
 
 
 def bound_sockets(ports: range) -> SocketFactory:
-    """Return what makes sockets that hold one of these ports before they connect; OSError if the kernel gives none."""
+    """Return a factory of sockets bound to one of these ports before they connect; OSError if none is free."""
 
     def factory(address: Sequence[Any]) -> socket.socket:
         for port in ports:

@@ -1,4 +1,4 @@
-"""The two ways to offer load. Both work from the intended instant and never from convenience."""
+"""The open and the closed loop. Both measure from the intended instant."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Write = Callable[[ClientRecord], None]
 
 @dataclass
 class Dropped:
-    """The intended instants (monotonic seconds) that were refused because too much was in flight."""
+    """Intended instants (monotonic seconds) that were dropped because too many requests were in flight."""
 
     instants: list[float]
 
@@ -45,7 +45,7 @@ def open_schedule(plan: Plan, rng: np.random.Generator) -> tuple[Instants, Insta
 def drawn_requests(
     plan: Plan, count: int, services: Instants, rng: np.random.Generator
 ) -> tuple[Instants, list[str | None], list[float]]:
-    """Return (service times, routes, work of the tier behind) of `count` requests, drawn where the plan has routes."""
+    """Return (service times, routes, work of the tier behind) of `count` requests, drawn if the plan has routes."""
     if isinstance(plan.load, InstantsLoad) and plan.load.routes is not None:
         return services, list(plan.load.routes[:count]), [plan.dependency] * count
     if not plan.routes:
@@ -76,7 +76,7 @@ def _instants(load: AnyLoad, warmup: float, duration: float, rng: np.random.Gene
 
 
 async def attempts(plan: Plan, client: Asks, clock: Clock, wanted: Wanted, intended: float, write: Write) -> None:
-    """Ask for what is wanted, and again after failures as far as the plan has retries."""
+    """Send a request, and retry after failures as the plan's retries allow."""
     write(last := await client.outcome(wanted, intended))
     rules = plan.retries
     if rules is None:
@@ -94,7 +94,7 @@ async def attempts(plan: Plan, client: Asks, clock: Clock, wanted: Wanted, inten
 
 
 async def offer_open(plan: Plan, client: Asks, clock: Clock, start: float, write: Write) -> Dropped:
-    """Send each request at its instant, whatever became of those before; return what was dropped."""
+    """Send each request at its instant, whatever the outcome of earlier ones; return the dropped ones."""
     rng = np.random.default_rng(plan.seed)
     instants, services = open_schedule(plan, rng)
     services, routes, behind = drawn_requests(plan, len(instants), services, rng)
@@ -132,7 +132,7 @@ class Pace:
 
 
 async def offer_closed(plan: Plan, client: Asks, clock: Clock, start: float, write: Write) -> Dropped:
-    """Keep `concurrency` users busy until the end; each finishes the request it has in flight."""
+    """Keep `concurrency` users busy until the end; each finishes its request in flight."""
     if not isinstance(plan.load, ClosedLoad):
         raise TypeError(f"not a closed load: {plan.load!r}")
     load = plan.load
@@ -158,7 +158,7 @@ async def offer_closed(plan: Plan, client: Asks, clock: Clock, start: float, wri
 
 
 def joins_after(load: ClosedLoad, index: int, warmup: float, duration: float) -> float:
-    """Return when user `index` (from 0) sends for the first time, in seconds after the start of the warm-up.
+    """Return when user `index` (from 0) first sends, in seconds after the start of the warm-up.
 
     Users who are there from the beginning and pause between requests are spread over one pause: they would otherwise
     all ask at the same instant, round after round.

@@ -1,4 +1,4 @@
-"""What every generator is as a program: one plan file in, its results in the files the plan names, an exit code."""
+"""The program of every generator: one plan file in, results in the files that the plan names, an exit code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ USAGE, FAILURE = 2, 1
 
 
 def announce(plan: Plan, since: float) -> None:
-    """Say when the measured window begins (unix s), in the file the plan names for it; nothing where it names none."""
+    """Write when the measured window begins (unix s) to the file that the plan names, if any."""
     if plan.started is None:
         return
     # Under another name first: a waiting process must not read half a number.

@@ -1,4 +1,4 @@
-"""From the records of one case to its summary."""
+"""Summarise the records of one case."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def summary_of(
     loop_lag: list[float],
     cpu: float,
 ) -> Summary:
-    """Return what one case came to.
+    """Return the summary of one case.
 
     `records` and `dropped` are of the whole case (instants in unix seconds), `loop_lag` in seconds.
     A request belongs to the window its *intended* instant lies in: choosing by completion would leave
@@ -71,7 +71,7 @@ def summary_of(
 
 
 def useful_of(records: list[ClientRecord], dropped: int, window: Window) -> Useful:
-    """Return what came of the requests first intended in the window; `dropped` of them were never sent."""
+    """Return the outcome of the requests first intended in the window; `dropped` of them were never sent."""
     begun = {record.id: record.intended for record in records if record.attempt == 1}
     wanted = {name for name, intended in begun.items() if window.since <= intended < window.until}
     served: dict[str, float] = {}

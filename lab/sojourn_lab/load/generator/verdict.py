@@ -1,4 +1,4 @@
-"""When a run says more about the generator than about the system under test: the thresholds, in one place."""
+"""Thresholds beyond which a run measures the generator instead of the system under test."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ ACHIEVED_SHARE = 0.98
 
 
 def lag_limit(median_response: float | None) -> float:
-    """Return the greatest lag, in seconds, that a run may have at its 99th percentile."""
+    """Return the largest lag, in seconds, that a run may have at its 99th percentile."""
     return max(LAG_FLOOR, LAG_SHARE * (median_response or 0.0))
 
 
 def void_reasons(plan: Plan, summary: Summary) -> list[str]:
-    """Return, in plain sentences, why the figures cannot be trusted; an empty list when they can."""
+    """Return the reasons, as sentences, that the figures cannot be trusted; empty if they can."""
     reasons: list[str] = []
     limit = lag_limit(summary.latency.uncorrected.p50)
     lags = (("requests left", summary.schedule_lag.p99), ("the event loop was", summary.loop_lag.p99))

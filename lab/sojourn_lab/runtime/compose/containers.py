@@ -1,4 +1,4 @@
-"""The containers of one compose project: brought up, looked after, taken down, and nothing of them left."""
+"""The containers of one compose project: started, watched, and removed with everything that belongs to them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _LOOK_S = 1.0
 
 
 class Containers:
-    """A context: inside it the project of `file` may be brought up, and when it is left nothing of the project exists.
+    """A context in which the project of `file` may be started, and after which nothing of it exists.
 
-    `members`: the services the run cannot do without; the first that ended is blamed.
-    What the containers say goes to `logs`.
+    `members`: the services the run needs; an error names the first that ended.
+    Their output is written to `logs`.
     """
 
     def __init__(self, project: str, file: Path, members: Sequence[str], logs: Path, interrupts: Interrupts) -> None:
@@ -53,12 +53,12 @@ class Containers:
         return ["compose", "--progress", "quiet", *named, *arguments]
 
     def bring_up(self) -> None:
-        """Return when every container runs; LabError with what the engine or the first that fell said."""
+        """Return when every container runs; LabError with the message of the engine or of the first that ended."""
         command = ["docker", *self._compose("up", "--detach", "--wait", "--no-build")]
         with self._interrupts.shielded():
             up = Process(command, name="compose-up", folder=self._logs, env=environment())
             up.start()
-            # Should it still run when the rest is taken down, it ends first: it would go on making containers.
+            # `up` ends before the containers are removed; otherwise it would create more.
             self._stack.callback(up.stop)
         if up.wait(UP_PATIENCE):
             raise LabError(self.fallen() or f"the containers could not be started: {last_line(up.last_lines())}")
@@ -70,7 +70,7 @@ class Containers:
         with contextlib.suppress(LabError):
             down = self._compose("down", "--volumes", "--remove-orphans", "--timeout", str(STOP_S))
             docker(*down, patience=DOWN_PATIENCE)
-        # Whatever compose could not, or was not able to say in time.
+        # What compose did not remove in time.
         keeper.removed(self._project)
 
     def name_of(self, service: str) -> str:
@@ -78,21 +78,21 @@ class Containers:
         return f"{self._project}-{service}"
 
     def published(self, service: str, port: int) -> int:
-        """Return the port on this machine's loopback at which a service's port is."""
+        """Return the port on this machine's loopback that is mapped to a service's port."""
         output = docker("port", self.name_of(service), f"{port}/tcp")
         return int(output.splitlines()[0].rpartition(":")[2])
 
     def fallen(self) -> str | None:
-        """Return which container ended, how and with what words; None when none did."""
+        """Return which container ended, how, and its last output; None if none did."""
         for service in self._members:
             try:
                 output = docker("inspect", "--format", "{{json .State}}", self.name_of(service))
             except LabError:
-                continue  # it was never made, for which another is to blame
+                continue  # it was never created, because another one failed
             state = json.loads(output)
             if state["Status"] in {"exited", "dead"}:
                 how = "beyond its memory limit" if state["OOMKilled"] else f"with exit code {state['ExitCode']}"
-                return f"the container of {service} ended {how}: {self._said_by(service) or 'it said nothing'}"
+                return f"the container of {service} ended {how}: {self._said_by(service) or 'no output'}"
         return None
 
     def _said_by(self, service: str) -> str:
@@ -110,7 +110,7 @@ class Containers:
         return ""
 
     def wait_until(self, holds: Callable[[], bool], patience: float, what: str) -> None:
-        """Return once `holds()`; LabError when a container has ended instead, or after `patience` seconds."""
+        """Return once `holds()`; LabError if a container ends before, or after `patience` seconds."""
         deadline = time.monotonic() + patience
         look = time.monotonic() + _LOOK_S
         while not holds():
@@ -127,7 +127,7 @@ class Containers:
         docker("kill", "--signal", "HUP", self.name_of(service))
 
     def processes(self, service: str) -> dict[int, str]:
-        """Return the processes of a service by their ids on the engine's machine, each with its command line."""
+        """Return the processes of a service by their ids on the engine's machine, with their command lines."""
         rows = [line.split(maxsplit=1) for line in docker("top", self.name_of(service), "-eo", "pid,args").splitlines()]
         return {int(pid): words for pid, words in rows[1:]}
 
@@ -138,7 +138,7 @@ class Containers:
 
 @contextlib.contextmanager
 def removal_guaranteed(project: str) -> Iterator[None]:
-    """Have a program outlive this one that removes what is left of the project, unless the block ends in good order."""
+    """Start a program that removes the rest of the project if this one dies before the block ends."""
     guardian = subprocess.Popen(
         [sys.executable, "-I", "-S", keeper.__file__, project],
         stdin=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""The Docker engine, queried through its own command, and the lab's leftovers in it."""
+"""Run the docker command, and find the lab's leftovers in the engine."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from sojourn_lab.runtime.compose.keeper import PROJECT_LABEL, removed
 
 OWNER_LABEL = "sojourn.lab.owner"
 PATIENCE = 60.0
-"""Seconds that one command of docker may take; the engine answers in less than one."""
+"""Timeout of one docker command, s; the engine answers in less than 1 s."""
 
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine that answers.
+    """A running engine.
 
     Attributes:
         version: of the engine. compose: of the plugin.
-        processors: as many as a container may be given.
-        rootless: its root is the user who started it, and no other user of the host exists in it.
+        processors: the maximum for a container.
+        rootless: its root is the user who started it; it has no other user of the host.
     """
 
     version: str
@@ -38,7 +38,7 @@ class Engine:
 
 
 def image_named(part: str) -> str:
-    """Return the image of `app`, `nginx` or `tools`: what docker-compose.yml builds, or what the environment names.
+    """Return the image of `app`, `nginx` or `tools`: that of docker-compose.yml, or that of the environment.
 
     The variables are SOJOURN_APP_IMAGE, SOJOURN_NGINX_IMAGE and SOJOURN_TOOLS_IMAGE.
     """
@@ -46,7 +46,7 @@ def image_named(part: str) -> str:
 
 
 def docker(*arguments: str, patience: float = PATIENCE) -> str:
-    """Return what a docker command printed; LabError with its own words when it fails."""
+    """Return the output of a docker command; LabError with its message if it fails."""
     words = f"docker {arguments[0]}"
     try:
         done = subprocess.run(
@@ -57,7 +57,7 @@ def docker(*arguments: str, patience: float = PATIENCE) -> str:
             timeout=patience,
             check=False,
             env=environment(),
-            # Ctrl-C is for the lab, which then takes everything down.
+            # Ctrl-C signals the lab, which then stops everything.
             start_new_session=True,
         )
     except OSError as error:
@@ -70,7 +70,7 @@ def docker(*arguments: str, patience: float = PATIENCE) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment without what would name another project or file to compose."""
+    """Return the environment without variables that select another project or file for compose."""
     return {key: value for key, value in os.environ.items() if not key.startswith("COMPOSE_")}
 
 
@@ -80,7 +80,7 @@ def last_line(text: str) -> str:
 
 
 def engine_here() -> Engine:
-    """Return the engine; LabError naming what is missing."""
+    """Return the engine; LabError with the missing part if there is none."""
     if shutil.which("docker") is None:
         raise LabError("docker is not installed: --runtime compose needs a Docker engine and its compose plugin")
     try:
@@ -90,15 +90,15 @@ def engine_here() -> Engine:
     try:
         info = json.loads(docker("info", "--format", "{{json .}}"))
     except (LabError, ValueError) as error:
-        raise LabError(f"no Docker engine answers ({error})") from None
+        raise LabError(f"no Docker engine is running ({error})") from None
     if not info.get("ServerVersion"):
-        raise LabError(f"no Docker engine answers ({'; '.join(info.get('ServerErrors') or ['it says nothing'])})")
+        raise LabError(f"no Docker engine is running ({'; '.join(info.get('ServerErrors') or ['no message'])})")
     rootless = any("rootless" in option for option in info.get("SecurityOptions") or [])
     return Engine(info["ServerVersion"], compose, max(1, int(info.get("NCPU") or 1)), rootless)
 
 
 def image_id(image: str) -> str | None:
-    """Return the id of an image the engine has; None when it has not."""
+    """Return the id of an image of the engine; None if it does not have it."""
     try:
         return docker("image", "inspect", "--format", "{{.Id}}", image).strip()
     except LabError as error:
@@ -108,7 +108,7 @@ def image_id(image: str) -> str | None:
 
 
 def image_ids(images: Sequence[str]) -> dict[str, str]:
-    """Return the ids of images; LabError naming the first that the engine does not have, and what makes it."""
+    """Return the ids of images; LabError with the first missing image and the command that builds it."""
     identities = {image: image_id(image) for image in images}
     for image, known in identities.items():
         if known is None:
@@ -117,16 +117,16 @@ def image_ids(images: Sequence[str]) -> dict[str, str]:
 
 
 def owner_here() -> str:
-    """Return what marks things of this very process: host, boot, process id and when it started (clock ticks)."""
+    """Return the label of this process: host, boot, process id and start (clock ticks)."""
     return f"{os.uname().nodename}|{_boot()}|{os.getpid()}|{_start_of(os.getpid())}"
 
 
 def owner_gone(owner: str) -> bool:
-    """Return whether the process that a mark names ran on this host and runs no more."""
+    """Return whether the process of a label ran on this host and has ended."""
     host, _, rest = owner.partition("|")
     label = re.fullmatch(r"([^|]*)\|(\d+)\|(\d*)", rest)
     if host != os.uname().nodename or label is None:
-        return False  # another machine's, which may use the same engine
+        return False  # a process of another machine that uses the same engine
     return label[1] != _boot() or label[3] != _start_of(int(label[2]))
 
 
@@ -145,7 +145,7 @@ def _start_of(pid: int) -> str:
 
 
 def remove_leftovers() -> list[str]:
-    """Remove what runs left whose lab was killed, and return the names of their projects."""
+    """Remove the remains of runs whose lab was killed, and return the names of their projects."""
     gone = set()
     for kind in (["ps", "--all"], ["network", "ls"]):
         listed = docker(

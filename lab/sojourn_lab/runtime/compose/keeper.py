@@ -1,4 +1,4 @@
-"""The last line of defence in containers: removes a project's when the lab itself was killed.
+"""Remove the containers of a project whose lab was killed.
 
 Run as a program (`python keeper.py PROJECT`) with a pipe on its standard input. The lab writes `down` when it has taken
 the project down itself. The pipe closes when the lab dies, however it dies; what the engine then still has of the
@@ -20,7 +20,7 @@ ALL_CLEAR = "down"
 
 
 def removed(project: str) -> int:
-    """Remove a project's containers and networks, at once; return how many of either there were."""
+    """Remove a project's containers and networks; return how many of both there were."""
     label = f"label={PROJECT_LABEL}={project}"
     containers = _ids("ps", "--all", "--quiet", "--filter", label)
     if containers:
@@ -44,15 +44,15 @@ def _output_of(*arguments: str) -> str:
 
 
 def main() -> None:
-    """Wait for the pipe to close, then remove what is left."""
+    """Wait for the pipe to close, then remove the rest."""
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # They are meant for the lab, which stops everything and then reports it.
+        # These signals are for the lab, which stops everything and then reports it.
         signal.signal(each, signal.SIG_IGN)
     if sys.stdin.read().strip() == ALL_CLEAR:
         return
     deadline = time.monotonic() + DEADLINE_S
     quiet = 0
-    # Twice nothing: the engine may still be creating a container for a killed `up`.
+    # Until nothing is left twice: the engine may still be creating a container for a killed `up`.
     while quiet < 2 and time.monotonic() < deadline:
         quiet = 0 if removed(sys.argv[1]) else quiet + 1
         time.sleep(PAUSE_S)

@@ -21,15 +21,15 @@ DRAIN_S = 4
 
 
 TRUSTED = "0.0.0.0/1 1;\n128.0.0.0/1 1;\n"
-"""Peers whose trace and request id the nginx of a later tier trusts: only parts of the run can reach it."""
+"""Trusted peers of a later tier's nginx, for trace and request id: only parts of the run can reach it."""
 
 
 def nginx_text(front: Front, parts: Parts, upstreams: Upstreams) -> str:
-    """Return nginx.conf: the same http and server text as with processes, `upstreams` being who is behind it now."""
+    """Return nginx.conf with the http and server text of the process runtime; `upstreams` are the current ones."""
     temp = "\n    ".join(
         f"{name}_temp_path /tmp/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
-    # Beside a mirror the text of the proxy has this log already.
+    # With a mirror the text of the proxy has this log already.
     own_answers = front.answers if front.topology.mirror is None else None
     answers = "" if own_answers is None else ANSWER_LOG.format(path=f"{LOGS}/{own_answers}")
     return f"""\
@@ -61,7 +61,7 @@ http {{
 
 
 def dark_upstream(upstreams: Upstreams) -> str:
-    """Return the upstream that copies go to; nothing where there are none."""
+    """Return the upstream that copies go to; empty without copies."""
     if upstreams.mirror is None:
         return ""
     return f"""
@@ -84,7 +84,7 @@ def control_server(parts: Parts) -> str:
 
 
 def ready_location(app: AppService) -> str:
-    """Return the location that asks one app server whether it is idle."""
+    """Return the location that queries whether one app server is idle."""
     return f"""
         location = /ready/{app.name} {{
             proxy_pass http://{app.address}/ready;

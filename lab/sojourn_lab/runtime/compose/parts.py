@@ -1,4 +1,4 @@
-"""Which containers a topology needs: app servers, and an nginx in front of each tier of them."""
+"""The containers of a topology: app servers, and an nginx in front of each tier of them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ SPANS = "/lab/spans"
 MAIN, DEPENDENCY, DARK = "nginx", "nginx-dependency", "nginx-dark"
 
 DARK_UPSTREAM = "lab_dark_front"
-"""What nginx calls the one it mirrors to: a name in a proxy_pass with variables must be an upstream's."""
+"""Name of the mirror's upstream: a proxy_pass with variables needs the name of an upstream."""
 
 
 @dataclass(frozen=True)
 class AppService:
-    """One app server in a container: the name of its service, what it is, and more variables for the app."""
+    """One app server in a container: the name of its service, its topology, and more variables for the app."""
 
     name: str
     topology: Topology
@@ -28,7 +28,7 @@ class AppService:
 
     @property
     def address(self) -> str:
-        """Host and port, as nginx finds it by the project's own name service."""
+        """Host and port, as the project's name service resolves it."""
         return f"{self.name}:{APP_PORT}"
 
 
@@ -37,8 +37,8 @@ class Front:
     """An nginx in a container.
 
     Attributes:
-        name: of its service. topology: of its configuration. upstreams: the servers behind it.
-        log: the name of its access log. answers: of its log of answers; None: it has none.
+        name: name of its service. topology: of its configuration. upstreams: the servers behind it.
+        log: name of its access log. answers: name of its log of responses; None: it has none.
     """
 
     name: str
@@ -63,12 +63,12 @@ class Parts:
 
     @property
     def ports(self) -> dict[str, int]:
-        """Where each nginx and each app server listens, by service."""
+        """The ports of each nginx and each app server, by service."""
         return {**{each.name: HTTP_PORT for each in self.fronts}, **{each.name: APP_PORT for each in self.apps}}
 
     @property
     def logs(self) -> list[str]:
-        """The names of all logs that the nginxes write, answers included."""
+        """The names of all logs of the nginxes, including those of responses."""
         return [name for each in self.fronts for name in (each.log, each.answers) if name is not None]
 
 
@@ -115,7 +115,7 @@ def parts_of(topology: Topology) -> Parts:
 
 
 def dependency_tier(topology: Topology, wanted: Dependency) -> tuple[Front, list[AppService]]:
-    """Return the tier behind the app; the lock of its app servers is one file, which they all see."""
+    """Return the tier behind the app; the lock of its app servers is one shared file."""
     own = plain(topology, backends=wanted.backends, workers=wanted.workers, backlog=wanted.backlog)
     lock = {"LAB_LOCK": f"{SPANS}/dependency.lock"} if wanted.lock else {}
     servers = [

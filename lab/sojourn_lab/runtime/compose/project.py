@@ -23,7 +23,7 @@ from sojourn_lab.runtime.compose.parts import (
 from sojourn_lab.runtime.servers.python import queue_options
 
 STOP_S = 7
-"""Seconds a container gets to end by itself: nginx lets requests under way finish for four."""
+"""Seconds until a container is killed: nginx lets requests in progress finish for four."""
 
 FILES = 16_384
 """Open files of a container: two for each connection nginx may hold, and as many again."""
@@ -31,7 +31,7 @@ FILES = 16_384
 
 @dataclass(frozen=True)
 class Place:
-    """Where a project lives: its name, its folder on this machine, whose files those are, what marks its things."""
+    """A project: its name, its folder on this machine, the owner of its files, the label of its containers."""
 
     project: str
     folder: Path
@@ -46,7 +46,7 @@ class Place:
 
 
 def project_text(place: Place, parts: Parts, *, sampled: bool) -> str:
-    """Return the compose file. It is JSON, which every reader of YAML takes.
+    """Return the compose file as JSON, which every YAML reader accepts.
 
     `sampled`: a container beside each server watches its accept queue, in that server's own network namespace.
     """
@@ -55,14 +55,14 @@ def project_text(place: Place, parts: Parts, *, sampled: bool) -> str:
     if sampled:
         services |= {sampler_name(name): sampler_service(place, name, port) for name, port in parts.ports.items()}
     labels = {OWNER_LABEL: place.owner}
-    # The apps reach only nginx; `edge` is there because a port of an internal network cannot be published.
+    # The apps reach only nginx; `edge` exists because a port of an internal network cannot be published.
     networks = {"web": {"internal": True, "labels": labels}, "edge": {"labels": labels}}
     project = {"name": place.project, "services": services, "networks": networks}
     return json.dumps(without_variables(project), indent=2) + "\n"
 
 
 def without_variables(value: Any) -> Any:
-    """Return the value with every $ doubled: Compose would read a variable where a path has one."""
+    """Return the value with every $ doubled, so that Compose does not replace it as a variable."""
     match value:
         case str():
             return value.replace("$", "$$")
@@ -75,12 +75,12 @@ def without_variables(value: Any) -> Any:
 
 
 def sampler_name(name: str) -> str:
-    """Return the name of the service that watches another."""
+    """Return the name of the sampler's service for another service."""
     return f"listen-{name}"
 
 
 def confined(place: Place, name: str, image: str, *, processors: float, megabytes: int) -> dict[str, Any]:
-    """Return what all services have in common: no privileges, a read-only root, limits, the run's mark."""
+    """Return the settings of all services: no privileges, a read-only root, limits, the run's label."""
     return {
         "image": image,
         "pull_policy": "never",
@@ -128,7 +128,7 @@ def nginx_service(place: Place, front: Front, parts: Parts) -> dict[str, Any]:
 
 
 def app_service(place: Place, app: AppService) -> dict[str, Any]:
-    """Return an app server: the packages are the image's, the app and its settings are the lab's own."""
+    """Return an app server: packages from the image, app and settings from the lab."""
     workers = app.topology.workers
     return {
         **confined(place, app.name, image_named("app"), processors=workers, megabytes=160 + 64 * workers),
@@ -141,7 +141,7 @@ def app_service(place: Place, app: AppService) -> dict[str, Any]:
             "PYTHONDONTWRITEBYTECODE": "1",
             **app.more,
         },
-        # It bounds every backlog from above, and is the container's own.
+        # The upper bound of every backlog, per container.
         "sysctls": {"net.core.somaxconn": str(max(4096, app.topology.backlog))},
         "networks": ["web"],
         "volumes": [place.shared("app", "/lab/app"), place.shared("spans", SPANS, written=True)],
@@ -149,7 +149,7 @@ def app_service(place: Place, app: AppService) -> dict[str, Any]:
 
 
 def app_command(app: AppService) -> list[str]:
-    """Return what starts the app server in its container, listening on its port."""
+    """Return the command that starts the app server in its container, listening on its port."""
     if app.topology.server == "queue":
         where = ["--host", "0.0.0.0", "--port", str(APP_PORT), "--backlog", str(app.topology.backlog)]  # noqa: S104
         return ["python3", "queue_server.py", "app:application", *where, *queue_options(app.topology)]
@@ -157,12 +157,12 @@ def app_command(app: AppService) -> list[str]:
 
 
 def settings_file(app: AppService) -> str:
-    """Return the name of gunicorn's configuration, beside the app."""
+    """Return the name of gunicorn's configuration, next to the app."""
     return f"{app.name}.gunicorn.py"
 
 
 def sampler_service(place: Place, name: str, port: int) -> dict[str, Any]:
-    """Return what watches the accept queue of another service, from inside that one's network."""
+    """Return the sampler of another service's accept queue, in that service's network namespace."""
     out = f"{LOGS}/{sampler_name(name)}.jsonl"
     return {
         **confined(place, sampler_name(name), image_named("tools"), processors=1.0, megabytes=256),

@@ -1,4 +1,4 @@
-"""The compose runtime: nginx and the app servers of one run, each in a container, up and always down again."""
+"""The compose runtime: nginx and the app servers of one run, each in a container."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HOST = "127.0.0.1"
 START_PATIENCE = 60.0
 RELOAD_PATIENCE = 10.0
 NOT_ROOT = 10_001
-"""The user in the containers when root runs the lab: root there would be root here."""
+"""The user in the containers if root runs the lab: root in a container would be root of the host."""
 
 _VERSIONS = """
 import importlib.metadata, json, platform
@@ -47,7 +47,7 @@ print(json.dumps({"python": platform.python_version(), **versions}))
 
 @dataclass(frozen=True)
 class ContainerBackend:
-    """An app server in a container: its service's name, and where its spans are."""
+    """An app server in a container: the name of its service, and the file of its spans."""
 
     name: str
     spans: Path | None
@@ -56,7 +56,7 @@ class ContainerBackend:
 def compose_runtime(
     topology: Topology, folder: Path, logs: Path, interrupts: Interrupts, *, nginx_in: Path | None = None
 ) -> ComposeRuntime:
-    """Return a runtime in which the parts are containers of a compose project of their own."""
+    """Return a runtime whose parts are containers of a compose project."""
     return ComposeRuntime(topology, folder, logs, interrupts, nginx_in=nginx_in)
 
 
@@ -79,7 +79,7 @@ class ComposeRuntime(Lifecycle):
         self._parts = parts_of(topology)
         self.upstreams = self._parts.main.upstreams
         self.project = f"sojourn-lab-{secrets.token_hex(5)}"
-        # The nginxes last: without an app they find no address and end, too, and their words would be about that.
+        # The nginxes last: without an app they do not resolve its address and end too, with a misleading message.
         members = list(reversed(self._parts.ports))
         self._containers = Containers(self.project, self._shared / "compose.yaml", members, logs, interrupts)
         self._run_folder = folder
@@ -105,7 +105,7 @@ class ComposeRuntime(Lifecycle):
         self._wait_until_idle(START_PATIENCE)
         if sampler is not None:
             images[image_named("tools")] = sampler
-            # Not before each has begun: starting, they would take the processors away from the first case.
+            # Wait until each has started: starting uses processor time of the first case.
             files = [shared.sampler_file(self._shared, name) for name in self._parts.ports]
             self._containers.wait_until(
                 lambda: all(file.exists() and file.stat().st_size for file in files),
@@ -152,11 +152,11 @@ class ComposeRuntime(Lifecycle):
         self._containers.wait_until(none_waits, patience, "every app server to answer /ready")
 
     def settle(self, deadline: float) -> None:
-        """Return when every backend answers again, so that no case inherits the work of the one before."""
+        """Return when every backend answers again, so that no case inherits work of the previous one."""
         self._wait_until_idle(deadline)
 
     def perform(self, action: Action) -> None:
-        """Do it, now; returns when nginx works by it. LabError where it cannot be done."""
+        """Perform the action; return when nginx uses it. LabError if it is not possible."""
         self.upstreams = self.upstreams.after(action)
         main = self._parts.main
         shared.write_nginx(self._shared, main, nginx_text(main, self._parts, self.upstreams))

@@ -1,4 +1,4 @@
-"""The folders that containers share with the run: what is laid out for them, and what they leave."""
+"""The folders that containers share with the run: the files they read, and the files they write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from sojourn_lab.runtime.compose.parts import APP_PORT, MAIN, AppService, Front,
 from sojourn_lab.runtime.compose.project import sampler_name, settings_file
 from sojourn_lab.runtime.servers.python import gunicorn_settings
 
-NO_SAMPLERS = "unavailable: the accept queues in containers are read by {}, an image the engine does not have"
+NO_SAMPLERS = (
+    "unavailable: the sampler of accept queues in containers needs the image {}, which the engine does not have"
+)
 
 
 def lay_out(folder: Path, parts: Parts) -> None:
@@ -45,7 +47,7 @@ def copy_includes(folder: Path, front: Front) -> None:
 
 
 def write_nginx(folder: Path, front: Front, text: str) -> None:
-    """Put an nginx.conf in place, at once: nginx never reads half of it."""
+    """Replace an nginx.conf atomically: nginx never reads half of it."""
     beside = folder / front.name / "nginx.conf.new"
     beside.write_text(text)
     beside.chmod(0o644)
@@ -53,20 +55,20 @@ def write_nginx(folder: Path, front: Front, text: str) -> None:
 
 
 def give(folder: Path, user: int, group: int) -> None:
-    """Make a folder and all that is in it belong to a user; only root may."""
+    """Change the owner of a folder and its contents; root only."""
     for path in (folder, *folder.rglob("*")):
         with contextlib.suppress(FileNotFoundError):
             os.chown(path, user, group, follow_symlinks=False)
 
 
 def nginx_version(folder: Path) -> str:
-    """Return the version nginx names in its log when it starts; `unknown` where it does not."""
+    """Return the version that nginx logs when it starts; `unknown` without one."""
     version = re.search(r"nginx/(\d\S*)", error_log_text(folder))
     return version[1] if version else "unknown"
 
 
 def error_log_text(folder: Path) -> str:
-    """Return nginx's error log so far; empty where there is none."""
+    """Return nginx's error log so far; empty without one."""
     try:
         return (folder / "log" / f"{MAIN}.error.log").read_text(errors="replace")
     except OSError:
@@ -79,13 +81,13 @@ def spans_of(folder: Path, app: AppService) -> Path:
 
 
 def append(source: Path, target: Path) -> None:
-    """Add a file's lines to another's; nothing where there is none."""
+    """Append a file's lines to another file; nothing if it does not exist."""
     with contextlib.suppress(FileNotFoundError), source.open("rb") as lines, target.open("ab") as out:
         shutil.copyfileobj(lines, out)
 
 
 def append_samples(folder: Path, services: Iterable[str], target: Path) -> None:
-    """Add the samples of all accept queues to a file, in the order of their time."""
+    """Append the samples of all accept queues to a file, ordered by time."""
     lines = []
     for service in services:
         with contextlib.suppress(FileNotFoundError):

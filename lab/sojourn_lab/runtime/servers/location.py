@@ -44,12 +44,12 @@ def pass_lines(protocol: Protocol, target: str, *, keepalive: bool = False) -> l
 
 
 def sojourn_lines(protocol: Protocol) -> list[str]:
-    """Return the lines that the README gives for a location; none for CGI's relatives, which the doctor has."""
+    """Return the README's lines for a location; empty for FastCGI, uwsgi and SCGI, whose lines the doctor has."""
     return ["include sojourn/sojourn_proxy.conf;"] if protocol == "proxy" else []
 
 
 def follow_doctor(path: Path, wanted: Callable[[Finding], bool]) -> list[str]:
-    """Change a configuration by the doctor's own edits and return the codes of the findings that were followed.
+    """Apply the doctor's edits to a configuration, and return the codes of their findings.
 
     Args:
         path: nginx.conf.
@@ -64,5 +64,5 @@ def follow_doctor(path: Path, wanted: Callable[[Finding], bool]) -> list[str]:
 
 
 def stamp_by_doctor(path: Path) -> None:
-    """Add the lines that the doctor gives for requests without a stamp."""
+    """Add the doctor's lines for requests without a stamp."""
     follow_doctor(path, lambda finding: finding.code == "stamp-missing")

@@ -1,4 +1,4 @@
-"""The servers of the apps in PHP, JavaScript, Go and Java, each the same small app in backend/."""
+"""The servers of the apps in PHP, JavaScript, Go and Java, each with the same small app of backend/."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FPM_VERSIONS = ("", "8.5", "8.4", "8.3", "8.2", "8.1", "8.0")
 
 
 def fpm_program() -> str | None:
-    """Return the path of php-fpm, or of the newest whose name has its version, as in Debian; None where none is."""
+    """Return the path of php-fpm, or of the newest versioned name, as in Debian; None if not installed."""
     path = os.pathsep.join((os.environ.get("PATH", ""), *_SBIN))
     programs = (shutil.which(f"php-fpm{version}", path=path) for version in _FPM_VERSIONS)
     return next((program for program in programs if program), None)
@@ -96,14 +96,14 @@ def java(start: Start) -> Process:
 
 
 def java_port(start: Start, process: Process) -> int:
-    """Return the port that the started Java app has bound; LabError when it does not name one in time."""
+    """Return the port that the started Java app has bound; LabError if it does not print one in time."""
     path = start.folder / f"{start.name}.port"
     process.wait_until(path.exists, START_DEADLINE, f"{start.name} to bind a port")
     return int(path.read_text())
 
 
 def recipe(page: str, first_line: str) -> str:
-    """Return the code block of a how-to page that begins with a line: the file that users copy from there."""
+    """Return the code block of a how-to page that begins with a line: the file that users copy."""
     text = resource_file("recipes", page).read_text()
     block = re.search(rf"^```\w+\n({re.escape(first_line)}\n.*?)^```$", text, re.MULTILINE | re.DOTALL)
     if block is None:
@@ -112,7 +112,7 @@ def recipe(page: str, first_line: str) -> str:
 
 
 def program_missing(*programs: str, install: str = "") -> Callable[[], str | None]:
-    """Return a function that names the first of these programs that is not installed, None when all are.
+    """Return a function that returns the first of these programs that is not installed, None if all are.
 
     `install`: the command that installs them.
     """

@@ -66,7 +66,7 @@ def queue(start: Start) -> Process:
 
 
 def uwsgi(start: Start) -> Process:
-    """Return uWSGI with prefork workers, which speak the uwsgi protocol.
+    """Return uWSGI with prefork workers, over the uwsgi protocol.
 
     It embeds the system's Python, so the middleware is put on its path; telemetry packages are not, and the app
     writes no spans.

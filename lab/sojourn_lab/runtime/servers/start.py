@@ -19,7 +19,7 @@ _UNWANTED = ("OTEL_", "SOJOURN_", "GUNICORN_", "UNICORN_", "PUMA_", "UWSGI_", "R
 
 @dataclass(frozen=True)
 class Start:
-    """Everything a maker needs to start one app server.
+    """Parameters of the start of one app server.
 
     Attributes:
         name: of the backend; files in `folder` begin with it.
@@ -55,7 +55,7 @@ class Start:
         return str(path)
 
     def process(self, command: Sequence[str], **environment: str) -> Process:
-        """Return the server's process, not started yet; it runs beside the apps and inherits the socket."""
+        """Return the server's process, not started yet; it runs in the folder of the apps and inherits the socket."""
         return Process(
             command,
             name=self.name,
@@ -73,5 +73,5 @@ class Start:
 
 
 def whole_seconds(timeout: float) -> int:
-    """Return the timeout as app servers take it, whole seconds, rounded up."""
+    """Return the timeout in whole seconds, rounded up, as app servers take it."""
     return max(1, math.ceil(timeout))

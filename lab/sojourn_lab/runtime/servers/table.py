@@ -61,5 +61,5 @@ SERVERS: dict[Server, Kind] = {
 
 
 def why_server_unavailable(server: Server) -> str | None:
-    """Return why this kind of app server cannot be started here, None when it can."""
+    """Return why this kind of app server cannot be started here; None if it can."""
     return SERVERS[server].missing()

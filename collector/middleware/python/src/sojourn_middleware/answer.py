@@ -1,4 +1,4 @@
-"""The headers with which the app answers what it measured. The proxy logs them and strips them."""
+"""The response headers with the app's measurements. The proxy logs and strips them."""
 
 from __future__ import annotations
 

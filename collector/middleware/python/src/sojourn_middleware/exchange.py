@@ -1,4 +1,4 @@
-"""One request and its answer, from the start of the app to the end of the body."""
+"""One request and its response, from the start of the app to the end of the body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One view of a request, whichever interface it came through."""
+"""One view of a request for both interfaces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Request(Protocol):
     """The properties of a request for the measurements and the span."""
 
     def stamp_values(self) -> Sequence[Sequence[str]]:
-        """Every value of each of `STAMP_HEADERS`, in that order."""
+        """Return every value of each of `STAMP_HEADERS`, in that order."""
 
     def header(self, name: str) -> str | None:
         """Return the value of a request header by its lower-case name; None if absent."""

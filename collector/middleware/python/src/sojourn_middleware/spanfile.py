@@ -47,10 +47,10 @@ class AppendingStream:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing is ever held back."""
+        """Do nothing: every text is written at once."""
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no file remains open."""
 
     def _open(self) -> int:
         return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)

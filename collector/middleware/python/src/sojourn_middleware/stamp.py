@@ -46,7 +46,7 @@ class Stamp(NamedTuple):
 
 
 def parse_stamp(value: str) -> int | str:
-    """Microseconds since the Unix epoch, floored; or the reason why `value` is not a stamp.
+    """Return microseconds since the Unix epoch, floored; or the reason why `value` is not a stamp.
 
     The reason is ``list``, ``not_a_number`` or ``unit``. A blank value is ``missing``. The age is not
     judged here.

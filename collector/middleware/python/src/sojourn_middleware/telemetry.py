@@ -34,7 +34,7 @@ _logger = logging.getLogger("sojourn_middleware")
 
 
 class Telemetry:
-    """Where spans and measurements go.
+    """Where spans and measurements are sent.
 
     Without providers it chooses by itself, as `providers` says, at the first request of each process. With a
     tracer_provider, a meter_provider or both, exactly those are used.
@@ -147,7 +147,7 @@ class TelemetrySpan:
         self._context = instruments.trace.set_span_in_context(self._span, parent)
 
     def attach(self) -> Callable[[], None]:
-        """Make this the current span; the function returned puts back what was current before."""
+        """Make this the current span, and return a function that restores the previous one."""
         token = self._otel.context.attach(self._context)
         return lambda: self._otel.context.detach(token)
 

@@ -26,7 +26,7 @@ Clock = Callable[[], Instant]
 
 
 def read_clocks() -> Instant:
-    """Now, on the wall clock and on the monotonic clock."""
+    """Return now, on the wall clock and on the monotonic clock."""
     return Instant(time.time_ns(), time.monotonic_ns())
 
 
@@ -72,7 +72,7 @@ current_timing: ContextVar[Timing | None] = ContextVar("sojourn_timing", default
 
 
 def mark_started() -> None:
-    """Say that the work on this request starts now: whatever came before was waiting, not service.
+    """Mark the start of the work on this request: the time before is queueing delay, not service time.
 
     Call it first in a handler that a framework runs later than it called the app, for example in a thread
     pool. Outside a request it does nothing.

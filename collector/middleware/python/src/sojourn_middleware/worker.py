@@ -1,4 +1,4 @@
-"""The name of the worker that serves a request: the process, or the process and a thread's number.
+"""The name of the worker that serves a request: the process, or the process and the number of a thread.
 
 Thread identifiers of the operating system are large and reused at random; an analysis counts distinct
 workers, so a thread gets the smallest number that no living thread of the process holds, and gives it back
@@ -63,6 +63,6 @@ if hasattr(os, "register_at_fork"):
 
 
 def worker_name(multithread: bool) -> str:
-    """``1234``, the process id; or ``1234.2``, with the thread's number, where threads serve side by side."""
+    """Return the process id, ``1234``, or ``1234.2`` with the thread's number if threads serve in parallel."""
     pid = os.getpid()
     return f"{pid}.{_numbers.mine()}" if multithread else str(pid)

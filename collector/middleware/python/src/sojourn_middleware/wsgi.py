@@ -53,7 +53,7 @@ class WSGIMiddleware:
 
 
 class _Reply:
-    """The `start_response` the app gets. It holds the headers back until they really leave."""
+    """The `start_response` of the app; it holds the headers until they are sent."""
 
     def __init__(self, exchange: Exchange, start_response: StartResponse) -> None:
         self.exchange = exchange
@@ -79,7 +79,7 @@ class _Reply:
             exc_info = None  # A traceback refers to this frame; the two would keep each other alive.
 
     def emit(self) -> Write | None:
-        """Hand the held headers to the server, once; None while the app has not called start_response."""
+        """Pass the held headers to the server, once; None while the app has not called start_response."""
         if self._held is not None:
             self._started = True
             status, headers, exc_info = self._held
