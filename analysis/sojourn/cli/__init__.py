@@ -69,7 +69,7 @@ def options(
     ] = None,
     no_config: Annotated[bool, typer.Option("--no-config", help="Read no configuration file.")] = False,
 ) -> None:
-    """Slow code, or a queue?"""
+    """Split response time into queueing delay and service time."""
     if no_config and config is not None:
         raise typer.BadParameter("cannot be used with --config", param_hint="--no-config")
     try:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Sniffer(StrEnum):
-    """What takes the packets."""
+    """The program that records the packets."""
 
     tcpdump = "tcpdump"
     scapy = "scapy"
@@ -41,7 +41,7 @@ class Sniffer(StrEnum):
 def capture(
     out: Annotated[
         Path,
-        typer.Option("--out", metavar="FILE", help="The file; of a ring, what its names begin with. End it in .pcap."),
+        typer.Option("--out", metavar="FILE", help="Output file, ending in .pcap; prefix of the names of a ring."),
     ],
     nginx: Annotated[
         Path | None,
@@ -60,25 +60,25 @@ def capture(
     snaplen: Annotated[
         int, typer.Option("--snaplen", metavar="BYTES", min=0, max=262_144, help="Bytes kept of each packet; 0: all.")
     ] = 1024,
-    seconds: Annotated[float | None, typer.Option("--seconds", metavar="S", help="End after so long.")] = None,
+    seconds: Annotated[float | None, typer.Option("--seconds", metavar="S", help="End after this time.")] = None,
     packets: Annotated[
         int | None, typer.Option("--packets", metavar="N", min=1, help="End after this many packets.")
     ] = None,
     ring_files: Annotated[
         int | None,
         typer.Option(
-            "--ring-files", metavar="N", min=2, max=10_000, help="So many files; then the oldest is written over."
+            "--ring-files", metavar="N", min=2, max=10_000, help="Number of ring files; the oldest is overwritten."
         ),
     ] = None,
     ring_megabytes: Annotated[
         int | None,
         typer.Option(
-            "--ring-megabytes", metavar="M", min=1, max=100_000, help="Of the ring's files, million bytes of each."
+            "--ring-megabytes", metavar="M", min=1, max=100_000, help="Size of each ring file, million bytes."
         ),
     ] = None,
     kernel: Annotated[
         Path | None,
-        typer.Option("--kernel", metavar="FILE", help="Also look at the listen queues once a second, into this file."),
+        typer.Option("--kernel", metavar="FILE", help="Also sample the listen queues every second to this file."),
     ] = None,
     only_print: Annotated[
         bool, typer.Option("--print", help="Print the filter and the command, for another machine; record nothing.")

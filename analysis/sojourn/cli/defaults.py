@@ -40,12 +40,12 @@ APART = {("capacity", "slo"), ("simulate", "workers"), ("split", "by")}
 
 
 class ConfigError(SojournError):
-    """A configuration file that is not as it should be. The command line exits with 2, as for a wrong option."""
+    """An invalid configuration file. The command line exits with 2, as for a wrong option."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One value of a file: for which verb (``lab run``), which option (without dashes), and where it stands."""
+    """One value of a file: its verb (``lab run``), its option (without dashes), and its position."""
 
     verb: str
     option: str

@@ -1,4 +1,4 @@
-"""``sojourn store``: the tables everything is kept in. Make them, fill them from old logs, ask them."""
+"""``sojourn store``: create the tables, load logs into them, query them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def init(
         typer.Option("--roles", help="Also create the roles, and the users with a password file (server only)."),
     ] = False,
 ) -> None:
-    """Create the tables, or bring them up to date. Can be repeated."""
+    """Create or update the tables. Repeatable."""
     from sojourn.model.dsn import parse  # noqa: PLC0415
     from sojourn.store.migrate import init as make  # noqa: PLC0415
     from sojourn.store.roles import make_roles  # noqa: PLC0415
@@ -73,7 +73,7 @@ def load(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
-    """Put logs into the store. Loading again counts nothing twice; bad lines go to dead_letters with their reason."""
+    """Load logs into the store. Loading twice counts once; refused lines go to dead_letters."""
     from sojourn.store import load as into  # noqa: PLC0415
 
     with reading_bar(quiet) as progress:
@@ -84,7 +84,7 @@ def load(
 @app.command()
 def query(
     dsn: Address,
-    sql: Annotated[str | None, typer.Argument(metavar="SQL", help="A statement that reads.")] = None,
+    sql: Annotated[str | None, typer.Argument(metavar="SQL", help="A read-only statement.")] = None,
     file: Annotated[Path | None, typer.Option(metavar="F", help="Read the statement from a file.")] = None,
     values: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Value of {NAME:Type} in it. Repeatable.")
@@ -93,7 +93,7 @@ def query(
     as_csv: Annotated[bool, typer.Option("--csv", help="CSV, every row.")] = False,
     shown: Annotated[int, typer.Option("--rows", metavar="N", min=1, help="Rows of the table shown.")] = ROWS_SHOWN,
 ) -> None:
-    """Ask the store in SQL. It only reads. Say FINAL after a table's name to count what was delivered twice once."""
+    """Query the store in SQL, read only. FINAL after a table's name counts repeated deliveries once."""
     from sojourn.store import connect  # noqa: PLC0415
     from sojourn.store.query import answer, write_csv, write_json  # noqa: PLC0415
 
@@ -158,7 +158,7 @@ def capacity(
         typer.Argument(metavar="RATE", min=0, help="Requests/s it sustains, as sojourn capacity estimates; 0: none."),
     ],
 ) -> None:
-    """Note the load at which a service's objective breaks: dashboards and the alert hold the load against it."""
+    """Record the load at which a service's objective breaks, for the dashboards and the alert."""
     from sojourn.store import connect  # noqa: PLC0415
     from sojourn.store.client import plainly  # noqa: PLC0415
 

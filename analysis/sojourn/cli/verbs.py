@@ -18,7 +18,7 @@ PLUGINS = "sojourn.commands"  # entry points of verbs that other packages bring;
 
 
 class Plugin(TyperGroup):
-    """Verbs of another package, loaded when they are used: the lab alone takes longer to load than all other verbs.
+    """Verbs of another package, loaded on use: the lab alone takes longer to load than all other verbs.
 
     What the list of verbs says of it is the first line of its package's docstring.
     """
@@ -30,7 +30,7 @@ class Plugin(TyperGroup):
 
     @cached_property
     def loaded(self) -> Any:
-        """The real group.
+        """The loaded group.
 
         Raises:
             SojournError: what it needs is not installed.
@@ -59,15 +59,15 @@ class Plugin(TyperGroup):
 
 
 class Verbs(TyperGroup):
-    """All verbs, plugins included, which are looked for only where a name is none of its own."""
+    """All verbs; plugins are looked up only for names that are not its own."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse, and keep what was written: ``GIVEN`` of the context's ``meta``."""
+        """Parse the arguments, and keep them in the context's ``meta`` under ``GIVEN``."""
         ctx.meta[GIVEN] = list(args)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the verb; what it says of an option that a configuration file set names the file."""
+        """Run the verb; errors about an option set in a configuration file name the file."""
         try:
             return super().invoke(ctx)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""The offset of a pair's clocks at an instant: of each request, and where a clock was set."""
+"""The clock offset of a pair at an instant: of each request, and at clock changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sojourn.clocks.segments import is_step
 
 @dataclass(frozen=True)
 class Lines:
-    """The segments of every pair, one after another, by pair and time: offset(t) = offset + drift (t - middle).
+    """The segments of all pairs, by pair and time: offset(t) = offset + drift (t - middle).
 
     Attributes:
         pair: number of the pair, in the order of the clock table.
@@ -46,7 +46,7 @@ class Lines:
 
     @property
     def constant(self) -> bool:
-        """Whether no clock drifted and none was set."""
+        """Whether no clock drifted or was set."""
         return len(np.unique(self.pair)) == len(self.pair) and not self.drift.any()
 
     def at(self, pair: Ints, instant: Ints) -> Floats:

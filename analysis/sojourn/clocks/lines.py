@@ -25,7 +25,7 @@ NARROWINGS = 50
 
 @dataclass(frozen=True)
 class Envelopes:
-    """What the requests of one pair of hosts allow its offset to be, window by window; n of them, by time.
+    """Bounds of the clock offset of one pair of hosts, window by window; n windows, by time.
 
     Attributes:
         earliest, latest: us since 1970, of the instants at which the app read its clock.
@@ -66,7 +66,7 @@ class Envelopes:
 
     @property
     def breadth(self) -> float:
-        """The longest window, s: a line may change by that much drift inside it."""
+        """The longest window, s: drift may change a line by that much inside it."""
         return float((self.latest - self.earliest).max()) / 1e6
 
     def contradiction(self, drift: float, x: Floats) -> float:
@@ -80,7 +80,7 @@ class Envelopes:
         return float(self.ticks.max())
 
     def within(self, drift: float, x: Floats) -> tuple[float, float]:
-        """Lower and upper bound (s) at instant 0 of a line with this slope."""
+        """Return the lower and upper bound (s) at instant 0 of a line with this slope."""
         bent = drift * x
         return float((self.lower - bent).max()), float((self.upper - bent).min())
 

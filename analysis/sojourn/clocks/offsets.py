@@ -1,4 +1,4 @@
-"""How far an app's clock stands from nginx's, and how it runs, from the log alone.
+"""Estimate the offset and drift of an app's clock from nginx's, from the log alone.
 
 The app's start is on the app's clock, the stamp on nginx's. For a pair of hosts with offset o (app less proxy):
 
@@ -84,7 +84,7 @@ CELL = 1000  # us: an instant is looked for to the millisecond
 
 
 class Ask(Protocol):
-    """Bounds of windows of ``width`` us, columns as in ``BOUNDS_SCHEMA``, in any order.
+    """Return bounds of windows of ``width`` us, columns as in ``BOUNDS_SCHEMA``, in any order.
 
     ``within``: proxy, upstream, begin, end (us): only the requests of these pairs and times; None: all.
     """
@@ -93,7 +93,7 @@ class Ask(Protocol):
 
 
 def clock_offsets(rows: pl.LazyFrame) -> pl.DataFrame:
-    """Offset per (proxy, backend) pair: one row each, columns as in ``CLOCK_SCHEMA``.
+    """Return the offset per (proxy, backend) pair: one row each, columns as in ``CLOCK_SCHEMA``.
 
     ``rows`` carry the app facts. Only requests answered at the first attempt count: every attempt before adds nginx's
     rounding once more.
@@ -239,7 +239,7 @@ def _within(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
 def _set_apart(
     ask: Ask, timelines: Mapping[Pair, Envelopes], stepped: Mapping[Pair, list[Stretch]], ticks: Mapping[Pair, float]
 ) -> dict[Pair, list[Stretch]]:
-    """Look at the windows in which clocks were set, and give each request there to the stretch it belongs to."""
+    """Assign the requests in windows with a clock change to the stretch before or after it."""
     windows = {
         pair: [step_window(timelines[pair], before, after) for before, after in pairwise(parts)]
         for pair, parts in stepped.items()

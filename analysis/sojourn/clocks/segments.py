@@ -1,4 +1,4 @@
-"""A pair's time cut into stretches during which its clocks ran alike, and the instants at which one was set.
+"""Divide a pair's time into stretches of constant drift, and find the instants at which a clock was set.
 
 A stretch is as long as one line of offset against time fits all its windows. Where none fits any longer, the clock was
 set: the lower bounds, which no queue loosens, tell the instant. After a step forward the first request rules the old

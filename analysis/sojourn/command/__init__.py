@@ -1,1 +1,1 @@
-"""What commands share: options, completion, progress, reading and answering."""
+"""Shared parts of commands: options, completion, progress, reading and output."""

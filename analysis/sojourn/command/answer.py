@@ -10,7 +10,7 @@ from sojourn.command.progress import pipe_closed_early_is_fine
 
 
 def answer(result: Any, *, as_json: bool) -> None:
-    """Print a result, as JSON or laid out for people."""
+    """Print a result, as JSON or as text."""
     if as_json:
         print_json(result.to_dict())
         return

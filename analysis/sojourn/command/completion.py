@@ -1,4 +1,4 @@
-"""Values that a shell completes. They are written out here: what they come from takes its time to load."""
+"""Values for shell completion, repeated here because their sources are slow to load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every analysis of requests is given on the command line, and how the requests are read."""
+"""The common options of analyses of requests, and how the requests are read."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SplitBy = Annotated[
     typer.Option(
         "--by",
         metavar="COLUMN",
-        help="Group by this column; any the log has.",
+        help="Group by this column of the log.",
         autocompletion=beginning(COLUMNS),
     ),
 ]

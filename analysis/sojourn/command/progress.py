@@ -19,7 +19,7 @@ _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 
 
 class BytesRead(TypedDict):
-    """Callbacks of a function that reads: given the bytes there are (None: unknown), and the bytes read so far."""
+    """Callbacks of a reading function, with the total bytes (None: unknown) and the bytes read so far."""
 
     on_size: Callable[[int | None], None]
     on_progress: Callable[[int], None]
@@ -79,7 +79,7 @@ def _can_be_written_over(stream: TextIO) -> bool:
 
 @contextmanager
 def reading_bar(quiet: bool) -> Iterator[BytesRead]:
-    """Show a progress bar over bytes read, on a terminal's stderr only. Yields the arguments of what reads."""
+    """Show a progress bar over bytes read, on a terminal's stderr only; yield the reader's arguments."""
     if quiet or not _can_be_written_over(sys.stderr):
         yield {"on_size": lambda _: None, "on_progress": lambda _: None}
         return

@@ -1,4 +1,4 @@
-"""Read what the user named, with a progress bar."""
+"""Read the user's sources, with a progress bar."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def unix_path(address: str) -> str | None:
 
 
 def plain_address(address: str, default_port: int = 80) -> str:
-    """Return an address as nginx logs it, whichever way a configuration writes it."""
+    """Return an address of a configuration as nginx logs it."""
     if (path := unix_path(address)) is not None:
         return f"unix:{path}"
     address = re.sub(r"^localhost(?=:|$)", "127.0.0.1", address)
@@ -44,7 +44,7 @@ def plain_address(address: str, default_port: int = 80) -> str:
 
 
 def servers_at(addresses: Iterable[str], *, on_this_machine: bool, ask: bool) -> dict[str, AppServer]:
-    """Return the servers at some addresses, as far as they are known.
+    """Return the known servers at some addresses.
 
     Args:
         addresses: as nginx logs them.
@@ -96,7 +96,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _socket_inodes(process: Path) -> set[str]:
-    """Return the inodes of a process's sockets; none where it has ended, or is another user's and hides them."""
+    """Return the inodes of a process's sockets; empty if it has ended, or is hidden because of its user."""
     inodes = set()
     with suppress(OSError), os.scandir(process / "fd") as entries:
         for entry in entries:
@@ -114,7 +114,7 @@ def _command(process: Path) -> str:
 
 
 def answering_server(address: str) -> AppServer:
-    """Return the server that answers ``HEAD /`` at an address, by its headers; an unknown one where none answers."""
+    """Return the server that answers ``HEAD /`` at an address, by its headers; an unknown one without an answer."""
     try:
         connection = _connection_to(address)
         if connection is None:

@@ -83,12 +83,12 @@ _BY_HEADER = (
 
 
 def server_of_protocol(family: str) -> AppServer:
-    """Return the server that speaks a protocol of nginx: ``fastcgi`` or ``uwsgi``; an unknown one for any other."""
+    """Return the server of a protocol of nginx: ``fastcgi`` or ``uwsgi``; an unknown one for any other."""
     return {"fastcgi": PHP_FPM, "uwsgi": UWSGI}.get(family, AppServer())
 
 
 def server_of_processes(commands: Sequence[str]) -> AppServer:
-    """Return the server that some processes of one listening socket are.
+    """Return the server to which the processes of one listening socket belong.
 
     Args:
         commands: the command line of each, words apart by spaces.
@@ -110,7 +110,7 @@ def _server_of_command(command: str) -> AppServer:
 
 
 def server_of_headers(headers: Mapping[str, str]) -> AppServer:
-    """Return the server that answers with these headers (names in small letters)."""
+    """Return the server that sends these headers (names in small letters)."""
     known = [_server_of_header(headers.get(name, "")) for name in ("server", "x-powered-by")]
     if "x-runtime" in headers and not any(each.language for each in known):
         known.append(AppServer("", UNKNOWN, "ruby"))
@@ -154,5 +154,5 @@ ANSWER_PAGE = "docs/how-to/your-own-app.md has the lines for Python, Ruby, Node,
 
 
 def answer_lines(language: str = "") -> tuple[str, str]:
-    """Return the lines that make an app of a language send its times, and where they belong."""
+    """Return the lines that make an app of a language report its times, and where they belong."""
     return _ANSWERS[language]

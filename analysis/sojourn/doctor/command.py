@@ -27,7 +27,7 @@ def doctor(
     spans: Spans = None,
     since: Annotated[
         str | None,
-        typer.Option("--since", metavar="T", help="Look at requests of T and later: ISO 8601, unix seconds, 10m."),
+        typer.Option("--since", metavar="T", help="Check only requests of T and later: ISO 8601, unix seconds, 10m."),
     ] = None,
     somaxconn: Annotated[
         int | None,

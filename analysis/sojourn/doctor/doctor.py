@@ -123,7 +123,7 @@ def _conf_path(target: str) -> Path:
 
 
 def _servers(backends: Iterable[str], confs: list[Conf], *, ask: bool) -> dict[str, AppServer]:
-    """Return the servers of backends: by a configuration, or, if ``ask``, by the answers of those in none."""
+    """Return the servers of backends: by a configuration, or, if ``ask``, by the responses of the others."""
     known: dict[str, AppServer] = {}
     for conf in confs:
         for each in conf.passes:

@@ -17,7 +17,7 @@ ADD, REPLACE, REMOVE, RUN = "add", "replace", "remove", "run"
 
 @dataclass(frozen=True)
 class Edit:
-    """``text`` in place of the characters [begin, end) of a file; ``begin`` of None: at its end."""
+    """A replacement of the characters [begin, end) of a file by ``text``; ``begin`` of None: at its end."""
 
     file: str
     begin: int | None

@@ -19,7 +19,7 @@ LINE_BYTES = 64 << 10
 
 @dataclass
 class Sniffed:
-    """The first lines: how many are JSON objects, the keys seen, and the beginnings of the lines."""
+    """The first lines: the number of JSON objects, their keys, and the beginnings of the lines."""
 
     name: str
     lines: int = 0

@@ -1,4 +1,4 @@
-"""The diagnosis of an nginx configuration."""
+"""Diagnose an nginx configuration."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _NO_INSTANT = re.compile(r"\$\{?(?:time_iso8601|time_local|date_local|date_gmt|r
 
 
 def client_findings(conf: Conf) -> Iterator[Finding]:
-    """Yield headers of clients that reach an app; stamps have findings of their own."""
+    """Yield findings about client headers that reach an app; stamps have findings of their own."""
     checked: set[tuple[int, str]] = set()
     subrequests = [] if conf.blank else conf.subrequest_passes
     for each in [*conf.passes, *subrequests]:
@@ -118,7 +118,7 @@ def _set_or_cleared(handover: Pass) -> set[str]:
 
 
 def override_lines(conf: Conf, handover: Pass, present: Collection[str], like: Level | None = None) -> list[str]:
-    """Return the lines that set the headers that are not set yet on the way to an app.
+    """Return the lines that set the headers that a location to an app does not set yet.
 
     Args:
         conf: the configuration.
@@ -138,7 +138,7 @@ def override_lines(conf: Conf, handover: Pass, present: Collection[str], like: L
 
 
 def _value(conf: Conf, handover: Pass, header: RequestHeader) -> str:
-    """Return the value to send. A stamp without Sojourn's files is the one that the configuration sends already."""
+    """Return the value to send; for a stamp without Sojourn's files, the one that the configuration sends already."""
     if conf.has_includes or conf.blank:
         return header.value
     if header.bare != OWN_STAMP:
@@ -154,7 +154,7 @@ def is_no_instant(value: str) -> bool:
 
 
 def comes_from_client(conf: Conf, value: str) -> bool:
-    """Return whether a value is a client's, as it is or through a map that does not depend on the peer."""
+    """Return whether a value is a client's, directly or through a map that does not depend on the peer."""
     if _OF_CLIENT.search(value):
         return True
     peers = {f"${each.args[-1].lstrip('$')}" for each in conf.http.own("geo") if each.args}

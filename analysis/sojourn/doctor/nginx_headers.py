@@ -1,4 +1,4 @@
-"""The headers that Sojourn reads of a request, and the nginx lines that set each of them on the way to an app.
+"""The request headers that Sojourn reads, and the nginx lines that set each of them.
 
 nginx passes on every header of a client that no line sets. So each way to an app (``proxy_pass``, ``grpc_pass``,
 ``fastcgi_pass``, ``uwsgi_pass``, ``scgi_pass``) sets all of these; its lines come from this one table.

@@ -1,4 +1,4 @@
-"""Connections to an app that nginx keeps open: a gain for some servers, a queue of their own for others.
+"""Kept-alive connections to an app: an advantage for some servers, additional queueing for others.
 
 One rule, by how the server treats a kept connection (``sojourn.doctor.app_servers``):
 
@@ -39,7 +39,7 @@ HARMS = (
 
 
 def keepalive_findings(conf: Conf) -> Iterator[Finding]:
-    """Yield what is wrong with the connections that nginx keeps, or does not keep, to each upstream."""
+    """Yield findings about kept connections, or missing ones, for each upstream."""
     by_default = conf.version is not None and conf.version >= KEPT_BY_DEFAULT
     done: set[str] = set()
     for each in conf.passes:
@@ -121,7 +121,7 @@ def _not_kept(conf: Conf, handover: Pass, upstream: Directive, server: AppServer
 
 
 def weigh_connects(confs: Iterable[Conf], diagnosis: Diagnosis) -> None:
-    """Hold ``keepalive-missing`` of configurations against the connect times of the logs that were read beside them."""
+    """Compare ``keepalive-missing`` of configurations with the connect times of the logs read with them."""
     addresses: dict[str, set[str]] = {}
     for conf in confs:
         for each in conf.passes:
@@ -145,13 +145,13 @@ def weigh_connects(confs: Iterable[Conf], diagnosis: Diagnosis) -> None:
 
 
 def _anchor(handover: Pass) -> Directive:
-    """Return the directive that new lines are put behind: the location's last header, or the pass."""
+    """Return the directive after which new lines are inserted: the location's last header, or the pass."""
     own = handover.level.own("proxy_set_header")
     return own[-1] if own else handover.outermost
 
 
 def _missing_lines(handover: Pass) -> list[str]:
-    """Return the lines that a location lacks for its connections to be kept."""
+    """Return the lines that a location needs to keep its connections."""
     lines = []
     if handover.level.value("proxy_http_version", "1.0") == "1.0":
         lines.append(VERSION_LINE)
@@ -186,7 +186,7 @@ def _unused(conf: Conf, handover: Pass, server: AppServer) -> Iterator[Finding]:
 
 
 def _edits(handover: Pass, lines: list[str]) -> tuple[Edit, ...]:
-    """Return the edits that bring lines into a location: in place of its own wrong ones, the others behind them."""
+    """Return the edits that insert lines into a location, in place of its own wrong ones or after the others."""
     own = handover.level.own("proxy_set_header")
     replaced = {VERSION_LINE: [d for d in handover.level.own("proxy_http_version") if d.args == ["1.0"]]}
     replaced[CONNECTION_LINE] = [
@@ -208,7 +208,7 @@ def _not_used(
 
 
 def _question(conf: Conf) -> str:
-    """Return the command that names the server of an app."""
+    """Return the command that identifies the server of an app."""
     return "ss -ltnp" if conf.probed else f"sojourn doctor {quote(str(conf.path))} --ask-backends"
 
 

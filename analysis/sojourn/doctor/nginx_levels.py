@@ -1,4 +1,4 @@
-"""The levels of an nginx configuration (http, server, location, if) and what holds at each.
+"""The levels of an nginx configuration (http, server, location, if), and the directives in force at each.
 
 nginx inherits a directive that may be repeated (proxy_set_header, proxy_hide_header, access_log) from the level above
 only where a level has none of its own: then all of them, otherwise none.
@@ -29,7 +29,7 @@ INDENT = "    "
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """A block and those around it."""
+    """A block and its enclosing blocks."""
 
     directive: Directive
     parent: Level | None = None
@@ -74,7 +74,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Pass:
-    """A place where requests are handed to an app.
+    """A directive that passes requests to an app.
 
     Attributes:
         level: the location, where headers are set and connections tuned.
@@ -163,7 +163,7 @@ class Conf:
 
     @cached_property
     def levels(self) -> list[Level]:
-        """All levels inside http, each after the one around it."""
+        """All levels inside http, each after its parent."""
         return list(_inside(self.http))
 
     @cached_property
@@ -173,7 +173,7 @@ class Conf:
 
     @cached_property
     def subrequest_passes(self) -> list[Pass]:
-        """Where auth_request and mirror hand subrequests to an app."""
+        """The directives that pass subrequests of auth_request and mirror to an app."""
         return [p for p in self._all_passes if p.level in self.subrequests]
 
     @cached_property
@@ -220,19 +220,19 @@ class Conf:
         return {each.args[0]: each for each in self.http.own("upstream") if each.args}
 
     def addresses(self, handover: Pass) -> list[str]:
-        """Return the addresses that a place hands requests to, as nginx logs them."""
+        """Return the addresses that a pass sends requests to, as nginx logs them."""
         upstream = self.upstreams.get(handover.target)
         if upstream is None:
             return [plain_address(handover.target, 443 if handover.encrypted else 80)]
         return list(dict.fromkeys(plain_address(each.args[0]) for each in upstream.all("server") if each.args))
 
     def servers_of(self, handover: Pass) -> dict[str, AppServer]:
-        """Return the server at each address of a place, by its protocol where nothing else is known of it."""
+        """Return the server at each address of a pass, by its protocol if nothing else is known."""
         by_protocol = server_of_protocol(handover.family)
         return {address: self.servers.get(address, by_protocol) for address in self.addresses(handover)}
 
     def server_of(self, handover: Pass) -> AppServer:
-        """Return the server behind a place: of several that differ, one that binds connections, or an unknown one."""
+        """Return the server of a pass: if several differ, one that binds connections, or an unknown one."""
         known = list(self.servers_of(handover).values())
         if len(set(known)) == 1:
             return known[0]

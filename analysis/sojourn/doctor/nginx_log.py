@@ -48,7 +48,7 @@ class Logs:
         return [each for each in access_logs if self.format_of(each)]
 
     def line_for(self, level: Level) -> str:
-        """Return an ``access_log`` for a level, to a file that no other line of the configuration names."""
+        """Return an ``access_log`` for a level, with a file name that the configuration does not use yet."""
         in_use = self.format_of(self.lines[0]) if self.lines else None
         usable = [in_use] if in_use else [each for each in self.formats.values() if each.meant]
         beside = self.lines[0].args[0] if self.lines else DEFAULT_LOG
@@ -59,7 +59,7 @@ class Logs:
         return f"access_log {path} {usable[0].name if usable else 'sojourn'};"
 
     def _file_names(self, level: Level) -> Iterator[str]:
-        """Yield names for the log of a level, the best first, without end: ``sojourn-shop.example-api``."""
+        """Yield log file names for a level, the best first, without end: ``sojourn-shop.example-api``."""
         servers = [each for each in self.conf.levels if each.directive.name == "server"]
         if len(servers) == 1:
             yield "sojourn"
@@ -71,7 +71,7 @@ class Logs:
 
     @cached_property
     def files(self) -> set[str]:
-        """The files that the configuration's lines name, and those that were proposed."""
+        """The files of the configuration's lines, and the proposed ones."""
         levels = (self.conf.http, *self.conf.levels)
         return {each.args[0] for level in levels for each in level.own("access_log") if each.args}
 

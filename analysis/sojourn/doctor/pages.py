@@ -1,4 +1,4 @@
-"""The reference page, section by section: what ``sojourn doctor --explain CODE`` prints."""
+"""The reference page by section, for ``sojourn doctor --explain CODE``."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def _quiet(severity: str, subject: str, what: str, name: str) -> Finding:
 
 
 def answering(finding: Finding, servers: Mapping[str, AppServer]) -> Finding:
-    """Return an ``app-silent`` with the lines for the server that answers.
+    """Return an ``app-silent`` with the lines for the server that responds.
 
     Args:
         finding: of one backend, or of every backend.

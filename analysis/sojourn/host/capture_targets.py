@@ -22,7 +22,7 @@ class CaptureTargets:
 
     @property
     def notes(self) -> list[str]:
-        """Sentences on what of the configuration is not recorded, or only in part."""
+        """Sentences on parts of the configuration that are not recorded, or only partly."""
         return self.proxied.notes if self.proxied else []
 
     @property

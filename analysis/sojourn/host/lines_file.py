@@ -30,7 +30,7 @@ class LinesFile:
         self._out.write(msgspec.json.encode(record) + b"\n")
 
     def rotated(self) -> bool:
-        """Bring what was written to the disk; whether a new file was begun after it."""
+        """Flush to the disk; return whether a new file was begun."""
         self._out.flush()
         if self._max_bytes is None or self._out.tell() <= self._max_bytes:
             return False

@@ -35,7 +35,7 @@ class Listen:
 
 @dataclass
 class Proxied:
-    """Ports of a proxy, its backends, and what of the configuration no packet filter can be made from."""
+    """Ports of a proxy, its backends, and parts of the configuration that no packet filter can express."""
 
     listens: list[Listen] = field(default_factory=list)
     backends: list[Endpoint] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Proxied:
 
     @property
     def ports(self) -> list[int]:
-        """The ports listened on, each once, in order."""
+        """The listening ports, each once, in order."""
         return sorted({each.port for each in self.listens})
 
     def to_dict(self) -> dict[str, object]:

@@ -29,7 +29,7 @@ _COUNT = re.compile(r"(?P<kind>calling|writing): (?P<count>\d+)")
 
 
 class Endpoint:
-    """Where a raindrops middleware answers: ``http://host:port[/path]`` or ``http://unix:/socket[:/path]``.
+    """The address of a raindrops middleware: ``http://host:port[/path]`` or ``http://unix:/socket[:/path]``.
 
     Raises:
         SojournError: the address is neither.
@@ -58,7 +58,7 @@ class Endpoint:
             raise SojournError(wrong)
 
     def answer(self, timeout: float = PATIENCE) -> Raindrops:
-        """Ask, and wait for the answer for at most ``timeout`` s between its bytes.
+        """Request the figures, and wait for the response for at most ``timeout`` s between its bytes.
 
         Raises:
             OSError, http.client.HTTPException, ValueError: there is none, or it is none of raindrops'.
@@ -81,7 +81,7 @@ class Endpoint:
 
 
 def raindrops_of(text: str, seconds: float) -> Raindrops:
-    """Return what an answer of the middleware says; ``seconds``: how long it took.
+    """Return the figures of a response of the middleware; ``seconds``: its duration.
 
     Raises:
         ValueError: there is nothing of raindrops' in it.

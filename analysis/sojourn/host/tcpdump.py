@@ -76,7 +76,7 @@ def shell_line(command: Sequence[str], seconds: float | None = None) -> str:
 
 @dataclass(frozen=True)
 class Summary:
-    """What tcpdump counted.
+    """The counts that tcpdump prints.
 
     Attributes:
         captured: packets in the file or files.

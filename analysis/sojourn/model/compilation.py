@@ -46,7 +46,7 @@ def _kept(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 
 
 def _forget_outdated(function: Callable[..., Any], kept: Path) -> None:
-    """Remove what is kept of a function from before the last change to a file of its folder.
+    """Remove a function's cached machine code from before the last change to a file of its folder.
 
     numba looks at the function's own file alone, while the machine code holds the functions called from it, too.
     """

@@ -43,7 +43,7 @@ class Counts:
 
     @property
     def incomplete(self) -> int:
-        """Answers whose waiting or working is unknown."""
+        """Responses with unknown wait or service time."""
         return self.answered - self.by_stamp - self.by_duration
 
 
@@ -52,7 +52,7 @@ COUNTS = tuple(field.name for field in fields(Counts))[1:]
 
 @dataclass(frozen=True)
 class Coverage:
-    """What is known of all requests, upgraded connections left out; counts as in ``Counts``."""
+    """Coverage of all requests, without upgraded connections; counts as in ``Counts``."""
 
     backends: tuple[Counts, ...]
 
@@ -63,7 +63,7 @@ class Coverage:
 
     @property
     def determined(self) -> float | None:
-        """Share of the answers whose waiting and working are both known; None without an answer."""
+        """Share of the responses with known wait and service time; None without a response."""
         total = self.total
         return (total.by_stamp + total.by_duration) / total.answered if total.answered else None
 
@@ -74,7 +74,7 @@ class Coverage:
 
     @property
     def reported(self) -> int:
-        """Delays that apps reported, the impossible ones included."""
+        """Delays reported by apps, including impossible ones."""
         total = self.total
         return total.answered - total.silent - total.by_duration + total.impossible
 

@@ -20,7 +20,7 @@ SHAPES = "chdb:///path, clickhouse://host[:port][/database] or clickhouses://hos
 
 @dataclass(frozen=True)
 class Dsn:
-    """A store's address, taken apart.
+    """The parts of a store's address.
 
     Attributes:
         scheme: one of ``SCHEMES``; clickhouse is HTTP, clickhouses HTTPS.
@@ -43,7 +43,7 @@ class Dsn:
 
     @property
     def embedded(self) -> bool:
-        """The engine runs in this process."""
+        """Whether the engine runs in this process."""
         return self.scheme == "chdb"
 
     def without_password(self, text: str) -> str:

@@ -13,22 +13,22 @@ LEAST_ROOM = 1 << 16
 
 
 class SojournError(Exception):
-    """Something the user can mend: a missing file, a bad option, a log with nothing in it.
+    """An error that the user can correct: a missing file, a wrong option, a log without records.
 
     The command line prints its text on stderr and exits with 1; it never shows a traceback.
     """
 
 
 class ArgumentError(SojournError):
-    """An argument of a function, or the option it came from, is not what it should be: wrong usage."""
+    """An invalid argument of a function, or of the option it came from."""
 
 
 class CaptureError(SojournError):
-    """Packets cannot be recorded, or no longer; the text says why and, where that is known, what would mend it."""
+    """Packets cannot be recorded, or no longer; the text has the reason and, if known, a remedy."""
 
 
 class KernelUnavailableError(SojournError):
-    """This kernel does not provide a figure: not Linux, no such file, or no permission. The text says which."""
+    """This kernel does not provide a figure: not Linux, no such file, or no permission. The text names the figure."""
 
 
 def install_command(extra: str = "") -> str:

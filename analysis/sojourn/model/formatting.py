@@ -71,7 +71,7 @@ def milliseconds(seconds: float | None) -> str:
 
 
 def three_digits(value: float) -> str:
-    """Return a number with three digits that matter, and two after the point at most: 1,204 / 99.8 / 0.31."""
+    """Return a number with three significant digits, and at most two decimals: 1,204 / 99.8 / 0.31."""
     size = abs(value)
     digits = 0 if size >= 99.95 or size == 0 else 1 if size >= 9.995 else 2
     text = formatted(value, f",.{digits}f")
@@ -79,7 +79,7 @@ def three_digits(value: float) -> str:
 
 
 def formatted(value: float, form: str) -> str:
-    """Return a number by one of Python's number formats, as in ``formatted(0.5, "+.1%")``; zero has no minus sign."""
+    """Return a number in one of Python's number formats, as in ``formatted(0.5, "+.1%")``; zero has no minus sign."""
     sign = "+" if form.startswith("+") else ""
     return format(value, f"{sign}z{form.removeprefix(sign)}")
 
@@ -93,7 +93,7 @@ def percent(share: float | None) -> str:
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
-    """Return a number with its noun, and its verb where there is one: 1 request, 2,000 requests, 1 line was refused.
+    """Return a number with its noun, and its verb if any: 1 request, 2,000 requests, 1 line was refused.
 
     Args:
         number: of the things.
@@ -114,7 +114,7 @@ def listed(parts: Sequence[str]) -> str:
 
 
 def tally(counts: Mapping[str, int]) -> str:
-    """Return names, in alphabetical order, with how often each occurred: bad_time 3, invalid_json 1,204."""
+    """Return names in alphabetical order with their counts: bad_time 3, invalid_json 1,204."""
     return ", ".join(f"{printable(name)} {count:,}" for name, count in sorted(counts.items()))
 
 
@@ -124,7 +124,7 @@ def unbroken(text: str) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a length of time in a unit of its size: 10 ms, 8.0 s, 2 min 5 s, 3 h 10 min, 4 d 2 h; – for None, NaN."""
+    """Return a duration in a suitable unit: 10 ms, 8.0 s, 2 min 5 s, 3 h 10 min, 4 d 2 h; – for None, NaN."""
     if seconds is None or math.isnan(seconds):
         return "–"
     if abs(seconds) < 0.9995:

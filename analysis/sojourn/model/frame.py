@@ -1,4 +1,4 @@
-"""The canonical frame: what every reader returns and every analysis takes.
+"""The canonical frame: the output of every reader and the input of every analysis.
 
 One row is one request as nginx logged it. Instants are UTC datetimes with microseconds, durations are seconds.
 """
@@ -100,12 +100,12 @@ class Selection:
 
     @property
     def narrows(self) -> bool:
-        """Whether it can leave a request out."""
+        """Whether it can exclude a request."""
         return self.since is not None or self.until is not None or bool(self.where)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns it looks at."""
+        """The columns that it uses."""
         bounded = self.since is not None or self.until is not None
         return tuple(dict.fromkeys((*(("start",) if bounded else ()), *self.where)))
 
@@ -131,7 +131,7 @@ def _instant(value: datetime | float | None) -> datetime | None:
 
 @dataclass
 class Records:
-    """What became of the lines.
+    """Counts of the lines read, and the refused lines.
 
     Attributes:
         read: lines read (rows, for Parquet; requests and dead letters, for a store).
@@ -151,7 +151,7 @@ class Records:
 
     @property
     def accepted(self) -> int:
-        """Number of records taken."""
+        """Number of accepted records."""
         return self.read - self.rejected
 
     def add(self, other: Records) -> None:
@@ -169,7 +169,7 @@ class Records:
 
 @dataclass
 class Requests:
-    """Requests read from somewhere.
+    """Requests with their source.
 
     Attributes:
         rows: canonical frame, lazily: in memory when small, otherwise Parquet files in a temporary folder.

@@ -1,4 +1,4 @@
-"""The columns a split can be grouped by. Apart, so that the command line knows them without loading Polars."""
+"""The columns that a split can be grouped by, in a module that loads without Polars."""
 
 GROUPS = ("route", "upstream", "worker", "status", "service")
 DEFAULT_GROUPS = ("route", "upstream")

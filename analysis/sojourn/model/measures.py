@@ -38,7 +38,7 @@ INSTANTS = {
 
 @dataclass(frozen=True)
 class LogBins:
-    """``count`` bins of times, equal in the logarithm: the first begins at ``low`` (s), each is ``width`` in ln(s).
+    """``count`` logarithmic bins of times: the first begins at ``low`` (s), each is ``width`` in ln(s).
 
     What lies outside belongs to the first or the last, negative times too.
     """
@@ -54,7 +54,7 @@ class LogBins:
 
 @dataclass(frozen=True)
 class Hexagons:
-    """A lattice of hexagons that stand on a corner, over ln(service time / low) and ln(queueing delay / low).
+    """A lattice of upright hexagons over ln(service time / low) and ln(queueing delay / low).
 
     They are ``across`` wide, and ``up`` is the distance between a row and the second next one, both in ln(s). Times
     below ``low`` (s) count as ``low``.
@@ -74,7 +74,7 @@ class Measures(Protocol):
 
     @property
     def notes(self) -> list[str]:
-        """What a reader must know of how the figures were made; empty for exact ones."""
+        """Notes on how the figures were computed; empty for exact ones."""
 
     def overall(self) -> Row:
         """Return, of all: requests, upgraded, first (arrival), last (end), wasted (s), source/<queue source>."""

@@ -1,4 +1,4 @@
-"""The base of every result: plain data that prints as one sentence and lays itself out in a notebook.
+"""The base of every result: plain data with a one-sentence form and a notebook form.
 
 A result knows nothing of sections, terminals and pages. The package ``sojourn`` names, once, the module that looks the
 section of a result up by its type.
@@ -13,7 +13,7 @@ _display: list[Callable[[], Any]] = []
 
 
 def display_with(load: Callable[[], Any]) -> None:
-    """Name what shows results.
+    """Set the function that displays results.
 
     Args:
         load: returns a module with ``section_of``, ``sentence_of`` and ``html_of``, each of a result. Called when a

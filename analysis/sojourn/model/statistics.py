@@ -1,4 +1,4 @@
-"""Distributions in a few exact numbers, and whether a series has a trend."""
+"""Summary statistics of a distribution, and a trend test of a series."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One plain sentence: is it the queue, the code, the client or the retries?"""
+"""The verdict in one sentence: queue, code, client or retries."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class LogFormat:
 
     @property
     def meant(self) -> bool:
-        """Whether it is JSON with at least one of the times that a split begins with."""
+        """Whether it is JSON with at least one of the times that a split needs."""
         return self.json and any(key in self.keys for key in ("time", "request_time", "upstream_header_time"))
 
     def missing(self, required: dict[str, str]) -> dict[str, str]:

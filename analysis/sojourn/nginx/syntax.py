@@ -1,4 +1,4 @@
-"""The syntax of an nginx configuration: directives, blocks and includes, with no more meaning than that."""
+"""Parse the syntax of an nginx configuration: directives, blocks and includes, without their meaning."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DUMPED = re.compile(r"^# configuration file (.+):\n", re.M)
 
 @dataclass(frozen=True)
 class Place:
-    """Where a directive stands in its file's text: what an edit needs.
+    """The position of a directive in its file's text, for an edit.
 
     Attributes:
         file, line: the file as nginx names it, and the line of its first word, from 1.

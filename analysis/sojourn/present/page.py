@@ -97,7 +97,7 @@ class Page:
     short: Sequence[Line] = ()
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the page, whole or not at all.
+        """Write the page, completely or not at all.
 
         Raises:
             SojournError: the file cannot be written.

@@ -1,1 +1,1 @@
-"""Readers: everything that turns a source into the canonical frame."""
+"""Readers: convert sources into the canonical frame."""

@@ -172,7 +172,7 @@ _NGINX_VARIABLES = {
 
 
 def format_of_line(line: str) -> ForeignFormat | None:
-    """Return the format of one line; None where it is unknown, or may be one of Sojourn's records."""
+    """Return the format of one line; None if it is unknown, or may be one of Sojourn's records."""
     text = line[:LENGTH].strip()
     if text.startswith("{"):
         return _format_of_object(set(_KEY.findall(text)), text)
@@ -206,12 +206,12 @@ def foreign_format(lines: Iterable[str]) -> ForeignFormat | None:
 
 
 def format_of_rejects(records: Records) -> ForeignFormat | None:
-    """Return the format of the refused lines, as far as they were kept; None where it is unknown."""
+    """Return the format of the kept refused lines; None if it is unknown."""
     return foreign_format(str(each["raw"]) for each in records.rejects[:LINES])
 
 
 def refused_as(records: Records) -> str:
-    """Return sentences about the format of the refused lines; empty where it is unknown.
+    """Return sentences about the format of the refused lines; empty if it is unknown.
 
     Args:
         records: of sources without any accepted line; the first of its ``rejects`` decide.

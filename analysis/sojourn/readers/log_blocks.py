@@ -1,4 +1,4 @@
-"""Blocks of a log into records: lines of one shape the short way, several blocks at once, the others by the SQL."""
+"""Parse blocks of a log: lines of one shape in compiled code, several blocks at once, the others in SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sojourn report``: everything there is to say about these requests, in one file.
+"""``sojourn report``: all analyses of the same requests in one file.
 
 Measures what ``split``, ``blame``, ``depth``, ``whatif``, ``goodput``, ``laws``, ``capacity`` and ``clock`` do, each
 from and to the events it names.
@@ -42,10 +42,10 @@ def report(
     spans: Spans = None,
     by: SplitBy = "route",
     workers: WorkersOption = None,
-    slo: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="The p99 that must hold.")] = SLO,
+    slo: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="Objective for p99.")] = SLO,
     before: Annotated[
         list[str] | None,
-        typer.Option(metavar="SOURCE", help="Say what changed since: the requests of before. Repeatable."),
+        typer.Option(metavar="SOURCE", help="Requests from before a change, for comparison. Repeatable."),
     ] = None,
     captures: CapturesOption = None,
     since: Since = None,

@@ -1,4 +1,4 @@
-"""Requests in, one page with every analysis of them out."""
+"""Write one page with every analysis of the same requests."""
 
 from __future__ import annotations
 

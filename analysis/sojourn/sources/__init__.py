@@ -1,1 +1,1 @@
-"""Open whatever SOURCES name and answer with requests: rows, or aggregates pushed down to a store."""
+"""Open sources as requests: rows, or aggregates computed by a store."""

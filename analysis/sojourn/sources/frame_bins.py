@@ -1,4 +1,4 @@
-"""Requests counted in bins, from a frame: what charts ask for, see ``sojourn.model.measures.Measures``.
+"""Counts of requests in bins, from a frame, for charts; see ``sojourn.model.measures.Measures``.
 
 Every function takes the rows of requests with their components, without upgraded connections.
 """

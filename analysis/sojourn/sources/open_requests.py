@@ -1,4 +1,4 @@
-"""Requests to work on: rows with the components of every request, and aggregates over them."""
+"""Opened requests: rows with the components of every request, and aggregates over them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Where = Mapping[str, object] | None
 
 @dataclass(kw_only=True, repr=False)
 class OpenedRequests:
-    """Requests to work on, however they were named.
+    """Opened requests, from any source.
 
     Attributes:
         measures: aggregates over them: of a frame, or of a store, which sends no row for any.
@@ -65,7 +65,7 @@ class OpenedRequests:
 
     @property
     def empty(self) -> bool:
-        """Whether there is no request."""
+        """Whether it has no request."""
         return self.rows.head(1).collect().is_empty()
 
 

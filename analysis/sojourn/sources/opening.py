@@ -1,4 +1,4 @@
-"""Open requests, whatever names or holds them: files, runs, standard input, stores, a split, a frame."""
+"""Open requests from any source: files, runs, standard input, stores, a split, a frame."""
 
 from __future__ import annotations
 

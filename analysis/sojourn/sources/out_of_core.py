@@ -1,4 +1,4 @@
-"""Exact figures of frames too large for memory: one column at a time, a batch of rows after another."""
+"""Exact figures of frames too large for memory: one column at a time, in batches of rows."""
 
 from __future__ import annotations
 

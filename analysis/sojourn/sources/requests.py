@@ -115,14 +115,14 @@ def in_seconds(columns: Sequence[str]) -> list[pl.Expr]:
 
 
 class _EachOnce(Spool):
-    """A spool for rows of which each is known to be there once."""
+    """A spool of rows without duplicates."""
 
     def __init__(self, spool: Spool) -> None:
         super().__init__()
         self._spool = spool
 
     def add(self, rows: pl.DataFrame) -> None:
-        """Take some rows."""
+        """Add rows."""
         self._spool.add(rows.with_columns(pl.lit(None, pl.UInt64).alias(RECORD)))
 
 

@@ -1,4 +1,4 @@
-"""The pure core of the split: canonical rows to rows with components."""
+"""The core of the split: canonical rows to rows with components."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def split_rows(rows: pl.LazyFrame, spans: pl.DataFrame | None = None) -> tuple[p
 
 
 def checked_split(rows: pl.LazyFrame | pl.DataFrame, spans: pl.DataFrame | None = None) -> pl.DataFrame:
-    """Return ``split_rows`` of a frame of one's own: its columns are checked first, missing ones are null.
+    """Return ``split_rows`` of a user's frame: its columns are checked first, missing ones are null.
 
     Raises:
         SojournError: it is no frame of requests.

@@ -1,4 +1,4 @@
-"""What charts ask of a store: bins, quantiles and means, see ``sojourn.model.measures.Measures``."""
+"""Bins, quantiles and means of a store, for charts; see ``sojourn.model.measures.Measures``."""
 
 from __future__ import annotations
 

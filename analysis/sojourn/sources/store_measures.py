@@ -1,4 +1,4 @@
-"""The aggregates of a split, from a store: it sends sums and figures, never a request."""
+"""The aggregates of a split, computed by a store, which sends sums and figures but no requests."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class StoreMeasures(ChartMeasures):
 
     @functools.cached_property
     def _offsets(self) -> tuple[pl.DataFrame, dict[str, object]]:
-        """The clock table, and what the statements need of it."""
+        """Return the clock table, and the parameters that the statements need of it."""
         numbers = pl.DataFrame(schema={**dict.fromkeys(PAIR, pl.String()), "pair": pl.UInt64()})
 
         def ask(width: int, within: pl.DataFrame | None) -> pl.DataFrame:

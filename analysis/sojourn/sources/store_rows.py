@@ -81,7 +81,7 @@ def stream_store(
     rejects_to: TextIO | None = None,
     limit: int | None = None,
 ) -> Stored:
-    """Put the selected rows of a store into ``spool``; arguments and errors as for ``read_store``."""
+    """Write the selected rows of a store to ``spool``; arguments and errors as for ``read_store``."""
     which = sql.chosen(selection)
     with connect(dsn) as store, plainly(store, "fetching its requests"):
         minutes = _answer(store, sql.minutes(which), which).result_rows

@@ -1,4 +1,4 @@
-"""A store, opened: one client for the embedded engine and for a server."""
+"""An opened store: one client for the embedded engine and for a server."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class Store:
 
     @property
     def dsn(self) -> str:
-        """The address without its password."""
+        """The address without the password."""
         return str(self.address)
 
     @property
     def embedded(self) -> bool:
-        """The engine runs in this process."""
+        """Whether the engine runs in this process."""
         return self.address.embedded
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What the way to a server had to say when it broke, in words."""
+"""Describe failures of the connection to a server."""
 
 from __future__ import annotations
 

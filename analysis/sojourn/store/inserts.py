@@ -1,4 +1,4 @@
-"""How files get into a store: parsed block by block, gathered into inserts of some size, sent as Arrow."""
+"""Load files into a store: parse blocks, gather them into large inserts, send them as Arrow."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DEAD_LETTERS = pa.schema([
 
 
 class Sender:
-    """Gathers tables of one kind and inserts them when they have grown large enough."""
+    """Gathers tables of one kind, and inserts them when they are large enough."""
 
     def __init__(self, store: Store, table: str, rows_per_insert: int = ROWS_PER_INSERT) -> None:
         self.sent = 0
@@ -42,14 +42,14 @@ class Sender:
         self._held: list[pa.Table] = []
 
     def add(self, rows: pa.Table) -> None:
-        """Take some rows."""
+        """Add rows."""
         if len(rows):
             self._held.append(rows)
             if sum(map(len, self._held)) >= self._limit:
                 self.flush()
 
     def flush(self) -> None:
-        """Send what is held."""
+        """Send the remaining rows."""
         if not self._held:
             return
         rows = pa.concat_tables(self._held)

@@ -1,4 +1,4 @@
-"""``load``: old logs, spans and listen-queue samples into a store."""
+"""Load logs, spans and listen-queue samples into a store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came of a ``load``."""
+"""The result of ``load``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _no_records() -> Records:
 
 @dataclass
 class Loaded:
-    """What was sent to the store. Sending it again changes nothing there.
+    """Counts of the rows sent to the store; sending them again changes nothing there.
 
     Attributes:
         records: what became of the log's lines; those refused are in ``dead_letters``.

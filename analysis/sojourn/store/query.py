@@ -1,4 +1,4 @@
-"""One question to a store, in SQL: read only, row by row, and written so that no cell can do anything."""
+"""Query a store in SQL: read only, row by row, and with output in which no cell is executed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 @dataclass
 class Answer:
-    """What a query returned.
+    """The result of a query.
 
     Attributes:
         columns: (name, type) of each.
@@ -42,7 +42,7 @@ class Answer:
 
 @contextmanager
 def answer(store: Store, sql: str, parameters: dict[str, str] | None = None) -> Iterator[Answer]:
-    """Ask ``sql``, one statement that reads; ``{name:Type}`` in it stands for a value of ``parameters``.
+    """Run ``sql``, one statement that reads; ``{name:Type}`` in it stands for a value of ``parameters``.
 
     Raises:
         SojournError: it would write something, or the store refused it; in words.

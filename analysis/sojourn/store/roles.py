@@ -1,4 +1,4 @@
-"""Roles of a server, and the users whose passwords are kept in files."""
+"""Roles of a server, and users whose passwords are in files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ USERS = {
 
 
 def make_roles(address: Dsn, *, cluster: str | None = None, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Make the roles, and every user whose password file ``environment`` names; returns these users.
+    """Create the roles, and every user whose password file ``environment`` names; return these users.
 
     There is no default password: a user without a file is not made, and one that is there already is left alone.
 

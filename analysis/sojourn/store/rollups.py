@@ -1,4 +1,4 @@
-"""Rollups brought up to date now, instead of within the next quarter of a minute."""
+"""Update rollups at once, instead of within the next 15 s."""
 
 from __future__ import annotations
 

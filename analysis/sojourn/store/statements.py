@@ -1,4 +1,4 @@
-"""Questions to a store, put together from ``sql/``: one idea a file, each a SELECT over the ones before it.
+"""Statements for a store, assembled from ``sql/``: one idea per file, each a SELECT over earlier ones.
 
 Values never become part of a statement's text: they are bound by the server, each by name and type.
 """
@@ -46,7 +46,7 @@ def sql(name: str) -> str:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which rows a statement is about, as conditions with bound values."""
+    """The rows of a statement, as conditions with bound values."""
 
     conditions: str
     window: str

@@ -1,4 +1,4 @@
-"""A query's answer as a table for a terminal."""
+"""Format a query's result as a table for a terminal."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ RAW: dict[str, pl.DataType] = {
 
 @dataclass(frozen=True)
 class Extent:
-    """What there is to be cut into windows: requests, the first and the last arrival, mean response time (s)."""
+    """The requests to be divided into windows: number, first and last arrival, mean response time (s)."""
 
     requests: int
     first: datetime

@@ -1,4 +1,4 @@
-"""Each request's stay in a queueing system, for pictures of it: when it came, was begun, left, and how that ended."""
+"""Each request's time in a queueing system, for pictures: arrival, begin of service, departure, outcome."""
 
 from __future__ import annotations
 

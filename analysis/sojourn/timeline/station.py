@@ -1,4 +1,4 @@
-"""One station of the queueing network, a backend or an upstream, as theory sees it: rates, moments, burstiness."""
+"""One station of the queueing network, a backend or an upstream: rates, moments, burstiness."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BACKEND, UPSTREAM = "backend", "upstream"
 
 @dataclass(frozen=True)
 class Station:
-    """What was measured of one station. Rates per s, durations s.
+    """Measurements of one station. Rates per s, durations s.
 
     Attributes:
         kind: backend, or upstream (all its backends together).
@@ -200,7 +200,7 @@ def loop_of_requests(arrival: Floats, ended: Floats) -> ApparentLoop:
 
 
 def _windows(arrival: Floats, wait: Floats, held: Floats, workers: int, most: int = WINDOWS) -> pl.DataFrame:
-    """Load and wait over time: the service that arrived in a window, by the time its workers had."""
+    """Return load and wait over time: the service that arrived in a window, relative to the time of its workers."""
     count = min(most, max(len(arrival) // 50, 1))
     width = float(arrival[-1] - arrival[0]) / count
     window = np.minimum(((arrival - arrival[0]) / width).astype(np.int64), count - 1)

@@ -1,4 +1,4 @@
-"""How many of some intervals hold, as a function of time: a step up where one begins, a step down where one ends."""
+"""Count the intervals that hold, as a function of time: up where one begins, down where one ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Steps:
-    """How many of some intervals hold: ``level[k]`` from ``at[k]`` to ``at[k + 1]``, 0 before and after."""
+    """The number of intervals that hold: ``level[k]`` from ``at[k]`` to ``at[k + 1]``, 0 before and after."""
 
     at: Floats
     level: Ints

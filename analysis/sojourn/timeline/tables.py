@@ -1,4 +1,4 @@
-"""The tables of blame, from the seconds that the sweep charged."""
+"""The tables of blame, computed from the charged seconds."""
 
 from __future__ import annotations
 

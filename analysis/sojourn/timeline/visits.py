@@ -107,12 +107,12 @@ class Visits:
 
     @property
     def ended(self) -> Floats:
-        """When nginx was done with each request, s after base."""
+        """The end of each request in nginx, s after base."""
         return (self.frame["time"] - self.base).dt.total_microseconds().to_numpy() / 1e6
 
     @property
     def held(self) -> Floats:
-        """How long each request held a worker, s; NaN where unknown."""
+        """The time for which each request held a worker, s; NaN if unknown."""
         return self.busy_end - self.busy_start
 
 

@@ -247,7 +247,7 @@ class WatchApp(App[None]):
         self.action_choose("scroll", max(min(self.looks.scroll + rows, groups - 1), 0))
 
     def action_every(self, step: int) -> None:
-        """Redraw more or less often."""
+        """Change the interval between updates."""
         others = [each for each in INTERVALS[::step] if (each - self.looks.every) * step > 0]
         self.action_choose("every", (others or [self.looks.every])[0])
 
@@ -296,7 +296,7 @@ class _Terminal(LinuxDriver):
 
 
 def watch_terminal(watcher: Watcher, choice: Choice, looks: Looks, theme: str) -> None:
-    """Draw until the user leaves.
+    """Run the display until the user quits.
 
     Raises:
         SojournError: a log cannot be read any longer, or there is no terminal to read keys from.
@@ -361,7 +361,7 @@ def _style(style: str, action: tuple[str, tuple[str, ...]] | None) -> Style:
 
 
 def _changed(old: Strip, new: Strip) -> int:
-    """Return how many columns, from the left, hold all that differs: Textual sends a row from its beginning."""
+    """Return how many columns, from the left, contain all changes: Textual sends a row from its beginning."""
     before, now = ([(sign, style) for text, style, _ in strip for sign in text][::-1] for strip in (old, new))
     same = takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False))
     return new.cell_length - sum(cell_len(sign) for (sign, _), _ in same)

@@ -244,7 +244,7 @@ class ArchiveFollower:
 
     @property
     def behind(self) -> int:
-        """Compressed bytes that are not read yet."""
+        """Compressed bytes that remain to be read."""
         return 0 if self.ended or self._log.raw is None else (self._log.size or 0) - self._log.raw.tell()
 
     def lines(self) -> bytes:

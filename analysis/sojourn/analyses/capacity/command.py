@@ -32,14 +32,16 @@ def capacity(
         typer.Option(metavar="FIGURE=LIMIT", help="p99=0.5, mean=…, p50, p90, p99.9 (s), errors=0.01. Repeatable."),
     ] = None,
     target_rate: Annotated[
-        float | None, typer.Option(metavar="RATE", help="Requests/s to find the number of instances for.")
+        float | None, typer.Option(metavar="RATE", help="Compute the number of instances for this rate, requests/s.")
     ] = None,
-    headroom: Annotated[float, typer.Option(metavar="SHARE", min=0, help="So much more than the target: 0.3.")] = 0.0,
+    headroom: Annotated[
+        float, typer.Option(metavar="SHARE", min=0, help="Additional capacity as a share of the target, such as 0.3.")
+    ] = 0.0,
     instance: Annotated[
         str,
         typer.Option(
             metavar="|".join(INSTANCES),
-            help="What an instance is: all of it, or an upstream address.",
+            help="Instance: the whole system, or each upstream address.",
             autocompletion=beginning(INSTANCES),
         ),
     ] = "system",

@@ -50,7 +50,7 @@ def kernel(
     period: Annotated[float, typer.Option(metavar="S", min=0.05, max=3600, help="Seconds between samples.")] = 1.0,
     seconds: Annotated[
         float | None,
-        typer.Option(metavar="S", min=0.05, help="How long to sample. Default: 1; with --out until Ctrl-C."),
+        typer.Option(metavar="S", min=0.05, help="Duration of sampling. Default: 1; with --out until Ctrl-C."),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="F", help="Record to this file, JSON lines.")] = None,
     once: Annotated[bool, typer.Option("--once", help="A single sample: depths and settings, no rates.")] = False,

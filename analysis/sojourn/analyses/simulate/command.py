@@ -64,7 +64,9 @@ def simulate(
     backoff: Annotated[float, typer.Option(metavar="S", help="Time from a failure to the next attempt.")] = 0.0,
     codel_target: Annotated[float, typer.Option(metavar="S", help="codel: acceptable wait.")] = 0.005,
     codel_interval: Annotated[float, typer.Option(metavar="S", help="codel: how long waits may exceed it.")] = 0.1,
-    lifo_threshold: Annotated[int, typer.Option(metavar="N", help="adaptive_lifo: LIFO if more requests wait.")] = 10,
+    lifo_threshold: Annotated[
+        int, typer.Option(metavar="N", help="adaptive_lifo: waiting requests above which the order is LIFO.")
+    ] = 10,
     deadline_margin: Annotated[
         float, typer.Option(metavar="S", help="deadline: drop requests with at most this time left.")
     ] = 0.0,

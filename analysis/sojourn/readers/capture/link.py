@@ -1,4 +1,4 @@
-"""Link layers: from the first byte a capture holds of a packet to its network header.
+"""Link layers: from the first byte of a captured packet to its network header.
 
 Link types are those of https://www.tcpdump.org/linktypes.html; the numbers there, not the DLT_ values of one system.
 """
