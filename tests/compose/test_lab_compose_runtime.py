@@ -249,9 +249,8 @@ def test_an_app_that_ends_is_said_with_its_last_words(tmp_path: Path, monkeypatc
     app = tmp_path / "backend"
     app.mkdir()
     (app / "app.py").write_text("raise RuntimeError('no app today')\n")
-    monkeypatch.setattr(
-        "sojourn_lab.runtime.compose.shared.resource_file", lambda name, *_: app if name == "backend" else ROOT / name
-    )
+    target = "sojourn_lab.runtime.compose.shared_folders.resource_file"
+    monkeypatch.setattr(target, lambda name, *_: app if name == "backend" else ROOT / name)
     with pytest.raises(LabError, match="the container of backend-1 ended with exit code"):
         runtime_in(tmp_path, Topology(backends=1)).__enter__()
     assert "no app today" in (tmp_path / "logs" / "containers.log").read_text()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from sojourn_lab.errors import LabError
-from sojourn_lab.runtime.compose import shared
+from sojourn_lab.runtime.compose import shared_folders
 from sojourn_lab.runtime.compose.containers import Containers
 from sojourn_lab.runtime.compose.engine import (
     Engine,
@@ -85,7 +85,9 @@ class ComposeRuntime(Lifecycle):
         self._run_folder = folder
         self.access_log = folder / "access.jsonl"
         self.listen_log = folder / "listen.jsonl"
-        self.backends = [ContainerBackend(app.name, shared.spans_of(self._shared, app)) for app in self._parts.apps]
+        self.backends = [
+            ContainerBackend(app.name, shared_folders.spans_of(self._shared, app)) for app in self._parts.apps
+        ]
         self.url = ""
         self.versions: dict[str, str] = {}
         """Of the engine and of what runs in the containers, and the ids of the images."""
@@ -106,7 +108,7 @@ class ComposeRuntime(Lifecycle):
         if sampler is not None:
             images[image_named("tools")] = sampler
             # Wait until each has started: starting uses processor time of the first case.
-            files = [shared.sampler_file(self._shared, name) for name in self._parts.ports]
+            files = [shared_folders.sampler_file(self._shared, name) for name in self._parts.ports]
             self._containers.wait_until(
                 lambda: all(file.exists() and file.stat().st_size for file in files),
                 START_PATIENCE,
@@ -118,23 +120,23 @@ class ComposeRuntime(Lifecycle):
     def _lay_out(self, engine: Engine, *, sampled: bool) -> None:
         user, group = user_inside(os.getuid(), os.getgid(), rootless=engine.rootless)
         place = Place(self.project, self._shared, f"{user}:{group}", owner_here(), engine.processors)
-        shared.lay_out(self._shared, self._parts)
+        shared_folders.lay_out(self._shared, self._parts)
         for front in self._parts.fronts:
-            shared.write_nginx(self._shared, front, nginx_text(front, self._parts, front.upstreams))
+            shared_folders.write_nginx(self._shared, front, nginx_text(front, self._parts, front.upstreams))
         text = project_text(place, self._parts, sampled=sampled)
         (self._shared / "compose.yaml").write_text(text)
         if not sampled:
-            reason = shared.NO_SAMPLERS.format(image_named("tools"))
+            reason = shared_folders.NO_SAMPLERS.format(image_named("tools"))
             with self.listen_log.open("a") as out:
                 out.write(json.dumps({"unavailable": reason}) + "\n")
         if os.getuid() == 0 and user != 0:
-            shared.give(self._shared, user, group)
-            self._stack.callback(shared.give, self._shared, 0, 0)
+            shared_folders.give(self._shared, user, group)
+            self._stack.callback(shared_folders.give, self._shared, 0, 0)
 
     def _versions(self, engine: Engine, images: dict[str, str]) -> dict[str, str]:
         inside = self._containers.output_of(self._parts.apps[0].name, "python3", "-c", _VERSIONS)
         return {
-            "nginx": shared.nginx_version(self._shared),
+            "nginx": shared_folders.nginx_version(self._shared),
             **json.loads(inside),
             "docker": engine.version,
             "docker compose": engine.compose,
@@ -159,7 +161,7 @@ class ComposeRuntime(Lifecycle):
         """Perform the action; return when nginx uses it. LabError if it is not possible."""
         self.upstreams = self.upstreams.after(action)
         main = self._parts.main
-        shared.write_nginx(self._shared, main, nginx_text(main, self._parts, self.upstreams))
+        shared_folders.write_nginx(self._shared, main, nginx_text(main, self._parts, self.upstreams))
         before = self._accepting()
         self._containers.hang_up(MAIN)
 
@@ -170,7 +172,7 @@ class ComposeRuntime(Lifecycle):
         try:
             self._containers.wait_until(reloaded, RELOAD_PATIENCE, "nginx to take its new configuration")
         except LabError as error:
-            raise LabError(f"{error}: {last_line(shared.error_log_text(self._shared))}") from None
+            raise LabError(f"{error}: {last_line(shared_folders.error_log_text(self._shared))}") from None
 
     def _accepting(self) -> set[int]:
         # nginx puts a worker's state into its process title; a worker that only finishes its requests is marked there.
@@ -180,8 +182,8 @@ class ComposeRuntime(Lifecycle):
 
     def _gather(self) -> None:
         for name in self._parts.logs:
-            shared.append(self._shared / "log" / name, self._run_folder / name)
-        shared.append_samples(self._shared, self._parts.ports, self.listen_log)
+            shared_folders.append(self._shared / "log" / name, self._run_folder / name)
+        shared_folders.append_samples(self._shared, self._parts.ports, self.listen_log)
 
 
 def user_inside(user: int, group: int, *, rootless: bool) -> tuple[int, int]:
