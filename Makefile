@@ -1,15 +1,15 @@
-# `make` alone lists what there is.
+# `make` without a target lists the targets.
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-test setup-tools demo check test test-scenarios lab stacks lint golden format dashboards reference docs bench fuzz soak audit sbom clean requirements
 
-# Where it is set, each of the thousand programs that tests start compiles the sources anew.
+# If it were set, each program that a test starts compiles the sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
 PY := .venv/bin/python
 CODE := analysis lab collector dashboards docs/conf.py docs/sojourn_docs tests
 TEXTS := analysis collector dashboards docs lab nginx tests docker-compose.yml Makefile $(wildcard *.md)
 
-help: ## what can be made
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## install what the demo needs: nginx and njs by apt, Python packages into .venv
@@ -21,11 +21,11 @@ setup-test:
 setup-tools:
 	@sh lab/setup.sh tools
 
-demo: setup ## the benchmark, short: real nginx, real app servers, a table and a report (under 3 minutes; a busy machine repeats it)
+demo: setup ## run the short benchmark: real nginx and app servers, a table and a report (under 3 minutes; repeated on a busy machine)
 	@.venv/bin/sojourn lab run benchmark --accept-void
 
 # What real servers time has the machine to itself; the rest is run three at a time, for much of it is waiting.
-test: setup-test ## everything this machine can run; what it skips it names
+test: setup-test ## run every test that this machine can run, and list the skipped ones
 	@status=0; export PATH="$(CURDIR)/.tools/bin:$$PATH"; \
 	$(PY) -m pytest -n 3 --dist loadfile -m "not scenario and not thorough and not alone" || status=1; \
 	$(PY) -m pytest -m "alone and not scenario and not thorough" tests/lab tests/compose || status=1; exit $$status
@@ -33,19 +33,19 @@ test: setup-test ## everything this machine can run; what it skips it names
 # Rooms whose tests start no server and no other program for long.
 UNIT := $(addprefix tests/analysis/,model queueing clocks timeline readers sources present)
 
-check: lint ## the quick loop: what lint does, and the unit tests that start no server (under 2 minutes)
+check: lint ## run lint and the unit tests that start no server (under 2 minutes)
 	@$(PY) -m pytest -q -n 2 --dist loadfile -m "not scenario and not thorough and not alone" $(UNIT)
 
-test-scenarios: setup-test ## what `make test` leaves out: scenarios on real servers, and more thorough tests (about 20 minutes)
+test-scenarios: setup-test ## run the tests that `make test` omits: scenarios on real servers, thorough tests (about 20 minutes)
 	@$(PY) -m pytest -m "scenario or thorough"
 
-lab: setup ## every scenario of the lab in its short form, one after the other (about 25 minutes)
+lab: setup ## run every scenario of the lab in its short form (about 25 minutes)
 	@.venv/bin/sojourn lab run --all --quick
 
-stacks: setup-test ## seven usual stacks behind nginx (PHP, Python, Node, Go, Java, Ruby), and what Sojourn says of each
+stacks: setup-test ## measure seven usual stacks behind nginx (PHP, Python, Node, Go, Java, Ruby)
 	@$(PY) -m sojourn_lab.experiments.stacks $(ARGS)
 
-lint: setup-test ## ruff, the language of docs/language.txt, types, import contracts, shell syntax, generated files
+lint: setup-test ## check style, language (docs/language.txt), types, import contracts, shell syntax, generated files
 	@$(PY) -m ruff check $(CODE)
 	@$(PY) -m ruff format --check $(CODE)
 	@.venv/bin/codespell $(TEXTS)
@@ -55,20 +55,20 @@ lint: setup-test ## ruff, the language of docs/language.txt, types, import contr
 	@PYTHONPATH=dashboards $(PY) -m sojourn_dashboards --check
 	@PYTHONPATH=docs $(PY) -m sojourn_docs --check
 
-golden: setup-test ## record the outputs that tests compare with anew (TESTS=tests/store for some)
+golden: setup-test ## record the expected outputs of tests (TESTS=tests/store for some)
 	@$(PY) -m pytest -q -p no:xdist --snapshot-update $(or $(TESTS),tests)
 
-format: setup-test ## lay the code out
+format: setup-test ## format the code
 	@$(PY) -m ruff check --fix-only --quiet $(CODE)
 	@$(PY) -m ruff format $(CODE)
 
-dashboards: setup-test ## write Grafana's JSON anew from dashboards/sojourn_dashboards
+dashboards: setup-test ## generate Grafana's JSON from dashboards/sojourn_dashboards
 	@PYTHONPATH=dashboards $(PY) -m sojourn_dashboards
 
-reference: setup-test ## write the generated pages of the reference and the manual pages anew
+reference: setup-test ## generate the pages of the reference and the manual pages
 	@PYTHONPATH=docs $(PY) -m sojourn_docs
 
-docs: setup-test ## the documentation as a static site in site/, read without a network
+docs: setup-test ## build the documentation as a static site in site/
 	@$(PY) -m sphinx -q -W --keep-going -E -j 2 -b html -c docs -d site/.doctrees . site && echo site/index.html
 
 bench: setup-tools ## measure speed, as ratios against peers in the same run (about an hour; ONLY=split,startup for some)
@@ -77,18 +77,18 @@ bench: setup-tools ## measure speed, as ratios against peers in the same run (ab
 fuzz: setup-tools ## look for inputs that break a parser (TARGET=log_lines SECONDS=3600 for one, longer)
 	@PYTHONPATH=tests $(PY) -m fuzz $(TARGET) --seconds $(or $(SECONDS),60)
 
-soak: setup ## half an hour of the whole stack: is memory flat, is nothing missing (MINUTES=30)
+soak: setup ## run the whole stack for half an hour; check memory and completeness (MINUTES=30)
 	@$(PY) -m sojourn_lab.experiments.endurance --minutes $(or $(MINUTES),30)
 
-audit: setup-tools ## known vulnerabilities of every pinned dependency, by the Python advisory database
+audit: setup-tools ## check every pinned dependency for known vulnerabilities
 	@for file in run app dev tools; do .venv/bin/pip-audit --strict --progress-spinner off --disable-pip --require-hashes \
 		-r requirements/$$file.txt || { echo "requirements/$$file.txt: a vulnerability, or no verdict" >&2; exit 1; }; done
 
-sbom: setup-tools ## what an installation brings, as CycloneDX in dist/sojourn.cdx.json
+sbom: setup-tools ## write a software bill of materials, CycloneDX, to dist/sojourn.cdx.json
 	@mkdir -p dist && .venv/bin/cyclonedx-py requirements --pyproject pyproject.toml --mc-type library \
 		--output-reproducible --of JSON --sv 1.6 -o dist/sojourn.cdx.json requirements/run.txt && echo dist/sojourn.cdx.json
 
-clean: ## remove what was made here, the runs and the virtual environment included
+clean: ## remove generated files, runs and the virtual environment
 	@rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis runs site dist build
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

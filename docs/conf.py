@@ -97,7 +97,7 @@ def _complete(_app: Sphinx, docname: str, source: list[str]) -> None:
         source[0] += "\n" + directives()
 
 
-def _read_anew(*_: object) -> list[str]:
+def _reread_all(*_: object) -> list[str]:
     # The content added to these two depends on other files.
     return [root_doc, "docs/reference/python"]
 
@@ -111,7 +111,7 @@ def _front_door(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Connect the functions above to Sphinx's events; Sphinx calls this first."""
-    app.connect("env-get-outdated", _read_anew)
+    app.connect("env-get-outdated", _reread_all)
     app.connect("source-read", _complete)
     app.connect("build-finished", _front_door)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,6 +1,6 @@
 """The example of a ramp: four workers of 20 requests/s each, and arrivals that grow from 10 to 80 requests/s.
 
-``python tests/analysis/ramp_example.py`` writes docs/examples/ramp.jsonl.gz anew.
+``python tests/analysis/ramp_example.py`` writes docs/examples/ramp.jsonl.gz again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The example log of the documents: a shop with too many requests for exports for a quarter of a minute.
 
-Run as a program, it writes docs/examples/shop.jsonl.gz and shop-spans.jsonl.gz anew.
+Run as a program, it writes docs/examples/shop.jsonl.gz and shop-spans.jsonl.gz again.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def name_in_a_forked_child() -> tuple[int, str]:
     return child, name
 
 
-def test_a_forked_child_counts_anew() -> None:
+def test_a_forked_child_restarts_the_count() -> None:
     worker_name(True)  # this thread holds a number, so the one that forks has another than 1
     result: list[tuple[int, str]] = []
     forks: list[str] = []

@@ -170,7 +170,7 @@ def test_queues_are_sampled_and_logs_rotated(stack: Stack, tmp_path: Path) -> No
 
 @pytest.mark.timeout(600)
 def test_after_a_crash_of_nginx_its_queue_is_sampled_again(stack: Stack, tmp_path: Path) -> None:
-    """The engine starts nginx anew in another network: a process in the old one sees nothing, and must detect it."""
+    """The engine starts nginx again in another network: a process in the old one sees nothing, and must detect it."""
     stack("exec", "-T", "nginx", "sh", "-c", "kill -9 $(cat /run/nginx/nginx.pid)", check=False)
     crashed = time.time()
 

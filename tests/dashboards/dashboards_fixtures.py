@@ -32,7 +32,7 @@ REFUSED = [
 COUNTERS = [
     (AT + second, component, metric, value)
     for component, metric, values in (
-        ("store", "component_errors_total", (0, 3, 1, 4)),  # 3, then anew 1, then 3 more
+        ("store", "component_errors_total", (0, 3, 1, 4)),  # 3, then again 1, then 3 more
         ("parse", "component_discarded_events_total", (10, 10, 12, 12)),
         ("store", "buffer_size_bytes", (0, 4_096, 1_024, 0)),
         ("store", "buffer_size_events", (0, 8, 2, 0)),

@@ -13,7 +13,7 @@ from sojourn_docs.commands import page_of
 from sojourn_docs.tree import Command, program
 
 ROOT = program()
-ANEW = "PYTHONPATH=docs python -m sojourn_docs writes it anew"
+REGENERATE = "PYTHONPATH=docs python -m sojourn_docs writes it again"
 COSTLY = {"reference/sql.md", "reference/json.md"}  # tests/store compares the first, `make lint` both
 COMMANDS = list(ROOT.every())
 
@@ -22,19 +22,19 @@ COMMANDS = list(ROOT.every())
 def test_a_generated_page_is_current(name: str) -> None:
     if name == "reference/metrics.md":
         pytest.importorskip("opentelemetry.sdk", reason="opentelemetry-sdk is not installed: no span was made")
-    assert (DOCS / name).read_text(encoding="utf-8") == generator.PAGES[name](), ANEW
+    assert (DOCS / name).read_text(encoding="utf-8") == generator.PAGES[name](), REGENERATE
 
 
 def test_the_manual_pages_are_current() -> None:
     there = {page.name: page.read_text(encoding="utf-8") for page in (DOCS / "man").iterdir()}
-    assert there == manual.pages(), ANEW
+    assert there == manual.pages(), REGENERATE
 
 
 def test_a_key_of_the_json_is_in_the_reference() -> None:
     """One verb here; `make lint` compares the whole page."""
     text = (DOCS / "reference/json.md").read_text(encoding="utf-8")
     section = text.split("\n## goodput\n")[1].partition("\n## ")[0]
-    assert f"\n## goodput\n{section}".strip() == json_keys.section("goodput").strip(), ANEW
+    assert f"\n## goodput\n{section}".strip() == json_keys.section("goodput").strip(), REGENERATE
 
 
 def test_what_is_not_current_is_named_and_then_written(

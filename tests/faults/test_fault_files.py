@@ -172,7 +172,7 @@ def ids(result: sojourn.Requests) -> list[int]:
     return sorted(int(each[1:]) for each in result.rows.collect()["request_id"].to_list())
 
 
-def test_renamed_and_begun_anew_while_it_is_read(tmp_path: Path, read_while: Any) -> None:
+def test_a_log_that_is_rotated_while_it_is_read_is_read_to_its_end(tmp_path: Path, read_while: Any) -> None:
     log = tmp_path / "a.jsonl"
     log.write_text(text(range(5_000)))
 

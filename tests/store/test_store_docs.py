@@ -1,4 +1,4 @@
-"""The reference lists every table and column as the SQL makes it; ``python -m sojourn_docs`` writes the lists anew."""
+"""The reference lists every table and column as the SQL makes it; ``python -m sojourn_docs`` writes the lists again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_reference_lists_what_there_is(store_dsn: str) -> None:
 
     with connect(store_dsn) as store:
         assert TABLES.read_text() == page_of(store), (
-            "the schema has changed: PYTHONPATH=docs python -m sojourn_docs writes docs/reference/sql.md anew"
+            "the schema has changed: PYTHONPATH=docs python -m sojourn_docs writes docs/reference/sql.md again"
         )
 
 

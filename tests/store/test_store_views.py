@@ -240,7 +240,7 @@ def test_a_run_brings_its_listen_queues(store_dsn: str, tmp_path: Path) -> None:
 def test_an_older_store_gets_its_queueing_delays_by_the_stamp(
     make_store: Callable[[], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Rows and rollups that were there before are those of a store that was made anew."""
+    """Rows and rollups that were there before are those of a store that was made again."""
     lines = [
         record(n, queueing_delay=f"{0.2372 + n / 100:.6f}", service_time=f"{0.25 - n / 100:.6f}") for n in range(9)
     ]

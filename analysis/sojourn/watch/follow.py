@@ -20,7 +20,7 @@ from sojourn.readers.lines import LINE_LIMIT
 from sojourn.watch.tail import Start
 
 READ_BYTES = 8 << 20  # per poll
-REMEMBERED = 64  # bytes before the position reached, to recognise the file
+REMEMBERED = 4096  # bytes before the position reached, to recognise the file: a whole record with its time
 GRACE = 60.0  # s for which a renamed log is still read
 
 

@@ -1,4 +1,4 @@
-"""Compiled code is kept between runs where it can be, and made anew when its files change."""
+"""Compiled code is kept between runs where it can be, and made again when its files change."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_machine_code_is_kept_for_the_next_process(tmp_path: Path) -> None:
     assert lines == ["False 3 True", "True 3 True"]
 
 
-def test_machine_code_is_made_anew_after_a_change_of_what_it_calls(tmp_path: Path) -> None:
+def test_machine_code_is_recompiled_after_a_change_of_a_called_function(tmp_path: Path) -> None:
     """numba itself looks at the file of the function called alone, not at those of what it calls."""
     header = "from sojourn.model.compilation import compiled, compiled_part\n"
     (tmp_path / "inner.py").write_text(f"{header}@compiled_part\ndef step(x):\n    return x + 1\n")

@@ -38,7 +38,7 @@ def refusal(*sources: Path | str) -> str:
 
 
 def test_sections_of_both_byte_orders_and_their_interfaces(tmp_path: Path) -> None:
-    """Every section begins the numbers of its interfaces anew; an interface of the same name is the same one."""
+    """Every section begins the numbers of its interfaces again; an interface of the same name is the same one."""
     first, second, third = (segment(*V4, sport=n) for n in (1001, 1002, 1003))
     data = (
         captures.section(big=True)
