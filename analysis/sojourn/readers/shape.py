@@ -138,7 +138,7 @@ def scanned(block: Block, columns: Sequence[str]) -> tuple[pa.Table, npt.NDArray
     """
     wanted = keys_needed(columns)
     tried = (Shape.of(line.as_py(), wanted) for line in block.lines[:LINES_TRIED])
-    shape = next((shape_of_line for shape_of_line in tried if shape_of_line is not None), None)
+    shape = next((each for each in tried if each is not None), None)
     if shape is None:
         return None
     _, offsets, data = block.lines.buffers()
@@ -149,9 +149,9 @@ def scanned(block: Block, columns: Sequence[str]) -> tuple[pa.Table, npt.NDArray
     every = np.flatnonzero(like)
     sound = _sound(Scanned(shape, bytes_, spans, numbers, every), RECORD in columns)
     like[every[~sound]] = False
-    shape_of_lines = Scanned(shape, bytes_, spans, numbers, every[sound])
-    arrays = [_COLUMNS.get(name, _named)(shape_of_lines, name) for name in columns]
-    numbered = np.from_dlpack(block.numbers)[shape_of_lines.rows]
+    usable = Scanned(shape, bytes_, spans, numbers, every[sound])
+    arrays = [_COLUMNS.get(name, _named)(usable, name) for name in columns]
+    numbered = np.from_dlpack(block.numbers)[usable.rows]
     return pa.table([*arrays, arrow(numbered)], [*columns, "number"]), np.flatnonzero(~like)
 
 

@@ -77,12 +77,12 @@ def place_of(handle: int, instant: float, most: int | None = None) -> int:
     while low < high:
         middle = (low + high) // 2
         line = _line_with_time(handle, middle, high)
-        if line is None or line[1] >= instant:
+        if line is None or line[0] >= instant:
             high = middle
         else:
-            low = line[2]
+            low = line[1]
     begin = low if most is None else max(low, end - most)
-    if begin in {0, end} or os.pread(handle, 1, begin - 1) == b"\n":
+    if begin == end or _begins_line(handle, begin):
         return begin
     # Not at the beginning of a line: the next one.
     cut = os.pread(handle, LINE_LIMIT, begin).find(b"\n") + 1
@@ -105,10 +105,15 @@ def time_of(line: bytes) -> float | None:
     return time if math.isfinite(time) else None
 
 
-def _line_with_time(handle: int, begin: int, end: int) -> tuple[int, float, int] | None:
-    """Return (begin, time, end) of the first line that begins in [begin, end) and has a time."""
+def _begins_line(handle: int, place: int) -> bool:
+    """Return whether a line begins at a byte: at the beginning of the file, or after a line end."""
+    return place == 0 or os.pread(handle, 1, place - 1) == b"\n"
+
+
+def _line_with_time(handle: int, begin: int, end: int) -> tuple[float, int] | None:
+    """Return (time, end) of the first line that begins in [begin, end) and has a time."""
     data, place = b"", 0
-    whole = begin == 0 or os.pread(handle, 1, begin - 1) == b"\n"
+    whole = _begins_line(handle, begin)
     while begin + len(data) < end and len(data) < FAR:
         part = os.pread(handle, STEP, begin + len(data))
         if not part:
@@ -118,6 +123,6 @@ def _line_with_time(handle: int, begin: int, end: int) -> tuple[int, float, int]
             # Bytes before the first newline may belong to a line that begins earlier.
             time = time_of(data[place:newline]) if whole else None
             if time is not None:
-                return begin + place, time, begin + newline + 1
+                return time, begin + newline + 1
             place, whole = newline + 1, True
     return None

@@ -236,8 +236,8 @@ def _external_note(target: Target, left_out: Sequence[str]) -> str:
         f" there is no split. Limits: {target.limits.rate:g} requests a second, {target.limits.concurrency} users,"
         f" {target.limits.duration:g} s."
     )
-    left_outs = f" Left out, because they need data of nginx or the app: {'; '.join(left_out)}." if left_out else ""
-    return (text + left_outs).replace("{", "(").replace("}", ")")
+    omitted = f" Left out, because they need data of nginx or the app: {'; '.join(left_out)}." if left_out else ""
+    return (text + omitted).replace("{", "(").replace("}", ")")
 
 
 class ExternalRuntime(Lifecycle):

@@ -34,7 +34,7 @@ def test_a_backend_comes_in_and_goes_out_again() -> None:
     ("upstreams", "action", "words"),
     [(Upstreams(own=["a"]), ADD, "no standby backend is left"), (Upstreams(own=["a"]), REMOVE, "last backend")],
 )
-def test_rejects_loads_that_cannot_be_generated(upstreams: Upstreams, action: Action, words: str) -> None:
+def test_rejects_impossible_actions(upstreams: Upstreams, action: Action, words: str) -> None:
     with pytest.raises(LabError, match=words):
         upstreams.after(action)
 

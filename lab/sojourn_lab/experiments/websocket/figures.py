@@ -147,7 +147,7 @@ def void_reasons(summary: ConnectionSummary, connections: Sequence[Connection], 
         if lag is not None and lag > limit
     ]
     if summary.dropped:
-        reasons.append(f"the generator dropped {summary.dropped} connections: all its processes were busy")
+        reasons.append(f"the generator dropped {summary.dropped} connections: all its users were busy")
     begun = sum(each.began < summary.window.until + limit for each in connections)
     if not summary.offered:
         reasons.append("the schedule has no instant in the ramp")

@@ -40,15 +40,15 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("made", SETTINGS.values(), ids=SETTINGS)
-def test_every_request_is_joined_to_its_own_record(made: WireSettings) -> None:
-    wire = simulated_wire(made)
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_every_request_is_joined_to_its_own_record(settings: WireSettings) -> None:
+    wire = simulated_wire(settings)
     result, rows = joined(wire)
     assert wrong(rows, "client") == wrong(rows, "backend") == 0
     assert rows["backend_exchange"].count() == len(wire.rows)
     assert rows["client_exchange"].count() >= 0.99 * len(wire.rows)
     assert rows["log_row"].n_unique() == len(rows) == result.joined.requests
-    by = "request_id" if made.ids else "tuple"
+    by = "request_id" if settings.ids else "tuple"
     assert result.joined.by == {by: len(wire.rows)}
     assert result.joined.unjoined == {}
 

@@ -64,11 +64,11 @@ class Wire:
     backends: list[str]
 
 
-def simulated_wire(produced: WireSettings = WireSettings()) -> Wire:
+def simulated_wire(settings: WireSettings = WireSettings()) -> Wire:
     """Requests through nginx."""
-    rng = np.random.default_rng(produced.seed)
-    n = produced.requests - produced.requests % produced.per_connection
-    connections = n // produced.per_connection
+    rng = np.random.default_rng(settings.seed)
+    n = settings.requests - settings.requests % settings.per_connection
+    connections = n // settings.per_connection
 
     def us(mean: float) -> Ints:
         return np.round(rng.exponential(mean, n) * US).astype(np.int64)
@@ -79,14 +79,14 @@ def simulated_wire(produced: WireSettings = WireSettings()) -> Wire:
     def seconds(later: Ints, earlier: Ints) -> Floats:
         return (later - earlier) / US
 
-    wait = us(produced.wait)
+    wait = us(settings.wait)
     wait[rng.random(n) < 0.3] = 30  # a free worker
-    service = us(produced.service) + 500
-    dropped = rng.random(n) < produced.syn_dropped
-    ack_dropped = (rng.random(n) < produced.ack_dropped) & ~dropped
-    retried = rng.random(n) < produced.retried
-    late = np.where(rng.random(n) < produced.proxy_late, 30_000, 0)
-    fresh = np.arange(n) % produced.kept == 0
+    service = us(settings.service) + 500
+    dropped = rng.random(n) < settings.syn_dropped
+    ack_dropped = (rng.random(n) < settings.ack_dropped) & ~dropped
+    retried = rng.random(n) < settings.retried
+    late = np.where(rng.random(n) < settings.proxy_late, 30_000, 0)
+    fresh = np.arange(n) % settings.kept == 0
     dropped &= fresh
     ack_dropped &= fresh
     # Of each request, relative to the first byte of the client's: nginx turns to the app, and so on.
@@ -106,8 +106,8 @@ def simulated_wire(produced: WireSettings = WireSettings()) -> Wire:
     client_answered = np.maximum(answered + rng.integers(30, 300, n), client_answer)
 
     # When each request's first byte is sent: after the answer to the one before, on its connection.
-    arrivals = EPOCH + np.cumsum(np.round(rng.exponential(1 / produced.rate, connections) * US).astype(np.int64))
-    lasting = (client_answered + rng.integers(500, 20_000, n)).reshape(connections, produced.per_connection)
+    arrivals = EPOCH + np.cumsum(np.round(rng.exponential(1 / settings.rate, connections) * US).astype(np.int64))
+    lasting = (client_answered + rng.integers(500, 20_000, n)).reshape(connections, settings.per_connection)
     offsets = np.concatenate([np.zeros((connections, 1), np.int64), np.cumsum(lasting, axis=1)[:, :-1]], axis=1)
     handshake = rng.integers(100, 400, connections)
     first = (arrivals[:, None] + handshake[:, None] + 50 + offsets).ravel()
@@ -118,35 +118,35 @@ def simulated_wire(produced: WireSettings = WireSettings()) -> Wire:
     def floored(instants: Ints) -> Ints:
         return instants // 1000 * 1000
 
-    ahead = round(produced.capture_ahead * US)
-    backend = rng.integers(0, produced.backends, n)
-    if produced.kept > 1:
-        backend = np.repeat(backend[:: produced.kept], produced.kept)[:n]
+    ahead = round(settings.capture_ahead * US)
+    backend = rng.integers(0, settings.backends, n)
+    if settings.kept > 1:
+        backend = np.repeat(backend[:: settings.kept], settings.kept)[:n]
     hosts = (
-        ["127.0.0.1"] * produced.backends
-        if produced.loopback
-        else [f"10.0.1.{k + 1}" for k in range(produced.backends)]
+        ["127.0.0.1"] * settings.backends
+        if settings.loopback
+        else [f"10.0.1.{k + 1}" for k in range(settings.backends)]
     )
-    ports = [8001 + k if produced.loopback else 8080 for k in range(produced.backends)]
+    ports = [8001 + k if settings.loopback else 8080 for k in range(settings.backends)]
     names = [f"{host}:{port}" for host, port in zip(hosts, ports, strict=True)]
-    proxy = "127.0.0.1" if produced.loopback else PROXY
-    clients = np.array(["127.0.0.1" if produced.loopback else f"10.9.0.{k}" for k in range(produced.clients)])
-    client_of = rng.integers(0, produced.clients, connections)
-    paths = np.array([f"/orders/{k}?q=1" for k in range(produced.paths)])[rng.integers(0, produced.paths, n)]
+    proxy = "127.0.0.1" if settings.loopback else PROXY
+    clients = np.array(["127.0.0.1" if settings.loopback else f"10.9.0.{k}" for k in range(settings.clients)])
+    client_of = rng.integers(0, settings.clients, connections)
+    paths = np.array([f"/orders/{k}?q=1" for k in range(settings.paths)])[rng.integers(0, settings.paths, n)]
     ids = np.char.add("r", np.arange(n).astype(str))
     stamp = floored(at(built))
-    owner = np.repeat(np.arange(connections), produced.per_connection)
-    number = np.tile(np.arange(1, produced.per_connection + 1), connections)
-    head = not produced.tls
+    owner = np.repeat(np.arange(connections), settings.per_connection)
+    number = np.tile(np.arange(1, settings.per_connection + 1), connections)
+    head = not settings.tls
 
     client_side = _frame(
         CONNECTIONS, connections,
         client=clients[client_of], client_port=20_000 + np.arange(connections) % 40_000,
-        server=np.repeat(proxy, connections), server_port=np.full(connections, 443 if produced.tls else PROXY_PORT),
+        server=np.repeat(proxy, connections), server_port=np.full(connections, 443 if settings.tls else PROXY_PORT),
         first=arrivals, syn=arrivals, syn_answered=arrivals,
         syn_ack=arrivals + handshake // 2, established=arrivals + handshake, ack_taken=arrivals + handshake,
-        last=at(client_answered)[produced.per_connection - 1 :: produced.per_connection], end="fin",
-        protocol="tls" if produced.tls else "http", exchanges=np.full(connections, produced.per_connection),
+        last=at(client_answered)[settings.per_connection - 1 :: settings.per_connection], end="fin",
+        protocol="tls" if settings.tls else "http", exchanges=np.full(connections, settings.per_connection),
     )  # fmt: skip
     client_exchanges = _frame(
         EXCHANGES, n,
@@ -174,17 +174,17 @@ def simulated_wire(produced: WireSettings = WireSettings()) -> Wire:
         EXCHANGES, n,
         connection=of, number=np.arange(n) - back_first[of] + 1, request_first=at(requested),
         request_last=at(requested), response_first=at(answer), response_last=at(answered),
-        method="GET", path=paths, status=200, request_id=ids if produced.ids else None,
-        stamp=np.char.add("t=", [f"{t // US}.{t // 1000 % 1000:03d}" for t in stamp]) if produced.stamps else None,
-        queueing_delay=(at(begun) + round(produced.skew * US) - stamp) / US if produced.answers else None,
-        service_time=service / US if produced.answers else None,
+        method="GET", path=paths, status=200, request_id=ids if settings.ids else None,
+        stamp=np.char.add("t=", [f"{t // US}.{t // 1000 % 1000:03d}" for t in stamp]) if settings.stamps else None,
+        queueing_delay=(at(begun) + round(settings.skew * US) - stamp) / US if settings.answers else None,
+        service_time=service / US if settings.answers else None,
     )  # fmt: skip
     again = np.flatnonzero(retried)
     retry_side = _frame(
         CONNECTIONS, len(again),
         client=np.repeat(proxy, len(again)), client_port=61_000 + np.arange(len(again)) % 4_000,
-        server=np.array(hosts)[(backend[again] + 1) % produced.backends],
-        server_port=np.array(ports)[(backend[again] + 1) % produced.backends],
+        server=np.array(hosts)[(backend[again] + 1) % settings.backends],
+        server_port=np.array(ports)[(backend[again] + 1) % settings.backends],
         **{
             name: at(built + 40 + shift)[again]
             for name, shift in {
@@ -197,7 +197,7 @@ def simulated_wire(produced: WireSettings = WireSettings()) -> Wire:
         EXCHANGES, len(again),
         connection=np.arange(len(again)), number=np.ones(len(again), np.int64), request_first=at(built + 120)[again],
         request_last=at(built + 120)[again], method="GET", path=paths[again],
-        request_id=ids[again] if produced.ids else None,
+        request_id=ids[again] if settings.ids else None,
     )  # fmt: skip
     sides = [client_side, backend_side, retry_side]
     starts = np.cumsum([0, *(len(side) for side in sides)])[:-1]
@@ -216,15 +216,15 @@ def simulated_wire(produced: WireSettings = WireSettings()) -> Wire:
     connect = seconds(floored(at(np.where(fresh, syn_ack, built + failed))), turned)
     header, response = seconds(floored(at(answer)), turned), seconds(floored(at(answered)), turned)
     upstream = np.array(names)[backend]
-    other = np.array(names)[(backend + 1) % produced.backends]
+    other = np.array(names)[(backend + 1) % settings.backends]
     rows = _frame(
         SCHEMA, n,
         time=end, start=start, status=200, request_time=seconds(end, start), request_start=stamp, proxy_start=stamp,
         upstream=upstream, attempts=1 + retried.astype(np.int64),
         retries=np.where(retried, seconds(turned, stamp), 0.0),
         connect=connect, header=header, response=response, app_garbled=False,
-        app_queueing_delay=(at(begun) + round(produced.skew * US) - stamp) / US if produced.answers else None,
-        app_service_time=service / US if produced.answers else None,
+        app_queueing_delay=(at(begun) + round(settings.skew * US) - stamp) / US if settings.answers else None,
+        app_service_time=service / US if settings.answers else None,
         route="/orders/:id", proxy="edge", worker="1", request_id=ids, method="GET", uri=paths,
         remote_addr=clients[client_of][owner], connection=owner * 3 + 7, connection_requests=number,
         upstream_addr=np.where(retried, np.char.add(np.char.add(other, ", "), upstream), upstream),
