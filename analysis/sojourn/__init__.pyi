@@ -20,6 +20,7 @@ from sojourn.model.errors import SojournError as SojournError
 from sojourn.model.frame import Requests as Requests
 from sojourn.movie.run import write_movie as write_movie
 from sojourn.report.write import write_report as write_report
+from sojourn.sources.log_files import log_file as log_file
 from sojourn.sources.requests import read as read
 from sojourn.timeline.visits_of import visits as visits
 
@@ -38,6 +39,7 @@ __all__ = [
     "goodput",
     "kernel_queues",
     "laws",
+    "log_file",
     "plots",
     "read",
     "simulate",

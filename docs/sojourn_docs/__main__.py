@@ -10,13 +10,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from sojourn_docs import columns, commands, json_keys, manual, metrics, python_page, sql, stub
+from sojourn_docs import columns, commands, json_keys, log_formats, manual, metrics, python_page, sql, stub
 
 HOME = Path(__file__).parents[1]
 
 PAGES: dict[str, Callable[[], str]] = {
     "reference/commands.md": commands.page,
     "reference/columns.md": columns.page,
+    "reference/log-formats.md": log_formats.page,
     "reference/metrics.md": metrics.page,
     "reference/sql.md": sql.page,
     "reference/json.md": json_keys.page,

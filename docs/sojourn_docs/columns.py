@@ -30,6 +30,7 @@ READ: dict[str, tuple[str, str]] = {
     "request_time": ("s", "response time as nginx saw it"),
     "request_start": ("utc", "the stamp the app was sent"),
     "proxy_start": ("utc", "nginx's own clock when it built the upstream request"),
+    "proxy_queue": ("s", "in the proxy's own queue, for a place at the backend (HAProxy); null: it has none"),
     "upstream": ("", "address of the last attempt"),
     "attempts": ("", "upstream attempts, internal redirects included; 0: never proxied"),
     "retries": ("s", "all attempts before the last"),
@@ -44,6 +45,11 @@ READ: dict[str, tuple[str, str]] = {
     "proxy": ("", "which nginx"),
     "worker": ("", "process, or process.thread, that served it"),
     "stamp": ("", "`own`, `inbound` or `refused:<reason>`"),
+    "vantage": (
+        "",
+        "what the times are seen from: `proxy`, `whole` (whole requests only) or `app` (the app server); null: `proxy`",
+    ),
+    "time_step": ("s", "the step in which `time` counts: 0.001 for `$msec`, 1 for `$time_local`"),
     "request_id": ("", "joins log, spans and packets"),
     "trace_id": ("", "joins spans"),
     "span_id": ("", "what nginx sent as parent of the app's span"),
@@ -80,7 +86,7 @@ OF_THE_SPLIT: dict[str, tuple[str, str]] = {
     "queue_source": ("", "where the queue comes from: `stamp`, `span`, `duration`, `none`"),
     "wasted": ("s", "a worker was held for a client already gone; from its span"),
     "clock_offset": ("s", "the app's clock less nginx's, as used for this request"),
-    "queueing_delay": ("s", "`connect` + `queue`"),
+    "queueing_delay": ("s", "`proxy_queue` + `connect` + `queue`"),
     "queue_by_duration": ("s", "`header` - `connect` - `app_service`: the same wait without any clock"),
     "impossible": ("", "the app's own delay is longer than the response: `queue` is `queue_by_duration`, or null"),
 }

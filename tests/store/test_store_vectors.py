@@ -52,7 +52,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[int, dict[str, 
     rows: dict[int, dict[str, Any]] = {}
     reasons: dict[int, str] = {}
     try:
-        for block in parsed_blocks(inputs.logs, rows_query(), None, MACROS):
+        for block in parsed_blocks(inputs.logs, rows_query, None, MACROS):
             reasons |= {reject.line: reject.reason for reject in block.rejects}
             assert block.accepted is not None
             numbers = block.accepted["number"].to_pylist()
@@ -97,7 +97,7 @@ def test_no_line_whatever_it_holds_stops_a_load(tmp_path: Path, records: list[di
     log.write_text("".join(json.dumps(r) + "\n" for r in [*records, *({**sound, **r} for r in records), sound]))
     inputs = opened_inputs([log])
     try:
-        blocks = list(parsed_blocks(inputs.logs, rows_query(), None, MACROS))
+        blocks = list(parsed_blocks(inputs.logs, rows_query, None, MACROS))
     finally:
         inputs.close()
     accepted = [row for b in blocks if b.accepted is not None for row in request_rows(b.accepted, "x").to_pylist()]

@@ -103,7 +103,7 @@ def test_an_older_store_keeps_its_rows_and_gets_the_views(
         patch.setattr(migrate, "migrations", lambda cluster: older)
         dsn = make_store()
     load(dsn, write_log(tmp_path / "a.jsonl", record(1), record(2)))
-    assert init(dsn) == ["096_line_runs", "098_reconciliation", "099_clock_bounds", "101_stamp_first"]
+    assert init(dsn) == ["096_line_runs", "098_reconciliation", "099_clock_bounds", "101_stamp_first", "103_other_logs"]
     tell(dsn, lines(5, 6), lines(9))
     assert ask(dsn, "SELECT count(), countIf(line_bytes = 0) FROM requests FINAL") == [(5, 2)]
     assert gaps(dsn) == [(700, 900, 2)]
@@ -250,7 +250,7 @@ def test_an_older_store_gets_its_queueing_delays_by_the_stamp(
         patch.setattr(migrate, "migrations", lambda cluster: older)
         stores = [make_store()]
         load(stores[0], log)
-    assert init(stores[0]) == ["099_clock_bounds", "101_stamp_first"]
+    assert init(stores[0]) == ["099_clock_bounds", "101_stamp_first", "103_other_logs"]
     with connect(stores[0]) as store:
         refresh_rollups(store)
     stores.append(make_store())

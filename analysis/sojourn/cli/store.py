@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.command.options import AsJson, WorkersOption, workers_of
+from sojourn.command.options import AsJson, LogFormatOption, WorkersOption, workers_of
 from sojourn.command.progress import instant, pairs, pipe_closed_early_is_fine, reading_bar
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted, printable, tally
@@ -71,13 +71,15 @@ def load(
     spans: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="Spans, OTLP/JSON lines. Repeatable.")
     ] = None,
+    log_format: LogFormatOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """Load logs into the store. Loading twice counts once; refused lines go to dead_letters."""
+    from sojourn.sources.log_files import with_log_format  # noqa: PLC0415
     from sojourn.store import load as into  # noqa: PLC0415
 
     with reading_bar(quiet) as progress:
-        loaded = into(dsn, sources, spans=spans or (), **progress)
+        loaded = into(dsn, with_log_format(sources, log_format), spans=spans or (), **progress)
     typer.echo(_summary(loaded))
 
 

@@ -29,6 +29,15 @@ Where = Annotated[
     list[str] | None,
     typer.Option("--where", metavar="COLUMN=VALUE", help="Only requests with this value. Repeatable."),
 ]
+LogFormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--log-format",
+        metavar="FORMAT",
+        help="Format of the logs: a name (combined, haproxy, envoy, …), a text ($…, %…), or nginx.conf:NAME. Default: "
+        "recognised by the lines.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object instead of the table.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 WorkersOption = Annotated[

@@ -14,6 +14,7 @@ from sojourn.model.formatting import counted, tally
 
 if TYPE_CHECKING:
     from sojourn.model.frame import Records
+    from sojourn.readers.inputs import Source
     from sojourn.sources.open_requests import OpenedRequests
 
 
@@ -38,8 +39,9 @@ def read_options(since: str | None, until: str | None, where: list[str] | None, 
 
 
 def requests_of(
-    sources: list[str],
+    sources: Sequence[Source],
     *,
+    log_format: str | None = None,
     spans: list[str] | None = None,
     since: str | None = None,
     until: str | None = None,
@@ -47,16 +49,19 @@ def requests_of(
     columns: Sequence[str] = (),
     quiet: bool = False,
 ) -> OpenedRequests:
-    """Read requests row by row; ``columns`` are read besides what the components need.
+    """Read requests row by row; ``columns`` are read besides what the components need; ``log_format``: as the option.
 
     Raises:
         SojournError: a source cannot be read, or no request is left.
         typer.BadParameter: an option is not what it should be.
     """
     with read_options(since, until, where, quiet) as options:
+        from sojourn.sources.log_files import with_log_format  # noqa: PLC0415
         from sojourn.sources.opening import open_sources  # noqa: PLC0415 - Polars and DuckDB take their time to load
 
-        with open_sources(sources, spans=spans or (), columns=("request_id", *columns), **options) as requests:
+        with open_sources(
+            with_log_format(sources, log_format), spans=spans or (), columns=("request_id", *columns), **options
+        ) as requests:
             if requests.empty:
                 raise SojournError(nothing(requests.records))
             return requests

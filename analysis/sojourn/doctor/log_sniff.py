@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 
 from sojourn.doctor.findings import ADD, ERROR, INFO, RUN, Finding
 from sojourn.model.formatting import printable
 from sojourn.nginx.log_format import ESSENTIAL, REFUSED_WITHOUT, USEFUL, key_lines, why_keys
 from sojourn.readers.foreign_logs import COMBINED, LENGTH, NGINX_JSON, ForeignFormat, foreign_format
+from sojourn.readers.formats.detect import detected_format
+from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.inputs import LogInput
 
 LINES = 500
@@ -19,17 +22,29 @@ LINE_BYTES = 64 << 10
 
 @dataclass
 class Sniffed:
-    """The first lines: the number of JSON objects, their keys, and the beginnings of the lines."""
+    """The first lines: the number of JSON objects, their keys, and the lines."""
 
     name: str
     lines: int = 0
     objects: int = 0
     keys: set[str] = field(default_factory=set)
-    begins: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list, repr=False)
+
+    @cached_property
+    def form(self) -> LineFormat | None:
+        """The format of its lines; None for Sojourn's own record, or an unknown one."""
+        return detected_format(self.texts)
+
+    @property
+    def begins(self) -> list[str]:
+        """The beginnings of the lines."""
+        return [text[:LENGTH] for text in self.texts]
 
     @property
     def readable(self) -> bool:
         """Whether its lines can be read as requests."""
+        if self.form is not None:
+            return not self.form.lacks
         return self.objects > 0 and all(key in self.keys for key in REFUSED_WITHOUT)
 
 
@@ -41,7 +56,7 @@ def sniffed(log: LogInput) -> Sniffed:
         if not text:
             continue
         sniff.lines += 1
-        sniff.begins.append(text[:LENGTH])
+        sniff.texts.append(text)
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
@@ -67,6 +82,13 @@ def sniff_findings(sniff: Sniffed) -> Iterator[Finding]:
     if not sniff.lines:
         return
     known = foreign_format(sniff.begins)
+    if sniff.form is not None and not sniff.form.lacks:
+        facts = sniff.form.facts(sniff.name)
+        advice = known or NGINX_JSON
+        how = ADD if advice.into else RUN
+        why = f"{facts.reading} {advice.sentence}"
+        yield Finding("log-format", INFO, name, facts.sentence, why, advice.fix, f"{name}:1", how, into=advice.into)
+        return
     if known is not None and known is not NGINX_JSON:
         yield _foreign(known, name, f"{name} is {known.name}.", known.sentence)
         return

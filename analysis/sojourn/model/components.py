@@ -1,6 +1,7 @@
 """The identity: every request's response time as a sum of components, exactly.
 
-    request_time = upload + retries + connect + queue + service_time + network + transfer + send (+ unattributed)
+    request_time = upload + proxy_queue + retries + connect + queue + service_time + network + transfer + send
+                   (+ unattributed)
 
 ``COMPONENTS`` says what each is. Everything here is polars expressions over the canonical frame, row by row; the only
 thing that is not local to a row is the clock offset, which ``sojourn.clocks`` estimates per backend beforehand.
@@ -11,10 +12,11 @@ from __future__ import annotations
 
 import polars as pl
 
-from sojourn.model.frame import INSTANT
+from sojourn.model.frame import APP, INSTANT
 
 COMPONENTS = {
     "upload": "reading the request from the client, until the upstream request was built",
+    "proxy_queue": "waiting in the proxy's own queue for a place at the app (HAProxy); nginx has none",
     "retries": "attempts before the one that answered (nginx does not stamp again)",
     "connect": "connecting to the app; the kernel accepts for it, so a queue does not show here",
     "queue": "waiting for a worker, from the connection to the app's start",
@@ -105,7 +107,7 @@ def with_app_facts(rows: pl.LazyFrame) -> pl.LazyFrame:
         pl.when(proxied).then(service).alias("app_service"),
         pl.when(by_stamp.is_not_null()).then(pl.lit("stamp"))
         .when(by_span.is_not_null()).then(pl.lit("span"))
-        .when(answered & service.is_not_null()).then(pl.lit("duration"))
+        .when(answered & service.is_not_null() & ~_of_app()).then(pl.lit("duration"))
         .otherwise(pl.lit("none")).alias("queue_source"),
     )  # fmt: skip
     route = pl.when(~answered).then("span_route")
@@ -118,9 +120,9 @@ def with_components(rows: pl.LazyFrame) -> pl.LazyFrame:
     """Return the split of each request, all in seconds.
 
     ``rows`` carry the app facts and ``clock_offset`` (s, the app's clock less nginx's; null: unknown, taken as 0).
-    Adds the columns of ``COMPONENTS``, ``queueing_delay`` (connect + queue), ``queue_by_duration`` (the estimate
-    that needs no clock: header time - connect - service time) and ``impossible`` (the app's start lies after the
-    response headers by more than ``IMPOSSIBLE``: the queue is that by durations). A component is null where it is
+    Adds the columns of ``COMPONENTS``, ``queueing_delay`` (proxy_queue + connect + queue), ``queue_by_duration`` (the
+    estimate that needs no clock: header time - connect - service time) and ``impossible`` (the app's start lies after
+    the response headers by more than ``IMPOSSIBLE``: the queue is that by durations). A component is null where it is
     unknown.
     """
     proxied, answered = pl.col("proxied"), pl.col("answered")
@@ -133,12 +135,15 @@ def with_components(rows: pl.LazyFrame) -> pl.LazyFrame:
     )  # fmt: skip
     rows = rows.with_columns(
         upload=upload,
+        proxy_queue=pl.when(proxied).then(pl.col("proxy_queue").fill_null(0.0)).otherwise(0.0),
         retries=pl.when(proxied).then(pl.col("retries").fill_null(0.0)).otherwise(0.0),
         connect=pl.when(proxied).then("connect"),
     )
     # nginx may leave the last attempt without a time (the client left while it was connecting).
-    attempt = pl.coalesce("response", request_time - pl.col("upload") - pl.col("retries"))
-    since_connected = pl.col("app_start") - pl.col("retries") - connect - pl.col("clock_offset").fill_null(0.0)
+    before = pl.col("upload") + pl.col("proxy_queue") + pl.col("retries")
+    attempt = pl.coalesce("response", request_time - before)
+    until_connected = pl.col("proxy_queue") + pl.col("retries") + connect
+    since_connected = pl.col("app_start") - until_connected - pl.col("clock_offset").fill_null(0.0)
     waited = since_connected - pl.col("half_tick")
     # A stamp of a proxy in front, where nginx logged no instant of its own, is older than this response.
     elsewhere = (pl.col("stamp") == "inbound") & (pl.col("proxy_start") == pl.col("request_start"))
@@ -150,7 +155,7 @@ def with_components(rows: pl.LazyFrame) -> pl.LazyFrame:
     # fall after that, the wait was all there was: this divides an interval, it does not correct a measurement.
     duration = pl.col("attempt") - connect
     abandoned = proxied & ~answered & pl.col("waited").is_not_null()
-    by_duration = pl.when(answered).then(header - connect - pl.col("app_service"))
+    by_duration = pl.when(answered & ~_of_app()).then(header - connect - pl.col("app_service"))
     rows = rows.with_columns(
         queue_by_duration=by_duration,
         queue=pl.when(abandoned).then(pl.min_horizontal(pl.col("waited"), duration))
@@ -165,13 +170,18 @@ def with_components(rows: pl.LazyFrame) -> pl.LazyFrame:
     known = pl.col("queue").fill_null(0.0) + pl.col("service_time").fill_null(0.0)
     both = pl.col("queue").is_not_null() & pl.col("service_time").is_not_null()
     return rows.with_columns(
-        queueing_delay=connect + pl.col("queue"),
+        queueing_delay=pl.col("proxy_queue") + connect + pl.col("queue"),
         network=pl.when(answered & both).then(header - connect - known),
         transfer=pl.when(answered).then(pl.col("attempt") - header),
         unattributed=pl.when(proxied & ~answered).then(duration - known)
         .when(answered & ~both).then(header - connect - known).otherwise(0.0),
-        send=request_time - pl.col("upload") - pl.col("retries") - pl.col("attempt").fill_null(0.0),
+        send=request_time - before - pl.col("attempt").fill_null(0.0),
     ).drop("attempt", "waited")  # fmt: skip
+
+
+def _of_app() -> pl.Expr:
+    """Return whether the log is the app server's own: the wait before the app is not within its times."""
+    return (pl.col("vantage") == APP).fill_null(value=False)
 
 
 def component_sum() -> pl.Expr:

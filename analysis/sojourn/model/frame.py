@@ -17,6 +17,8 @@ from sojourn.model.errors import SojournError
 
 INSTANT = pl.Datetime("us", "UTC")
 EXTRA_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+# What a log's times are seen from: a proxy that times its backend, a server that times whole requests, an app server.
+PROXY, WHOLE, APP = "proxy", "whole", "app"
 HALF_MICROSECOND = 5e-7  # s: durations are whole microseconds, and equal when they are nearer than this
 
 SCHEMA: dict[str, pl.DataType] = {
@@ -26,6 +28,7 @@ SCHEMA: dict[str, pl.DataType] = {
     "request_time": pl.Float64(),  # s, response time as nginx saw it
     "request_start": INSTANT,  # the stamp the app was sent
     "proxy_start": INSTANT,  # nginx's own clock when it built the upstream request
+    "proxy_queue": pl.Float64(),  # s, in the proxy's own queue, for a place at the backend; null: it has none
     "upstream": pl.String(),  # address of the last attempt
     "attempts": pl.Int16(),  # upstream attempts, redirects included; 0: never proxied
     "retries": pl.Float64(),  # s, all attempts before the last
@@ -40,6 +43,8 @@ SCHEMA: dict[str, pl.DataType] = {
     "proxy": pl.String(),
     "worker": pl.String(),
     "stamp": pl.String(),  # own, inbound or refused:<reason>
+    "vantage": pl.String(),  # proxy, whole or app; null: proxy
+    "time_step": pl.Float64(),  # s, the step in which ``time`` counts
     "request_id": pl.String(),
     "trace_id": pl.String(),
     "span_id": pl.String(),
@@ -129,6 +134,53 @@ def _instant(value: datetime | float | None) -> datetime | None:
     return value.astimezone(UTC) if isinstance(value, datetime) else datetime.fromtimestamp(value, UTC)
 
 
+@dataclass(frozen=True)
+class LogFacts:
+    """The format of a log that is not Sojourn's own.
+
+    Attributes:
+        source: the log.
+        format: its name, or the text that defines it.
+        title: the format, for people.
+        certainty: sure, likely or assumed.
+        vantage: what its times are seen from: ``PROXY``, ``WHOLE`` or ``APP``.
+        step: the step in which its instants count, s.
+        mapping: (variable, what it is read as) of its times.
+        lacks: fields without which no line can be read.
+        notes: what else there is to know about it, in sentences.
+    """
+
+    source: str
+    format: str
+    title: str
+    certainty: str
+    vantage: str
+    step: float
+    mapping: tuple[tuple[str, str], ...]
+    lacks: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """The name of the format, and how certain it is."""
+        return f"{self.source} is {self.title}" + ("." if self.certainty == "sure" else f" ({self.certainty}).")
+
+    @property
+    def reading(self) -> str:
+        """What its variables are read as."""
+        read = ", ".join(f"{variable} as {meaning}" for variable, meaning in self.mapping)
+        return " ".join((f"Read: {read}.", *self.notes))
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the object of the JSON output."""
+        return {
+            "source": self.source, "format": self.format, "title": self.title, "certainty": self.certainty,
+            "vantage": self.vantage, "step": self.step,
+            "mapping": [{"variable": variable, "meaning": meaning} for variable, meaning in self.mapping],
+            "notes": list(self.notes),
+        }  # fmt: skip
+
+
 @dataclass
 class Records:
     """Counts of the lines read, and the refused lines.
@@ -138,11 +190,13 @@ class Records:
         reasons: refused lines by reason.
         rejects: the refused lines themselves, as far as they were kept: source, line, reason, raw; from a store,
             ``position`` (the byte at which the line begins) instead of ``line``.
+        formats: of the logs that are not Sojourn's own.
     """
 
     read: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
     rejects: list[dict[str, object]] = field(default_factory=list)
+    formats: list[LogFacts] = field(default_factory=list)
 
     @property
     def rejected(self) -> int:
@@ -160,6 +214,7 @@ class Records:
         for reason, count in other.reasons.items():
             self.reasons[reason] = self.reasons.get(reason, 0) + count
         self.rejects.extend(other.rejects)
+        self.formats.extend(other.formats)
 
     def to_dict(self) -> dict[str, object]:
         """Return the ``records`` object of the JSON output."""

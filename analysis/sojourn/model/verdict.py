@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sojourn.model.coverage import Coverage
@@ -15,7 +16,7 @@ POSSIBLE = 1.5  # of all seconds: more than this in one cause, the others taking
 HEALTHY_QUEUEING = 0.2  # share of queueing, and of unknown time, that a fast service may have and still be healthy
 
 CAUSES = {
-    "queueing": ("connect", "queue"),
+    "queueing": ("proxy_queue", "connect", "queue"),
     "service": ("service_time",),
     "client": ("upload", "send", "transfer"),
     "retries": ("retries",),
@@ -107,8 +108,14 @@ def unknown_share(means: dict[str, float]) -> float:
 def queueing_share(means: dict[str, float]) -> float | None:
     """Return the share of queueing in the response time; None if no app is known or no time passed."""
     total = math.fsum(means.values())
-    silent = means["unattributed"] > 0 and not means["queue"] and not means["service_time"]
-    return (means["connect"] + means["queue"]) / total if total > 0 and not silent else None
+    known = means["proxy_queue"] or means["queue"] or means["service_time"]
+    silent = means["unattributed"] > 0 and not known
+    return queueing_seconds(means) / total if total > 0 and not silent else None
+
+
+def queueing_seconds(means: Mapping[str, float]) -> float:
+    """Return the seconds of queueing in seconds by component."""
+    return sum(means[part] for part in CAUSES["queueing"])
 
 
 def _cause(means: dict[str, float]) -> str:
@@ -122,7 +129,10 @@ def _cause(means: dict[str, float]) -> str:
 
 def words_of(means: dict[str, float]) -> dict[str, str]:
     """Return where the time of each cause went, in words; of queueing, its largest kind."""
-    if means.get("connect", 0.0) > means.get("queue", 0.0):
+    proxy, connect, queue = (means.get(part, 0.0) for part in CAUSES["queueing"])
+    if proxy > connect + queue:
+        return {**WORDS, "queueing": "waiting, most of it in the proxy's own queue"}
+    if connect > queue:
         return {**WORDS, "queueing": "waiting, most of it for a connection to the app"}
     return WORDS
 

@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sojourn.command.answer import print_json
-from sojourn.command.options import AsJson, Quiet, Sources, Spans, Where, WorkersOption, column_of, workers_of
+from sojourn.command.options import (
+    AsJson,
+    LogFormatOption,
+    Quiet,
+    Sources,
+    Spans,
+    Where,
+    WorkersOption,
+    column_of,
+    workers_of,
+)
 from sojourn.command.progress import doing, instant
 from sojourn.command.reading import requests_of
 
@@ -73,6 +83,7 @@ def movie(
         typer.Option(metavar="light|dark|auto", help="Background.  [default: a page: auto; a picture: light]"),
     ] = None,
     title: Annotated[str, typer.Option(metavar="TEXT", help="Title of the movie.")] = "The queue as it happened",
+    log_format: LogFormatOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -99,8 +110,9 @@ def movie(
 
     def read(named: list[str]) -> OpenedRequests:
         return requests_of(
-            named, spans=spans, since=earlier, until=_text(end), where=where, columns=columns, quiet=quiet
-        )
+            named, log_format=log_format, spans=spans, since=earlier, until=_text(end), where=where, columns=columns,
+            quiet=quiet,
+        )  # fmt: skip
 
     queues = {name: read([source]) for name, source in _named(sources).items()} if each else {"": read(sources)}
     with doing(quiet) as say:

@@ -18,6 +18,7 @@ from sojourn.command.answer import print_json
 from sojourn.command.completion import COLUMNS, beginning
 from sojourn.command.options import (
     AsJson,
+    LogFormatOption,
     Quiet,
     Since,
     Sources,
@@ -86,6 +87,7 @@ def plot(
     scale: Annotated[
         float, typer.Option(metavar="X", min=0.5, max=10, help="Pixels of a PNG per pixel of the chart.")
     ] = 2.0,
+    log_format: LogFormatOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -100,8 +102,9 @@ def plot(
         column_of(by)
     columns, groups = _columns_and_groups(chosen, by)
     result = read_split(
-        sources, spans=spans, since=since, until=until, where=where, columns=columns, by=groups, quiet=quiet
-    )
+        sources, log_format=log_format, spans=spans, since=since, until=until, where=where, columns=columns, by=groups,
+        quiet=quiet,
+    )  # fmt: skip
     from sojourn.plots.files import save  # noqa: PLC0415
     from sojourn.plots.pictures import picture  # noqa: PLC0415
     from sojourn.present.drawing import specification, tables_of  # noqa: PLC0415 - Altair takes its time to load

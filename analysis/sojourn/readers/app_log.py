@@ -73,7 +73,7 @@ def read_app_log(paths: Sequence[str | os.PathLike[str]]) -> tuple[pl.DataFrame,
     records = Records()
     frames = [pl.DataFrame(schema=SPANS_SCHEMA)]
     try:
-        for block in parsed_blocks(inputs.logs, _QUERY, macros=_MACROS):
+        for block in parsed_blocks(inputs.logs, lambda _: _QUERY, macros=_MACROS):
             records.read += block.lines
             for reject in block.rejects:
                 records.reasons[reject.reason] = records.reasons.get(reject.reason, 0) + 1

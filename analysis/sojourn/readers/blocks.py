@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar, overload
 
 import duckdb
 import pyarrow as pa
 
+from sojourn.readers.formats.detect import LINES, detected_format
+from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import Block, blocks_of_lines
 from sojourn.readers.record import MACROS
@@ -21,6 +23,7 @@ NO_LINES = pa.Table.from_batches([], BLOCK_SCHEMA)
 REFUSED_SCHEMA = pa.schema([("number", pa.int64()), ("reason", pa.string()), ("raw", pa.string())])
 
 Item = TypeVar("Item")
+Query = Callable[[LineFormat | None], str]
 
 
 @dataclass
@@ -84,6 +87,7 @@ class ParsedBlock:
     Attributes:
         source: the input's name.
         lines: number of lines.
+        form: the format of the log; None: Sojourn's own record.
         accepted: one row per accepted record, with the selected columns and ``number``.
         rejects: the refused lines.
     """
@@ -92,6 +96,7 @@ class ParsedBlock:
     lines: int
     accepted: pa.Table | None
     rejects: Sequence[Reject]
+    form: LineFormat | None = None
 
     def reasons(self) -> dict[str, int]:
         """Return the number of refused lines by reason."""
@@ -101,25 +106,34 @@ class ParsedBlock:
 
 def parsed_blocks(
     logs: Sequence[LogInput],
-    query: str,
+    query: Query,
     on_progress: Callable[[int], None] | None = None,
     macros: Sequence[str] = (),
 ) -> Iterator[ParsedBlock]:
-    """Yield every block of every log, parsed by ``query`` (from ``records_query``, over a relation named ``block``).
+    """Yield every block of every log, parsed by ``query`` (of a log's format, over a relation named ``block``).
 
     ``macros``: macros of the query in addition to the reader's. ``on_progress``: called with the bytes read so far,
     after each block.
     """
     if not logs:
         return
-    with BlockParser(query, macros) as parser:
+    with Parsers(query, macros) as parsers:
         done = 0
         for log in logs:
             for block, position in blocks_ahead(log, blocks_of_lines(log)):
-                yield parser.parsed(log.name, block)
+                form = format_of(log, block)
+                yield replace(parsers.of(form).parsed(log.name, block), form=form)
                 if on_progress:
                     on_progress(done + position)
             done += log.size or 0
+
+
+def format_of(log: LogInput, block: Block) -> LineFormat | None:
+    """Return the format of a log: the one that was given, or else that of the first lines of its first block."""
+    if not log.recognised:
+        log.form = detected_format(line.as_py() for line in block.lines[:LINES])
+        log.recognised = log.form is not None or len(block.lines) >= LINES
+    return log.form
 
 
 def reading_engine(macros: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
@@ -149,6 +163,10 @@ class BlockParser:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the engine."""
         self._engine.close()
 
     def parsed(self, source: str, block: Block) -> ParsedBlock:
@@ -164,6 +182,33 @@ class BlockParser:
                 accepted = accepted.filter(accepted["reason"].is_null())
             accepted = accepted.drop_columns(["reason", "raw"])
         return ParsedBlock(source, block.count, accepted, Refused(block, refused))
+
+
+class Parsers:
+    """A parser for each format of log that occurs, each planned at its first use.
+
+    Args:
+        query: the SQL for a format, as for ``BlockParser``.
+        macros: macros of the query in addition to the reader's.
+        threads: threads of an engine; None: all.
+    """
+
+    def __init__(self, query: Query, macros: Sequence[str] = (), threads: int | None = None) -> None:
+        self._query, self._macros, self._threads = query, macros, threads
+        self._parsers: dict[LineFormat | None, BlockParser] = {}
+
+    def __enter__(self) -> Parsers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for parser in self._parsers.values():
+            parser.close()
+
+    def of(self, form: LineFormat | None) -> BlockParser:
+        """Return the parser of a format."""
+        if form not in self._parsers:
+            self._parsers[form] = BlockParser(self._query(form), self._macros, self._threads)
+        return self._parsers[form]
 
 
 class _Lines:

@@ -1,4 +1,4 @@
-"""Recognise logs of other formats, and state their times and what a split needs in addition."""
+"""Logs of other formats: what each lacks of a split, and the lines that make its product write it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from sojourn.model.frame import Records
 
 LINES = 200  # of the refused lines
 LENGTH = 2_000  # characters of a line
+TIMED = (
+    "log_format timed '$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent '\n"
+    '    \'"$http_referer" "$http_user_agent" $msec $request_time $upstream_addr $upstream_response_time\';\n'
+    "access_log /var/log/nginx/access.log timed;"
+)
 SWITCH = "include sojourn/sojourn.conf;\naccess_log /var/log/nginx/sojourn.jsonl sojourn;"
 IN_NGINX = "nginx.conf, inside http"
 LOOK = "sojourn doctor /etc/nginx/nginx.conf"
@@ -43,8 +48,7 @@ class ForeignFormat:
     @property
     def sentence(self) -> str:
         """The times in the log, the missing values, and the remedy."""
-        held = f"It has {self.holds}; it lacks {self.lacks}."
-        return f"{held} Sojourn splits the records that nginx writes: {self.advice}."
+        return f"It has {self.holds}; it lacks {self.lacks}. To have these, {self.advice}."
 
 
 def _of_nginx(name: str, holds: str, lacks: str = _STAMPED) -> ForeignFormat:
@@ -112,9 +116,10 @@ TRAEFIK_JSON = _of_proxy(
 COMBINED = ForeignFormat(
     "the common or combined format of nginx, Apache and gunicorn",
     "the second in which each request ended and no duration",
-    f"response times, upstream times, {_STAMPED}",
-    "if nginx wrote this log, let it write them to a second one; otherwise put nginx in front",
-    SWITCH,
+    "response times and upstream times",
+    "add $msec $request_time $upstream_addr $upstream_response_time to nginx's log_format, or %D to Apache's "
+    "LogFormat; the queue is then inferred",
+    TIMED,
     IN_NGINX,
 )
 COMBINED_TIMES = _of_nginx(

@@ -20,6 +20,7 @@ from typing import BinaryIO
 
 from sojourn.model.errors import SojournError
 from sojourn.readers.compression import GZIP_MAGIC, ZSTD_MAGIC, gunzipped, unzstandard
+from sojourn.readers.formats.line_format import LineFormat
 
 PARQUET_MAGIC = b"PAR1"
 
@@ -29,6 +30,17 @@ Source = str | os.PathLike[str]
 def listed(sources: Sequence[Source] | Source) -> list[Source]:
     """Return sources as a list, also for a single one."""
     return [sources] if isinstance(sources, str | os.PathLike) else list(sources)
+
+
+@dataclass(frozen=True)
+class LogFile(os.PathLike[str]):
+    """A source whose format the user gave; None: Sojourn's own record."""
+
+    path: str
+    form: LineFormat | None
+
+    def __fspath__(self) -> str:
+        return self.path
 
 
 @dataclass
@@ -41,6 +53,8 @@ class LogInput:
         raw: the compressed file, whose position is the progress; None for standard input.
         size: bytes of the file at opening; None: unknown.
         limit: read this many bytes of the stream and the rest of the line; None: read to the end.
+        form: the format of its lines; None: Sojourn's own record.
+        recognised: ``form`` is known: it was given, or follows from the first lines.
     """
 
     name: str
@@ -48,6 +62,8 @@ class LogInput:
     raw: BinaryIO | None
     size: int | None
     limit: int | None
+    form: LineFormat | None = None
+    recognised: bool = False
 
     def close(self) -> None:
         """Close the stream and its file, except standard input."""
@@ -123,10 +139,14 @@ def opened_inputs(sources: Sequence[Source]) -> Inputs:
     stores, files = stores_and_files(sources)
     inputs = Inputs([], [], [], stores)
     seen: set[tuple[int, int]] = set()
+    given = {source.path: source.form for source in sources if isinstance(source, LogFile)}
     try:
         for source in files:
+            before = len(inputs.logs)
             for path in _expanded(source, inputs.spans):
                 _open_into(inputs, path, seen)
+            for log in inputs.logs[before:] if source in given else ():
+                log.form, log.recognised = given[source], True
     except BaseException:
         inputs.close()
         raise

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from sojourn.readers.arrow import arrow
-from sojourn.readers.blocks import BlockParser, ParsedBlock, blocks_ahead
+from sojourn.readers.blocks import BlockParser, ParsedBlock, Parsers, blocks_ahead, format_of
+from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import Block, blocks_of_lines
 from sojourn.readers.record import EXPRESSIONS, IDENTITY_TEXT, RECORD, records_query
@@ -33,19 +34,23 @@ def log_blocks(
     if not logs:
         return
     workers = max(min(os.cpu_count() or 1, 4), 1)
-    query = records_query(tuple(columns), "block", {**EXPRESSIONS, RECORD: IDENTITY_TEXT})
-    with BlockParser(query) as parser, ThreadPoolExecutor(workers, thread_name_prefix="sojourn-scan") as pool:
+    expressions = {**EXPRESSIONS, RECORD: IDENTITY_TEXT}
+
+    def query(form: LineFormat | None) -> str:
+        return records_query(tuple(columns), "block", expressions, form)
+
+    with Parsers(query) as parsers, ThreadPoolExecutor(workers, thread_name_prefix="sojourn-scan") as pool:
         done = 0
         for log in logs:
             pending: deque[tuple[Block, int, Future[Scanned] | None]] = deque()
             for block, position in blocks_ahead(log, blocks_of_lines(log, BLOCK_BYTES)):
-                long = _is_large(log) and block.ends[-1] > BLOCK_BYTES // 2
+                long = format_of(log, block) is None and _is_large(log) and block.ends[-1] > BLOCK_BYTES // 2
                 future = pool.submit(_scanned, block, columns) if long else None
                 pending.append((block, position, future))
                 if len(pending) > workers:
-                    yield _parsed(parser, log.name, pending, done, on_progress)
+                    yield _parsed(parsers.of(log.form), log, pending, done, on_progress)
             while pending:
-                yield _parsed(parser, log.name, pending, done, on_progress)
+                yield _parsed(parsers.of(log.form), log, pending, done, on_progress)
             done += log.size or 0
 
 
@@ -61,7 +66,7 @@ def _scanned(block: Block, columns: Sequence[str]) -> Scanned:
 
 def _parsed(
     parser: BlockParser,
-    source: str,
+    log: LogInput,
     pending: deque[tuple[Block, int, Future[Scanned] | None]],
     done: int,
     on_progress: Callable[[int], None] | None,
@@ -69,10 +74,10 @@ def _parsed(
     """Return the block that was begun first, finished."""
     block, position, future = pending.popleft()
     parseds = None if future is None else future.result()
-    parsed = parser.parsed(source, block) if parseds is None else _completed(parser, source, block, *parseds)
+    parsed = parser.parsed(log.name, block) if parseds is None else _completed(parser, log.name, block, *parseds)
     if on_progress:
         on_progress(done + position)
-    return parsed
+    return replace(parsed, form=log.form)
 
 
 def _completed(parser: BlockParser, source: str, block: Block, scanned: pa.Table, others: np.ndarray) -> ParsedBlock:

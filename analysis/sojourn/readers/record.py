@@ -10,6 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from sojourn.readers.formats import record_sql
+from sojourn.readers.formats.fields import MACROS as FORMAT_MACROS
+from sojourn.readers.formats.line_format import LineFormat
+
 TEXT_KEYS = (
     "request_id", "trace_id", "span_id", "method", "uri", "protocol", "host", "remote_addr",
 )  # fmt: skip
@@ -25,6 +29,7 @@ KEYS = (
 
 REASONS = {
     "empty_line": "the line is empty",
+    "other_format": "the line does not have the format of its log",
     "line_too_long": "the line is longer than 1 MiB",
     "invalid_json": "not JSON",
     "incomplete_line": "the last line has no line end: it was still being written, or is truncated",
@@ -83,6 +88,7 @@ MACROS = (
     # more than 24 characters.
     "CREATE OR REPLACE TEMP MACRO template_of(u) AS (regexp_replace(split_part(split_part(u, '?', 1), '#', 1), "
     f"'{ROUTE_PART}', '/:id', 'g'))",
+    *FORMAT_MACROS,
 )
 
 
@@ -98,6 +104,7 @@ NUMBERS = {
     "n_response": "duration(r.upstream_response_time)",
     "n_queueing_delay": "duration(r.queueing_delay)",
     "n_service_time": "duration(r.service_time)",
+    "n_proxy_queue": "NULL::BIGINT",
 }
 TIMES = ("connect", "header", "response")
 
@@ -118,16 +125,22 @@ def _sound() -> str:
     )
 
 
-def _reason() -> str:
+def _reason(log: LineFormat | None = None) -> str:
     garbled = " OR ".join(f"times_garbled(r.upstream_{name}_time)" for name in TIMES)
     differ = " OR ".join(f"lengths_differ(r.upstream_addr, r.upstream_{name}_time)" for name in TIMES)
     starts = " OR ".join(
         f"NOT coalesce(plausible(n_{name}), blank(r.{name}))" for name in ("request_start", "proxy_start")
     )
+    form = (
+        f"WHEN NOT ({record_sql.matched(log)}) THEN 'other_format'"
+        if log is not None and not log.json
+        else """
+        WHEN NOT json_valid(line) THEN 'invalid_json'
+        WHEN NOT starts_with(ltrim(line, ' \t'), '{') THEN 'not_an_object'"""
+    )
     return f"""CASE WHEN {_sound()} THEN NULL ELSE CASE
         WHEN trim(line, ' \t\r\n') = '' THEN 'empty_line'
-        WHEN NOT json_valid(line) THEN 'invalid_json'
-        WHEN NOT starts_with(ltrim(line, ' \t'), '{{') THEN 'not_an_object'
+        {form}
         WHEN blank(r.time) THEN 'missing_time'
         WHEN NOT coalesce(plausible(n_time), false) THEN 'invalid_time'
         WHEN blank(r.request_time) THEN 'missing_request_time'
@@ -169,6 +182,9 @@ EXPRESSIONS: dict[str, str] = {
     **{key: f"r.{key}" for key in TEXT_KEYS},
     **{key: f"whole(r.{key})" for key in WHOLE_KEYS},
     **{key: f"r.{key}" for key in LIST_KEYS},
+    "proxy_queue": "n_proxy_queue",
+    "vantage": "NULL::VARCHAR",
+    "time_step": "0.001::DOUBLE",
 }
 # The identity of a record: its request id and the keys that distinguish two records of one id, as in a store
 # (collector/clickhouse/010_requests.sql). Without an id, but with the number of its connection, it is the whole line. A
@@ -196,6 +212,7 @@ IDENTITY_TEXT = (
 )
 MICROSECONDS = (
     "request_time",
+    "proxy_queue",
     "retries",
     "connect",
     "header",
@@ -217,23 +234,43 @@ def keys_needed(columns: Sequence[str], expressions: Mapping[str, str] = EXPRESS
     return tuple(dict.fromkeys([*(key for key in KEYS if re.search(rf"\br\.{key}\b", text)), *extra]))
 
 
-def records_query(columns: tuple[str, ...], relation: str, expressions: Mapping[str, str] = EXPRESSIONS) -> str:
+def records_query(
+    columns: tuple[str, ...],
+    relation: str,
+    expressions: Mapping[str, str] = EXPRESSIONS,
+    log: LineFormat | None = None,
+) -> str:
     """Return the SQL from ``relation(line, number)`` to ``columns`` (of ``expressions``), with reasons of refusal.
 
     A column that is not in ``expressions`` is a custom key, with a name that ``sojourn.model.frame.is_extra`` allows.
+    ``log``: the format of the lines; None: Sojourn's own record.
 
     Additional columns: number, reason, raw. ``reason`` is NULL for an accepted record; otherwise the first key
     of ``REASONS`` that holds, and ``raw`` the line.
     """
     keys = keys_needed(columns, expressions)
-    expressions = {**{name: extra_expression(name) for name in columns if name not in expressions}, **expressions}
+    own = [name for name in columns if name not in expressions]
+    if log is None:
+        struct = "{" + ", ".join(f'"{key}": "VARCHAR"' for key in keys) + "}"
+        record = f"number, TRY(json_transform(object_in(line), '{struct}')) AS r"
+        numbers = NUMBERS
+    else:
+        texts, numbers = record_sql.keys(log), record_sql.numbers(log)
+        expressions = {**expressions, "vantage": f"'{log.vantage}'", "time_step": f"{log.step}::DOUBLE"}
+        taken = {key: texts.get(key, record_sql.NO_TEXT) for key in keys if key not in own}
+        taken |= {key: record_sql.own_column(log, key) for key in own}
+        used = " ".join((*taken.values(), *numbers.values(), record_sql.matched(log)))
+        fields = record_sql.extract(log, record_sql.fields_in(log, used))
+        texts_of_record = ", ".join(f'"{key}": {sql}' for key, sql in taken.items())
+        record = f"number, f, {{{texts_of_record}}} AS r"
+        relation = f"(SELECT line, number, {fields} AS f FROM {relation})"  # noqa: S608 - names of ours
+    expressions = {**{name: extra_expression(name) for name in own}, **expressions}
     selected = ",\n        ".join(f'{expressions[name]} AS "{name}"' for name in columns)
-    numbers = ", ".join(f"{sql} AS {name}" for name, sql in NUMBERS.items())
-    struct = "{" + ", ".join(f'"{key}": "VARCHAR"' for key in keys) + "}"
+    numbered = ", ".join(f"{sql} AS {name}" for name, sql in numbers.items())
     return f"""
-        WITH parsed AS (SELECT line, number, TRY(json_transform(object_in(line), '{struct}')) AS r FROM {relation}),
-             numbered AS (SELECT line, number, r, {numbers} FROM parsed),
-             judged AS (SELECT *, {_reason()} AS reason FROM numbered)
+        WITH parsed AS (SELECT line, {record} FROM {relation}),
+             numbered AS (SELECT *, {numbered} FROM parsed),
+             judged AS (SELECT *, {_reason(log)} AS reason FROM numbered)
         SELECT {selected},
         number, reason,
         CASE WHEN reason IS NOT NULL THEN rtrim(line, '\r\n') END AS raw

@@ -246,6 +246,18 @@ def _false(lines: Scanned, _: str) -> pa.Array:
     return arrow(np.zeros(len(lines.rows), np.bool_))
 
 
+def _no_number(lines: Scanned, _: str) -> pa.Array:
+    return pa.nulls(len(lines.rows), pa.int64())
+
+
+def _no_text(lines: Scanned, _: str) -> pa.Array:
+    return pa.nulls(len(lines.rows), pa.string())
+
+
+def _tick(lines: Scanned, _: str) -> pa.Array:
+    return pa.repeat(pa.scalar(0.001), len(lines.rows))
+
+
 def _upstream(lines: Scanned, _: str) -> pa.Array:
     return lines.text(["upstream_addr"], lines.blank("upstream_addr"))
 
@@ -291,6 +303,9 @@ _COLUMNS: dict[str, Callable[[Scanned, str], pa.Array]] = {
     "app_queueing_delay": _micros_of("queueing_delay"),
     "app_service_time": _micros_of("service_time"),
     "app_garbled": _false,
+    "proxy_queue": _no_number,
+    "vantage": _no_text,
+    "time_step": _tick,
     "route": _route,
     RECORD: _identity,
     **dict.fromkeys((key for key in NAME_KEYS if key != "route"), _named),

@@ -15,6 +15,7 @@ import typer
 from sojourn.analyses.split.command import read_split
 from sojourn.command.options import (
     CapturesOption,
+    LogFormatOption,
     Quiet,
     Since,
     Sources,
@@ -51,6 +52,7 @@ def report(
     since: Since = None,
     until: Until = None,
     where: Where = None,
+    log_format: LogFormatOption = None,
     quiet: Quiet = False,
 ) -> None:
     """Write all analyses of the same requests on one HTML page."""
@@ -62,10 +64,12 @@ def report(
     packets = captures or []
     columns = columns_of(column, packets)
     result = read_split(
-        sources, spans=spans, since=since, until=until, where=where, columns=columns, by=DEFAULT_GROUPS, slo=slo,
-        quiet=quiet,
+        sources, log_format=log_format, spans=spans, since=since, until=until, where=where, columns=columns,
+        by=DEFAULT_GROUPS, slo=slo, quiet=quiet,
     )  # fmt: skip
-    earlier = read_split(before, columns=columns, where=where, quiet=quiet) if before else None
+    earlier = None
+    if before:
+        earlier = read_split(before, log_format=log_format, columns=columns, where=where, quiet=quiet)
     with doing(quiet) as say:
         sections = sections_of(
             result, sources=sources, spans=spans or (), captures=packets, by=column, workers=counts, slo=slo,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from sojourn.analyses.split.pictures import any_served
 from sojourn.analyses.split.result import SplitResult
 from sojourn.model.formatting import counted, duration, formatted
+from sojourn.model.verdict import queueing_seconds
 from sojourn.present.page import Line
 from sojourn.present.section import Section
 
@@ -52,7 +53,7 @@ def _happened(result: SplitResult) -> str:
         return (
             f"{counted(result.requests, 'request was', 'requests were')} answered in less time than nginx can measure."
         )
-    queueing = means["connect"] + means["queue"]
+    queueing = queueing_seconds(means)
     service = means["service_time"]
     return (
         f"Of every 10 seconds of response time, {_tenths(queueing / total)} were spent in a queue in front of "
@@ -66,7 +67,7 @@ def _tenths(share: float) -> str:
 
 
 def _cost(result: SplitResult) -> str:
-    queued = (result.means["connect"] + result.means["queue"]) * result.requests
+    queued = queueing_seconds(result.means) * result.requests
     # Unknown waits count as 0.
     least = "at least " if result.sources.get("none") else ""
     slow = result.response_time["p99"]

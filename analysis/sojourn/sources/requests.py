@@ -141,6 +141,8 @@ class _LogReader:
         """Read every log."""
         for block in log_blocks(logs, self._columns, on_progress):
             self.records.read += block.lines
+            if block.form is not None and block.source not in {facts.source for facts in self.records.formats}:
+                self.records.formats.append(block.form.facts(block.source))
             for reason, count in block.reasons().items():
                 self.records.reasons[reason] = self.records.reasons.get(reason, 0) + count
             room = max(REJECTS_KEPT - len(self.records.rejects), 0)

@@ -100,7 +100,7 @@ def _load_logs(
     on_progress: Callable[[int], None] | None,
 ) -> None:
     sender = Sender(store, "requests")
-    for block in parsed_blocks(logs, rows_query(), on_progress, MACROS):
+    for block in parsed_blocks(logs, rows_query, on_progress, MACROS):
         loaded.records.read += block.lines
         for reject in block.rejects:
             _count(loaded, block.source, reject)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sojourn.model.redaction import network_of, redacting
+from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.record import EXPRESSIONS, LIST_KEYS, NAME_KEYS, TEXT_KEYS, WHOLE_KEYS, records_query
 
 MICROSECONDS = pa.decimal128(18, 0)
@@ -62,12 +63,25 @@ STORED: dict[str, str] = {
     "app_service_time": _decimal(EXPRESSIONS["app_service_time"]),
     "app_garbled": EXPRESSIONS["app_garbled"],
 }
+# Columns of logs that are not Sojourn's own; for its own records the table's defaults hold.
+STORED_OF_OTHERS = {
+    **STORED,
+    "proxy_queue": _decimal("n_proxy_queue"),
+    "vantage": EXPRESSIONS["vantage"],
+    "time_step": EXPRESSIONS["time_step"],
+}
 assert not set(LIST_KEYS) & set(STORED)  # noqa: S101 - what nginx wrote as lists is stored as arrays
 
 
-def rows_query() -> str:
-    """Return the SQL from lines (``block``) to rows of ``requests``, without ``source``."""
-    return records_query(tuple(STORED), "block", STORED)
+def rows_query(form: LineFormat | None = None) -> str:
+    """Return the SQL from lines (``block``) of a format to rows of ``requests``, without ``source``."""
+    if form is None:
+        return records_query(tuple(STORED), "block", STORED)
+    columns = STORED_OF_OTHERS
+    if not form.has("request_id"):
+        # Equal lines may be different requests: the number of the line distinguishes them.
+        columns = {**columns, "request_id": "'line-' || printf('%016x', hash(line, number))"}
+    return records_query(tuple(columns), "block", columns, form)
 
 
 def request_rows(accepted: pa.Table, source: str) -> pa.Table:

@@ -8,7 +8,7 @@ from itertools import islice
 import polars as pl
 
 from sojourn.model.frame import SPLIT_COLUMNS, Records
-from sojourn.readers.blocks import BlockParser
+from sojourn.readers.blocks import Parsers, format_of
 from sojourn.readers.foreign_logs import LENGTH, LINES
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import blocks_of_lines
@@ -23,23 +23,34 @@ class Parser:
 
     def __init__(self) -> None:
         # A second's lines are one batch: more threads only wait for each other.
-        self._parser = BlockParser(records_query((*COLUMNS, RECORD), "block"), threads=1)
+        self._parsers = Parsers(lambda form: records_query((*COLUMNS, RECORD), "block", log=form), threads=1)
         self._units = in_seconds(COLUMNS)
         self._kept = 0
+        self._logs: dict[str, LogInput] = {}
+        self._recognised: set[str] = set()
 
-    def rows(self, lines: bytes) -> tuple[list[pl.DataFrame], Records]:
+    def rows(self, lines: bytes, name: str = "") -> tuple[list[pl.DataFrame], Records]:
         """Return the accepted lines as rows (``COLUMNS`` and ``RECORD``), and the counts of all lines.
 
         An invalid last line without a newline counts as cut off. The first rejected lines are kept, to name their
         format.
+
+        Args:
+            lines: whole lines of one log.
+            name: of the log; its first lines decide the format of the others.
         """
         tables: list[pl.DataFrame] = []
         records = Records()
         if not lines:
             return tables, records
-        for block in blocks_of_lines(LogInput("", io.BytesIO(lines), None, None, None)):
-            parsed = self._parser.parsed("", block)
+        log = self._logs.setdefault(name, LogInput(name, io.BytesIO(), None, None, None))
+        log.stream = io.BytesIO(lines)
+        for block in blocks_of_lines(log):
+            parsed = self._parsers.of(format_of(log, block)).parsed(name, block)
             records.read += parsed.lines
+            if log.form is not None and name not in self._recognised:
+                self._recognised.add(name)
+                records.formats.append(log.form.facts(name))
             for reason, count in parsed.reasons().items():
                 records.reasons[reason] = records.reasons.get(reason, 0) + count
             for reject in islice(parsed.rejects, LINES - self._kept):

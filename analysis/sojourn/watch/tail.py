@@ -6,15 +6,20 @@ and flush them slightly out of order. Reading therefore begins a little earlier 
 
 from __future__ import annotations
 
-import json
-import math
 import os
 from collections.abc import Callable
 
+from sojourn.readers.formats.detect import detected_format
+from sojourn.readers.formats.line_format import LineFormat
+from sojourn.readers.formats.line_time import line_time
 from sojourn.readers.lines import LINE_LIMIT
 
 Start = Callable[[int], int]
 """Returns the byte at which to begin in an open file."""
+TimeOf = Callable[[bytes], float | None]
+
+own_time = line_time(None)
+"""Returns the ``time`` of one of Sojourn's own records (unix s); None if the line is none."""
 
 STEP = 64 << 10  # bytes read at a time in search of a line with a time
 SLACK = 60.0  # s by which a line may be out of order: the longest plausible ``flush`` of access_log
@@ -39,9 +44,10 @@ class Tail:
 
     def __call__(self, handle: int) -> int:
         """See ``Start``."""
-        last = last_time(handle)
+        time_of = line_time(form_of(handle))
+        last = last_time(handle, time_of)
         since = min(self._wall, self._wall if last is None else last) - self._seconds
-        begin = place_of(handle, since - SLACK, int(self._most * line_length(handle)))
+        begin = place_of(handle, since - SLACK, int(self._most * line_length(handle)), time_of)
         self.since = since if begin else None
         return begin
 
@@ -51,7 +57,13 @@ def from_the_beginning(_handle: int) -> int:
     return 0
 
 
-def last_time(handle: int) -> float | None:
+def form_of(handle: int) -> LineFormat | None:
+    """Return the format of a file, by its first lines; None for Sojourn's own record, or an unknown one."""
+    lines = os.pread(handle, STEP, 0).split(b"\n")
+    return detected_format(line.decode("utf-8", "replace") for line in lines[:-1])
+
+
+def last_time(handle: int, time_of: TimeOf = own_time) -> float | None:
     """Return the latest ``time`` (unix s) in the last lines of a file; None where they have none."""
     end = os.fstat(handle).st_size
     begin = end
@@ -64,19 +76,20 @@ def last_time(handle: int) -> float | None:
     return None
 
 
-def place_of(handle: int, instant: float, most: int | None = None) -> int:
+def place_of(handle: int, instant: float, most: int | None = None, time_of: TimeOf = own_time) -> int:
     """Return the byte at which the first line with a ``time`` of at least ``instant`` begins, or the end.
 
     Args:
         handle: of the file.
         instant: unix s.
         most: maximum distance from the end, bytes; the result is still at the beginning of a line.
+        time_of: returns the instant of a line (unix s), or None.
     """
     end = os.fstat(handle).st_size
     low, high = 0, end
     while low < high:
         middle = (low + high) // 2
-        line = _line_with_time(handle, middle, high)
+        line = _line_with_time(handle, middle, high, time_of)
         if line is None or line[0] >= instant:
             high = middle
         else:
@@ -96,21 +109,12 @@ def line_length(handle: int) -> float:
     return len(data) / max(data.count(b"\n"), 1)
 
 
-def time_of(line: bytes) -> float | None:
-    """Return the ``time`` of a record (unix s); None if the line is not a record."""
-    try:
-        time = float(json.loads(line)["time"])
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        return None
-    return time if math.isfinite(time) else None
-
-
 def _begins_line(handle: int, place: int) -> bool:
     """Return whether a line begins at a byte: at the beginning of the file, or after a line end."""
     return place == 0 or os.pread(handle, 1, place - 1) == b"\n"
 
 
-def _line_with_time(handle: int, begin: int, end: int) -> tuple[float, int] | None:
+def _line_with_time(handle: int, begin: int, end: int, time_of: TimeOf) -> tuple[float, int] | None:
     """Return (time, end) of the first line that begins in [begin, end) and has a time."""
     data, place = b"", 0
     whole = _begins_line(handle, begin)

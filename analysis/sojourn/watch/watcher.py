@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 
 from sojourn.model.formatting import counted, duration, milliseconds, percent, printable
+from sojourn.model.frame import Records
 from sojourn.model.verdict import SLO
 from sojourn.readers.foreign_logs import format_of_rejects
 from sojourn.watch.clock import LogClock
@@ -58,7 +59,7 @@ class Watcher:
         self._parser = Parser()
         self._clock = LogClock(replay=replay)
         self._slo = slo
-        self._pending: list[bytes] = []
+        self._pending: list[tuple[str, bytes]] = []
         self._caught_up = replay
         self._choice = Choice()
         self._clocks = Paced(self._clocks_of, SHARES["clock"])
@@ -78,7 +79,12 @@ class Watcher:
     @property
     def behind(self) -> int:
         """Bytes written and not read yet."""
-        return sum(follower.behind for follower in self._followers) + sum(map(len, self._pending))
+        return sum(follower.behind for follower in self._followers) + self._held
+
+    @property
+    def _held(self) -> int:
+        """Bytes fetched and not parsed yet."""
+        return sum(len(lines) for _, lines in self._pending)
 
     @property
     def piped(self) -> bool:
@@ -90,19 +96,26 @@ class Watcher:
 
         Cheap, and best done often: lines written and truncated between two polls are lost.
         """
-        if sum(map(len, self._pending)) >= READ_BYTES:
+        if self._held >= READ_BYTES:
             return 0
-        batches = [lines for follower in self._followers if (lines := follower.lines())]
-        self._pending += [lines if lines.endswith(b"\n") else lines + b"\n" for lines in batches[:-1]] + batches[-1:]
-        return sum(map(len, batches))
+        batches = [(follower.name, lines) for follower in self._followers if (lines := follower.lines())]
+        self._pending += batches
+        return sum(len(lines) for _, lines in batches)
 
     def read(self, wall: datetime) -> None:
         """Parse the fetched lines; ``wall`` is the local time."""
         for tail in self._tails:
             if tail.since is not None:
                 self.recent.known_from(datetime.fromtimestamp(tail.since, UTC))
-        lines, self._pending = b"".join(self._pending), []
-        tables, records = self._parser.rows(lines)
+        pending, self._pending = self._pending, []
+        tables, records = [], Records()
+        for name in dict.fromkeys(name for name, _ in pending):
+            # A line cut off by a rotation has no newline; what follows it begins on a line of its own.
+            lines = [lines if lines.endswith(b"\n") else lines + b"\n" for log, lines in pending[:-1] if log == name]
+            lines += [lines for log, lines in pending[-1:] if log == name]
+            parsed, counts = self._parser.rows(b"".join(lines), name)
+            tables += parsed
+            records.add(counts)
         self.recent.add(pl.concat([EMPTY, *tables]), records)
         live = self._caught_up or not any(isinstance(follower, FileFollower) for follower in self._followers)
         if tables and live:

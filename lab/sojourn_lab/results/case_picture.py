@@ -8,6 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from sojourn.model.formatting import duration, percent, printable
+from sojourn.model.verdict import queueing_seconds
 
 from sojourn_lab.results.run_schema import Run
 
@@ -53,7 +54,7 @@ def case_table(run: Run, splits: Mapping[str, Sequence[SplitResult]]) -> pl.Data
     rows = []
     for name, rounds in splits.items():
         service = median(each.means["service_time"] for each in rounds)
-        queueing = max(median(each.means["connect"] + each.means["queue"] for each in rounds), 0.0)
+        queueing = max(median(queueing_seconds(each.means) for each in rounds), 0.0)
         response = median(sum(each.means.values()) for each in rounds)
         law = laws[name]
         other = max(response - service - queueing, 0.0)

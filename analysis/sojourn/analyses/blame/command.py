@@ -13,6 +13,7 @@ import typer
 from sojourn.command.answer import answer
 from sojourn.command.options import (
     AsJson,
+    LogFormatOption,
     Quiet,
     Since,
     Sources,
@@ -46,6 +47,7 @@ def blame(
             help="Count only the waits of requests with this value; all requests can be culprits. Repeatable.",
         ),
     ] = None,
+    log_format: LogFormatOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -59,7 +61,9 @@ def blame(
     counts, conditions = workers_of(workers), conditions_of(where or [])
     # Conditions select victims, not rows: every request that held a worker is read.
     columns = (*columns, *(column_of(name, "--where") for name in conditions), "uri")
-    requests = requests_of(sources, spans=spans, since=since, until=until, columns=columns, quiet=quiet)
+    requests = requests_of(
+        sources, spans=spans, since=since, until=until, columns=columns, log_format=log_format, quiet=quiet
+    )
     from sojourn.analyses.blame.run import blame as run  # noqa: PLC0415 - numba takes its time to load
 
     answer(run(requests, by=by, culprit=culprit, workers=counts, where=conditions), as_json=as_json)

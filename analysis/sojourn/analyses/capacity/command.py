@@ -12,7 +12,7 @@ import typer
 
 from sojourn.command.answer import answer, print_json
 from sojourn.command.completion import beginning
-from sojourn.command.options import AsJson, Quiet, Since, Until, Where, conditions_of
+from sojourn.command.options import AsJson, LogFormatOption, Quiet, Since, Until, Where, conditions_of
 from sojourn.command.progress import instant
 from sojourn.command.reading import requests_of
 
@@ -54,6 +54,7 @@ def capacity(
     since: Since = None,
     until: Until = None,
     where: Where = None,
+    log_format: LogFormatOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -88,7 +89,10 @@ def capacity(
     narrowed: dict[str, Any] = {"since": instant(since), "until": instant(until), "where": conditions_of(where or [])}
     requests: Any = sources
     if only_store(sources) is None:
-        requests, narrowed = requests_of(sources, since=since, until=until, where=where, quiet=quiet), {}
+        requests, narrowed = (
+            requests_of(sources, since=since, until=until, where=where, log_format=log_format, quiet=quiet),
+            {},
+        )
     result = run(
         requests, slo=slos, target_rate=target_rate, headroom=headroom, instance=instance, per_instance=per_instance,
         window=window, **narrowed,

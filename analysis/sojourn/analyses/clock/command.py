@@ -7,7 +7,7 @@ way from nginx's stamp to the app's start, from below by the way from the app's 
 from __future__ import annotations
 
 from sojourn.command.answer import answer
-from sojourn.command.options import AsJson, Quiet, Since, Sources, Spans, Until, Where
+from sojourn.command.options import AsJson, LogFormatOption, Quiet, Since, Sources, Spans, Until, Where
 from sojourn.command.reading import requests_of
 
 
@@ -17,6 +17,7 @@ def clock(
     since: Since = None,
     until: Until = None,
     where: Where = None,
+    log_format: LogFormatOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -26,7 +27,9 @@ def clock(
 
     From nginx's stamp to the app's start: an upper bound. From the app's answer to its arrival at nginx: a lower bound.
     """
-    requests = requests_of(sources, spans=spans, since=since, until=until, where=where, quiet=quiet)
+    requests = requests_of(
+        sources, spans=spans, since=since, until=until, where=where, log_format=log_format, quiet=quiet
+    )
     from sojourn.analyses.clock.run import clock as run  # noqa: PLC0415 - Polars takes its time to load
 
     answer(run(requests), as_json=as_json)

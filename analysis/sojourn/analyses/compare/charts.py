@@ -6,11 +6,12 @@ import altair as alt
 import polars as pl
 
 from sojourn.analyses.compare.analysis import Comparison
+from sojourn.model.verdict import CAUSES
 from sojourn.present.palette import OTHER, PARTS, QUEUEING, SERVICE
 from sojourn.present.section import Chart
 
 WIDTH = 640
-PART_OF = {"connect": "queueing delay", "queue": "queueing delay", "service_time": "service time"}
+PART_OF = {**dict.fromkeys(CAUSES["queueing"], "queueing delay"), "service_time": "service time"}
 ORDER = ("everything else", "service time", "queueing delay")
 COLOURS = {"queueing delay": QUEUEING, "service time": SERVICE, "everything else": OTHER}
 

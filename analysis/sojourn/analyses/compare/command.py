@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from sojourn.command.answer import answer
-from sojourn.command.options import AsJson, Quiet, Since, Spans, SplitBy, Until, Where, column_of
+from sojourn.command.options import AsJson, LogFormatOption, Quiet, Since, Spans, SplitBy, Until, Where, column_of
 from sojourn.command.progress import instant
 from sojourn.command.reading import requests_of
 
@@ -30,6 +30,7 @@ def compare(
     since: Since = None,
     until: Until = None,
     where: Where = None,
+    log_format: LogFormatOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -51,8 +52,9 @@ def compare(
     for name, source, begin, end in ((names[0], one, since, text or until), (names[1], other, text or since, until)):
         try:
             side = requests_of(
-                [source], spans=spans, since=begin, until=end, where=where, columns=(column,), quiet=quiet
-            )
+                [source], log_format=log_format, spans=spans, since=begin, until=end, where=where, columns=(column,),
+                quiet=quiet,
+            )  # fmt: skip
         except SojournError as error:
             raise SojournError(f"{name}: {error}") from None
         sides.append(side)

@@ -11,6 +11,7 @@ from sojourn.analyses.compare.charts import changes, composition
 from sojourn.analyses.compare.run import compare
 from sojourn.analyses.question import ReportContext
 from sojourn.model.formatting import counted, duration, milliseconds, percent
+from sojourn.model.verdict import CAUSES
 from sojourn.present.display import lay_out
 from sojourn.present.section import Picture, Section, Table
 
@@ -75,7 +76,7 @@ def composition_reading(comparison: Comparison) -> str:
     """Describe the means of both sides, and how much of each was queueing."""
 
     def side(name: str) -> str:
-        queueing = sum(getattr(comparison.components[part], name) for part in ("connect", "queue"))
+        queueing = sum(getattr(comparison.components[part], name) for part in CAUSES["queueing"])
         return f"{duration(getattr(comparison.figures['mean'], name))}, {duration(queueing)} of it queueing"
 
     return f"The mean response time is {side('a')}, in A, and {side('b')}, in B."

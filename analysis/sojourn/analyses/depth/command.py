@@ -7,7 +7,18 @@ the worker was free again.
 from __future__ import annotations
 
 from sojourn.command.answer import answer
-from sojourn.command.options import AsJson, Quiet, Since, Sources, Spans, Until, Where, WorkersOption, workers_of
+from sojourn.command.options import (
+    AsJson,
+    LogFormatOption,
+    Quiet,
+    Since,
+    Sources,
+    Spans,
+    Until,
+    Where,
+    WorkersOption,
+    workers_of,
+)
 from sojourn.command.reading import requests_of
 
 
@@ -18,6 +29,7 @@ def depth(
     since: Since = None,
     until: Until = None,
     where: Where = None,
+    log_format: LogFormatOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -27,7 +39,9 @@ def depth(
     is free again: at the end of its span if it has one, otherwise at its response headers.
     """
     counts = workers_of(workers)
-    requests = requests_of(sources, spans=spans, since=since, until=until, where=where, quiet=quiet)
+    requests = requests_of(
+        sources, spans=spans, since=since, until=until, where=where, log_format=log_format, quiet=quiet
+    )
     from sojourn.analyses.depth.run import depth as run  # noqa: PLC0415 - Polars takes its time to load
 
     answer(run(requests, workers=counts), as_json=as_json)

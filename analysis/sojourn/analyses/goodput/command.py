@@ -10,7 +10,18 @@ from typing import Annotated
 import typer
 
 from sojourn.command.answer import answer
-from sojourn.command.options import AsJson, Quiet, Since, Sources, Spans, SplitBy, Until, Where, column_of
+from sojourn.command.options import (
+    AsJson,
+    LogFormatOption,
+    Quiet,
+    Since,
+    Sources,
+    Spans,
+    SplitBy,
+    Until,
+    Where,
+    column_of,
+)
 from sojourn.command.reading import requests_of
 
 
@@ -29,6 +40,7 @@ def goodput(
     since: Since = None,
     until: Until = None,
     where: Where = None,
+    log_format: LogFormatOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -38,7 +50,9 @@ def goodput(
     knows this time: give its spans, or its own log.
     """
     columns = (column_of(by), "remote_addr", "method", "uri")
-    requests = requests_of(sources, spans=spans, since=since, until=until, where=where, columns=columns, quiet=quiet)
+    requests = requests_of(
+        sources, spans=spans, since=since, until=until, where=where, columns=columns, log_format=log_format, quiet=quiet
+    )
     from sojourn.analyses.goodput.run import goodput as run  # noqa: PLC0415 - Polars takes its time to load
 
     answer(run(requests, by=by, app_log=app_log or ()), as_json=as_json)

@@ -6,7 +6,18 @@ Measures, per backend and upstream: arrivals, how long a worker was held, and th
 from __future__ import annotations
 
 from sojourn.command.answer import answer
-from sojourn.command.options import AsJson, Quiet, Since, Sources, Spans, Until, Where, WorkersOption, workers_of
+from sojourn.command.options import (
+    AsJson,
+    LogFormatOption,
+    Quiet,
+    Since,
+    Sources,
+    Spans,
+    Until,
+    Where,
+    WorkersOption,
+    workers_of,
+)
 from sojourn.command.reading import requests_of
 
 
@@ -17,6 +28,7 @@ def laws(
     since: Since = None,
     until: Until = None,
     where: Where = None,
+    log_format: LogFormatOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -25,7 +37,9 @@ def laws(
     Utilisation, burstiness, Erlang C, Pollaczek–Khinchine, Kingman and Allen–Cunneen; or the reason one does not apply.
     """
     counts = workers_of(workers)
-    requests = requests_of(sources, spans=spans, since=since, until=until, where=where, quiet=quiet)
+    requests = requests_of(
+        sources, spans=spans, since=since, until=until, where=where, log_format=log_format, quiet=quiet
+    )
     from sojourn.analyses.laws.run import laws as run  # noqa: PLC0415 - Polars takes its time to load
 
     answer(run(requests, workers=counts), as_json=as_json)

@@ -15,7 +15,7 @@ import typer
 
 from sojourn.command.answer import print_json
 from sojourn.command.completion import beginning_of_list
-from sojourn.command.options import AsJson, CapturesOption, Quiet, Since, Sources, Spans, Until, Where
+from sojourn.command.options import AsJson, CapturesOption, LogFormatOption, Quiet, Since, Sources, Spans, Until, Where
 from sojourn.command.reading import nothing, read_options
 from sojourn.model.errors import SojournError
 from sojourn.model.groups import DEFAULT_GROUPS, GROUPS
@@ -24,6 +24,7 @@ from sojourn.model.verdict import SLO
 if TYPE_CHECKING:
     from sojourn.analyses.split.result import SplitResult
     from sojourn.present.section import Section
+    from sojourn.readers.inputs import Source
 
 
 def split(
@@ -51,6 +52,7 @@ def split(
         Path | None,
         typer.Option(metavar="F", help="Write every refused line with its reason, as JSON lines."),
     ] = None,
+    log_format: LogFormatOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -64,10 +66,11 @@ def split(
             raise typer.BadParameter(f"{name!r} is not one of {', '.join(GROUPS)}", param_hint="--by")
     with read_options(since, until, where, quiet) as options, _writer(rejects) as refused:
         from sojourn.analyses.split.run import split as run  # noqa: PLC0415 - Polars and DuckDB take their time to load
+        from sojourn.sources.log_files import with_log_format  # noqa: PLC0415
 
         result = run(
-            sources, spans=spans or (), by=groups, slo=slo, all_columns=parquet is not None, captures=captures or (),
-            rejects_to=refused, **options,
+            with_log_format(sources, log_format), spans=spans or (), by=groups, slo=slo,
+            all_columns=parquet is not None, captures=captures or (), rejects_to=refused, **options,
         )  # fmt: skip
     if parquet is not None:
         result.write_parquet(parquet)
@@ -93,8 +96,9 @@ def split(
 
 
 def read_split(
-    sources: list[str],
+    sources: Sequence[Source],
     *,
+    log_format: str | None = None,
     spans: list[str] | None = None,
     since: str | None = None,
     until: str | None = None,
@@ -108,6 +112,7 @@ def read_split(
 
     Args:
         sources: as the command's arguments.
+        log_format: as ``--log-format``.
         spans: as ``--spans``.
         since: as ``--since``.
         until: as ``--until``.
@@ -124,8 +129,10 @@ def read_split(
     read = () if columns is None else ("request_id", *columns)
     with read_options(since, until, where, quiet) as options:
         from sojourn.analyses.split.run import split as run  # noqa: PLC0415 - Polars and DuckDB take their time to load
+        from sojourn.sources.log_files import with_log_format  # noqa: PLC0415
 
-        result = run(sources, spans=spans or (), by=by, slo=slo, columns=read, **options)
+        logs = with_log_format(sources, log_format)
+        result = run(logs, spans=spans or (), by=by, slo=slo, columns=read, **options)
     if not result.requests:
         raise SojournError(nothing(result.records))
     return result

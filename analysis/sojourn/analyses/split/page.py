@@ -9,6 +9,7 @@ from sojourn.analyses.split.pictures import split_pictures
 from sojourn.analyses.split.result import SplitResult
 from sojourn.analyses.split.table import audit_sentence, clock_sentence, read_sentence
 from sojourn.model.redaction import shown_line
+from sojourn.model.verdict import queueing_seconds
 from sojourn.present.page import Page, Part, SplitPart
 from sojourn.present.section import Section
 
@@ -43,7 +44,7 @@ def _parts(result: SplitResult) -> list[Part]:
     total = sum(result.means.values())
     if total <= 0:
         return []
-    queueing = result.means["connect"] + result.means["queue"]
+    queueing = queueing_seconds(result.means)
     service = result.means["service_time"]
     seconds = {"queueing delay": queueing, "service time": service, "everything else": total - queueing - service}
     drawn_total = sum(max(value, 0.0) for value in seconds.values())

@@ -8,6 +8,7 @@ from sojourn.analyses.split.table import audit_sentence, read_sentence
 from sojourn.model.components import COMPONENTS
 from sojourn.model.figures import Summary
 from sojourn.model.formatting import group_name, milliseconds, percent
+from sojourn.model.verdict import CAUSES, queueing_seconds
 from sojourn.present.display import lay_out
 from sojourn.present.section import Section, Table
 
@@ -35,7 +36,7 @@ def split_section(result: SplitResult) -> Section:
 
 def _components(result: SplitResult) -> Table:
     total = sum(result.means.values())
-    means = {**result.means, "queueing_delay": result.means["connect"] + result.means["queue"]}
+    means = {**result.means, "queueing_delay": queueing_seconds(result.means)}
     rows = [("response time", "", *_figures(result.response_time))]
     parts = ("queueing_delay", "service_time", *(name for name in COMPONENTS if name not in _SHOWN))
     for name in parts:
@@ -46,7 +47,7 @@ def _components(result: SplitResult) -> Table:
     return Table(("ms", "share", *FIGURES), tuple(rows))
 
 
-_SHOWN = {"connect", "queue", "service_time"}  # the first two are the queueing delay
+_SHOWN = {*CAUSES["queueing"], "service_time"}
 
 
 def _figures(summary: Summary) -> tuple[str, ...]:

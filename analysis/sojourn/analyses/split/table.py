@@ -14,6 +14,7 @@ from sojourn.clocks.correction import plain_clocks
 from sojourn.model.components import COMPONENTS
 from sojourn.model.figures import FIGURES, Summary
 from sojourn.model.formatting import counted, duration, formatted, group_name, milliseconds, percent, printable, tally
+from sojourn.model.verdict import CAUSES, queueing_seconds
 from sojourn.present.fitted_table import FittedTable
 
 ROWS_SHOWN = 10
@@ -128,24 +129,26 @@ def _components(result: SplitResult) -> Table:
         *_figures(1.0 if total else None, result.response_time, sum(tail.values())),
         style="bold",
     )
-    queueing = result.means["connect"] + result.means["queue"]
+    queueing = queueing_seconds(result.means)
     table.add_row(
         "queueing delay",
         *_figures(
             queueing / total if total else None,
             result.components["queueing_delay"],
-            tail["connect"] + tail["queue"],
+            queueing_seconds(tail),
         ),
         style="red",
     )
     # Connecting takes no time even under overload (the kernel accepts): then queue is the whole delay.
-    hidden = {"connect", "queue"} if not _worth_a_row(result.components["connect"]) else set()
+    parted = any(_worth_a_row(result.components[name]) for name in ("proxy_queue", "connect"))
+    hidden = set() if parted else set(CAUSES["queueing"])
     for name in COMPONENTS:
         summary = result.components[name]
         if name in hidden or not _worth_a_row(summary):
             continue
         style = "cyan" if name == "service_time" else ""
-        label = f"  {name}" if name in ("connect", "queue") else name.replace("_", " ")
+        label = name.replace("_", " ")
+        label = f"  {label}" if name in CAUSES["queueing"] else label
         table.add_row(label, *_figures(result.means[name] / total if total else None, summary, tail[name]), style=style)
     return table
 

@@ -11,7 +11,18 @@ import typer
 
 from sojourn.command.answer import answer
 from sojourn.command.completion import beginning
-from sojourn.command.options import AsJson, Quiet, Since, Sources, Spans, Until, Where, WorkersOption, workers_of
+from sojourn.command.options import (
+    AsJson,
+    LogFormatOption,
+    Quiet,
+    Since,
+    Sources,
+    Spans,
+    Until,
+    Where,
+    WorkersOption,
+    workers_of,
+)
 from sojourn.command.progress import pairs
 from sojourn.command.reading import requests_of
 
@@ -55,6 +66,7 @@ def whatif(
     since: Since = None,
     until: Until = None,
     where: Where = None,
+    log_format: LogFormatOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -87,7 +99,9 @@ def whatif(
     except SojournError as error:
         raise typer.BadParameter(str(error), param_hint="--set") from None
     columns = ("remote_addr", "connection")
-    requests = requests_of(sources, spans=spans, since=since, until=until, where=where, columns=columns, quiet=quiet)
+    requests = requests_of(
+        sources, spans=spans, since=since, until=until, where=where, columns=columns, log_format=log_format, quiet=quiet
+    )
     result = run(requests, variants, workers=counts, closed_loop=closed_loop, rank=rank, force=force, seed=seed)
     answer(result, as_json=as_json)
     if result.refused and not force:

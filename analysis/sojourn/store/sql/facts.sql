@@ -2,6 +2,7 @@
 SELECT
     * REPLACE (coalesce(if(answered, NULL, span_route), route) AS route),
     attempts > 0 AS proxied,
+    ifNull(vantage = 'app', 0) AS of_app,
     attempts > 0 AND header IS NOT NULL AS answered,
     if(answered, app_queueing_delay + dateDiff('microsecond', proxy_start, request_start) / 1e6, NULL) AS by_stamp,
     if(proxied, dateDiff('microsecond', proxy_start, span_start) / 1e6, NULL) AS by_span,
@@ -11,7 +12,7 @@ SELECT
     multiIf(
         by_stamp IS NOT NULL, 'stamp',
         by_span IS NOT NULL, 'span',
-        answered AND app_service IS NOT NULL, 'duration',
+        answered AND app_service IS NOT NULL AND NOT of_app, 'duration',
         'none') AS queue_source,
     if(proxied AND NOT answered, span_seconds, NULL) AS wasted,
     status != 101 AS served,

@@ -1,6 +1,7 @@
 -- The parts of a request that nginx alone tells, and when the app began less the attempts before and the clock's offset.
 SELECT
     * REPLACE (
+        if(proxied, ifNull(proxy_queue, 0), 0) AS proxy_queue,
         if(proxied, ifNull(retries, 0), 0) AS retries,
         if(proxied, connect, NULL) AS connect),
     multiIf(

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from sojourn.model.verdict import CAUSES
+
 from sojourn_lab.results.contrasts import ratio_with_interval
 from sojourn_lab.results.criteria import number_at, value_at
 from sojourn_lab.results.runs.archive import ArchivedRun, cases_of
@@ -111,7 +113,7 @@ def _resampled(requests: pl.DataFrame, seed: int) -> dict[str, npt.NDArray[np.fl
         return weights @ np.sum([part.sums[name].sum(axis=1) for name in components], axis=0) / count
 
     middle, tail = quantiles_of(part, weights, (0.5, 0.99)).T
-    figures: Sequence[Any] = (mean(*part.sums), middle, tail, mean("connect", "queue"), mean("service_time"))
+    figures: Sequence[Any] = (mean(*part.sums), middle, tail, mean(*CAUSES["queueing"]), mean("service_time"))
     return dict(zip(REQUEST_FIGURES, figures, strict=True))
 
 

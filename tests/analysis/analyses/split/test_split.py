@@ -48,8 +48,8 @@ def test_the_json_has_the_contracts_shape(simulated: tuple[Path, Truth]) -> None
     figures = {"mean", "p50", "p90", "p99", "p999", "max"}
     assert set(result["response_time"]) == figures
     assert set(result["components"]) == {
-        "queueing_delay", "service_time", "upload", "retries", "connect", "queue", "network", "transfer", "send",
-        "unattributed",
+        "queueing_delay", "service_time", "upload", "proxy_queue", "retries", "connect", "queue", "network", "transfer",
+        "send", "unattributed",
     }  # fmt: skip
     assert all(set(summary) == figures for summary in result["components"].values())
     assert set(result["window"]) == {"from", "to", "seconds"}

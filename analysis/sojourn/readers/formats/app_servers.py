@@ -1,0 +1,42 @@
+"""Variables of the access logs of gunicorn (``access_log_format``) and uWSGI (``log-format``)."""
+
+from __future__ import annotations
+
+import re
+
+from sojourn.readers.formats.fields import Field
+from sojourn.readers.formats.template import Part, parts_of
+
+GUNICORN_VARIABLE = re.compile(r"%\((\{[^}]*\}[ioe]|\w+)\)s")
+_GUNICORN = {
+    "h": Field("remote_addr"), "l": Field("logname"), "u": Field("remote_user", pattern=".*?"),
+    "t": Field("end", "clf", r"\[[^\]]*\]"), "r": Field("request"), "m": Field("method"), "U": Field("uri"),
+    "q": Field("query"), "H": Field("protocol"), "s": Field("status"), "b": Field("body_bytes_sent"),
+    "B": Field("body_bytes_sent"), "f": Field("referer"), "a": Field("user_agent"), "p": Field("worker"),
+    "T": Field("service_time", "s"), "D": Field("service_time", "us"), "M": Field("service_time", "ms"),
+    "L": Field("service_time", "s"), "{x-request-id}i": Field("request_id"),
+}  # fmt: skip
+
+UWSGI_VARIABLE = re.compile(r"%\((\w+)\)")
+_UWSGI = {
+    "ctime": Field("start", "ctime"), "ltime": Field("start", "clf"), "time": Field("start", "whole_s"),
+    "tmsec": Field("start", "ms"), "tmicro": Field("start", "us"), "epoch": Field("end", "whole_s"),
+    "secs": Field("service_time", "s"), "msecs": Field("service_time", "ms"), "micros": Field("service_time", "us"),
+    "rssecs": Field("service_time", "s"), "method": Field("method"), "uri": Field("uri"), "proto": Field("protocol"),
+    "status": Field("status"), "addr": Field("remote_addr"), "host": Field("host"), "rsize": Field("body_bytes_sent"),
+    "size": Field("bytes_sent"), "user": Field("remote_user", pattern="[^)]*"), "wid": Field("worker"),
+    "pid": Field("worker"), "uagent": Field("user_agent"), "referer": Field("referer"),
+}  # fmt: skip
+
+
+def gunicorn_parts(text: str) -> list[Part]:
+    """Split the text of gunicorn's ``access_log_format``; ``t`` writes its own brackets."""
+    return parts_of(
+        text, GUNICORN_VARIABLE, lambda match: _GUNICORN.get(match[1].lower() if match[1][0] == "{" else match[1])
+        or Field(re.sub(r"\W+", "_", match[1]).strip("_")),
+    )  # fmt: skip
+
+
+def uwsgi_parts(text: str) -> list[Part]:
+    """Split the text of uWSGI's ``log-format``."""
+    return parts_of(text, UWSGI_VARIABLE, lambda match: _UWSGI.get(match[1], Field(match[1])))

@@ -1,0 +1,155 @@
+"""The formats that are known by name, each as its product documents it."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from sojourn.readers.formats.app_servers import gunicorn_parts, uwsgi_parts
+from sojourn.readers.formats.envoy import JSON_KEYS as ENVOY_KEYS
+from sojourn.readers.formats.envoy import envoy_parts
+from sojourn.readers.formats.fields import Field
+from sojourn.readers.formats.haproxy import haproxy_parts
+from sojourn.readers.formats.line_format import LineFormat
+from sojourn.readers.formats.nginx import nginx_parts
+from sojourn.readers.formats.template import Part, parts_of
+
+COMMON = '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent'
+COMBINED = f'{COMMON} "$http_referer" "$http_user_agent"'
+INGRESS = (
+    f"{COMBINED} $request_length $request_time [$proxy_upstream_name] [$proxy_alternative_upstream_name] "
+    "$upstream_addr $upstream_response_length $upstream_response_time $upstream_status $req_id"
+)
+HTTPLOG = "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r"
+HTTPSLOG = (
+    f"{HTTPLOG} %[fc_err]/%[ssl_fc_err,hex]/%[ssl_c_err]/%[ssl_c_ca_err]/%[ssl_fc_is_resumed] %[ssl_fc_sni]/%sslv/%sslc"
+)
+ENVOY = (
+    '[%START_TIME%] "%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?:PATH)% %PROTOCOL%" %RESPONSE_CODE% %RESPONSE_FLAGS% '
+    "%BYTES_RECEIVED% %BYTES_SENT% %DURATION% %RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)% "
+    '"%REQ(X-FORWARDED-FOR)%" "%REQ(USER-AGENT)%" "%REQ(X-REQUEST-ID)%" "%REQ(:AUTHORITY)%" "%UPSTREAM_HOST%"'
+)
+GUNICORN = '%(h)s %(l)s %(u)s %(t)s "%(r)s" %(s)s %(b)s "%(f)s" "%(a)s"'
+UWSGI = (
+    "[pid: %(pid)|app: %(app)|req: %(req)/%(reqs)] %(addr) (%(user)) {%(vars) vars in %(pktsize) bytes} [%(ctime)] "
+    "%(method) %(uri) => generated %(rsize) bytes in %(msecs) msecs%(how) (%(proto) %(status)) "
+    "%(headers) headers in %(hsize) bytes (%(switches) switches on core %(core))"
+)
+_NO_ZONE = "Its stamps have no time zone: they are read as UTC."
+_OF_THE_START = "Its stamps are of the beginning of a request; the end is computed from the response time."
+_APP_ALONE = "It is written by the app server: the wait before the app, and the proxy's part, are not in it."
+
+
+def _nginx(name: str, title: str, text: str, *notes: str) -> LineFormat:
+    return LineFormat(name, title, tuple(nginx_parts(text)), lists=True, notes=notes)
+
+
+def _text(name: str, title: str, parts: list[Part], *notes: str, prefix: bool = False) -> LineFormat:
+    return LineFormat(name, title, tuple(parts), notes=notes, prefix=prefix)
+
+
+def _json(name: str, title: str, paths: Mapping[str, Field], *notes: str) -> LineFormat:
+    return LineFormat(name, title, paths=tuple(paths), fields=tuple(paths.values()), notes=notes)
+
+
+_AWS_SECONDS = r"-1|[\d.]+"
+_ALB_VARIABLES = {
+    "time": Field("end", "iso_us", r"\d{4}-\d\d-\d\dT[\d:.]+Z"),
+    "client": Field("remote_addr", pattern=r"\S+"), "target": Field("upstream_addr"),
+    "elb": Field("proxy"), "request_processing_time": Field("upload", "s", _AWS_SECONDS),
+    "target_processing_time": Field("header", "s", _AWS_SECONDS),
+    "response_processing_time": Field("send", "s", _AWS_SECONDS),
+    "elb_status_code": Field("status"), "target_status_code": Field("upstream_status"),
+    "received_bytes": Field("request_length"), "sent_bytes": Field("bytes_sent"),
+    "target_group_arn": Field("service"), "trace_id": Field("request_id"), "domain_name": Field("host"),
+    "request_creation_time": Field("start", "iso_us"), "more": Field("more", pattern=r"(?: .*)?"),
+}  # fmt: skip
+_ELB_VARIABLES = _ALB_VARIABLES | {"type": Field("type", pattern=r"(?:[a-z0-9]+ )?")}
+_ALB = (
+    "<type> <time> <elb> <client> <target> <request_processing_time> <target_processing_time> "
+    "<response_processing_time> <elb_status_code> <target_status_code> <received_bytes> <sent_bytes> "
+    '"<request>" "<user_agent>" <ssl_cipher> <ssl_protocol> <target_group_arn> "<trace_id>" "<domain_name>" '
+    '"<chosen_cert_arn>" <matched_rule_priority> <request_creation_time><more>'
+)
+_ELB = (
+    "<type><time> <elb> <client> <target> <request_processing_time> <target_processing_time> "
+    "<response_processing_time> <elb_status_code> <target_status_code> <received_bytes> <sent_bytes> "
+    '"<request>"<more>'
+)
+_TRAEFIK_VARIABLES = {
+    "remote_addr": Field("remote_addr"), "remote_user": Field("remote_user", pattern=".*?"),
+    "timestamp": Field("start", "clf"), "content_length": Field("bytes_sent"),
+    "router": Field("route", quoted=True), "server_url": Field("upstream_addr", quoted=True),
+    "duration": Field("request_time", "ms", r"\d+"),
+}  # fmt: skip
+_TRAEFIK = (
+    '<remote_addr> - <remote_user> [<timestamp>] "<request>" <status> <content_length> "<referer>" "<user_agent>" '
+    "<requests> <router> <server_url> <duration>ms"
+)
+_TRAEFIK_JSON = {
+    "StartUTC": Field("start", "iso_us"), "Duration": Field("request_time", "ns"),
+    "OriginDuration": Field("response", "ns"), "DownstreamStatus": Field("status"),
+    "OriginStatus": Field("status"), "ServiceURL": Field("upstream_addr"), "ServiceName": Field("service"),
+    "RouterName": Field("route"), "RequestMethod": Field("method"), "RequestPath": Field("uri"),
+    "RequestProtocol": Field("protocol"), "RequestHost": Field("host"), "ClientHost": Field("remote_addr"),
+    "DownstreamContentSize": Field("bytes_sent"), "RequestContentSize": Field("request_length"),
+}  # fmt: skip
+_CADDY = {
+    "ts": Field("end", "s"), "duration": Field("request_time", "s"), "status": Field("status"),
+    # By log_append in the Caddyfile.
+    "upstream_latency": Field("header", "s"), "upstream_duration": Field("response", "s"),
+    "upstream_latency_ms": Field("header", "ms"), "upstream_duration_ms": Field("response", "ms"),
+    "upstream": Field("upstream_addr"), "request.method": Field("method"), "request.uri": Field("uri"),
+    "request.proto": Field("protocol"), "request.host": Field("host"), "request.remote_ip": Field("remote_addr"),
+    "size": Field("bytes_sent"), "bytes_read": Field("request_length"), "uuid": Field("request_id"),
+}  # fmt: skip
+
+
+def _named(text: str, fields: Mapping[str, Field]) -> list[Part]:
+    """Return the parts of a text with <name> for each variable."""
+    return parts_of(text, re.compile(r"<(\w+)>"), lambda match: fields.get(match[1], Field(match[1])))
+
+
+# Name -> its format; built on first use.
+FORMATS: dict[str, Callable[[], LineFormat]] = {
+    "combined": lambda: _nginx("combined", "the combined format of nginx and Apache", COMBINED),
+    "common": lambda: _nginx("common", "the common log format", COMMON),
+    "ingress-nginx": lambda: _nginx("ingress-nginx", "the default log of ingress-nginx", INGRESS),
+    "haproxy": lambda: _text(
+        "haproxy", "HAProxy's HTTP log (option httplog)", haproxy_parts(HTTPLOG), _OF_THE_START, _NO_ZONE, prefix=True
+    ),
+    "haproxy-https": lambda: _text(
+        "haproxy-https", "HAProxy's HTTPS log (option httpslog)", haproxy_parts(HTTPSLOG), _OF_THE_START, _NO_ZONE,
+        prefix=True,
+    ),
+    "envoy": lambda: _text("envoy", "Envoy's default access log", envoy_parts(ENVOY), _OF_THE_START),
+    "envoy-json": lambda: _json("envoy-json", "Envoy's JSON access log", ENVOY_KEYS, _OF_THE_START),
+    "alb": lambda: replace(
+        _text("alb", "the access log of an AWS application load balancer", _named(_ALB, _ALB_VARIABLES)), url=True
+    ),
+    "elb": lambda: replace(
+        _text("elb", "the access log of an AWS classic load balancer", _named(_ELB, _ELB_VARIABLES)), url=True
+    ),
+    "traefik": lambda: _text(
+        "traefik", "Traefik's access log (CLF)", _named(_TRAEFIK, _TRAEFIK_VARIABLES), _OF_THE_START,
+        "The time of the backend is in Traefik's JSON format only.",
+    ),
+    "traefik-json": lambda: _json("traefik-json", "Traefik's JSON access log", _TRAEFIK_JSON, _OF_THE_START),
+    "caddy": lambda: _json("caddy", "Caddy's JSON access log", _CADDY),
+    "gunicorn": lambda: _text(
+        "gunicorn", "gunicorn's access log with %(D)s", gunicorn_parts(f"{GUNICORN} %(D)s"), _APP_ALONE
+    ),
+    "uwsgi": lambda: _text("uwsgi", "uWSGI's request log", uwsgi_parts(UWSGI), _OF_THE_START, _NO_ZONE, _APP_ALONE),
+}  # fmt: skip
+
+
+@functools.cache
+def named(name: str) -> LineFormat:
+    """Return the format of that name.
+
+    Raises:
+        KeyError: there is none.
+    """
+    return FORMATS[name]()

@@ -1,0 +1,65 @@
+"""Logs whose format the user gives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from sojourn.model.errors import SojournError
+from sojourn.nginx.syntax import configuration
+from sojourn.readers.formats.given import given_format
+from sojourn.readers.formats.line_format import LineFormat
+from sojourn.readers.inputs import LogFile, Source, listed
+
+_IN_A_FILE = re.compile(r"(?P<file>[^$%{}]+):(?P<name>[\w.-]+)")
+
+
+def log_file(path: Source, format: str) -> LogFile:  # noqa: A002 - the word that users know
+    """Return a source with its log format.
+
+    >>> log = sojourn.log_file("docs/examples/haproxy.log", format="haproxy")
+    >>> sojourn.split(log).requests
+    200
+
+    Args:
+        path: a log file, a glob or ``-``.
+        format: a name (``combined``, ``haproxy``, ``envoy``, …), the text of nginx's ``log_format``, Apache's
+            ``LogFormat``, HAProxy's ``log-format`` or another of the products in ``docs/reference/log-formats.md``, or
+            ``nginx.conf:NAME`` for a ``log_format`` in a configuration.
+
+    Raises:
+        SojournError: the format is unknown, or lacks what a request needs.
+    """
+    return LogFile(str(path), format_of_text(format))
+
+
+def with_log_format(sources: Sequence[Source] | Source, text: str | None) -> list[Source]:
+    """Return sources of which the logs have the format ``text``; None: each log's own, recognised by its lines.
+
+    Raises:
+        SojournError: as ``log_file``.
+    """
+    named = listed(sources)
+    if text is None:
+        return named
+    form = format_of_text(text)
+    return [source if "://" in str(source) else LogFile(str(source), form) for source in named]
+
+
+def format_of_text(text: str) -> LineFormat | None:
+    """Return the format of ``--log-format``; None for Sojourn's own record.
+
+    Raises:
+        SojournError: as ``log_file``.
+    """
+    match = _IN_A_FILE.fullmatch(text)
+    if match is None or not Path(match["file"]).is_file():
+        return given_format(text)
+    root, _ = configuration(Path(match["file"]))
+    formats = {each.args[0]: each.args[1:] for each in root.all("log_format") if len(each.args) > 1}
+    if match["name"] not in formats:
+        known = ", ".join(sorted(formats)) or "none"
+        raise SojournError(f"{match['file']}: there is no log_format {match['name']!r}; there is {known}")
+    words = formats[match["name"]]
+    return given_format("".join(words[1:] if words[0].startswith("escape=") else words))
