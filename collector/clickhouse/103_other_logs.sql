@@ -1,20 +1,20 @@
 -- Logs of other proxies and of app servers: the wait in a proxy's own queue, what a log's times are seen from, and the
 -- step in which its instants count.
 ALTER TABLE requests${local} ${on_cluster}
-    ADD COLUMN IF NOT EXISTS proxy_queue Nullable(Decimal64(6)) CODEC(T64('bit'), ZSTD(1))
-        COMMENT 's in the proxy''s own queue, for a place at the backend; NULL: it has none' AFTER proxy_start,
+    ADD COLUMN IF NOT EXISTS proxy_queue Decimal64(6) CODEC(T64('bit'), ZSTD(1))
+        COMMENT 's in the proxy''s own queue, for a place at the backend; 0 where it has none' AFTER proxy_start,
     ADD COLUMN IF NOT EXISTS vantage LowCardinality(String)
         COMMENT 'what the times are seen from: proxy, whole (whole requests only) or app; empty: proxy' AFTER app_garbled,
     ADD COLUMN IF NOT EXISTS time_step Float64 DEFAULT 0.001 CODEC(ZSTD(1))
         COMMENT 's, the step in which time counts' AFTER vantage,
     MODIFY COLUMN queueing_by_duration Nullable(Float64)
-        ALIAS if(vantage = 'app', NULL, ifNull(toFloat64(proxy_queue), 0) + header - service_time)
+        ALIAS if(vantage = 'app', NULL, toFloat64(proxy_queue) + header - service_time)
         COMMENT 's; needs no clock',
     MODIFY COLUMN transfer Nullable(Float64)
-        ALIAS ifNull(response, toFloat64(request_time) - upload - ifNull(toFloat64(proxy_queue), 0) - retries) - header,
+        ALIAS ifNull(response, toFloat64(request_time) - upload - toFloat64(proxy_queue) - retries) - header,
     MODIFY COLUMN send Float64
-        ALIAS toFloat64(request_time) - upload - ifNull(toFloat64(proxy_queue), 0) - retries
-            - if(attempts > 0, ifNull(response, toFloat64(request_time) - upload - ifNull(toFloat64(proxy_queue), 0) - retries), 0);
+        ALIAS toFloat64(request_time) - upload - toFloat64(proxy_queue) - retries
+            - if(attempts > 0, ifNull(response, toFloat64(request_time) - upload - toFloat64(proxy_queue) - retries), 0);
 
 -- Every request once, with its split: the columns of requests, and the components that need the clock offset of the hour.
 -- A stamp that lies after the response it belongs to (impossible) is not used. Spans are not read: the time of a request
@@ -22,7 +22,7 @@ ALTER TABLE requests${local} ${on_cluster}
 CREATE OR REPLACE VIEW requests_split${local} ${on_cluster} SQL SECURITY INVOKER AS
 WITH
     ifNull(connect, 0) AS connecting,
-    ifNull(toFloat64(proxy_queue), 0) AS in_proxy,
+    toFloat64(proxy_queue) AS in_proxy,
     ifNull(response, response_time - upload - in_proxy - retries) AS attempt,
     queueing_by_stamp - clock_offset AS by_stamp,
     answered AND service_time IS NOT NULL AND queueing_delay IS NOT NULL AS known
@@ -113,7 +113,7 @@ LEFT JOIN
             response_time,
             queueing_delay AS queueing,
             -- Where the wait is unknown, it was the proxy's own queue and the connection at least; so the seconds add up.
-            ifNull(queueing_delay, ifNull(toFloat64(proxy_queue), 0) + ifNull(connect, 0)) AS waited,
+            ifNull(queueing_delay, toFloat64(proxy_queue) + ifNull(connect, 0)) AS waited,
             ifNull(service_time, 0) AS worked,
             ifNull(network, 0) AS between,
             ifNull(transfer, 0) AS transferred,

@@ -61,8 +61,8 @@ PUBLISHED = {
     "100_clock_bounds": "985751abb67bc834",
     "101_stamp_first": "e71f09afe57ca8d5",
     "102_requests_split": "1ef6062cf6d7d298",
-    "103_other_logs": "8454a46e2345a545",
-    "104_other_logs": "64e968e7718cfe18",
+    "103_other_logs": "1b1b7427c29ad87f",
+    "104_other_logs": "79ace96949994f39",
 }
 
 

@@ -13,7 +13,8 @@ from sojourn.analyses.question import Question
 _PACKAGES = [
     f"sojourn.analyses.{name}"
     for name in (
-        "split", "blame", "depth", "goodput", "capacity", "laws", "whatif", "compare", "tiers", "wire", "clock",
+        "split", "infer", "blame", "depth",
+        "goodput", "capacity", "laws", "whatif", "compare", "tiers", "wire", "clock",
         "simulate", "kernel",
     )
 ]  # fmt: skip

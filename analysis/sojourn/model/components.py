@@ -28,7 +28,7 @@ COMPONENTS = {
 }
 
 # Where a request's queue comes from, best first.
-QUEUE_SOURCES = ("stamp", "span", "duration", "none")
+QUEUE_SOURCES = ("stamp", "span", "duration", "inferred", "none")
 
 # A queue longer than the response that contains it, by more than clocks, their resolution and a busy nginx explain,
 # cannot have happened: the stamp was forged, or a clock was set meanwhile.

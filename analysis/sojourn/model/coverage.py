@@ -24,7 +24,8 @@ class Counts:
         upstream: address; None where there is none.
         not_proxied: answered by nginx itself.
         answered: answered by the app. Of these: by_stamp (delay and service time, by stamp or span), by_duration (by
-            service time alone), silent (neither), and the rest a delay without a service time.
+            service time alone), inferred (both, from the log alone), silent (neither), and the rest a delay without a
+            service time.
         timed_out, left, failed: proxied and not answered, and no span shows what the worker did: status 504, 499, any
             other.
         impossible: reported delays longer than their response, not used.
@@ -35,6 +36,7 @@ class Counts:
     answered: int
     by_stamp: int
     by_duration: int
+    inferred: int
     silent: int
     timed_out: int
     left: int
@@ -44,7 +46,7 @@ class Counts:
     @property
     def incomplete(self) -> int:
         """Responses with unknown wait or service time."""
-        return self.answered - self.by_stamp - self.by_duration
+        return self.answered - self.by_stamp - self.by_duration - self.inferred
 
 
 COUNTS = tuple(field.name for field in fields(Counts))[1:]
@@ -63,9 +65,15 @@ class Coverage:
 
     @property
     def determined(self) -> float | None:
-        """Share of the responses with known wait and service time; None without a response."""
+        """Share of the responses with measured wait and service time; None without a response."""
         total = self.total
         return (total.by_stamp + total.by_duration) / total.answered if total.answered else None
+
+    @property
+    def covered(self) -> float | None:
+        """Share of the responses with measured or inferred wait and service time; None without a response."""
+        total = self.total
+        return 1 - total.incomplete / total.answered if total.answered else None
 
     @property
     def unanswered(self) -> int:
@@ -76,7 +84,7 @@ class Coverage:
     def reported(self) -> int:
         """Delays reported by apps, including impossible ones."""
         total = self.total
-        return total.answered - total.silent - total.by_duration + total.impossible
+        return total.answered - total.silent - total.by_duration - total.inferred + total.impossible
 
     @property
     def distrusted(self) -> bool:

@@ -7,7 +7,7 @@ answer one worker value look the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,8 +115,17 @@ def serving_several(backends: Iterable[Mapping[str, Any]]) -> str:
     return f"workers of {', '.join(names)}{more} serve several requests at a time"
 
 
-def unnamed(backends: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a sentence that the number of workers is a lower bound; empty unless ``source`` is one for a backend."""
+def unnamed(backends: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return sentences on workers whose names are not logged: their number is a lower bound, or inferred.
+
+    Args:
+        backends: rows with upstream, workers and source.
+    """
+    inferred = [row for row in backends if row["source"] == "inferred"]
+    if inferred:
+        listed = [f"{printable(row['upstream'] or '–', 60)} ({row['workers']} workers)" for row in inferred[:NAMED]]
+        more = f" and {len(inferred) - NAMED} more" if len(inferred) > NAMED else ""
+        return [f"Queueing delays are inferred from the log, not measured: {', '.join(listed)}{more}."]
     if not any(row["source"] == "most at once" for row in backends):
         return []
     return [

@@ -14,6 +14,7 @@ COVERAGE_COUNTS = {
     "answered": pl.col("answered"),
     "by_stamp": pl.col("answered") & _BOTH & pl.col("queue_source").is_in(["stamp", "span"]),
     "by_duration": pl.col("answered") & _BOTH & (pl.col("queue_source") == "duration"),
+    "inferred": pl.col("answered") & _BOTH & (pl.col("queue_source") == "inferred"),
     "silent": pl.col("answered") & pl.col("queue").is_null(),
     "timed_out": _UNANSWERED & (pl.col("status") == 504),
     "left": _UNANSWERED & (pl.col("status") == 499),

@@ -14,6 +14,7 @@ from sojourn.model.frame import Records, Requests, Selection
 from sojourn.model.measures import Measures
 from sojourn.readers.spool import on_disk
 from sojourn.sources.frame_measures import FrameMeasures, without_upgraded
+from sojourn.sources.inferred_queue import BackendInference, inferred_rows
 from sojourn.sources.rows import split_rows
 
 Value = TypeVar("Value")
@@ -30,12 +31,14 @@ class OpenedRequests:
         records: lines read and refused.
         names: what was opened.
         audited: whether sources were read; False for a frame of the user's own, of which nothing else is known.
+        inferred: the inference of every backend whose app reported nothing.
     """
 
     measures: Measures
     records: Records
     names: tuple[str, ...]
     audited: bool = True
+    inferred: tuple[BackendInference, ...] = ()
     # Holds on to what the rows lie in: a temporary folder, or where a store is.
     _rows: Callable[[], pl.LazyFrame] = field(default=pl.LazyFrame, repr=False)
     _derived: dict[Hashable, Any] = field(default_factory=dict, repr=False)
@@ -74,6 +77,7 @@ def of_requests(
 ) -> OpenedRequests:
     """Compute the components of requests already read; ``since``, ``until`` and ``where`` as of ``open_sources``."""
     rows, offsets = split_rows(Selection.of(since, until, where).of_rows(requests.rows), requests.spans)
+    rows, inferred = inferred_rows(rows)
     folder, count = None, None
     if requests.spool is None:
         rows = rows.collect(engine="streaming").lazy()
@@ -82,4 +86,7 @@ def of_requests(
         count = int(rows.select(pl.len()).collect().item())
     kept = (rows, folder)  # the temporary folder lives as long as the rows
     measures = FrameMeasures(rows, offsets, requests.duplicates, count)
-    return OpenedRequests(measures=measures, records=requests.records, names=requests.names, _rows=lambda: kept[0])
+    return OpenedRequests(
+        measures=measures, records=requests.records, names=requests.names, inferred=tuple(inferred),
+        _rows=lambda: kept[0],
+    )  # fmt: skip

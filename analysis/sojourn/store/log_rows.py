@@ -66,7 +66,7 @@ STORED: dict[str, str] = {
 # Columns of logs that are not Sojourn's own; for its own records the table's defaults hold.
 STORED_OF_OTHERS = {
     **STORED,
-    "proxy_queue": _decimal("n_proxy_queue"),
+    "proxy_queue": _decimal("coalesce(n_proxy_queue, 0)"),
     "vantage": EXPRESSIONS["vantage"],
     "time_step": EXPRESSIONS["time_step"],
 }

@@ -32,6 +32,7 @@ WorkersLike = int | Mapping[str, int] | None
 FROM_WORKER_VALUES = "worker values"
 FROM_OPTION = "told"
 FROM_CONCURRENCY = "most at once"
+FROM_INFERENCE = "inferred"
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ class Workers:
         count: per backend, at least 1.
         source: per backend: ``FROM_WORKER_VALUES`` (distinct worker values in use at the same time), ``FROM_OPTION``
             (set by the user), or ``FROM_CONCURRENCY`` (no worker value was logged: the maximum number of requests in
-            service at the same time, a lower bound).
+            service at the same time, a lower bound), or ``FROM_INFERENCE`` (the queue itself is inferred from the
+            log, and the workers with it).
         names: per backend, distinct worker values; more than ``count`` where workers were replaced.
         overlap: per backend, requests that one of its workers served at the same time.
         slack: per backend, s: services that overlap by less may only seem to, by the steps of the app's clock.
@@ -163,6 +165,11 @@ def visits(
             pl.when(pl.col("__held").is_not_null()).then("__busy_start").alias("__busy_start"),
             (pl.col("__busy_start") + pl.col("__held")).alias("__busy_end"),
             *(instant.name.prefix("__app_") for instant in app_instants()),
+            *(
+                ("inferred_workers",)
+                if "inferred_workers" in names
+                else (pl.lit(None, pl.Int64).alias("inferred_workers"),)
+            ),
             *(name for name in ("request_id", "time") if "request_id" in names and name not in kept),
         )
         .collect(engine="streaming")
@@ -240,6 +247,7 @@ def _pools(table: pl.DataFrame, backend: Codes, backends: list[str | None]) -> t
 def _workers(
     table: pl.DataFrame, backend: Codes, backends: tuple[str | None, ...], option: int | Mapping[str, int] | None
 ) -> Workers:
+    found = dict(table.group_by("upstream").agg(pl.col("inferred_workers").max()).iter_rows())
     held = table.select("worker", "__busy_start", "__busy_end").with_columns(backend=pl.Series(backend, dtype=pl.Int32))
     held = held.filter(pl.col("__busy_end").is_not_null())
     lives = (
@@ -258,6 +266,10 @@ def _workers(
         if configured is not None:
             count.append(configured)
             source.append(FROM_OPTION)
+            continue
+        if found.get(name):
+            count.append(found[name])
+            source.append(FROM_INFERENCE)
             continue
         begin, end = of_names[code] if names[-1] else of_requests[code]
         count.append(max(most_at_once(begin, end), 1))

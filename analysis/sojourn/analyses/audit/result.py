@@ -195,7 +195,7 @@ def _utilisation(audit: Audit) -> Check:
 
 
 def _headers(audit: Audit) -> Check:
-    known = audit.app_known
+    known = audit.known.covered
     if known is None:
         return Check("headers", None, HEADERS_SHARE, UNKNOWN, "no request was answered by an app")
     held = known >= HEADERS_SHARE
@@ -203,6 +203,8 @@ def _headers(audit: Audit) -> Check:
     sentence = f"waiting and working are known for {percent(known)} of the answers"
     if total.by_duration:
         sentence += f", for {percent(total.by_duration / total.answered)} by durations alone"
+    if total.inferred:
+        sentence += f", for {percent(total.inferred / total.answered)} inferred from the log alone"
     if not held:
         sentence = (
             f"{percent(1 - known)} of the answers came without the app's service time: waiting and working are unknown "

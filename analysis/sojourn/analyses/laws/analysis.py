@@ -25,7 +25,7 @@ from sojourn.model.one_worker import doubt
 from sojourn.model.result import Result
 from sojourn.queueing.theory import allen_cunneen_wait, kingman_wait, mg1_wait, mmc_wait
 from sojourn.timeline.station import BACKEND, Station, stations
-from sojourn.timeline.visits import FROM_CONCURRENCY, Visits
+from sojourn.timeline.visits import FROM_CONCURRENCY, FROM_INFERENCE, Visits
 
 LEAST = 200  # requests of a station; fewer tell no moments
 NEAR = 0.2  # a squared coefficient of variation so near to 1 is that of an exponential
@@ -175,6 +175,8 @@ class Laws(Result):
         seen = [s.station for s in self.stations]
         backends = [{"upstream": s.name, "in_one_worker": s.in_one_worker} for s in seen if s.kind == BACKEND]
         sentences = doubt(backends, "every law")
+        if any(FROM_INFERENCE in s.workers_source for s in seen):
+            sentences.append("Waits, services and workers are inferred from the log, not measured.")
         if any(FROM_CONCURRENCY in s.workers_source for s in seen):
             sentences.append(
                 "No worker values were logged: the number of workers is taken as the most requests in service at once, "

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sojourn.analyses.audit.analysis import audit_of
 from sojourn.analyses.split.notes import notes
 from sojourn.analyses.split.result import SplitResult
+from sojourn.inference.engine import LOWER_BOUND, REFUSED
 from sojourn.model.components import QUEUE_SOURCES
 from sojourn.model.coverage import Coverage
 from sojourn.model.errors import SojournError
@@ -67,12 +69,13 @@ def split_of(requests: OpenedRequests, *, by: Sequence[str], slo: float) -> Spli
             }
         },
         audit=checked,
-        verdict=_verdict(means, tail_means, p99, overall, checked.known, slo),
+        verdict=_marked(_verdict(means, tail_means, p99, overall, checked.known, slo), requests),
         by={},
         by_total={},
         sources={s: n for s in QUEUE_SOURCES if (n := overall[f"source/{s}"])},
         wasted=overall["wasted"] or 0.0,
         requests=overall["requests"],
+        inferred=requests.inferred,
         _rows=lambda: requests.rows,
         _derived=requests._derived,
     )
@@ -94,6 +97,16 @@ def _verdict(
         )
         return Verdict("unknown", f"There is nothing to judge: {why}.", "unknown")
     return verdict(means, tail, p99, requests, slo, known)
+
+
+def _marked(judged: Verdict, requests: OpenedRequests) -> Verdict:
+    """Return the verdict with the information that queueing delays are inferred, where they are."""
+    verdicts = {each.result.verdict for each in requests.inferred} - {REFUSED}
+    if not verdicts:
+        return judged
+    bound = " and is at least that" if LOWER_BOUND in verdicts else ""
+    sentence = f"{judged.sentence} The queueing delay is inferred from the log, not measured{bound}."
+    return replace(judged, sentence=sentence)
 
 
 def _grouped(measures: Measures, group: str) -> tuple[list[dict[str, object]], int]:

@@ -11,6 +11,7 @@ FEW = 0.01  # of the requests: fewer are not mentioned
 def notes(result: SplitResult) -> list[str]:
     """Return one or two sentences per finding, most important first."""
     sentences = [f"{printable(each.sentence, 300)} {printable(each.reading, 600)}" for each in result.records.formats]
+    sentences += [each.sentence for each in result.inferred]
     known = result.audit.known
     total = known.total
     if total.incomplete > FEW * total.answered:

@@ -71,6 +71,7 @@ class SplitResult(OpenedRequests, Result):
         return rounded(
             {
                 "records": self.records.to_dict(),
+                "inference": [each.to_dict() for each in self.inferred],
                 "formats": [each.to_dict() for each in self.records.formats],
                 "requests": self.requests,
                 "window": window,

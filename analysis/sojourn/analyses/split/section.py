@@ -43,7 +43,9 @@ def _components(result: SplitResult) -> Table:
         summary = result.components[name]
         if name in ("queueing_delay", "service_time") or any(abs(summary[key] or 0.0) >= 1e-3 for key in FIGURES):
             share = percent(means[name] / total) if total else "–"
-            rows.append((name.replace("_", " "), share, *_figures(summary)))
+            inferred = name in ("queueing_delay", "service_time") and result.sources.get("inferred")
+            label = name.replace("_", " ") + (" (inferred)" if inferred else "")
+            rows.append((label, share, *_figures(summary)))
     return Table(("ms", "share", *FIGURES), tuple(rows))
 
 

@@ -80,6 +80,10 @@ def audit_sentence(result: SplitResult) -> str:
         by_duration = audit.known.total.by_duration / audit.known.total.answered
         alone = f" ({percent(by_duration)} by durations alone)" if by_duration else ""
         parts.append(f"queueing delay and service time known for {percent(audit.app_known)} of the answers{alone}")
+        if audit.known.total.inferred:
+            parts.append(
+                f"inferred for {percent(audit.known.total.inferred / audit.known.total.answered)} of the answers"
+            )
     if audit.known.total.impossible:
         parts.append(f"{counted(audit.known.total.impossible, 'impossible queueing delay')} not used")
     if audit.duplicates:
@@ -131,7 +135,7 @@ def _components(result: SplitResult) -> Table:
     )
     queueing = queueing_seconds(result.means)
     table.add_row(
-        "queueing delay",
+        _marked("queueing delay", result),
         *_figures(
             queueing / total if total else None,
             result.components["queueing_delay"],
@@ -147,10 +151,15 @@ def _components(result: SplitResult) -> Table:
         if name in hidden or not _worth_a_row(summary):
             continue
         style = "cyan" if name == "service_time" else ""
-        label = name.replace("_", " ")
+        label = _marked(name.replace("_", " "), result) if name == "service_time" else name.replace("_", " ")
         label = f"  {label}" if name in CAUSES["queueing"] else label
         table.add_row(label, *_figures(result.means[name] / total if total else None, summary, tail[name]), style=style)
     return table
+
+
+def _marked(label: str, result: SplitResult) -> str:
+    """Return the name of a component, marked where it is inferred."""
+    return f"{label} (inferred)" if result.sources.get("inferred") else label
 
 
 def _worth_a_row(summary: Summary) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from sojourn.readers.formats.fields import Field
-from sojourn.readers.formats.template import Part, parts_of
+from sojourn.readers.formats.template import Part, Variable, parts_of
 
 VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 # Attempts are joined by ", ", internal redirects by " : ".
@@ -60,4 +60,6 @@ def field_of(variable: str) -> Field:
 
 def nginx_parts(text: str) -> list[Part]:
     """Split the text of a ``log_format``."""
-    return parts_of(text, VARIABLE, lambda match: field_of(match[1] or match[2]))
+    plain = VARIABLE.sub(lambda match: f"${{{match[1] or match[2]}}}", text)
+    parts = parts_of(plain, VARIABLE, lambda match: field_of(match[1]))
+    return [Variable(f"${part.text[2:-1]}", part.field) if isinstance(part, Variable) else part for part in parts]

@@ -6,6 +6,7 @@ SELECT
     countIf(s.answered) AS answered,
     countIf(s.answered AND both_known AND queue_source IN ('stamp', 'span')) AS by_stamp,
     countIf(s.answered AND both_known AND queue_source = 'duration') AS by_duration,
+    countIf(s.answered AND both_known AND queue_source = 'inferred') AS inferred,
     countIf(s.answered AND queue IS NULL) AS silent,
     countIf(s.proxied AND NOT s.answered AND queue IS NULL AND status = 504) AS timed_out,
     countIf(s.proxied AND NOT s.answered AND queue IS NULL AND status = 499) AS left,

@@ -7,7 +7,7 @@ SELECT
     toFloat64(r.request_time) AS request_time,
     r.request_start AS request_start,
     r.proxy_start AS proxy_start,
-    toFloat64(r.proxy_queue) AS proxy_queue,
+    if(r.vantage = '', NULL, toFloat64(r.proxy_queue)) AS proxy_queue,
     nullIf(r.upstream, '') AS upstream,
     r.attempts AS attempts,
     r.retries AS retries,

@@ -1,0 +1,78 @@
+"""The inferred queue of each backend, and its service times by the depth of the queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from sojourn.inference.engine import REFUSED
+from sojourn.model.frame import LogFacts
+from sojourn.model.result import Result
+from sojourn.sources.inferred_queue import BackendInference
+
+SERVICE_SCHEMA = {
+    "upstream": pl.String(),
+    "low": pl.Int64(),
+    "high": pl.Int64(),
+    "requests": pl.Int64(),
+    "service": pl.Float64(),
+    "error": pl.Float64(),
+}
+LEAST_OF_DEPTH = 20  # requests
+DEPTHS = 12
+
+
+@dataclass(frozen=True, repr=False)
+class InferResult(Result):
+    """The result of ``infer``.
+
+    Attributes:
+        backends: their inferences, the one with most requests first.
+        service: columns upstream, low and high (requests that an arrival found, inclusive), requests, service (mean of
+            the inferred service times, s) and error (its standard error, s).
+        formats: of the logs that are not Sojourn's own.
+    """
+
+    backends: tuple[BackendInference, ...]
+    service: pl.DataFrame
+    formats: tuple[LogFacts, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the object that ``sojourn infer --json`` prints."""
+        return {
+            "backends": [backend.to_dict() for backend in self.backends],
+            "formats": [each.to_dict() for each in self.formats],
+        }
+
+
+def result_of(backends: list[BackendInference], formats: list[LogFacts]) -> InferResult:
+    """Return the result of the inferences of some backends."""
+    tables = [service_by_depth(backend) for backend in backends if backend.result.verdict != REFUSED]
+    service = pl.concat([pl.DataFrame(schema=SERVICE_SCHEMA), *tables])
+    return InferResult(tuple(backends), service, tuple(formats))
+
+
+def service_by_depth(backend: BackendInference) -> pl.DataFrame:
+    """Return the mean inferred service time by the number of requests that an arrival found, as ``SERVICE_SCHEMA``."""
+    depth, service = backend.result.depth, backend.result.service
+    edges = np.unique(np.concatenate([np.arange(4), np.geomspace(4, max(int(depth.max()), 4) + 1, DEPTHS).round()]))
+    place = np.searchsorted(edges, depth, side="right") - 1
+    count = np.bincount(place, minlength=len(edges))
+    mean = np.bincount(place, service, minlength=len(edges)) / np.maximum(count, 1)
+    square = np.bincount(place, service**2, minlength=len(edges)) / np.maximum(count, 1)
+    error = np.sqrt(np.maximum(square - mean**2, 0.0) / np.maximum(count, 1))
+    highs = [*(int(edge) - 1 for edge in edges[1:]), max(int(edges[-1]), int(depth.max()))]
+    return pl.DataFrame(
+        {
+            "upstream": [backend.name] * len(edges),
+            "low": edges.astype(np.int64),
+            "high": highs,
+            "requests": count,
+            "service": mean,
+            "error": error,
+        },
+        schema=SERVICE_SCHEMA,
+    ).filter(pl.col("requests") >= LEAST_OF_DEPTH)

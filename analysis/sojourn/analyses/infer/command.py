@@ -1,0 +1,47 @@
+"""``sojourn infer``: how long did requests wait, by the log of a proxy alone?
+
+Infer the instant at which a worker began each request, between the instant at which the proxy turned to the backend and
+the instant at which the backend had answered.
+"""
+
+from __future__ import annotations
+
+from sojourn.command.answer import answer
+from sojourn.command.options import (
+    AsJson,
+    LogFormatOption,
+    Quiet,
+    Since,
+    Sources,
+    Spans,
+    Until,
+    Where,
+    WorkersOption,
+    workers_of,
+)
+from sojourn.command.reading import requests_of
+
+
+def infer(
+    sources: Sources,
+    spans: Spans = None,
+    workers: WorkersOption = None,
+    since: Since = None,
+    until: Until = None,
+    where: Where = None,
+    log_format: LogFormatOption = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Infer the queueing delay from a plain log: no stamp, no middleware.
+
+    For first-come-first-served backends, from the instants at which requests arrived and left. Other systems are
+    recognised and refused, or get a lower bound.
+    """
+    counts = workers_of(workers)
+    requests = requests_of(
+        sources, spans=spans, since=since, until=until, where=where, log_format=log_format, quiet=quiet
+    )
+    from sojourn.analyses.infer.run import infer as run  # noqa: PLC0415 - numba takes its time to load
+
+    answer(run(requests, workers=counts), as_json=as_json)

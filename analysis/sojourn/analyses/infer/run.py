@@ -1,0 +1,54 @@
+"""Infer the queues of sources, splits or frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sojourn.analyses.infer.analysis import InferResult, result_of
+from sojourn.model.errors import SojournError
+from sojourn.readers.inputs import Source
+from sojourn.sources.inferred_queue import inferences
+from sojourn.sources.open_requests import Instant, Where
+from sojourn.sources.opening import RequestsLike, requests_from
+from sojourn.timeline.visits import WorkersLike
+
+
+def infer(
+    requests: RequestsLike,
+    *,
+    workers: WorkersLike = None,
+    spans: Sequence[Source] | Source = (),
+    since: Instant = None,
+    until: Instant = None,
+    where: Where = None,
+) -> InferResult:
+    """Infer how long requests waited, from the log of a proxy alone.
+
+    >>> result = sojourn.infer("docs/examples/plain.log.gz")
+    >>> result.backends[0].result.workers
+    4
+
+    The method and its limits: ``docs/explanation/inferred-queue.md``.
+
+    Args:
+        requests: sources, a split, or a frame; see ``sojourn.sources.opening.requests_from``.
+        workers: number of workers per backend, or one number for all; None: inferred.
+        spans: the app's spans, if ``requests`` are sources. Backends with spans are measured, and nothing is inferred.
+        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        until: only requests that arrived before this instant.
+        where: only requests with these values. Requests that are left out are load that is not seen.
+
+    Returns:
+        Per backend: verdict and reason, number of workers, waits and services, their ranges, and the checks.
+
+    Raises:
+        SojournError: a source cannot be read, or every backend reported its queueing delay.
+    """
+    source = requests_from(requests, spans=spans, since=since, until=until, where=where)
+    backends = list(inferences(source.rows, workers))
+    if not backends:
+        raise SojournError(
+            "there is nothing to infer: no request went to a backend whose queueing delay is not measured "
+            "(sojourn split shows the measured ones)"
+        )
+    return result_of(backends, source.records.formats)

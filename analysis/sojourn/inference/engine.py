@@ -1,0 +1,315 @@
+"""Infer the waits of one backend: number of workers, service times, waits, their uncertainty and a verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from sojourn.inference.checks import Check, checks_of
+from sojourn.inference.kernels import depth_on_arrival, older_inside, service_times, service_times_of_each
+from sojourn.inference.likelihood import BLOCK, Likelihood, Queue, searched
+from sojourn.model.formatting import counted
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+INFERRED, LOWER_BOUND, REFUSED = "inferred", "lower_bound", "refused"
+STAMP_ERROR = 0.005  # s, of instants in whole milliseconds, which nginx reads once a turn of its event loop
+LEAST_REQUESTS = 500
+FEW_REQUESTS = 10_000  # the checks are weak below
+MOST_UNSERVED = 0.1  # of the requests
+MOST_CONTRADICTIONS = 0.01
+MOST_WORKERS = 128
+WINDOW = 10  # blocks: the part of a log in which a change of the number of workers is looked for
+WITNESSES = 3  # requests that overtake so many others
+FREE_ARRIVALS = 500  # that found the backend empty
+FREE_OF_CLASS = 20
+FREE_ERROR = 0.05  # of the mean response time
+SHARP = 30  # witnesses one below the ceiling
+DEEP = 100  # arrivals deeper than 1.5 times the ceiling
+MOST_SPREAD = 0.05  # of the mean response time: a mean wait that is less certain over the set of workers is refused
+
+
+@dataclass(frozen=True)
+class Window:
+    """A part of the log with a number of workers of its own: first and last arrival (s), and the set of the number."""
+
+    begin: float
+    end: float
+    workers: int
+    lowest: int
+    highest: int
+
+
+@dataclass(frozen=True, repr=False)
+class Inference:
+    """The inferred queue of one backend. Times are s; arrays are in the order of the arrivals.
+
+    Attributes:
+        order: position of each request in the arrays that were given.
+        arrival, departure: s.
+        start: begin of each service; NaN where it is refused.
+        verdict: ``INFERRED``, ``LOWER_BOUND`` or ``REFUSED``.
+        reason: one sentence.
+        workers: the number that fits best; of a lower bound, what overtaking requests show; 0: unknown.
+        lowest, highest: of the numbers that are not excluded; None: no upper end, because no queue was seen.
+        mean_range, p99_range: of the wait over that set, s; None: unknown.
+        excess: mean response time less that of requests that found the backend empty, and its standard error, s; None:
+            too few found it so. It needs no model.
+        windows: parts with a number of workers of their own, where it changed; otherwise empty.
+        checks: all that were made.
+        contradictions: requests that left before they could have begun, by more than the error of the stamps.
+        depth: requests that each arrival found in the system.
+    """
+
+    order: Ints
+    arrival: Floats
+    departure: Floats
+    start: Floats
+    verdict: str
+    reason: str
+    workers: int = 0
+    lowest: int = 0
+    highest: int | None = None
+    mean_range: tuple[float, float] | None = None
+    p99_range: tuple[float, float] | None = None
+    excess: tuple[float, float] | None = None
+    windows: tuple[Window, ...] = ()
+    checks: tuple[Check, ...] = ()
+    contradictions: int = 0
+    depth: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @property
+    def wait(self) -> Floats:
+        """Inferred wait of each request, s."""
+        return self.start - self.arrival
+
+    @property
+    def service(self) -> Floats:
+        """Inferred service time of each request, s."""
+        return self.departure - self.start
+
+
+def infer(
+    arrival: Floats,
+    departure: Floats,
+    routes: Ints,
+    *,
+    unserved: int = 0,
+    error: float = STAMP_ERROR,
+    workers: int | None = None,
+) -> Inference:
+    """Infer the start of every service from arrivals and departures.
+
+    Args:
+        arrival: instants at which the proxy turned to the backend, s.
+        departure: instants at which the backend had answered, s.
+        routes: route of each request, as a number from 0.
+        unserved: requests beside these that left without being served (timeouts, clients gone).
+        error: of the instants, s.
+        workers: number of workers, if it is known.
+    """
+    order = np.lexsort((departure, arrival))
+    a, d = np.ascontiguousarray(arrival[order], np.float64), np.ascontiguousarray(departure[order], np.float64)
+    unknown = Inference(order, a, d, np.full(len(a), np.nan), REFUSED, "")
+    if len(a) < LEAST_REQUESTS:
+        reason = f"{counted(len(a), 'request')} are too few: {LEAST_REQUESTS} are needed."
+        return replace(unknown, reason=reason)
+    queue = Queue.of(a, d, np.asarray(routes, np.int64)[order], error)
+    depth = depth_on_arrival(a, queue.ordered)
+    unknown = replace(unknown, depth=depth, excess=_excess(queue, depth))
+    inside = older_inside(a, d, queue.ordered, error)
+    refusal = _obstacle(unserved / (len(a) + unserved), 0 if workers else _ceiling(inside))
+    if refusal is not None:
+        return _refused(unknown, refusal)
+    if workers is not None:
+        return _of_workers(unknown, queue, workers, (workers, workers), inside, fixed=True)
+    deepest = max(int(depth.max()) + 1, _ceiling(inside))
+    ceilings = [_ceiling(part) for part in _parts(inside, WINDOW * BLOCK)]
+    likelihood = searched(queue, min(ceilings), deepest)
+    if not likelihood.possible:
+        return _refused(unknown, Check("short_services", float((d - a).mean()) / error, failed=True))
+    return _with_windows(unknown, queue, likelihood, inside, deepest)
+
+
+def _obstacle(unserved: float, ceiling: int) -> Check | None:
+    """Return the check that forbids an inference; None if there is none."""
+    if unserved > MOST_UNSERVED:
+        return Check("unserved", unserved, failed=True)
+    return Check("many_workers", float(ceiling), failed=True) if ceiling > MOST_WORKERS else None
+
+
+def _with_windows(unknown: Inference, queue: Queue, likelihood: Likelihood, inside: Ints, deepest: int) -> Inference:
+    """Return the inference with one number of workers, or with one for each part of the log."""
+    windows = _windows(queue, likelihood, inside)
+    if windows:
+        return _moved(unknown, queue, windows, inside)
+    fitting = likelihood.at_least(_ceiling(inside))
+    lowest, highest = fitting.credible()
+    result = _of_workers(unknown, queue, fitting.best, (lowest, highest), inside)
+    if result.verdict == LOWER_BOUND:
+        return result
+    return replace(result, highest=None if highest >= deepest else _widened(highest))
+
+
+def _widened(highest: int) -> int:
+    """Return the upper end of a set: of many workers, one in sixteen is not noticed."""
+    return highest + -(-highest // 16)
+
+
+def _ceiling(inside: Ints) -> int:
+    """Return the least number of workers that the overtaking requests allow."""
+    return 1 + int(np.partition(inside, -WITNESSES)[-WITNESSES]) if len(inside) >= WITNESSES else 1
+
+
+def _parts(values: Ints, size: int) -> list[Ints]:
+    return [values[begin : begin + size] for begin in range(0, max(len(values) - size // 2, 1), size)]
+
+
+def _of_workers(
+    known: Inference, queue: Queue, workers: int, ends: tuple[int, int], inside: Ints, *, fixed: bool = False
+) -> Inference:
+    """Return the inference with a number of workers, judged."""
+    a, d = known.arrival, known.departure
+
+    def starts(number: int) -> Floats:
+        return d - service_times(a, d, queue.ordered, number)
+
+    waits = [starts(number) - a for number in sorted({ends[0], workers, ends[1]})]
+    means, tails = [float(wait.mean()) for wait in waits], [float(np.quantile(wait, 0.99)) for wait in waits]
+    result = replace(
+        known, start=starts(workers), workers=workers, lowest=ends[0], highest=ends[1],
+        mean_range=(min(means), max(means)), p99_range=(min(tails), max(tails)),
+    )  # fmt: skip
+    result = _with_contradictions(result, queue.error)
+    checks = [
+        *checks_of(
+            result.arrival, d, result.service, known.depth, queue.codes, min(_ceiling(inside), workers), queue.error
+        )
+    ]
+    spread = (max(means) - min(means)) / float((d - a).mean())
+    checks.append(Check("set_of_workers", spread, spread > MOST_SPREAD))
+    if fixed:
+        share = result.contradictions / len(a)
+        checks.append(Check("contradictions", share, share > MOST_CONTRADICTIONS))
+    return _judged(replace(result, checks=tuple(checks)), queue, inside, fixed=fixed)
+
+
+def _judged(result: Inference, queue: Queue, inside: Ints, *, fixed: bool) -> Inference:
+    failed = [check for check in result.checks if check.failed]
+    number = f"{counted(result.workers, 'worker')}" + (" (given)" if fixed else "")
+    if not failed:
+        reason = f"The responses fit a first-come-first-served queue with {number}."
+        if result.wait.mean() < queue.error / 2:
+            reason = "Hardly any request waited: no queue was seen, whatever the number of workers is."
+        if len(inside) < FEW_REQUESTS:
+            reason += f" With fewer than {FEW_REQUESTS:,} requests the checks are weak."
+        return replace(result, verdict=INFERRED, reason=reason)
+    because = "; ".join(check.meaning for check in failed)
+    ceiling = _ceiling(inside)
+    sharp = int((inside == ceiling - 1).sum()) >= SHARP and int((inside >= ceiling).sum()) < WITNESSES
+    # With nearly constant services few requests overtake others, and the ceiling says nothing.
+    sharp = sharp and ceiling > 1 and result.workers <= _widened(ceiling)
+    if sharp and int((result.depth > 1.5 * ceiling).sum()) >= DEEP and not fixed:
+        start = result.departure - service_times(result.arrival, result.departure, queue.ordered, ceiling)
+        bound = replace(
+            result, start=start, verdict=LOWER_BOUND, workers=ceiling, lowest=ceiling, highest=ceiling,
+            reason=f"At least, with {counted(ceiling, 'worker')}: {because}.",
+        )  # fmt: skip
+        return _with_contradictions(bound, queue.error)
+    return replace(result, start=np.full_like(result.start, np.nan), verdict=REFUSED, reason=_sentence(because))
+
+
+def _with_contradictions(result: Inference, error: float) -> Inference:
+    return replace(result, contradictions=int((result.service < -error).sum()))
+
+
+def refused(reason: str) -> Inference:
+    """Return the inference of a log that cannot be used."""
+    none = np.zeros(0)
+    return Inference(np.zeros(0, np.int64), none, none, none, REFUSED, reason)
+
+
+def _refused(known: Inference, check: Check) -> Inference:
+    return replace(known, verdict=REFUSED, reason=_sentence(check.meaning), checks=(check,))
+
+
+def _sentence(clause: str) -> str:
+    return f"{clause[0].upper()}{clause[1:]}."
+
+
+def _windows(queue: Queue, likelihood: Likelihood, inside: Ints) -> list[tuple[int, int]]:
+    """Return the parts (first request, end) between which the number of workers changed; empty if it did not."""
+    blocks = likelihood.blocks.shape[1]
+    edges = list(range(0, blocks - WINDOW // 2, WINDOW)) or [0]
+    parts = [(begin, end) for begin, end in zip(edges, [*edges[1:], blocks], strict=True)]
+    joined: list[list[int]] = []
+    for begin, end in parts:
+        ceiling = _ceiling(inside[begin * BLOCK : end * BLOCK])
+        fitting = likelihood.at_least(ceiling).in_blocks(begin, end)
+        low, high = fitting.credible() if len(fitting.workers) else (ceiling, ceiling)
+        high = _widened(high)
+        if joined and low <= joined[-1][3] and high >= joined[-1][2]:
+            last = joined[-1]
+            joined[-1] = [last[0], end, max(last[2], low), min(last[3], high)]
+        else:
+            joined.append([begin, end, low, high])
+    if len(joined) < 2:
+        return []
+    return [(begin * BLOCK, min(end * BLOCK, len(queue.arrival))) for begin, end, _, _ in joined]
+
+
+def _moved(known: Inference, queue: Queue, parts: Sequence[tuple[int, int]], inside: Ints) -> Inference:
+    """Return the inference with a number of workers for each part."""
+    a, d = known.arrival, known.departure
+    each = np.ones(len(a), np.int64)
+    windows = []
+    for begin, end in parts:
+        part = queue.part(begin, end)
+        ceiling = _ceiling(inside[begin:end])
+        found = searched(part, ceiling, max(int(known.depth[begin:end].max()) + 1, ceiling))
+        low, high = found.credible()
+        each[begin:end] = found.best
+        windows.append(Window(float(a[begin]), float(a[end - 1]), found.best, low, _widened(high)))
+    result = replace(
+        known, start=d - service_times_of_each(a, d, queue.ordered, each), windows=tuple(windows),
+        workers=windows[-1].workers, lowest=min(w.lowest for w in windows), highest=max(w.highest for w in windows),
+    )  # fmt: skip
+    result = _with_contradictions(result, queue.error)
+    lowest = min(w.workers for w in windows)
+    checks = tuple(checks_of(a, d, result.service, known.depth, queue.codes, lowest, queue.error))
+    waits = result.wait
+    result = replace(
+        result, checks=checks, mean_range=(float(waits.mean()),) * 2, p99_range=(float(np.quantile(waits, 0.99)),) * 2
+    )
+    judged = _judged(result, queue, inside, fixed=True)
+    if judged.verdict == INFERRED:
+        numbers = ", ".join(str(window.workers) for window in windows)
+        judged = replace(
+            judged, reason=f"The number of workers changed ({numbers}); each part fits a queue of its own."
+        )
+    return judged
+
+
+def _excess(queue: Queue, depth: Ints) -> tuple[float, float] | None:
+    """Return the mean response time less that of requests that found the backend empty, and its standard error, s."""
+    response = queue.departure - queue.arrival
+    empty = depth == 0
+    if int(empty.sum()) < FREE_ARRIVALS:
+        return None
+    alone, variance = 0.0, float(response.var()) / len(response)
+    for code in range(queue.classes):
+        members = queue.codes == code
+        share = float(members.mean())
+        free = response[members & empty]
+        if share and len(free) < FREE_OF_CLASS:
+            return None
+        if share:
+            alone += share * float(free.mean())
+            variance += share**2 * float(free.var()) / len(free)
+    mean, error = float(response.mean()), math.sqrt(variance)
+    return (mean - alone, error) if error < FREE_ERROR * mean else None

@@ -1,0 +1,216 @@
+"""Infer the queue in front of backends whose apps reported nothing, and fill it into split rows.
+
+A row gets its queue from here only if no row of its backend has one of its own: measured and inferred queues are never
+mixed within a backend, and ``queue_source`` says which one a row has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sojourn.inference.engine import INFERRED, LOWER_BOUND, REFUSED, STAMP_ERROR, Inference, infer, refused
+from sojourn.model.formatting import iso, printable
+from sojourn.model.frame import APP, PROXY, WHOLE
+
+SWITCHING_PROTOCOLS = 101
+UNSERVED = (0, 499, 502, 504)  # departures that are not those of a worker
+MEASURED = 0.01  # of a backend's answers with a queue of their own: from here on nothing is inferred
+COARSEST_STEP = 0.001  # s, of instants that the likelihood can use
+NEEDED = (
+    "start", "upload", "proxy_queue", "retries", "connect", "header", "response", "status", "upstream", "route",
+    "proxied", "answered", "queue_source", "vantage", "time_step", "request_time",
+)  # fmt: skip
+ROW = "__row"
+
+
+@dataclass(frozen=True, repr=False)
+class BackendInference:
+    """The inferred queue of one backend.
+
+    Attributes:
+        upstream: its address; None: the log does not name it.
+        requests: requests to it.
+        unserved: of these, the ones that left without being served.
+        rows: positions of the others among the rows, in the order in which they were given to ``result``.
+        result: the inference.
+        base: the instant 0 of ``result``.
+    """
+
+    upstream: str | None
+    requests: int
+    unserved: int
+    rows: npt.NDArray[np.int64]
+    result: Inference
+    base: datetime
+
+    @property
+    def name(self) -> str:
+        """The backend, for people."""
+        return printable(self.upstream or "the backend", 60)
+
+    @property
+    def sentence(self) -> str:
+        """The verdict with its reason."""
+        verdict = {INFERRED: "inferred", LOWER_BOUND: "a lower bound", REFUSED: "not inferred"}[self.result.verdict]
+        return f"Queueing delay of {self.name}: {verdict}. {self.result.reason}"
+
+    def at(self, seconds: float) -> datetime:
+        """Return an instant of ``result``."""
+        return self.base + timedelta(seconds=seconds)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the object of the JSON output."""
+        result = self.result
+        refused = result.verdict == REFUSED
+        excess = result.excess and {"mean": result.excess[0], "standard_error": result.excess[1]}
+        return {
+            "upstream": self.upstream,
+            "requests": self.requests,
+            "verdict": result.verdict,
+            "reason": result.reason,
+            "workers": result.workers or None,
+            "workers_set": [result.lowest, result.highest] if result.lowest else None,
+            "wait": None if refused else figures_of(result.wait),
+            "wait_range": {
+                "mean": result.mean_range and list(result.mean_range),
+                "p99": result.p99_range and list(result.p99_range),
+            },
+            "service": None if refused else figures_of(result.service),
+            "empty_system_excess": excess,
+            "moved": bool(result.windows),
+            "windows": [
+                {**vars(window), "begin": iso(self.at(window.begin)), "end": iso(self.at(window.end))}
+                for window in result.windows
+            ],
+            "checks": [check.to_dict() for check in result.checks],
+            "unserved": self.unserved,
+            "contradictions": result.contradictions,
+        }
+
+
+def figures_of(seconds: npt.NDArray[np.float64]) -> dict[str, float]:
+    """Return mean, p50 and p99 of times (s)."""
+    p50, p99 = np.quantile(seconds, (0.5, 0.99))
+    return {"mean": float(seconds.mean()), "p50": float(p50), "p99": float(p99)}
+
+
+def inferred_rows(rows: pl.LazyFrame) -> tuple[pl.LazyFrame, list[BackendInference]]:
+    """Return split rows with the queues that can be inferred, and the inference of each backend that reported none.
+
+    Rows of such a backend get ``queue``, ``queueing_delay``, ``service_time``, ``queue_source`` ("inferred") and
+    ``inferred_workers``; what was ``unattributed`` of them becomes these.
+    """
+    names = rows.collect_schema().names()
+    rows = rows.with_columns(inferred_workers=pl.lit(None, pl.Int64))
+    if not set(NEEDED) <= set(names):
+        return rows, []
+    backends = list(inferences(rows))
+    known = [backend for backend in backends if backend.result.verdict != REFUSED]
+    if not known:
+        return rows, backends
+    waits = pl.concat([
+        pl.DataFrame({
+            ROW: backend.rows[backend.result.order],
+            "__wait": backend.result.wait,
+            "__workers": np.full(len(backend.rows), backend.result.workers, np.int64),
+        })
+        for backend in known
+    ]).with_columns(pl.col(ROW).cast(pl.UInt32)).sort(ROW)  # fmt: skip
+    joined = rows.with_row_index(ROW).join(waits.lazy(), on=ROW, how="left", maintain_order="left")
+    connect = pl.col("connect").fill_null(0.0)
+    known_wait = pl.col("__wait").is_not_null()
+    queue = pl.col("__wait") - connect
+    until_headers = pl.coalesce("header", "response")
+    filled = {
+        "queue": queue,
+        "queueing_delay": pl.col("proxy_queue") + pl.col("__wait"),
+        "service_time": until_headers - pl.col("__wait"),
+        "network": pl.lit(0.0),
+        "unattributed": pl.lit(0.0),
+        "queue_source": pl.lit(INFERRED),
+        "inferred_workers": pl.col("__workers"),
+    }
+    return (
+        joined.with_columns(
+            **{name: pl.when(known_wait).then(value).otherwise(pl.col(name)) for name, value in filled.items()}
+        ).drop(ROW, "__wait", "__workers"),
+        backends,
+    )
+
+
+def inferences(rows: pl.LazyFrame, workers: int | Mapping[str, int] | None = None) -> Iterator[BackendInference]:
+    """Yield the inferred queue of every backend whose app reported nothing, the one with most requests first.
+
+    Args:
+        rows: split rows.
+        workers: number of workers per backend, or of all; None: inferred.
+    """
+    table, base = _visits(rows)
+    for (name,), part in sorted(table.group_by("upstream"), key=lambda group: -len(group[1])):
+        measured = (part["measured"] & part["answered"]).sum()
+        if measured > MEASURED * max(int(part["answered"].sum()), 1) or part["vantage"][0] == APP:
+            continue
+        upstream = None if name is None else str(name)
+        served, result = part.filter(~pl.col("unserved")), None
+        if refusal := _unusable(part):
+            served, result = part.clear(), refused(refusal)
+        unserved = len(part) - len(served)
+        number = workers.get(upstream or "") if isinstance(workers, Mapping) else workers
+        if result is None:
+            arrival, departure = (served[name].to_numpy() / 1e6 for name in ("arrival", "departure"))
+            routes = served["route"].fill_null("").rank("dense").to_numpy().astype(np.int64) - 1
+            result = infer(arrival, departure, routes, unserved=unserved, error=_error(part), workers=number)
+        yield BackendInference(upstream, len(part), unserved, served[ROW].to_numpy(), result, base)
+
+
+def _visits(rows: pl.LazyFrame) -> tuple[pl.DataFrame, datetime]:
+    """Return the requests that went to a backend, and the instant 0 of their arrivals and departures (us)."""
+    seconds = pl.col("upload") + pl.col("proxy_queue") + pl.col("retries")
+    epoch = pl.col("start").dt.epoch("us")
+    base = rows.select(epoch.min()).collect(engine="streaming").item() or 0
+    lasted = pl.coalesce("response", "header")
+    arrival = epoch - base + (seconds * 1e6).round().cast(pl.Int64)
+    table = (
+        rows.with_row_index(ROW)
+        .with_columns(__arrival=arrival)
+        .filter(
+            pl.col("proxied")
+            & (pl.col("status") != SWITCHING_PROTOCOLS)
+        )
+        .select(
+            pl.col(ROW).cast(pl.Int64), "upstream", "route", "answered", "time_step",
+            pl.col("vantage").fill_null(PROXY),
+            measured=~pl.col("queue_source").is_in(["none", INFERRED]),
+            unserved=pl.col("status").is_in(UNSERVED) | ~pl.col("answered") | lasted.is_null(),
+            arrival="__arrival",
+            departure=pl.col("__arrival") + (lasted * 1e6).round().cast(pl.Int64),
+        )
+        .collect(engine="streaming")
+    )  # fmt: skip
+    return table, datetime.fromtimestamp(0, UTC) + timedelta(microseconds=base)
+
+
+def _unusable(part: pl.DataFrame) -> str:
+    """Return why a log allows no inference, and what to add to it; empty if it does."""
+    if part["vantage"][0] == WHOLE:
+        return "The log does not say how long the backend took: add $upstream_response_time to nginx's log_format."
+    if _coarsest(part) > COARSEST_STEP:
+        return "The instants of the log are whole seconds: add $msec to nginx's log_format."
+    return ""
+
+
+def _error(part: pl.DataFrame) -> float:
+    """Return the error of the instants, s: of stamps finer than milliseconds, a fifth of nginx's."""
+    return STAMP_ERROR if _coarsest(part) >= COARSEST_STEP else STAMP_ERROR / 5
+
+
+def _coarsest(part: pl.DataFrame) -> float:
+    """Return the largest step of the instants, s."""
+    return max(part["time_step"].drop_nulls().to_list(), default=COARSEST_STEP)
