@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from sojourn.inference.checks import Check, checks_of
 from sojourn.inference.kernels import depth_on_arrival, older_inside, service_times, service_times_of_each
-from sojourn.inference.likelihood import BLOCK, Likelihood, Queue, searched
+from sojourn.inference.likelihood import BLOCK, EXCLUDED, Likelihood, Queue, searched
 from sojourn.model.formatting import counted
 
 Floats = npt.NDArray[np.float64]
@@ -177,7 +178,7 @@ def _of_workers(
     a, d = known.arrival, known.departure
 
     def starts(number: int) -> Floats:
-        return d - service_times(a, d, queue.ordered, number)
+        return _starts(a, d, service_times(a, d, queue.ordered, number))
 
     waits = [starts(number) - a for number in sorted({ends[0], workers, ends[1]})]
     means, tails = [float(wait.mean()) for wait in waits], [float(np.quantile(wait, 0.99)) for wait in waits]
@@ -199,6 +200,11 @@ def _of_workers(
     return _judged(replace(result, checks=tuple(checks)), queue, inside, fixed=fixed)
 
 
+def _starts(arrival: Floats, departure: Floats, service: Floats) -> Floats:
+    """Return the begin of each service, never before the arrival by rounding."""
+    return np.asarray(np.maximum(departure - service, arrival))
+
+
 def _judged(result: Inference, queue: Queue, inside: Ints, *, fixed: bool) -> Inference:
     failed = [check for check in result.checks if check.failed]
     number = f"{counted(result.workers, 'worker')}" + (" (given)" if fixed else "")
@@ -215,7 +221,8 @@ def _judged(result: Inference, queue: Queue, inside: Ints, *, fixed: bool) -> In
     # With nearly constant services few requests overtake others, and the ceiling says nothing.
     sharp = sharp and ceiling > 1 and result.workers <= _widened(ceiling)
     if sharp and int((result.depth > 1.5 * ceiling).sum()) >= DEEP and not fixed:
-        start = result.departure - service_times(result.arrival, result.departure, queue.ordered, ceiling)
+        service = service_times(result.arrival, result.departure, queue.ordered, ceiling)
+        start = _starts(result.arrival, result.departure, service)
         bound = replace(
             result, start=start, verdict=LOWER_BOUND, workers=ceiling, lowest=ceiling, highest=ceiling,
             reason=f"At least, with {counted(ceiling, 'worker')}: {because}.",
@@ -246,21 +253,44 @@ def _windows(queue: Queue, likelihood: Likelihood, inside: Ints) -> list[tuple[i
     """Return the parts (first request, end) between which the number of workers changed; empty if it did not."""
     blocks = likelihood.blocks.shape[1]
     edges = list(range(0, blocks - WINDOW // 2, WINDOW)) or [0]
-    parts = [(begin, end) for begin, end in zip(edges, [*edges[1:], blocks], strict=True)]
-    joined: list[list[int]] = []
-    for begin, end in parts:
+    joined: list[tuple[int, int, int, int]] = []  # begin, end, and the set of numbers that fit all its windows
+    for begin, end in zip(edges, [*edges[1:], blocks], strict=True):
         ceiling = _ceiling(inside[begin * BLOCK : end * BLOCK])
         fitting = likelihood.at_least(ceiling).in_blocks(begin, end)
         low, high = fitting.credible() if len(fitting.workers) else (ceiling, ceiling)
-        high = _widened(high)
+        high += high // 16
         if joined and low <= joined[-1][3] and high >= joined[-1][2]:
-            last = joined[-1]
-            joined[-1] = [last[0], end, max(last[2], low), min(last[3], high)]
+            first, _, lowest, highest = joined[-1]
+            joined[-1] = (first, end, max(lowest, low), min(highest, high))
         else:
-            joined.append([begin, end, low, high])
+            joined.append((begin, end, low, high))
     if len(joined) < 2:
         return []
-    return [(begin * BLOCK, min(end * BLOCK, len(queue.arrival))) for begin, end, _, _ in joined]
+    ceilings = np.array([_ceiling(inside[block * BLOCK : (block + 1) * BLOCK]) for block in range(blocks)])
+    changes = sorted({_change(likelihood, ceilings, left, right) for left, right in itertools.pairwise(joined)})
+    edges = [*(change * BLOCK for change in changes if 0 < change < blocks), len(queue.arrival)]
+    return list(itertools.pairwise([0, *edges]))
+
+
+def _change(
+    likelihood: Likelihood, ceilings: Ints, left: tuple[int, int, int, int], right: tuple[int, int, int, int]
+) -> int:
+    """Return the block at which the number of workers changed, between two parts: the most likely one.
+
+    A block whose requests overtake more others than a number of workers allows excludes that number.
+    """
+    rows = [_best_row(likelihood, part) for part in (left, right)]
+    before, after = (likelihood.blocks[row] + EXCLUDED * (ceilings > likelihood.workers[row]) for row in rows)
+    begin, end = max(left[0] + 1, left[1] - WINDOW), min(right[1] - 1, left[1] + WINDOW)
+    gained = np.cumsum(before - after)
+    return begin + int(np.argmax(gained[begin - 1 : end]))
+
+
+def _best_row(likelihood: Likelihood, part: tuple[int, int, int, int]) -> int:
+    begin, end, lowest, highest = part
+    allowed = (likelihood.workers >= lowest) & (likelihood.workers <= highest)
+    total = likelihood.blocks[:, begin:end].sum(axis=1)
+    return int(np.argmax(np.where(allowed, total, -np.inf)))
 
 
 def _moved(known: Inference, queue: Queue, parts: Sequence[tuple[int, int]], inside: Ints) -> Inference:
@@ -276,7 +306,7 @@ def _moved(known: Inference, queue: Queue, parts: Sequence[tuple[int, int]], ins
         each[begin:end] = found.best
         windows.append(Window(float(a[begin]), float(a[end - 1]), found.best, low, _widened(high)))
     result = replace(
-        known, start=d - service_times_of_each(a, d, queue.ordered, each), windows=tuple(windows),
+        known, start=_starts(a, d, service_times_of_each(a, d, queue.ordered, each)), windows=tuple(windows),
         workers=windows[-1].workers, lowest=min(w.lowest for w in windows), highest=max(w.highest for w in windows),
     )  # fmt: skip
     result = _with_contradictions(result, queue.error)

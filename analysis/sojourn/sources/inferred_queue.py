@@ -125,13 +125,15 @@ def inferred_rows(rows: pl.LazyFrame) -> tuple[pl.LazyFrame, list[BackendInferen
     ]).with_columns(pl.col(ROW).cast(pl.UInt32)).sort(ROW)  # fmt: skip
     joined = rows.with_row_index(ROW).join(waits.lazy(), on=ROW, how="left", maintain_order="left")
     connect = pl.col("connect").fill_null(0.0)
-    known_wait = pl.col("__wait").is_not_null()
-    queue = pl.col("__wait") - connect
     until_headers = pl.coalesce("header", "response")
+    known_wait = pl.col("__wait").is_not_null()
+    # The error of the stamps may put a start behind the response.
+    wait = pl.min_horizontal("__wait", until_headers)
+    queue = wait - connect
     filled = {
         "queue": queue,
-        "queueing_delay": pl.col("proxy_queue") + pl.col("__wait"),
-        "service_time": until_headers - pl.col("__wait"),
+        "queueing_delay": pl.col("proxy_queue") + wait,
+        "service_time": until_headers - wait,
         "network": pl.lit(0.0),
         "unattributed": pl.lit(0.0),
         "queue_source": pl.lit(INFERRED),

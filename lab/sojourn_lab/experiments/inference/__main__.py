@@ -19,14 +19,15 @@ HEAD = """# Accuracy of inferred queues
 
 <!-- Written by python -m sojourn_lab.experiments.inference: run that again. -->
 
-Measured on simulated backends whose waits are known ([the method](../explanation/inferred-queue.md)). The instants are those
-that nginx's clock shows: milliseconds, up to 4 ms late. Services of 50 ms on average: exponential, lognormal, Erlang,
-constant, and of three routes; 1 to 32 workers; {requests:,} requests each; seeds {seeds}.
+Measured on simulated backends whose waits are known ([the method](../explanation/inferred-queue.md)). The
+instants are those that nginx's clock shows: milliseconds, up to 4 ms late. Services of 50 ms on average:
+exponential, lognormal, Erlang, constant, and of three routes; 1 to 32 workers; {requests:,} requests each;
+seeds {seeds}.
 
 ## First come, first served
 
-Errors are 95th percentiles of those that were not refused: of the mean wait in % of the mean response time, of p99 in % of
-itself. *Right*: the number of workers, up to 16 of them.
+Errors are 95th percentiles of those that were not refused: of the mean wait in % of the mean response time, of
+its p99 in ms. *Right*: the number of workers, up to 16 of them.
 
 | utilisation | logs | inferred | workers right | in the set | mean wait | p99 wait |
 | --- | --- | --- | --- | --- | --- | --- |
@@ -34,8 +35,8 @@ itself. *Right*: the number of workers, up to 16 of them.
 OTHERS = """
 ## Other systems
 
-*Wrong*: accepted, with a mean wait that is off by more than 5 % of the mean response time. What is accepted rightly had
-hardly any queue, so that its order does not matter.
+*Wrong*: accepted, with a mean wait that is off by more than 5 % of the mean response time. What is accepted
+rightly had hardly any queue, so that its order does not matter.
 
 | system | logs | refused | lower bound | accepted | of these wrong | largest error |
 | --- | --- | --- | --- | --- | --- | --- |
@@ -70,14 +71,15 @@ def _served(outcomes: Sequence[Outcome]) -> str:
         few = [each.right for each in kept if each.workers <= 16]
         rows.append(
             f"| {utilisation} | {len(part)} | {len(kept)} | {np.mean(few):.0%} | "
-            f"{np.mean([each.covered for each in kept]):.0%} | {_percentile(each.error for each in kept)} % | "
-            f"{_percentile(each.p99_error for each in kept)} % |\n"
+            f"{np.mean([each.covered for each in kept]):.0%} | "
+            f"{_percentile(each.error for each in kept) * 100:.2f} % | "
+            f"{_percentile(each.p99_error for each in kept) * 1000:.1f} ms |\n"
         )
     return "".join(rows)
 
 
-def _percentile(errors: Iterable[float]) -> str:
-    return f"{np.quantile([abs(error) for error in errors], 0.95) * 100:.2f}"
+def _percentile(errors: Iterable[float]) -> float:
+    return float(np.quantile([abs(error) for error in errors], 0.95))
 
 
 def _others(outcomes: Sequence[Outcome]) -> str:

@@ -30,7 +30,7 @@ class Outcome:
         right: the number of workers is right.
         covered: the set contains it.
         error: of the mean wait, in parts of the mean response time; NaN where it is refused.
-        p99_error: of the p99 of the wait, in parts of that; NaN where it is refused.
+        p99_error: of the p99 of the wait, s; NaN where it is refused.
     """
 
     system: str
@@ -57,7 +57,7 @@ def outcome(log: Logged, system: str, kind: str, workers: int, utilisation: floa
     if result.verdict != REFUSED:
         p99 = float(np.quantile(log.wait, 0.99))
         error = float(result.wait.mean() - log.wait.mean()) / float(log.response.mean())
-        p99_error = float(np.quantile(result.wait, 0.99) - p99) / max(p99, 0.005)
+        p99_error = float(np.quantile(result.wait, 0.99)) - p99
     return Outcome(
         system, kind, workers, utilisation, result.verdict, result.workers == workers, result.lowest <= workers <= top,
         error, p99_error,

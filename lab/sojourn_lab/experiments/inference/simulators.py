@@ -45,7 +45,7 @@ class Logged:
 
 
 def services(rng: np.random.Generator, count: int, kind: str) -> tuple[Floats, Ints]:
-    """Return service times (s) of one kind and the route of each: exponential, lognormal, erlang, constant or routes."""
+    """Return service times (s) and routes; ``kind``: exponential, lognormal, erlang, constant, or routes."""
     routes = np.zeros(count, np.int64)
     if kind == "exponential":
         return rng.exponential(MEAN, count), routes

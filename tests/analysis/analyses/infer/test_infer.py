@@ -1,0 +1,181 @@
+"""The question ``infer``, and what the other questions make of inferred queues."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import sojourn
+from plain_example import EXAMPLES, WORKERS, plain_log
+from sojourn.cli import app
+from sojourn.model.components import component_sum
+from sojourn.present.drawing import specification
+from sojourn.store import init, load
+from typer.testing import CliRunner
+
+EXAMPLE = EXAMPLES / "plain.log.gz"
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray[Any, Any]]:
+    text, wait = plain_log()
+    path = tmp_path_factory.mktemp("plain") / "access.log"
+    path.write_bytes(text)
+    return path, wait
+
+
+def run(*arguments: str | Path) -> str:
+    result = CliRunner().invoke(app, [str(each) for each in arguments])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_example_is_what_its_program_writes() -> None:
+    assert gzip.decompress(EXAMPLE.read_bytes()) == plain_log()[0]
+
+
+def test_infers_workers_and_waits(log: tuple[Path, np.ndarray[Any, Any]]) -> None:
+    path, wait = log
+    printed = json.loads(run("infer", path, "--json"))
+    (backend,) = printed["backends"]
+    assert (backend["upstream"], backend["verdict"], backend["workers"]) == ("10.0.0.1:8000", "inferred", WORKERS)
+    assert backend["wait"]["mean"] == pytest.approx(wait.mean(), rel=0.01)
+    assert backend["wait"]["p99"] == pytest.approx(np.quantile(wait, 0.99), rel=0.01)
+    assert backend["workers_set"][0] <= WORKERS <= backend["workers_set"][1]
+    assert not any(check["failed"] for check in backend["checks"])
+    assert backend["requests"] == len(wait)
+    assert (backend["moved"], backend["windows"]) == (False, [])
+    assert printed["formats"][0]["certainty"] == "likely"
+
+
+def test_the_split_is_inferred_and_says_so(log: tuple[Path, np.ndarray[Any, Any]]) -> None:
+    path, wait = log
+    result = sojourn.split(path)
+    assert result.sources == {"inferred": len(wait)}
+    assert result.means["queue"] == pytest.approx(wait.mean(), rel=0.01)
+    assert "inferred from the log, not measured" in result.verdict.sentence
+    assert result.audit.known.total.inferred == len(wait)
+    assert result.audit.app_known == 0  # nothing is measured
+    rows = result.rows.select(component_sum().alias("sum"), "request_time", "queue_source").collect()
+    assert (rows["sum"] - rows["request_time"]).abs().max() < 1e-9  # type: ignore[operator]
+    assert set(rows["queue_source"]) == {"inferred"}
+    printed = result.to_dict()
+    assert printed["inference"][0]["verdict"] == "inferred"
+    assert "queueing delay (inferred)" in run("split", path)
+
+
+@pytest.mark.parametrize("verb", ["blame", "depth", "laws"])
+def test_other_questions_use_it_and_say_so(log: tuple[Path, np.ndarray[Any, Any]], verb: str) -> None:
+    assert "inferred from the log, not measured" in " ".join(run(verb, log[0]).split())
+
+
+def test_blame_charges_the_inferred_wait(log: tuple[Path, np.ndarray[Any, Any]]) -> None:
+    path, wait = log
+    result = sojourn.blame(path)
+    assert result.waited == pytest.approx(wait.sum(), rel=0.01)
+    assert result.blamed == pytest.approx(result.waited, rel=0.01)  # one backend, whose workers never idle
+    (depth,) = sojourn.depth(path).workers
+    assert (depth["workers"], depth["source"]) == (WORKERS, "inferred")
+
+
+def test_whatif_replays_it(log: tuple[Path, np.ndarray[Any, Any]]) -> None:
+    result = sojourn.whatif(log[0], variants={"workers": "+1"})
+    assert abs(result.error["mean"]) < 0.02
+    assert result.variants[0].response_time["mean"] < 0.8 * result.measured["response_time"]["mean"]
+
+
+def test_the_report_has_a_section(log: tuple[Path, np.ndarray[Any, Any]], tmp_path: Path) -> None:
+    run("report", log[0], "--html", tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    assert "Inferred queue" in page
+    assert "inferred from the log, not measured" in page
+    measured = tmp_path / "measured.html"
+    run("report", EXAMPLES / "shop.jsonl.gz", "--html", measured)
+    assert "Inferred queue" not in measured.read_text()
+
+
+def test_measured_queues_are_never_mixed_with_inferred_ones() -> None:
+    result = sojourn.split(EXAMPLES / "shop.jsonl.gz")
+    assert result.inferred == ()
+    assert "inferred" not in result.sources
+    with pytest.raises(sojourn.SojournError, match="there is nothing to infer"):
+        sojourn.infer(EXAMPLES / "shop.jsonl.gz")
+
+
+def test_an_own_log_of_a_silent_app_is_inferred_too(tmp_path: Path) -> None:
+    """Requests of the plain log as Sojourn's own records, without any header of the app."""
+    text, wait = plain_log()
+    lines = []
+    for number, line in enumerate(text.decode().splitlines()):
+        end, took, address, upstream = line.rsplit(" ", 4)[1:]
+        lines.append(json.dumps({
+            "time": end, "request_id": f"r{number}", "status": "200", "request_time": took, "upstream_addr": address,
+            "upstream_connect_time": "0.000", "upstream_header_time": upstream, "upstream_response_time": upstream,
+            "request_start": f"{float(end) - float(took):.3f}", "route": line.split('"')[1].split()[1],
+        }))  # fmt: skip
+    path = tmp_path / "access.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    result = sojourn.split(path)
+    assert result.means["queue"] == pytest.approx(wait.mean(), rel=0.01)
+    assert result.sources == {"inferred": len(wait)}
+
+
+@pytest.mark.parametrize(
+    ("change", "advice"),
+    [
+        (lambda line: " ".join((*line.rsplit(" ", 4)[:1], *line.rsplit(" ", 4)[2:])), "add $msec"),
+        (lambda line: " ".join(line.rsplit(" ", 4)[:3]), "add $upstream_response_time"),
+    ],
+    ids=["no milliseconds", "no time of the backend"],
+)
+def test_says_what_to_add(log: tuple[Path, np.ndarray[Any, Any]], tmp_path: Path, change: Any, advice: str) -> None:
+    path = tmp_path / "access.log"
+    path.write_text("".join(f"{change(line)}\n" for line in log[0].read_text().splitlines()))
+    (backend,) = json.loads(run("infer", path, "--json"))["backends"]
+    assert backend["verdict"] == "refused"
+    assert advice in backend["reason"]
+    assert advice in " ".join(run("split", path).split())
+
+
+def test_workers_can_be_given(log: tuple[Path, np.ndarray[Any, Any]]) -> None:
+    for option in ("4", "10.0.0.1:8000=4"):
+        (backend,) = json.loads(run("infer", log[0], "--workers", option, "--json"))["backends"]
+        assert (backend["verdict"], backend["workers_set"]) == ("inferred", [4, 4])
+    (wrong,) = json.loads(run("infer", log[0], "--workers", "2", "--json"))["backends"]
+    assert (wrong["verdict"], wrong["contradictions"] > 100) == ("refused", True)
+
+
+def test_backends_are_inferred_one_by_one(log: tuple[Path, np.ndarray[Any, Any]], tmp_path: Path) -> None:
+    """Two logs of one backend are merged; another backend has a queue of its own."""
+    lines = log[0].read_text().splitlines(keepends=True)
+    (tmp_path / "a.log").write_text("".join(lines[::2]))
+    (tmp_path / "b.log").write_text("".join(lines[1::2]))
+    (tmp_path / "c.log").write_text("".join(line.replace("10.0.0.1:", "10.0.0.2:") for line in lines))
+    merged, other = sojourn.infer([tmp_path / name for name in ("a.log", "b.log", "c.log")]).backends
+    assert {merged.upstream, other.upstream} == {"10.0.0.1:8000", "10.0.0.2:8000"}
+    assert merged.result.workers == other.result.workers == WORKERS
+    assert merged.result.wait.mean() == pytest.approx(other.result.wait.mean(), rel=1e-6)
+
+
+def test_the_picture_shows_a_flat_service_time(log: tuple[Path, np.ndarray[Any, Any]]) -> None:
+    result = sojourn.infer(log[0])
+    from sojourn.analyses.infer.section import infer_section  # noqa: PLC0415
+
+    (picture,) = infer_section(result).pictures
+    assert "Between" in picture.reading
+    assert json.dumps(specification(picture.chart(), "page"))
+    busy = result.service.filter(pl.col("requests") > 200)["service"]
+    assert busy.max() / busy.min() < 1.35  # type: ignore[operator]
+
+
+def test_rows_of_a_store_are_inferred(log: tuple[Path, np.ndarray[Any, Any]], store_dsn: str) -> None:
+    init(store_dsn)
+    load(store_dsn, log[0])
+    result = sojourn.infer(store_dsn)
+    assert result.backends[0].result.workers == WORKERS
+    assert result.backends[0].result.wait.mean() == pytest.approx(log[1].mean(), rel=0.01)
