@@ -7,6 +7,7 @@ from sojourn.analyses.clock.run import clock as clock
 from sojourn.analyses.compare.run import compare as compare
 from sojourn.analyses.depth.run import depth as depth
 from sojourn.analyses.goodput.run import goodput as goodput
+from sojourn.analyses.infer.run import infer as infer
 from sojourn.analyses.kernel.run import kernel_queues as kernel_queues
 from sojourn.analyses.laws.run import laws as laws
 from sojourn.analyses.simulate.run import simulate as simulate
@@ -37,6 +38,7 @@ __all__ = [
     "depth",
     "diagnose",
     "goodput",
+    "infer",
     "kernel_queues",
     "laws",
     "log_file",

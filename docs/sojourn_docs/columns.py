@@ -83,7 +83,7 @@ OF_THE_SPLIT: dict[str, tuple[str, str]] = {
         "by which `proxy_start` is too early on average: 0.0005 in whole milliseconds, 0 where it is finer",
     ),
     "app_service": ("s", "service time by header, else by span"),
-    "queue_source": ("", "where the queue comes from: `stamp`, `span`, `duration`, `none`"),
+    "queue_source": ("", "where the queue comes from: `stamp`, `span`, `duration`, `inferred`, `none`"),
     "wasted": ("s", "a worker was held for a client already gone; from its span"),
     "clock_offset": ("s", "the app's clock less nginx's, as used for this request"),
     "queueing_delay": ("s", "`proxy_queue` + `connect` + `queue`"),

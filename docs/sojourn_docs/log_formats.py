@@ -33,10 +33,10 @@ first 500 lines of each file, and named in a note with what each variable is rea
 *sure* (given, labelled, or no other format fits), *likely* (deduced from the values of many lines) or
 *assumed*. `--log-format` sets it instead:
 
-    sojourn split access.log --log-format '$msec $status $request_time $upstream_response_time'
-    sojourn split access.log --log-format /etc/nginx/nginx.conf:main
-    sojourn split access.log --log-format '%h %l %u %{{end:usec}}t "%r" %>s %b %D'
-    sojourn split haproxy.log --log-format haproxy
+    --log-format '$msec $status $request_time $upstream_response_time'
+    --log-format /etc/nginx/nginx.conf:main
+    --log-format '%h %l %u %{{end:usec}}t "%r" %>s %b %D'
+    --log-format haproxy
 
 It takes a name of the table below, `sojourn` (the [record](record.md) of Sojourn's own configuration),
 `FILE:NAME` (a `log_format` in an nginx configuration), or a text in the language of nginx, Apache or

@@ -60,6 +60,8 @@ def test_the_calls_shown_without_output_run(folder: Path, store_dsn: str) -> Non
         "/var/log/nginx/sojourn.jsonl*": f"{log}*",
         "LOG": log,
         "access.jsonl": log,
+        "access.log": "docs/examples/plain.log.gz",
+        "/var/log/nginx/access.log": "docs/examples/plain.log.gz",
     }
     stand_ins |= dict.fromkeys(STORES, store_dsn)
     runner = CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1", "SOJOURN_CONFIG": ""})

@@ -71,8 +71,8 @@ def test_goaccess_reads_the_record(log: Path, tmp_path: Path) -> None:
 def test_combined_cannot_be_split(tmp_path: Path) -> None:
     path = tmp_path / "combined.log"
     path.write_text('127.0.0.1 - - [01/Jan/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 3 "-" "curl/8.0"\n')
-    assert sojourn.split(str(path)).records.reasons == {"invalid_json": 1}
-    assert "`invalid_json`" in page_text("goaccess.md")
+    assert sojourn.split(str(path)).records.reasons == {"missing_request_time": 1}
+    assert "`missing_request_time`" in page_text("goaccess.md")
 
 
 def replaced(text: str, words: dict[str, str]) -> str:

@@ -77,7 +77,7 @@ def checks_of(
         arrival: s, ascending.
         departure: s, of the same requests.
         service: inferred, s.
-        depth: requests that each arrival found.
+        depth: requests in the system at each arrival.
         codes: class of each request.
         ceiling: the least number of workers that overtaking requests allow.
         error: of the stamps, s.

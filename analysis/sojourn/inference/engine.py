@@ -27,7 +27,7 @@ MOST_CONTRADICTIONS = 0.01
 MOST_WORKERS = 128
 WINDOW = 10  # blocks: the part of a log in which a change of the number of workers is looked for
 WITNESSES = 3  # requests that overtake so many others
-FREE_ARRIVALS = 500  # that found the backend empty
+FREE_ARRIVALS = 500  # at an empty backend
 FREE_OF_CLASS = 20
 FREE_ERROR = 0.05  # of the mean response time
 SHARP = 30  # witnesses one below the ceiling
@@ -59,12 +59,12 @@ class Inference:
         workers: the number that fits best; of a lower bound, what overtaking requests show; 0: unknown.
         lowest, highest: of the numbers that are not excluded; None: no upper end, because no queue was seen.
         mean_range, p99_range: of the wait over that set, s; None: unknown.
-        excess: mean response time less that of requests that found the backend empty, and its standard error, s; None:
-            too few found it so. It needs no model.
+        excess: mean response time less that of requests at an empty backend, and its standard error, s; None:
+            there are too few of them. It needs no model.
         windows: parts with a number of workers of their own, where it changed; otherwise empty.
         checks: all that were made.
         contradictions: requests that left before they could have begun, by more than the error of the stamps.
-        depth: requests that each arrival found in the system.
+        depth: requests in the system at each arrival.
     """
 
     order: Ints
@@ -301,10 +301,10 @@ def _moved(known: Inference, queue: Queue, parts: Sequence[tuple[int, int]], ins
     for begin, end in parts:
         part = queue.part(begin, end)
         ceiling = _ceiling(inside[begin:end])
-        found = searched(part, ceiling, max(int(known.depth[begin:end].max()) + 1, ceiling))
-        low, high = found.credible()
-        each[begin:end] = found.best
-        windows.append(Window(float(a[begin]), float(a[end - 1]), found.best, low, _widened(high)))
+        likelihood = searched(part, ceiling, max(int(known.depth[begin:end].max()) + 1, ceiling))
+        low, high = likelihood.credible()
+        each[begin:end] = likelihood.best
+        windows.append(Window(float(a[begin]), float(a[end - 1]), likelihood.best, low, _widened(high)))
     result = replace(
         known, start=_starts(a, d, service_times_of_each(a, d, queue.ordered, each)), windows=tuple(windows),
         workers=windows[-1].workers, lowest=min(w.lowest for w in windows), highest=max(w.highest for w in windows),
@@ -326,7 +326,7 @@ def _moved(known: Inference, queue: Queue, parts: Sequence[tuple[int, int]], ins
 
 
 def _excess(queue: Queue, depth: Ints) -> tuple[float, float] | None:
-    """Return the mean response time less that of requests that found the backend empty, and its standard error, s."""
+    """Return the mean response time less that of requests at an empty backend, and its standard error, s."""
     response = queue.departure - queue.arrival
     empty = depth == 0
     if int(empty.sum()) < FREE_ARRIVALS:

@@ -136,11 +136,11 @@ def searched(queue: Queue, low: int, high: int) -> Likelihood:
     before = -1
     while len(known) > before:
         before = len(known)
-        found = result()
-        at = int(np.argmax(found.blocks.sum(axis=1)))
-        best = int(found.workers[at])
-        left = int(found.workers[at - 1]) if at else low
-        right = int(found.workers[at + 1]) if at + 1 < len(found.workers) else high
+        tried = result()
+        at = int(np.argmax(tried.blocks.sum(axis=1)))
+        best = int(tried.workers[at])
+        left = int(tried.workers[at - 1]) if at else low
+        right = int(tried.workers[at + 1]) if at + 1 < len(tried.workers) else high
         add((best - 1, best + 1, (left + best) // 2, (best + right) // 2))
         lowest, highest = result().credible()
         add((lowest - 1, highest + 1))

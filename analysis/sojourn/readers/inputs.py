@@ -139,14 +139,14 @@ def opened_inputs(sources: Sequence[Source]) -> Inputs:
     stores, files = stores_and_files(sources)
     inputs = Inputs([], [], [], stores)
     seen: set[tuple[int, int]] = set()
-    given = {source.path: source.form for source in sources if isinstance(source, LogFile)}
+    forms = {source.path: source.form for source in sources if isinstance(source, LogFile)}
     try:
         for source in files:
             before = len(inputs.logs)
             for path in _expanded(source, inputs.spans):
                 _open_into(inputs, path, seen)
-            for log in inputs.logs[before:] if source in given else ():
-                log.form, log.recognised = given[source], True
+            for log in inputs.logs[before:] if source in forms else ():
+                log.form, log.recognised = forms[source], True
     except BaseException:
         inputs.close()
         raise

@@ -83,7 +83,7 @@ MACROS = (
     "CREATE OR REPLACE TEMP MACRO attempts_of(a) AS (CASE WHEN blank(a) THEN 0 ELSE length_of(a) END)",
     "CREATE OR REPLACE TEMP MACRO lengths_differ(a, x) AS (NOT blank(x) AND NOT blank(a) "
     "AND length_of(x) != attempts_of(a))",
-    # A path with the parts that look like identifiers taken out: low cardinality, never the raw URI. RE2 has no
+    # A path with the parts that look like identifiers texts_by_key out: low cardinality, never the raw URI. RE2 has no
     # look-ahead, so a part goes by what it contains: three digits in a row, a digit first, eight hex digits first, or
     # more than 24 characters.
     "CREATE OR REPLACE TEMP MACRO template_of(u) AS (regexp_replace(split_part(split_part(u, '?', 1), '#', 1), "
@@ -257,11 +257,11 @@ def records_query(
     else:
         texts, numbers = record_sql.keys(log), record_sql.numbers(log)
         expressions = {**expressions, "vantage": f"'{log.vantage}'", "time_step": f"{log.step}::DOUBLE"}
-        taken = {key: texts.get(key, record_sql.NO_TEXT) for key in keys if key not in own}
-        taken |= {key: record_sql.own_column(log, key) for key in own}
-        used = " ".join((*taken.values(), *numbers.values(), record_sql.matched(log)))
+        texts_by_key = {key: texts.get(key, record_sql.NO_TEXT) for key in keys if key not in own}
+        texts_by_key |= {key: record_sql.own_column(log, key) for key in own}
+        used = " ".join((*texts_by_key.values(), *numbers.values(), record_sql.matched(log)))
         fields = record_sql.extract(log, record_sql.fields_in(log, used))
-        texts_of_record = ", ".join(f'"{key}": {sql}' for key, sql in taken.items())
+        texts_of_record = ", ".join(f'"{key}": {sql}' for key, sql in texts_by_key.items())
         record = f"number, f, {{{texts_of_record}}} AS r"
         relation = f"(SELECT line, number, {fields} AS f FROM {relation})"  # noqa: S608 - names of ours
     expressions = {**{name: extra_expression(name) for name in own}, **expressions}

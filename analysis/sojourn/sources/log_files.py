@@ -18,9 +18,9 @@ _IN_A_FILE = re.compile(r"(?P<file>[^$%{}]+):(?P<name>[\w.-]+)")
 def log_file(path: Source, format: str) -> LogFile:  # noqa: A002 - the word that users know
     """Return a source with its log format.
 
-    >>> log = sojourn.log_file("docs/examples/haproxy.log", format="haproxy")
-    >>> sojourn.split(log).requests
-    200
+    >>> text = '$remote_addr - $remote_user [$time_local] "$request" $status $bytes_sent "$a" "$b" $msec $request_time'
+    >>> sojourn.split(sojourn.log_file("docs/examples/plain.log.gz", format=f"{text} $c $d")).requests
+    10500
 
     Args:
         path: a log file, a glob or ``-``.

@@ -247,7 +247,7 @@ def _pools(table: pl.DataFrame, backend: Codes, backends: list[str | None]) -> t
 def _workers(
     table: pl.DataFrame, backend: Codes, backends: tuple[str | None, ...], option: int | Mapping[str, int] | None
 ) -> Workers:
-    found = dict(table.group_by("upstream").agg(pl.col("inferred_workers").max()).iter_rows())
+    inferred = dict(table.group_by("upstream").agg(pl.col("inferred_workers").max()).iter_rows())
     held = table.select("worker", "__busy_start", "__busy_end").with_columns(backend=pl.Series(backend, dtype=pl.Int32))
     held = held.filter(pl.col("__busy_end").is_not_null())
     lives = (
@@ -267,8 +267,8 @@ def _workers(
             count.append(configured)
             source.append(FROM_OPTION)
             continue
-        if found.get(name):
-            count.append(found[name])
+        if inferred.get(name):
+            count.append(inferred[name])
             source.append(FROM_INFERENCE)
             continue
         begin, end = of_names[code] if names[-1] else of_requests[code]

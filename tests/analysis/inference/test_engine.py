@@ -83,7 +83,7 @@ def test_no_other_system_is_accepted_with_a_material_error() -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 4), (1, 2), (8, 4)])
-def test_a_changed_number_of_workers_is_found_window_by_window(before: int, after: int) -> None:
+def test_a_changed_number_of_workers_is_inferred_window_by_window(before: int, after: int) -> None:
     rng = np.random.default_rng(5)
     log = moving(rng, 2 * REQUESTS, before, after)
     result = inferred(log)
@@ -100,7 +100,7 @@ def test_the_figure_without_a_model_agrees() -> None:
     assert result.excess is not None
     mean, error = result.excess
     assert abs(mean - log.wait.mean()) < 3 * error
-    assert inferred(served(1, 0.99, count=2_000)).excess is None  # too few requests found the backend empty
+    assert inferred(served(1, 0.99, count=2_000)).excess is None  # too few requests were at an empty backend
 
 
 def test_given_workers_are_used_and_contradictions_counted() -> None:

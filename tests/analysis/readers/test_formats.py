@@ -128,18 +128,18 @@ def test_time_of_an_app_server_is_service_and_its_queue_unknown(tmp_path: Path) 
     ],
 )  # fmt: skip
 def test_meaning_of_appended_values_follows_from_labels_and_sizes(appended: str, format: str, certainty: str) -> None:  # noqa: A002
-    found = detected_format([f"{BEGIN} {appended}"] * 20)
-    assert found is not None
-    assert found.name.partition('"$http_user_agent" ')[2] == format
-    assert found.certainty == certainty
+    detected = detected_format([f"{BEGIN} {appended}"] * 20)
+    assert detected is not None
+    assert detected.name.partition('"$http_user_agent" ')[2] == format
+    assert detected.certainty == certainty
 
 
 def test_the_column_that_is_always_longest_is_the_response_time() -> None:
-    """Of the first line alone the two could not be told apart."""
+    """Of the first line alone the two could not be distinguished."""
     lines = [f"{BEGIN} 0.010 0.010", f"{BEGIN} 0.010 0.012", f"{BEGIN} - 0.000"]
-    found = detected_format(lines)
-    assert found is not None
-    assert found.name.endswith("$upstream_response_time $request_time")
+    detected = detected_format(lines)
+    assert detected is not None
+    assert detected.name.endswith("$upstream_response_time $request_time")
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,8 @@ class InferResult(Result):
 
     Attributes:
         backends: their inferences, the one with most requests first.
-        service: columns upstream, low and high (requests that an arrival found, inclusive), requests, service (mean of
-            the inferred service times, s) and error (its standard error, s).
+        service: columns upstream, low and high (requests in the system at an arrival, inclusive), requests, service
+            (mean of the inferred service times, s) and error (its standard error, s).
         formats: of the logs that are not Sojourn's own.
     """
 
@@ -56,7 +56,7 @@ def result_of(backends: list[BackendInference], formats: list[LogFacts]) -> Infe
 
 
 def service_by_depth(backend: BackendInference) -> pl.DataFrame:
-    """Return the mean inferred service time by the number of requests that an arrival found, as ``SERVICE_SCHEMA``."""
+    """Return the mean inferred service time by the requests in the system at an arrival, as ``SERVICE_SCHEMA``."""
     depth, service = backend.result.depth, backend.result.service
     edges = np.unique(np.concatenate([np.arange(4), np.geomspace(4, max(int(depth.max()), 4) + 1, DEPTHS).round()]))
     place = np.searchsorted(edges, depth, side="right") - 1

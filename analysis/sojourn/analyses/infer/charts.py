@@ -10,7 +10,7 @@ from sojourn.present.palette import SERVICE
 
 
 def service_against_depth(service: pl.DataFrame) -> alt.LayerChart:
-    """Draw the mean inferred service time by the number of requests that an arrival found, with its 95 % interval.
+    """Draw the mean inferred service time by the requests in the system at an arrival, with its 95 % interval.
 
     Args:
         service: columns of ``sojourn.analyses.infer.analysis.SERVICE_SCHEMA``, of one backend.

@@ -45,7 +45,7 @@ def infer(
         SojournError: a source cannot be read, or every backend reported its queueing delay.
     """
     source = requests_from(requests, spans=spans, since=since, until=until, where=where)
-    backends = list(inferences(source.rows, workers))
+    backends = list(source.inferred) if workers is None and source.inferred else list(inferences(source.rows, workers))
     if not backends:
         raise SojournError(
             "there is nothing to infer: no request went to a backend whose queueing delay is not measured "

@@ -138,7 +138,8 @@ def _pictures(result: InferResult) -> list[Picture]:
             Picture(
                 f"infer-service-{number}",
                 f"Inferred service time by depth, {printable(name, 60)}",
-                "Mean inferred service time of the requests by how many others they found, with its 95 % interval. In "
+                "Mean inferred service time of the requests by how many others were in the system when they arrived, "
+                "with its 95 % interval. In "
                 "a first-come-first-served queue it is the same at every depth; a slope means that workers share "
                 "something, that the order is another one, or that the log does not show all requests.",
                 functools.partial(service_against_depth, table),
