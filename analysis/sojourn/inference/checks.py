@@ -38,6 +38,11 @@ MEANINGS = {
     "show were served in between",
     "response_against_later_arrivals": "requests that arrive later delay those before them: the order of service is "
     "not that of the arrivals",
+    "service_after_three": "services three apart resemble each other, as where the order of service is not that of the "
+    "arrivals",
+    "freed_too_late": "the worker that a request needs is often freed after the request left",
+    "never_full": "there were hardly ever more requests than workers, and yet they waited",
+    "response_after_response": "successive responses do not resemble each other as in a simulation of the same queue",
     "service_drift": "the service times changed during the log",
     "set_of_workers": "the number of workers, and with it the wait, is too uncertain",
     "contradictions": "requests left earlier than this number of workers allows",
@@ -62,6 +67,11 @@ class Check:
     def meaning(self) -> str:
         """What a failure says of the system, as a clause."""
         return MEANINGS[self.name]
+
+    @property
+    def sentence(self) -> str:
+        """The same as a sentence."""
+        return f"{self.meaning[0].upper()}{self.meaning[1:]}."
 
     def to_dict(self) -> dict[str, object]:
         """Return the object of the JSON output."""
@@ -89,9 +99,9 @@ def checks_of(
         return Check(name, correlation, _fails(correlation, LIMITS[name], times, error))
 
     free = depth < ceiling
-    own = _without_class(response, codes)[free]
+    own = without_class(response, codes)[free]
     yield check("response_below_capacity", rank_correlation(own, others[free]), response[free])
-    residual = _without_class(service, codes)
+    residual = without_class(service, codes)
     yield check("service_against_depth", rank_correlation(residual, others), service)
     yield check("service_after_service", rank_correlation(residual[:-1], residual[1:]), service)
     waited = np.flatnonzero(departure - service > arrival + error)
@@ -103,7 +113,7 @@ def checks_of(
     before = np.arange(len(arrival)) - np.searchsorted(arrival, arrival - width, side="left")
     correlation = partial_rank_correlation(residual, later, (before, others))
     yield check("response_against_later_arrivals", correlation, response)
-    drift = _drift(residual)
+    drift = drift_of(residual)
     yield Check("service_drift", drift, drift > MOST_DRIFT and drift * float(service.std()) > NOTICEABLE * error)
 
 
@@ -138,7 +148,7 @@ def _fails(correlation: float, limits: tuple[float, float], times: Floats, error
     return outside and significant and abs(correlation) * float(times.std()) > NOTICEABLE * error
 
 
-def _without_class(values: Floats, codes: Ints) -> Floats:
+def without_class(values: Floats, codes: Ints) -> Floats:
     """Return the values less the median of their class."""
     result = values.copy()
     for code in np.unique(codes):
@@ -147,7 +157,7 @@ def _without_class(values: Floats, codes: Ints) -> Floats:
     return result
 
 
-def _drift(values: Floats) -> float:
+def drift_of(values: Floats) -> float:
     """Return the standard deviation of block means, less what chance explains, in standard deviations of the values."""
     spread = float(values.std())
     if spread == 0 or len(values) < 4 * BLOCKS:

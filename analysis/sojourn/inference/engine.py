@@ -65,6 +65,7 @@ class Inference:
         checks: all that were made.
         contradictions: requests that left before they could have begun, by more than the error of the stamps.
         depth: requests in the system at each arrival.
+        reconstructed: the instants are reconstructed from whole seconds and the order of the lines.
     """
 
     order: Ints
@@ -83,6 +84,7 @@ class Inference:
     checks: tuple[Check, ...] = ()
     contradictions: int = 0
     depth: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    reconstructed: bool = False
 
     @property
     def wait(self) -> Floats:
@@ -242,7 +244,7 @@ def refused(reason: str) -> Inference:
 
 
 def _refused(known: Inference, check: Check) -> Inference:
-    return replace(known, verdict=REFUSED, reason=_sentence(check.meaning), checks=(check,))
+    return replace(known, verdict=REFUSED, reason=check.sentence, checks=(check,))
 
 
 def _sentence(clause: str) -> str:

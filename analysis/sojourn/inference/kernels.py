@@ -127,3 +127,15 @@ def log_likelihoods(arrival, departure, ordered, codes, classes, workers, step, 
     for k in range(count):
         sums[k // block] += logs[codes[k], at[k]] if at[k] >= 0 else below[codes[k]] + 0.1 * (at[k] + 1)
     return sums, total / max(count, 1)
+
+
+@compiled
+def served_in_order(arrival, service, workers):  # type: ignore[no-untyped-def] # numba
+    """Return the begin of each service where workers serve in the order of the arrivals, s."""
+    free = np.zeros(workers) + arrival[0]
+    start = np.empty(len(arrival))
+    for k in range(len(arrival)):
+        first = np.argmin(free)
+        start[k] = max(arrival[k], free[first])
+        free[first] = start[k] + service[k]
+    return start

@@ -54,7 +54,7 @@ class Queue:
     @classmethod
     def of(cls, arrival: Floats, departure: Floats, routes: Ints, error: float) -> Queue:
         """Build it from arrivals in ascending order; ``routes``: a number from 0 for each request."""
-        codes, classes = _classes_of(routes)
+        codes, classes = classes_of(routes)
         bin_of, widths = _bins(float((departure - arrival).max(initial=0.0)), error)
         return cls(arrival, departure, np.sort(departure), codes, classes, error, bin_of, widths)
 
@@ -147,7 +147,7 @@ def searched(queue: Queue, low: int, high: int) -> Likelihood:
     return result()
 
 
-def _classes_of(routes: Ints) -> tuple[Ints, int]:
+def classes_of(routes: Ints) -> tuple[Ints, int]:
     """Return the class of each request and their number: each frequent route is one, the others together another."""
     counts = np.bincount(routes)
     frequent = [code for code in np.argsort(-counts, kind="stable")[: CLASSES - 1] if counts[code] >= LEAST]

@@ -13,6 +13,9 @@ from functools import cached_property
 from sojourn.model.formatting import counted, printable
 
 NAMED = 3  # backends named in a sentence
+ENOUGH = 500  # answers of a backend to infer its queue
+FEW_MEASURED = 0.01  # of a backend's answers: with more of them nothing is inferred
+MOST_INFERRED = 5_000_000  # answers whose rows are fetched from a store for it
 MANY_IMPOSSIBLE = 0.1  # of the reported delays: a larger share is no exception
 
 
@@ -74,6 +77,14 @@ class Coverage:
         """Share of the responses with measured or inferred wait and service time; None without a response."""
         total = self.total
         return 1 - total.incomplete / total.answered if total.answered else None
+
+    @property
+    def inferable(self) -> bool:
+        """Whether a backend reported nothing, and had enough requests to infer its queue from them."""
+        return any(
+            ENOUGH <= one.answered < MOST_INFERRED and one.answered - one.silent <= FEW_MEASURED * one.answered
+            for one in self.backends
+        )
 
     @property
     def unanswered(self) -> int:

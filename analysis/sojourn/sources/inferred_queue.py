@@ -16,12 +16,13 @@ import numpy.typing as npt
 import polars as pl
 
 from sojourn.inference.engine import INFERRED, LOWER_BOUND, REFUSED, STAMP_ERROR, Inference, infer, refused
+from sojourn.inference.reconstruction import reconstruct
+from sojourn.model.coverage import ENOUGH, FEW_MEASURED
 from sojourn.model.formatting import iso, printable
 from sojourn.model.frame import APP, PROXY, WHOLE
 
 SWITCHING_PROTOCOLS = 101
 UNSERVED = (0, 499, 502, 504)  # departures that are not those of a worker
-MEASURED = 0.01  # of a backend's answers with a queue of their own: from here on nothing is inferred
 COARSEST_STEP = 0.001  # s, of instants that the likelihood can use
 NEEDED = (
     "start", "upload", "proxy_queue", "retries", "connect", "header", "response", "status", "upstream", "route",
@@ -147,28 +148,39 @@ def inferred_rows(rows: pl.LazyFrame) -> tuple[pl.LazyFrame, list[BackendInferen
     )
 
 
-def inferences(rows: pl.LazyFrame, workers: int | Mapping[str, int] | None = None) -> Iterator[BackendInference]:
+def inferences(
+    rows: pl.LazyFrame, workers: int | Mapping[str, int] | None = None, *, reconstructed: bool = False
+) -> Iterator[BackendInference]:
     """Yield the inferred queue of every backend whose app reported nothing, the one with most requests first.
 
     Args:
         rows: split rows.
         workers: number of workers per backend, or of all; None: inferred.
+        reconstructed: also sample the instants of logs with stamps of a second, which takes seconds to a minute.
     """
     table, base = _visits(rows)
     for (name,), part in sorted(table.group_by("upstream"), key=lambda group: -len(group[1])):
         measured = (part["measured"] & part["answered"]).sum()
-        if measured > MEASURED * max(int(part["answered"].sum()), 1) or part["vantage"][0] == APP:
+        if workers is None and len(part) < ENOUGH:
+            continue
+        if measured > FEW_MEASURED * max(int(part["answered"].sum()), 1) or part["vantage"][0] == APP:
             continue
         upstream = None if name is None else str(name)
         served, result = part.filter(~pl.col("unserved")), None
-        if refusal := _unusable(part):
+        sampled = reconstructed and part["vantage"][0] == PROXY and _coarsest(part) > COARSEST_STEP
+        if not sampled and (refusal := _unusable(part)):
             served, result = part.clear(), refused(refusal)
         unserved = len(part) - len(served)
         number = workers.get(upstream or "") if isinstance(workers, Mapping) else workers
         if result is None:
             arrival, departure = (served[name].to_numpy() / 1e6 for name in ("arrival", "departure"))
             routes = served["route"].fill_null("").rank("dense").to_numpy().astype(np.int64) - 1
-            result = infer(arrival, departure, routes, unserved=unserved, error=_error(part), workers=number)
+            if sampled:
+                result = reconstruct(
+                    np.floor(departure), departure - arrival, routes, unserved=unserved, workers=number
+                )
+            else:
+                result = infer(arrival, departure, routes, unserved=unserved, error=_error(part), workers=number)
         yield BackendInference(upstream, len(part), unserved, served[ROW].to_numpy(), result, base)
 
 

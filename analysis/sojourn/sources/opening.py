@@ -62,8 +62,11 @@ def open_sources(
         from sojourn.sources.store_requests import open_store  # noqa: PLC0415 - a store's driver is loaded for stores
 
         with open_store(dsn, Selection.of(since, until, where), rejects_to=rejects_to) as stored:
-            yield stored
-        return
+            if not stored.measures.known().inferable:
+                yield stored
+                return
+        # A backend reported nothing, and its queue can only be inferred from its rows. The refused lines are written.
+        rejects_to = None
     wanted = (*(COLUMNS if all_columns else SPLIT_COLUMNS), *Selection.of(since, until, where).where, *columns)
     if spans or _brings_spans(sources):
         wanted += JOIN_COLUMNS
@@ -146,7 +149,11 @@ def _split_frame(rows: pl.LazyFrame) -> pl.LazyFrame:
     names = rows.collect_schema().names()
     if {"queueing_delay", "queue", "answered"} <= set(names):
         # Parquet of earlier versions: its queues by stamp hold the half tick still.
-        return rows if "half_tick" in names else rows.with_columns(half_tick=pl.lit(0.0))
+        added = {
+            "half_tick": pl.lit(0.0), "proxy_queue": pl.lit(0.0), "vantage": pl.lit(None, pl.String),
+            "time_step": pl.lit(None, pl.Float64), "inferred_workers": pl.lit(None, pl.Int64),
+        }  # fmt: skip
+        return rows.with_columns(**{name: value for name, value in added.items() if name not in names})
     return split_rows(canonical(rows))[0]
 
 

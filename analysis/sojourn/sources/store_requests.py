@@ -36,7 +36,7 @@ def open_store(dsn: str, selection: Selection, *, rejects_to: TextIO | None = No
         requests = read_store(dsn, COLUMNS, selection.since, selection.until, selection.where)
         kept.append(requests)
         split_lazily, _ = split_rows(requests.rows, requests.spans)
-        return split_lazily
+        return split_lazily.with_columns(inferred_workers=pl.lit(None, pl.Int64))
 
     with measures.session() as store:
         records = stored_records(store, selection, rejects_to)
