@@ -178,7 +178,7 @@ class BlockParser:
             accepted = self._engine.sql("EXECUTE parsed").to_arrow_table()
             self._lines.table = NO_LINES
             if accepted["reason"].null_count != len(accepted):
-                refused = accepted.filter(accepted["reason"].is_valid())
+                refused = accepted.select(REFUSED_SCHEMA.names).filter(accepted["reason"].is_valid())
                 accepted = accepted.filter(accepted["reason"].is_null())
             accepted = accepted.drop_columns(["reason", "raw"])
         return ParsedBlock(source, block.count, accepted, Refused(block, refused))
