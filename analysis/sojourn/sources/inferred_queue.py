@@ -22,6 +22,12 @@ from sojourn.model.formatting import iso, printable
 from sojourn.model.frame import APP, PROXY, WHOLE
 
 SWITCHING_PROTOCOLS = 101
+SLOW_CLIENT = 0.02  # s from the backend's answer to the end of the request
+MOST_SLOW = 0.05  # of the requests: with more, the order of the lines is not that of the backend's answers
+SLOW_CLIENTS = (
+    "The instants of the log are whole seconds, and clients took long to receive their answers, so that the order of "
+    "the lines is not that of the backend's answers: add $msec to nginx's log_format."
+)
 UNSERVED = (0, 499, 502, 504)  # departures that are not those of a worker
 COARSEST_STEP = 0.001  # s, of instants that the likelihood can use
 NEEDED = (
@@ -42,6 +48,7 @@ class BackendInference:
         rows: positions of the others among the rows, in the order in which they were given to ``result``.
         result: the inference.
         base: the instant 0 of ``result``.
+        later: microseconds by which each arrival of ``result`` is later than its row says; 0 unless reconstructed.
     """
 
     upstream: str | None
@@ -50,6 +57,7 @@ class BackendInference:
     rows: npt.NDArray[np.int64]
     result: Inference
     base: datetime
+    later: npt.NDArray[np.int64]
 
     @property
     def name(self) -> str:
@@ -106,7 +114,8 @@ def inferred_rows(rows: pl.LazyFrame) -> tuple[pl.LazyFrame, list[BackendInferen
     """Return split rows with the queues that can be inferred, and the inference of each backend that reported none.
 
     Rows of such a backend get ``queue``, ``queueing_delay``, ``service_time``, ``queue_source`` ("inferred") and
-    ``inferred_workers``; what was ``unattributed`` of them becomes these.
+    ``inferred_workers``; what was ``unattributed`` of them becomes these. Where instants of whole seconds are
+    reconstructed, ``start`` is the reconstructed one, and ``time`` that instant plus the duration.
     """
     names = rows.collect_schema().names()
     rows = rows.with_columns(inferred_workers=pl.lit(None, pl.Int64))
@@ -121,6 +130,7 @@ def inferred_rows(rows: pl.LazyFrame) -> tuple[pl.LazyFrame, list[BackendInferen
             ROW: backend.rows[backend.result.order],
             "__wait": backend.result.wait,
             "__workers": np.full(len(backend.rows), backend.result.workers, np.int64),
+            "__later": backend.later,
         })
         for backend in known
     ]).with_columns(pl.col(ROW).cast(pl.UInt32)).sort(ROW)  # fmt: skip
@@ -140,23 +150,29 @@ def inferred_rows(rows: pl.LazyFrame) -> tuple[pl.LazyFrame, list[BackendInferen
         "queue_source": pl.lit(INFERRED),
         "inferred_workers": pl.col("__workers"),
     }
+    later = pl.duration(microseconds=pl.col("__later").fill_null(0))
+    instants = [name for name in ("start", "time") if name in names] if any(map(_is_reconstructed, known)) else []
     return (
         joined.with_columns(
-            **{name: pl.when(known_wait).then(value).otherwise(pl.col(name)) for name, value in filled.items()}
-        ).drop(ROW, "__wait", "__workers"),
+            **{name: pl.when(known_wait).then(value).otherwise(pl.col(name)) for name, value in filled.items()},
+            **{name: (pl.col(name) + later).cast(rows.collect_schema()[name]) for name in instants},
+        ).drop(ROW, "__wait", "__workers", "__later"),
         backends,
     )
 
 
-def inferences(
-    rows: pl.LazyFrame, workers: int | Mapping[str, int] | None = None, *, reconstructed: bool = False
-) -> Iterator[BackendInference]:
+def _is_reconstructed(backend: BackendInference) -> bool:
+    return backend.result.reconstructed
+
+
+def inferences(rows: pl.LazyFrame, workers: int | Mapping[str, int] | None = None) -> Iterator[BackendInference]:
     """Yield the inferred queue of every backend whose app reported nothing, the one with most requests first.
 
     Args:
         rows: split rows.
         workers: number of workers per backend, or of all; None: inferred.
-        reconstructed: also sample the instants of logs with stamps of a second, which takes seconds to a minute.
+
+    Logs with stamps of a second take seconds: their instants are sampled.
     """
     table, base = _visits(rows)
     for (name,), part in sorted(table.group_by("upstream"), key=lambda group: -len(group[1])):
@@ -167,8 +183,8 @@ def inferences(
             continue
         upstream = None if name is None else str(name)
         served, result = part.filter(~pl.col("unserved")), None
-        sampled = reconstructed and part["vantage"][0] == PROXY and _coarsest(part) > COARSEST_STEP
-        if not sampled and (refusal := _unusable(part)):
+        sampled = _coarsest(part) > COARSEST_STEP
+        if refusal := _unusable(part, served):
             served, result = part.clear(), refused(refusal)
         unserved = len(part) - len(served)
         number = workers.get(upstream or "") if isinstance(workers, Mapping) else workers
@@ -176,19 +192,27 @@ def inferences(
             arrival, departure = (served[name].to_numpy() / 1e6 for name in ("arrival", "departure"))
             routes = served["route"].fill_null("").rank("dense").to_numpy().astype(np.int64) - 1
             if sampled:
-                result = reconstruct(
-                    np.floor(departure), departure - arrival, routes, unserved=unserved, workers=number
-                )
+                second = served["finish"].to_numpy() / 1e6
+                result = reconstruct(second, departure - arrival, routes, unserved=unserved, workers=number)
             else:
                 result = infer(arrival, departure, routes, unserved=unserved, error=_error(part), workers=number)
-        yield BackendInference(upstream, len(part), unserved, served[ROW].to_numpy(), result, base)
+        yield BackendInference(
+            upstream, len(part), unserved, served[ROW].to_numpy(), result, base, _later(result, served["arrival"])
+        )
+
+
+def _later(result: Inference, arrival: pl.Series) -> npt.NDArray[np.int64]:
+    """Return the microseconds by which each arrival of an inference is later than the logged one."""
+    if not result.reconstructed:
+        return np.zeros(len(result.order), np.int64)
+    return np.rint(result.arrival * 1e6).astype(np.int64) - arrival.to_numpy()[result.order]
 
 
 def _visits(rows: pl.LazyFrame) -> tuple[pl.DataFrame, datetime]:
     """Return the requests that went to a backend, and the instant 0 of their arrivals and departures (us)."""
     seconds = pl.col("upload") + pl.col("proxy_queue") + pl.col("retries")
     epoch = pl.col("start").dt.epoch("us")
-    base = rows.select(epoch.min()).collect(engine="streaming").item() or 0
+    base = (rows.select(epoch.min()).collect(engine="streaming").item() or 0) // 1_000_000 * 1_000_000
     lasted = pl.coalesce("response", "header")
     arrival = epoch - base + (seconds * 1e6).round().cast(pl.Int64)
     table = (
@@ -205,18 +229,21 @@ def _visits(rows: pl.LazyFrame) -> tuple[pl.DataFrame, datetime]:
             unserved=pl.col("status").is_in(UNSERVED) | ~pl.col("answered") | lasted.is_null(),
             arrival="__arrival",
             departure=pl.col("__arrival") + (lasted * 1e6).round().cast(pl.Int64),
+            finish=epoch - base + (pl.col("request_time") * 1e6).round().cast(pl.Int64),
         )
         .collect(engine="streaming")
     )  # fmt: skip
     return table, datetime.fromtimestamp(0, UTC) + timedelta(microseconds=base)
 
 
-def _unusable(part: pl.DataFrame) -> str:
+def _unusable(part: pl.DataFrame, served: pl.DataFrame) -> str:
     """Return why a log allows no inference, and what to add to it; empty if it does."""
     if part["vantage"][0] == WHOLE:
         return "The log does not say how long the backend took: add $upstream_response_time to nginx's log_format."
-    if _coarsest(part) > COARSEST_STEP:
-        return "The instants of the log are whole seconds: add $msec to nginx's log_format."
+    if _coarsest(part) > COARSEST_STEP and len(served):
+        slow = served.select((pl.col("finish") - pl.col("departure") > SLOW_CLIENT * 1e6).mean()).item() or 0.0
+        if slow > MOST_SLOW:
+            return SLOW_CLIENTS
     return ""
 
 

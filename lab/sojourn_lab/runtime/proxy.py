@@ -26,6 +26,21 @@ ANSWER_LOG = """
 """For `str.format` with the `path` of the log."""
 
 
+PLAIN_LOG_NAME = "plain.log"
+PLAIN_LOG = """
+    # What a user has who changed nothing: `combined` with four variables. The path holds no service time.
+    map $arg_route $lab_path {{
+        default $arg_route;
+        "" /sleep;
+    }}
+    log_format lab_plain '$remote_addr - $remote_user [$time_local] "$request_method $lab_path $server_protocol" '
+        '$status $body_bytes_sent "$http_referer" "$http_user_agent" '
+        '$request_time $upstream_response_time $upstream_addr $msec';
+    access_log "{path}" lab_plain;
+"""
+"""For `str.format` with the `path` of the log."""
+
+
 @dataclass(frozen=True)
 class Upstreams:
     """The current upstreams of nginx: addresses (`host:port`).
@@ -35,6 +50,7 @@ class Upstreams:
         mirror: `host:port` of the nginx that gets copies of requests; None: there is none.
         mirror_percent: of the requests that are copied; None: as the topology says.
         answers: the log of responses, for comparison with copies; None: none.
+        plain: the log without anything of the app's; None: none.
     """
 
     own: list[str] = field(default_factory=list)
@@ -43,6 +59,7 @@ class Upstreams:
     mirror: str | None = None
     mirror_percent: float | None = None
     answers: str | None = None
+    plain: str | None = None
 
     @property
     def all(self) -> set[str]:
@@ -79,7 +96,8 @@ def http_text(topology: Topology, upstreams: Upstreams) -> str:
     map "" $sojourn_redact {{
         default off;
     }}
-{upstream(topology, "lab_backends", upstreams.own)}{pools}{pool_map(topology)}{mirror_map(topology, upstreams)}"""
+{upstream(topology, "lab_backends", upstreams.own)}{pools}{pool_map(topology)}{mirror_map(topology, upstreams)}\
+{"" if upstreams.plain is None else PLAIN_LOG.format(path=upstreams.plain)}"""
 
 
 def mirror_map(topology: Topology, upstreams: Upstreams) -> str:

@@ -16,7 +16,7 @@ from sojourn_lab.runtime.lifecycle import Lifecycle
 from sojourn_lab.runtime.namespace import network_namespace, own_namespace
 from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.runtime.process import Process
-from sojourn_lab.runtime.proxy import Upstreams, http_text, server_text
+from sojourn_lab.runtime.proxy import PLAIN_LOG_NAME, Upstreams, http_text, server_text
 from sojourn_lab.runtime.servers.location import stamp_by_doctor
 from sojourn_lab.runtime.servers.table import SERVERS
 from sojourn_lab.runtime.tier import Tier, dependency_tier, mirror_tier, service_names
@@ -161,6 +161,7 @@ class ProcessRuntime(Lifecycle):
             pools={name: [each.address for each in members] for name, members in pools.items()},
             mirror=dark,
             answers=None if dark is None else str(self.access_log.with_name("answers.jsonl")),
+            plain=str(self.access_log.with_name(PLAIN_LOG_NAME)) if topology.plain_log else None,
         )
         with self._interrupts.shielded():
             nginx = Nginx(

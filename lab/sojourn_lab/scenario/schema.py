@@ -24,6 +24,7 @@ AnalysisName = Literal[
     "capacity",
     "dark_reads",
     "goodput",
+    "inferred",
     "ports",
     "reconciliation",
     "recovery",

@@ -9,7 +9,7 @@ from sojourn.model.formatting import counted
 
 from sojourn_lab.scenario.load import Name, NotNegative, Positive, RouteName, scaled_seconds
 
-Server = Literal["gunicorn", "unicorn", "queue", "puma", "php-fpm", "uwsgi", "node", "go", "java"]
+Server = Literal["gunicorn", "unicorn", "queue", "puma", "php-fpm", "uwsgi", "uvicorn", "node", "go", "java"]
 Balancer = Literal["round_robin", "least_conn", "random_two"]
 Discipline = Literal["fifo", "lifo", "adaptive_lifo", "codel", "deadline", "adaptive_timeout"]
 
@@ -25,6 +25,8 @@ Retransmissions = Annotated[int, msgspec.Meta(ge=1, le=15)]
 
 THREADED: tuple[Server, ...] = ("gunicorn", "puma")
 """Servers whose workers may have several threads."""
+ONE_LOOP: tuple[Server, ...] = ("node", "uvicorn")
+"""Servers of one process with one event loop."""
 ASKING: tuple[Server, ...] = ("gunicorn", "queue")
 """Servers whose app can serve mirrored copies or call a tier behind it."""
 
@@ -101,7 +103,7 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `server`: real app servers take requests first in, first out (`servers/table.py` lists them); `queue` is the lab's
     own server, which accepts at once and takes requests by a `discipline`. It has no `worker_timeout`: a thread cannot
     be killed. `workers`: requests that a backend serves at once: processes, threads or places. Workers of gunicorn and
-    Puma have `threads`; with more than one, gunicorn's are of the class gthread. Node has one event loop.
+    Puma have `threads`; with more than one, gunicorn's are of the class gthread. Node and uvicorn have one event loop.
 
     `unix`: the app servers listen on Unix sockets. `keepalive`: how many idle connections to the app servers each
     worker of nginx keeps open (for FastCGI with `fastcgi_keep_conn`); None: it opens one for every request.
@@ -109,6 +111,9 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `slowdown`: a factor on the service time for each backend (those not listed: 1). `standby`: more backends, which are
     started but get no requests until an action adds them. `connection_cap`: the most open connections of nginx to each
     backend; requests beyond fail. `pools` serve their routes instead of the `backends`.
+
+    `plain_log`: nginx also writes plain.log, in its format `combined` with four variables appended and nothing of the
+    app's: what a user has who changed nothing.
 
     `defer_accept`: the app servers' sockets pass a connection to accept() only when its first data has arrived
     (TCP_DEFER_ACCEPT, whole seconds; unicorn sets 1 by default). `namespace`: everything runs in a separate network
@@ -134,6 +139,7 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pools: list[Pool] = []
     dependency: Dependency | None = None
     mirror: Mirror | None = None
+    plain_log: bool = False
     defer_accept: DeferAccept | None = None
     namespace: Namespace | None = None
 
@@ -156,8 +162,8 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Raise ValueError for settings that this kind of app server does not have."""
         if self.threads > 1 and self.server not in THREADED:
             raise ValueError(f"{self.server} has no threads in its workers: only {' and '.join(THREADED)} have")
-        if self.server == "node" and self.workers > 1:
-            raise ValueError("node has one event loop: use more backends in place of workers")
+        if self.server in ONE_LOOP and self.workers > 1:
+            raise ValueError(f"{self.server} has one event loop: use more backends in place of workers")
         if self.keepalive is not None and self.server == "uwsgi":
             raise ValueError("server uwsgi cannot have `keepalive`: its protocol has one request per connection")
         if self.unix and self.server in ("queue", "java"):
@@ -198,6 +204,7 @@ class TopologyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     pools: list[Pool] | None = None
     dependency: Dependency | None = None
     mirror: Mirror | None = None
+    plain_log: bool | None = None
     defer_accept: DeferAccept | None = None
     namespace: Namespace | None = None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sojourn.analyses.infer.analysis import InferResult, result_of
-from sojourn.inference.engine import REFUSED
 from sojourn.model.errors import SojournError
 from sojourn.readers.inputs import Source
 from sojourn.sources.inferred_queue import inferences
@@ -46,9 +45,8 @@ def infer(
         SojournError: a source cannot be read, or every backend reported its queueing delay.
     """
     source = requests_from(requests, spans=spans, since=since, until=until, where=where)
-    known = workers is None and all(each.result.verdict != REFUSED for each in source.inferred)
-    backends = list(source.inferred) if known else []
-    backends = backends or list(inferences(source.rows, workers, reconstructed=True))
+    backends = list(source.inferred) if workers is None else []
+    backends = backends or list(inferences(source.rows, workers))
     if not backends:
         raise SojournError(
             "there is nothing to infer: no request went to a backend whose queueing delay is not measured "

@@ -37,6 +37,8 @@ def why_topology_refused(topology: Topology) -> str | None:
         return "containers communicate over ports, not Unix sockets"
     if topology.namespace is not None:
         return "every container already has its own network namespace, and no permission to change its sysctls"
+    if topology.plain_log:
+        return "the containers' nginx writes no plain.log"
     if topology.defer_accept is not None:
         return "gunicorn binds its own socket in a container, and has no setting for TCP_DEFER_ACCEPT"
     return None

@@ -1,4 +1,4 @@
-"""The servers of the Python app, backend/app.py: gunicorn, the lab's own queue server, uWSGI."""
+"""The servers of the Python app: gunicorn, the lab's own queue server, uWSGI; and uvicorn, with an app of its own."""
 
 from __future__ import annotations
 
@@ -38,6 +38,12 @@ def gunicorn(start: Start) -> Process:
     """Return gunicorn: sync workers, or gthread workers where the topology has several threads."""
     settings = start.file("gunicorn.py", gunicorn_settings(f"fd://{start.fd}", start.topology))
     return _python_process(start, ["-m", "gunicorn", "--config", settings, "app:application"])
+
+
+def uvicorn(start: Start) -> Process:
+    """Return uvicorn: one process with one event loop, and asgi_app.py."""
+    arguments = ["--fd", str(start.fd), "--backlog", str(start.topology.backlog), "--no-access-log"]
+    return _python_process(start, ["-m", "uvicorn", *arguments, "--log-level", "warning", "asgi_app:application"])
 
 
 def queue_options(topology: Topology) -> list[str]:

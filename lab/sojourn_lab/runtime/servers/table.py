@@ -43,6 +43,10 @@ def _gunicorn_missing() -> str | None:
     return None if find_spec("gunicorn") else f"gunicorn is not installed: {install_command('lab')}"
 
 
+def _uvicorn_missing() -> str | None:
+    return None if find_spec("uvicorn") else "uvicorn is not installed: pip install uvicorn"
+
+
 def _fpm_missing() -> str | None:
     return None if others.fpm_program() else "php-fpm is not installed: apt install php-fpm"
 
@@ -51,6 +55,7 @@ SERVERS: dict[Server, Kind] = {
     "queue": Kind(python.queue, lambda: None, spans=True),
     "gunicorn": Kind(python.gunicorn, _gunicorn_missing, spans=True),
     "uwsgi": Kind(python.uwsgi, program_missing("uwsgi", install=UWSGI), "uwsgi"),
+    "uvicorn": Kind(python.uvicorn, _uvicorn_missing, spans=True),
     "unicorn": Kind(ruby.unicorn, program_missing("unicorn")),
     "puma": Kind(ruby.puma, program_missing("puma")),
     "php-fpm": Kind(others.php_fpm, _fpm_missing, "fastcgi"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def test_an_own_log_of_a_silent_app_is_inferred_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "advice"),
     [
-        (lambda line: " ".join((*line.rsplit(" ", 4)[:1], *line.rsplit(" ", 4)[2:])), "add $msec"),
+        (lambda line: " ".join((*line.rsplit(" ", 4)[:1], *line.rsplit(" ", 4)[2:])), "with $msec"),
         (lambda line: " ".join(line.rsplit(" ", 4)[:3]), "add $upstream_response_time"),
     ],
     ids=["no milliseconds", "no time of the backend"],
@@ -149,6 +150,7 @@ def test_stamps_of_a_second_are_reconstructed(log: tuple[Path, np.ndarray[Any, A
     assert "reconstructed from stamps of a second" in backend["reason"]
     response = backend["wait"]["mean"] + backend["service"]["mean"]
     assert abs(backend["wait"]["mean"] - log[1].mean()) < 0.02 * response
+    _used_by_other_questions(path, log[1].mean(), response)
     path.write_text("".join(f"{line}\n" for line in lines[:3000]))
     (few,) = json.loads(run("infer", path, "--json"))["backends"]
     assert (few["verdict"], "give --workers" in few["reason"]) == ("refused", True)
@@ -157,6 +159,48 @@ def test_stamps_of_a_second_are_reconstructed(log: tuple[Path, np.ndarray[Any, A
     path.write_text("".join(f"{line}\n" for line in reversed(lines)))
     (disordered,) = json.loads(run("infer", path, "--json"))["backends"]
     assert "not in the order in which requests ended" in disordered["reason"]
+
+
+def _used_by_other_questions(path: Path, wait: float, response: float) -> None:
+    """Split and depth have the reconstructed waits and instants."""
+    result = sojourn.split(path)
+    assert abs(result.means["queue"] - wait) < 0.02 * response
+    assert set(result.sources) == {"inferred"}
+    assert any("with $msec" in note for note in result.notes)
+    begun = result.rows.select(pl.col("start").dt.epoch("us") % 1_000).collect().to_series()
+    assert begun.n_unique() > 500  # instants between the milliseconds that durations alone would give
+    depth = sojourn.depth(path)
+    # Little's law of the queue: the mean number of waiting requests is the arrival rate times the mean wait.
+    rows = result.rows.select("start", "request_time").collect()
+    seconds = (rows["start"].max() - rows["start"].min()).total_seconds()  # type: ignore[operator,union-attr]
+    assert depth.to_dict()["overall"]["waiting"] == pytest.approx(len(rows) / seconds * wait, rel=0.03)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.2])
+def test_slow_clients_change_nothing_with_milliseconds_and_are_refused_without(
+    log: tuple[Path, np.ndarray[Any, Any]], tmp_path: Path, share: float
+) -> None:
+    rng = np.random.default_rng(3)
+    lines, seconds = [], []
+    for line in log[0].read_text().splitlines():
+        text, end, took, address, upstream = line.rsplit(" ", 4)
+        late = float(rng.exponential(2.0)) if rng.random() < share else 0.0
+        head, stamp = text.split("[")[0], datetime.fromtimestamp(float(end) + late, UTC)
+        text = f"{head}[{stamp:%d/%b/%Y:%H:%M:%S +0000}]{text.split(']')[1]}"
+        ended = float(end) + late
+        lines.append((ended, f"{text} {ended:.3f} {float(took) + late:.3f} {address} {upstream}\n"))
+        seconds.append((ended, f"{text} {float(took) + late:.3f} {address} {upstream}\n"))
+    path = tmp_path / "access.log"
+    path.write_text("".join(line for _, line in sorted(lines)))
+    (backend,) = sojourn.infer(path).backends
+    assert backend.result.verdict == "inferred"
+    assert backend.result.wait.mean() == pytest.approx(log[1].mean(), rel=0.01)
+    path.write_text("".join(line for _, line in sorted(seconds)))
+    (coarse,) = sojourn.infer(path).backends
+    if share > 0.05:
+        assert (coarse.result.verdict, "clients took long" in coarse.result.reason) == ("refused", True)
+    else:
+        assert abs(coarse.result.wait.mean() - log[1].mean()) < 0.05 * coarse.result.service.mean()
 
 
 def test_workers_can_be_given(log: tuple[Path, np.ndarray[Any, Any]]) -> None:
