@@ -29,7 +29,7 @@ SLOWDOWN = float(os.environ.get("LAB_SLOWDOWN", "1"))
 ROUTE = re.compile(r"/[a-z0-9/_-]{1,60}")
 
 
-async def sleeper(scope: Message, receive: Receive, send: Send) -> None:
+async def sleeper(scope: Message, _: Receive, send: Send) -> None:
     """Answer /sleep/<seconds> as described above; 404 for another path, 400 for an invalid number."""
     if scope["type"] != "http":
         return
@@ -38,7 +38,8 @@ async def sleeper(scope: Message, receive: Receive, send: Send) -> None:
     route = query.get("route", ["/sleep/{seconds}"])[-1]
     scope["sojourn.route"] = route
     if head != "sleep":
-        return await _plain(send, 404, "only /sleep/<seconds> and /ready exist")
+        await _plain(send, 404, "only /sleep/<seconds> and /ready exist")
+        return
     try:
         seconds = float(text)
         status = int(query.get("status", ["200"])[-1])
@@ -47,8 +48,9 @@ async def sleeper(scope: Message, receive: Receive, send: Send) -> None:
         if route != "/sleep/{seconds}" and not ROUTE.fullmatch(route):
             raise ValueError
     except ValueError:
-        return await _plain(send, 400, "seconds, status and route must be a time, a status and the name of a route")
-    time.sleep(seconds * HELD * SLOWDOWN)  # noqa: ASYNC251 - the computing part, which no other request can use
+        await _plain(send, 400, "seconds, status and route must be a time, a status and the name of a route")
+        return
+    time.sleep(seconds * HELD * SLOWDOWN)  # as computing does: no other request is served
     await asyncio.sleep(seconds * (1.0 - HELD) * SLOWDOWN)
     await _plain(send, status, f"slept {seconds:g} s")
 

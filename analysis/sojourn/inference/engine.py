@@ -54,6 +54,7 @@ class Inference:
         order: position of each request in the arrays that were given.
         arrival, departure: s.
         start: begin of each service; NaN where it is refused.
+        tried: where it is refused, the service times with the number of workers that fits best, s; otherwise empty.
         verdict: ``INFERRED``, ``LOWER_BOUND`` or ``REFUSED``.
         reason: one sentence.
         workers: the number that fits best; of a lower bound, what overtaking requests show; 0: unknown.
@@ -85,6 +86,7 @@ class Inference:
     contradictions: int = 0
     depth: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     reconstructed: bool = False
+    tried: Floats = field(default_factory=lambda: np.zeros(0))
 
     @property
     def wait(self) -> Floats:
@@ -230,11 +232,18 @@ def _judged(result: Inference, queue: Queue, inside: Ints, *, fixed: bool) -> In
             reason=f"At least, with {counted(ceiling, 'worker')}: {because}.",
         )  # fmt: skip
         return _with_contradictions(bound, queue.error)
-    return replace(result, start=np.full_like(result.start, np.nan), verdict=REFUSED, reason=_sentence(because))
+    return without_starts(result, _sentence(because))
 
 
 def _with_contradictions(result: Inference, error: float) -> Inference:
     return replace(result, contradictions=int((result.service < -error).sum()))
+
+
+def without_starts(result: Inference, reason: str) -> Inference:
+    """Return an inference that was refused after all checks."""
+    return replace(
+        result, start=np.full_like(result.start, np.nan), tried=result.service, verdict=REFUSED, reason=reason
+    )
 
 
 def refused(reason: str) -> Inference:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from sojourn.inference import sampler
 from sojourn.inference.checks import Check, drift_of, rank_correlation, without_class
-from sojourn.inference.engine import INFERRED, MOST_SPREAD, MOST_UNSERVED, REFUSED, Inference, refused
+from sojourn.inference.engine import INFERRED, MOST_SPREAD, MOST_UNSERVED, REFUSED, Inference, refused, without_starts
 from sojourn.inference.kernels import depth_on_arrival, served_in_order
 from sojourn.inference.likelihood import BLOCK, RATIO, classes_of
 from sojourn.model.formatting import counted
@@ -203,7 +203,7 @@ def _judged(result: Inference, checks: Iterable[Check]) -> Inference:
     if failed:
         because = "; ".join(check.meaning for check in failed)
         text = f"{because[0].upper()}{because[1:]}. {ADD[0].upper()}{ADD[1:]} for a closer look."
-        return replace(result, start=np.full(len(result.order), np.nan), verdict=REFUSED, reason=text, checks=checks)
+        return replace(without_starts(result, text), checks=checks)
     text = f"The responses fit a first-come-first-served queue with {counted(result.workers, 'worker')}, {REASON}."
     return replace(result, verdict=INFERRED, reason=text, checks=checks)
 

@@ -39,6 +39,9 @@ def log_blocks(
     def query(form: LineFormat | None) -> str:
         return records_query(tuple(columns), "block", expressions, form)
 
+    def named(log: LogInput, block: ParsedBlock) -> ParsedBlock:
+        return _with_proxy(block, log.name) if len(logs) > 1 and log.form is not None else block
+
     with Parsers(query) as parsers, ThreadPoolExecutor(workers, thread_name_prefix="sojourn-scan") as pool:
         done = 0
         for log in logs:
@@ -48,10 +51,20 @@ def log_blocks(
                 future = pool.submit(_scanned, block, columns) if long else None
                 pending.append((block, position, future))
                 if len(pending) > workers:
-                    yield _parsed(parsers.of(log.form), log, pending, done, on_progress)
+                    yield named(log, _parsed(parsers.of(log.form), log, pending, done, on_progress))
             while pending:
-                yield _parsed(parsers.of(log.form), log, pending, done, on_progress)
+                yield named(log, _parsed(parsers.of(log.form), log, pending, done, on_progress))
             done += log.size or 0
+
+
+def _with_proxy(block: ParsedBlock, name: str) -> ParsedBlock:
+    """Return the block with the log's name as the proxy, where the format does not name one: of several logs."""
+    table = block.accepted
+    if table is None or "proxy" not in table.column_names or table["proxy"].null_count < len(table):
+        return block
+    names = pa.array([name], pa.string()).take(pa.array(np.zeros(len(table), np.int64)))
+    at = table.column_names.index("proxy")
+    return replace(block, accepted=table.set_column(at, "proxy", names))
 
 
 def _is_large(log: LogInput) -> bool:

@@ -7,7 +7,7 @@ mixed within a backend, and ``queue_source`` says which one a row has.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,6 +17,7 @@ import polars as pl
 
 from sojourn.inference.engine import INFERRED, LOWER_BOUND, REFUSED, STAMP_ERROR, Inference, infer, refused
 from sojourn.inference.reconstruction import reconstruct
+from sojourn.inference.skew import skews_of
 from sojourn.model.coverage import ENOUGH, FEW_MEASURED
 from sojourn.model.formatting import iso, printable
 from sojourn.model.frame import APP, PROXY, WHOLE
@@ -32,7 +33,7 @@ UNSERVED = (0, 499, 502, 504)  # departures that are not those of a worker
 COARSEST_STEP = 0.001  # s, of instants that the likelihood can use
 NEEDED = (
     "start", "upload", "proxy_queue", "retries", "connect", "header", "response", "status", "upstream", "route",
-    "proxied", "answered", "queue_source", "vantage", "time_step", "request_time",
+    "proxied", "answered", "queue_source", "vantage", "time_step", "request_time", "proxy",
 )  # fmt: skip
 ROW = "__row"
 
@@ -48,7 +49,9 @@ class BackendInference:
         rows: positions of the others among the rows, in the order in which they were given to ``result``.
         result: the inference.
         base: the instant 0 of ``result``.
-        later: microseconds by which each arrival of ``result`` is later than its row says; 0 unless reconstructed.
+        later: microseconds by which each arrival of ``result`` is later than its row says: 0, unless instants are
+            reconstructed or a clock is corrected.
+        skews: proxy -> s by which its clock is ahead of that of the proxy with most requests, where that is known.
     """
 
     upstream: str | None
@@ -58,6 +61,7 @@ class BackendInference:
     result: Inference
     base: datetime
     later: npt.NDArray[np.int64]
+    skews: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -101,6 +105,7 @@ class BackendInference:
             "checks": [check.to_dict() for check in result.checks],
             "unserved": self.unserved,
             "contradictions": result.contradictions,
+            "skew": dict(self.skews),
         }
 
 
@@ -151,7 +156,8 @@ def inferred_rows(rows: pl.LazyFrame) -> tuple[pl.LazyFrame, list[BackendInferen
         "inferred_workers": pl.col("__workers"),
     }
     later = pl.duration(microseconds=pl.col("__later").fill_null(0))
-    instants = [name for name in ("start", "time") if name in names] if any(map(_is_reconstructed, known)) else []
+    moved = any(backend.later.any() for backend in known)
+    instants = [name for name in ("start", "time") if name in names] if moved else []
     return (
         joined.with_columns(
             **{name: pl.when(known_wait).then(value).otherwise(pl.col(name)) for name, value in filled.items()},
@@ -159,10 +165,6 @@ def inferred_rows(rows: pl.LazyFrame) -> tuple[pl.LazyFrame, list[BackendInferen
         ).drop(ROW, "__wait", "__workers", "__later"),
         backends,
     )
-
-
-def _is_reconstructed(backend: BackendInference) -> bool:
-    return backend.result.reconstructed
 
 
 def inferences(rows: pl.LazyFrame, workers: int | Mapping[str, int] | None = None) -> Iterator[BackendInference]:
@@ -183,6 +185,7 @@ def inferences(rows: pl.LazyFrame, workers: int | Mapping[str, int] | None = Non
             continue
         upstream = None if name is None else str(name)
         served, result = part.filter(~pl.col("unserved")), None
+        skews: dict[str, float] = {}
         sampled = _coarsest(part) > COARSEST_STEP
         if refusal := _unusable(part, served):
             served, result = part.clear(), refused(refusal)
@@ -190,21 +193,44 @@ def inferences(rows: pl.LazyFrame, workers: int | Mapping[str, int] | None = Non
         number = workers.get(upstream or "") if isinstance(workers, Mapping) else workers
         if result is None:
             arrival, departure = (served[name].to_numpy() / 1e6 for name in ("arrival", "departure"))
-            routes = served["route"].fill_null("").rank("dense").to_numpy().astype(np.int64) - 1
+            routes = _numbers(served["route"])
             if sampled:
                 second = served["finish"].to_numpy() / 1e6
                 result = reconstruct(second, departure - arrival, routes, unserved=unserved, workers=number)
             else:
+                ahead, skews = _skew(served, arrival, departure, routes, _error(part))
+                arrival, departure = arrival - ahead, departure - ahead
                 result = infer(arrival, departure, routes, unserved=unserved, error=_error(part), workers=number)
         yield BackendInference(
-            upstream, len(part), unserved, served[ROW].to_numpy(), result, base, _later(result, served["arrival"])
-        )
+            upstream, len(part), unserved, served[ROW].to_numpy(), result, base, _later(result, served["arrival"]),
+            skews,
+        )  # fmt: skip
+
+
+def _numbers(names: pl.Series) -> npt.NDArray[np.int64]:
+    """Return a number from 0 for each different name; null is one."""
+    return names.fill_null("").rank("dense").to_numpy().astype(np.int64) - 1
+
+
+def _skew(
+    served: pl.DataFrame,
+    arrival: npt.NDArray[np.float64],
+    departure: npt.NDArray[np.float64],
+    routes: npt.NDArray[np.int64],
+    error: float,
+) -> tuple[npt.NDArray[np.float64], dict[str, float]]:
+    """Return by how much the clock of each request's proxy is ahead, s, and that of each proxy that differs."""
+    names = served["proxy"].fill_null("")
+    if names.n_unique() < 2:
+        return np.zeros(len(served)), {}
+    proxies = _numbers(names)
+    ahead = skews_of(arrival, departure, proxies, routes, error)
+    known = {str(name): round(float(seconds), 6) for name, seconds in zip(sorted(set(names)), ahead, strict=True)}
+    return ahead[proxies], {name: seconds for name, seconds in known.items() if seconds}
 
 
 def _later(result: Inference, arrival: pl.Series) -> npt.NDArray[np.int64]:
     """Return the microseconds by which each arrival of an inference is later than the logged one."""
-    if not result.reconstructed:
-        return np.zeros(len(result.order), np.int64)
     return np.rint(result.arrival * 1e6).astype(np.int64) - arrival.to_numpy()[result.order]
 
 
@@ -223,7 +249,7 @@ def _visits(rows: pl.LazyFrame) -> tuple[pl.DataFrame, datetime]:
             & (pl.col("status") != SWITCHING_PROTOCOLS)
         )
         .select(
-            pl.col(ROW).cast(pl.Int64), "upstream", "route", "answered", "time_step",
+            pl.col(ROW).cast(pl.Int64), "upstream", "route", "answered", "time_step", "proxy",
             pl.col("vantage").fill_null(PROXY),
             measured=~pl.col("queue_source").is_in(["none", INFERRED]),
             unserved=pl.col("status").is_in(UNSERVED) | ~pl.col("answered") | lasted.is_null(),

@@ -32,7 +32,8 @@ class InferResult(Result):
     Attributes:
         backends: their inferences, the one with most requests first.
         service: columns upstream, low and high (requests in the system at an arrival, inclusive), requests, service
-            (mean of the inferred service times, s) and error (its standard error, s).
+            (mean of the inferred service times, s) and error (its standard error, s). Of a refused backend, with the
+            number of workers that fits best.
         formats: of the logs that are not Sojourn's own.
     """
 
@@ -50,14 +51,19 @@ class InferResult(Result):
 
 def result_of(backends: list[BackendInference], formats: list[LogFacts]) -> InferResult:
     """Return the result of the inferences of some backends."""
-    tables = [service_by_depth(backend) for backend in backends if backend.result.verdict != REFUSED]
+    tables = [
+        service_by_depth(backend)
+        for backend in backends
+        if backend.result.verdict != REFUSED or len(backend.result.tried)
+    ]
     service = pl.concat([pl.DataFrame(schema=SERVICE_SCHEMA), *tables])
     return InferResult(tuple(backends), service, tuple(formats))
 
 
 def service_by_depth(backend: BackendInference) -> pl.DataFrame:
     """Return the mean inferred service time by the requests in the system at an arrival, as ``SERVICE_SCHEMA``."""
-    depth, service = backend.result.depth, backend.result.service
+    result = backend.result
+    depth, service = result.depth, result.tried if result.verdict == REFUSED else result.service
     edges = np.unique(np.concatenate([np.arange(4), np.geomspace(4, max(int(depth.max()), 4) + 1, DEPTHS).round()]))
     place = np.searchsorted(edges, depth, side="right") - 1
     count = np.bincount(place, minlength=len(edges))

@@ -25,7 +25,7 @@ def service_against_depth(service: pl.DataFrame) -> alt.LayerChart:
     base = alt.Chart(alt.InlineData(values=table.drop("upstream").to_dicts())).encode(
         x=alt.X(
             "depth:O", title="requests in the system on arrival", sort=table["depth"].to_list(),
-            axis=alt.Axis(labelAngle=0),
+            axis=alt.Axis(labelAngle=0, labelOverlap="greedy", labelSeparation=4),
         ),
         tooltip=[
             "depth:O",

@@ -132,27 +132,32 @@ def _between(ends: tuple[float, float]) -> str:
 
 def _pictures(result: InferResult) -> list[Picture]:
     pictures = []
+    refused = {backend.name for backend in result.backends if backend.result.verdict == REFUSED}
     for number, name in enumerate(result.service["upstream"].unique(maintain_order=True).to_list()[:PICTURED]):
         table = result.service.filter(pl.col("upstream") == name)
         pictures.append(
             Picture(
                 f"infer-service-{number}",
-                f"Inferred service time by depth, {printable(name, 60)}",
+                f"Inferred service time by depth, {printable(name, 60)}" + (" (refused)" if name in refused else ""),
                 "Mean inferred service time of the requests by how many others were in the system when they arrived, "
                 "with its 95 % interval. In "
                 "a first-come-first-served queue it is the same at every depth; a slope means that workers share "
                 "something, that the order is another one, or that the log does not show all requests.",
                 functools.partial(service_against_depth, table),
-                _slope(table),
+                _slope(table, refused=name in refused),
             )
         )
     return pictures
 
 
-def _slope(table: pl.DataFrame) -> str:
+def _slope(table: pl.DataFrame, *, refused: bool) -> str:
     mean = float((table["service"] * table["requests"]).sum()) / max(int(table["requests"].sum()), 1)
     low, high = float(table["service"].min() or 0.0), float(table["service"].max() or 0.0)  # type: ignore[arg-type]
     steady = max(high - mean, mean - low) <= FLAT * mean
+    if refused:
+        flat = "flat, but another check failed" if steady else "not flat, so this is no such queue"
+        times = f"{milliseconds(low)} and {milliseconds(high)} ms"
+        return f"With the number of workers that fits best, between {times}: {flat}."
     return f"Between {milliseconds(low)} and {milliseconds(high)} ms, {milliseconds(mean)} ms on average: " + (
         "flat, as in a first-come-first-served queue."
         if steady
@@ -168,6 +173,12 @@ def _notes(result: InferResult) -> list[str]:
             "is the size of the pool. Load that this log does not show makes waits look shorter than they are."
         )
     for each in result.backends:
+        for proxy, seconds in each.skews.items():
+            side = "ahead of" if seconds > 0 else "behind"
+            notes.append(
+                f"The clock of {printable(proxy, 60)} is {milliseconds(abs(seconds))} ms {side} that of the proxy with "
+                f"most requests to {each.name}, estimated from the log, and is corrected for it."
+            )
         if each.result.contradictions:
             left = counted(each.result.contradictions, "request")
             notes.append(f"{left} to {each.name} left before they could have begun, by more than the stamps' error.")

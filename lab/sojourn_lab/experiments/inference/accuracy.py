@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from sojourn.inference.engine import REFUSED, infer
+from sojourn.inference.engine import REFUSED, Inference, infer
+from sojourn.inference.reconstruction import reconstruct
 
 from sojourn_lab.experiments.inference import simulators as simulate
 from sojourn_lab.experiments.inference.simulators import Logged
@@ -15,6 +16,8 @@ KINDS = ("exponential", "lognormal", "erlang", "constant", "routes")
 UTILISATIONS = (0.3, 0.5, 0.7, 0.85, 0.95, 1.1)
 WORKERS = (1, 2, 4, 8, 16, 32)
 HIDDEN = (0.1, 0.3, 0.5)  # of the requests, served and not in the log
+TIMED_OUT = (0.02, 0.2)  # of the requests, served after the proxy had given up
+MOVES = ((1, 2), (2, 4), (4, 8), (8, 4), (4, 1))  # numbers of workers before and after
 MATERIAL = 0.05  # of the mean response time: an error of the mean wait that matters
 
 
@@ -49,9 +52,11 @@ class Outcome:
         return self.verdict == "inferred" and abs(self.error) > MATERIAL
 
 
-def outcome(log: Logged, system: str, kind: str, workers: int, utilisation: float) -> Outcome:
-    """Infer the queue of a simulated log and compare it with the truth."""
-    result = infer(log.arrival, log.departure, log.routes)
+def outcome(
+    log: Logged, system: str, kind: str, workers: int, utilisation: float, result: Inference | None = None
+) -> Outcome:
+    """Infer the queue of a simulated log, unless ``result`` is given, and compare it with the truth."""
+    result = infer(log.arrival, log.departure, log.routes, unserved=log.unserved) if result is None else result
     top = result.highest if result.highest is not None else np.inf
     error = p99_error = float("nan")
     if result.verdict != REFUSED:
@@ -107,6 +112,55 @@ def _systems(
     log = simulate.logged(rng, arrival, simulate.first_come(arrival, service, workers), routes)
     for share in HIDDEN:
         yield f"{share:.0%} of the load hidden", log.kept(rng.random(len(arrival)) >= share)
+    for share in TIMED_OUT:
+        in_time = log.response <= np.quantile(log.response, 1.0 - share)
+        yield f"{share:.0%} of the requests timed out", replace(log.kept(in_time), unserved=int((~in_time).sum()))
+
+
+def moves(seed: int, requests: int) -> Iterator[tuple[tuple[int, int], tuple[int, ...], Outcome]]:
+    """Yield numbers of workers before and after, the inferred ones, and the outcome, of backends that changed."""
+    rng = np.random.default_rng(seed)
+    for before, after in MOVES:
+        for utilisation in (0.7, 0.85, 0.95):
+            log = moving(rng, requests, before, after, utilisation)
+            result = infer(log.arrival, log.departure, log.routes)
+            one = outcome(log, "moving", "exponential", after, utilisation, result)
+            yield (before, after), tuple(window.workers for window in result.windows), one
+
+
+def of_a_second(seed: int, requests: int, *, workers_known: bool) -> Iterator[Outcome]:
+    """Yield the outcomes of backends whose log has stamps of a second."""
+    rng = np.random.default_rng(seed)
+    for number in (1, 2, 4, 8):
+        for utilisation in (0.5, 0.7, 0.85, 0.95):
+            for kind in ("exponential", "lognormal", "routes"):
+                service, routes = simulate.services(rng, requests, kind)
+                arrival = simulate.poisson(rng, service, number, utilisation)
+                log = simulate.logged(rng, arrival, simulate.first_come(arrival, service, number), routes)
+                lines, result = reconstructed(log, number if workers_known else None)
+                yield outcome(lines, "first come, first served", kind, number, utilisation, result)
+
+
+def others_of_a_second(seed: int, requests: int) -> Iterator[Outcome]:
+    """Yield the outcomes of other systems whose log has stamps of a second."""
+    rng = np.random.default_rng(seed)
+    for number in (1, 4):
+        for kind in ("exponential", "routes"):
+            service, routes = simulate.services(rng, requests, kind)
+            arrival = simulate.poisson(rng, service, number, 0.8)
+            for system, log in _systems(rng, arrival, service, routes, number):
+                lines, result = reconstructed(log, None)
+                yield outcome(lines, system, kind, number, 0.8, result)
+
+
+def reconstructed(log: Logged, workers: int | None) -> tuple[Logged, Inference]:
+    """Return a log in the order of its lines, and what is inferred from their seconds, order and durations."""
+    by_line = np.argsort(log.departure, kind="stable")
+    lines = log.kept(by_line)
+    result = reconstruct(
+        np.floor(lines.departure), lines.departure - lines.arrival, lines.routes, unserved=log.unserved, workers=workers
+    )
+    return lines, result
 
 
 def moving(rng: np.random.Generator, requests: int, before: int, after: int, utilisation: float = 0.85) -> Logged:

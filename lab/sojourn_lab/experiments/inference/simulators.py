@@ -31,6 +31,7 @@ class Logged:
         routes: number of each request's route.
         wait: s, true.
         response: s, true.
+        unserved: requests beside these that the proxy gave up.
     """
 
     arrival: Floats
@@ -38,10 +39,14 @@ class Logged:
     routes: Ints
     wait: Floats
     response: Floats
+    unserved: int = 0
 
-    def kept(self, which: npt.NDArray[np.bool_]) -> Logged:
-        """Return a log that shows only some of the requests."""
-        return Logged(*(values[which] for values in vars(self).values()))
+    def kept(self, which: npt.NDArray[np.bool_] | Ints) -> Logged:
+        """Return a log of some of the requests, by their positions or by whether each is one of them."""
+        return Logged(
+            self.arrival[which], self.departure[which], self.routes[which], self.wait[which], self.response[which],
+            self.unserved,
+        )  # fmt: skip
 
 
 def services(rng: np.random.Generator, count: int, kind: str) -> tuple[Floats, Ints]:

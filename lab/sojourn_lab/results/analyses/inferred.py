@@ -5,7 +5,7 @@ $msec. `measured` is the queueing delay of the same requests, by the stamp and t
 
     requests         requests of the case, warm-up included
     verdict, reason  of the inference: inferred, lower_bound or refused
-    accepted         1 where the verdict is `inferred`, otherwise 0
+    accepted         1 where the verdict is `inferred`, otherwise 0; `refused`: 1 where it is `refused`
     workers          inferred number of workers; `workers_set`: the smallest and largest possible
     measured         mean, p50 and p99 of the wait, s; `response`: mean time at the app, s
     inferred         mean, p50 and p99 of the wait, s; null where it was refused
@@ -61,6 +61,7 @@ def compared(backend: BackendInference, rows: pl.DataFrame) -> dict[str, Any]:
         "verdict": result["verdict"],
         "reason": result["reason"],
         "accepted": int(accepted),
+        "refused": int(result["verdict"] == "refused"),
         "workers": result["workers"],
         "workers_set": result["workers_set"],
         "measured": {"mean": mean, "p50": float(measured.median() or 0.0), "p99": p99, "response": response},  # type: ignore[arg-type]

@@ -223,6 +223,37 @@ def test_backends_are_inferred_one_by_one(log: tuple[Path, np.ndarray[Any, Any]]
     assert merged.result.wait.mean() == pytest.approx(other.result.wait.mean(), rel=1e-6)
 
 
+@pytest.mark.parametrize("ahead", [0.02, -0.007])
+def test_skew_between_two_proxies_is_estimated(
+    log: tuple[Path, np.ndarray[Any, Any]], tmp_path: Path, ahead: float
+) -> None:
+    lines = log[0].read_text().splitlines()
+    rng = np.random.default_rng(1)
+    first: list[str] = []
+    second: list[str] = []
+    for line, other in zip(lines, rng.random(len(lines)) < 0.4, strict=True):
+        text, end, rest = line.rsplit(" ", 4)[0], float(line.rsplit(" ", 4)[1]), " ".join(line.rsplit(" ", 4)[2:])
+        (second if other else first).append(f"{text} {end + ahead * other:.3f} {rest}\n")
+    (tmp_path / "a.log").write_text("".join(first))
+    (tmp_path / "b.log").write_text("".join(second))
+    both = [tmp_path / "a.log", tmp_path / "b.log"]
+    (backend,) = sojourn.infer(both).backends
+    assert list(backend.skews) == [str(tmp_path / "b.log")]
+    assert backend.skews[str(tmp_path / "b.log")] == pytest.approx(ahead, abs=0.0021)
+    assert (backend.result.verdict, backend.result.workers) == ("inferred", WORKERS)
+    assert backend.result.wait.mean() == pytest.approx(log[1].mean(), rel=0.01)
+    note = " ".join(run("infer", *both).split())
+    assert "ms ahead of that of the proxy" in note if ahead > 0 else "ms behind that of the proxy" in note
+
+
+def test_two_proxies_with_one_clock_have_no_skew(log: tuple[Path, np.ndarray[Any, Any]], tmp_path: Path) -> None:
+    lines = log[0].read_text().splitlines(keepends=True)
+    for name, part in (("a.log", lines[::2]), ("b.log", lines[1::2])):
+        (tmp_path / name).write_text("".join(part))
+    (backend,) = sojourn.infer([tmp_path / "a.log", tmp_path / "b.log"]).backends
+    assert backend.to_dict()["skew"] == {}
+
+
 def test_the_picture_shows_a_flat_service_time(log: tuple[Path, np.ndarray[Any, Any]]) -> None:
     result = sojourn.infer(log[0])
     from sojourn.analyses.infer.section import infer_section  # noqa: PLC0415
