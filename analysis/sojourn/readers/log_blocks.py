@@ -47,8 +47,9 @@ def log_blocks(
         for log in logs:
             pending: deque[tuple[Block, int, Future[Scanned] | None]] = deque()
             for block, position in blocks_ahead(log, blocks_of_lines(log, BLOCK_BYTES)):
-                long = format_of(log, block) is None and _is_large(log) and block.ends[-1] > BLOCK_BYTES // 2
-                future = pool.submit(_scanned, block, columns) if long else None
+                form = format_of(log, block)
+                long = _is_large(log) and block.ends[-1] > BLOCK_BYTES // 2
+                future = pool.submit(_scanned, block, columns, form) if long else None
                 pending.append((block, position, future))
                 if len(pending) > workers:
                     yield named(log, _parsed(parsers.of(log.form), log, pending, done, on_progress))
@@ -71,10 +72,11 @@ def _is_large(log: LogInput) -> bool:
     return log.size is None or log.size >= (COMPRESSED_WORTH if log.limit is None else BYTES_WORTH)
 
 
-def _scanned(block: Block, columns: Sequence[str]) -> Scanned:
+def _scanned(block: Block, columns: Sequence[str], form: LineFormat | None) -> Scanned:
     from sojourn.readers.shape import scanned  # noqa: PLC0415 - numba takes its time to load
+    from sojourn.readers.text_shape import scanned_text  # noqa: PLC0415
 
-    return scanned(block, columns)
+    return scanned(block, columns) if form is None else scanned_text(block, columns, form)
 
 
 def _parsed(

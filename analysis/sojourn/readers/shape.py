@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ from sojourn.readers.record import (
     WHOLE_KEYS,
     keys_needed,
 )
-from sojourn.readers.scan import ADDRESS, BLANK, SECONDS, TEXT, WHOLE, gathered, scan
+from sojourn.readers.scan import ADDRESS, BLANK, QUOTE, SECONDS, TEXT, WHOLE, gathered, scan
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -56,6 +56,7 @@ class Shape:
     Attributes:
         between: the bytes before the first value, between values, and after the last.
         ends: end of each of these in ``between``.
+        stops: the byte that ends each value.
         slots: number of each value's key among the selected keys; -1: not selected.
         kinds: kind of each value.
         slot_of: key -> slot, of the selected keys in the lines.
@@ -63,6 +64,7 @@ class Shape:
 
     between: npt.NDArray[np.uint8]
     ends: npt.NDArray[np.int32]
+    stops: npt.NDArray[np.uint8]
     slots: npt.NDArray[np.int32]
     kinds: npt.NDArray[np.int32]
     slot_of: dict[str, int]
@@ -92,6 +94,7 @@ class Shape:
         return cls(
             between=np.frombuffer(b"".join(between), np.uint8),
             ends=np.cumsum([len(part) for part in between], dtype=np.int32),
+            stops=np.full(len(keys), QUOTE, np.uint8),
             slots=np.array([slot_of.get(key, -1) for key in keys], np.int32),
             kinds=np.array([KINDS.get(key, TEXT) for key in keys], np.int32),
             slot_of=slot_of,
@@ -141,18 +144,29 @@ def scanned(block: Block, columns: Sequence[str]) -> tuple[pa.Table, npt.NDArray
     shape = next((each for each in tried if each is not None), None)
     if shape is None:
         return None
+    lines, like = shape_lines(block, shape)
+    every = lines.rows
+    sound = is_sound(lines, with_identity=RECORD in columns)
+    like[every[~sound]] = False
+    usable = replace(lines, rows=every[sound])
+    arrays = [COLUMN_OF.get(name, named)(usable, name) for name in columns]
+    return table_of(block, usable, columns, arrays), np.flatnonzero(~like)
+
+
+def shape_lines(block: Block, shape: Shape) -> tuple[Scanned, Bools]:
+    """Return the lines of a block that have a shape, and whether each line has it."""
     _, offsets, data = block.lines.buffers()
     lines = np.frombuffer(offsets, np.int32)[: len(block.lines) + 1]
     bytes_ = np.frombuffer(data, np.uint8)
     spans, numbers = _scratch(len(block.lines), len(shape.slot_of))
-    like = scan(bytes_, lines, shape.between, shape.ends, shape.slots, shape.kinds, spans, numbers)
-    every = np.flatnonzero(like)
-    sound = _sound(Scanned(shape, bytes_, spans, numbers, every), RECORD in columns)
-    like[every[~sound]] = False
-    usable = Scanned(shape, bytes_, spans, numbers, every[sound])
-    arrays = [_COLUMNS.get(name, _named)(usable, name) for name in columns]
-    numbered = np.from_dlpack(block.numbers)[usable.rows]
-    return pa.table([*arrays, arrow(numbered)], [*columns, "number"]), np.flatnonzero(~like)
+    like = scan(bytes_, lines, shape.between, shape.ends, shape.stops, shape.slots, shape.kinds, spans, numbers)
+    return Scanned(shape, bytes_, spans, numbers, np.flatnonzero(like)), like
+
+
+def table_of(block: Block, lines: Scanned, columns: Sequence[str], arrays: Sequence[pa.Array]) -> pa.Table:
+    """Return columns as a table, with the number of each line."""
+    numbered = np.from_dlpack(block.numbers)[lines.rows]
+    return pa.table([*arrays, arrow(numbered)], [*columns, "number"])
 
 
 _kept = threading.local()
@@ -171,7 +185,7 @@ def _plausible(micros: Ints) -> Bools:
     return (micros >= EARLIEST_INSTANT) & (micros < LATEST)
 
 
-def _sound(lines: Scanned, with_identity: bool) -> Bools:
+def is_sound(lines: Scanned, *, with_identity: bool) -> Bools:
     """Return which lines are valid records, as in ``sojourn.readers.record``."""
     time, no_time = lines.number("time")
     response, not_taken = lines.number("request_time")
@@ -267,8 +281,11 @@ def _route(lines: Scanned, _: str) -> pa.Array:
     route = lines.text(["route"], blank)
     if not blank.any():
         return route
-    path = pc.replace_substring_regex(lines.text(["uri"]), "[?#](?s:.*)$", "")
-    return pc.if_else(arrow(blank), pc.replace_substring_regex(path, ROUTE_PART, "/:id"), route)
+    # Once for each different URI: most logs have far fewer of them than lines.
+    uris = lines.text(["uri"]).dictionary_encode()
+    path = pc.replace_substring_regex(uris.dictionary, "[?#](?s:.*)$", "")
+    templates = pc.replace_substring_regex(path, ROUTE_PART, "/:id").take(uris.indices)
+    return templates if blank.all() else pc.if_else(arrow(blank), templates, route)
 
 
 def _whole(lines: Scanned, name: str) -> pa.Array:
@@ -276,7 +293,8 @@ def _whole(lines: Scanned, name: str) -> pa.Array:
     return arrow(value, null)
 
 
-def _named(lines: Scanned, name: str) -> pa.Array:
+def named(lines: Scanned, name: str) -> pa.Array:
+    """Return a text, null where it is blank."""
     return lines.text([name], lines.blank(name))
 
 
@@ -289,7 +307,7 @@ def _identity(lines: Scanned, _: str) -> pa.Array:
 
 
 # Canonical column -> its computation from scanned lines, as in ``EXPRESSIONS``; other columns are custom keys.
-_COLUMNS: dict[str, Callable[[Scanned, str], pa.Array]] = {
+COLUMN_OF: dict[str, Callable[[Scanned, str], pa.Array]] = {
     "time": _time,
     "start": _start,
     "request_start": _request_start,
@@ -308,7 +326,7 @@ _COLUMNS: dict[str, Callable[[Scanned, str], pa.Array]] = {
     "time_step": _tick,
     "route": _route,
     RECORD: _identity,
-    **dict.fromkeys((key for key in NAME_KEYS if key != "route"), _named),
+    **dict.fromkeys((key for key in NAME_KEYS if key != "route"), named),
     **dict.fromkeys(TEXT_KEYS, _verbatim),
     **dict.fromkeys(WHOLE_KEYS, _whole),
     **dict.fromkeys(LIST_KEYS, _verbatim),

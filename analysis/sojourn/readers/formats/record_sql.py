@@ -36,7 +36,8 @@ def extract(log: LineFormat, wanted: Sequence[str]) -> str:
     if not log.json:
         names = ", ".join(f"'{name}'" for name in captured_names(log.parts, wanted))
         pattern = pattern_of(log.parts, wanted, prefix=log.prefix).replace("'", "''")
-        return f"regexp_extract(line, '(?s){pattern}', [{names}])"
+        # Without its end: a value may be all up to there.
+        return f"regexp_extract(rtrim(line, chr(13) || chr(10)), '(?s){pattern}', [{names}])"
     paths = {each.field.name: each.text for each in log.variables if each.field.name in set(wanted)}
     values = ", ".join(f"\"{name}\": json_extract_string(line, '{_path(path)}')" for name, path in paths.items())
     return f"CASE WHEN json_valid(object_in(line)) THEN {{{values}}} END"
