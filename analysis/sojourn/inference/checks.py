@@ -130,9 +130,10 @@ def partial_rank_correlation(one: Floats, other: npt.NDArray[np.generic], given:
 
 
 def _ranks(values: npt.NDArray[np.generic]) -> Floats:
-    from scipy.stats import rankdata  # noqa: PLC0415 - takes its time to load
-
-    return np.asarray(rankdata(values), np.float64)
+    """Return the ranks, that of equal values their mean rank."""
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: Floats = (np.cumsum(count) - (count - 1) / 2)[place]
+    return ranks
 
 
 def _correlation(one: Floats, other: Floats) -> float:

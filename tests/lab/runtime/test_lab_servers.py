@@ -35,6 +35,7 @@ TOPOLOGIES = {
     "php-fpm on a Unix socket": Topology(server="php-fpm", backends=1, unix=True, keepalive=4),
     "uwsgi": Topology(server="uwsgi", backends=1),
     "uwsgi on a Unix socket": Topology(server="uwsgi", backends=1, workers=2, unix=True),
+    "uvicorn": Topology(server="uvicorn", backends=1),
     "node": Topology(server="node", backends=1, keepalive=4),
     "go": Topology(server="go", backends=1, unix=True, keepalive=4),
     "java": Topology(server="java", backends=1, workers=2, keepalive=4),
@@ -94,7 +95,8 @@ def test_every_server_names_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(others, "_SBIN", ())
     missing = {server: why_server_unavailable(server) for server in SERVERS}
     assert missing.pop("queue") is None
-    assert missing.pop("gunicorn") is None  # of this virtual environment, which needs no PATH
+    # Of this virtual environment, which needs no PATH.
+    assert (missing.pop("gunicorn"), missing.pop("uvicorn")) == (None, None)
     assert all(reason and reason.startswith(f"{server} is not installed") for server, reason in missing.items())
 
 
@@ -110,6 +112,7 @@ def test_version_of_php_fpm_needs_no_php_on_the_path(monkeypatch: pytest.MonkeyP
     ("values", "complaint"),
     [
         ({"server": "node", "workers": 2}, "one event loop"),
+        ({"server": "uvicorn", "workers": 2}, "one event loop"),
         ({"server": "java", "unix": True}, "cannot listen on a Unix socket"),
         ({"server": "unicorn", "threads": 2}, "no threads"),
         ({"server": "uwsgi", "keepalive": 32}, "cannot have `keepalive`"),
