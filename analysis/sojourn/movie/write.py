@@ -15,6 +15,7 @@ from sojourn.model.formatting import counted, printable
 from sojourn.movie.film import MOST, MOST_SCENES, Film, film_of
 from sojourn.movie.scenes import Scene, scene_of
 from sojourn.sources.frame_measures import without_upgraded
+from sojourn.sources.inferred_queue import inferred_note
 from sojourn.timeline.request_timelines import timelines_with_workers
 
 KINDS = (".html", ".gif", ".png")
@@ -81,6 +82,9 @@ def film_of_rows(
             "no request went to a backend, so there is no queue to draw"
             + (f"; --backend named {', '.join(backends)}" if backends else "")
         )
+    inferred = next(filter(None, (inferred_note(rows) for _, rows in groups)), "")
+    notes += [inferred] if inferred else []
+    title = f"{title} (inferred)" if inferred else title
     return film_of(drawable, title=title, since=since, until=until, most=most, notes=notes)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import polars as pl
 
@@ -15,6 +16,9 @@ from sojourn.model.groups import GROUPS
 from sojourn.model.verdict import SLO
 from sojourn.plots.kinds import CONCURRENCY, KINDS, OF, OWN, SPLIT, Kind
 from sojourn.present.section import Picture
+
+# Kinds of charts that show no queueing delay.
+RESPONSES_ALONE = ("ccdf", "percentiles", "ridgeline", "goodput", "capacity", "throughput", "clock")
 
 
 def picture(
@@ -49,7 +53,22 @@ def picture(
         raise SojournError(
             "there are no requests to draw" + (" other than upgraded connections (101)" if result.requests else "")
         )
-    kind_chosen = KINDS[kind]
+    drawn = _picture(result, KINDS[kind], kind, by, of, workers, slo)
+    if not result.sources.get("inferred") or kind in RESPONSES_ALONE or (kind == "heatmap" and of == "response"):
+        return drawn
+    note = "Queueing delays are inferred from the log, not measured."
+    return replace(drawn, title=f"{drawn.title} (inferred)", caption=f"{drawn.caption} {note}")
+
+
+def _picture(
+    result: SplitResult,
+    kind_chosen: Kind,
+    kind: str,
+    by: str,
+    of: str,
+    workers: int | Mapping[str, int] | None,
+    slo: float,
+) -> Picture:
     if kind_chosen.section == SPLIT:
         return _of_split(result, kind_chosen, by, of, workers)
     if kind_chosen.section == OWN:

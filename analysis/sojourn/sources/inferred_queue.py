@@ -115,6 +115,18 @@ def figures_of(seconds: npt.NDArray[np.float64]) -> dict[str, float]:
     return {"mean": float(seconds.mean()), "p50": float(p50), "p99": float(p99)}
 
 
+def inferred_note(rows: pl.LazyFrame) -> str:
+    """Return the sentence that marks what is computed from inferred queues; empty where all of them are measured."""
+    if "queue_source" not in rows.collect_schema().names():
+        return ""
+    inferred = rows.filter(pl.col("queue_source") == INFERRED).select(pl.col("upstream").unique().sort())
+    names = inferred.collect(engine="streaming").to_series().to_list()
+    if not names:
+        return ""
+    listed = printable(names[0] or "the backend", 60) + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+    return f"Queueing delays of {listed} are inferred from the log, not measured."
+
+
 def inferred_rows(rows: pl.LazyFrame) -> tuple[pl.LazyFrame, list[BackendInference]]:
     """Return split rows with the queues that can be inferred, and the inference of each backend that reported none.
 

@@ -82,7 +82,11 @@ class Comparison(Result):
     @property
     def notes(self) -> list[str]:
         """Limits of the comparison, in sentences."""
-        sentences = []
+        sentences = [
+            f"{name}: queueing delays are inferred from the log, not measured."
+            for name, side in zip(self.names, (self.a, self.b), strict=True)
+            if side.sources.get("inferred")
+        ]
         few = [name for name, side in zip(self.names, (self.a, self.b), strict=True) if side.requests < ENOUGH]
         if few:
             sentences.append(f"{' and '.join(few)}: fewer than {ENOUGH:,} requests; the slowest 1 % are too few.")

@@ -25,6 +25,7 @@ from sojourn.analyses.whatif.workload import Floats, Workload, workload_of
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted, formatted
 from sojourn.model.one_worker import doubt
+from sojourn.sources.inferred_queue import inferred_note
 from sojourn.timeline.apparent_loop import FOLLOW, SWING, ApparentLoop
 from sojourn.timeline.station import loop_of_requests
 from sojourn.timeline.tables import workers_table
@@ -126,7 +127,7 @@ def whatif(
         imputed=workload.imputed,
         left_early=workload.left_early,
         refused_rows=workload.refused,
-        notes=_notes(workload, loop, apparent, predictions, changes),
+        notes=[*filter(None, [inferred_note(rows)]), *_notes(workload, loop, apparent, predictions, changes)],
         measured_values=workload.response[included],
         replayed_values=baseline.response[included],
     )

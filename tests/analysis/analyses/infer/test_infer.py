@@ -100,6 +100,22 @@ def test_the_report_has_a_section(log: tuple[Path, np.ndarray[Any, Any]], tmp_pa
     assert "Inferred queue" not in measured.read_text()
 
 
+def test_every_question_marks_what_is_inferred(log: tuple[Path, np.ndarray[Any, Any]], tmp_path: Path) -> None:
+    mark = "inferred from the log, not measured"
+    for command in ("split", "blame", "depth", "laws", "whatif"):
+        assert mark in " ".join(run(command, log[0]).split()), command
+    assert mark in " ".join(run("compare", log[0], log[0]).split())
+    film, flow, page = tmp_path / "film.html", tmp_path / "flow.svg", tmp_path / "report.html"
+    assert mark in " ".join(run("movie", log[0], "--out", film).split())
+    assert "(inferred)" in film.read_text()
+    run("plot", "flow", log[0], "--out", flow)
+    assert "(inferred)" in flow.read_text()
+    assert mark in json.loads(run("plot", "hexbin", log[0], "--json"))["caption"]
+    assert mark not in json.loads(run("plot", "ccdf", log[0], "--json"))["caption"]
+    run("report", log[0], "--html", page)
+    assert mark in page.read_text()
+
+
 def test_measured_queues_are_never_mixed_with_inferred_ones() -> None:
     result = sojourn.split(EXAMPLES / "shop.jsonl.gz")
     assert result.inferred == ()
