@@ -25,6 +25,7 @@ SUITES = {
     "nginx": "nginx: the includes",
     "middleware": "Middleware",
     "split": "Split",
+    "plain": "A log without stamps",
     "startup": "Start-up",
     "analyses": "Blame, what-if, replay",
     "wire": "Captures",

@@ -46,6 +46,19 @@ def command_cost(command: Sequence[str]) -> Cost:
     return Cost(seconds, cpu, megabytes)
 
 
+def printed_seconds(script: str, *arguments: object) -> Cost:
+    """Run a Python script whose last line begins with its own seconds, and return these.
+
+    Raises:
+        SystemExit: the script fails; with the last line of its standard error.
+    """
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"bench: a script failed: {done.stderr.strip().splitlines()[-1:]}")
+    return Cost(float(done.stdout.splitlines()[-1].split()[0]))
+
+
 def in_turns(jobs: Mapping[str, Job], repeats: int, progress: Callable[[str], None]) -> dict[str, list[Cost]]:
     """Run every job once per round, so that a slow minute of the machine affects them all."""
     costs: dict[str, list[Cost]] = {name: [] for name in jobs}

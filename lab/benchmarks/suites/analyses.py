@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 from benchmarks.growth import SOJOURN, WORKERS, Command, slopes, written_log
 from benchmarks.kernels import kernels
-from benchmarks.measure import command_cost, in_turns, median_of, ratio_of
+from benchmarks.measure import command_cost, in_turns, median_of, printed_seconds, ratio_of
 from benchmarks.rows import Measurements, Row, Settings
 
 REQUESTS = 1_000_000
@@ -133,9 +131,4 @@ def _against_sql(settings: Settings) -> Row:
 
 
 def _printed_seconds(script: str, log: Path) -> float:
-    done = subprocess.run(
-        [sys.executable, "-c", BLAME_OF + script, str(log), str(WORKERS)], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise SystemExit(f"bench: blame against SQL: {done.stderr.strip().splitlines()[-1:]}")
-    return float(done.stdout.splitlines()[-1].split()[0])
+    return printed_seconds(BLAME_OF + script, log, WORKERS).seconds

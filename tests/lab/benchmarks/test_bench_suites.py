@@ -14,7 +14,7 @@ import pytest
 from benchmarks import growth
 from benchmarks.measure import Cost
 from benchmarks.rows import Measurements, Settings, Slope
-from benchmarks.suites import analyses, vrl
+from benchmarks.suites import analyses, plain, vrl
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -137,3 +137,13 @@ def test_records_missing_vector_as_skipped(monkeypatch: pytest.MonkeyPatch) -> N
     runner, _ = vrl._runner(measurements)
     assert runner is None
     assert len(measurements.skipped) == 2
+
+
+def test_a_log_without_stamps_is_compared_with_a_scan(tmp_path: Path) -> None:
+    measurements = plain.run(settings_in(tmp_path))
+    read, infer = measurements.rows
+    assert (read.peer, read.goal, read.at) == (plain.SCANNED, plain.SCANS, "most")
+    assert read.ratio is not None
+    assert read.ours > 0
+    assert (infer.goal, infer.ours > 0) == (plain.LONGEST, True)
+    assert [slope.against for slope in measurements.slopes] == ["requests"]
