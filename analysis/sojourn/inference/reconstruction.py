@@ -364,24 +364,31 @@ def _checks(lines: Lines, workers: int, seed: int) -> Iterator[Check]:
     residual = without_class(service, codes)
     depth = depth_on_arrival(lines.arrival[by_arrival], lines.departure)
     after, third = (rank_correlation(residual[:-lag], residual[lag:]) for lag in (1, 3))
-    yield Check("service_after_service", after, failed=not -0.08 <= after <= 0.06)
+    chance = 1.0 / math.sqrt(len(residual))
+    yield Check("service_after_service", after, failed=not -0.08 <= after <= max(0.03, 3.5 * chance))
     yield Check("service_after_three", third, failed=third > 0.05)
     free = depth < workers
     own = rank_correlation(without_class(response, codes)[free], depth[free].astype(np.float64))
     yield Check("response_below_capacity", own, failed=own > 0.08)
     against = rank_correlation(residual, depth.astype(np.float64))
-    significance = against * math.sqrt(len(residual))
-    failed = (against > 0.08 and significance > 3) or (against < -0.04 and significance < -4)
+    failed = against > max(0.035, 3 * chance) or against < min(-0.04, -4 * chance)
     yield Check("service_against_depth", against, failed=failed)
     late = float((lines.rank - workers >= np.arange(len(lines.rank))).mean())
     yield Check("freed_too_late", late, failed=late > MOST_LATE)
+    arrival = lines.arrival[by_arrival]
+    waited = np.flatnonzero(depth >= workers)
+    waited = waited[waited > 0]
+    gap = rank_correlation(residual[waited], arrival[waited] - arrival[waited - 1])
+    yield Check("service_against_gap", gap, failed=gap > max(0.06, 3 / math.sqrt(max(len(waited), 1))))
     drift = drift_of(residual)
     yield Check("service_drift", drift, failed=drift > 0.15)
     wait = float((response - service).mean()) / float(response.mean())
     part = workers / (int(depth.max()) + 1)
     yield Check("never_full", part, failed=part >= 0.6 and wait > 0.02)
     off, spread = _resimulated(lines, service, codes, workers, seed)
-    yield Check("response_after_response", off, failed=abs(off) > 0.06 and abs(off) > 4 * spread)
+    # Hidden load and event loops make responses more alike; a wrong order, less, which chance does, too.
+    failed = off > max(0.022, 3 * spread) or off < -max(0.06, 4 * spread)
+    yield Check("response_after_response", off, failed=failed)
 
 
 def _resimulated(lines: Lines, service: Floats, codes: Ints, workers: int, seed: int) -> tuple[float, float]:

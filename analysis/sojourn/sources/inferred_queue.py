@@ -29,7 +29,7 @@ SLOW_CLIENTS = (
     "The instants of the log are whole seconds, and clients took long to receive their answers, so that the order of "
     "the lines is not that of the backend's answers: add $msec to nginx's log_format."
 )
-UNSERVED = (0, 499, 502, 504)  # departures that are not those of a worker
+UNSERVED = (0, 499, 502, 503, 504)  # departures that are not those of a worker
 COARSEST_STEP = 0.001  # s, of instants that the likelihood can use
 NEEDED = (
     "start", "upload", "proxy_queue", "retries", "connect", "header", "response", "status", "upstream", "route",

@@ -80,7 +80,8 @@ def run(settings: Settings) -> Measurements:
     measurements = Measurements()
     measurements.rows.append(Row(
         f"{lines:,} lines of combined with times, read", "s", median_of(costs[OURS]), SCANNED,
-        median_of(costs[SCANNED]), ratio, low, high, goal=SCANS, at="most", note="every column of the frame; the scan has eight",
+        median_of(costs[SCANNED]), ratio, low, high, goal=SCANS, at="most",
+        note="every column of the frame; the scan has eight",
     ))  # fmt: skip
     seconds = {}
     command = [sys.executable, "-m", "sojourn", "infer", str(log)]

@@ -64,7 +64,7 @@ def test_the_page_counts_verdicts_and_errors(run_folder: Path, tmp_path: Path) -
     page = tmp_path / "page.md"
     assert main([str(run_folder), "--out", str(page)]) == 0
     text = page.read_text()
-    assert "Of 1 backend 1 are inferred" in text
+    assert "1 backend: 1 inferred, 0 with a lower bound, 0 refused." in text
     assert "| made | one | gunicorn, 2 | 4,000 | inferred | 2 |" in text
     (backend,) = recorded(run_folder)
     refused = Recorded(
