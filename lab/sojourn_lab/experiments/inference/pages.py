@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from sojourn.model.formatting import counted, milliseconds
+from sojourn.model.formatting import counted, formatted, milliseconds
 
 from sojourn_lab.experiments.inference import accuracy
 from sojourn_lab.experiments.inference.accuracy import UTILISATIONS, Outcome
@@ -188,7 +188,7 @@ def _backend(each: Recorded) -> str:
     inferred = f"{milliseconds(wait['mean'])}, {milliseconds(wait['p99'])}" if wait else "–"
     workers = "–" if wait is None else str(result["workers"])
     verdict = result["verdict"].replace("_", " ")
-    error = "–" if each.error is None else f"{each.error:+.1%}"
+    error = "–" if each.error is None else formatted(each.error, "+.1%")
     return (
         f"| {each.scenario} | {each.case} | {each.server} | {result['requests']:,} | {verdict} "
         f"| {workers} | {milliseconds(measured['mean'])}, {milliseconds(measured['p99'])} | {inferred} | {error} |\n"
