@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sojourn.command.options import LogFormatOption
 from sojourn.command.progress import pipe_closed_early_is_fine
 from sojourn.command.reading import nothing
 from sojourn.model.errors import SojournError
@@ -24,6 +25,7 @@ from sojourn.model.groups import GROUPS
 from sojourn.model.verdict import SLO
 
 if TYPE_CHECKING:
+    from sojourn.readers.formats.line_format import LineFormat
     from sojourn.watch.view import View
     from sojourn.watch.watcher import Choice, Watcher
 
@@ -57,6 +59,7 @@ def watch(
     theme: Annotated[
         str, typer.Option(metavar="|".join(THEMES), help="Initial colours: the terminal's own, dark or light.")
     ] = "terminal",
+    log_format: LogFormatOption = None,
     as_json: Annotated[
         bool,
         typer.Option(
@@ -73,17 +76,19 @@ def watch(
         raise typer.BadParameter(f"{by!r} is not one of {', '.join(GROUPS)}", param_hint="--by")
     if theme not in THEMES:
         raise typer.BadParameter(f"{theme!r} is not one of {', '.join(THEMES)}", param_hint="--theme")
+    from sojourn.sources.log_files import format_of_text  # noqa: PLC0415
     from sojourn.watch.watcher import Choice  # noqa: PLC0415 - Polars and DuckDB take their time to load
 
     choice = Choice(by, where)
+    form = None if log_format is None else format_of_text(log_format)
     if once:
-        _once(logs, choice, slo, as_json)
+        _once(logs, choice, slo, as_json, form)
         return
     on_terminal = sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in {"dumb", "unknown", ""}
     draws = on_terminal and not as_json
     from sojourn.watch.sources import watcher_of  # noqa: PLC0415
 
-    watcher = watcher_of(logs, from_start=from_start, slo=slo)
+    watcher = watcher_of(logs, from_start=from_start, slo=slo, form=form)
     try:
         if draws:
             _draw_on_terminal(watcher, choice, every, theme)
@@ -93,11 +98,11 @@ def watch(
         watcher.close()
 
 
-def _once(logs: list[str], choice: Choice, slo: float, as_json: bool) -> None:
+def _once(logs: list[str], choice: Choice, slo: float, as_json: bool, form: LineFormat | None) -> None:
     from sojourn.watch.sources import read_once  # noqa: PLC0415
 
     wall = datetime.now(UTC)
-    watcher = read_once(logs, wall, slo=slo)
+    watcher = read_once(logs, wall, slo=slo, form=form)
     view = watcher.view(choice, wall, watcher.end_of_log(wall))
     watcher.close()
     if as_json or view.held:

@@ -10,6 +10,7 @@ import polars as pl
 from sojourn.model.frame import SPLIT_COLUMNS, Records
 from sojourn.readers.blocks import Parsers, format_of
 from sojourn.readers.foreign_logs import LENGTH, LINES
+from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import blocks_of_lines
 from sojourn.readers.record import RECORD, records_query
@@ -19,9 +20,14 @@ COLUMNS = tuple(name for name in SPLIT_COLUMNS if name != "app_garbled")
 
 
 class Parser:
-    """A parser that keeps its engine: starting one takes longer than parsing a second's lines."""
+    """A parser that keeps its engine: starting one takes longer than parsing a second's lines.
 
-    def __init__(self) -> None:
+    Args:
+        form: format of all logs; None: each log's own, recognised by its lines.
+    """
+
+    def __init__(self, form: LineFormat | None = None) -> None:
+        self._form = form
         # A second's lines are one batch: more threads only wait for each other.
         self._parsers = Parsers(lambda form: records_query((*COLUMNS, RECORD), "block", log=form), threads=1)
         self._units = in_seconds(COLUMNS)
@@ -43,7 +49,11 @@ class Parser:
         records = Records()
         if not lines:
             return tables, records
-        log = self._logs.setdefault(name, LogInput(name, io.BytesIO(), None, None, None))
+        if name not in self._logs:
+            log = LogInput(name, io.BytesIO(), None, None, None)
+            log.form, log.recognised = self._form, self._form is not None
+            self._logs[name] = log
+        log = self._logs[name]
         log.stream = io.BytesIO(lines)
         for block in blocks_of_lines(log):
             parsed = self._parsers.of(format_of(log, block)).parsed(name, block)

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from sojourn.model.errors import SojournError
 from sojourn.model.verdict import SLO
+from sojourn.readers.formats.line_format import LineFormat
 from sojourn.watch.follow import FileFollower, Follower, StreamFollower, follower_of, reopens
 from sojourn.watch.recent import MOST, SPAN
 from sojourn.watch.tail import Tail, from_the_beginning
@@ -19,13 +20,16 @@ from sojourn.watch.watcher import Watcher
 PAUSE = 0.02  # s between two polls of an idle pipe
 
 
-def watcher_of(logs: Sequence[str], *, from_start: bool = False, slo: float = SLO) -> Watcher:
+def watcher_of(
+    logs: Sequence[str], *, from_start: bool = False, slo: float = SLO, form: LineFormat | None = None
+) -> Watcher:
     """Return a watcher of these logs; a file need not exist yet.
 
     Args:
         logs: names of files and named pipes, globs, folders of runs, and ``-``.
         from_start: read files from their beginning, as a replay.
         slo: as for ``sojourn.split``, s.
+        form: format of all logs; None: each log's own, recognised by its lines.
 
     Raises:
         SojournError: a log cannot be read, or cannot be watched.
@@ -39,7 +43,7 @@ def watcher_of(logs: Sequence[str], *, from_start: bool = False, slo: float = SL
                 raise SojournError("-: standard input is closed")
             followers.append(StreamFollower("-", os.dup(sys.stdin.fileno())))
             continue
-        tail = Tail(time.time(), SPAN, MOST)
+        tail = Tail(time.time(), SPAN, MOST, form)
         follower = follower_of(name, from_the_beginning if from_start else tail)
         if isinstance(follower, FileFollower):
             identity = follower.open()
@@ -49,10 +53,10 @@ def watcher_of(logs: Sequence[str], *, from_start: bool = False, slo: float = SL
             known |= {identity} if identity else set()
             tails.append(tail)
         followers.append(follower)
-    return Watcher(followers, tails, replay=from_start, slo=slo)
+    return Watcher(followers, tails, replay=from_start, slo=slo, form=form)
 
 
-def read_once(logs: Sequence[str], wall: datetime, *, slo: float = SLO) -> Watcher:
+def read_once(logs: Sequence[str], wall: datetime, *, slo: float = SLO, form: LineFormat | None = None) -> Watcher:
     """Return a watcher that has read the last ten minutes of these logs once.
 
     Raises:
@@ -63,7 +67,7 @@ def read_once(logs: Sequence[str], wall: datetime, *, slo: float = SLO) -> Watch
             raise SojournError(f"{name}: no such file or folder")
         if name != "-" and reopens(name, os.stat(name).st_mode):
             raise SojournError(f"{name}: a named pipe has no last ten minutes; watch it without --once")
-    watcher = watcher_of(logs, slo=slo)
+    watcher = watcher_of(logs, slo=slo, form=form)
     watcher.catch_up(wall)
     while watcher.piped:
         if watcher.poll():

@@ -12,6 +12,7 @@ from sojourn.model.formatting import counted, duration, milliseconds, percent, p
 from sojourn.model.frame import Records
 from sojourn.model.verdict import SLO
 from sojourn.readers.foreign_logs import format_of_rejects
+from sojourn.readers.formats.line_format import LineFormat
 from sojourn.watch.clock import LogClock
 from sojourn.watch.figures import BUCKET, Figures, clock_of, figures, split_by
 from sojourn.watch.follow import READ_BYTES, FileFollower, Follower
@@ -48,15 +49,22 @@ class Watcher:
         tails: start positions of the files that existed at the start.
         replay: the last record defines the current time.
         slo: as for ``sojourn.split``, s.
+        form: format of all logs; None: each log's own.
     """
 
     def __init__(
-        self, followers: Sequence[Follower], tails: Sequence[Tail] = (), *, replay: bool = False, slo: float = SLO
+        self,
+        followers: Sequence[Follower],
+        tails: Sequence[Tail] = (),
+        *,
+        replay: bool = False,
+        slo: float = SLO,
+        form: LineFormat | None = None,
     ) -> None:
         self.recent = Recent()
         self._followers = list(followers)
         self._tails = list(tails)
-        self._parser = Parser()
+        self._parser = Parser(form)
         self._clock = LogClock(replay=replay)
         self._slo = slo
         self._pending: list[tuple[str, bytes]] = []

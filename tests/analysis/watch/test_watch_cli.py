@@ -169,3 +169,16 @@ def test_json_lines_until_sigint(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_log_of_a_given_format_is_watched(tmp_path: Path) -> None:
+    """No format that is recognised: with its text, the figures are those of the records."""
+    log = tmp_path / "odd.log"
+    lines = (f"{EPOCH + k / 2:.3f}|{0.1 + k % 3 / 10:.3f}|200|/r{k % 2}|10.0.0.1:80|0.050" for k in range(200))
+    log.write_text("".join(f"{line}\n" for line in lines))
+    text = "$msec|$request_time|$status|$uri|$upstream_addr|$upstream_response_time"
+    document = json.loads(run(str(log), "--once", "--json", "--log-format", text))
+    assert document["records"]["accepted"] == 200
+    assert document["windows"]["1m"]["by"]["route"][0]["route"] in ("/r0", "/r1")
+    refused = run(str(log), "--once", "--log-format", "$msec $request_time", code=1)
+    assert "what this format does not have: status ($status)" in refused
