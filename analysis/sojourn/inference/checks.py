@@ -81,7 +81,7 @@ class Check:
 def checks_of(
     arrival: Floats, departure: Floats, service: Floats, depth: Ints, codes: Ints, ceiling: int, error: float
 ) -> Iterator[Check]:
-    """Yield the checks of inferred service times.
+    """Yield the checks of inferred service times against each other and against the load.
 
     Args:
         arrival: s, ascending.
@@ -113,8 +113,12 @@ def checks_of(
     before = np.arange(len(arrival)) - np.searchsorted(arrival, arrival - width, side="left")
     correlation = partial_rank_correlation(residual, later, (before, others))
     yield check("response_against_later_arrivals", correlation, response)
-    drift = drift_of(residual)
-    yield Check("service_drift", drift, drift > MOST_DRIFT and drift * float(service.std()) > NOTICEABLE * error)
+
+
+def drift_check(service: Floats, codes: Ints, error: float) -> Check:
+    """Return the check for services that change during the log; arguments as of ``checks_of``."""
+    drift = drift_of(without_class(service, codes))
+    return Check("service_drift", drift, drift > MOST_DRIFT and drift * float(service.std()) > NOTICEABLE * error)
 
 
 def rank_correlation(one: Floats, other: Floats) -> float:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.inference.checks import Check, checks_of
+from sojourn.inference.checks import Check, checks_of, drift_check
 from sojourn.inference.kernels import depth_on_arrival, older_inside, service_times, service_times_of_each
 from sojourn.inference.likelihood import BLOCK, EXCLUDED, Likelihood, Queue, searched
 from sojourn.model.formatting import counted
@@ -25,6 +25,7 @@ FEW_REQUESTS = 10_000  # the checks are weak below
 MOST_UNSERVED = 0.1  # of the requests
 MOST_CONTRADICTIONS = 0.01
 MOST_WORKERS = 128
+CHECKED = 1_000_000  # requests of the busiest stretch
 WINDOW = 10  # blocks: the part of a log in which a change of the number of workers is looked for
 WITNESSES = 3  # requests that overtake so many others
 FREE_ARRIVALS = 500  # at an empty backend
@@ -191,17 +192,32 @@ def _of_workers(
         mean_range=(min(means), max(means)), p99_range=(min(tails), max(tails)),
     )  # fmt: skip
     result = _with_contradictions(result, queue.error)
-    checks = [
-        *checks_of(
-            result.arrival, d, result.service, known.depth, queue.codes, min(_ceiling(inside), workers), queue.error
-        )
-    ]
+    checks = _checks(result, queue, min(_ceiling(inside), workers))
     spread = (max(means) - min(means)) / float((d - a).mean())
     checks.append(Check("set_of_workers", spread, spread > MOST_SPREAD))
     if fixed:
         share = result.contradictions / len(a)
         checks.append(Check("contradictions", share, share > MOST_CONTRADICTIONS))
     return _judged(replace(result, checks=tuple(checks)), queue, inside, fixed=fixed)
+
+
+def _checks(result: Inference, queue: Queue, ceiling: int) -> list[Check]:
+    """Return the checks: of the busiest stretch of a long log, and the drift over all of it."""
+    count = len(result.arrival)
+    begin = 0
+    if count > CHECKED:
+        total = np.cumsum(result.depth)
+        begin = int(np.argmax(total[CHECKED:] - total[:-CHECKED])) + 1
+    part = slice(begin, begin + CHECKED)
+    each = -(-count // CHECKED)
+    service = result.service
+    return [
+        *checks_of(
+            result.arrival[part], result.departure[part], service[part], result.depth[part], queue.codes[part], ceiling,
+            queue.error,
+        ),
+        drift_check(service[::each], queue.codes[::each], queue.error),
+    ]  # fmt: skip
 
 
 def _starts(arrival: Floats, departure: Floats, service: Floats) -> Floats:
@@ -322,7 +338,7 @@ def _moved(known: Inference, queue: Queue, parts: Sequence[tuple[int, int]], ins
     )  # fmt: skip
     result = _with_contradictions(result, queue.error)
     lowest = min(w.workers for w in windows)
-    checks = tuple(checks_of(a, d, result.service, known.depth, queue.codes, lowest, queue.error))
+    checks = tuple(_checks(result, queue, lowest))
     waits = result.wait
     result = replace(
         result, checks=checks, mean_range=(float(waits.mean()),) * 2, p99_range=(float(np.quantile(waits, 0.99)),) * 2

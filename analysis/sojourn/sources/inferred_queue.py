@@ -142,19 +142,18 @@ def inferred_rows(rows: pl.LazyFrame) -> tuple[pl.LazyFrame, list[BackendInferen
     known = [backend for backend in backends if backend.result.verdict != REFUSED]
     if not known:
         return rows, backends
-    waits = pl.concat([
-        pl.DataFrame({
-            ROW: backend.rows[backend.result.order],
-            "__wait": backend.result.wait,
-            "__workers": np.full(len(backend.rows), backend.result.workers, np.int64),
-            "__later": backend.later,
-        })
-        for backend in known
-    ]).with_columns(pl.col(ROW).cast(pl.UInt32)).sort(ROW)  # fmt: skip
-    joined = rows.with_row_index(ROW).join(waits.lazy(), on=ROW, how="left", maintain_order="left")
+    count = int(rows.select(pl.len()).collect(engine="streaming").item())
+    waits, workers, later = np.full(count, np.nan), np.zeros(count, np.int32), np.zeros(count, np.int64)
+    for backend in known:
+        at = backend.rows[backend.result.order]
+        waits[at], workers[at], later[at] = backend.result.wait, backend.result.workers, backend.later
+    moved = bool(later.any())
+    # Beside the rows, in their order: a join of as many rows would need far more memory.
+    beside = pl.DataFrame({"__wait": waits, "__workers": workers, **({"__later": later} if moved else {})})
+    joined = pl.concat([rows, beside.lazy()], how="horizontal")
     connect = pl.col("connect").fill_null(0.0)
     until_headers = pl.coalesce("header", "response")
-    known_wait = pl.col("__wait").is_not_null()
+    known_wait = pl.col("__wait").is_not_nan()
     # The error of the stamps may put a start behind the response.
     wait = pl.min_horizontal("__wait", until_headers)
     queue = wait - connect
@@ -165,16 +164,18 @@ def inferred_rows(rows: pl.LazyFrame) -> tuple[pl.LazyFrame, list[BackendInferen
         "network": pl.lit(0.0),
         "unattributed": pl.lit(0.0),
         "queue_source": pl.lit(INFERRED),
-        "inferred_workers": pl.col("__workers"),
+        "inferred_workers": pl.col("__workers").cast(pl.Int64),
     }
-    later = pl.duration(microseconds=pl.col("__later").fill_null(0))
-    moved = any(backend.later.any() for backend in known)
     instants = [name for name in ("start", "time") if name in names] if moved else []
+    schema = rows.collect_schema()
     return (
         joined.with_columns(
             **{name: pl.when(known_wait).then(value).otherwise(pl.col(name)) for name, value in filled.items()},
-            **{name: (pl.col(name) + later).cast(rows.collect_schema()[name]) for name in instants},
-        ).drop(ROW, "__wait", "__workers", "__later"),
+            **{
+                name: (pl.col(name) + pl.duration(microseconds=pl.col("__later"))).cast(schema[name])
+                for name in instants
+            },
+        ).drop(beside.columns),
         backends,
     )
 
@@ -189,14 +190,15 @@ def inferences(rows: pl.LazyFrame, workers: int | Mapping[str, int] | None = Non
     Logs with stamps of a second take seconds: their instants are sampled.
     """
     table, base = _visits(rows)
-    for (name,), part in sorted(table.group_by("upstream"), key=lambda group: -len(group[1])):
+    for name, _ in table["upstream"].value_counts(sort=True).iter_rows():
+        part = table.filter(pl.col("upstream").eq_missing(name)) if table["upstream"].n_unique() > 1 else table
         measured = (part["measured"] & part["answered"]).sum()
         if workers is None and len(part) < ENOUGH:
             continue
         if measured > FEW_MEASURED * max(int(part["answered"].sum()), 1) or part["vantage"][0] == APP:
             continue
         upstream = None if name is None else str(name)
-        served, result = part.filter(~pl.col("unserved")), None
+        served, result = part.filter(~pl.col("unserved")) if part["unserved"].any() else part, None
         skews: dict[str, float] = {}
         sampled = _coarsest(part) > COARSEST_STEP
         if refusal := _unusable(part, served):
@@ -220,8 +222,8 @@ def inferences(rows: pl.LazyFrame, workers: int | Mapping[str, int] | None = Non
 
 
 def _numbers(names: pl.Series) -> npt.NDArray[np.int64]:
-    """Return a number from 0 for each different name; null is one."""
-    return names.fill_null("").rank("dense").to_numpy().astype(np.int64) - 1
+    """Return the number of each category."""
+    return names.to_physical().to_numpy().astype(np.int64)
 
 
 def _skew(
@@ -232,12 +234,11 @@ def _skew(
     error: float,
 ) -> tuple[npt.NDArray[np.float64], dict[str, float]]:
     """Return by how much the clock of each request's proxy is ahead, s, and that of each proxy that differs."""
-    names = served["proxy"].fill_null("")
-    if names.n_unique() < 2:
+    _, first, proxies = np.unique(_numbers(served["proxy"]), return_index=True, return_inverse=True)
+    if len(first) < 2:
         return np.zeros(len(served)), {}
-    proxies = _numbers(names)
-    ahead = skews_of(arrival, departure, proxies, routes, error)
-    known = {str(name): round(float(seconds), 6) for name, seconds in zip(sorted(set(names)), ahead, strict=True)}
+    ahead = skews_of(arrival, departure, proxies.astype(np.int64), routes, error)
+    known = {str(served["proxy"][int(at)]): round(float(skew), 6) for at, skew in zip(first, ahead, strict=True)}
     return ahead[proxies], {name: seconds for name, seconds in known.items() if seconds}
 
 
@@ -261,8 +262,11 @@ def _visits(rows: pl.LazyFrame) -> tuple[pl.DataFrame, datetime]:
             & (pl.col("status") != SWITCHING_PROTOCOLS)
         )
         .select(
-            pl.col(ROW).cast(pl.Int64), "upstream", "route", "answered", "time_step", "proxy",
-            pl.col("vantage").fill_null(PROXY),
+            pl.col(ROW).cast(pl.Int64), "answered", pl.col("upstream").cast(pl.Categorical),
+            pl.col("time_step").cast(pl.Float32),
+            # Numbers in place of texts: there may be millions.
+            *(pl.col(name).fill_null("").cast(pl.Categorical) for name in ("route", "proxy")),
+            pl.col("vantage").fill_null(PROXY).cast(pl.Categorical),
             measured=~pl.col("queue_source").is_in(["none", INFERRED]),
             unserved=pl.col("status").is_in(UNSERVED) | ~pl.col("answered") | lasted.is_null(),
             arrival="__arrival",
@@ -292,4 +296,5 @@ def _error(part: pl.DataFrame) -> float:
 
 def _coarsest(part: pl.DataFrame) -> float:
     """Return the largest step of the instants, s."""
-    return max(part["time_step"].drop_nulls().to_list(), default=COARSEST_STEP)
+    largest = part["time_step"].max()
+    return COARSEST_STEP if largest is None else round(float(largest), 9)  # type: ignore[arg-type]
