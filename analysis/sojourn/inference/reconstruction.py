@@ -21,7 +21,8 @@ import numpy.typing as npt
 
 from sojourn.inference import sampler
 from sojourn.inference.checks import Check, drift_of, rank_correlation, without_class
-from sojourn.inference.engine import INFERRED, MOST_SPREAD, MOST_UNSERVED, REFUSED, Inference, refused, without_starts
+from sojourn.inference.engine import MOST_SPREAD, MOST_UNSERVED
+from sojourn.inference.inferred import INFERRED, REFUSED, Inference, refused, without_starts
 from sojourn.inference.kernels import depth_on_arrival, served_in_order
 from sojourn.inference.likelihood import BLOCK, RATIO, classes_of
 from sojourn.model.formatting import counted

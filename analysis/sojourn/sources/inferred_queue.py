@@ -15,9 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sojourn.inference.engine import INFERRED, LOWER_BOUND, REFUSED, STAMP_ERROR, Inference, infer, refused
-from sojourn.inference.reconstruction import reconstruct
-from sojourn.inference.skew import skews_of
+from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED, STAMP_ERROR, Inference, refused
 from sojourn.model.coverage import ENOUGH, FEW_MEASURED
 from sojourn.model.formatting import iso, printable
 from sojourn.model.frame import APP, PROXY, WHOLE
@@ -209,9 +207,13 @@ def inferences(rows: pl.LazyFrame, workers: int | Mapping[str, int] | None = Non
             arrival, departure = (served[name].to_numpy() / 1e6 for name in ("arrival", "departure"))
             routes = _numbers(served["route"])
             if sampled:
+                from sojourn.inference.reconstruction import reconstruct  # noqa: PLC0415 - numba takes its time to load
+
                 second = served["finish"].to_numpy() / 1e6
                 result = reconstruct(second, departure - arrival, routes, unserved=unserved, workers=number)
             else:
+                from sojourn.inference.engine import infer  # noqa: PLC0415
+
                 ahead, skews = _skew(served, arrival, departure, routes, _error(part))
                 arrival, departure = arrival - ahead, departure - ahead
                 result = infer(arrival, departure, routes, unserved=unserved, error=_error(part), workers=number)
@@ -237,6 +239,8 @@ def _skew(
     _, first, proxies = np.unique(_numbers(served["proxy"]), return_index=True, return_inverse=True)
     if len(first) < 2:
         return np.zeros(len(served)), {}
+    from sojourn.inference.skew import skews_of  # noqa: PLC0415
+
     ahead = skews_of(arrival, departure, proxies.astype(np.int64), routes, error)
     known = {str(served["proxy"][int(at)]): round(float(skew), 6) for at, skew in zip(first, ahead, strict=True)}
     return ahead[proxies], {name: seconds for name, seconds in known.items() if seconds}

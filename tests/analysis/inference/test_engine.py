@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sojourn.inference.engine import INFERRED, LOWER_BOUND, REFUSED, Inference, infer
+from sojourn.inference.engine import infer
+from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED, Inference
 from sojourn.inference.kernels import depth_on_arrival, older_inside, service_times
 from sojourn_lab.experiments.inference import simulators as simulate
 from sojourn_lab.experiments.inference.accuracy import first_come_first_served, moving, others

@@ -9,7 +9,7 @@ from urllib.request import urlopen
 import numpy as np
 import pytest
 from lab_support import eventually, find_scenario, missed, sound_run
-from sojourn.inference.engine import REFUSED
+from sojourn.inference.inferred import REFUSED
 from sojourn_lab.errors import LabError
 from sojourn_lab.experiments.inference import simulators as simulate
 from sojourn_lab.experiments.inference.__main__ import main

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sojourn.inference.engine import REFUSED
+from sojourn.inference.inferred import REFUSED
 from sojourn.model.frame import LogFacts
 from sojourn.model.result import Result
 from sojourn.sources.inferred_queue import BackendInference

@@ -8,7 +8,7 @@ from dataclasses import replace
 from sojourn.analyses.audit.analysis import audit_of
 from sojourn.analyses.split.notes import notes
 from sojourn.analyses.split.result import SplitResult
-from sojourn.inference.engine import LOWER_BOUND, REFUSED
+from sojourn.inference.inferred import LOWER_BOUND, REFUSED
 from sojourn.model.components import QUEUE_SOURCES
 from sojourn.model.coverage import Coverage
 from sojourn.model.errors import SojournError

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from sojourn.inference.engine import REFUSED, Inference, infer
+from sojourn.inference.engine import infer
+from sojourn.inference.inferred import REFUSED, Inference
 from sojourn.inference.reconstruction import reconstruct
 
 from sojourn_lab.experiments.inference import simulators as simulate

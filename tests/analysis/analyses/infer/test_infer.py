@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -287,3 +289,15 @@ def test_rows_of_a_store_are_inferred(log: tuple[Path, np.ndarray[Any, Any]], st
     result = sojourn.infer(store_dsn)
     assert result.backends[0].result.workers == WORKERS
     assert result.backends[0].result.wait.mean() == pytest.approx(log[1].mean(), rel=0.01)
+
+
+def test_reading_measured_requests_loads_no_engine() -> None:
+    script = (
+        "import sys, sojourn\n"
+        "sojourn.split(sys.argv[1])\n"
+        "print([name for name in ('sojourn.inference.engine', 'sojourn.inference.sampler') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, EXAMPLES / "shop.jsonl.gz"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
