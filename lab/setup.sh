@@ -15,7 +15,8 @@ case $stage in
     # What the tests can do without is installed where the distribution has it; what is missing is named by a skip.
     test) requirements=requirements/dev.txt needed="nginx libnginx-mod-http-js"
         wanted="njs unicorn ruby-rack siege chromium zstd tcpdump tshark goaccess haproxy jq nodejs curl
-            tmux libatomic1 php-fpm puma uwsgi-core uwsgi-plugin-python3 apache2-bin libtomcat10-java" ;;
+            tmux libatomic1 php-fpm puma uwsgi-core uwsgi-plugin-python3 apache2-bin libtomcat10-java
+            varnish" ;;
     # Over and above the tests'.
     tools) sh lab/setup.sh test
         requirements=requirements/tools.txt needed="" wanted="wrk" ;;
@@ -86,6 +87,9 @@ if [ -n "$missing" ]; then
     say "setup: apt-get install$available"
     case $available in
         *" nginx"*) say "setup: (Debian's package starts an nginx of its own on port 80; nothing here uses it)" ;;
+    esac
+    case $available in
+        *" varnish"*) say "setup: (Debian's package starts a varnishd of its own on port 6081; nothing here uses it)" ;;
     esac
     case $available in
         *" php-fpm"*) say "setup: (Debian's package starts a php-fpm of its own on a Unix socket; nothing here uses it)" ;;

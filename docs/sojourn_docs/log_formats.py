@@ -28,10 +28,10 @@ HEAD = f"""# Log formats
 
 {NOTE}
 
-`sojourn split access.log` and every other command read logs of other programs. The format is recognised by the
-first 500 lines of each file, and named in a note with what each variable is read as, and how certain that is:
-*sure* (given, labelled, or no other format fits), *likely* (deduced from the values of many lines) or
-*assumed*. `--log-format` sets it instead:
+`sojourn split access.log` and every other command read logs of other programs. The format is recognised by 500 of
+the first 10,000 lines of each file, and named in a note with what each variable is read as, and how certain that
+is: *sure* (given, labelled, or no other format fits), *likely* (deduced from the values of many lines) or
+*assumed* (another reading is possible, and the note says which was taken). `--log-format` sets it instead:
 
     --log-format '$msec $status $request_time $upstream_response_time'
     --log-format /etc/nginx/nginx.conf:main
@@ -42,6 +42,9 @@ It takes a name of the table below, `sojourn` (the [record](record.md) of Sojour
 `FILE:NAME` (a `log_format` in an nginx configuration), or a text in the language of nginx, Apache or
 varnishncsa, HAProxy, Envoy, gunicorn or uWSGI, JSON texts included. A format without an instant, a status and a
 response time is refused, with the variables to add. In Python the same is `sojourn.log_file(path, format)`.
+
+Lines may stand behind a header: of syslog (RFC 3164 and RFC 5424), `docker compose logs`, `kubectl logs
+--timestamps` or `--prefix`, or a container runtime. It is not read.
 
 A line that does not have its log's format is refused (`other_format`) like any other bad line. Lines are
 requests, each once: two equal lines are two requests, unless they contain a request id or the number of a
@@ -55,10 +58,17 @@ AFTER = """
 
 Without a name, what a number means follows from all its values: the longest duration that no line lacks is
 `$request_time`; of the others, the longest is `$upstream_response_time`, then `$upstream_header_time` and
-`$upstream_connect_time`. Ten digits, a point and three digits are `$msec`; addresses with a port are
+`$upstream_connect_time`. The shorter of two is `$upstream_connect_time` if it is at most 5 ms and a tenth of the
+longer one (*assumed*). Ten digits, a point and three digits are `$msec`; addresses with a port that recur are
 `$upstream_addr`; 32 hexadecimal digits are `$request_id`. A name (`rt=`, `uct=`, `uht=`, `urt=`,
-`request_time=` and the like) decides alone. A whole number at the end is Apache's `%D` (µs), or `%T` (s) where
-it is below 100.
+`request_time=` and the like) decides alone. Durations that contradict their names or one another make the format
+*assumed*, with a note.
+
+A whole number at the end is Apache's `%D` (µs), `%{ms}T` or `%T` (s), whose unit follows from its size and from
+the order of the lines, in which requests end: *likely* `%D` with a median of 10,000 and more, *assumed*
+otherwise. A number that exceeds the size of the response by the size of headers is Apache's `%O`, no duration.
+Six digits behind the point are seconds, as gunicorn's `%(L)s` (*assumed*). In JSON, a response time in whole
+numbers is taken as milliseconds (*assumed*).
 
 Without `$msec` a line says in which second its request ended and no more ([why that
 matters](../how-to/without-touching-anything.md)).
@@ -70,7 +80,7 @@ Each is a line of the product's documentation or of a real run of it; the tests 
 """
 
 
-APACHE = "%t %{end:usec}t %r %>s %D %{ms}T %{BALANCER_WORKER_NAME}e %{Varnish:time_firstbyte}x"
+APACHE = "%t %{end:usec}t %r %>s %D %{ms}T %{BALANCER_WORKER_NAME}e %{Varnish:time_firstbyte}x %{Varnish:handling}x"
 HAPROXY = "%tr %TR %Tw %Tc %Tr %Td %Ta %ST %b %s %tsc %ID"
 ENVOY = (
     "%START_TIME% %DURATION% %REQUEST_DURATION% %RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)% %RESPONSE_CODE% %UPSTREAM_HOST%"
@@ -90,7 +100,7 @@ def page() -> str:
         ("HAProxy, in `log-format`", haproxy_parts, HAPROXY),
         ("Envoy, in `text_format` and `json_format`", envoy_parts, ENVOY),
     ):
-        known = variables(parts_of(text))
+        known = [each for word in text.split() for each in variables(parts_of(word))]
         parts.append(_table(product, {each.text: each.field.meaning or each.field.name for each in known}))
     return "\n\n".join([*parts, AFTER.strip(), _samples()]) + "\n"
 

@@ -9,14 +9,17 @@ from dataclasses import dataclass, replace
 from typing import TypeVar, overload
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
-from sojourn.readers.formats.detect import LINES, detected_format
+from sojourn.readers.arrow import arrow
+from sojourn.readers.formats.detect import LINES, detected_format, with_header
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import Block, blocks_of_lines
 from sojourn.readers.record import MACROS
 
+SPREAD = 10_000  # lines of a log that its format is recognised among
 ROWS_PER_BATCH = 20_000  # DuckDB spreads batches over its threads
 BLOCK_SCHEMA = pa.schema([("line", pa.string()), ("number", pa.int64())])
 NO_LINES = pa.Table.from_batches([], BLOCK_SCHEMA)
@@ -130,10 +133,25 @@ def parsed_blocks(
 
 def format_of(log: LogInput, block: Block) -> LineFormat | None:
     """Return the format of a log: the one that was given, or else that of the first lines of its first block."""
+    if log.recognised and (log.form is None or log.looked_at):
+        return log.form
+    lines = [line.as_py() for line in block.lines.take(_sample(len(block.lines)))]
     if not log.recognised:
-        log.form = detected_format(line.as_py() for line in block.lines[:LINES])
+        log.form = detected_format(lines)
         log.recognised = log.form is not None or len(block.lines) >= LINES
+        log.looked_at = log.recognised
+    elif log.form is not None and lines:
+        log.form = with_header(log.form, lines)
+        log.looked_at = True
     return log.form
+
+
+def _sample(count: int) -> pa.Array:
+    """Return the positions of the lines that a format is recognised by: half are the first, half are spread."""
+    if count <= LINES:
+        return arrow(np.arange(count))
+    spread = np.linspace(LINES // 2, min(count, SPREAD), LINES - LINES // 2, endpoint=False, dtype=np.int64)
+    return arrow(np.concatenate([np.arange(LINES // 2), spread]))
 
 
 def reading_engine(macros: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:

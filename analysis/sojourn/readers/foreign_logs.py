@@ -144,7 +144,9 @@ OTHER_JSON = ForeignFormat(
     "JSON lines without the keys of Sojourn's record",
     "other keys",
     "time, status and request_time",
-    "docs/reference/record.md has their keys",
+    'name the keys that hold them by --log-format \'{"KEY": "$time_iso8601", "KEY": "$status", '
+    '"KEY": "$request_time"}\' '
+    "(docs/reference/log-formats.md)",
 )
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
@@ -198,7 +200,7 @@ def _format_of_object(keys: set[str], text: str) -> ForeignFormat | None:
         return ENVOY
     if len(_NGINX_VARIABLES & keys) >= 2:
         return NGINX_JSON
-    return None if _REQUIRED & keys else OTHER_JSON
+    return None if len(_REQUIRED & keys) > 1 else OTHER_JSON
 
 
 def foreign_format(lines: Iterable[str]) -> ForeignFormat | None:

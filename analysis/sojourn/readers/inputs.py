@@ -55,6 +55,7 @@ class LogInput:
         limit: read this many bytes of the stream and the rest of the line; None: read to the end.
         form: the format of its lines; None: Sojourn's own record.
         recognised: ``form`` is known: it was given, or follows from the first lines.
+        looked_at: the first lines were compared with ``form``.
     """
 
     name: str
@@ -64,6 +65,7 @@ class LogInput:
     limit: int | None
     form: LineFormat | None = None
     recognised: bool = False
+    looked_at: bool = False
 
     def close(self) -> None:
         """Close the stream and its file, except standard input."""

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
 import time
-from collections.abc import Callable
 from datetime import datetime
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 import sojourn
-from doctor_support import DEADLINE_S, app
 from polars.testing import assert_frame_equal
 from sojourn.model.components import component_sum
 from sojourn.model.frame import COLUMNS
@@ -23,7 +18,6 @@ from sojourn.readers.formats.catalogue import FORMATS
 from sojourn.readers.formats.detect import detected_format
 from sojourn.readers.formats.given import given_format
 from sojourn.store import load
-from sojourn_lab.runtime.process import Process, free_port, free_ports, wait_for_port
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "vectors/log_formats.json").read_text())["cases"]
 IDS = [case["name"] for case in CASES]
@@ -161,10 +155,28 @@ def test_the_column_that_is_always_longest_is_the_response_time() -> None:
          "1769860800.123 200 100 20 70", {"request_time": 0.1, "header": 0.07, "attempts": 1}),
         ('%(t)s "%(r)s" %(s)s %(M)s %(p)s', '[31/Jan/2026:12:00:00 +0000] "GET /a HTTP/1.1" 200 42 <17>',
          {"app_service_time": 0.042, "vantage": "app", "worker": "<17>"}),
-        ("%(tmsec) %(status) %(msecs) %(method) %(uri)", "1769860800123 200 42 GET /a",
+        ("%(tmsecs) %(status) %(msecs) %(method) %(uri)", "1769860800123 200 42 GET /a",
          {"app_service_time": 0.042, "request_time": 0.042, "uri": "/a"}),
+        ('%(status) [%(ltime)] "%(uagent)" %(msecs)', '200 [31/Jan/2026:12:00:00 +0000] "x "quoted" y" 40',
+         {"app_service_time": 0.04}),
+        ('{"t":"%{%Y-%m-%dT%H:%M:%S%z}t","s":%>s,"us":%D,"r":"%m %U%q %H"}',
+         '{"t":"2026-01-31T12:00:00+0000","s":200,"us":40826,"r":"GET /a HTTP/1.1"}', {"request_time": 0.040826}),
+        ('%{%Y-%m-%dT%H:%M:%S%z}t %s %D %{Varnish:time_firstbyte}x %{Varnish:handling}x "%r"',
+         '2026-01-31T12:00:00+0000 200 73845 0.030535 miss "GET http://shop.example/a HTTP/1.1"',
+         {"request_time": 0.073845, "header": 0.030535, "attempts": 1, "uri": "/a"}),
+        ('%{%Y-%m-%dT%H:%M:%S%z}t %s %D %{Varnish:time_firstbyte}x %{Varnish:hitmiss}x',
+         "2026-01-31T12:00:00+0000 200 44 0.000034 hit", {"request_time": 4.4e-05, "header": None, "attempts": 0}),
+        ("%{+Q}o %tr %s %ST %TR %Tw %Tc %Tr %Ta %r",
+         '24/Nov/2026:20:06:20.873 "one" 200 0 40 0 40 80 "GET /par?ms=40 HTTP/1.1"',
+         {"request_time": 0.08, "proxy_queue": 0.04, "header": 0.04, "uri": "/par?ms=40"}),
+        ("%tr %ST %Ta %Tr %{+Q}[capture.req.hdr(0)] %{+Q}r",
+         '24/Nov/2026:20:06:20.873 200 80 40 "x y" "GET /a HTTP/1.1"', {"request_time": 0.08, "uri": "/a"}),
+        ("$msec $status $request_time", "web-1  | 1769860800.123 200 0.200", {"request_time": 0.2}),
+        ("$time_iso8601 $status $request_time", "2026-01-31T12:00:00+00:00 200 0.200", {"request_time": 0.2}),
     ],
-    ids=["nginx", "no answer", "nginx JSON", "Apache", "Apache with ms", "HAProxy", "Envoy", "gunicorn", "uWSGI"],
+    ids=["nginx", "no answer", "nginx JSON", "Apache", "Apache with ms", "HAProxy", "Envoy", "gunicorn", "uWSGI",
+         "quotes within quotes", "Apache JSON", "Varnish", "hit of Varnish", "HAProxy, all quoted", "HAProxy, quoted",
+         "header of Compose", "begins with an instant"],
 )  # fmt: skip
 def test_a_given_format_is_read(tmp_path: Path, text: str, line: str, row: dict[str, Any]) -> None:
     (read,) = rows_of(sojourn.log_file(written(tmp_path, line), text))
@@ -241,65 +253,3 @@ def test_no_line_makes_a_pattern_backtrack_for_long(text: str) -> None:
 def test_every_named_format_is_documented() -> None:
     page = (Path(__file__).parents[3] / "docs/reference/log-formats.md").read_text()
     assert [name for name in FORMATS if f"`{name}`" not in page] == []
-
-
-def requested(port: int, count: int = 3) -> None:
-    for _ in range(count):
-        connection = HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
-        connection.request("GET", '/path?a="b"', headers={"User-Agent": 'x "quoted" y'})
-        connection.getresponse().read()
-        connection.close()
-
-
-def logged(process: Process, port: int, text: Callable[[], str], mark: str) -> str:
-    with process:
-        wait_for_port("127.0.0.1", port, DEADLINE_S, process)
-        requested(port)
-        process.wait_until(lambda: text().count(mark) >= 3, DEADLINE_S, "three lines in the log")
-        return text()
-
-
-def test_reads_the_log_of_a_real_haproxy(tmp_path: Path) -> None:
-    program = shutil.which("haproxy", path="/usr/local/sbin:/usr/sbin:/usr/bin")
-    if program is None:
-        pytest.skip("haproxy is not installed")
-    port, backend = free_ports(2)
-    (tmp_path / "haproxy.cfg").write_text(
-        "global\n log stdout format raw local0\n"
-        "defaults\n mode http\n log global\n option httplog\n"
-        " timeout connect 5s\n timeout client 5s\n timeout server 5s\n"
-        f"frontend www\n bind 127.0.0.1:{port}\n default_backend apps\nbackend apps\n server one 127.0.0.1:{backend}\n"
-    )
-    process = Process([program, "-db", "-f", tmp_path / "haproxy.cfg"], name="haproxy", folder=tmp_path)
-    with app(backend):
-        text = logged(process, port, lambda: process.last_lines(20), "/one ")
-    log = written(tmp_path, *(each for each in text.splitlines() if "/one " in each))
-    result = sojourn.split(log, columns=("uri",))
-    assert (result.requests, result.records.rejected, result.records.formats[0].format) == (3, 0, "haproxy")
-    rows = result.rows.collect()
-    assert rows["upstream"].to_list() == ["apps/one"] * 3
-    assert rows["uri"].to_list() == ["/path?a=#22b#22"] * 3  # as HAProxy escapes it
-    assert rows.select((component_sum() - pl.col("request_time")).abs().max()).item() < 1e-9
-
-
-def test_reads_the_log_of_a_real_apache(tmp_path: Path) -> None:
-    program, modules = shutil.which("apache2", path="/usr/sbin:/usr/bin"), Path("/usr/lib/apache2/modules")
-    if program is None or not modules.is_dir():
-        pytest.skip("apache2 is not installed")
-    port, log = free_port(), tmp_path / "access.log"
-    log.touch()
-    form = '%h %l %u %t \\"%r\\" %>s %b \\"%{Referer}i\\" \\"%{User-Agent}i\\" %{end:usec}t %D'
-    (tmp_path / "apache.conf").write_text(
-        f"LoadModule mpm_event_module {modules}/mod_mpm_event.so\n"
-        f"LoadModule authz_core_module {modules}/mod_authz_core.so\n"
-        f"ServerRoot {tmp_path}\nServerName localhost\nListen 127.0.0.1:{port}\nPidFile {tmp_path}/pid\n"
-        f"Mutex file:{tmp_path}\nErrorLog {tmp_path}/error.log\nDocumentRoot {tmp_path}\n"
-        f'LogFormat "{form}" own\nCustomLog {log} own\n'
-    )
-    process = Process([program, "-X", "-f", tmp_path / "apache.conf"], name="apache", folder=tmp_path)
-    begun = time.time()
-    logged(process, port, log.read_text, "/path")
-    rows = rows_of(sojourn.log_file(log, form))
-    assert len(rows) == 3
-    assert all(begun - 1 < row["time"].timestamp() < time.time() + 1 for row in rows)
-    assert all(0 < row["request_time"] < DEADLINE_S and row["vantage"] == "whole" for row in rows)

@@ -17,15 +17,19 @@ _GUNICORN = {
     "L": Field("service_time", "s"), "{x-request-id}i": Field("request_id"),
 }  # fmt: skip
 
+_NUMBER = r"[\d.]+"
 UWSGI_VARIABLE = re.compile(r"%\((\w+)\)")
 _UWSGI = {
     "ctime": Field("start", "ctime"), "ltime": Field("start", "clf"), "time": Field("start", "whole_s"),
-    "tmsec": Field("start", "ms"), "tmicro": Field("start", "us"), "epoch": Field("end", "whole_s"),
-    "secs": Field("service_time", "s"), "msecs": Field("service_time", "ms"), "micros": Field("service_time", "us"),
-    "rssecs": Field("service_time", "s"), "method": Field("method"), "uri": Field("uri"), "proto": Field("protocol"),
+    "tmsec": Field("start", "ms"), "tmicro": Field("start", "us"), "tmsecs": Field("start", "ms"),
+    "tmicros": Field("start", "us"), "ftime": Field("start", "clf"), "epoch": Field("end", "whole_s"),
+    "secs": Field("service_time", "s", _NUMBER), "msecs": Field("service_time", "ms", _NUMBER),
+    "micros": Field("service_time", "us", _NUMBER), "rssecs": Field("service_time", "s", _NUMBER),
+    "method": Field("method"), "uri": Field("uri"), "proto": Field("protocol"),
     "status": Field("status"), "addr": Field("remote_addr"), "host": Field("host"), "rsize": Field("body_bytes_sent"),
     "size": Field("bytes_sent"), "user": Field("remote_user", pattern="[^)]*"), "wid": Field("worker"),
-    "pid": Field("worker"), "uagent": Field("user_agent"), "referer": Field("referer"),
+    "pid": Field("worker"), # uWSGI does not escape quotes.
+    "uagent": Field("user_agent", pattern=".*?"), "referer": Field("referer", pattern=".*?"),
 }  # fmt: skip
 
 

@@ -23,6 +23,10 @@ INGRESS = (
     "$upstream_addr $upstream_response_length $upstream_response_time $upstream_status $req_id"
 )
 HTTPLOG = "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r"
+HTTPCLF = (
+    '%ci - - [%trg] "%r" %ST %B "" "" %cp %ms "%ft" "%b" "%s" %TR %Tw %Tc %Tr %Ta %tsc %ac %fc %bc %sc %rc %sq %bq '
+    "%CC"  # and more
+)
 HTTPSLOG = (
     f"{HTTPLOG} %[fc_err]/%[ssl_fc_err,hex]/%[ssl_c_err]/%[ssl_c_ca_err]/%[ssl_fc_is_resumed] %[ssl_fc_sni]/%sslv/%sslc"
 )
@@ -30,6 +34,14 @@ ENVOY = (
     '[%START_TIME%] "%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?:PATH)% %PROTOCOL%" %RESPONSE_CODE% %RESPONSE_FLAGS% '
     "%BYTES_RECEIVED% %BYTES_SENT% %DURATION% %RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)% "
     '"%REQ(X-FORWARDED-FOR)%" "%REQ(USER-AGENT)%" "%REQ(X-REQUEST-ID)%" "%REQ(:AUTHORITY)%" "%UPSTREAM_HOST%"'
+)
+ISTIO = (
+    '[%START_TIME%] "%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?:PATH)% %PROTOCOL%" %RESPONSE_CODE% %RESPONSE_FLAGS% '
+    '%RESPONSE_CODE_DETAILS% %CONNECTION_TERMINATION_DETAILS% "%UPSTREAM_TRANSPORT_FAILURE_REASON%" '
+    '%BYTES_RECEIVED% %BYTES_SENT% %DURATION% %RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)% "%REQ(X-FORWARDED-FOR)%" '
+    '"%REQ(USER-AGENT)%" "%REQ(X-REQUEST-ID)%" "%REQ(:AUTHORITY)%" "%UPSTREAM_HOST%" %UPSTREAM_CLUSTER% '
+    "%UPSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_REMOTE_ADDRESS% "
+    "%REQUESTED_SERVER_NAME% %ROUTE_NAME%"
 )
 GUNICORN = '%(h)s %(l)s %(u)s %(t)s "%(r)s" %(s)s %(b)s "%(f)s" "%(a)s"'
 UWSGI = (
@@ -124,7 +136,12 @@ FORMATS: dict[str, Callable[[], LineFormat]] = {
         "haproxy-https", "HAProxy's HTTPS log (option httpslog)", haproxy_parts(HTTPSLOG), _OF_THE_START, _NO_ZONE,
         prefix=True,
     ),
+    "haproxy-clf": lambda: _text(
+        "haproxy-clf", "HAProxy's HTTP log in the common format (option httplog clf)", haproxy_parts(HTTPCLF),
+        _OF_THE_START, prefix=True,
+    ),
     "envoy": lambda: _text("envoy", "Envoy's default access log", envoy_parts(ENVOY), _OF_THE_START),
+    "istio": lambda: _text("istio", "Istio's default access log", envoy_parts(ISTIO), _OF_THE_START),
     "envoy-json": lambda: _json("envoy-json", "Envoy's JSON access log", ENVOY_KEYS, _OF_THE_START),
     "alb": lambda: replace(
         _text("alb", "the access log of an AWS application load balancer", _named(_ALB, _ALB_VARIABLES)), url=True

@@ -3,59 +3,83 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from sojourn.readers.formats import catalogue, nginx
+from sojourn.readers.formats import catalogue
 from sojourn.readers.formats.appended import appended_format
-from sojourn.readers.formats.fields import Field
-from sojourn.readers.formats.line_format import LIKELY, LineFormat
+from sojourn.readers.formats.json_keys import CLF, ISO, caddy_keys, known_keys, nginx_keys
+from sojourn.readers.formats.line_format import LineFormat
+from sojourn.readers.formats.line_time import line_time
+from sojourn.readers.formats.template import without_header
 
 LINES = 500
 LENGTH = 4_000  # characters of a line of text
-MAJORITY = 0.5
+MAJORITY, FEW = 0.5, 0.05
 # More specific ones first: a line of one may fit a later one as well.
-TEXT_FORMATS = ("alb", "elb", "haproxy-https", "haproxy", "envoy", "uwsgi", "traefik", "ingress-nginx")
+TEXT_FORMATS = (
+    "alb", "elb", "haproxy-https", "haproxy", "haproxy-clf", "istio", "envoy", "uwsgi", "traefik", "ingress-nginx",
+)  # fmt: skip
 # A log with one of these keys, or with all of REQUIRED, holds Sojourn's own records.
 OWN_KEYS = frozenset(("request_start", "queueing_delay"))
 REQUIRED = frozenset(("time", "status", "request_time"))
-
-_DECIMAL = re.compile(r"\d{9,11}(?:\.\d+)?")
-_CLF = re.compile(r"\d\d/\w{3}/\d{4}:[\d:]{8} [+-]\d{4}")
-_ISO = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:]{8}(\.\d+)?(?:Z|[+-]\d\d:?\d\d)?")
-_TIME_KEYS = ("msec", "time_msec", "ts", "timestamp", "@timestamp", "time_iso8601", "time_local", "time", "date")
-# Names that JSON formats commonly give nginx's variables, beside the variables' own.
-_ALIASES = {
-    "method": "request_method", "path": "request_uri", "url": "request_uri", "remote_ip": "remote_addr",
-    "client_ip": "remote_addr", "code": "status", "response_code": "status", "req_time": "request_time",
-    "upstream_time": "upstream_response_time", "upstream": "upstream_addr", "bytes": "body_bytes_sent",
-    "size": "body_bytes_sent", "proto": "server_protocol", "vhost": "host", "x_request_id": "request_id",
-}  # fmt: skip
 
 
 def detected_format(lines: Iterable[str]) -> LineFormat | None:
     """Return the format that more than half of these lines have; None for Sojourn's own record, or an unknown one.
 
-    A log with any record of Sojourn's own is one of those.
+    A log with any record of Sojourn's own is one of those. Lines may have a header of a shipper of logs.
     """
     sample = list(islice((text for line in lines if (text := line.strip())), LINES))
     if not sample:
         return None
-    objects = [line for line in sample if line.startswith("{")]
+    bare = [without_header(line) for line in sample]
+    header = has_header(sample)
+    objects = [line for line in bare if line.startswith("{")]
     decoded = [value for line in objects if isinstance(value := _decoded(line), dict)]
     if any(map(_is_own, decoded)):
         return None
     if len(objects) > MAJORITY * len(sample):
-        return _of_objects(decoded) if len(decoded) > MAJORITY * len(objects) else None
+        log = _of_objects(decoded) if len(decoded) > MAJORITY * len(objects) else None
+        return replace(log, header=header) if log else None
     sample = [line[:LENGTH] for line in sample]
+    log = _of_name(sample, MAJORITY)  # a line may begin as a header does
+    if log is None and header and (log := _of_text([line[:LENGTH] for line in bare])):
+        log = replace(log, header=True)
+    log = log or _of_text(sample)
+    # Other lines are those of other programs, or of the start of the server.
+    return log or _of_name(sample, FEW)
+
+
+def has_header(lines: Sequence[str]) -> bool:
+    """Return whether most of the lines have a header of a shipper of logs."""
+    return sum(len(without_header(line)) < len(line) for line in lines) > MAJORITY * len(lines)
+
+
+def with_header(log: LineFormat, lines: Sequence[str]) -> LineFormat:
+    """Return a format that was given, with a header where these lines have one that the format does not include."""
+    if log.prefix or log.header or not lines or not has_header(lines):
+        return log
+    time_of = line_time(log)
+    return log if _share(lines, lambda line: time_of(line[:LENGTH].encode())) > MAJORITY else replace(log, header=True)
+
+
+def _of_text(lines: Sequence[str]) -> LineFormat | None:
+    if log := _of_name(lines, MAJORITY):
+        return log
+    log = appended_format(lines)
+    return log if log and _share(lines, log.pattern.match) > FEW else None
+
+
+def _of_name(lines: Sequence[str], share: float) -> LineFormat | None:
+    """Return the format with a name that more than this share of the lines has."""
     for name in TEXT_FORMATS:
         log = catalogue.named(name)
-        if _share(sample, log.pattern.match) > MAJORITY:
+        if _share(lines, log.pattern.match) > share:
             return log
-    return appended_format(sample)
+    return None
 
 
 def _share(lines: Sequence[str], fits: Callable[[str], object]) -> float:
@@ -66,12 +90,12 @@ def _of_objects(objects: Sequence[dict[str, object]]) -> LineFormat | None:
     keys = Counter(key for value in objects for key in value)
     common = {key for key, count in keys.items() if count > MAJORITY * len(objects)}
     if {"ts", "request"} <= common and any(isinstance(value.get("request"), dict) for value in objects):
-        return _with_known_keys("caddy", objects)
+        return caddy_keys(objects)
     if {"Duration", "RequestMethod"} <= common:
-        return _with_known_keys("traefik-json", objects)
+        return known_keys("traefik-json", objects)
     if {"start_time", "response_code", "duration"} <= common:
-        return _with_known_keys("envoy-json", objects)
-    return _of_nginx_keys(objects, common)
+        return known_keys("envoy-json", objects)
+    return nginx_keys(objects, common)
 
 
 def _decoded(line: str) -> object:
@@ -86,62 +110,4 @@ def _is_own(value: dict[str, object]) -> bool:
     if value.keys() & OWN_KEYS:
         return True
     time = str(value.get("time"))
-    return value.keys() >= REQUIRED and not _ISO.match(time) and not _CLF.match(time)
-
-
-def _with_known_keys(name: str, objects: Sequence[Mapping[str, object]]) -> LineFormat:
-    """Return a format of JSON with the paths that occur in these objects."""
-    log = catalogue.named(name)
-    pairs = [
-        (path, field)
-        for path, field in zip(log.paths, log.fields, strict=True)
-        if any(_at(value, path) is not None for value in objects)
-    ]
-    return replace(log, paths=tuple(path for path, _ in pairs), fields=tuple(field for _, field in pairs))
-
-
-def _at(value: object, path: str) -> object:
-    for key in path.split("."):
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
-def _of_nginx_keys(objects: Sequence[Mapping[str, object]], keys: set[str]) -> LineFormat | None:
-    """Return the format of JSON whose keys are called after nginx's variables; None if it holds no time or status."""
-    paths: dict[str, Field] = {}
-    for key in sorted(keys):
-        known = nginx.FIELDS.get(_ALIASES.get(key.lower(), key.lower()))
-        if known is not None and known.name != "end":
-            paths[key] = replace(known, pattern="")
-        elif known is None:
-            paths[key] = Field(key)
-    lower = {key.lower(): key for key in keys}
-    for name in _TIME_KEYS:
-        if name in lower and (clock := _clock_of([value.get(lower[name]) for value in objects])):
-            paths[lower[name]] = Field("end", clock)
-            break
-    fields = {field.name for field in paths.values()}
-    if not {"status", "request_time"} & fields or not fields & {"end", "request_time"}:
-        return None
-    log = LineFormat(
-        "json", "JSON lines of nginx's variables", paths=tuple(paths), fields=tuple(paths.values()), lists=True
-    )
-    return replace(log, certainty=LIKELY)
-
-
-def _clock_of(values: Sequence[object]) -> str:
-    """Return the format of instants; empty if they have none of the known ones."""
-    texts = [str(value) for value in values if value not in (None, "")]
-    if not texts:
-        return ""
-    if all(_DECIMAL.fullmatch(text) for text in texts):
-        return "s" if any("." in text for text in texts) else "whole_s"
-    if all(re.fullmatch(r"\d{13}", text) for text in texts):
-        return "ms"
-    if all(_CLF.fullmatch(text) for text in texts):
-        return "clf"
-    matches = [_ISO.fullmatch(text) for text in texts]
-    if all(matches):
-        digits = max(len(match[1] or "") for match in matches if match)
-        return "iso" if not digits else "iso_ms" if digits <= 4 else "iso_us"
-    return ""
+    return value.keys() >= REQUIRED and not ISO.match(time) and not CLF.match(time)

@@ -31,6 +31,8 @@ FIELDS = {
     "backend_name": "name of the backend's pool",
     "server_name": "name of the backend",
     "termination": "state of the session at its end",
+    "handling": "whether the cache answered",
+    "hitmiss": "whether the cache answered",
     "retries": "number of retries",
 }
 # Fields of the record that are texts, with their own names.
@@ -68,7 +70,8 @@ MACROS = (
     "CREATE OR REPLACE TEMP MACRO ctime_us(x) AS (epoch_us(try_strptime(x, '%a %b %d %H:%M:%S %Y')))",
     # Without a zone it is UTC.
     "CREATE OR REPLACE TEMP MACRO iso_us(x) AS (epoch_us(TRY_CAST("
-    r"CASE WHEN regexp_matches(x, '(?:Z|[+-]\d\d:?\d\d)$') THEN x ELSE x || 'Z' END AS TIMESTAMPTZ)))",
+    r"replace(x, ',', '.') || CASE WHEN regexp_matches(x, '(?:Z|[+-]\d\d:?\d\d)$') THEN '' ELSE 'Z' END "
+    "AS TIMESTAMPTZ)))",
     # Proxies write -1 for what did not take place.
     "CREATE OR REPLACE TEMP MACRO took(x, unit) AS (CASE WHEN NOT starts_with(x, '-') "
     "THEN short(scaled(ltrim(x, '+'), unit)) END)",

@@ -22,6 +22,7 @@ from sojourn.readers.formats.nginx import nginx_parts
 from sojourn.readers.formats.template import Part, Variable
 
 OWN = "sojourn"
+_ARGUMENT = re.compile(r"%\{[^}]*\}")  # of Apache's and HAProxy's variables; it may look like one of Envoy's
 _KEY = re.compile(r'"([^"]+)"\s*:\s*(?:"((?:[^"\\]|\\.)*)"|([^,{}\[\]]+))')
 _ADD = {
     "nginx": {"time": "$msec", "status": "$status", "request_time": "$request_time"},
@@ -29,7 +30,7 @@ _ADD = {
     "HAProxy": {"time": "%tr", "status": "%ST", "request_time": "%Ta"},
     "Envoy": {"time": "%START_TIME%", "status": "%RESPONSE_CODE%", "request_time": "%DURATION%"},
     "gunicorn": {"time": "%(t)s", "status": "%(s)s", "request_time": "%(D)s"},
-    "uWSGI": {"time": "%(tmsec)", "status": "%(status)", "request_time": "%(msecs)"},
+    "uWSGI": {"time": "%(tmsecs)", "status": "%(status)", "request_time": "%(msecs)"},
 }
 
 
@@ -61,7 +62,7 @@ def _language(text: str) -> tuple[str, Callable[[str], list[Part]]]:
         return "gunicorn", gunicorn_parts
     if UWSGI_VARIABLE.search(text):
         return "uWSGI", uwsgi_parts
-    if ENVOY_VARIABLE.search(text):
+    if any(len(match[1]) > 2 for match in ENVOY_VARIABLE.finditer(_ARGUMENT.sub("%", text))):
         return "Envoy", envoy_parts
     if haproxy >= 2:
         return "HAProxy", haproxy_parts
@@ -75,7 +76,7 @@ def _language(text: str) -> tuple[str, Callable[[str], list[Part]]]:
 
 def _of_text(text: str, product: str, parts_of: Callable[[str], list[Part]]) -> LineFormat:
     title = f"{product}'s format as given"
-    log = LineFormat(text, title, lists=product == "nginx", prefix=product == "HAProxy")
+    log = LineFormat(text, title, lists=product == "nginx", prefix=product == "HAProxy", url=product == "Apache")
     if text.startswith("{"):
         pairs = [(match[1], _only_field(parts_of(match[2] or match[3]), match[1])) for match in _KEY.finditer(text)]
         return replace(log, paths=tuple(path for path, _ in pairs), fields=tuple(field for _, field in pairs))

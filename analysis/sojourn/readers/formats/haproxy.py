@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from sojourn.readers.formats.fields import Field
 from sojourn.readers.formats.template import Part, parts_of
 
 # %, {flags}, a name, or [expression].
 VARIABLE = re.compile(r"%(?:\{[^}]*\})?(?:\[([^\]]*)\]|([A-Za-z]+)|%)")
+# Flags for the whole format, which write nothing.
+_QUOTE_ALL = re.compile(r"%\{\+Q\}o ?")
 _NUMBER = r"[+-]?\d+"
 _HEADERS = r"\{[^}]*\}"
 FIELDS = {
@@ -42,11 +45,14 @@ FIELDS = {
     "tsc": Field("termination"),
     "ts": Field("termination", pattern=r"[^ ]{2}"),
     "rc": Field("retries", pattern=r"\+?\d+"),
+    "sq": Field("server_queue", pattern=r"\d+"),
+    "bq": Field("backend_queue", pattern=r"\d+"),
     "rt": Field("request_counter"),
     # Nothing, not even the blank before it, where no header is captured.
     "hr": Field("captured_request_headers", pattern=_HEADERS, optional=True),
     "hs": Field("captured_response_headers", pattern=_HEADERS, optional=True),
 }
+_UNQUOTED = ("status", "bytes_sent", "request_length", "retries", "server_queue", "backend_queue")
 _EXPRESSIONS = {"unique-id": Field("request_id"), "src": Field("remote_addr")}
 
 
@@ -55,9 +61,20 @@ def haproxy_parts(text: str) -> list[Part]:
 
     def part(match: re.Match[str]) -> Field | str:
         expression, name = match[1], match[2]
-        if expression is not None:
-            return _EXPRESSIONS.get(expression, Field(re.sub(r"\W+", "_", expression).strip("_")))
-        return "%" if name is None else FIELDS.get(name, Field(f"haproxy_{name}"))
+        if expression is None and name is None:
+            return "%"
+        if name is not None:
+            field = FIELDS.get(name, Field(f"haproxy_{name}"))
+        else:
+            field = _EXPRESSIONS.get(expression, Field(re.sub(r"\W+", "_", expression).strip("_")))
+        return _quoted(field) if everywhere or match[0].startswith("%{+Q}") else field
 
-    quoted = re.sub(r"%\{\+Q\}r", '"%r"', text.replace("\\ ", " "))
-    return parts_of(quoted, VARIABLE, part)
+    text, everywhere = _QUOTE_ALL.subn("", text.replace("\\ ", " "))
+    return parts_of(re.sub(r"%\{\+Q\}r", '"%r"', text), VARIABLE, part)
+
+
+def _quoted(field: Field) -> Field:
+    """Return a field that may be in quotes; numbers and instants are not."""
+    if field.unit or field.optional or field.name in _UNQUOTED:
+        return field
+    return replace(field, quoted=True, pattern=field.pattern or r'[^"]*')

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from sojourn.model.frame import APP, PROXY, WHOLE, LogFacts
 from sojourn.readers.formats.fields import CLOCKS, Field
-from sojourn.readers.formats.template import Part, Variable, pattern_of, variables
+from sojourn.readers.formats.template import ANYTHING, HEADER, Part, Variable, pattern_of, variables
 
 SURE, LIKELY, ASSUMED = "sure", "likely", "assumed"
 UPSTREAM = ("response", "header", "first_byte")  # durations of which one says how long the backend took
@@ -27,7 +27,8 @@ class LineFormat:
         fields: of JSON, in the order of ``paths``.
         certainty: how the format is known: ``SURE`` (given, or nothing else fits), ``LIKELY`` (deduced from the values
             of many lines) or ``ASSUMED``.
-        prefix: a syslog header may precede the line.
+        prefix: anything may precede the line.
+        header: a header of a shipper of logs may precede the line.
         lists: durations of the upstream are nginx's lists, an element per attempt.
         url: the URI of the request is a whole URL.
         notes: what else there is to know about the log, in sentences.
@@ -40,6 +41,7 @@ class LineFormat:
     fields: tuple[Field, ...] = ()
     certainty: str = SURE
     prefix: bool = False
+    header: bool = False
     lists: bool = False
     url: bool = False
     notes: tuple[str, ...] = ()
@@ -68,10 +70,15 @@ class LineFormat:
         """Return the first of these fields that it has; None without any."""
         return next((name for name in names if name in self.by_field), None)
 
+    @property
+    def before(self) -> str:
+        """The expression of what may precede a line of text."""
+        return ANYTHING if self.prefix else HEADER if self.header else ""
+
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """The expression of a line of text, with a group per field."""
-        return re.compile(pattern_of(self.parts, prefix=self.prefix), re.DOTALL)
+        return re.compile(pattern_of(self.parts, before=self.before), re.DOTALL)
 
     @cached_property
     def vantage(self) -> str:

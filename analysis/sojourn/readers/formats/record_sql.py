@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from sojourn.model.frame import APP, PROXY, WHOLE
 from sojourn.readers.formats.fields import CLOCKS, TEXTS, UNITS
 from sojourn.readers.formats.line_format import UPSTREAM, LineFormat
-from sojourn.readers.formats.template import captured_names, pattern_of
+from sojourn.readers.formats.template import HEADER, captured_names, pattern_of
 
 # With one of these the answer did not come from the backend, or the client had gone before it did.
 NOT_ANSWERED = (0, 499, 502, 503, 504)
@@ -31,11 +31,16 @@ def fields_in(log: LineFormat, sql: str) -> list[str]:
     return [name for name in log.by_field if field_sql(name) in sql]
 
 
+def bare_line(log: LineFormat) -> str:
+    """Return SQL for ``line``, of a JSON object without the header of a shipper of logs."""
+    return f"regexp_replace(line, '^{HEADER}', '')" if log.json and log.header else "line"
+
+
 def extract(log: LineFormat, wanted: Sequence[str]) -> str:
     """Return SQL for the struct of the ``wanted`` fields of ``line``; empty or NULL in a line of another form."""
     if not log.json:
         names = ", ".join(f"'{name}'" for name in captured_names(log.parts, wanted))
-        pattern = pattern_of(log.parts, wanted, prefix=log.prefix).replace("'", "''")
+        pattern = pattern_of(log.parts, wanted, before=log.before).replace("'", "''")
         # Without its end: a value may be all up to there.
         return f"regexp_extract(rtrim(line, chr(13) || chr(10)), '(?s){pattern}', [{names}])"
     paths = {each.field.name: each.text for each in log.variables if each.field.name in set(wanted)}
@@ -59,7 +64,7 @@ def numbers(log: LineFormat) -> dict[str, str]:
         "n_time": _time(log),
         "n_status": _status(log),
         "n_request_start": _instant(log, "request_start"),
-        "n_proxy_queue": _took(log, "proxy_queue"),
+        "n_proxy_queue": _proxy_queue(log),
         "n_proxy_start": _instant(log, "proxy_start"),
         "n_queueing_delay": _signed(log, "queueing_delay") if log.vantage != APP else NO_NUMBER,
         "n_service_time": _signed(log, "service_time"),
@@ -152,7 +157,11 @@ def _status(log: LineFormat) -> str:
 
 def _upstream_numbers(log: LineFormat) -> dict[str, str]:
     times = _times_of_attempt(log)
-    if (log.lists and log.vantage == PROXY) or not (log.has("upstream_addr") or log.has("server_name")):
+    if log.lists and log.vantage == PROXY:
+        return times
+    if cached := _cached(log):
+        return {name: f"CASE WHEN NOT ({cached}) THEN {sql} END" for name, sql in times.items()}
+    if not (log.has("upstream_addr") or log.has("server_name")):
         return times
     # Where the backend is named, a request without one was answered by the proxy itself.
     return {name: f"CASE WHEN NOT blank(r.upstream_addr) THEN {sql} END" for name, sql in times.items()}
@@ -200,18 +209,48 @@ def _upstream_keys(log: LineFormat) -> dict[str, str]:
     elif log.vantage == PROXY:
         timed = field_sql(log.first(*UPSTREAM) or "")
         lists["upstream_response_time"] = f"CASE WHEN NOT blank({timed}) AND {timed} != '-1' THEN '-' END"
+        if retried := _retried(log):
+            failed = f"printf('%.3f, -', {_took(log, 'proxy_queue')} / 1e6)"
+            lists["upstream_response_time"] = (
+                f"CASE WHEN {retried} THEN {failed} ELSE {lists['upstream_response_time']} END"
+            )
+            address = f"CASE WHEN {retried} THEN replace('@, @', '@', {address}) ELSE {address} END"
     else:
         lists["upstream_response_time"] = "'-'"
     return {**lists, "upstream_addr": address, "upstream_status": status}
 
 
+def _retried(log: LineFormat) -> str:
+    """Return SQL for whether HAProxy's %Tw is the time of failed attempts: with retries, and no request before it."""
+    if not log.has("proxy_queue", "retries", "server_queue", "backend_queue", "server_name"):
+        return ""
+    retries, ahead = field_sql("retries"), [field_sql(name) for name in ("server_queue", "backend_queue")]
+    return (
+        f"({_took(log, 'proxy_queue')} > 0 AND ltrim({retries}, '+') != '0' "
+        f"AND {' AND '.join(f'{each} = 0::VARCHAR' for each in ahead)})"
+    )
+
+
+def _proxy_queue(log: LineFormat) -> str:
+    took = _took(log, "proxy_queue")
+    return f"CASE WHEN {retried} THEN 0 ELSE {took} END" if (retried := _retried(log)) else took
+
+
 def _backend(log: LineFormat) -> str:
+    if cached := _cached(log):
+        return f"CASE WHEN {cached} THEN '-' END"
     if not log.has("server_name"):
         return _first(log, "upstream_addr")
     server, pool = field_sql("server_name"), f"coalesce({_first(log, 'backend_name')}, '')"
     # A request that reached no server waited in the queue of the pool, or was answered by the proxy.
     waited = f"WHEN {_took(log, 'proxy_queue')} > 0 THEN {pool} " if log.has("proxy_queue") else ""
     return f"CASE WHEN {server} != '{NO_SERVER}' THEN {pool} || '/' || {server} {waited}ELSE '-' END"
+
+
+def _cached(log: LineFormat) -> str:
+    """Return SQL for whether Varnish answered a request by itself; empty where the log does not have it."""
+    known = log.first("handling", "hitmiss")
+    return f"{field_sql(known)} IN ('hit', 'synth', 'error')" if known and not log.has("upstream_addr") else ""
 
 
 def _path(path: str) -> str:

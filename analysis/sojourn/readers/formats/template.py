@@ -9,7 +9,17 @@ from dataclasses import dataclass, replace
 from sojourn.readers.formats.fields import Field
 
 QUOTED = r'(?:[^"\\]|\\.)*'
-LONGEST_PREFIX = 300  # characters before a line, such as those of syslog
+ANYTHING = "(?:.{0,300}?[ :])??"  # before a line of HAProxy
+_HOST, _TAG = r"\S*[^\s:] ", r"[^\s:\[{\"]+(?:\[\d+\])?: "
+# Headers that shippers put before a line: docker compose, kubectl, container runtimes, syslog (RFC 3164 and 5424).
+HEADER = (
+    "\ufeff?"
+    r"(?:[\w.-]+ *\| )?(?:\[pod/[^\]\s]+\] )?"
+    rf"(?:\d{{4}}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:(?:stdout|stderr) [FP] |{_HOST}{_TAG})?)?"
+    rf"(?:<\d{{1,3}}>)?(?:1(?: \S+){{5}} (?:-|(?:\[[^\]]*\])+) "
+    rf"|\w{{3}} [ \d]\d [\d:]{{8}} (?:{_HOST})?{_TAG})?"
+)
+_HEADER = re.compile(HEADER)
 
 
 @dataclass(frozen=True)
@@ -78,17 +88,17 @@ def variables(parts: Iterable[Part]) -> list[Variable]:
     return list(first.values())
 
 
-def pattern_of(parts: Sequence[Part], captured: Iterable[str] | None = None, *, prefix: bool = False) -> str:
+def pattern_of(parts: Sequence[Part], captured: Iterable[str] | None = None, *, before: str = "") -> str:
     """Return the regular expression (for RE2 and Python) of a line.
 
     Args:
         parts: of the format.
         captured: fields to capture as groups; None: all, named.
-        prefix: something may precede the line (a syslog header).
+        before: expression of what may precede the line.
     """
     wanted = None if captured is None else set(captured)
     seen: set[str] = set()
-    text = f"^(?:.{{0,{LONGEST_PREFIX}}}?[ :])??" if prefix else "^"
+    text = f"^{before}"
     for k, part in enumerate(parts):
         if isinstance(part, str):
             following = parts[k + 1] if k + 1 < len(parts) else ""
@@ -105,6 +115,12 @@ def pattern_of(parts: Sequence[Part], captured: Iterable[str] | None = None, *, 
             group = f'"?{group}"?'
         text += f"(?: {group})?" if part.field.optional else group
     return text + r"\s*$"
+
+
+def without_header(line: str) -> str:
+    """Return a line without the header of a shipper of logs."""
+    match = _HEADER.match(line)
+    return line[match.end() :] if match else line
 
 
 def captured_names(parts: Sequence[Part], wanted: Iterable[str]) -> list[str]:
