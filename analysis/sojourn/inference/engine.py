@@ -98,8 +98,8 @@ def _with_windows(unknown: Inference, queue: Queue, likelihood: Likelihood, insi
 
 
 def _widened(highest: int) -> int:
-    """Return the upper end of a set: of many workers, one in sixteen is not noticed."""
-    return highest + -(-highest // 16)
+    """Return the upper end of a set: of sixteen workers and more, one in sixteen is not noticed."""
+    return highest + highest // 16
 
 
 def _ceiling(inside: Ints) -> int:
@@ -207,7 +207,7 @@ def _windows(queue: Queue, likelihood: Likelihood, inside: Ints) -> list[tuple[i
         ceiling = _ceiling(inside[begin * BLOCK : end * BLOCK])
         fitting = likelihood.at_least(ceiling).in_blocks(begin, end)
         low, high = fitting.credible() if len(fitting.workers) else (ceiling, ceiling)
-        high += high // 16
+        high = _widened(high)
         if joined and low <= joined[-1][3] and high >= joined[-1][2]:
             first, _, lowest, highest = joined[-1]
             joined[-1] = (first, end, max(lowest, low), min(highest, high))
@@ -256,7 +256,8 @@ def _moved(known: Inference, queue: Queue, parts: Sequence[tuple[int, int]], ins
         windows.append(Window(float(a[begin]), float(a[end - 1]), likelihood.best, low, _widened(high)))
     result = replace(
         known, start=_starts(a, d, service_times_of_each(a, d, queue.ordered, each)), windows=tuple(windows),
-        workers=windows[-1].workers, lowest=min(w.lowest for w in windows), highest=max(w.highest for w in windows),
+        workers=windows[-1].workers, lowest=min(w.lowest for w in windows),
+        highest=max(w.highest or 0 for w in windows),
     )  # fmt: skip
     result = _with_contradictions(result, queue.error)
     lowest = min(w.workers for w in windows)

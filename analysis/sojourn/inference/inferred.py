@@ -18,13 +18,16 @@ STAMP_ERROR = 0.005  # s, of instants in whole milliseconds, which nginx reads o
 
 @dataclass(frozen=True)
 class Window:
-    """A part of the log with a number of workers of its own: first and last arrival (s), and the set of the number."""
+    """A part of the log with a number of workers of its own: first and last arrival (s), and the set of the number.
+
+    ``highest`` is None where no queue was seen.
+    """
 
     begin: float
     end: float
     workers: int
     lowest: int
-    highest: int
+    highest: int | None
 
 
 @dataclass(frozen=True, repr=False)

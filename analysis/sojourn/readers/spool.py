@@ -14,8 +14,12 @@ ROWS_IN_MEMORY = 1_500_000
 ROWS_PER_FILE = 500_000
 
 
-def on_disk(rows: pl.LazyFrame) -> tuple[pl.LazyFrame, tempfile.TemporaryDirectory[str]]:
+def on_disk(rows: pl.LazyFrame, *, statistics: bool = False) -> tuple[pl.LazyFrame, tempfile.TemporaryDirectory[str]]:
     """Write rows to a temporary folder and return them with the folder, which is removed with its last reference.
+
+    Args:
+        rows: the rows.
+        statistics: write the least and greatest value of each column in each part, so that a filter can skip parts.
 
     Raises:
         SojournError: the temporary folder has no space.
@@ -25,7 +29,7 @@ def on_disk(rows: pl.LazyFrame) -> tuple[pl.LazyFrame, tempfile.TemporaryDirecto
         folder = tempfile.TemporaryDirectory(prefix="sojourn-")
         where = folder.name
         path = Path(where) / "rows.parquet"
-        rows.sink_parquet(path, compression="lz4", statistics=False, row_group_size=ROWS_PER_FILE)
+        rows.sink_parquet(path, compression="lz4", statistics=statistics, row_group_size=ROWS_PER_FILE)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise _no_room(where, error) from error
     return pl.scan_parquet(path), folder

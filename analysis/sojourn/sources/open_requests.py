@@ -13,8 +13,9 @@ import polars as pl
 from sojourn.model.frame import Records, Requests, Selection
 from sojourn.model.measures import Measures
 from sojourn.readers.spool import on_disk
+from sojourn.sources.backend_inference import BackendInference
 from sojourn.sources.frame_measures import FrameMeasures, without_upgraded
-from sojourn.sources.inferred_queue import BackendInference, inferred_rows
+from sojourn.sources.inferred_queue import inferred_rows
 from sojourn.sources.rows import split_rows
 
 Value = TypeVar("Value")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import polars as pl
 from sojourn.inference.inferred import REFUSED
 from sojourn.model.frame import LogFacts
 from sojourn.model.result import Result
-from sojourn.sources.inferred_queue import BackendInference
+from sojourn.sources.backend_inference import BackendInference
 
 SERVICE_SCHEMA = {
     "upstream": pl.String(),
@@ -35,11 +36,13 @@ class InferResult(Result):
             (mean of the inferred service times, s) and error (its standard error, s). Of a refused backend, with the
             number of workers that fits best.
         formats: of the logs that are not Sojourn's own.
+        proxy_queue: backend -> mean wait in the proxy's own queue, s, which its log measures.
     """
 
     backends: tuple[BackendInference, ...]
     service: pl.DataFrame
     formats: tuple[LogFacts, ...] = ()
+    proxy_queue: Mapping[str | None, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the object that ``sojourn infer --json`` prints."""
@@ -49,15 +52,16 @@ class InferResult(Result):
         }
 
 
-def result_of(backends: list[BackendInference], formats: list[LogFacts]) -> InferResult:
-    """Return the result of the inferences of some backends."""
+def result_of(backends: list[BackendInference], formats: list[LogFacts], rows: pl.LazyFrame) -> InferResult:
+    """Return the result of the inferences of some backends, from split rows."""
     tables = [
         service_by_depth(backend)
         for backend in backends
-        if backend.result.verdict != REFUSED or len(backend.result.tried)
+        if len(backend.result.depth) and (backend.result.verdict != REFUSED or len(backend.result.tried))
     ]
     service = pl.concat([pl.DataFrame(schema=SERVICE_SCHEMA), *tables])
-    return InferResult(tuple(backends), service, tuple(formats))
+    queued = rows.filter(pl.col("proxied")).group_by("upstream").agg(pl.col("proxy_queue").mean().fill_null(0.0))
+    return InferResult(tuple(backends), service, tuple(formats), dict(queued.collect(engine="streaming").iter_rows()))
 
 
 def service_by_depth(backend: BackendInference) -> pl.DataFrame:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sojourn.analyses.infer.analysis import InferResult, result_of
 from sojourn.model.errors import SojournError
 from sojourn.readers.inputs import Source
-from sojourn.sources.inferred_queue import inferences
+from sojourn.sources.backend_inference import inferences
 from sojourn.sources.open_requests import Instant, Where
 from sojourn.sources.opening import RequestsLike, requests_from
 from sojourn.timeline.visits import WorkersLike
@@ -52,4 +52,4 @@ def infer(
             "there is nothing to infer: no request went to a backend whose queueing delay is not measured "
             "(sojourn split shows the measured ones)"
         )
-    return result_of(backends, source.records.formats)
+    return result_of(backends, source.records.formats, source.rows)

@@ -14,7 +14,7 @@ from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED, Inference
 from sojourn.model.formatting import counted, formatted, milliseconds, printable
 from sojourn.present.display import lay_out
 from sojourn.present.section import Picture, Section, Table
-from sojourn.sources.inferred_queue import BackendInference, figures_of
+from sojourn.sources.backend_inference import BackendInference
 
 MEASURES = (
     "Wait: from the instant the proxy turned to the backend to the begin of the service, which is inferred: in a "
@@ -23,7 +23,9 @@ MEASURES = (
 )
 NAMES = {INFERRED: "inferred", LOWER_BOUND: "lower bound", REFUSED: "refused"}
 PICTURED = 3  # backends
+QUEUED = 0.001  # s: a shorter mean wait in the proxy is not mentioned
 FLAT = 0.1  # of the mean service time
+ERRORS = 2.0  # standard errors
 
 
 @lay_out.register(InferResult)
@@ -44,7 +46,8 @@ def report_section(context: ReportContext) -> Section | None:
     """Return the section of a report; None where the queue is measured."""
     if not context.requests.inferred:
         return None
-    return infer_section(result_of(list(context.requests.inferred), context.requests.records.formats))
+    requests = context.requests
+    return infer_section(result_of(list(requests.inferred), requests.records.formats, requests.rows))
 
 
 def sentence(result: InferResult) -> str:
@@ -53,11 +56,10 @@ def sentence(result: InferResult) -> str:
     others = f" ({counted(len(result.backends) - 1, 'other backend')} below.)" if len(result.backends) > 1 else ""
     if first.result.verdict == REFUSED:
         return f"Not inferred for {first.name}: {first.result.reason}{others}"
-    wait = first.result.wait
     least = "at least " if first.result.verdict == LOWER_BOUND else ""
     return (
-        f"Requests to {first.name} waited {least}{milliseconds(float(wait.mean()))} ms on average, inferred from "
-        f"{counted(len(wait), 'request')}. {first.result.reason}{others}"
+        f"Requests to {first.name} waited {least}{milliseconds(first.wait['mean'])} ms on average, inferred from "
+        f"{counted(first.inferred, 'request')}. {first.result.reason}{others}"
     )
 
 
@@ -68,12 +70,17 @@ def _tables(result: InferResult) -> list[Table]:
     )  # fmt: skip
     ranges = Table(
         ("backend", "workers", "mean wait", "p99", "without a model"),
-        tuple(_range(backend) for backend in result.backends if backend.result.mean_range is not None),
+        tuple(_range(backend) for backend in result.backends if _ranged(backend.result)),
         title="What is not excluded, ms",
     )
     parts = Table(
         ("backend", "from (UTC)", "to (UTC)", "workers", "set"),
-        tuple(_window(backend, window) for backend in result.backends for window in backend.result.windows),
+        tuple(
+            _window(backend, window)
+            for backend in result.backends
+            if backend.result.verdict != REFUSED
+            for window in backend.result.windows
+        ),
         title="Parts with a number of workers of their own", text_columns=3,
     )  # fmt: skip
     checks = Table(
@@ -91,7 +98,7 @@ def _window(backend: BackendInference, window: Window) -> tuple[str, ...]:
         f"{begin:%H:%M:%S}",
         f"{end:%H:%M:%S}",
         str(window.workers),
-        f"{window.lowest}–{window.highest}",
+        _set(window),
     )
 
 
@@ -105,27 +112,34 @@ def _row(backend: BackendInference) -> tuple[str, ...]:
     begin = (backend.name, NAMES[result.verdict], f"{backend.requests:,}")
     if result.verdict == REFUSED:
         return (*begin, *["–"] * 6)
-    wait, service = figures_of(result.wait), figures_of(result.service)
+    wait, service = backend.wait, backend.service
     shown = (wait["mean"], wait["p50"], wait["p99"], service["mean"], service["p99"])
     return (*begin, str(result.workers), *map(milliseconds, shown))
 
 
+def _ranged(result: Inference) -> bool:
+    return result.excess is not None if result.verdict == REFUSED else result.mean_range is not None
+
+
 def _range(backend: BackendInference) -> tuple[str, ...]:
     result = backend.result
-    mean, tail = result.mean_range or (0.0, 0.0), result.p99_range or (0.0, 0.0)
     excess = "–"
     if result.excess is not None:
         excess = f"{milliseconds(result.excess[0])} ± {milliseconds(result.excess[1])}"
-    return (backend.name, _set(result), _between(mean), _between(tail), excess)
+    if result.verdict == REFUSED:
+        return (backend.name, "–", "–", "–", excess)
+    return (backend.name, _set(result), _between(result.mean_range), _between(result.p99_range), excess)
 
 
-def _set(result: Inference) -> str:
+def _set(result: Inference | Window) -> str:
     if result.highest is None:
         return f"{result.lowest} or more"
     return str(result.lowest) if result.lowest == result.highest else f"{result.lowest}–{result.highest}"
 
 
-def _between(ends: tuple[float, float]) -> str:
+def _between(ends: tuple[float, float] | None) -> str:
+    if ends is None:
+        return "–"
     low, high = map(milliseconds, ends)
     return low if low == high else f"{low}–{high}"
 
@@ -153,7 +167,9 @@ def _pictures(result: InferResult) -> list[Picture]:
 def _slope(table: pl.DataFrame, *, refused: bool) -> str:
     mean = float((table["service"] * table["requests"]).sum()) / max(int(table["requests"].sum()), 1)
     low, high = float(table["service"].min() or 0.0), float(table["service"].max() or 0.0)  # type: ignore[arg-type]
-    steady = max(high - mean, mean - low) <= FLAT * mean
+    # What a mean of few requests is off by chance is no slope.
+    apart = ((table["service"] - mean).abs() - ERRORS * table["error"]).max()
+    steady = float(apart or 0.0) <= FLAT * mean  # type: ignore[arg-type]
     if refused:
         flat = "flat, but another check failed" if steady else "not flat, so this is no such queue"
         times = f"{milliseconds(low)} and {milliseconds(high)} ms"
@@ -179,9 +195,14 @@ def _notes(result: InferResult) -> list[str]:
                 f"The clock of {printable(proxy, 60)} is {milliseconds(abs(seconds))} ms {side} that of the proxy with "
                 f"most requests to {each.name}, estimated from the log, and is corrected for it."
             )
-        if each.result.contradictions:
-            left = counted(each.result.contradictions, "request")
-            notes.append(f"{left} to {each.name} left before they could have begun, by more than the stamps' error.")
+        if (queued := result.proxy_queue.get(each.upstream, 0.0)) >= QUEUED:
+            notes.append(
+                f"Requests to {each.name} waited {milliseconds(queued)} ms on average in the proxy's own queue before "
+                "that, which the log measures: their queueing delay is the sum."
+            )
+        if each.result.contradictions and each.result.verdict != REFUSED:
+            left = counted(each.result.contradictions, f"request to {each.name}", f"requests to {each.name}")
+            notes.append(f"{left} left before the begin of the service, by more than the stamps' error.")
     if any(each.result.verdict == REFUSED for each in result.backends):
         notes.append(
             "What is refused can be measured: by the stamp in nginx and the middleware in the app, or in the log of a "

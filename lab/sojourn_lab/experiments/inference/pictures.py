@@ -14,7 +14,7 @@ from sojourn.inference.inferred import STAMP_ERROR
 from sojourn.inference.likelihood import Queue, searched
 from sojourn.present.drawing import specification, svg
 from sojourn.present.palette import QUEUEING, SERVICE
-from sojourn.sources.inferred_queue import BackendInference
+from sojourn.sources.backend_inference import BackendInference
 
 from sojourn_lab.experiments.inference import simulators as simulate
 from sojourn_lab.experiments.inference.simulators import Logged
@@ -40,8 +40,7 @@ def write_pictures(folder: Path) -> None:
 
 def _panel(log: Logged, title: str) -> alt.LayerChart:
     result = infer(log.arrival, log.departure, log.routes)
-    none = np.zeros(0, np.int64)
-    backend = BackendInference("", len(log.arrival), 0, none, result, datetime.fromtimestamp(0, UTC), none)
+    backend = BackendInference("", len(log.arrival), 0, 0, {}, {}, result, datetime.fromtimestamp(0, UTC))
     return service_against_depth(service_by_depth(backend)).properties(width=PANEL, title=title)
 
 

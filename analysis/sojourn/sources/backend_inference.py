@@ -1,0 +1,286 @@
+"""The inferred queue of each backend whose app reported nothing: a window of time after the other in a long log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED, STAMP_ERROR, Inference, refused
+from sojourn.model.coverage import ENOUGH, FEW_MEASURED
+from sojourn.model.formatting import iso, printable
+from sojourn.model.frame import APP, WHOLE
+from sojourn.sources.backend_visits import ROW, Backend, Span, Visits
+
+Floats = npt.NDArray[np.floating[Any]]
+Instants = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+MOST_SLOW = 0.05  # of the requests: with more slow clients, the order of the lines is not that of the answers
+SLOW_CLIENTS = (
+    "The instants of the log are whole seconds, and clients took long to receive their answers, so that the order of "
+    "the lines is not that of the backend's answers: add $msec to nginx's log_format."
+)
+COARSEST_STEP = 0.001  # s, of instants that the likelihood can use
+
+
+@dataclass(frozen=True, repr=False)
+class BackendInference:
+    """The inferred queue of one backend.
+
+    Attributes:
+        upstream: its address; None: the log does not name it.
+        requests: requests to it.
+        unserved: of these, the ones that left without being served.
+        inferred: of these, the ones whose wait is inferred.
+        wait, service: mean, p50 and p99 of these, s; empty where it is refused.
+        result: the inference; of a long log, its arrays are those of the busiest part.
+        base: the instant 0 of ``result``.
+        rows: positions of the served requests among the rows, in the order of their arrivals.
+        waits: of the same requests, s; NaN where it is refused, also in a part of a long log.
+        later: microseconds by which the arrival of each is later than its row says; empty if none is: only where
+            instants are reconstructed or a clock is corrected.
+        skews: proxy -> s by which its clock is ahead of that of the proxy with most requests, where that is known.
+    """
+
+    upstream: str | None
+    requests: int
+    unserved: int
+    inferred: int
+    wait: Mapping[str, float]
+    service: Mapping[str, float]
+    result: Inference
+    base: datetime
+    rows: npt.NDArray[np.integer[Any]] = field(default_factory=lambda: np.zeros(0, np.int64))
+    waits: Floats = field(default_factory=lambda: np.zeros(0))
+    later: npt.NDArray[np.integer[Any]] = field(default_factory=lambda: np.zeros(0, np.int64))
+    skews: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The backend, for people."""
+        return printable(self.upstream or "the backend", 60)
+
+    @property
+    def sentence(self) -> str:
+        """The verdict with its reason."""
+        verdict = {INFERRED: "inferred", LOWER_BOUND: "a lower bound", REFUSED: "not inferred"}[self.result.verdict]
+        return f"Queueing delay of {self.name}: {verdict}. {self.result.reason}"
+
+    def at(self, seconds: float) -> datetime:
+        """Return an instant of ``result``."""
+        return self.base + timedelta(seconds=seconds)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the object of the JSON output."""
+        result = self.result
+        refused = result.verdict == REFUSED
+        windows = () if refused else result.windows
+        excess = result.excess and {"mean": result.excess[0], "standard_error": result.excess[1]}
+        return {
+            "upstream": self.upstream,
+            "requests": self.requests,
+            "verdict": result.verdict,
+            "reason": result.reason,
+            "workers": None if refused else result.workers,
+            "workers_set": None if refused else [result.lowest, result.highest],
+            "wait": None if refused else dict(self.wait),
+            "wait_range": {
+                "mean": None if refused else result.mean_range and list(result.mean_range),
+                "p99": None if refused else result.p99_range and list(result.p99_range),
+            },
+            "service": None if refused else dict(self.service),
+            "empty_system_excess": excess,
+            "moved": bool(windows),
+            "windows": [
+                {**vars(window), "begin": iso(self.at(window.begin)), "end": iso(self.at(window.end))}
+                for window in windows
+            ],
+            "checks": [check.to_dict() for check in result.checks],
+            "unserved": self.unserved,
+            "contradictions": result.contradictions,
+            "skew": dict(self.skews),
+        }
+
+
+def figures_of(seconds: Floats) -> dict[str, float]:
+    """Return mean, p50 and p99 of times (s), without those that are not known; empty without any."""
+    known = seconds[~np.isnan(seconds)]
+    if not len(known):
+        return {}
+    p50, p99 = np.quantile(known, (0.5, 0.99))
+    return {"mean": float(known.mean(dtype=np.float64)), "p50": float(p50), "p99": float(p99)}
+
+
+def inferences(rows: pl.LazyFrame, workers: int | Mapping[str, int] | None = None) -> Iterator[BackendInference]:
+    """Yield the inferred queue of every backend whose app reported nothing, the one with most requests first.
+
+    Args:
+        rows: split rows.
+        workers: number of workers per backend, or of all; None: inferred.
+
+    Logs with stamps of a second take seconds: their instants are sampled.
+    """
+    visits = Visits.of(rows)
+    for backend in visits.backends():
+        if workers is None and backend.requests < ENOUGH:
+            continue
+        if backend.measured > FEW_MEASURED * max(backend.answered, 1) or backend.vantage == APP:
+            continue
+        number = workers.get(backend.upstream or "") if isinstance(workers, Mapping) else workers
+        yield _inference(visits, backend, number)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A window of time of a backend: positions of its rows, what is inferred of them, first and last arrival (s)."""
+
+    rows: npt.NDArray[np.integer[Any]]
+    waits: Floats
+    services: Floats
+    later: npt.NDArray[np.integer[Any]]
+    result: Inference
+    ends: tuple[float, float]
+    load: float
+
+
+def _inference(visits: Visits, backend: Backend, workers: int | None) -> BackendInference:
+    if refusal := _unusable(backend):
+        return BackendInference(
+            backend.upstream, backend.requests, backend.unserved, 0, {}, {}, refused(refusal), visits.base
+        )
+    spans = visits.spans(backend)
+    skews: dict[str, float] | None = None
+    known: dict[Span, _Part] = {}
+    # The busiest one first: the clocks are compared there.
+    for span in sorted(spans, key=lambda each: -each.load):
+        part, skews = _part(visits.part(backend, span), span, backend, workers, skews)
+        known[span] = part if len(spans) == 1 else _small(part, with_arrays=not known)
+    parts = [known.pop(span) for span in spans]
+    waits, result = _together(part.waits for part in parts), _joined(parts)
+    service = figures_of(_together(part.services for part in parts))
+    unknown = result.verdict == REFUSED
+    return BackendInference(
+        backend.upstream, backend.requests, backend.unserved, 0 if unknown else int((~np.isnan(waits)).sum()),
+        {} if unknown else figures_of(waits), {} if unknown else service, result, visits.base,
+        _together(part.rows for part in parts), waits, _together(part.later for part in parts),
+        {name: seconds for name, seconds in (skews or {}).items() if seconds},
+    )  # fmt: skip
+
+
+def _together(arrays: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Return arrays as one; the only one as it is."""
+    several = list(arrays)
+    return several[0] if len(several) == 1 else np.concatenate(several)
+
+
+def _joined(parts: list[_Part]) -> Inference:
+    """Return the inference of all parts, in their order."""
+    if len(parts) == 1:
+        return parts[0].result
+    from sojourn.inference.stretches import Stretch, joined  # noqa: PLC0415
+
+    waits = [figures_of(part.waits) for part in parts]
+    stretches = [
+        Stretch(part.result, len(part.rows), wait.get("mean", 0.0), wait.get("p99", 0.0), *part.ends, part.load)
+        for part, wait in zip(parts, waits, strict=True)
+    ]
+    return joined(stretches, figures_of(_together(part.waits for part in parts)).get("p99", 0.0))
+
+
+def _small(part: _Part, *, with_arrays: bool) -> _Part:
+    """Return a part in less memory, its result with or without arrays."""
+    result, none, numbers = part.result, np.zeros(0), np.zeros(0, np.int64)
+    if not with_arrays:
+        result = replace(
+            result, order=numbers, arrival=none, departure=none, start=none, depth=numbers, tried=none
+        )  # fmt: skip
+    return replace(
+        part, rows=part.rows.astype(np.uint32), waits=part.waits.astype(np.float32),
+        services=part.services.astype(np.float32), later=part.later.astype(np.int32), result=result,
+    )  # fmt: skip
+
+
+def _part(
+    table: pl.DataFrame, span: Span, backend: Backend, workers: int | None, skews: dict[str, float] | None
+) -> tuple[_Part, dict[str, float]]:
+    """Return what is inferred of a window of time, and by how much the clock of each proxy is ahead, s.
+
+    Args:
+        table: as from ``Visits.part``.
+        span: the window.
+        backend: whose requests they are.
+        workers: their number, if it is known.
+        skews: the clocks, if they are known; None: they are estimated.
+    """
+    served = table.filter(~pl.col("unserved"))
+    arrival, departure = (served[name].to_numpy() / 1e6 for name in ("arrival", "departure"))
+    routes = _numbers(served["route"])
+    unserved = len(table) - len(served)
+    step = _step(backend)
+    if step > COARSEST_STEP:
+        from sojourn.inference.reconstruction import reconstruct  # noqa: PLC0415 - numba takes its time to load
+
+        second = served["finish"].to_numpy() / 1e6
+        result, skews = reconstruct(second, departure - arrival, routes, unserved=unserved, workers=workers), {}
+    else:
+        from sojourn.inference.engine import infer  # noqa: PLC0415
+
+        error = STAMP_ERROR if step >= COARSEST_STEP else STAMP_ERROR / 5
+        if skews is None:
+            skews = _skews(served, arrival, departure, routes, error)
+        if skews:
+            ahead = served["proxy"].cast(pl.String).replace_strict(skews, default=0.0).to_numpy()
+            arrival, departure = arrival - ahead, departure - ahead
+        result = infer(arrival, departure, routes, unserved=unserved, error=error, workers=workers)
+    # Requests of the window before were in the system when this one began.
+    order = result.order[served["arrival"].to_numpy()[result.order] >= span.begin]
+    inside = np.isin(result.order, order, assume_unique=True) if len(order) < len(result.order) else slice(None)
+    later = np.rint(result.arrival[inside] * 1e6).astype(np.int64) - served["arrival"].to_numpy()[order]
+    known = result.verdict != REFUSED
+    unknown = np.full(len(order), np.nan)
+    wait, service = (result.wait[inside], result.service[inside]) if known else (unknown, unknown)
+    at = result.arrival[inside]
+    ends = (float(at[0]), float(at[-1])) if len(at) else (span.begin / 1e6, span.end / 1e6)
+    later = later if step > COARSEST_STEP or any(skews.values()) else later[:0]
+    return _Part(served[ROW].to_numpy()[order], wait, service, later, result, ends, span.load), skews
+
+
+def _numbers(names: pl.Series) -> Ints:
+    """Return the number of each category."""
+    return names.to_physical().to_numpy().astype(np.int64)
+
+
+def _skews(
+    served: pl.DataFrame, arrival: Instants, departure: Instants, routes: Ints, error: float
+) -> dict[str, float]:
+    """Return by how much the clock of each proxy is ahead, s; empty if there is one proxy."""
+    _, first, proxies = np.unique(_numbers(served["proxy"]), return_index=True, return_inverse=True)
+    if len(first) < 2:
+        return {}
+    from sojourn.inference.skew import skews_of  # noqa: PLC0415
+
+    ahead = skews_of(arrival, departure, proxies.astype(np.int64), routes, error)
+    return {str(served["proxy"][int(at)]): round(float(skew), 6) for at, skew in zip(first, ahead, strict=True)}
+
+
+def _unusable(backend: Backend) -> str:
+    """Return why a log allows no inference, and what to add to it; empty if it does."""
+    if backend.vantage == WHOLE:
+        return (
+            "The log does not say how long the backend took: with nginx, add $upstream_response_time; Traefik's JSON "
+            "and Caddy's log_append have it, Apache does not measure it."
+        )
+    if _step(backend) > COARSEST_STEP and backend.slow > MOST_SLOW:
+        return SLOW_CLIENTS
+    return ""
+
+
+def _step(backend: Backend) -> float:
+    """Return the largest step of the instants, s."""
+    return COARSEST_STEP if backend.step is None else round(backend.step, 9)
