@@ -78,4 +78,6 @@ def nothing(records: Records) -> str:
     refused = f"{records.rejected:,} refused ({tally(records.reasons)})"
     counts = f"no request could be used: {counted(records.read, 'line')} read, {refused}"
     known = refused_as(records)
-    return f"{counts}. {known}" if known else f"{counts}; sojourn doctor says what the log lacks"
+    if known:
+        return f"{counts}. {known}"
+    return f"{counts}; sojourn doctor says what the log lacks, and --log-format names a format that is not recognised"

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
+from sojourn.analyses.split.result import SplitResult
 from sojourn.analyses.split.run import split
-from sojourn.doctor.facts import facts_of_rows
-from sojourn.doctor.findings import ADD, ERROR, Diagnosis, Finding
+from sojourn.doctor.app_servers import ANSWER_PAGE
+from sojourn.doctor.facts import SHOWN, facts_of_rows
+from sojourn.doctor.findings import ADD, ERROR, WARNING, Diagnosis, Finding
 from sojourn.doctor.log_sniff import Sniffed, sniff_findings, sniffed
 from sojourn.doctor.requests import checked_requests, request_findings
 from sojourn.doctor.split_findings import checked_split, refused_lines, split_findings
+from sojourn.inference.inferred import REFUSED
 from sojourn.model.formatting import printable
 from sojourn.readers.foreign_logs import IN_NGINX, SWITCH
 from sojourn.readers.inputs import opened_inputs
@@ -59,6 +63,9 @@ def diagnosed_log(
     # A key that no line has is one finding, not one for each figure that needs it.
     lacking = {key for each in first_lines if each.objects for key in _EXPLAINED if key not in each.keys}
     covered = {code for key in lacking for code in _EXPLAINED[key]}
+    if result.records.formats:
+        covered |= REPEATING
+    of_requests = [_inferred(each, result) for each in of_requests]
     diagnosis.findings += findings + [each for each in of_requests if each.code not in covered]
     diagnosis.checked += checked_split(result) + checked_requests(facts, of_requests)
     return diagnosis
@@ -72,6 +79,19 @@ _EXPLAINED = {
     "worker": ("worker-missing",),
     "request_id": ("ids-missing",),
 }
+
+# Of a log in a format that is not Sojourn's own, the finding about the format says what to add.
+REPEATING = {"stamp-missing", "ids-missing"}
+
+
+def _inferred(finding: Finding, result: SplitResult) -> Finding:
+    """Return a finding about silent apps with what was inferred in place of their times."""
+    if finding.code != "app-silent" or not result.inferred:
+        return finding
+    how = " ".join(printable(each.sentence, 400) for each in result.inferred[:SHOWN])
+    if any(each.result.verdict == REFUSED for each in result.inferred):
+        return replace(finding, why=f"{finding.why} {how}")
+    return replace(finding, severity=WARNING, why=f"Waits and services are inferred from the log. {how} {ANSWER_PAGE}")
 
 
 def _first_lines(source: str) -> list[Sniffed]:

@@ -108,7 +108,7 @@ class Coverage:
         lacking = sorted((one for one in answering if one.incomplete), key=lambda one: -one.incomplete)
         if len(lacking) == len(answering) > NAMED:
             return f"all {counted(len(lacking), 'backend')}"
-        names = ", ".join(printable(one.upstream or "–", 60) for one in lacking[:NAMED])
+        names = ", ".join(printable(one.upstream or "the backend", 60) for one in lacking[:NAMED])
         return names + (f" and {len(lacking) - NAMED:,} more" if len(lacking) > NAMED else "")
 
     def to_dict(self) -> dict[str, object]:

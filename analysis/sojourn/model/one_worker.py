@@ -116,16 +116,11 @@ def serving_several(backends: Iterable[Mapping[str, Any]]) -> str:
 
 
 def unnamed(backends: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return sentences on workers whose names are not logged: their number is a lower bound, or inferred.
+    """Return sentences on workers whose names are not logged: their number is a lower bound.
 
     Args:
-        backends: rows with upstream, workers and source.
+        backends: rows with source.
     """
-    inferred = [row for row in backends if row["source"] == "inferred"]
-    if inferred:
-        listed = [f"{printable(row['upstream'] or '–', 60)} ({row['workers']} workers)" for row in inferred[:NAMED]]
-        more = f" and {len(inferred) - NAMED} more" if len(inferred) > NAMED else ""
-        return [f"Queueing delays are inferred from the log, not measured: {', '.join(listed)}{more}."]
     if not any(row["source"] == "most at once" for row in backends):
         return []
     return [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -26,10 +26,11 @@ MOST_LANES = 8
 
 @dataclass(frozen=True)
 class Lane:
-    """One backend: its queue and its workers."""
+    """One backend: its queue and its workers; ``exact``: it never shows more workers than these."""
 
     name: str
     workers: int
+    exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class Scene:
         for k, lane in enumerate(self.lanes):
             own = np.flatnonzero((self.lane == k) & ~np.isnan(self.end))
             work = zip(self.begin[own].tolist(), self.end[own].tolist(), strict=True)
-            place[own] = places_of(list(work), self.worker[own].tolist())
+            place[own] = places_of(list(work), self.worker[own].tolist(), lane.workers if lane.exact else 0)
             lanes.append(replace(lane, workers=max(int(place[own].max(initial=-1)) + 1, lane.workers)))
         return replace(self, place=place, lanes=tuple(lanes))
 
@@ -159,6 +160,7 @@ def scene_of(
     first: datetime,
     workers: int | Mapping[str | None, int] | None = None,
     backends: Sequence[str] = (),
+    exact: Collection[str | None] = (),
 ) -> Scene:
     """Create a scene from request timelines.
 
@@ -168,13 +170,14 @@ def scene_of(
         first: time of their instant 0.
         workers: minimum for each backend; None: as many as were ever busy at the same time.
         backends: only these; by default all, the busiest ``MOST_LANES`` where there are more.
+        exact: backends that have no more than ``workers``: what seems to be more is an error of the stamps.
     """
     chosen = timelines.filter(pl.col("backend").is_in(list(backends))) if backends else timelines
     busiest = chosen.group_by("backend").len().sort("len", "backend", descending=[True, False], nulls_last=True)
     shown = sorted(busiest["backend"].head(MOST_LANES).to_list(), key=lambda each: each or "")
     kept = chosen.filter(pl.col("backend").is_in(shown, nulls_equal=True))
     least = workers if isinstance(workers, Mapping) else dict.fromkeys(shown, workers or 1)
-    lanes = tuple(Lane(printable(backend or "–", 60), least.get(backend, 1)) for backend in shown)
+    lanes = tuple(Lane(printable(backend or "–", 60), least.get(backend, 1), backend in exact) for backend in shown)
     columns = {
         column: kept[column].cast(pl.Float64).fill_null(float("nan")).to_numpy().copy()
         for column in ("arrival", "begin", "end", "left")

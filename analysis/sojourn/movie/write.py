@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from sojourn.analyses.split.result import SplitResult
+from sojourn.inference.inferred import INFERRED
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted, printable
 from sojourn.movie.film import MOST, MOST_SCENES, Film, film_of
@@ -165,4 +166,10 @@ def _scene(name: str, rows: pl.LazyFrame, workers: int | Mapping[str, int] | Non
     if not rows.select(pl.col("proxied").any()).collect().item():
         return None
     timelines = timelines_with_workers(rows, workers=workers)
-    return scene_of(name or "all requests", timelines.table, first=timelines.first, workers=timelines.workers)
+    exact: list[str | None] = []
+    if "queue_source" in rows.collect_schema().names():
+        inferred = rows.filter(pl.col("queue_source") == INFERRED).select(pl.col("upstream").unique())
+        exact = inferred.collect().to_series().to_list()
+    return scene_of(
+        name or "all requests", timelines.table, first=timelines.first, workers=timelines.workers, exact=exact
+    )

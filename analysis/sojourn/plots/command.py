@@ -113,7 +113,7 @@ def plot(
         say("drawing")
         drawn = picture(result, name, by=by, of=of, workers=counts, slo=slo)
         # A file is read without its caption: the chart itself says what is inferred.
-        title = drawn.title if title is None and drawn.title.endswith("(inferred)") else title
+        title = drawn.title if title is None and drawn.title.endswith("inferred)") else title
         for path in out or ():
             save(drawn, path, theme=theme, width=width, height=height, scale=scale, title=title)
     if as_json:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import polars as pl
 
 from sojourn.analyses import question
 from sojourn.analyses.question import ReportContext
+from sojourn.analyses.queue_source import explained
 from sojourn.analyses.split.result import SplitResult
 from sojourn.model.errors import SojournError
 from sojourn.model.frame import is_extra
@@ -18,7 +18,7 @@ from sojourn.plots.kinds import CONCURRENCY, KINDS, OF, OWN, SPLIT, Kind
 from sojourn.present.section import Picture
 
 # Kinds of charts that show no queueing delay.
-RESPONSES_ALONE = ("ccdf", "percentiles", "ridgeline", "goodput", "capacity", "throughput", "clock")
+RESPONSES_ALONE = ("goodput", "capacity", "throughput", "clock")
 
 
 def picture(
@@ -47,17 +47,16 @@ def picture(
         raise SojournError(f"{kind!r} is not a chart; choose from {', '.join(KINDS)}")
     if of not in OF:
         raise SojournError(f"of: {of!r} is not one of {', '.join(OF)}")
-    from sojourn.analyses.split.pictures import any_served  # noqa: PLC0415 - takes its time to load
+    from sojourn.analyses.split.pictures import any_served, marked  # noqa: PLC0415 - takes its time to load
 
     if not any_served(result):
         raise SojournError(
             "there are no requests to draw" + (" other than upgraded connections (101)" if result.requests else "")
         )
     drawn = _picture(result, KINDS[kind], kind, by, of, workers, slo)
-    if not result.sources.get("inferred") or kind in RESPONSES_ALONE or (kind == "heatmap" and of == "response"):
+    if kind in RESPONSES_ALONE or (kind == "heatmap" and of == "response"):
         return drawn
-    note = "Queueing delays are inferred from the log, not measured."
-    return replace(drawn, title=f"{drawn.title} (inferred)", caption=f"{drawn.caption} {note}")
+    return marked(drawn, result)
 
 
 def _picture(
@@ -82,7 +81,8 @@ def _picture(
     assert section is not None  # noqa: S101 - every kind is of a question that these requests allow
     match = next((each for each in section.pictures if each.key == kind_chosen.key), None)
     if match is None:
-        raise SojournError(f"there is nothing to draw as {kind}: {section.sentence}")
+        nothing = SojournError(f"there is nothing to draw as {kind}: {section.sentence.rstrip('.')}")
+        raise explained(nothing, result)
     return match
 
 

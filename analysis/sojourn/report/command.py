@@ -85,10 +85,14 @@ def _say(result: SplitResult, lines: Sequence[Line], html: Path) -> None:
     from rich.console import Console  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
+    from sojourn.analyses.queue_source import gaps_of  # noqa: PLC0415 - Polars takes its time to load
+
     console = Console()
     for failure in result.audit.failures():
         console.print(Text(f"AUDIT  {printable(failure, 400)}", style="bold yellow"))
     console.print(Text(result.verdict.sentence, style="bold"))
+    for gap in gaps_of(result):
+        console.print(Text(f"NOTE  {printable(gap, 600)}", style="yellow"))
     for line in lines:
         doubt = " (in doubt: see the page)" if line.doubtful else ""
         console.print(Text(f"{line.label}: ", style="bold"), Text(f"{printable(line.text, 900)}{doubt}"), sep="")

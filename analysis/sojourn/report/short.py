@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sojourn.analyses.split.page import MOST, WORTH
 from sojourn.analyses.split.pictures import any_served
 from sojourn.analyses.split.result import SplitResult
 from sojourn.model.formatting import counted, duration, formatted
 from sojourn.model.verdict import queueing_seconds
 from sojourn.present.page import Line
 from sojourn.present.section import Section
+
+UNPREDICTED = ("No prediction", "Not available")  # begins of the sentence of a what-if without variants
 
 
 def in_short(result: SplitResult, sections: Sequence[Section]) -> list[Line]:
@@ -31,7 +34,9 @@ def in_short(result: SplitResult, sections: Sequence[Section]) -> list[Line]:
     if whatif is not None and whatif.short:
         lines.append(_line("Remedy", "", by_key, "whatif"))
     elif whatif is not None:
-        lines.append(Line("Remedy", "No change has a certain effect.", (_link(whatif),)))
+        unknown = whatif.sentence.startswith(UNPREDICTED)
+        effect = "Unknown: no change could be replayed." if unknown else "No change has a certain effect."
+        lines.append(Line("Remedy", effect, (_link(whatif),)))
     return lines
 
 
@@ -53,12 +58,16 @@ def _happened(result: SplitResult) -> str:
         return (
             f"{counted(result.requests, 'request was', 'requests were')} answered in less time than nginx can measure."
         )
+    if result.queueing_share is None:
+        return "Unknown: the app reported no times, and the queue in front of it is not inferred."
     queueing = queueing_seconds(means)
-    service = means["service_time"]
+    service, unknown = means["service_time"], means["unattributed"]
+    rest = total - queueing - service
+    where = "are unknown" if unknown > MOST * rest and unknown > WORTH * total else "elsewhere"
     return (
         f"Of every 10 seconds of response time, {_tenths(queueing / total)} were spent in a queue in front of "
-        f"the app, {_tenths(service / total)} in the app's own work and "
-        f"{_tenths((total - queueing - service) / total)} elsewhere."
+        f"the app{result.mark}, {_tenths(service / total)} in the app's own work{result.mark} and "
+        f"{_tenths(rest / total)} {where}."
     )
 
 
@@ -67,11 +76,13 @@ def _tenths(share: float) -> str:
 
 
 def _cost(result: SplitResult) -> str:
+    slow = f"one in a hundred took {duration(result.response_time['p99'])} or longer"
+    if result.queueing_share is None:
+        return f"How long {counted(result.requests, 'request')} waited in a queue is unknown; {slow}."
     queued = queueing_seconds(result.means) * result.requests
     # Unknown waits count as 0.
     least = "at least " if result.sources.get("none") else ""
-    slow = result.response_time["p99"]
     return (
-        f"{counted(result.requests, 'request')} waited in a queue for {least}{duration(max(queued, 0.0))} in all; one "
-        f"in a hundred took {duration(slow)} or longer."
+        f"{counted(result.requests, 'request')} waited in a queue for {least}{duration(max(queued, 0.0))} in all; "
+        f"{slow}."
     )

@@ -230,6 +230,7 @@ class Watcher:
                 f"{percent(1 - known)} of the answers have no service time from the app: their queueing delay and "
                 "service time are unknown."
             )
+            yield "sojourn infer looks for the queue in the log's own times, if these are those of a proxy."
         if self.recent.duplicates:
             repeated = counted(self.recent.duplicates, "repeated record was", "repeated records were")
             yield f"{repeated} left out."

@@ -222,7 +222,7 @@ def test_a_few_foreign_lines_are_counted_by_reason(tmp_path: Path) -> None:
 )
 def test_a_format_that_is_unknown_is_not_named(tmp_path: Path, text: str) -> None:
     assert foreign_format([text] * 200) is None
-    assert run("split", written(tmp_path, text))[2].endswith("; sojourn doctor says what the log lacks")
+    assert run("split", written(tmp_path, text))[2].endswith("--log-format names a format that is not recognised")
 
 
 @pytest.mark.parametrize(

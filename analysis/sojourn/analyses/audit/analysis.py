@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from sojourn.analyses.audit.result import TREND_SIGNIFICANCE, Audit
+from sojourn.inference.inferred import REFUSED
 from sojourn.model.components import COMPONENTS
 from sojourn.model.measures import EDGE, INSTANTS, ROUNDING, Measures, Row
 from sojourn.model.one_worker import TICKS, Overlap
@@ -20,6 +21,7 @@ from sojourn.model.statistics import slope, trend
 from sojourn.sources.frame_measures import measured
 from sojourn.sources.open_requests import OpenedRequests
 
+SECOND = 1.0  # s
 TREND_WINDOWS = 20
 TREND_SIZE = 0.10  # a significant trend smaller than this over the whole window is not worth a warning
 ENOUGH_INSTANTS = 20  # fewer may be multiples of a step by chance
@@ -32,7 +34,10 @@ def audit_of(requests: OpenedRequests) -> Audit:
 
     def compute() -> Audit:
         overall, figures = requests.once("overall", measures.overall), requests.once("figures", measures.figures)
-        return audit(measures, overall["upgraded"], figures["queueing_delay"]["p50"])
+        checked = audit(measures, overall["upgraded"], figures["queueing_delay"]["p50"])
+        if any(each.result.reconstructed and each.result.verdict != REFUSED for each in requests.inferred):
+            checked.reconstructed, checked.ticks["time"] = True, SECOND
+        return checked
 
     return requests.once("audit", compute)
 

@@ -53,6 +53,7 @@ class Audit:
         contradicted: the upstream of that clock.
         wire: checks of a capture of the same requests, if there is one.
         duplicates: duplicate records, each counted once; None: a store removed them before.
+        reconstructed: instants of whole seconds were reconstructed, from the order of the lines.
     """
 
     identity_max_error: float = 0.0
@@ -75,6 +76,7 @@ class Audit:
     contradiction: float | None = None
     contradicted: str = ""
     duplicates: int | None = 0
+    reconstructed: bool = False
     wire: tuple[Check, ...] = ()
 
     @property
@@ -235,6 +237,9 @@ def _resolution(audit: Audit) -> Check:
         return Check("resolution", None, limit, UNKNOWN, "too few instants to tell how finely the clocks count")
     worst = max(known, key=lambda name: known[name])
     tick = known[worst]
+    if audit.reconstructed:
+        sentence = "instants of whole seconds were reconstructed from the order of the lines; log $msec"
+        return Check("resolution", tick, limit, UNKNOWN, sentence)
     if tick <= limit:
         sentence = f"instants count in steps of {milliseconds(tick)} ms or finer"
         return Check("resolution", tick, limit, PASS, sentence)

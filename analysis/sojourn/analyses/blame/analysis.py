@@ -23,6 +23,7 @@ import polars as pl
 
 from sojourn.analyses.blame.by_minute import blame_by_minute
 from sojourn.analyses.blame.chain import Chain, chain_of
+from sojourn.analyses.queue_source import MEASURED, QueueSource
 from sojourn.model.components import STAMP_TICK
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import iso
@@ -73,6 +74,7 @@ class BlameResult(Result):
             summed with their sign under dispatch.
         silent: requests without a service time.
         left_out: reason -> requests, as in ``Visits``.
+        queue_source: how the queueing delays are known.
     """
 
     by: str
@@ -97,6 +99,7 @@ class BlameResult(Result):
     negative_seconds: float
     silent: int
     left_out: dict[str, int]
+    queue_source: QueueSource = MEASURED
 
     def to_dict(self) -> dict[str, Any]:
         """Return the object that ``sojourn blame --json`` prints."""
@@ -123,6 +126,7 @@ class BlameResult(Result):
             "negative": {"requests": self.negative, "seconds": self.negative_seconds},
             "silent": self.silent,
             "left_out": self.left_out,
+            "queue_source": self.queue_source.requests,
         }
 
 
@@ -145,6 +149,7 @@ def blame_of(
     culprit_by: str | None = None,
     where: Mapping[str, object] | None = None,
     width: float | None = None,
+    queue_source: QueueSource = MEASURED,
 ) -> BlameResult:
     """Compute the blame of visits.
 
@@ -155,6 +160,7 @@ def blame_of(
         culprit_by: column that names the culprits; None: the same.
         where: column -> value that a victim must have; all requests can be culprits.
         width: length of the windows over time, s; None: the shortest that gives at most 240.
+        queue_source: how the queueing delays are known.
 
     Raises:
         SojournError: no request with a known wait meets ``where``, or a column was not read.
@@ -205,6 +211,7 @@ def blame_of(
         negative_seconds=float(wait[negative].sum()),
         silent=int((~services.known).sum()),
         left_out=dict(visits.left_out),
+        queue_source=queue_source,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sojourn.analyses.blame.analysis import BlameResult, blame_of, checked_columns
+from sojourn.analyses.queue_source import COLUMN, queue_source_of
 from sojourn.readers.inputs import Source
 from sojourn.sources.open_requests import Instant, Where
 from sojourn.sources.opening import RequestsLike, requests_from
@@ -49,5 +50,6 @@ def blame(
     columns = (by, culprit or by, *(where or {}))
     source = requests_from(requests, columns=(*columns, "uri"), spans=spans, since=since, until=until)
     checked_columns(source.rows, columns)
-    visited = visits_of(source, columns=columns, workers=workers)
-    return blame_of(visited, by=by, culprit_by=culprit, where=where)
+    visited = visits_of(source, columns=(*columns, COLUMN), workers=workers)
+    known = queue_source_of(source, visited.frame.lazy())
+    return blame_of(visited, by=by, culprit_by=culprit, where=where, queue_source=known)

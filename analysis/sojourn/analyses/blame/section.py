@@ -50,6 +50,11 @@ def sentence(result: BlameResult) -> str:
     of = f"of {duration(result.waited)} of waiting"
     shares = {"blamed": result.blamed, "imbalance": result.imbalance, "dispatch": result.dispatch}
     largest = max(shares, key=lambda name: shares[name])
+    if largest == "dispatch" and result.queue_source.moved:
+        return (
+            f"Unknown: {percent(result.dispatch / result.waited)} {of} would have passed while a worker was free, but "
+            "the number of workers changed."
+        )
     if largest == "dispatch":
         return (
             f"Mostly dispatch, not a queue: {percent(result.dispatch / result.waited)} {of} passed while the request's "
@@ -95,6 +100,7 @@ def _failures(result: BlameResult) -> list[str]:
             f"{percent(result.unknown / result.blamed)} of the blamed seconds are charged to requests without a "
             "service time: their culprits are unknown. Add the app's spans (--spans)."
         )
+    failures += result.queue_source.moved
     return failures + unnamed(result.workers)
 
 
@@ -175,7 +181,7 @@ def _tables(result: BlameResult) -> list[Table]:
 
 
 def _notes(result: BlameResult) -> list[str]:
-    notes = []
+    notes = [*result.queue_source.marks, *result.queue_source.gaps]
     if result.negative:
         notes.append(
             f"{counted(result.negative, 'wait is', 'waits are')} negative "

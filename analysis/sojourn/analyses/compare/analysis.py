@@ -20,7 +20,9 @@ from sojourn.analyses.split.result import SplitResult
 from sojourn.model.components import COMPONENTS
 from sojourn.model.errors import SojournError
 from sojourn.model.figures import QUANTILES
+from sojourn.model.formatting import percent
 from sojourn.model.result import Result
+from sojourn.model.verdict import unknown_share
 from sojourn.timeline.time_blocks import (
     BLOCK,
     LEVEL,
@@ -37,6 +39,7 @@ Floats = npt.NDArray[np.float64]
 
 FIGURES = ("mean", *QUANTILES)
 TAIL = "p99"
+UNLIKE = 0.2  # difference of the shares of unknown time from which on components are not comparable
 ENOUGH = 1_000  # requests: with fewer, the slowest 1 % are fewer than 10
 GROUPS = 100  # the largest groups; the others are combined
 
@@ -87,6 +90,11 @@ class Comparison(Result):
             for name, side in zip(self.names, (self.a, self.b), strict=True)
             if side.sources.get("inferred")
         ]
+        if {"inferred"} in (ways := [set(side.sources) - {"none"} for side in (self.a, self.b)]) and ways[0] != ways[1]:
+            sentences.append(
+                "One side is inferred and the other is measured: a difference of the queueing delay below 2 % of the "
+                "response time may be the error of the inference."
+            )
         few = [name for name, side in zip(self.names, (self.a, self.b), strict=True) if side.requests < ENOUGH]
         if few:
             sentences.append(f"{' and '.join(few)}: fewer than {ENOUGH:,} requests; the slowest 1 % are too few.")
@@ -99,20 +107,35 @@ class Comparison(Result):
         return sentences
 
     @property
+    def incomparable(self) -> str:
+        """Why the components of the sides cannot be compared, as a sentence; empty if they can."""
+        shares = [unknown_share(side.means) for side in (self.a, self.b)]
+        if abs(shares[0] - shares[1]) <= UNLIKE:
+            return ""
+        name = self.names[shares.index(max(shares))]
+        return f"{percent(max(shares))} of the time of {name} is unknown: the components cannot be compared."
+
+    @property
     def cause(self) -> str | None:
         """The cause with the largest part of the change of the mean; None if it is not significant."""
+        if self.incomparable:
+            return "unknown" if self.figures["mean"].certain else None
         return cause_of(self.components, self.figures["mean"]) if self.figures["mean"].certain else None
 
     @property
     def tail_cause(self) -> str | None:
         """The cause with the largest part of the change of the slowest 1 %; None if it is not significant."""
         certain = self.tail_mean.certain or self.figures[TAIL].certain
+        if self.incomparable:
+            return "unknown" if certain else None
         return cause_of(self.tail, self.tail_mean) if certain else None
 
     @property
     def sentence(self) -> str:
         """The verdict: the significant changes and their main components."""
         p99, mean = self.figures[TAIL], self.figures["mean"]
+        if self.incomparable:
+            return f"{moved('p99', p99)}. {moved('The mean', mean)}. {self.incomparable}"
         parts = []
         if self.tail_cause is not None:
             composition = made_of(self.tail, self.tail_mean, self.tail_cause)

@@ -33,8 +33,8 @@ def compare_section(comparison: Comparison) -> Section:
         failures=tuple(comparison.failures),
         tables=(
             _figures(comparison),
-            _parts("mean of all requests", comparison.components, comparison.figures["mean"]),
-            _parts("mean of the slowest 1 %", comparison.tail, comparison.tail_mean),
+            _parts("mean of all requests", comparison, comparison.components, comparison.figures["mean"]),
+            _parts("mean of the slowest 1 %", comparison, comparison.tail, comparison.tail_mean),
             *([_groups(comparison)] if comparison.groups_total > 1 else []),
         ),
         pictures=(
@@ -79,11 +79,15 @@ def composition_reading(comparison: Comparison) -> str:
         queueing = sum(getattr(comparison.components[part], name) for part in CAUSES["queueing"])
         return f"{duration(getattr(comparison.figures['mean'], name))}, {duration(queueing)} of it queueing"
 
+    if comparison.incomparable:
+        return comparison.incomparable
     return f"The mean response time is {side('a')}, in A, and {side('b')}, in B."
 
 
 def changes_reading(comparison: Comparison) -> str:
     """Describe the component that changed most in the slowest 1 %."""
+    if comparison.incomparable:
+        return comparison.incomparable
     name, change = max(comparison.tail.items(), key=lambda item: abs(item[1].change))
     chance = "" if change.certain else ", which is not significant"
     return (
@@ -111,10 +115,17 @@ def _figures(comparison: Comparison) -> Table:
     return Table(("response time, ms", "A", "B", "change", "95 %"), rows)
 
 
-def _parts(title: str, parts: Mapping[str, Change], whole: Change) -> Table:
+def _parts(title: str, comparison: Comparison, parts: Mapping[str, Change], whole: Change) -> Table:
     rows = []
     for name, change in parts.items():
         if max(abs(change.a), abs(change.b), abs(change.change)) > WORTH:
+            known = [side.components[name]["mean"] is not None for side in (comparison.a, comparison.b)]
+            if comparison.incomparable and not all(known):
+                sides = (
+                    milliseconds(value) if has else "–" for value, has in zip((change.a, change.b), known, strict=True)
+                )
+                rows.append((name.replace("_", " "), *sides, "–", "–", "–"))
+                continue
             share = _share(change.change / whole.change) if whole.certain else "–"
             rows.append((name.replace("_", " "), *_cells(change), share))
     rows.append(("sum", *_cells(whole), ""))

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sojourn.analyses.queue_source import MEASURED, QueueSource
 from sojourn.model.formatting import iso
 from sojourn.model.frame import INSTANT
 from sojourn.model.result import Result
@@ -74,6 +75,7 @@ class DepthResult(Result):
         silent: requests without a service time.
         workers: per backend: upstream, workers, source, names, pool.
         left_out: reason -> requests, as in ``Visits``.
+        queue_source: how the queueing delays are known.
         scene: the busiest excerpt, one by one; None if the end of requests is unknown.
     """
 
@@ -90,6 +92,7 @@ class DepthResult(Result):
     silent: int
     workers: list[dict[str, Any]]
     left_out: dict[str, int]
+    queue_source: QueueSource = MEASURED
     scene: Scene | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -110,16 +113,18 @@ class DepthResult(Result):
             "silent": self.silent,
             "workers": self.workers,
             "left_out": self.left_out,
+            "queue_source": self.queue_source.requests,
         }
 
 
-def depth_of(visits: Visits, *, width: float | None = None) -> DepthResult:
+def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueSource = MEASURED) -> DepthResult:
     """Compute the depth of visits.
 
     Args:
         visits: with a column ``header``, a request without a service time is in service until its answer begins; with
             ``app_service`` and ``span_seconds``, the time that streaming adds is known.
         width: length of the windows over time, s; None: the shortest that gives at most 240.
+        queue_source: how the queueing delays are known.
     """
     services = services_of(visits)
     late = services.begin > visits.wait_end + MICROSECOND
@@ -167,6 +172,7 @@ def depth_of(visits: Visits, *, width: float | None = None) -> DepthResult:
         silent=int((~services.known).sum()),
         workers=workers_table(visits),
         left_out=dict(visits.left_out),
+        queue_source=queue_source,
         scene=scene_of(visits, DRAWN) if len(visits) and "time" in visits.frame.columns else None,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sojourn.analyses.depth.analysis import DepthResult, depth_of
+from sojourn.analyses.queue_source import COLUMN, queue_source_of
 from sojourn.readers.inputs import Source
 from sojourn.sources.open_requests import Instant, Where
 from sojourn.sources.opening import RequestsLike, requests_from
@@ -42,4 +43,5 @@ def depth(
         SojournError: a source cannot be read, or a column does not exist.
     """
     source = requests_from(requests, spans=spans, since=since, until=until, where=where)
-    return depth_of(visits_of(source, workers=workers))
+    visited = visits_of(source, columns=(COLUMN,), workers=workers)
+    return depth_of(visited, queue_source=queue_source_of(source, visited.frame.lazy()))

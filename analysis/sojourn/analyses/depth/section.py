@@ -61,11 +61,12 @@ def sentence(result: DepthResult) -> str:
 def _failures(result: DepthResult) -> list[str]:
     missing = result.left_out.get("no_wait", 0)
     failures = []
-    if missing > 0.01 * (result.requests + missing):
+    if result.requests and missing > 0.01 * (result.requests + missing):
         failures.append(
             f"{missing:,} of {counted(result.requests + missing, 'request')} have unknown wait and service time: "
             "queues were deeper and workers busier than shown. Add the app's spans (--spans)."
         )
+    failures += result.queue_source.moved
     return failures + unnamed(result.workers)
 
 
@@ -135,7 +136,7 @@ def _coarse(result: DepthResult) -> list[tuple[str, ...]]:
 
 
 def _notes(result: DepthResult) -> list[str]:
-    notes = doubt(result.workers, "utilisation")
+    notes = [*result.queue_source.marks, *result.queue_source.gaps, *doubt(result.workers, "utilisation")]
     unlike = []
     for row in result.backends:
         time, arrivals = row["in_system"], row["seen_in_system"]

@@ -20,11 +20,14 @@ from typing import Any
 import polars as pl
 
 from sojourn.analyses.goodput.retry_storms import Storm, storms_of
+from sojourn.analyses.goodput.sums import WORKED, groups_of, over_time_of
+from sojourn.inference.inferred import INFERRED
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import iso
 from sojourn.model.frame import INSTANT, Records
 from sojourn.model.result import Result
 from sojourn.sources.frame_measures import without_upgraded
+from sojourn.sources.inferred_queue import inferred_note
 from sojourn.timeline.classes import NO_VALUE, checked_column
 from sojourn.timeline.windows import EPOCH, Windows
 
@@ -32,18 +35,6 @@ GIVEN_UP = (499, 504)
 AGAIN = 60.0  # s after a failure: a later request of the same client is not a retry
 CLIENT = ("remote_addr", "method", "uri")
 MOST_ROWS = 1_000  # of a list in the JSON
-OVER_TIME_SCHEMA = {
-    "begin": INSTANT,
-    "throughput": pl.Float64(),
-    "goodput": pl.Float64(),
-    "failures": pl.Float64(),
-    "wasted": pl.Float64(),
-    "worked": pl.Float64(),
-}
-
-# Of the requests of a group. If no figure is known and some are unknown, the sum is null, not 0.
-UNKNOWN = pl.col("given_up") & pl.col("wasted").is_null() & ~pl.col("not_reached")
-WASTED = pl.when(UNKNOWN.any() & pl.col("wasted").is_null().all()).then(None).otherwise(pl.col("wasted").sum())
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,10 +49,10 @@ class GoodputResult(Result):
         unknown: of them, the others.
         wasted: worker time of the known ones.
         after: of it, the time after the request was abandoned (if the start of the work is known).
-        worked: known worker time of all requests.
+        worked: known worker time of all requests; None: unknown for all.
         by: the column of ``groups``.
         groups: by, requests, given_up, known, unknown, wasted, worked, share (wasted of worked).
-        over_time: columns of ``OVER_TIME_SCHEMA``, by the end of the request: rates per second, and seconds wasted
+        over_time: columns of ``sums.OVER_TIME_SCHEMA``, by the end of the request: rates per second, and seconds wasted
             (null: unknown) and worked.
         width: length of its windows.
         good: requests with an answer.
@@ -72,6 +63,7 @@ class GoodputResult(Result):
         storm_window: length of the windows in which storms are detected.
         seconds: length of the log.
         app_log: counts of lines of the app's own log, read and refused; None without one.
+        mark: a sentence on the backends whose worker time is inferred; empty where it is measured.
     """
 
     requests: int
@@ -82,7 +74,7 @@ class GoodputResult(Result):
     unknown: int
     wasted: float
     after: float
-    worked: float
+    worked: float | None
     by: str
     groups: pl.DataFrame
     over_time: pl.DataFrame
@@ -95,11 +87,12 @@ class GoodputResult(Result):
     storm_window: float
     seconds: float
     app_log: Records | None = None
+    mark: str = ""
 
     @property
     def share(self) -> float | None:
         """Wasted share of all known worker time; None without any."""
-        return self.wasted / self.worked if self.worked > 0 else None
+        return self.wasted / self.worked if self.worked else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the object that ``sojourn goodput --json`` prints."""
@@ -168,10 +161,10 @@ def goodput(
         given_up=len(given_up),
         **counts,
         unknown=len(given_up) - counts["known"] - counts["not_reached"],
-        worked=float(table["worked"].sum()),
+        worked=table.select(WORKED).item(),
         by=by,
-        groups=_groups(table),
-        over_time=_over_time(table, windows, first, last),
+        groups=groups_of(table),
+        over_time=over_time_of(table, windows, first, last),
         width=windows.seconds,
         good=int(table["good"].sum()),
         attempts=attempts / len(proxied) if len(proxied) else 0.0,
@@ -180,6 +173,7 @@ def goodput(
         storms=storms,
         storm_window=storm_window,
         seconds=last - first,
+        mark=inferred_note(rows),
     )
 
 
@@ -211,6 +205,11 @@ def _table(rows: pl.LazyFrame, by: str, app_log: pl.DataFrame | None) -> pl.Data
     done = (begun - pl.col("time")).dt.total_microseconds() / 1e6 + seconds - pl.col("clock_offset").fill_null(0.0)
     given_up = pl.col("proxied") & status.is_in(GIVEN_UP)
     answered = pl.col("answered")
+    connects = (
+        pl.col("connect").is_not_null().any()
+    )  # without connect times the log does not show whether the app was reached
+    inferred = pl.when(pl.col("queue_source") == INFERRED).then("service_time") if "queue_source" in names else None
+    worked = pl.coalesce("app_service", *([] if inferred is None else [inferred]))
     # Work after the client has gone: an intersection of intervals, not a correction.
     after = pl.max_horizontal(pl.min_horizontal(done, seconds), pl.lit(0.0))
     failed = (status >= 500) | (status == 499)
@@ -238,10 +237,10 @@ def _table(rows: pl.LazyFrame, by: str, app_log: pl.DataFrame | None) -> pl.Data
             failed=failed,
             good=~failed,
             given_up=given_up,
-            not_reached=given_up & ~answered & pl.col("connect").is_null() & seconds.is_null(),
+            not_reached=given_up & ~answered & connects & pl.col("connect").is_null() & seconds.is_null(),
             wasted=pl.when(given_up & ~answered).then(seconds).when(given_up).then(after),
             after=pl.when(given_up).then(after),
-            worked=pl.when("proxied").then(pl.coalesce(seconds, pl.when(answered).then("app_service"))),
+            worked=pl.when("proxied").then(pl.coalesce(seconds, pl.when(answered).then(worked))),
             again=again,
         )
         .sort("start", "ended", "group")
@@ -249,57 +248,3 @@ def _table(rows: pl.LazyFrame, by: str, app_log: pl.DataFrame | None) -> pl.Data
     )
     checked_column(table["group"], by)
     return table.with_columns(pl.col("group").fill_null(NO_VALUE))  # fmt: skip
-
-
-def _groups(table: pl.DataFrame) -> pl.DataFrame:
-    given_up = pl.col("given_up")
-    known = pl.col("wasted").is_not_null()
-    return (
-        table.filter("proxied")
-        .group_by("group")
-        .agg(
-            requests=pl.len(),
-            given_up=given_up.sum(),
-            known=known.sum(),
-            unknown=UNKNOWN.sum(),
-            wasted=WASTED,
-            worked=pl.col("worked").sum(),
-        )
-        .with_columns(share=pl.when(pl.col("worked") > 0).then(pl.col("wasted") / pl.col("worked")))
-        .sort("wasted", "given_up", "requests", "group", descending=[True, True, True, False], nulls_last=True)
-    )
-
-
-def _over_time(table: pl.DataFrame, windows: Windows, first: float, last: float) -> pl.DataFrame:
-    if not len(table):
-        return pl.DataFrame(schema=OVER_TIME_SCHEMA)
-    window = pl.Series("window", windows.of(table["ended"].to_numpy()))
-    edges = windows.edges
-    frame = pl.DataFrame(
-        {
-            "window": range(windows.count),
-            "begin": pl.Series(windows.begins, dtype=INSTANT),
-            "length": [
-                max(min(float(edges[k + 1]), last) - max(float(edges[k]), first), 1e-3) for k in range(windows.count)
-            ],
-        },
-        schema_overrides={"window": pl.Int64},
-    )
-    sums = (
-        table.with_columns(window)
-        .group_by("window")
-        .agg(
-            pl.len().alias("ended_here"), pl.col("good", "failed", "worked").sum(), wasted=WASTED, unknown=UNKNOWN.sum()
-        )
-    )
-    per_second = {"throughput": "ended_here", "goodput": "good", "failures": "failed"}
-    return (
-        frame.join(sums, on="window", how="left")
-        .sort("window")
-        .select(
-            "begin",
-            *((pl.col(count).fill_null(0) / pl.col("length")).alias(name) for name, count in per_second.items()),
-            pl.when(pl.col("unknown").is_null()).then(0.0).otherwise("wasted").alias("wasted"),
-            pl.col("worked").fill_null(0.0),
-        )
-    )

@@ -77,7 +77,7 @@ def _tables(result: GoodputResult) -> tuple[Table, ...]:
                 f"{row['given_up']:,}",
                 f"{row['unknown']:,}",
                 _seconds(row["wasted"]),
-                f"{row['worked']:,.1f}",
+                _seconds(row["worked"]),
                 percent(row["share"]),
             )
             for row in result.groups.head(GROUPS).iter_rows(named=True)
@@ -118,10 +118,11 @@ def _coarse(result: GoodputResult) -> list[tuple[str, ...]]:
         mean = {name: sum(row[name] for row in part) / len(part) for name in ("throughput", "goodput", "failures")}
         known = [row["wasted"] for row in part if row["wasted"] is not None]
         wasted = sum(known) if len(known) == len(part) or sum(known) > 0 else None
+        worked = [row["worked"] for row in part if row["worked"] is not None]
         coarse.append(
             (
                 f"{part[0]['begin']:%H:%M:%S}", *(f"{value:,.1f}" for value in mean.values()),
-                _seconds(wasted), f"{sum(row['worked'] for row in part):,.1f}",
+                _seconds(wasted), _seconds(sum(worked) if worked else None),
             )
         )  # fmt: skip
     return coarse
@@ -170,7 +171,7 @@ def reading(result: GoodputResult) -> str:
 
 
 def _notes(result: GoodputResult) -> list[str]:
-    notes = []
+    notes = [result.mark] if result.mark else []
     if result.known and result.after > 0:
         notes.append(f"Of the wasted time, {duration(result.after)} passed after the client had gone.")
     if result.unknown and result.known and result.unknown <= DOUBTFUL * result.given_up:

@@ -14,22 +14,21 @@ A law that does not apply is not computed: it says why instead. The formulas the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sojourn.analyses.audit.result import Audit
+from sojourn.analyses.laws.applicability import reason_against
+from sojourn.analyses.queue_source import MEASURED, QueueSource
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import formatted, milliseconds, printable
 from sojourn.model.one_worker import doubt
 from sojourn.model.result import Result
 from sojourn.queueing.theory import allen_cunneen_wait, kingman_wait, mg1_wait, mmc_wait
 from sojourn.timeline.station import BACKEND, Station, stations
-from sojourn.timeline.visits import FROM_CONCURRENCY, FROM_INFERENCE, Visits
+from sojourn.timeline.visits import FROM_CONCURRENCY, Visits
 
 LEAST = 200  # requests of a station; fewer tell no moments
-NEAR = 0.2  # a squared coefficient of variation so near to 1 is that of an exponential
-BURSTY = 0.5  # an index of dispersion so far from 1 is not that of a Poisson process
 GIVEN_UP = 0.01
 DOUBTFUL = 0.1  # of the measured wait: its interval is worth saying from here on
 UNCERTAIN = 0.5  # a measured wait known no better than this tests no law
@@ -69,11 +68,15 @@ class Prediction:
 
 @dataclass(frozen=True)
 class StationLaws:
-    """A station, what the laws say of it, and which of them to believe (a key of ``NAMES``, or None)."""
+    """A station, what the laws say of it, and which of them to believe (a key of ``NAMES``, or None).
+
+    ``known``: how its wait is known, an adjective.
+    """
 
     station: Station
     predictions: tuple[Prediction, ...]
     believe: str | None
+    known: str = "measured"
 
     @property
     def believed(self) -> Prediction | None:
@@ -100,7 +103,7 @@ class StationLaws:
         law, measured = self.believed, self.station.mean_wait
         if law is not None and law.mean_wait is not None and self.doubt > UNCERTAIN:
             return (
-                f"{self.label}: too few requests to test a law: the uncertainty of the measured wait of "
+                f"{self.label}: too few requests to test a law: the uncertainty of the {self.known} wait of "
                 f"{milliseconds(measured)} ms is ±{self.doubt:.0%}; {NAMES[law.law]} predicts "
                 f"{milliseconds(law.mean_wait)} ms."
             )
@@ -108,7 +111,7 @@ class StationLaws:
         if as_one and law is not None and law.mean_wait is not None:
             return (
                 f"{self.label}: as one queue they would wait {milliseconds(law.mean_wait)} ms ({NAMES[law.law]}); "
-                f"measured {milliseconds(measured)} ms."
+                f"{self.known} {milliseconds(measured)} ms."
             )
         if law is None or law.mean_wait is None:
             reason = next(p.reason for p in self.predictions if p.law == "allen_cunneen")
@@ -121,7 +124,7 @@ class StationLaws:
                 f"{self.label}: no law is near the measurement. The error of {NAMES[law.law]} is "
                 f"{formatted(law.error, '+.0%')}: the cause may be bursts, timeouts or another discipline."
             )
-        known = f"; the uncertainty of the measured wait is ±{doubt:.0%}" if doubt > DOUBTFUL else ""
+        known = f"; the uncertainty of the {self.known} wait is ±{doubt:.0%}" if doubt > DOUBTFUL else ""
         return f"{self.label}: {NAMES[law.law]} applies, with an error of {formatted(law.error, '+.0%')}{known}."
 
     def to_dict(self) -> dict[str, Any]:
@@ -161,6 +164,7 @@ class Laws(Result):
         trend: the result of the trend test.
         failures: failed audit checks.
         left_out: reason -> requests, as in ``Visits``.
+        queue_source: how the queueing delays are known.
     """
 
     stations: tuple[StationLaws, ...]
@@ -168,15 +172,14 @@ class Laws(Result):
     trend: str
     failures: tuple[str, ...]
     left_out: dict[str, int]
+    queue_source: QueueSource = MEASURED
 
     @property
     def notes(self) -> list[str]:
         """Limits of the result, in sentences."""
         seen = [s.station for s in self.stations]
         backends = [{"upstream": s.name, "in_one_worker": s.in_one_worker} for s in seen if s.kind == BACKEND]
-        sentences = doubt(backends, "every law")
-        if any(FROM_INFERENCE in s.workers_source for s in seen):
-            sentences.append("Waits, services and workers are inferred from the log, not measured.")
+        sentences = [*self.queue_source.marks, *self.queue_source.gaps, *doubt(backends, "every law")]
         if any(FROM_CONCURRENCY in s.workers_source for s in seen):
             sentences.append(
                 "No worker values were logged: the number of workers is taken as the most requests in service at once, "
@@ -208,16 +211,20 @@ class Laws(Result):
             "failures": list(self.failures),
             "notes": self.notes,
             "left_out": self.left_out,
+            "queue_source": self.queue_source.requests,
         }
 
 
-def laws(visits: Visits, audit: Audit | None = None, *, least: int = LEAST) -> Laws:
+def laws(
+    visits: Visits, audit: Audit | None = None, *, least: int = LEAST, queue_source: QueueSource = MEASURED
+) -> Laws:
     """Compare the laws with the measured wait, per upstream of several backends and per backend.
 
     Args:
         visits: the visits to backends.
         audit: the audit of the same requests; its trend test decides whether averages are valid; None: not tested.
         least: minimum number of requests of a station.
+        queue_source: how the queueing delays are known.
 
     Raises:
         SojournError: no station has enough requests whose service time is known.
@@ -230,12 +237,24 @@ def laws(visits: Visits, audit: Audit | None = None, *, least: int = LEAST) -> L
     stationary = None if audit is None else audit.stationary
     trend = "not tested" if audit is None else audit.trend
     return Laws(
-        tuple(station_laws(station, stationary, trend) for station in loads),
+        tuple(
+            replace(station_laws(station, stationary, trend), known=queue_source.word(_backends_of(station, visits)))
+            for station in loads
+        ),
         stationary,
         trend,
-        tuple(audit.failures()) if audit is not None else (),
+        (*(audit.failures() if audit is not None else ()), *queue_source.moved),
         dict(visits.left_out),
+        queue_source,
     )
+
+
+def _backends_of(station: Station, visits: Visits) -> list[str | None]:
+    """Return the backend of a station, or the backends of its upstream."""
+    if station.kind == BACKEND:
+        return [station.name]
+    pool = visits.pools.index(station.name or "")
+    return [name for name, of in zip(visits.backends, visits.pool, strict=True) if of == pool]
 
 
 def station_laws(station: Station, stationary: bool | None, trend: str = "") -> StationLaws:
@@ -250,7 +269,7 @@ def station_laws(station: Station, stationary: bool | None, trend: str = "") -> 
     }
     predictions = []
     for law in NAMES:
-        reason = _reason(law, station, stationary, trend)
+        reason = reason_against(law, station, stationary, trend)
         if reason is not None:
             predictions.append(Prediction(law, reason=reason))
             continue
@@ -259,40 +278,3 @@ def station_laws(station: Station, stationary: bool | None, trend: str = "") -> 
         predictions.append(Prediction(law, value, error))
     holding = [p.law for p in predictions if p.mean_wait is not None]
     return StationLaws(station, tuple(predictions), next((law for law in BELIEVED if law in holding), None))
-
-
-def _reason(law: str, station: Station, stationary: bool | None, trend: str) -> str | None:
-    """Return the reason that a law does not apply; None if it applies."""
-    if station.in_one_worker > 1:
-        return "a worker serves several requests at a time"
-    if law == "closed_loop":
-        return next(_against_a_closed_loop(station, stationary, trend), None)
-    return next(_against(law, station, stationary, trend), None)
-
-
-def _against_a_closed_loop(station: Station, stationary: bool | None, trend: str) -> Iterator[str]:
-    if not station.loop.closed:
-        yield "not a closed loop"
-    if stationary is False:
-        yield f"not stationary: {trend}"
-    if station.loop.clients < station.workers:
-        yield f"{station.loop.clients:.1f} clients do not keep {station.workers} workers busy"
-
-
-def _against(law: str, station: Station, stationary: bool | None, trend: str) -> Iterator[str]:
-    """Yield the reasons against a law of open arrivals, the most serious first."""
-    if stationary is False:
-        yield f"not stationary: {trend}"
-    if station.loop.closed:
-        yield f"closed loop, {station.loop.clients:.1f} in the system all the time"
-    if station.utilisation >= 1:
-        yield f"utilisation {station.utilisation:.2f}, the queue only grows"
-    if law in ("pollaczek_khinchine", "kingman") and station.workers > 1:
-        yield f"a law of one worker, not {station.workers}"
-    if law in ("erlang_c", "pollaczek_khinchine"):
-        if abs(station.ca2 - 1) > (max(NEAR, 3 * station.ca2_error) if math.isfinite(station.ca2_error) else NEAR):
-            yield f"arrivals not Poisson, c_a² {station.ca2:.2f}"
-        if station.dispersion is not None and abs(station.dispersion - 1) > max(BURSTY, 3 * station.dispersion_error):
-            yield f"arrivals not Poisson, index of dispersion {station.dispersion:.2f}"
-    if law == "erlang_c" and abs(station.cs2 - 1) > NEAR:
-        yield f"services not exponential, c_s² {station.cs2:.2f}"

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from sojourn.analyses.audit.analysis import audit_of
 from sojourn.analyses.laws.analysis import Laws
 from sojourn.analyses.laws.analysis import laws as laws_of_visits
+from sojourn.analyses.queue_source import COLUMN, explained, queue_source_of
+from sojourn.model.errors import SojournError
 from sojourn.readers.inputs import Source
 from sojourn.sources.open_requests import Instant, Where
 from sojourn.sources.opening import RequestsLike, requests_from
@@ -36,4 +38,8 @@ def laws(
     """
     source = requests_from(requests, spans=spans, since=since, until=until, where=where)
     audit = audit_of(source) if source.audited else None
-    return laws_of_visits(visits_of(source, workers=workers), audit)
+    visited = visits_of(source, columns=(COLUMN,), workers=workers)
+    try:
+        return laws_of_visits(visited, audit, queue_source=queue_source_of(source, visited.frame.lazy()))
+    except SojournError as error:
+        raise explained(error, source) from None

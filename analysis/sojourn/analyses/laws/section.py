@@ -51,7 +51,7 @@ def _predictions(result: Laws) -> Table:
     rows = []
     for laws in result.stations:
         s = laws.station
-        rows.append((laws.label, "as measured", milliseconds(s.mean_wait), _plus_minus(s.wait_error)))
+        rows.append((laws.label, f"as {laws.known}", milliseconds(s.mean_wait), _plus_minus(s.wait_error)))
         for prediction in laws.predictions:
             applies = "applies" if laws.doubt > UNCERTAIN else "best match"
             mark = applies if prediction.law == laws.believe else ""
@@ -81,9 +81,8 @@ def _picture(laws: StationLaws, number: int) -> Picture:
 def reading(laws: StationLaws) -> str:
     """Describe the windows and curves of a station in one sentence."""
     station = laws.station
-    measured = (
-        f"The measured mean wait is {duration(station.mean_wait)} at a utilisation of {percent(station.utilisation)}"
-    )
+    of = percent(station.utilisation)
+    measured = f"The {laws.known} mean wait is {duration(station.mean_wait)} at a utilisation of {of}"
     windows = station.windows
     if not windows.is_empty():
         top = windows.sort("utilisation", descending=True).row(0, named=True)

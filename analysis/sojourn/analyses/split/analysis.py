@@ -69,7 +69,7 @@ def split_of(requests: OpenedRequests, *, by: Sequence[str], slo: float) -> Spli
             }
         },
         audit=checked,
-        verdict=_marked(_verdict(means, tail_means, p99, overall, checked.known, slo), requests),
+        verdict=_marked(_verdict(means, tail_means, p99, overall, checked.known, slo), requests, checked.known),
         by={},
         by_total={},
         sources={s: n for s in QUEUE_SOURCES if (n := overall[f"source/{s}"])},
@@ -99,13 +99,16 @@ def _verdict(
     return verdict(means, tail, p99, requests, slo, known)
 
 
-def _marked(judged: Verdict, requests: OpenedRequests) -> Verdict:
+def _marked(judged: Verdict, requests: OpenedRequests, known: Coverage) -> Verdict:
     """Return the verdict with the information that queueing delays are inferred, where they are."""
-    verdicts = {each.result.verdict for each in requests.inferred} - {REFUSED}
-    if not verdicts:
+    inferred = [each for each in requests.inferred if each.result.verdict != REFUSED]
+    if not inferred:
         return judged
-    bound = " and is at least that" if LOWER_BOUND in verdicts else ""
-    sentence = f"{judged.sentence} The queueing delay is inferred from the log, not measured{bound}."
+    only = len(inferred) == 1 and len(known.backends) == 1
+    more = f" and {len(inferred) - 1} more" if len(inferred) > 1 else ""
+    which = "" if only else f" of {inferred[0].name}{more}"
+    bound = ", and is at least that" if any(each.result.verdict == LOWER_BOUND for each in inferred) else ""
+    sentence = f"{judged.sentence} The queueing delay{which} is inferred from the log, not measured{bound}."
     return replace(judged, sentence=sentence)
 
 

@@ -6,6 +6,8 @@ from sojourn.analyses.split.result import SplitResult
 from sojourn.model.formatting import counted, printable
 
 FEW = 0.01  # of the requests: fewer are not mentioned
+DOCTOR = "`sojourn doctor` with nginx's configuration and this log prints the lines for the app's server and for nginx."
+OTHER_DOCTOR = "`sojourn doctor` with this log prints the lines for the app and for the proxy."
 
 
 def notes(result: SplitResult) -> list[str]:
@@ -18,8 +20,7 @@ def notes(result: SplitResult) -> list[str]:
         sentences.append(
             f"{total.incomplete:,} of {counted(total.answered, 'answer')} came without the app's service time "
             f"({known.incomplete_backends()}): their queueing delay and service time are unknown. The app has to send "
-            "X-Queueing-Delay and X-Service-Time: `sojourn doctor` with nginx's configuration and this log prints the "
-            "lines for the app's server and for nginx."
+            "X-Queueing-Delay and X-Service-Time: " + (OTHER_DOCTOR if result.records.formats else DOCTOR)
         )
     if known.unanswered > FEW * result.requests:
         counts = {"504": total.timed_out, "499": total.left, "other": total.failed}

@@ -14,6 +14,8 @@ from sojourn.present.page import Page, Part, SplitPart
 from sojourn.present.section import Section
 
 REJECTS_SHOWN = 50
+MOST = 0.5  # of everything else
+WORTH = 0.1  # of all seconds: less unknown time is not named
 
 
 def write_split_page(result: SplitResult, path: str | os.PathLike[str], sections: Sequence[Section] = ()) -> None:
@@ -44,9 +46,19 @@ def _parts(result: SplitResult) -> list[Part]:
     total = sum(result.means.values())
     if total <= 0:
         return []
+    unknown = result.means["unattributed"]
+    if result.queueing_share is None:
+        shares = {"unknown": unknown, "known": total - unknown}
+        return [Part(name, "other", value, value / total) for name, value in shares.items() if value > 0]
     queueing = queueing_seconds(result.means)
     service = result.means["service_time"]
-    seconds = {"queueing delay": queueing, "service time": service, "everything else": total - queueing - service}
+    rest = total - queueing - service
+    other = (
+        "everything else, most of it unknown"
+        if unknown > MOST * rest and unknown > WORTH * total
+        else "everything else"
+    )
+    seconds = {f"queueing delay{result.mark}": queueing, f"service time{result.mark}": service, other: rest}
     drawn_total = sum(max(value, 0.0) for value in seconds.values())
     colours = ("queueing", "service", "other")
     return [

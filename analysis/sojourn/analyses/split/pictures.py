@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from sojourn.analyses.split import charts, readings
 from sojourn.analyses.split.charts_heatmap import heat, heatmap, time_bins
@@ -14,6 +15,9 @@ from sojourn.analyses.split.charts_tail import tail_composition, tail_table
 from sojourn.analyses.split.result import SplitResult
 from sojourn.model.measures import Measures
 from sojourn.present.section import Picture
+
+INFERRED = "Queueing delays are inferred from the log, not measured."
+RESPONSES = "heatmap"  # key of the picture that shows response times alone
 
 
 def split_pictures(result: SplitResult) -> list[Picture]:
@@ -29,7 +33,15 @@ def split_pictures(result: SplitResult) -> list[Picture]:
         and result.components["service_time"]["mean"] is not None
     ):
         pictures.append(service_queueing(result))
-    return pictures + [ridgeline_by(result, group) for group in grouped[:1]]
+    pictures += [ridgeline_by(result, group) for group in grouped[:1]]
+    return [each if each.key == RESPONSES else marked(each, result) for each in pictures]
+
+
+def marked(picture: Picture, result: SplitResult) -> Picture:
+    """Return a picture that shows queueing delays, marked where some of them are inferred."""
+    if not result.mark:
+        return picture
+    return replace(picture, title=f"{picture.title}{result.mark}", caption=f"{picture.caption} {INFERRED}")
 
 
 def any_served(result: SplitResult) -> bool:

@@ -62,6 +62,14 @@ class SplitResult(OpenedRequests, Result):
     requests: int = 0
     wire: WireResult | None = None
 
+    @property
+    def mark(self) -> str:
+        """What follows the names of times that are inferred; empty where all are measured."""
+        if not self.sources.get("inferred"):
+            return ""
+        measured = any(n for source, n in self.sources.items() if source not in ("inferred", "none"))
+        return " (part inferred)" if measured else " (inferred)"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the object that ``sojourn split --json`` prints."""
         window = None

@@ -8,13 +8,17 @@ from sojourn.analyses.split.table import audit_sentence, read_sentence
 from sojourn.model.components import COMPONENTS
 from sojourn.model.figures import Summary
 from sojourn.model.formatting import group_name, milliseconds, percent
-from sojourn.model.verdict import CAUSES, queueing_seconds
+from sojourn.model.verdict import CAUSES
 from sojourn.present.display import lay_out
 from sojourn.present.section import Section, Table
 
-MEASURES = (
+MEASURED = (
     "Queueing delay: from the stamp nginx sent to the app's own start. Service time: from there to the response "
     "headers."
+)
+INFERRED = (
+    "Inferred queueing delay: from the instant the proxy turned to the backend to the begin of the service, which is "
+    "inferred. Service time: from there to the end of the backend's response."
 )
 FIGURES = ("mean", "p50", "p90", "p99", "max")
 
@@ -26,7 +30,7 @@ def split_section(result: SplitResult) -> Section:
         key="split",
         title="Where the time went",
         sentence=result.verdict.sentence if result.requests else "There are no requests to split.",
-        measures=MEASURES,
+        measures=_measures(result),
         failures=tuple(result.audit.failures()) if result.requests else (),
         tables=(_components(result), *_groups(result)) if result.requests else (),
         pictures=tuple(split_pictures(result)),
@@ -34,18 +38,25 @@ def split_section(result: SplitResult) -> Section:
     )
 
 
+def _measures(result: SplitResult) -> str:
+    if not result.mark:
+        return MEASURED
+    return INFERRED if set(result.sources) <= {"inferred", "none"} else f"{MEASURED} {INFERRED}"
+
+
 def _components(result: SplitResult) -> Table:
     total = sum(result.means.values())
-    means = {**result.means, "queueing_delay": queueing_seconds(result.means)}
     rows = [("response time", "", *_figures(result.response_time))]
     parts = ("queueing_delay", "service_time", *(name for name in COMPONENTS if name not in _SHOWN))
     for name in parts:
         summary = result.components[name]
         if name in ("queueing_delay", "service_time") or any(abs(summary[key] or 0.0) >= 1e-3 for key in FIGURES):
-            share = percent(means[name] / total) if total else "–"
-            inferred = name in ("queueing_delay", "service_time") and result.sources.get("inferred")
-            label = name.replace("_", " ") + (" (inferred)" if inferred else "")
-            rows.append((label, share, *_figures(summary)))
+            share = (
+                result.means[name] / total if name in result.means and total and summary["mean"] is not None else None
+            )
+            label = name.replace("_", " ") + (result.mark if name in ("queueing_delay", "service_time") else "")
+            share = result.queueing_share if name == "queueing_delay" else share
+            rows.append((label, percent(share), *_figures(summary)))
     return Table(("ms", "share", *FIGURES), tuple(rows))
 
 

@@ -79,7 +79,8 @@ def audit_sentence(result: SplitResult) -> str:
     if audit.app_known is not None:
         by_duration = audit.known.total.by_duration / audit.known.total.answered
         alone = f" ({percent(by_duration)} by durations alone)" if by_duration else ""
-        parts.append(f"queueing delay and service time known for {percent(audit.app_known)} of the answers{alone}")
+        known = "measured" if audit.known.total.inferred else "known"
+        parts.append(f"queueing delay and service time {known} for {percent(audit.app_known)} of the answers{alone}")
         if audit.known.total.inferred:
             parts.append(
                 f"inferred for {percent(audit.known.total.inferred / audit.known.total.answered)} of the answers"
@@ -122,7 +123,8 @@ def _clock(row: dict[str, Any]) -> str:
 
 
 def _components(result: SplitResult) -> Table:
-    table = Table(title="ms", title_justify="left", title_style="dim", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    gap = 1 if result.mark else 2  # the names are longer
+    table = Table(title="ms", title_justify="left", title_style="dim", box=None, pad_edge=False, padding=(0, gap, 0, 0))
     table.add_column("", no_wrap=True)
     for heading in ("share", "mean", "p50", "p90", "p99", "p99.9", "max", "slowest 1 %"):
         table.add_column(heading, justify="right", no_wrap=heading[0] == "p")
@@ -133,13 +135,11 @@ def _components(result: SplitResult) -> Table:
         *_figures(1.0 if total else None, result.response_time, sum(tail.values())),
         style="bold",
     )
-    queueing = queueing_seconds(result.means)
+    known = result.tail["p99"]["queueing_share"] is not None
     table.add_row(
-        _marked("queueing delay", result),
+        f"queueing delay{result.mark}",
         *_figures(
-            queueing / total if total else None,
-            result.components["queueing_delay"],
-            queueing_seconds(tail),
+            result.queueing_share, result.components["queueing_delay"], queueing_seconds(tail) if known else None
         ),
         style="red",
     )
@@ -151,15 +151,10 @@ def _components(result: SplitResult) -> Table:
         if name in hidden or not _worth_a_row(summary):
             continue
         style = "cyan" if name == "service_time" else ""
-        label = _marked(name.replace("_", " "), result) if name == "service_time" else name.replace("_", " ")
+        label = name.replace("_", " ") + (result.mark if name == "service_time" else "")
         label = f"  {label}" if name in CAUSES["queueing"] else label
         table.add_row(label, *_figures(result.means[name] / total if total else None, summary, tail[name]), style=style)
     return table
-
-
-def _marked(label: str, result: SplitResult) -> str:
-    """Return the name of a component, marked where it is inferred."""
-    return f"{label} (inferred)" if result.sources.get("inferred") else label
 
 
 def _worth_a_row(summary: Summary) -> bool:
@@ -168,7 +163,7 @@ def _worth_a_row(summary: Summary) -> bool:
     return any(value is not None and abs(value) > 0.002 for value in figures)
 
 
-def _figures(share: float | None, summary: Summary, tail: float) -> list[str]:
+def _figures(share: float | None, summary: Summary, tail: float | None) -> list[str]:
     values = [milliseconds(summary[name]) for name in FIGURES]
     return [percent(share), *values, milliseconds(tail)]
 

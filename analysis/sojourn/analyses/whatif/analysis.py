@@ -7,7 +7,6 @@ processor, a lock or a database, service times grow with load, and a replay with
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -15,24 +14,22 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from sojourn.analyses.queue_source import MEASURED, QueueSource
 from sojourn.analyses.whatif.closed_loop import ClosedLoop, closed_loop_of
-from sojourn.analyses.whatif.intervals import QUANTILES, Resamples, interval
-from sojourn.analyses.whatif.mismatch_reasons import mismatch_reason
+from sojourn.analyses.whatif.fit import errors_of, fits, refusal, relative
+from sojourn.analyses.whatif.intervals import Resamples, interval
 from sojourn.analyses.whatif.replays import Replay, replay_workload
 from sojourn.analyses.whatif.result import Variant, WhatIfResult, figures_of
 from sojourn.analyses.whatif.variants import Change, change_of
 from sojourn.analyses.whatif.workload import Floats, Workload, workload_of
 from sojourn.model.errors import SojournError
-from sojourn.model.formatting import counted, formatted
+from sojourn.model.formatting import counted
 from sojourn.model.one_worker import doubt
-from sojourn.sources.inferred_queue import inferred_note
-from sojourn.timeline.apparent_loop import FOLLOW, SWING, ApparentLoop
+from sojourn.timeline.apparent_loop import ApparentLoop
 from sojourn.timeline.station import loop_of_requests
 from sojourn.timeline.tables import workers_table
 from sojourn.timeline.visits import Visits
 
-TOLERANCE = 0.15  # largest relative error of the replay's mean and p99
-NEARER = 0.5  # of the error: a closed-loop replay below this share of it is the more likely one
 RANKS = ("p99", "p90", "p50", "mean", "goodput")
 SEEDS = 5  # replays of a balancer that chooses at random
 FEW = 200  # requests
@@ -47,6 +44,7 @@ def whatif(
     rank: str = "p99",
     force: bool = False,
     seed: int = 0,
+    queue_source: QueueSource = MEASURED,
 ) -> WhatIfResult:
     """Replay split rows under the recorded configuration, and under each variant.
 
@@ -58,8 +56,9 @@ def whatif(
         workers: per backend, or the same for all; None: counted from the worker values.
         closed_loop: each request arrives after an earlier answer: a faster system then receives more of them.
         rank: the figure of the response time by which variants are ranked, or ``goodput``.
-        force: predict even if the replay of the recorded configuration is off by more than ``TOLERANCE``.
+        force: predict even if the replay of the recorded configuration misses by more than ``fit.TOLERANCE``.
         seed: of random choices.
+        queue_source: how the queueing delays are known.
 
     Returns:
         The result, with the best variant first.
@@ -91,9 +90,9 @@ def whatif(
         "response_time": figures_of(baseline.response[included]),
         "queueing_delay": figures_of(baseline.wait[included]),
     }
-    error = _errors(measured["response_time"], replayed["response_time"])
+    error = errors_of(measured["response_time"], replayed["response_time"])
     apparent = None if closed_loop else loop_of_requests(workload.visits.arrival, _answered(workload))
-    refused = None if _fits(error) else _refusal(workload, error, apparent, seed)
+    refused = None if fits(error) else refusal(workload, error, apparent, seed, queue_source.moved)
     predictions: list[Variant] = []
     if refused is None or force:
         resamples = Resamples(workload.visits.arrival, seed)
@@ -127,7 +126,12 @@ def whatif(
         imputed=workload.imputed,
         left_early=workload.left_early,
         refused_rows=workload.refused,
-        notes=[*filter(None, [inferred_note(rows)]), *_notes(workload, loop, apparent, predictions, changes)],
+        notes=[
+            *queue_source.marks,
+            *queue_source.gaps,
+            *_notes(workload, loop, apparent, predictions, changes),
+        ],
+        queue_source=queue_source.requests,
         measured_values=workload.response[included],
         replayed_values=baseline.response[included],
     )
@@ -187,7 +191,7 @@ def _variant(
         wasted=_mean(run.wasted for run in runs),
         workers=runs[0].workers,
         interval={name: interval(mixed[name]) for name in base},
-        change={name: _relative(response[name], before[name]) for name in base},
+        change={name: relative(response[name], before[name]) for name in base},
         change_interval={name: interval(mixed[name] / matching[name] - 1) for name in base},
         values=values,
     )
@@ -195,56 +199,6 @@ def _variant(
 
 def _mean(values: Any) -> float:
     return float(np.mean([float(value) for value in values]))
-
-
-def _relative(new: float | None, old: float | None) -> float:
-    return new / old - 1 if new is not None and old else math.nan
-
-
-def _errors(measured: Mapping[str, float | None], replayed: Mapping[str, float | None]) -> dict[str, float]:
-    return {name: _relative(replayed[name], measured[name]) for name in ("mean", *QUANTILES, "p999")}
-
-
-def _fits(error: Mapping[str, float]) -> bool:
-    return _worst(error) <= TOLERANCE
-
-
-def _worst(error: Mapping[str, float]) -> float:
-    return max(abs(error["mean"]), abs(error["p99"]))
-
-
-def _refusal(workload: Workload, error: Mapping[str, float], apparent: ApparentLoop | None, seed: int) -> str:
-    # Near saturation, the short pauses of a worker between two requests add up if arrivals do not wait for answers.
-    closed = None if apparent is None else _errors_closed(workload, apparent, seed)
-    if closed is not None and _fits(closed):
-        reason = "clients seem to send the next request after an answer, and a replay of that fits: give --closed-loop"
-    elif closed is not None and _worst(closed) < NEARER * _worst(error):
-        reason = (
-            "clients seem to send the next request after an answer: a replay with --closed-loop is closer, but differs "
-            f"from the measured {_missed(closed)}, because workers were held by something else for part of the time"
-        )
-    else:
-        reason = mismatch_reason(workload, error["mean"])
-    return f"the replay of the recorded configuration differs from the measured {_missed(error)}: {reason}"
-
-
-def _missed(error: Mapping[str, float]) -> str:
-    return " and ".join(
-        f"{name} by {formatted(error[name], '+.0%')}" for name in ("mean", "p99") if abs(error[name]) > TOLERANCE
-    )
-
-
-def _errors_closed(workload: Workload, apparent: ApparentLoop, seed: int) -> dict[str, float] | None:
-    """Return the errors of a closed-loop replay; None without a sign that requests follow answers."""
-    # One sign is enough where the replay fits: short services hide that a request follows an answer, a pause in the log
-    # hides that the number of requests in system is constant.
-    follow = apparent.follow is not None and apparent.follow < FOLLOW
-    constant = apparent.swing is not None and apparent.swing < SWING
-    if not (apparent.closed or follow or constant):
-        return None
-    replay = replay_workload(workload, Change(), loop=closed_loop_of(workload), seed=seed)
-    included = workload.counted
-    return _errors(figures_of(workload.response[included]), figures_of(replay.response[included]))
 
 
 def _window(visits: Visits) -> tuple[Any, Any] | None:

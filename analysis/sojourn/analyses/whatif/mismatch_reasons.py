@@ -8,17 +8,19 @@ from sojourn.analyses.whatif.workload import Workload
 from sojourn.model.formatting import counted, printable
 from sojourn.model.one_worker import SLACK, most_at_once
 from sojourn.timeline.charge import accounts, services_of
-from sojourn.timeline.visits import FROM_OPTION
+from sojourn.timeline.visits import FROM_INFERENCE, FROM_OPTION
 
 MANY = 0.01  # share of requests
 MUCH = 0.30  # share of the wait
 MOST = 0.5  # share of requests
+MOST_UNKNOWN = 0.1  # share of requests without a service time: with more of them the rest says little
 
 
 def mismatch_reason(workload: Workload, error: float) -> str:
     """Return the most likely reason as a clause; ``error``: of the mean, replayed / measured - 1."""
     visits = workload.visits
-    if several := _several_at_once(workload):
+    several = _several_at_once(workload)
+    if several and workload.imputed <= MOST_UNKNOWN * len(workload):
         return several
     if workload.imputed > MANY * len(workload):
         return (
@@ -47,6 +49,8 @@ def _several_at_once(workload: Workload) -> str:
     """Return which backend served more requests at once than it has workers, as a clause; "" if none did."""
     visits = workload.visits
     for code, name in enumerate(visits.backends):
+        if visits.workers.source[code] == FROM_INFERENCE:
+            continue  # what seems to be more is the error of the stamps: the inference has checked it
         rows = visits.at_backend[code]
         rows = rows[~np.isnan(visits.busy_end[rows]) & ~np.isnan(visits.busy_start[rows])]
         slack = visits.workers.slack[code] if visits.workers.slack else SLACK

@@ -75,6 +75,7 @@ class WhatIfResult(Result):
         workers: per backend: upstream, workers, source, names, pool.
         imputed, left_early, refused_rows: as in ``Workload``.
         notes: caveats, one sentence or more each.
+        queue_source: queue_source -> requests that went to a backend.
         measured_values, replayed_values: response times, for charts.
     """
 
@@ -95,6 +96,7 @@ class WhatIfResult(Result):
     left_early: int
     refused_rows: int
     notes: list[str]
+    queue_source: dict[str, int]
     measured_values: Floats = field(repr=False)
     replayed_values: Floats = field(repr=False)
 
@@ -106,7 +108,7 @@ class WhatIfResult(Result):
         }
         names = (
             "requests", "measured", "replayed", "error", "refused", "forced", "rank", "closed_loop", "linked", "system",
-            "workers", "imputed", "left_early", "notes",
+            "workers", "imputed", "left_early", "notes", "queue_source",
         )  # fmt: skip
         return {
             "window": window,

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import polars as pl
+
+from sojourn.analyses.queue_source import explained, queue_source_of
 from sojourn.analyses.whatif.analysis import whatif as whatif_of_rows
 from sojourn.analyses.whatif.result import WhatIfResult
+from sojourn.model.errors import SojournError
 from sojourn.readers.inputs import Source
 from sojourn.sources.open_requests import Instant, Where
 from sojourn.sources.opening import RequestsLike, requests_from
@@ -60,6 +64,11 @@ def whatif(
     source = requests_from(
         requests, columns=("remote_addr", "connection"), spans=spans, since=since, until=until, where=where
     )
-    return whatif_of_rows(
-        source.rows, listed, workers=workers, closed_loop=closed_loop, rank=rank, force=force, seed=seed
-    )
+    known = queue_source_of(source, source.rows.filter(pl.col("proxied")))
+    try:
+        return whatif_of_rows(
+            source.rows, listed, workers=workers, closed_loop=closed_loop, rank=rank, force=force, seed=seed,
+            queue_source=known,
+        )  # fmt: skip
+    except SojournError as error:
+        raise explained(error, source) from None

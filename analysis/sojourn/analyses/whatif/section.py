@@ -22,6 +22,14 @@ SETTING_NAMES = {
     "adaptive_lifo": "adaptive LIFO",
     "lifo": "LIFO",
 }
+MEASURED = (
+    "Measured arrivals at the backends and measured service times, replayed. Response: as measured by nginx, with only "
+    "the queueing delay changed."
+)
+INFERRED = (
+    "Arrivals at the backends as logged and inferred service times, replayed. Response: as logged, with only the "
+    "queueing delay changed."
+)
 RANKED = {"p99": "p99", "p90": "p90", "p50": "the median", "mean": "the mean", "goodput": "goodput"}
 
 
@@ -54,10 +62,7 @@ def whatif_section(result: WhatIfResult) -> Section:
         key="whatif",
         title="What-if: response times under other configurations",
         sentence=sentence(result),
-        measures=(
-            "Measured arrivals at the backends and measured service times, replayed. Response: as measured by nginx, "
-            "with only the queueing delay changed."
-        ),
+        measures=INFERRED if set(result.queue_source) - {"none"} == {"inferred"} else MEASURED,
         failures=failures,
         tables=(_fit(result), *([_variants(result)] if result.variants else [])),
         pictures=pictures,

@@ -1,0 +1,100 @@
+"""How the queueing delays of an analysis are known: measured, inferred from the log, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import printable
+from sojourn.sources.backend_inference import BackendInference
+from sojourn.sources.inferred_queue import inferred_note
+from sojourn.sources.open_requests import OpenedRequests
+
+COLUMN = "queue_source"
+PARTS = 4  # named in a sentence
+ADVICE = (" add ", " give ")  # in a reason that says what helps
+REMEDY = "To measure it, let the proxy stamp requests and the app report its times (docs/how-to/your-own-app.md)."
+
+
+@dataclass(frozen=True)
+class QueueSource:
+    """How the queueing delays of the requests of an analysis are known.
+
+    Attributes:
+        requests: queue_source -> requests with it.
+        inferred: the backends whose queue is inferred.
+        marks: sentences that mark what is inferred; empty where everything is measured.
+        gaps: sentences on the backends whose queue is neither measured nor inferred: the reason, and what to add.
+        moved: sentences on the backends whose number of workers changed.
+    """
+
+    requests: dict[str, int] = field(default_factory=dict)
+    inferred: frozenset[str | None] = frozenset()
+    marks: tuple[str, ...] = ()
+    gaps: tuple[str, ...] = ()
+    moved: tuple[str, ...] = ()
+
+    def word(self, backends: Sequence[str | None]) -> str:
+        """Return how the waits at some backends are known, as an adjective."""
+        inferred = self.inferred.intersection(backends)
+        return "inferred" if inferred and inferred == set(backends) else "estimated" if inferred else "measured"
+
+
+MEASURED = QueueSource()
+
+
+def queue_source_of(requests: OpenedRequests, rows: pl.LazyFrame) -> QueueSource:
+    """Return how the queueing delays of ``rows``, which are some of the requests, are known."""
+    if not {COLUMN, "upstream"} <= set(rows.collect_schema().names()):
+        return MEASURED
+    counts = rows.group_by(COLUMN).len().sort(COLUMN).collect(engine="streaming")
+    inferred = rows.filter(pl.col(COLUMN) == INFERRED).select(pl.col("upstream").unique()).collect(engine="streaming")
+    return QueueSource(
+        requests=dict(counts.iter_rows()),
+        inferred=frozenset(inferred["upstream"]),
+        marks=marks_of(inferred_note(rows), requests.inferred),
+        gaps=gaps_of(requests),
+        moved=tuple(moved_sentence(each) for each in requests.inferred if each.result.windows and _known(each)),
+    )
+
+
+def marks_of(note: str, inferred: tuple[BackendInference, ...]) -> tuple[str, ...]:
+    """Return ``inferred_note``, and a sentence on the backends whose delays are at least what was inferred."""
+    bounds = [each.name for each in inferred if each.result.verdict == LOWER_BOUND]
+    bound = f"Those of {', '.join(bounds[:3])} are a lower bound: requests waited at least that long."
+    return (note, *([bound] if bounds else [])) if note else ()
+
+
+def gaps_of(requests: OpenedRequests) -> tuple[str, ...]:
+    """Return the sentences on the backends whose queue was to be inferred and was refused."""
+    return tuple(_gap(each) for each in requests.inferred if not _known(each))
+
+
+def _gap(backend: BackendInference) -> str:
+    advised = any(word in backend.result.reason for word in ADVICE)
+    return backend.sentence if advised else f"{backend.sentence} {REMEDY}"
+
+
+def moved_sentence(backend: BackendInference) -> str:
+    """Return why averages over the whole log describe no backend whose number of workers changed."""
+    windows = backend.result.windows
+    parts = ", ".join(f"{each.workers} from {backend.at(each.begin):%Y-%m-%dT%H:%M:%SZ}" for each in windows[:PARTS])
+    parts += f" and {len(windows) - PARTS} parts more" if len(windows) > PARTS else ""
+    return (
+        f"The number of workers of {backend.name} changed ({parts}), and the largest is used throughout: choose one "
+        "part with --since and --until."
+    )
+
+
+def explained(error: SojournError, requests: OpenedRequests) -> SojournError:
+    """Return an error about unknown queueing delays with the reasons why they could not be inferred."""
+    reasons = " ".join(printable(sentence, 600) for sentence in gaps_of(requests))
+    return SojournError(f"{error}. {reasons}") if reasons else error
+
+
+def _known(backend: BackendInference) -> bool:
+    return backend.result.verdict != REFUSED
