@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,22 +11,18 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED, STAMP_ERROR, Inference, refused
+from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED, Inference, refused
 from sojourn.model.coverage import ENOUGH, FEW_MEASURED
 from sojourn.model.formatting import iso, printable
 from sojourn.model.frame import APP, WHOLE
-from sojourn.sources.backend_visits import ROW, Backend, Span, Visits
-
-Floats = npt.NDArray[np.floating[Any]]
-Instants = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from sojourn.sources.backend_visits import Backend, Span, Visits
+from sojourn.sources.window_inference import COARSEST_STEP, Floats, Part, part_of, smaller, step_of
 
 MOST_SLOW = 0.05  # of the requests: with more slow clients, the order of the lines is not that of the answers
 SLOW_CLIENTS = (
     "The instants of the log are whole seconds, and clients took long to receive their answers, so that the order of "
     "the lines is not that of the backend's answers: add $msec to nginx's log_format."
 )
-COARSEST_STEP = 0.001  # s, of instants that the likelihood can use
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,6 +39,7 @@ class BackendInference:
         base: the instant 0 of ``result``.
         rows: positions of the served requests among the rows, in the order of their arrivals.
         waits: of the same requests, s; NaN where it is refused, also in a part of a long log.
+        numbers: number of workers at the same requests.
         later: microseconds by which the arrival of each is later than its row says; empty if none is: only where
             instants are reconstructed or a clock is corrected.
         skews: proxy -> s by which its clock is ahead of that of the proxy with most requests, where that is known.
@@ -58,6 +55,7 @@ class BackendInference:
     base: datetime
     rows: npt.NDArray[np.integer[Any]] = field(default_factory=lambda: np.zeros(0, np.int64))
     waits: Floats = field(default_factory=lambda: np.zeros(0))
+    numbers: npt.NDArray[np.uint16] = field(default_factory=lambda: np.zeros(0, np.uint16))
     later: npt.NDArray[np.integer[Any]] = field(default_factory=lambda: np.zeros(0, np.int64))
     skews: Mapping[str, float] = field(default_factory=dict)
 
@@ -136,19 +134,6 @@ def inferences(rows: pl.LazyFrame, workers: int | Mapping[str, int] | None = Non
         yield _inference(visits, backend, number)
 
 
-@dataclass(frozen=True)
-class _Part:
-    """A window of time of a backend: positions of its rows, what is inferred of them, first and last arrival (s)."""
-
-    rows: npt.NDArray[np.integer[Any]]
-    waits: Floats
-    services: Floats
-    later: npt.NDArray[np.integer[Any]]
-    result: Inference
-    ends: tuple[float, float]
-    load: float
-
-
 def _inference(visits: Visits, backend: Backend, workers: int | None) -> BackendInference:
     if refusal := _unusable(backend):
         return BackendInference(
@@ -156,11 +141,11 @@ def _inference(visits: Visits, backend: Backend, workers: int | None) -> Backend
         )
     spans = visits.spans(backend)
     skews: dict[str, float] | None = None
-    known: dict[Span, _Part] = {}
+    known: dict[Span, Part] = {}
     # The busiest one first: the clocks are compared there.
     for span in sorted(spans, key=lambda each: -each.load):
-        part, skews = _part(visits.part(backend, span), span, backend, workers, skews)
-        known[span] = part if len(spans) == 1 else _small(part, with_arrays=not known)
+        part, skews = part_of(visits.part(backend, span), span, backend, workers, skews)
+        known[span] = part if len(spans) == 1 else smaller(part, with_arrays=not known)
     parts = [known.pop(span) for span in spans]
     waits, result = _together(part.waits for part in parts), _joined(parts)
     service = figures_of(_together(part.services for part in parts))
@@ -168,7 +153,8 @@ def _inference(visits: Visits, backend: Backend, workers: int | None) -> Backend
     return BackendInference(
         backend.upstream, backend.requests, backend.unserved, 0 if unknown else int((~np.isnan(waits)).sum()),
         {} if unknown else figures_of(waits), {} if unknown else service, result, visits.base,
-        _together(part.rows for part in parts), waits, _together(part.later for part in parts),
+        _together(part.rows for part in parts), waits, _together(_numbers_of(part, result) for part in parts),
+        _together(part.later for part in parts),
         {name: seconds for name, seconds in (skews or {}).items() if seconds},
     )  # fmt: skip
 
@@ -179,7 +165,7 @@ def _together(arrays: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     return several[0] if len(several) == 1 else np.concatenate(several)
 
 
-def _joined(parts: list[_Part]) -> Inference:
+def _joined(parts: list[Part]) -> Inference:
     """Return the inference of all parts, in their order."""
     if len(parts) == 1:
         return parts[0].result
@@ -193,80 +179,17 @@ def _joined(parts: list[_Part]) -> Inference:
     return joined(stretches, figures_of(_together(part.waits for part in parts)).get("p99", 0.0))
 
 
-def _small(part: _Part, *, with_arrays: bool) -> _Part:
-    """Return a part in less memory, its result with or without arrays."""
-    result, none, numbers = part.result, np.zeros(0), np.zeros(0, np.int64)
-    if not with_arrays:
-        result = replace(
-            result, order=numbers, arrival=none, departure=none, start=none, depth=numbers, tried=none
-        )  # fmt: skip
-    return replace(
-        part, rows=part.rows.astype(np.uint32), waits=part.waits.astype(np.float32),
-        services=part.services.astype(np.float32), later=part.later.astype(np.int32), result=result,
-    )  # fmt: skip
-
-
-def _part(
-    table: pl.DataFrame, span: Span, backend: Backend, workers: int | None, skews: dict[str, float] | None
-) -> tuple[_Part, dict[str, float]]:
-    """Return what is inferred of a window of time, and by how much the clock of each proxy is ahead, s.
-
-    Args:
-        table: as from ``Visits.part``.
-        span: the window.
-        backend: whose requests they are.
-        workers: their number, if it is known.
-        skews: the clocks, if they are known; None: they are estimated.
-    """
-    served = table.filter(~pl.col("unserved"))
-    arrival, departure = (served[name].to_numpy() / 1e6 for name in ("arrival", "departure"))
-    routes = _numbers(served["route"])
-    unserved = len(table) - len(served)
-    step = _step(backend)
-    if step > COARSEST_STEP:
-        from sojourn.inference.reconstruction import reconstruct  # noqa: PLC0415 - numba takes its time to load
-
-        second = served["finish"].to_numpy() / 1e6
-        result, skews = reconstruct(second, departure - arrival, routes, unserved=unserved, workers=workers), {}
-    else:
-        from sojourn.inference.engine import infer  # noqa: PLC0415
-
-        error = STAMP_ERROR if step >= COARSEST_STEP else STAMP_ERROR / 5
-        if skews is None:
-            skews = _skews(served, arrival, departure, routes, error)
-        if skews:
-            ahead = served["proxy"].cast(pl.String).replace_strict(skews, default=0.0).to_numpy()
-            arrival, departure = arrival - ahead, departure - ahead
-        result = infer(arrival, departure, routes, unserved=unserved, error=error, workers=workers)
-    # Requests of the window before were in the system when this one began.
-    order = result.order[served["arrival"].to_numpy()[result.order] >= span.begin]
-    inside = np.isin(result.order, order, assume_unique=True) if len(order) < len(result.order) else slice(None)
-    later = np.rint(result.arrival[inside] * 1e6).astype(np.int64) - served["arrival"].to_numpy()[order]
-    known = result.verdict != REFUSED
-    unknown = np.full(len(order), np.nan)
-    wait, service = (result.wait[inside], result.service[inside]) if known else (unknown, unknown)
-    at = result.arrival[inside]
-    ends = (float(at[0]), float(at[-1])) if len(at) else (span.begin / 1e6, span.end / 1e6)
-    later = later if step > COARSEST_STEP or any(skews.values()) else later[:0]
-    return _Part(served[ROW].to_numpy()[order], wait, service, later, result, ends, span.load), skews
-
-
-def _numbers(names: pl.Series) -> Ints:
-    """Return the number of each category."""
-    return names.to_physical().to_numpy().astype(np.int64)
-
-
-def _skews(
-    served: pl.DataFrame, arrival: Instants, departure: Instants, routes: Ints, error: float
-) -> dict[str, float]:
-    """Return by how much the clock of each proxy is ahead, s; empty if there is one proxy."""
-    _, first, proxies = np.unique(_numbers(served["proxy"]), return_index=True, return_inverse=True)
-    if len(first) < 2:
-        return {}
-    from sojourn.inference.skew import skews_of  # noqa: PLC0415
-
-    ahead = skews_of(arrival, departure, proxies.astype(np.int64), routes, error)
-    return {str(served["proxy"][int(at)]): round(float(skew), 6) for at, skew in zip(first, ahead, strict=True)}
+def _numbers_of(part: Part, whole: Inference) -> npt.NDArray[np.uint16]:
+    """Return the number of workers at each request of a part of a backend's requests."""
+    if not whole.windows:
+        return np.full(len(part.rows), whole.workers, np.uint16)
+    own = part.result.windows
+    if own:
+        return np.repeat([window.workers for window in own], np.diff([0, *part.edges, len(part.rows)])).astype(
+            np.uint16
+        )
+    around = [window.workers for window in whole.windows if window.begin <= part.ends[0] <= window.end]
+    return np.full(len(part.rows), around[0] if around else whole.workers, np.uint16)
 
 
 def _unusable(backend: Backend) -> str:
@@ -276,11 +199,6 @@ def _unusable(backend: Backend) -> str:
             "The log does not say how long the backend took: with nginx, add $upstream_response_time; Traefik's JSON "
             "and Caddy's log_append have it, Apache does not measure it."
         )
-    if _step(backend) > COARSEST_STEP and backend.slow > MOST_SLOW:
+    if step_of(backend) > COARSEST_STEP and backend.slow > MOST_SLOW:
         return SLOW_CLIENTS
     return ""
-
-
-def _step(backend: Backend) -> float:
-    """Return the largest step of the instants, s."""
-    return COARSEST_STEP if backend.step is None else round(backend.step, 9)

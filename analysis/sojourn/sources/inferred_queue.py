@@ -20,7 +20,9 @@ NEEDED = (
     "start", "upload", "proxy_queue", "retries", "connect", "header", "response", "status", "upstream", "route",
     "proxied", "answered", "queue_source", "vantage", "time_step", "request_time", "proxy",
 )  # fmt: skip
-NOT_KEPT: dict[str, Any] = {name: np.zeros(0, np.int64) for name in ("rows", "waits", "later")}  # the rows have them
+NOT_KEPT: dict[str, Any] = {
+    name: np.zeros(0, np.int64) for name in ("rows", "waits", "numbers", "later")
+}  # the rows have them
 
 
 def inferred_note(rows: pl.LazyFrame) -> str:
@@ -55,7 +57,7 @@ def inferred_rows(rows: pl.LazyFrame) -> tuple[pl.LazyFrame, list[BackendInferen
     moved = any(len(backend.later) for backend in known)
     workers, later = np.zeros(count, np.uint16), np.zeros(count if moved else 0, np.int64)
     for backend in known:
-        waits[backend.rows], workers[backend.rows] = backend.waits, backend.result.workers
+        waits[backend.rows], workers[backend.rows] = backend.waits, backend.numbers
         if len(backend.later):
             later[backend.rows] = backend.later
     # Beside the rows, in their order: a join of as many rows would need far more memory.

@@ -135,6 +135,8 @@ def test_the_number_of_workers_moves_between_windows(
     format = "$msec $status $request_time $upstream_response_time"  # noqa: A001
     (backend,) = sojourn.infer(sojourn.log_file(path, format)).backends
     assert [window.workers for window in backend.result.windows] == [2, 4]
+    rows = sojourn.split(sojourn.log_file(path, format)).rows.select("inferred_workers").collect().to_series()
+    assert sorted(rows.value_counts().rows()) == [(2, 6_000), (4, 6_000)]
     truth = np.concatenate([log.wait for log in parts]).mean()
     assert backend.wait["mean"] == pytest.approx(truth, rel=0.02)
 
