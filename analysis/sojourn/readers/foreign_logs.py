@@ -200,7 +200,7 @@ def _format_of_object(keys: set[str], text: str) -> ForeignFormat | None:
         return ENVOY
     if len(_NGINX_VARIABLES & keys) >= 2:
         return NGINX_JSON
-    return None if len(_REQUIRED & keys) > 1 else OTHER_JSON
+    return None if _REQUIRED & keys else OTHER_JSON
 
 
 def foreign_format(lines: Iterable[str]) -> ForeignFormat | None:

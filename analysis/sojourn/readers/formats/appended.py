@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from sojourn.model.formatting import counted
 from sojourn.readers.formats import catalogue
 from sojourn.readers.formats.columns import DURATION, SECONDS, Column, columns_of
 from sojourn.readers.formats.line_format import ASSUMED, LIKELY, SURE, LineFormat
@@ -194,7 +195,7 @@ def _contradictions(columns: Sequence[Column], names: Sequence[str]) -> list[str
             longer = sum(part > time + ROUNDING_S for part, time in zip(parts, whole, strict=True) if part and time)
             if longer > CONTRADICTED * len(whole):
                 sentences.append(
-                    f"${name} is longer than $request_time in {longer} of the first {len(whole)} lines: "
+                    f"${name} is longer than $request_time in {longer} of the first {counted(len(whole), 'line')}: "
                     "give --log-format if they are something else."
                 )
     return sentences
