@@ -22,6 +22,7 @@ from sojourn_lab.runtime.process import Process, free_port, free_ports, wait_for
 
 SBIN = "/usr/local/sbin:/usr/sbin:/usr/local/bin:/usr/bin:/bin"
 DELAY_S, COUNT = 0.05, 3
+STALL_S = 1.0  # a server measures up to the writing of its log, and may be late with it; units differ by far more
 ROUNDED_S = 0.002  # what milliseconds and the clocks of two processes make of a duration
 WSGI = """
 import time
@@ -131,7 +132,10 @@ def test_reads_the_log_of_a_real_apache(tmp_path: Path) -> None:
     rows = rows_of(log, form)
     assert len(rows) == COUNT
     assert all(begun - 1 < each.timestamp() < time.time() + 1 for each in rows["time"])
-    assert all(0 < each < longest for each in rows["request_time"])
+    # To the microsecond, and up to the writing of the line, which may be later than the client's last byte.
+    measured = sorted(int(line.split()[-1]) / 1e6 for line in log.read_text().splitlines())
+    assert sorted(rows["request_time"]) == pytest.approx(measured, abs=1e-9)
+    assert all(0 < each < longest + STALL_S for each in rows["request_time"])
     assert set(rows["vantage"]) == {"whole"}
 
 
@@ -163,8 +167,8 @@ def test_reads_the_logs_of_a_real_nginx(tmp_path: Path) -> None:
     rows = rows_of(tmp_path / "access.log", columns=("attempts", "retries", "header"))
     assert set(rows["upstream"]) == {f"127.0.0.1:{backend}"}
     assert rows["attempts"].max() == 2
-    assert all(DELAY_S - ROUNDED_S <= each <= longest for each in rows["header"])
-    assert all(DELAY_S - ROUNDED_S <= each <= longest + 0.001 for each in rows["request_time"])
+    assert all(DELAY_S - ROUNDED_S <= each <= longest + STALL_S for each in rows["header"])
+    assert all(DELAY_S - ROUNDED_S <= each <= longest + STALL_S for each in rows["request_time"])
     through_syslog = rows_of(saved(tmp_path, sent, "nginx: "), columns=("attempts", "retries", "header"))
     assert through_syslog.equals(rows)
 
@@ -180,7 +184,7 @@ def test_reads_the_access_log_of_a_real_gunicorn(tmp_path: Path, variable: str, 
     process = Process(command, name="gunicorn", folder=tmp_path)
     _, longest = logged(process, port, log.read_text, "/path")
     rows = rows_of(log, form, columns=("app_service_time",))
-    assert all(DELAY_S - ROUNDED_S <= each < longest for each in rows["service_time"])
+    assert all(DELAY_S - ROUNDED_S <= each < longest + STALL_S for each in rows["service_time"])
     assert set(rows["vantage"]) == {"app"}
     # Without the format the unit is right, and the product unknown.
     requests = sojourn.read(log)
@@ -199,7 +203,7 @@ def test_reads_the_log_of_a_real_uwsgi(tmp_path: Path) -> None:
     process = Process([*command, "--wsgi-file", str(tmp_path / "app.py")], name="uwsgi", folder=tmp_path)
     text, longest = logged(process, port, process.err_path.read_text, "=> generated")
     rows = rows_of(saved(tmp_path, text, "=> generated"))
-    assert all(DELAY_S - ROUNDED_S <= each < longest for each in rows["service_time"])
+    assert all(DELAY_S - ROUNDED_S <= each < longest + STALL_S for each in rows["service_time"])
     # Among what it writes at its start, its format is recognised as well.
     (tmp_path / "whole.log").write_text(text)
     records = sojourn.read(tmp_path / "whole.log").records
