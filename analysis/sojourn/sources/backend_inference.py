@@ -147,7 +147,8 @@ def _inference(visits: Visits, backend: Backend, workers: int | None) -> Backend
         part, skews = part_of(visits.part(backend, span), span, backend, workers, skews)
         known[span] = part if len(spans) == 1 else smaller(part, with_arrays=not known)
     parts = [known.pop(span) for span in spans]
-    waits, result = _together(part.waits for part in parts), _joined(parts)
+    waits = _together(part.waits for part in parts)
+    result = _joined(parts, waits)
     service = figures_of(_together(part.services for part in parts))
     unknown = result.verdict == REFUSED
     return BackendInference(
@@ -165,18 +166,18 @@ def _together(arrays: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     return several[0] if len(several) == 1 else np.concatenate(several)
 
 
-def _joined(parts: list[Part]) -> Inference:
-    """Return the inference of all parts, in their order."""
+def _joined(parts: list[Part], waits: Floats) -> Inference:
+    """Return the inference of all parts, in their order; ``waits``: of all."""
     if len(parts) == 1:
         return parts[0].result
     from sojourn.inference.stretches import Stretch, joined  # noqa: PLC0415
 
-    waits = [figures_of(part.waits) for part in parts]
+    figures = [figures_of(part.waits) for part in parts]
     stretches = [
         Stretch(part.result, len(part.rows), wait.get("mean", 0.0), wait.get("p99", 0.0), *part.ends, part.load)
-        for part, wait in zip(parts, waits, strict=True)
+        for part, wait in zip(parts, figures, strict=True)
     ]
-    return joined(stretches, figures_of(_together(part.waits for part in parts)).get("p99", 0.0))
+    return joined(stretches, figures_of(waits).get("p99", 0.0))
 
 
 def _numbers_of(part: Part, whole: Inference) -> npt.NDArray[np.uint16]:

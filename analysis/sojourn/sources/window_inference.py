@@ -90,6 +90,8 @@ def part_of(
     wait, service = (result.wait[inside], result.service[inside]) if known else (unknown, unknown)
     at = result.arrival[inside]
     ends = (float(at[0]), float(at[-1])) if len(at) else (span.begin / 1e6, span.end / 1e6)
+    if not known:  # what is refused keeps its instants
+        later[:] = 0
     later = later if step > COARSEST_STEP or any(skews.values()) else later[:0]
     edges = np.searchsorted(at, [window.begin for window in result.windows[1:]])
     return Part(served[ROW].to_numpy()[order], wait, service, later, result, ends, edges, span.load), skews

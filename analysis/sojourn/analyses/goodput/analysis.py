@@ -205,9 +205,8 @@ def _table(rows: pl.LazyFrame, by: str, app_log: pl.DataFrame | None) -> pl.Data
     done = (begun - pl.col("time")).dt.total_microseconds() / 1e6 + seconds - pl.col("clock_offset").fill_null(0.0)
     given_up = pl.col("proxied") & status.is_in(GIVEN_UP)
     answered = pl.col("answered")
-    connects = (
-        pl.col("connect").is_not_null().any()
-    )  # without connect times the log does not show whether the app was reached
+    # Without connect times the log does not show whether the app was reached.
+    connects = pl.col("connect").is_not_null().any()
     inferred = pl.when(pl.col("queue_source") == INFERRED).then("service_time") if "queue_source" in names else None
     worked = pl.coalesce("app_service", *([] if inferred is None else [inferred]))
     # Work after the client has gone: an intersection of intervals, not a correction.
