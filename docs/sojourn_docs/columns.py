@@ -52,7 +52,7 @@ READ: dict[str, tuple[str, str]] = {
     "time_step": ("s", "the step in which `time` counts: 0.001 for `$msec`, 1 for `$time_local`"),
     "request_id": ("", "joins log, spans and packets"),
     "trace_id": ("", "joins spans"),
-    "span_id": ("", "what nginx sent as parent of the app's span"),
+    "span_id": ("", "what nginx sent as parent of the app's span; unique only together with `trace_id`"),
     "method": ("", ""),
     "uri": ("", "without the query, unless the log keeps it"),
     "protocol": ("", ""),

@@ -70,10 +70,22 @@ def test_the_linter_has_nothing_to_say(shop: Callable[..., Nginx]) -> None:
 
 def test_every_variable_is_explained_and_ours(shop: Callable[..., Nginx]) -> None:
     """No variable outside the prefix: an include must not take names from its user."""
-    text = "".join(resource_file("nginx", name).read_text() for name in ("sojourn.conf", "sojourn_span_id.conf"))
-    matches = re.findall(r"^(?:map|geo|split_clients|js_set)\b[^{;\n]* ?\$(\w+) *(?:\{|sojourn\.)", text, re.MULTILINE)
+    text = resource_file("nginx", "sojourn.conf").read_text()
+    matches = re.findall(r"^(?:map|geo|js_set)\b[^{;\n]* ?\$(\w+) *(?:\{|sojourn\.)", text, re.MULTILINE)
     assert matches
     assert all(name.startswith("sojourn_") for name in matches)
+
+
+OLD_SPAN_ID = 'map "" $sojourn_span_made { default "50f0a4e2${sojourn_x0}"; } map "" $sojourn_x0 { default 12345678; }'
+
+
+@pytest.mark.parametrize("http", ["", "include sojourn/sojourn_span_id.conf;"], ids=["left over", "included"])
+def test_span_id_file_of_an_earlier_version_does_no_harm(serve: Callable[..., Nginx], app: Upstream, http: str) -> None:
+    nginx = serve(LOCATION, http=app_upstream(app.address) + http, files={"sojourn_span_id.conf": OLD_SPAN_ID})
+    assert get(nginx).status == 200
+    (row,) = logged(nginx)
+    assert row["span_id"] == "50f0a4e250f0a4e2"
+    assert "[warn]" not in nginx.error_log_text()
 
 
 def test_the_readme_followed_literally(serve: Callable[..., Nginx], app: Upstream, tmp_path: Path) -> None:

@@ -90,20 +90,43 @@ def test_an_invalid_traceparent_is_replaced_and_its_state_dropped(
     assert app.requests[0].values("tracestate") == []
 
 
-def test_made_ids_are_valid_and_differ(shop: Callable[..., Nginx], app: Upstream) -> None:
+def test_generated_ids_are_valid_and_unique_as_a_pair(shop: Callable[..., Nginx], app: Upstream) -> None:
     nginx = shop()
     for _ in range(40):
         get(nginx)
     rows = logged(nginx, 40)
     for row, request in zip(rows, app.requests, strict=True):
         assert re.fullmatch("[0-9a-f]{32}", row["trace_id"])
-        assert re.fullmatch("[0-9a-f]{16}", row["span_id"])
-        assert row["span_id"] != "0" * 16
         assert request.values("traceparent") == [f"00-{row['trace_id']}-{row['span_id']}-01"]
         assert request.values("x-request-id") == [row["request_id"]]
-    assert len({row["trace_id"] for row in rows}) == 40
-    # Eight digits are derived from the request id: 40 of 2^32 collide once in five million runs.
-    assert len({row["span_id"] for row in rows}) == 40
+    (parent,) = {row["span_id"] for row in rows}  # a constant: a parent id must be unique within its trace only
+    assert re.fullmatch("[0-9a-f]{16}", parent)
+    assert parent != "0" * 16
+    assert len({(row["trace_id"], row["span_id"]) for row in rows}) == 40
+
+
+def test_rejected_traceparent_of_a_trusted_peer_gets_the_same_parent_id(
+    shop: Callable[..., Nginx], app: Upstream
+) -> None:
+    nginx = shop(trusted=TRUSTED)
+    get(nginx)
+    get(nginx, headers=[("traceparent", "junk")])
+    first, second = logged(nginx, 2)
+    assert first["span_id"] == second["span_id"]
+    assert first["trace_id"] != second["trace_id"]
+    sent = [request.values("traceparent") for request in app.requests]
+    assert sent == [[f"00-{row['trace_id']}-{row['span_id']}-01"] for row in (first, second)]
+
+
+def test_peer_listed_with_zero_is_not_trusted(shop: Callable[..., Nginx], app: Upstream) -> None:
+    nginx = shop(trusted="127.0.0.0/8 1; 127.0.0.1 0;\n")
+    headers: list[tuple[str, str | bytes]] = [("X-Request-ID", "spoofed"), ("X-Request-Start", "t=1700000000.000")]
+    get(nginx, headers=[*headers, ("traceparent", f"00-{TRACE}-{PARENT}-01"), ("tracestate", "rojo=1")])
+    (row,) = logged(nginx)
+    assert row["request_id"] == row["trace_id"] not in {"spoofed", TRACE}
+    assert row["stamp"] == "own"
+    assert app.requests[0].values("traceparent") == [f"00-{row['trace_id']}-{row['span_id']}-01"]
+    assert app.requests[0].values("tracestate") == []
 
 
 def test_the_flags_are_the_users(shop: Callable[..., Nginx], app: Upstream) -> None:

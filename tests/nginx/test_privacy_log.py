@@ -89,12 +89,25 @@ def test_one_line_keeps_them_whole(shop: Callable[..., Nginx], server: str, http
     assert (row["uri"].split("#")[0], row["remote_addr"]) == ("/a?b=c", "127.0.0.1")
 
 
-@pytest.mark.parametrize("slip", ["no", '""'])
+@pytest.mark.parametrize("value", ["off", "OFF", "Off"])
+def test_redaction_off_logs_any_uri_and_address_in_full(shop: Callable[..., Nginx], value: str) -> None:
+    nginx = shop(http=f'{REALIP} map "" $sojourn_redact {{ default {value}; }}')
+    addresses = ["203.0.113.77", "2001:db8:1:2:3:4:5:6", "fe80::1", "::1"]
+    for address in addresses:
+        get(nginx, b"/a|b?\xff|off", headers=[("X-Forwarded-For", address)])
+    rows = logged(nginx, len(addresses))
+    assert [(row["uri"], row["remote_addr"]) for row in rows] == [("/a|b?\ufffd|off", each) for each in addresses]
+
+
+@pytest.mark.parametrize("slip", ["no", '""', "|off", "off|", "offf", '"off "'])
 def test_a_slip_in_the_switch_gives_nothing_away(shop: Callable[..., Nginx], slip: str) -> None:
     nginx = shop(f"location / {{ set $sojourn_redact {slip}; {PROXY} }}")
-    get(nginx, "/a?b=c")
+    get(nginx, f"/a?{SECRET}|off")
     (row,) = logged(nginx)
-    assert (row["uri"], row["remote_addr"]) == ("/a", "127.0.0.0")
+    assert SECRET not in line_of(nginx)
+    assert row["remote_addr"] == "127.0.0.0"
+    if "|" not in slip:
+        assert row["uri"] == "/a"
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,18 @@ def test_a_span_without_a_request_id_joins_by_trace_and_parent() -> None:
     assert result["service_time"] == 0.3
 
 
+def test_spans_with_the_same_parent_id_in_two_traces_join_their_own_request() -> None:
+    """nginx sends the same parent id in every trace that it starts."""
+    rows: list[dict[str, object]] = [
+        {"trace_id": trace, "span_id": "p", "request_start": 0.0, "start": 0.0} for trace in ("t", "u", "v")
+    ]
+    reported = spans(
+        span(None, 0.1, 0.2, trace_id="u", parent_span_id="p"), span(None, 0.1, 0.3, trace_id="t", parent_span_id="p")
+    )
+    results = split_of(*rows, spans=reported)
+    assert [row["service_time"] for row in results] == [0.3, 0.2, None]
+
+
 def test_a_span_never_multiplies_rows() -> None:
     rows = [{"request_id": "same", "trace_id": "same", "request_start": 0.0} for _ in range(3)]
     assert len(split_of(*rows, spans=spans(*(span("same", 0.1, 0.1, trace_id="same") for _ in range(4))))) == 3

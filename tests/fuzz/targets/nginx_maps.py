@@ -23,18 +23,18 @@ _W3C = TraceContextTextMapPropagator()
 
 
 def _map(source: str) -> list[tuple[re.Pattern[str], str]]:
-    """The regular expressions of the map of a variable, in their order, and what each is mapped to."""
-    blocks = re.findall(rf"^map \${source} \$\w+ \{{(.*?)^\}}", _CONF, re.S | re.M)
+    """Return the regular expressions of the map of a source, in their order, and the value of each."""
+    blocks = re.findall(rf"^map {re.escape(source)} \$\w+ \{{(.*?)^\}}", _CONF, re.S | re.M)
     matches = [pair for block in blocks for pair in re.findall(r'"~((?:[^"\\]|\\.)*)"\s+(\S+);', block)]
     assert matches, source
     return [(re.compile(pattern), value) for pattern, value in matches]
 
 
-((_ID_REFUSED, _),) = _map("http_x_request_id")
-((_PARENT_REFUSED, _),) = _map("http_traceparent")
-(_MILLISECONDS,) = _map("sojourn_queueing_delay")
-_PATH, _NETWORK = _map("request_uri"), _map("remote_addr")
-assert _map("sojourn_service_time") == [_MILLISECONDS]
+((_ID_REFUSED, _),) = _map("$http_x_request_id")
+((_PARENT_REFUSED, _),) = _map("$http_traceparent")
+(_MILLISECONDS,) = _map("$sojourn_queueing_delay")
+_URI, _CLIENT = _map("$sojourn_redact|$request_uri"), _map("$remote_addr|$sojourn_redact")
+assert _map("$sojourn_service_time") == [_MILLISECONDS]
 
 
 def check(data: bytes) -> None:
@@ -44,8 +44,10 @@ def check(data: bytes) -> None:
         if value and not _ID_REFUSED.search(value):
             assert re.fullmatch(r"[0-9A-Za-z._~:=+/@-]{1,128}", value), value
         _check_timing(value)
-        path = _mapped(_PATH, value, default=value)
+        path = _mapped(_URI, f"on|{value}", default="")
         assert path == re.split("[?#]", value)[0], (value, path)
+        # The request line of nginx never begins with a "|"; a value of $sojourn_redact like "off|" must not disclose.
+        assert _mapped(_URI, f"off|{value}", default="") == ("" if value.startswith("|") else value)
         _check_network(value)
 
 
@@ -82,7 +84,8 @@ def _check_network(value: str) -> None:
         return
     mapped = getattr(address, "ipv4_mapped", None)
     written = f"::ffff:{mapped}" if mapped else str(address)
-    kept = _mapped(_NETWORK, written, default="")
+    kept = _mapped(_CLIENT, f"{written}|on", default="")
+    assert _mapped(_CLIENT, f"{written}|off", default="") == written
     if mapped or address.version == 4:
         assert kept.removeprefix("::ffff:") == str(ip_network((mapped or address, 24), strict=False)[0]), (
             written,

@@ -220,6 +220,27 @@ def test_requests_of_a_log_are_joined_with_spans(write: Callable[..., Path]) -> 
     assert json.loads(result.stdout)["requests"] == 500
 
 
+def test_rows_with_the_same_parent_id_join_the_span_of_their_trace(write: Callable[..., Path]) -> None:
+    """nginx sends the same parent id in every trace that it starts."""
+    parent, traces = "50f0a4e250f0a4e2", ("a" * 32, "b" * 32, "c" * 32)
+    seconds = dict(zip(traces, (1.0, 2.0, 3.0), strict=True))
+    records = [
+        {
+            "time": f"{EPOCH + 10 + seconds[trace]:.3f}", "request_time": f"{seconds[trace]:.3f}", "status": "200",
+            "request_start": f"{EPOCH + 10:.3f}", "upstream_addr": "10.0.0.1:80", "upstream_status": "200",
+            "upstream_connect_time": "0.000", "upstream_header_time": f"{seconds[trace]:.3f}",
+            "upstream_response_time": f"{seconds[trace]:.3f}", "trace_id": trace, "span_id": parent,
+        }
+        for trace in traces
+    ]  # fmt: skip
+    log = write(b"".join(json.dumps(record).encode() + b"\n" for record in records))
+    spans = [server(trace[:16], parent, 10, 10 + seconds[trace], trace) for trace in reversed(traces[:2])]
+    rows = split(log, columns=("request_id", "trace_id", "span_id")).rows
+    outcome = tiers(read_traces([write(one(*spans))]), rows)
+    assert outcome.per_request.sort("response")["response"].to_list() == pytest.approx([1.0, 2.0])
+    assert outcome.doubts["log_rows_without_spans"] == 1
+
+
 # --- trees
 
 
