@@ -19,7 +19,7 @@ case $stage in
             varnish" ;;
     # Over and above the tests'.
     tools) sh lab/setup.sh test
-        requirements=requirements/tools.txt needed="" wanted="wrk" ;;
+        requirements=requirements/tools.txt needed="" wanted="wrk valgrind" ;;
     *) fail "no such stage: $stage (run, test or tools)" ;;
 esac
 
@@ -49,7 +49,7 @@ provided() { # what another installation than the distribution's may provide as 
             done
             return 1
             ;;
-        njs | unicorn | siege | wrk | chromium | zstd | tshark | goaccess | jq | tmux | curl | puma) command -v "$1" > /dev/null ;;
+        njs | unicorn | siege | wrk | valgrind | chromium | zstd | tshark | goaccess | jq | tmux | curl | puma) command -v "$1" > /dev/null ;;
         haproxy) command -v haproxy > /dev/null || [ -x /usr/sbin/haproxy ] ;;
         nodejs) command -v node > /dev/null ;;
         php-fpm) command -v php-fpm > /dev/null ;;

@@ -82,7 +82,7 @@ def _core(number: int) -> int:
     return cores[min(number, len(cores) - 1)]
 
 
-def _config(folder: Path, http: str, server: str, core: int) -> str:
+def _config(folder: Path, http: str, server: str, processes: str) -> str:
     program = nginx_program()
     module = js_module_line(build_text(program)) if program else ""
     user = "user root;" if os.geteuid() == 0 else ""
@@ -90,7 +90,7 @@ def _config(folder: Path, http: str, server: str, core: int) -> str:
     return f"""\
 {module or ""}
 {user}
-daemon off; worker_processes 1; worker_cpu_affinity {1 << core:b};
+daemon off; {processes}
 pid "{folder}/nginx.pid"; error_log "{folder}/error.log" warn;
 events {{ use epoll; worker_connections 4096; }}
 http {{
@@ -104,13 +104,70 @@ http {{
 """
 
 
-def _started(folder: Path, text: str, port: int, stack: contextlib.ExitStack) -> int:
-    """Start nginx, wait until it answers, and return the process id of its worker."""
+def _worker_on(core: int) -> str:
+    return f"worker_processes 1; worker_cpu_affinity {1 << core:b};"
+
+
+def upstream_config(folder: Path, port: int) -> str:
+    """Return the configuration of the static upstream, and create its folder."""
+    folder.mkdir(parents=True)
+    answer = f'listen {HOST}:{port}; location / {{ return 200 "ok\\n"; }}'
+    return _config(folder, "", answer, _worker_on(_core(1)))
+
+
+def proxy_config(folder: Path, setup: Setup, port: int, upstream: int, *, one_process: bool = False) -> str:
+    """Return the configuration of a proxy, and create its folder with a copy of the include files.
+
+    Args:
+        folder: of the proxy.
+        setup: its settings.
+        port: where it listens.
+        upstream: the port of the upstream.
+        one_process: without a master, as a tool that follows one process needs it.
+    """
+    shutil.copytree(resource_file("nginx"), folder / "sojourn", ignore=shutil.ignore_patterns("*.md"))
+    if setup.trusted:
+        (folder / "sojourn" / "trusted.conf").write_text(setup.trusted)
+    http = f"{setup.http}\nupstream app {{ server {HOST}:{upstream}; keepalive 64; keepalive_requests 100000000; }}"
+    server = (
+        f'listen {HOST}:{port}; access_log "{folder / "access.log"}" {setup.log} {setup.buffer};'
+        ' location / { proxy_pass http://app; proxy_http_version 1.1; proxy_set_header Connection "";'
+        f" proxy_set_header Host $host; {setup.location} }}"
+    )
+    return _config(folder, http, server, "master_process off;" if one_process else _worker_on(_core(0)))
+
+
+def started(
+    folder: Path,
+    text: str,
+    port: int,
+    stack: contextlib.ExitStack,
+    before: tuple[str, ...] = (),
+    deadline_s: float = 15.0,
+) -> Process:
+    """Start nginx and wait until it accepts connections.
+
+    Args:
+        folder: for its configuration and logs.
+        text: its configuration.
+        port: where it listens.
+        stack: ends it.
+        before: a command that runs nginx, with its arguments.
+        deadline_s: how long the start may take (s).
+
+    Raises:
+        LabError: it does not accept connections.
+    """
     (folder / "nginx.conf").write_text(text)
     program = nginx_program()
-    command = [str(program), "-p", f"{folder}/", "-e", f"{folder}/error.log", "-c", f"{folder}/nginx.conf"]
+    command = [*before, str(program), "-p", f"{folder}/", "-e", f"{folder}/error.log", "-c", f"{folder}/nginx.conf"]
     process = stack.enter_context(Process(command, name="nginx", folder=folder))
-    wait_for_port(HOST, port, 15, process)
+    wait_for_port(HOST, port, deadline_s, process)
+    return process
+
+
+def _worker(process: Process) -> int:
+    """Return the process id of the one worker of an nginx."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     process.wait_until(lambda: bool(children.read_text().split()), 15, "a worker")
     return int(children.read_text().split()[0])
@@ -123,27 +180,12 @@ def proxies(folder: Path, setups: dict[str, Setup]) -> Iterator[dict[str, Proxy]
     with contextlib.ExitStack() as stack:
         try:
             upstream = folder / "upstream"
-            upstream.mkdir()
-            answer = f'listen {HOST}:{ports[0]}; location / {{ return 200 "ok\\n"; }}'
-            _started(upstream, _config(upstream, "", answer, _core(1)), ports[0], stack)
+            started(upstream, upstream_config(upstream, ports[0]), ports[0], stack)
             running = {}
             for number, (name, setup) in enumerate(setups.items(), start=1):
                 place = folder / f"proxy{number}"
-                shutil.copytree(resource_file("nginx"), place / "sojourn", ignore=shutil.ignore_patterns("*.md"))
-                if setup.trusted:
-                    (place / "sojourn" / "trusted.conf").write_text(setup.trusted)
-                http = (
-                    f"{setup.http}\nupstream app {{ server {HOST}:{ports[0]}; keepalive 64;"
-                    " keepalive_requests 100000000; }"
-                )
-                log = place / "access.log"
-                server = (
-                    f'listen {HOST}:{ports[number]}; access_log "{log}" {setup.log} {setup.buffer};'
-                    ' location / { proxy_pass http://app; proxy_http_version 1.1; proxy_set_header Connection "";'
-                    f" proxy_set_header Host $host; {setup.location} }}"
-                )
-                worker = _started(place, _config(place, http, server, _core(0)), ports[number], stack)
-                running[name] = Proxy(f"http://{HOST}:{ports[number]}", worker, log)
+                process = started(place, proxy_config(place, setup, ports[number], ports[0]), ports[number], stack)
+                running[name] = Proxy(f"http://{HOST}:{ports[number]}", _worker(process), place / "access.log")
         except LabError as error:
             raise SystemExit(f"bench: {error}") from None
         yield running

@@ -1,22 +1,25 @@
-"""The cost of the two include files in nginx: requests a second, processor a request, latency at a moderate load.
+"""The cost of the two include files in nginx: CPU per request, requests per second, latency at a moderate load.
 
 One worker has a core of its own; wrk, which the worker keeps waiting, and a static upstream share another.
-The peer is the same proxy with nginx's stock `combined` log, buffered alike. Costs of parts are the worker's processor
-time per request, which other load on the machine affects less than a rate.
+The peer is the same proxy with nginx's stock `combined` log, buffered alike. CPU per request is reported first and for
+each part, because other load on the machine affects it less than requests per second. Instructions per request are
+independent of other load, but do not include the kernel's.
 """
 
 from __future__ import annotations
 
 import re
 import statistics
+from dataclasses import replace
 
 from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime.nginx import nginx_program, nginx_version
 
+from benchmarks import instructions
 from benchmarks.proxy_load import Load, Proxy, Setup, median_load, offered, proxies, why_not
 from benchmarks.rows import Measurements, Row, Settings, Slope
 
-STOCK, OURS = "stock", "both includes"
+STOCK, OURS, FLOOR = "stock", "both includes", "floor: both"
 INCLUDE = "include sojourn/sojourn.conf;"
 PROXY = "include sojourn/sojourn_proxy.conf;"
 BARE_HEADERS = (
@@ -40,6 +43,10 @@ LOADED = 0.7
 """Utilisation of the worker at a moderate load."""
 THINKING = 256
 """Clients at a moderate load: many clients with rare requests are close to an open load."""
+COUNTED = (OURS, "both includes, nothing redacted", "both includes, the peer trusted", FLOOR)
+"""Setups whose instructions are counted."""
+REQUESTS = 2_000
+"""Requests over which instructions are counted."""
 
 
 def bare_format() -> str:
@@ -75,7 +82,7 @@ def setups() -> dict[str, Setup]:
         "both includes, the peer trusted": Setup(INCLUDE, PROXY, "sojourn", trusted="127.0.0.1 1;\n"),
         "floor: the same headers without a map": Setup("", BARE_HEADERS),
         "floor: the same record without a map": Setup(bare, "", "bare"),
-        "floor: both": Setup(bare, BARE_HEADERS, "bare"),
+        FLOOR: Setup(bare, BARE_HEADERS, "bare"),
     }
 
 
@@ -95,11 +102,53 @@ def run(settings: Settings) -> Measurements:
             for name, proxy in running.items():
                 settings.progress(f"{turn + 1}/{settings.repeats} {name}")
                 loads[name].append(offered(proxy, seconds))
+        measurements.rows.append(_cpu(loads))
         measurements.rows.append(_throughput(loads[OURS], loads[STOCK], measurements))
-        measurements.rows += [_part(name, each, loads[STOCK]) for name, each in loads.items() if name != STOCK]
         measurements.rows += _latency(running, 0.7 * median_load(loads[OURS], "rate"), seconds, settings)
+        measurements.rows += [
+            _part(name, each, loads[STOCK]) for name, each in loads.items() if name not in (STOCK, OURS)
+        ]
         measurements.slopes += _growth(running, seconds, settings)
+    measurements.rows += _instructions(settings, measurements)
     return measurements
+
+
+def _cpu(loads: dict[str, list[Load]]) -> Row:
+    """Return the row of the worker's CPU per request; its note has the floor: no map."""
+    row = _part("CPU per request, 32 kept-alive clients", loads[OURS], loads[STOCK])
+    floor = statistics.median(a.cpu / b.cpu for a, b in zip(loads[FLOOR], loads[STOCK], strict=True))
+    return replace(
+        row,
+        peer="the same proxy, log combined",
+        goal=1.12,
+        at="most",
+        note=f"{row.note}. The floor, the same headers and record without a map, is {floor:.2f} of stock, most of it "
+        "for a random request id and for 29 fields instead of 8.",
+    )
+
+
+def _instructions(settings: Settings, measurements: Measurements) -> list[Row]:
+    """Return rows of the instructions of the worker per request; none where they cannot be counted."""
+    if reason := instructions.why_not():
+        measurements.skipped.append(reason)
+        return []
+    counts = {}
+    for number, name in enumerate((STOCK, *COUNTED)):
+        settings.progress(f"instructions, {name}")
+        folder = settings.folder / f"instructions{number}"
+        counts[name] = instructions.instructions(folder, setups()[name], settings.sized(REQUESTS, 40))
+    return [
+        Row(
+            f"instructions per request, {name}",
+            "instructions",
+            counts[name],
+            STOCK,
+            counts[STOCK],
+            counts[name] / counts[STOCK],
+            note="of the worker, without the kernel's; counted by valgrind" if name == OURS else "",
+        )
+        for name in COUNTED
+    ]
 
 
 def _throughput(ours: list[Load], theirs: list[Load], measurements: Measurements) -> Row:
@@ -111,7 +160,7 @@ def _throughput(ours: list[Load], theirs: list[Load], measurements: Measurements
             f"throughput of a saturated worker: {_busy(ours, theirs)}, the machine had other work"
         )
     return Row(
-        "one worker saturated, 32 kept-alive clients",
+        "requests/s, one worker saturated, 32 kept-alive clients",
         "requests/s",
         median_load(ours, "rate"),
         "the same proxy, log combined",
@@ -120,8 +169,7 @@ def _throughput(ours: list[Load], theirs: list[Load], measurements: Measurements
         min(ratios),
         max(ratios),
         goal=0.90 if saturated else None,
-        note=f"{_busy(ours, theirs)}. The floor rows below, the same headers and record without a map of ours, say "
-        "how much of it nginx itself takes, most of that for a random request id and for 29 fields instead of 8.",
+        note=_busy(ours, theirs),
     )
 
 
@@ -164,7 +212,7 @@ def _latency(running: dict[str, Proxy], rate: float, seconds: float, settings: S
         "1 % of a response of 10 ms"
     )
     rows = []
-    for what in ("mean", "p50", "p99"):
+    for what in ("p50", "mean", "p99"):
         ours, theirs = ([1e3 * load.latency[what] for load in loads[name]] for name in (OURS, STOCK))
         added = [a - b for a, b in zip(ours, theirs, strict=True)]
         rows.append(

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.proxy_load import why_not
+from benchmarks import instructions
+from benchmarks.proxy_load import Setup, why_not
 from benchmarks.rows import Measurements, Settings
 from benchmarks.suites import generator, nginx
 
@@ -28,13 +29,32 @@ def test_nginx(tmp_path: Path) -> None:
     if (reason := why_not()) is not None:
         pytest.skip(reason)
     results = measured("nginx", tmp_path)
-    # A row for each setup but the peer, the rate of them all, three of latency.
-    assert len(results.rows) == len(nginx.setups()) - 1 + 1 + 3
+    # CPU, requests/s, three of latency, the CPU of the other setups, instructions where valgrind is installed.
+    counted = 0 if instructions.why_not() else len(nginx.COUNTED)
+    assert len(results.rows) == 2 + 3 + len(nginx.setups()) - 2 + counted
     assert all(row.ours > 0 for row in results.rows if row.unit != "ms")
+    cpu, rate, median = results.rows[:3]
+    assert (cpu.unit, cpu.goal, cpu.at) == ("µs of the worker", 1.12, "most")
+    assert (median.unit, "p50" in median.what) == ("ms", True)
     assert [row.goal for row in results.rows if row.unit == "ms"] == [0.1] * 3
-    # Either the worker was busy and there is a goal, or the page says that it was not.
-    assert (results.rows[0].goal == 0.9) != bool(results.skipped)
+    # Either the worker was saturated and there is a goal, or the page says that it was not.
+    assert (rate.goal == 0.9) != any("saturated" in reason for reason in results.skipped)
     assert len(results.slopes) == 2
+
+
+def test_includes_need_more_instructions_than_the_stock_proxy(tmp_path: Path) -> None:
+    if (reason := why_not() or instructions.why_not()) is not None:
+        pytest.skip(reason)
+    stock = instructions.instructions(tmp_path / "stock", Setup(), 80)
+    included = instructions.instructions(tmp_path / "ours", nginx.setups()[nginx.OURS], 80)
+    assert 1_000 < stock < included < 1_000_000
+
+
+def test_count_of_a_callgrind_file() -> None:
+    assert instructions.counted("events: Ir\nfn=(0)\n16 400\ntotals: 12345\n") == 12345
+    assert instructions.counted("events: Ir\nsummary: 7\nfn=(0)\n") == 7
+    with pytest.raises(SystemExit, match="no line totals"):
+        instructions.counted("events: Ir\n")
 
 
 def test_bare_log_format_has_the_record_keys_and_no_sojourn_variables() -> None:
