@@ -83,12 +83,12 @@ GROUP BY proxy, upstream
 
 DEAD = """
 SELECT sumIf(lines, kind = 'dead_letters') / sum(lines) AS share
-FROM arrivals WHERE $__timeFilter(minute) HAVING sum(lines) >= 100
+FROM lines_received WHERE $__timeFilter(minute) HAVING sum(lines) >= 100
 """
 
 SILENT = """
 SELECT dateDiff('second', max(minute), $__toTime) AS seconds
-FROM arrivals WHERE $__timeFilter(minute) HAVING count() > 0
+FROM lines_received WHERE $__timeFilter(minute) HAVING count() > 0
 """
 
 # A few requests that were given up on are no trouble, whatever share of a quiet service's work they are.

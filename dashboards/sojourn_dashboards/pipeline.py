@@ -49,7 +49,7 @@ HAVING count() > 0
 ARRIVED = """
 SELECT $__timeInterval(minute) AS t, sumIf(lines, kind = 'requests') / $__interval_s AS "accepted",
     sumIf(lines, kind = 'dead_letters') / $__interval_s AS "refused"
-FROM arrivals WHERE $__timeFilter(minute) GROUP BY t ORDER BY t
+FROM lines_received WHERE $__timeFilter(minute) GROUP BY t ORDER BY t
 """
 
 REFUSED = """

@@ -67,7 +67,7 @@ SPAN_ROWS = sql(
     """
     SELECT *, seconds FROM spans
     WHERE (request_id = @id@ AND request_id != '')
-        OR trace_id IN (SELECT trace_id FROM requests WHERE request_id = @id@ AND request_id != '' AND trace_id != '')
+        OR trace_id IN (SELECT trace FROM requests WHERE request_id = @id@ AND request_id != '' AND trace != '')
     ORDER BY start LIMIT 1 BY trace_id, span_id LIMIT 1000
     """,
     id=ID,

@@ -16,7 +16,7 @@ HIDDEN = ("rollup_results", "rollup_due", "minutes_known", "minutes_due")  # int
 
 # Replacements of outdated comments: schema files are not changed once they were applied.
 PURPOSES = {
-    "arrivals": "Lines as they arrive, by file and minute of arrival. A line that is delivered twice counts twice.",
+    "lines_received": "Lines as they arrive, by file and minute of arrival. A line that is delivered twice counts twice.",
 }
 
 HEAD = f"""# Tables and views

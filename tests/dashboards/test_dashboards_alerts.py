@@ -174,7 +174,7 @@ def test_reconciliation_gap(store: Boards) -> None:
             column_names=["source", "begin", "end", "lines", "since", "until", "refused", "arrived"],
         )
         store.client.insert(
-            "arrivals", [[at, "requests", f"{agent}:/log", arrived]], column_names=["minute", "kind", "source", "lines"]
+            "lines_received", [[at, "requests", f"{agent}:/log", arrived]], column_names=["minute", "kind", "source", "lines"]
         )
     assert fired(store, BY_UID["sojourn-reconciliation"]) == {("loses:/log",): pytest.approx(0.01)}
     assert fired(store, BY_UID["sojourn-reconciliation"], NOW + timedelta(hours=4)) == {}  # what is over rings no more
@@ -192,7 +192,7 @@ def test_clock_uncertainty(boards_store: Boards, store: Boards) -> None:
 def test_lines_refused(store: Boards) -> None:
     rule = BY_UID["sojourn-dead-letters"]
     put = lambda minutes, kind, lines: store.client.insert(  # noqa: E731
-        "arrivals",
+        "lines_received",
         [[NOW - timedelta(minutes=minutes), kind, "f", lines]],
         column_names=["minute", "kind", "source", "lines"],
     )
@@ -207,7 +207,7 @@ def test_lines_refused(store: Boards) -> None:
 def test_nothing_arrives(store: Boards) -> None:
     rule = BY_UID["sojourn-silence"]
     store.client.insert(
-        "arrivals",
+        "lines_received",
         [[NOW - timedelta(minutes=11, seconds=30), "requests", "f", 1]],
         column_names=["minute", "kind", "source", "lines"],
     )

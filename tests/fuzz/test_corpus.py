@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
+from fuzz import store_peer
 from fuzz.corpus import NAMES, inputs, target
 from fuzz.nasty import damaged
 
 FRESH = 12
 MOST_FILES, MOST_BYTES = 200, 300_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def store(make_lasting_store: Callable[[], str]) -> None:
+    """The store of the process that the lines are sent to."""
+    store_peer.use(make_lasting_store())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -44,6 +52,6 @@ def test_fresh_inputs(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["log_lines", "stamp"])
 def test_other_languages(name: str) -> None:
-    """njs, Ruby and Vector's program say the same of every kept input, and of fresh ones."""
+    """njs, Ruby and the store agree about every kept input, and about fresh ones."""
     module, rng = target(name), Random(name)
     module.compare([*(path.read_bytes() for path in inputs(name)), *(module.generated(rng) for _ in range(200))])

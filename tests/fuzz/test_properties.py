@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from decimal import Decimal
 
 import pytest
@@ -12,7 +13,9 @@ from sojourn.readers.spans import read_spans
 from sojourn.sources.traces import read_traces
 from sojourn_middleware.stamp import parse_stamp
 
+from fuzz import store_peer
 from fuzz.corpus import FOLDER
+from fuzz.store_peer import rows_by_store
 from fuzz.targets import log_lines
 
 seconds = st.decimals(min_value=0, max_value=10**10, places=6).map(str)
@@ -51,15 +54,23 @@ def test_a_duration_counts_to_the_microsecond_or_not_at_all(times: list[str]) ->
             assert rows[number]["connect"] == int(Decimal(text) * 10**6)
 
 
+@pytest.fixture(scope="module")
+def store(make_lasting_store: Callable[[], str]) -> None:
+    """The store of the process that the lines are sent to."""
+    store_peer.use(make_lasting_store())
+
+
 @pytest.mark.parametrize("attempts", [1, 2, 3, 40_000])
-def test_times_of_a_list_add_up_to_less_than_is_absurd(attempts: int) -> None:
+def test_times_of_a_list_add_up_to_less_than_is_absurd(store: None, attempts: int) -> None:
     """However many attempts there were: the sum goes by the rule of one."""
     for each, sound in ((10**9 / attempts / 2, True), (10**9 / attempts + 1, False)):
         times = ", ".join([f"{each:.6f}"] * attempts)
         record = {**log_lines.SOUND, "upstream_addr": ", ".join(["a:1"] * attempts), "upstream_status": "200"}
         record |= {f"upstream_{name}_time": "" for name in ("connect", "header")}
-        rows, refused = log_lines.loaded(json.dumps({**record, "upstream_response_time": times}).encode() + b"\n")
+        line = json.dumps({**record, "upstream_response_time": times}).encode()
+        rows, refused = log_lines.read(line + b"\n")
         assert bool(rows) == sound, refused
+        assert isinstance(*rows_by_store([line]), dict if sound else str)
 
 
 def test_a_truth_is_no_duration() -> None:

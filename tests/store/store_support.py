@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sojourn.store import connect
+from sojourn.store import connect, load
 
 BASE = 1_767_225_600  # 2026-01-01T00:00:00Z, the beginning of a minute
 
@@ -26,6 +26,25 @@ def record(number: int = 0, **changes: str) -> dict[str, str]:
 def write_log(path: Path, *records: dict[str, str] | bytes) -> Path:
     path.write_bytes(b"".join(r if isinstance(r, bytes) else json.dumps(r).encode() + b"\n" for r in records))
     return path
+
+
+TYPED = (
+    "time, request_time, request_start, proxy_start, status, service, route, proxy, worker, stamp, method, protocol, "
+    "host, uri, remote_addr, request_id, span_id, bytes_sent, request_length, connection, connection_requests, "
+    "attempt_addr, attempt_status, attempt_connect, attempt_header, attempt_response, app_queueing_delay, "
+    "app_service_time, app_garbled, source"
+)
+
+
+def load_as_before(dsn: str, parsed_by: str, log: Path) -> None:
+    """Load a log as version 0.1.0 did: typed rows, with the trace id in every row. ``parsed_by``: a store of today."""
+    load(parsed_by, log)
+    database, source = (each.split("=")[1] for each in (dsn, parsed_by))
+    for table, columns, values in (
+        ("requests", f"{TYPED}, trace_id", f"{TYPED}, trace"),
+        ("dead_letters", "time, kind, source, position, reason, raw", "time, kind, source, position, reason, raw"),
+    ):
+        tell(dsn, f"INSERT INTO {database}.{table} ({columns}) SELECT {values} FROM {source}.{table} FINAL")
 
 
 def ask(dsn: str, sql: str) -> list[tuple[Any, ...]]:

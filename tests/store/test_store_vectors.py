@@ -1,10 +1,11 @@
-"""The loader makes of every line of the common table the very row that table says, as Vector's programs do."""
+"""A store makes of every line of the common table the very row that the table has, or refuses it for its reason."""
 
 from __future__ import annotations
 
 import base64
 import json
-from datetime import datetime
+import sys
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,65 +13,57 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sojourn.readers.blocks import parsed_blocks
-from sojourn.readers.inputs import opened_inputs
 from sojourn.readers.record import KEYS
-from sojourn.store.log_rows import MACROS, request_rows, rows_query
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from fuzz import store_peer
+from fuzz.store_peer import COLUMNS, rows_by_store
 
 TABLE = json.loads((Path(__file__).parents[1] / "vectors/log_lines.json").read_text("utf-8"))
 CASES: list[dict[str, Any]] = TABLE["cases"]
+SECONDS = (
+    "time", "request_time", "request_start", "proxy_start", "app_queueing_delay", "app_service_time", "attempt_connect",
+    "attempt_header", "attempt_response",
+)  # fmt: skip
+SOUND = {"time": "1767225600.000", "request_time": "0.1", "status": "200", "request_id": "sound"}
 
 
 def line_of(case: dict[str, Any]) -> bytes:
     return base64.b64decode(case["line_base64"]) if "line_base64" in case else case["line"].encode()
 
 
-def plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return round(value.timestamp() * 1e6)
-    if isinstance(value, Decimal):
-        return round(value * 1_000_000)
-    return [plain(v) for v in value] if isinstance(value, list) else value
-
-
-def micros(column: str, value: Any) -> Any:
+def micros(value: Any) -> Any:
     """What the table writes in seconds, as whole microseconds."""
     if isinstance(value, list):
-        return [micros(column, v) for v in value]
-    timed = column in ("time", "request_time", "request_start", "proxy_start", "app_queueing_delay", "app_service_time")
-    if value is not None and (timed or column in ("attempt_connect", "attempt_header", "attempt_response")):
-        return round(Decimal(str(value)) * 1_000_000)
-    return value
+        return [micros(each) for each in value]
+    return None if value is None else round(Decimal(str(value)) * 1_000_000)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def store(make_lasting_store: Callable[[], str]) -> None:
+    """The store of the process that the lines are sent to."""
+    store_peer.use(make_lasting_store())
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[int, dict[str, Any]], dict[int, str]]:
-    """Rows and reasons by the number of the line."""
-    log = tmp_path_factory.mktemp("vectors") / "a.jsonl"
-    log.write_bytes(b"".join(line_of(case) + b"\n" for case in CASES))
-    inputs = opened_inputs([log])
-    rows: dict[int, dict[str, Any]] = {}
-    reasons: dict[int, str] = {}
-    try:
-        for block in parsed_blocks(inputs.logs, rows_query, None, MACROS):
-            reasons |= {reject.line: reject.reason for reject in block.rejects}
-            assert block.accepted is not None
-            numbers = block.accepted["number"].to_pylist()
-            rows |= dict(zip(numbers, request_rows(block.accepted, "x").to_pylist(), strict=True))
-    finally:
-        inputs.close()
-    return rows, reasons
+def made(store: None) -> list[dict[str, Any] | str]:
+    return rows_by_store([line_of(case) for case in CASES], redact=True)
 
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=[case["name"] for case in CASES])
-def test_a_line(made: tuple[dict[int, dict[str, Any]], dict[int, str]], number: int) -> None:
-    rows, reasons = made
-    case = CASES[number]
-    assert reasons.get(number + 1) == case.get("reason")
-    if case.get("reason") is None:
-        expected = {**TABLE["row_empty"], **case["row"]}
-        row = {name: plain(value) for name, value in rows[number + 1].items() if name != "source"}
-        assert row == {name: micros(name, value) for name, value in expected.items()}
+def test_a_line(made: list[dict[str, Any] | str], number: int) -> None:
+    case, result = CASES[number], made[number]
+    if case.get("reason") is not None:
+        assert result == case["reason"]
+        return
+    assert isinstance(result, dict), result
+    expected = {**TABLE["row_empty"], **case["row"]}
+    if expected["trace_id"] == expected["request_id"] and expected["span_id"]:
+        expected["trace_id"] = ""
+    assert expected.keys() == set(COLUMNS)
+    assert {name: result[name] for name in COLUMNS} == {
+        name: micros(value) if name in SECONDS else value for name, value in expected.items()
+    }
 
 
 numbers = st.one_of(
@@ -90,16 +83,47 @@ numbers = st.one_of(
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.dictionaries(st.sampled_from(KEYS), numbers, max_size=12), min_size=1, max_size=30))
-def test_no_line_whatever_it_holds_stops_a_load(tmp_path: Path, records: list[dict[str, object]]) -> None:
-    """Every line is a row or a rejection; the sound ones among them are there."""
-    sound = {"time": "1767225600.000", "request_time": "0.1", "status": "200", "request_id": "sound"}
-    log = tmp_path / "a.jsonl"
-    log.write_text("".join(json.dumps(r) + "\n" for r in [*records, *({**sound, **r} for r in records), sound]))
-    inputs = opened_inputs([log])
-    try:
-        blocks = list(parsed_blocks(inputs.logs, rows_query, None, MACROS))
-    finally:
-        inputs.close()
-    accepted = [row for b in blocks if b.accepted is not None for row in request_rows(b.accepted, "x").to_pylist()]
-    assert len(accepted) + sum(len(b.rejects) for b in blocks) == 2 * len(records) + 1
-    assert accepted[-1]["request_id"] == "sound"
+def test_no_line_whatever_it_holds_stops_a_load(records: list[dict[str, object]]) -> None:
+    """Every line is a row or a dead letter; the sound one among them is there."""
+    lines = [json.dumps(each).encode() for each in [*records, *({**SOUND, **each} for each in records), SOUND]]
+    last = rows_by_store(lines)[-1]
+    assert isinstance(last, dict)
+    assert last["request_id"] == "sound"
+
+
+HOSTILE = {
+    "bytes that are not UTF-8": b"\xff\xfe{\x80",
+    "NUL": b"\x00" * 100,
+    "NUL in a sound line": json.dumps(SOUND).encode().replace(b"sound", b"\x00"),
+    "nesting without end": b"[" * 200_000,
+    "nested objects": b'{"a":' * 10_000,
+    "1 MiB less a byte": b'{"time":"' + b"1" * ((1 << 20) - 12) + b'"}',
+    "1 MiB": b"x" * (1 << 20),
+    "16 MiB": b'{"uri":"' + b"y" * (16 << 20) + b'"}',
+    "16 MiB of NUL": b"\x00" * (16 << 20),
+    "a million question marks": b"?" * 1_000_000,
+    "half an escape": b'{"time":"\\u12',
+    "a lone surrogate": b'{"time":"\\ud800"}',
+    "a list of 100,000 attempts": json.dumps({**SOUND, "upstream_addr": ", ".join(["a:1"] * 100_000)}).encode(),
+    "a number without end": json.dumps({**SOUND, "time": "9" * 500_000}).encode(),
+    "a date beyond all": json.dumps({**SOUND, "time": "9999999999.999999", "request_time": "0"}).encode(),
+    "an SQL text": b"'); DROP TABLE requests; --",
+    "CRLF": json.dumps({**SOUND, "request_id": "crlf"}).encode() + b"\r",
+    "nothing": b"",
+}  # fmt: skip
+
+
+def test_a_batch_of_hostile_lines_loses_nothing() -> None:
+    """Each of them between two good lines, all in one insert."""
+    lines = [json.dumps({**SOUND, "request_id": "first"}).encode()]
+    for number, hostile in enumerate(HOSTILE.values()):
+        lines += [hostile, json.dumps({**SOUND, "request_id": f"good {number}"}).encode()]
+    made = rows_by_store(lines, redact=True)
+    assert [row["request_id"] for row in made[::2] if isinstance(row, dict)] == [
+        "first", *(f"good {number}" for number in range(len(HOSTILE)))
+    ]  # fmt: skip
+    reasons = dict(zip(HOSTILE, made[1::2], strict=True))
+    assert reasons["16 MiB"] == reasons["1 MiB"] == reasons["16 MiB of NUL"] == "line_too_long"
+    assert isinstance(reasons["CRLF"], dict)
+    assert reasons["nothing"] == "empty_line"
+    assert reasons["1 MiB less a byte"] == "missing_request_time" or reasons["1 MiB less a byte"] == "invalid_time"

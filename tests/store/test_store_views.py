@@ -10,81 +10,113 @@ import pytest
 from sojourn.analyses.split.run import split
 from sojourn.store import connect, init, load, migrate, refresh_rollups
 from sojourn.store.migrate import migrations
-from store_support import BASE, ask, one, record, tell, write_log
+from store_support import BASE, TYPED, ask, load_as_before, one, record, tell, write_log
 
 SOURCE = "web-1:/a.jsonl"
 
 
-def lines(*numbers: int, begin: int = 0, since: int = 0, size: int = 100) -> str:
-    """An insert of lines of ``size`` bytes: line n begins ``n * size`` bytes after ``begin``, n s after ``since``."""
-    rows = ", ".join(
-        f"(toDateTime64({BASE + since + n}, 6), 0.1, 200, 'r{since}-{n}', '{SOURCE}', {begin + n * size}, {size})"
-        for n in numbers
-    )
-    return f"INSERT INTO requests (time, request_time, status, request_id, source, position, line_bytes) VALUES {rows}"
+class OldAgent:
+    """Inserts of an agent that parses by itself: typed rows with their place in the file."""
+
+    def lines(self, *numbers: int, begin: int = 0, since: int = 0, size: int = 100) -> str:
+        """Lines of ``size`` bytes: line n begins ``n * size`` bytes after ``begin``, and n s after ``since``."""
+        rows = ", ".join(
+            f"(toDateTime64({BASE + since + n}, 6), 0.1, 200, 'r{since}-{n}', '{SOURCE}', {begin + n * size}, {size})"
+            for n in numbers
+        )
+        columns = "time, request_time, status, request_id, source, position, line_bytes"
+        return f"INSERT INTO requests ({columns}) VALUES {rows}"
+
+    def refused(self, position: int, size: int) -> str:
+        return (
+            "INSERT INTO dead_letters (time, kind, source, position, line_bytes, reason, raw) "
+            f"VALUES (now(), 'requests', '{SOURCE}', {position}, {size}, 'invalid_json', 'x')"
+        )
 
 
-def refused(position: int, size: int) -> str:
-    return (
-        "INSERT INTO dead_letters (time, kind, source, position, line_bytes, reason, raw) "
-        f"VALUES (now(), 'requests', '{SOURCE}', {position}, {size}, 'invalid_json', 'x')"
-    )
+class Agent(OldAgent):
+    """The same lines, as they are."""
+
+    def lines(self, *numbers: int, begin: int = 0, since: int = 0, size: int = 100) -> str:
+        records = [
+            {"time": f"{BASE + since + n}.000", "request_time": "0.1", "status": "200", "request_id": f"r{since}-{n}"}
+            for n in numbers
+        ]
+        placed = zip(map(json.dumps, records), (begin + n * size for n in numbers), strict=True)
+        return self._insert(*((line, position, size) for line, position in placed))
+
+    def refused(self, position: int, size: int) -> str:
+        return self._insert(("x", position, size))
+
+    @staticmethod
+    def _insert(*lines: tuple[str, int, int]) -> str:
+        host, file = SOURCE.split(":")
+        rows = ", ".join(f"('{line}', '{host}', '{file}', {position}, {size})" for line, position, size in lines)
+        return f"INSERT INTO incoming (line, host, file, position, line_bytes) VALUES {rows}"
+
+
+@pytest.fixture(params=[Agent, OldAgent])
+def agent(request: pytest.FixtureRequest) -> OldAgent:
+    made: OldAgent = request.param()
+    return made
 
 
 def gaps(dsn: str) -> list[tuple[object, ...]]:
     return ask(dsn, "SELECT begin, end, lines FROM line_gaps ORDER BY begin, end")
 
 
-def test_lines_that_follow_one_another_are_one_run(store_dsn: str) -> None:
-    tell(store_dsn, lines(3, 1, 2, 0, 6, 7), refused(400, 50))
+def test_lines_that_follow_one_another_are_one_run(store_dsn: str, agent: OldAgent) -> None:
+    tell(store_dsn, agent.lines(0, 1, 2, 3, 6, 7), agent.refused(400, 50))
     runs = ask(store_dsn, "SELECT begin, end, lines, refused FROM line_runs ORDER BY begin")
     assert runs == [(0, 400, 4, False), (400, 450, 1, True), (600, 800, 2, False)]
 
 
-def test_a_line_lost_shows_and_one_delivered_twice_does_not(store_dsn: str) -> None:
-    tell(store_dsn, lines(*range(10)), lines(*range(10, 20)), lines(*range(15, 25)))  # from the middle of a run
+def test_a_line_lost_shows_and_one_delivered_twice_does_not(store_dsn: str, agent: OldAgent) -> None:
+    tell(
+        store_dsn, agent.lines(*range(10)), agent.lines(*range(10, 20)), agent.lines(*range(15, 25))
+    )  # from the middle of a run
     assert gaps(store_dsn) == []
-    tell(store_dsn, lines(*range(28, 30)))
+    tell(store_dsn, agent.lines(*range(28, 30)))
     assert gaps(store_dsn) == [(2500, 2800, 3)]
     row = ask(store_dsn, "SELECT source, arrived, gaps, missing_bytes, missing, outstanding FROM reconciliation")
     assert row == [(SOURCE, 32, 1, 300, 3, 3)]
-    tell(store_dsn, lines(25, 26, 27))
+    tell(store_dsn, agent.lines(25, 26, 27))
     assert gaps(store_dsn) == []
 
 
-def test_a_refused_line_is_no_gap_and_one_beside_it_is(store_dsn: str) -> None:
-    tell(store_dsn, lines(*range(10)), refused(1000, 50), lines(*range(10), begin=1050, since=10))
+def test_a_refused_line_is_no_gap_and_one_beside_it_is(store_dsn: str, agent: OldAgent) -> None:
+    tell(store_dsn, agent.lines(*range(10)), agent.refused(1000, 50), agent.lines(*range(10), begin=1050, since=10))
     assert gaps(store_dsn) == []
     tell(
-        store_dsn, refused(2150, 50), lines(*range(3), begin=2200, since=30)
+        store_dsn, agent.refused(2150, 50), agent.lines(*range(3), begin=2200, since=30)
     )  # the line before the refused one is lost
     assert gaps(store_dsn) == [(2050, 2150, 1)]
-    tell(store_dsn, refused(2500, 50), lines(*range(3), begin=2650, since=40))  # the one after is lost
+    tell(store_dsn, agent.refused(2500, 50), agent.lines(*range(3), begin=2650, since=40))  # the one after is lost
     assert gaps(store_dsn) == [(2050, 2150, 1), (2550, 2650, 1)]
 
 
-def test_a_rotated_log_begins_at_0_again(store_dsn: str) -> None:
-    tell(store_dsn, lines(*range(10)), lines(*range(4), since=40), lines(*range(6, 8), since=40))
+def test_a_rotated_log_begins_at_0_again(store_dsn: str, agent: OldAgent) -> None:
+    tell(store_dsn, agent.lines(*range(10)), agent.lines(*range(4), since=40), agent.lines(*range(6, 8), since=40))
     assert gaps(store_dsn) == [(400, 600, 2)]
-    tell(store_dsn, lines(2, 3, 4, since=60))  # a third one, of which the beginning is lost
+    tell(store_dsn, agent.lines(2, 3, 4, since=60))  # a third one, of which the beginning is lost
     assert gaps(store_dsn) == [(0, 200, 2), (400, 600, 2)]
 
 
-def test_a_line_read_in_two_halves_is_no_gap(store_dsn: str) -> None:
+def test_a_line_read_in_two_halves_is_no_gap(store_dsn: str, agent: OldAgent) -> None:
     """Vector reports the byte at which its second reading began."""
-    tell(store_dsn, lines(*range(10)), lines(0, begin=1040, since=10))
+    tell(store_dsn, agent.lines(*range(10)), agent.lines(0, begin=1040, since=10))
     assert gaps(store_dsn) == []  # unknown until the next line arrives
-    tell(store_dsn, lines(*range(11, 15)))
+    tell(store_dsn, agent.lines(*range(11, 15)))
     assert gaps(store_dsn) == []
-    tell(store_dsn, lines(17))
+    tell(store_dsn, agent.lines(17))
     assert [gap[:2] for gap in gaps(store_dsn)] == [(1500, 1700)]
 
 
-def test_bytes_before_the_first_known_line_are_no_gap(store_dsn: str) -> None:
+def test_bytes_before_the_first_known_line_are_no_gap(store_dsn: str, agent: OldAgent) -> None:
     """An agent that is upgraded goes on in the middle of its file."""
-    tell(store_dsn, lines(*range(500, 510)))
+    tell(store_dsn, agent.lines(*range(500, 510)))
     assert gaps(store_dsn) == []
-    tell(store_dsn, lines(*range(511, 515)))
+    tell(store_dsn, agent.lines(*range(511, 515)))
     assert gaps(store_dsn) == [(51000, 51100, 1)]
 
 
@@ -97,25 +129,64 @@ def test_loaded_lines_have_no_runs_and_no_reconciliation(store_dsn: str, tmp_pat
 def test_an_older_store_keeps_its_rows_and_gets_the_views(
     make_store: Callable[[], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A store without the columns gets them in place; its rows stay, and gaps between later lines are seen."""
-    older = [m for m in migrations() if m.version < 96]
-    with monkeypatch.context() as patch:
-        patch.setattr(migrate, "migrations", lambda cluster: older)
-        dsn = make_store()
-    load(dsn, write_log(tmp_path / "a.jsonl", record(1), record(2)))
-    assert init(dsn) == ["096_line_runs", "098_reconciliation", "099_clock_bounds", "101_stamp_first", "103_other_logs"]
-    tell(dsn, lines(5, 6), lines(9))
-    assert ask(dsn, "SELECT count(), countIf(line_bytes = 0) FROM requests FINAL") == [(5, 2)]
+    """A store of an earlier version gets what is new in place; its rows stay, and gaps between later lines are seen."""
+    dsn = older_store(make_store, monkeypatch, 96)
+    load_as_before(dsn, make_store(), write_log(tmp_path / "a.jsonl", record(1), record(2)))
+    assert init(dsn) == [m.name for m in migrations() if m.version >= 96]
+    tell(dsn, OldAgent().lines(5, 6), Agent().lines(9))
+    assert one(dsn, "SELECT count() FROM requests FINAL") == 5
     assert gaps(dsn) == [(700, 900, 2)]
 
 
-def test_arrived_rows_are_counted_before_they_collapse(store_dsn: str, tmp_path: Path) -> None:
+def older_store(make_store: Callable[[], str], monkeypatch: pytest.MonkeyPatch, version: int) -> str:
+    """A store with the files below a number."""
+    older = [m for m in migrations() if m.version < version]
+    with monkeypatch.context() as patch:
+        patch.setattr(migrate, "migrations", lambda cluster: older)
+        return make_store()
+
+
+def test_a_store_of_0_1_0_goes_over_in_place(
+    make_store: Callable[[], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Rows, figures, refused lines and counts are the same as before, and loading the log again adds nothing."""
+    traced = {"trace_id": "r3", "span_id": "50f0a4e250f0a4e2"}
+    log = write_log(
+        tmp_path / "a.jsonl", *(record(n) for n in range(3)), record(3, **traced), record(4, **traced), b"bad\n"
+    )
+    dsn, fresh = older_store(make_store, monkeypatch, 105), make_store()
+    load_as_before(dsn, fresh, log)
+    questions = (
+        f"SELECT {TYPED}, trace_id, queueing_delay, network FROM requests_split ORDER BY time",
+        "SELECT position, reason, raw FROM dead_letters FINAL",
+    )
+    with connect(dsn) as store:
+        refresh_rollups(store)
+    arrived = "SELECT sum(lines) FROM {}"
+    before = [ask(dsn, question) for question in questions], one(dsn, arrived.format("arrivals"))
+    assert init(dsn) == [m.name for m in migrations() if m.version >= 105]
+    assert ([ask(dsn, question) for question in questions], one(dsn, arrived.format("lines_received"))) == before
+    figures = split(dsn).to_dict()
+    assert figures == split(fresh).to_dict()
+    load(dsn, log)
+    assert one(dsn, "SELECT count() FROM requests FINAL") == 5
+    assert split(dsn).to_dict() == figures
+    assert [ask(dsn, question) for question in questions][1] == before[0][1]
+    # An agent that was not brought up to date yet goes on.
+    tell(dsn, OldAgent().lines(7))
+    assert one(dsn, "SELECT count() FROM requests FINAL") == 6
+    assert ask(dsn, "SELECT request_id, trace FROM requests FINAL WHERE span_id != '' ORDER BY time") == [
+        ("r3", "r3"), ("r4", "r3"),
+    ]  # fmt: skip
+
+
+def test_lines_are_counted_before_they_collapse(store_dsn: str, tmp_path: Path) -> None:
     """Requests and their dead letters, by source; a dead letter that was a span is not a line of the log."""
     log = write_log(tmp_path / "a.jsonl", record(1), record(2), b"bad\n", b"worse\n")
     spans = write_log(tmp_path / "spans.jsonl", b"[]\n")
     for _ in range(2):
         load(store_dsn, log, spans=[spans])
-    result = ask(store_dsn, "SELECT kind, source, sum(lines) FROM arrivals GROUP BY ALL ORDER BY kind")
+    result = ask(store_dsn, "SELECT kind, source, sum(lines) FROM lines_received GROUP BY ALL ORDER BY kind")
     assert result == [("dead_letters", str(log), 4), ("requests", str(log), 4)]
     assert ask(store_dsn, "SELECT source, sum(requests), sum(dead_letters) FROM stored_records GROUP BY source") == [
         (str(log), 2, 2)
@@ -245,12 +316,11 @@ def test_an_older_store_gets_its_queueing_delays_by_the_stamp(
         record(n, queueing_delay=f"{0.2372 + n / 100:.6f}", service_time=f"{0.25 - n / 100:.6f}") for n in range(9)
     ]
     log = write_log(tmp_path / "a.jsonl", *lines)
-    older = [m for m in migrations() if m.version < 99]
-    with monkeypatch.context() as patch:
-        patch.setattr(migrate, "migrations", lambda cluster: older)
-        stores = [make_store()]
-        load(stores[0], log)
-    assert init(stores[0]) == ["099_clock_bounds", "101_stamp_first", "103_other_logs"]
+    stores = [older_store(make_store, monkeypatch, 99)]
+    load_as_before(stores[0], make_store(), log)
+    with connect(stores[0]) as store:
+        refresh_rollups(store)
+    assert init(stores[0]) == [m.name for m in migrations() if m.version >= 99]
     with connect(stores[0]) as store:
         refresh_rollups(store)
     stores.append(make_store())

@@ -119,6 +119,26 @@ def query(
 
 
 @app.command()
+def doctor(dsn: Address, as_json: AsJson = False) -> None:
+    """Report the schema of the store, what arrived in the last 24 hours, and what to run. Exit code 1: something."""
+    from sojourn.store.doctor import examine  # noqa: PLC0415
+
+    state = examine(dsn)
+    if as_json:
+        json.dump(state.to_dict(), sys.stdout, indent=2)
+        sys.stdout.write("\n")
+    else:
+        typer.echo(f"schema: {state.schema}")
+        if state.lines:
+            lines = ", ".join(f"{name} {count:,}" for name, count in sorted(state.lines.items()))
+            typer.echo(f"lines of the last 24 hours: {lines}")
+        for advice in state.advice:
+            typer.echo(f"- {advice.what}:\n    {advice.run}")
+    if state.advice:
+        raise typer.Exit(1)
+
+
+@app.command()
 def explain(
     dsn: Address,
     since: Annotated[

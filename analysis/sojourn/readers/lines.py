@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -28,7 +29,7 @@ class Block:
     """Consecutive whole lines of one input.
 
     Attributes:
-        lines: Arrow string array, valid UTF-8 (what was not is replaced by U+FFFD), each with its line end.
+        lines: Arrow string array, valid UTF-8 (a run of other bytes is one U+FFFD), each with its line end.
         numbers: 1-based number of each line in its input.
         open_end: the last line has no newline and may be truncated.
         refused: (line number, reason, first characters) of lines that are not in ``lines``.
@@ -162,7 +163,7 @@ def _block(data: Bytes, ends: Ends, first: int, start: int, line_limit: int) -> 
         lines.validate(full=True)
     except pa.ArrowInvalid:
         # nginx passes bytes above 0x7F through as they came, so one client's 0xFF makes the block invalid UTF-8.
-        lines = pa.array(data.tobytes().decode("utf-8", "replace").split("\n")[:-1], pa.string())
+        lines = pa.array(_decoded(data).split("\n")[:-1], pa.string())
     numbers = np.arange(first, first + len(ends))
     too_long = np.diff(offsets) > line_limit
     if not too_long.any():
@@ -173,4 +174,9 @@ def _block(data: Bytes, ends: Ends, first: int, start: int, line_limit: int) -> 
 
 
 def _text(raw: Bytes) -> str:
-    return raw[:200].tobytes().decode("utf-8", "replace")
+    return _decoded(raw[:200])
+
+
+def _decoded(data: Bytes) -> str:
+    """Return bytes as text; each run of bytes that are not UTF-8 is one U+FFFD, as in a store."""
+    return re.sub("\ufffd+", "\ufffd", data.tobytes().decode("utf-8", "replace"))

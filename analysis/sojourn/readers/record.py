@@ -39,7 +39,7 @@ REASONS = {
     "missing_request_time": "no request_time",
     "invalid_request_time": "request_time is not a number of seconds, or negative, or absurd",
     "missing_status": "no status",
-    "invalid_status": "status is not a number of three digits",
+    "invalid_status": "status is not a number from 0 to 999",
     "invalid_request_start": "request_start or proxy_start is not unix seconds",
     "invalid_upstream_time": "an upstream time is neither a number nor -, or negative, or absurd",
     "upstream_lists_differ": "the upstream lists have different lengths",
@@ -62,6 +62,8 @@ MACROS = (
     "CREATE OR REPLACE TEMP MACRO micros(x) AS "
     "(CASE WHEN is_number(x) THEN TRY_CAST(round(TRY_CAST(x AS DOUBLE) * 1e6) AS BIGINT) END)",
     "CREATE OR REPLACE TEMP MACRO whole(x) AS (CASE WHEN is_number(x) THEN TRY_CAST(x AS BIGINT) END)",
+    r"CREATE OR REPLACE TEMP MACRO status_in(x) AS "
+    r"(CASE WHEN regexp_matches(x, '^[0-9]+(\.0+)?$') THEN TRY_CAST(x AS BIGINT) END)",
     # No request took 1e9 s (31 years). Below that, sums of seconds keep their microseconds, and no date overflows.
     "CREATE OR REPLACE TEMP MACRO short(us) AS (CASE WHEN us BETWEEN -999999999999999 AND 999999999999999 THEN us END)",
     "CREATE OR REPLACE TEMP MACRO duration(x) AS (short(micros(x)))",
@@ -96,7 +98,7 @@ MACROS = (
 NUMBERS = {
     "n_time": "micros(r.time)",
     "n_request_time": "micros(r.request_time)",
-    "n_status": "whole(r.status)",
+    "n_status": "status_in(r.status)",
     "n_request_start": "micros(r.request_start)",
     "n_proxy_start": "micros(r.proxy_start)",
     "n_connect": "duration(r.upstream_connect_time)",
@@ -120,7 +122,7 @@ def _sound() -> str:
     )
     return (
         f"coalesce(plausible(n_time) AND n_request_time >= 0 AND plausible(TRY(n_time - n_request_time)) "
-        f"AND n_status BETWEEN 100 AND 999 AND length(r.status) <= 3 AND {starts} AND {numbers} "
+        f"AND n_status BETWEEN 100 AND 999 AND {starts} AND {numbers} "
         "AND NOT is_list(r.upstream_addr), false)"
     )
 
@@ -147,7 +149,7 @@ def _reason(log: LineFormat | None = None) -> str:
         WHEN coalesce(n_request_time < 0 OR NOT plausible(TRY(n_time - n_request_time)), true)
             THEN 'invalid_request_time'
         WHEN blank(r.status) THEN 'missing_status'
-        WHEN coalesce(n_status NOT BETWEEN 0 AND 999 OR length(r.status) > 3, true) THEN 'invalid_status'
+        WHEN coalesce(n_status NOT BETWEEN 0 AND 999, true) THEN 'invalid_status'
         WHEN {starts} THEN 'invalid_request_start'
         WHEN {garbled} THEN 'invalid_upstream_time'
         WHEN {differ} THEN 'upstream_lists_differ'

@@ -1,62 +1,32 @@
-"""Load files into a store: parse blocks, gather them into large inserts, send them as Arrow."""
+"""Load files into a store: its own views parse the lines; logs of other formats are read here."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from sojourn.model.errors import SojournError
 from sojourn.model.redaction import redacted_text, redacting
-from sojourn.readers.blocks import Reject, parsed_blocks
+from sojourn.readers.blocks import Parsers, Reject, blocks_ahead, format_of
 from sojourn.readers.inputs import LogInput, opened_inputs
-from sojourn.store.client import Store, plainly
-from sojourn.store.listen_rows import LISTEN_SCHEMA, listen_rows
+from sojourn.readers.lines import Block, blocks_of_lines
+from sojourn.store.client import Store, plainly, rows
 from sojourn.store.load_result import Loaded, Source
 from sojourn.store.log_rows import MACROS, request_rows, rows_query
-from sojourn.store.span_rows import SPAN_SCHEMA, span_rows
+from sojourn.store.senders import DOING, LineSender, RowSender
 
-ROWS_PER_INSERT = 250_000  # few, large parts: each insert becomes one per day
 REJECTS_KEPT = 1_000
 RAW_KEPT = 2_000
-INSERT_SETTINGS = {"max_partitions_per_insert_block": 0}  # a sparse log may hold years
 
 DEAD_LETTERS = pa.schema([
     ("time", pa.timestamp("ms", "UTC")), ("kind", pa.string()), ("source", pa.string()), ("position", pa.uint64()),
     ("reason", pa.string()), ("raw", pa.string()),
 ])  # fmt: skip
-
-
-class Sender:
-    """Gathers tables of one kind, and inserts them when they are large enough."""
-
-    def __init__(self, store: Store, table: str, rows_per_insert: int = ROWS_PER_INSERT) -> None:
-        self.sent = 0
-        self._store = store
-        self._table = table
-        self._limit = rows_per_insert
-        self._held: list[pa.Table] = []
-
-    def add(self, rows: pa.Table) -> None:
-        """Add rows."""
-        if len(rows):
-            self._held.append(rows)
-            if sum(map(len, self._held)) >= self._limit:
-                self.flush()
-
-    def flush(self) -> None:
-        """Send the remaining rows."""
-        if not self._held:
-            return
-        rows = pa.concat_tables(self._held)
-        with plainly(self._store, f"loading into {self._table} (what came before is there; loading again is safe)"):
-            self._store.client.insert_arrow(self._table, rows, settings=INSERT_SETTINGS)
-        self.sent += len(rows)
-        self._held = []
 
 
 def load_into(
@@ -69,7 +39,7 @@ def load_into(
     """Load into an open store as ``sojourn.store.load`` does, without the rollups."""
     loaded = Loaded()
     inputs = opened_inputs(sources)
-    dead = Sender(store, "dead_letters")
+    dead = RowSender(store, "dead_letters")
     try:
         if inputs.stores:
             raise SojournError(f"{inputs.stores[0]}: a store cannot be loaded into another one")
@@ -80,15 +50,18 @@ def load_into(
         _load_logs(store, inputs.logs, loaded, dead, on_progress)
     finally:
         inputs.close()
-    requests = loaded.requests
     span_files = [*inputs.spans, *spans]
     if span_files:
-        loaded.spans = _load_rows(store, "spans", SPAN_SCHEMA, span_rows, span_files, dead)
+        stored = "SELECT count() FROM spans FINAL WHERE ingested >= toDateTime64({begun:String}, 3, 'UTC')"
+        with plainly(store, DOING.format("spans")):
+            begun = str(rows(store, "SELECT toString(now64(3, 'UTC'))")[0][0])
+            _load_lines(store, "spans", span_files, loaded, dead)
+            loaded.spans = int(rows(store, stored, {"begun": begun})[0][0])
     listen_files = [p for s in sources if (p := Path(os.fspath(s)) / "listen.jsonl").is_file()]
     if listen_files:
-        loaded.listen = _load_rows(store, "listen_queue", LISTEN_SCHEMA, listen_rows, listen_files, dead)
+        loaded.listen = _load_lines(store, "listen_queue", listen_files, loaded, dead)
     dead.flush()
-    loaded.requests, loaded.dead_letters = requests, dead.sent
+    loaded.dead_letters += dead.sent
     return loaded
 
 
@@ -96,42 +69,79 @@ def _load_logs(
     store: Store,
     logs: Sequence[LogInput],
     loaded: Loaded,
-    dead: Sender,
+    dead: RowSender,
     on_progress: Callable[[int], None] | None,
 ) -> None:
-    sender = Sender(store, "requests")
-    for block in parsed_blocks(logs, rows_query, on_progress, MACROS):
-        loaded.records.read += block.lines
-        for reject in block.rejects:
-            _count(loaded, block.source, reject)
-        dead.add(dead_letters("requests", block.source, block.rejects))
-        if block.accepted is not None and len(block.accepted):
-            sender.add(request_rows(block.accepted, block.source))
-    sender.flush()
-    loaded.requests = sender.sent
+    def refused(source: str, reject: Reject) -> None:
+        _count(loaded, source, reject)
+
+    others = RowSender(store, "requests")
+    done = 0
+    with LineSender(store, "incoming", "requests", refused) as own, Parsers(rows_query, MACROS) as parsers:
+        for log in logs:
+            for block, position in blocks_ahead(log, blocks_of_lines(log)):
+                loaded.records.read += block.count
+                form = format_of(log, block)
+                if form is None:
+                    rejects: Iterable[Reject] = _refused_here(block)
+                    own.add(log.name, block)
+                else:
+                    parsed = parsers.of(form).parsed(log.name, block)
+                    rejects = parsed.rejects
+                    if parsed.accepted is not None and len(parsed.accepted):
+                        others.add(request_rows(parsed.accepted, log.name))
+                for reject in rejects:
+                    refused(log.name, reject)
+                dead.add(dead_letters("requests", log.name, rejects))
+                if on_progress:
+                    on_progress(done + position)
+            done += log.size or 0
+        own.flush()
+    others.flush()
+    loaded.requests = own.sent - own.refused + others.sent
+    loaded.dead_letters += own.refused
 
 
-def _load_rows(
-    store: Store,
-    table: str,
-    schema: pa.Schema,
-    rows_of: Callable[[list[LogInput]], Iterator[tuple[str, list[dict[str, Any]], list[Reject]]]],
-    files: Sequence[Source],
-    dead: Sender,
-) -> int:
-    sender = Sender(store, table)
+def _load_lines(store: Store, kind: str, files: Sequence[Source], loaded: Loaded, dead: RowSender) -> int:
+    """Send the lines of files to ``incoming_<kind>``; return how many of them were not refused."""
     inputs = opened_inputs(files)
+    with LineSender(store, f"incoming_{kind}", kind) as lines:
+        try:
+            for log in inputs.logs:
+                for block in blocks_of_lines(log):
+                    lines.add(log.name, block)
+                    dead.add(dead_letters(kind, log.name, [_reject(block, *each) for each in block.refused]))
+        finally:
+            inputs.close()
+        lines.flush()
+    loaded.dead_letters += lines.refused
+    return lines.sent - lines.refused
+
+
+def _refused_here(block: Block) -> list[Reject]:
+    """Take off a block the lines that only the file can tell to be bad: too long to be read, damaged, or cut off."""
+    refused = [_reject(block, *each) for each in block.refused]
+    if block.open_end and len(block.lines):
+        line = block.lines[-1].as_py().rstrip("\r\n")
+        if line.strip() and not _is_json(line):
+            refused.append(_reject(block, block.numbers[-1].as_py(), "incomplete_line", line))
+            block.lines, block.numbers = block.lines[:-1], block.numbers[:-1]
+    return refused
+
+
+def _reject(block: Block, number: int, reason: str, raw: str) -> Reject:
+    return Reject(number, block.position(number), reason, raw)
+
+
+def _is_json(line: str) -> bool:
     try:
-        for source, rows, rejects in rows_of(inputs.logs):
-            sender.add(pa.Table.from_pylist(rows, schema=schema))
-            dead.add(dead_letters(table, source, rejects))
-    finally:
-        inputs.close()
-    sender.flush()
-    return sender.sent
+        msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return False
+    return True
 
 
-def dead_letters(kind: str, source: str, rejects: Sequence[Reject]) -> pa.Table:
+def dead_letters(kind: str, source: str, rejects: Iterable[Reject]) -> pa.Table:
     """Return refused lines as rows of ``dead_letters``."""
     now = datetime.now(UTC)
     stored = redacted_text if redacting() else str

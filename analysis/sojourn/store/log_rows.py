@@ -1,4 +1,4 @@
-"""Log records as rows of the table ``requests``: the reader's own rules, and the attempts as arrays.
+"""Lines of other formats as rows of the table ``requests``: the reader's own rules, and the attempts as arrays.
 
 DuckDB hands over whole microseconds as decimals without a fraction; moving the point makes them the exact seconds that
 ClickHouse keeps, and no float is involved.
@@ -62,10 +62,6 @@ STORED: dict[str, str] = {
     "app_queueing_delay": _decimal(EXPRESSIONS["app_queueing_delay"]),
     "app_service_time": _decimal(EXPRESSIONS["app_service_time"]),
     "app_garbled": EXPRESSIONS["app_garbled"],
-}
-# Columns of logs that are not Sojourn's own; for its own records the table's defaults hold.
-STORED_OF_OTHERS = {
-    **STORED,
     "proxy_queue": _decimal("coalesce(n_proxy_queue, 0)"),
     "vantage": EXPRESSIONS["vantage"],
     "time_step": EXPRESSIONS["time_step"],
@@ -73,11 +69,10 @@ STORED_OF_OTHERS = {
 assert not set(LIST_KEYS) & set(STORED)  # noqa: S101 - what nginx wrote as lists is stored as arrays
 
 
-def rows_query(form: LineFormat | None = None) -> str:
+def rows_query(form: LineFormat | None) -> str:
     """Return the SQL from lines (``block``) of a format to rows of ``requests``, without ``source``."""
-    if form is None:
-        return records_query(tuple(STORED), "block", STORED)
-    columns = STORED_OF_OTHERS
+    assert form is not None, "a store parses Sojourn's own lines"  # noqa: S101
+    columns = STORED
     if not form.has("request_id"):
         # Equal lines may be different requests: the number of the line distinguishes them.
         columns = {**columns, "request_id": "'line-' || printf('%016x', hash(line, number))"}

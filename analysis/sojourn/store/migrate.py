@@ -24,7 +24,7 @@ EXPIRING = {
     "dead_letters": "time",
     "listen_queue": "time",
     "pipeline_metrics": "time",
-    "arrivals": "minute",
+    "lines_received": "minute",
     "line_runs": "arrived",
     "touched_minutes": "minute",
 }
@@ -122,7 +122,7 @@ def init(dsn: str | Dsn, *, keep_days: int | None = None, cluster: str | None = 
     _make_database(address, cluster)
     done = []
     with connect(address) as store:
-        known = _applied(store)
+        known = applied(store)
         for migration in migrations(cluster):
             checksum = known.get(migration.name)
             if checksum == migration.checksum:
@@ -160,7 +160,8 @@ def _make_database(address: Dsn, cluster: str | None) -> None:
             )
 
 
-def _applied(store: Store) -> dict[str, str]:
+def applied(store: Store) -> dict[str, str]:
+    """Return the files that a store has applied, and their checksums; none for a store without a schema."""
     with plainly(store, "reading which files it has seen"):
         if not rows(store, "EXISTS TABLE schema_migrations")[0][0]:
             return {}

@@ -23,7 +23,7 @@ from sojourn.model.one_worker import LOOKED_AT, SLACK, TICKS
 # The steps from rows to their components. A statement names the last one it needs.
 STEPS = ("chosen", "reported", "facts", "clocked", "timed", "queued", "worked", "split")
 # Columns whose values a store finds by an index: the condition is repeated in a form that uses the index.
-INDEXED = ("service", "route", "request_id", "trace_id")
+INDEXED = ("service", "route", "request_id")
 # Spans of requests that arrived in a window: their instants are on another clock, and late where a queue was long.
 SPAN_MARGIN = timedelta(days=1)
 
@@ -108,6 +108,8 @@ def _equals(column: str, name: str) -> str:
     if kind.is_numeric():
         return f"toFloat64({column}) = {{{name}:Float64}}"
     condition = f"{column} = {{{name}:String}}"
+    if column == "trace_id":  # stored where it is not the request id
+        return f"{condition} AND (r.trace_id = {{{name}:String}} OR r.request_id = {{{name}:String}})"
     return f"{condition} AND r.{column} = {{{name}:String}}" if column in INDEXED else condition
 
 

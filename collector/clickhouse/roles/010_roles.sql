@@ -1,18 +1,16 @@
 -- Who may do what: roles, made by `sojourn store init DSN --roles` on a server. The embedded engine has no users.
 
--- Vector: it writes and sees nothing. Views that fill other tables run as whoever made them, so it needs no right there.
+-- Shippers of lines: they write and see nothing. Views that fill other tables run as whoever made them, so it needs no right there.
 CREATE ROLE IF NOT EXISTS sojourn_writing ${on_cluster};
 
-GRANT ${on_cluster} INSERT ON ${database}.requests TO sojourn_writing;
-GRANT ${on_cluster} INSERT ON ${database}.spans TO sojourn_writing;
-GRANT ${on_cluster} INSERT ON ${database}.dead_letters TO sojourn_writing;
-GRANT ${on_cluster} INSERT ON ${database}.listen_queue TO sojourn_writing;
-GRANT ${on_cluster} INSERT ON ${database}.pipeline_metrics TO sojourn_writing;
-GRANT ${on_cluster} INSERT ON ${database}.requests${local} TO sojourn_writing;
-GRANT ${on_cluster} INSERT ON ${database}.spans${local} TO sojourn_writing;
-GRANT ${on_cluster} INSERT ON ${database}.dead_letters${local} TO sojourn_writing;
-GRANT ${on_cluster} INSERT ON ${database}.listen_queue${local} TO sojourn_writing;
-GRANT ${on_cluster} INSERT ON ${database}.pipeline_metrics${local} TO sojourn_writing;
+GRANT ${on_cluster} INSERT ON ${database}.incoming TO sojourn_writing;
+GRANT ${on_cluster} INSERT ON ${database}.incoming_spans TO sojourn_writing;
+GRANT ${on_cluster} INSERT ON ${database}.incoming_listen_queue TO sojourn_writing;
+GRANT ${on_cluster} INSERT ON ${database}.incoming_pipeline_metrics TO sojourn_writing;
+GRANT ${on_cluster} INSERT ON ${database}.incoming${local} TO sojourn_writing;
+GRANT ${on_cluster} INSERT ON ${database}.incoming_spans${local} TO sojourn_writing;
+GRANT ${on_cluster} INSERT ON ${database}.incoming_listen_queue${local} TO sojourn_writing;
+GRANT ${on_cluster} INSERT ON ${database}.incoming_pipeline_metrics${local} TO sojourn_writing;
 
 -- What is acknowledged is on its shard, and not in a queue of the node that took it. Without a cluster it means nothing.
 CREATE SETTINGS PROFILE IF NOT EXISTS sojourn_writing_settings ${on_cluster} SETTINGS

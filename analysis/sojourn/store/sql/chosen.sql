@@ -25,7 +25,7 @@ SELECT
     nullIf(r.vantage, '') AS vantage,
     r.time_step AS time_step,
     nullIf(r.request_id, '') AS request_id,
-    nullIf(r.trace_id, '') AS trace_id,
+    nullIf(r.trace, '') AS trace_id,
     nullIf(r.span_id, '') AS span_id,
     nullIf(r.method, '') AS method,
     nullIf(r.uri, '') AS uri,

@@ -1,0 +1,168 @@
+"""Send lines to a store as they are, or rows to one of its tables, in few large inserts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from sojourn.model.redaction import redacting
+from sojourn.readers.blocks import Reject
+from sojourn.readers.lines import Block
+from sojourn.store.client import Store, plainly, rows
+
+BYTES_PER_INSERT = 64 << 20  # of lines. Few, large parts: each insert becomes one per day
+ROWS_PER_INSERT = 250_000
+INSERTS = 2  # at the same time: the store parses one while it writes the other
+INSERT_SETTINGS = {
+    "max_partitions_per_insert_block": 0,  # a sparse log may hold years
+    "distributed_foreground_insert": 1,  # on a cluster: what is refused is known when the insert returns
+}
+DOING = "loading into {} (what came before is there; loading again is safe)"
+
+REFUSED = """
+    SELECT source, position, reason, raw FROM dead_letters FINAL
+    WHERE kind = {kind:String} AND source IN {sources:Array(String)} AND time >= toDateTime64({begun:String}, 3, 'UTC')
+        AND position BETWEEN {first:UInt64} AND {last:UInt64}"""
+
+
+class RowSender:
+    """Gathers rows of one table, and inserts them when there are enough."""
+
+    def __init__(self, store: Store, table: str, rows_per_insert: int = ROWS_PER_INSERT) -> None:
+        self.sent = 0
+        self._store = store
+        self._table = table
+        self._limit = rows_per_insert
+        self._held: list[pa.Table] = []
+
+    def add(self, rows: pa.Table) -> None:
+        """Add rows."""
+        if len(rows):
+            self._held.append(rows)
+            if sum(map(len, self._held)) >= self._limit:
+                self.flush()
+
+    def flush(self) -> None:
+        """Send the remaining rows."""
+        if not self._held:
+            return
+        rows = pa.concat_tables(self._held)
+        with plainly(self._store, DOING.format(self._table)):
+            self._store.client.insert_arrow(self._table, rows, settings=INSERT_SETTINGS)
+        self.sent += len(rows)
+        self._held = []
+
+
+@dataclass
+class _Batch:
+    """Blocks of lines that are sent together, each with its source."""
+
+    blocks: list[tuple[str, Block]] = field(default_factory=list)
+    bytes: int = 0
+    lines: int = 0
+
+
+class LineSender:
+    """Gathers lines, and inserts them when there are enough. The store's views parse them (105_incoming.sql).
+
+    Args:
+        store: the open store.
+        table: a table of raw lines, such as ``incoming``.
+        kind: the ``kind`` of the dead letters that bad lines become.
+        on_refused: called with a source and each line of it that the store refused, in the order of the lines.
+        bytes_per_insert: send when the lines have this size.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        table: str,
+        kind: str,
+        on_refused: Callable[[str, Reject], None] | None = None,
+        bytes_per_insert: int = BYTES_PER_INSERT,
+    ) -> None:
+        self.sent = self.refused = 0
+        self._store, self._table, self._kind, self._on_refused = store, table, kind, on_refused
+        self._limit = bytes_per_insert
+        self._batch = _Batch()
+        with plainly(store, DOING.format(table)):
+            self._begun = str(rows(store, "SELECT toString(now64(3, 'UTC'))")[0][0])
+        self._pool = ThreadPoolExecutor(INSERTS, thread_name_prefix="sojourn-insert")
+        self._pending: list[Future[list[tuple[str, Reject]]]] = []
+
+    def __enter__(self) -> LineSender:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def add(self, source: str, block: Block) -> None:
+        """Add the lines of a block; those that it has refused itself are not among them."""
+        if len(block.lines):
+            self._batch.blocks.append((source, block))
+            self._batch.bytes += block.lines.nbytes
+            self._batch.lines += len(block.lines)
+            if self._batch.bytes >= self._limit:
+                self._send()
+
+    def flush(self) -> None:
+        """Send the remaining lines, and wait until the store has all of them."""
+        self._send()
+        while self._pending:
+            self._finish()
+
+    def _send(self) -> None:
+        if self._batch.lines:
+            while len(self._pending) >= INSERTS:
+                self._finish()
+            batch, self._batch = self._batch, _Batch()
+            self._pending.append(self._pool.submit(self._insert, batch))
+
+    def _finish(self) -> None:
+        for source, reject in self._pending.pop(0).result():
+            self.refused += 1
+            if self._on_refused:
+                self._on_refused(source, reject)
+
+    def _insert(self, batch: _Batch) -> list[tuple[str, Reject]]:
+        with plainly(self._store, DOING.format(self._table)):
+            lines = pa.concat_tables([_table(source, block) for source, block in batch.blocks])
+            self._store.client.insert_arrow(self._table, lines, settings=INSERT_SETTINGS)
+            bounds = {
+                "kind": self._kind,
+                "sources": sorted({source for source, _ in batch.blocks}),
+                "begun": self._begun,
+                "first": min(block.start for _, block in batch.blocks),
+                "last": max(block.start + int(block.ends[-1]) for _, block in batch.blocks),
+            }
+            reported = rows(self._store, REFUSED, bounds)
+        self.sent += batch.lines
+        numbered = ((source, _number(batch, source, position), position, *rest) for source, position, *rest in reported)
+        refused = [(s, Reject(n, p, reason, raw)) for s, n, p, reason, raw in numbered if n is not None]
+        return sorted(refused, key=lambda each: (each[0], each[1].line))
+
+
+def _table(source: str, block: Block) -> pa.Table:
+    count = len(block.lines)
+    starts = block.start + block.ends[block.numbers.to_numpy() - block.first].astype(np.uint64)
+    return pa.table(
+        {
+            "line": block.lines,
+            "file": pa.repeat(pa.scalar(source, pa.string()), count),
+            "position": pa.array(starts, pa.uint64()),
+            "redact": pa.repeat(pa.scalar(redacting(), pa.bool_()), count),
+        }
+    )
+
+
+def _number(batch: _Batch, source: str, position: int) -> int | None:
+    """Return the number of the line at a byte; None: it was not sent with this batch."""
+    for name, block in batch.blocks:
+        if name == source and block.start <= position < block.start + int(block.ends[-1]):
+            number = block.first + int(np.searchsorted(block.ends, position - block.start))
+            return number if number in block.numbers.to_numpy() else None
+    return None
