@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sojourn.store import connect, load
+import pytest
+from sojourn.store import connect, load, migrate
+from sojourn.store.migrate import migrations
 
 BASE = 1_767_225_600  # 2026-01-01T00:00:00Z, the beginning of a minute
 
@@ -34,6 +37,14 @@ TYPED = (
     "attempt_addr, attempt_status, attempt_connect, attempt_header, attempt_response, app_queueing_delay, "
     "app_service_time, app_garbled, source"
 )
+
+
+def older_store(make_store: Callable[[], str], monkeypatch: pytest.MonkeyPatch, version: int) -> str:
+    """A store with the files of the schema below a number."""
+    older = [m for m in migrations() if m.version < version]
+    with monkeypatch.context() as patch:
+        patch.setattr(migrate, "migrations", lambda cluster: older)
+        return make_store()
 
 
 def load_as_before(dsn: str, parsed_by: str, log: Path) -> None:

@@ -9,23 +9,15 @@ from pathlib import Path
 import pytest
 from sojourn.cli import app
 from sojourn.model.dsn import Dsn
-from sojourn.store import connect, init, load, migrate
+from sojourn.store import connect, init, load
 from sojourn.store.doctor import examine
-from sojourn.store.migrate import migrations
-from store_support import record, tell, write_log
+from store_support import older_store, record, tell, write_log
 from typer.testing import CliRunner
 
 
 def run(dsn: str, *options: str) -> tuple[int, str]:
     done = CliRunner().invoke(app, ["store", "doctor", dsn, *options])
     return done.exit_code, done.stdout
-
-
-def older_store(make_store: Callable[[], str], monkeypatch: pytest.MonkeyPatch, version: int) -> str:
-    older = [m for m in migrations() if m.version < version]
-    with monkeypatch.context() as patch:
-        patch.setattr(migrate, "migrations", lambda cluster: older)
-        return make_store()
 
 
 def test_a_current_store_needs_nothing(store_dsn: str, tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from sojourn.analyses.split.run import split
-from sojourn.store import connect, init, load, migrate, refresh_rollups
+from sojourn.store import connect, init, load, refresh_rollups
 from sojourn.store.migrate import migrations
-from store_support import BASE, TYPED, ask, load_as_before, one, record, tell, write_log
+from store_support import BASE, TYPED, ask, load_as_before, older_store, one, record, tell, write_log
 
 SOURCE = "web-1:/a.jsonl"
 
@@ -136,14 +136,6 @@ def test_an_older_store_keeps_its_rows_and_gets_the_views(
     tell(dsn, OldAgent().lines(5, 6), Agent().lines(9))
     assert one(dsn, "SELECT count() FROM requests FINAL") == 5
     assert gaps(dsn) == [(700, 900, 2)]
-
-
-def older_store(make_store: Callable[[], str], monkeypatch: pytest.MonkeyPatch, version: int) -> str:
-    """A store with the files below a number."""
-    older = [m for m in migrations() if m.version < version]
-    with monkeypatch.context() as patch:
-        patch.setattr(migrate, "migrations", lambda cluster: older)
-        return make_store()
 
 
 def test_a_store_of_0_1_0_goes_over_in_place(

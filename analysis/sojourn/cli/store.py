@@ -71,6 +71,12 @@ def load(
     spans: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="Spans, OTLP/JSON lines. Repeatable.")
     ] = None,
+    app_log: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="The app's own log: request_id, service_time, start as JSON lines. Repeatable."
+        ),
+    ] = None,
     log_format: LogFormatOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
@@ -79,7 +85,7 @@ def load(
     from sojourn.store import load as into  # noqa: PLC0415
 
     with reading_bar(quiet) as progress:
-        loaded = into(dsn, with_log_format(sources, log_format), spans=spans or (), **progress)
+        loaded = into(dsn, with_log_format(sources, log_format), spans=spans or (), app_logs=app_log or (), **progress)
     typer.echo(_summary(loaded))
 
 
@@ -201,7 +207,11 @@ def _summary(loaded: Loaded) -> str:
     text = f"{counted(records.read, 'line')} read, {counted(loaded.requests, 'request')} loaded"
     if records.rejected:
         text += f", {records.rejected:,} refused ({tally(records.reasons)}; see dead_letters)"
-    for count, name in ((loaded.spans, "span"), (loaded.listen, "listen-queue sample")):
+    for count, name in (
+        (loaded.spans, "span"),
+        (loaded.app_logs, "app log line"),
+        (loaded.listen, "listen-queue sample"),
+    ):
         if count:
             text += f", {counted(count, name)}"
     return text

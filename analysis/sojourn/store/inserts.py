@@ -33,6 +33,7 @@ def load_into(
     store: Store,
     sources: Sequence[Source],
     spans: Sequence[Source],
+    app_logs: Sequence[Source] = (),
     on_size: Callable[[int | None], None] | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Loaded:
@@ -57,6 +58,8 @@ def load_into(
             begun = str(rows(store, "SELECT toString(now64(3, 'UTC'))")[0][0])
             _load_lines(store, "spans", span_files, loaded, dead)
             loaded.spans = int(rows(store, stored, {"begun": begun})[0][0])
+    if app_logs:
+        loaded.app_logs = _load_lines(store, "app_log", app_logs, loaded, dead)
     listen_files = [p for s in sources if (p := Path(os.fspath(s)) / "listen.jsonl").is_file()]
     if listen_files:
         loaded.listen = _load_lines(store, "listen_queue", listen_files, loaded, dead)

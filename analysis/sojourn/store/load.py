@@ -16,6 +16,7 @@ def load(
     sources: Sequence[Source] | Source,
     *,
     spans: Sequence[Source] = (),
+    app_logs: Sequence[Source] = (),
     on_size: Callable[[int | None], None] | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Loaded:
@@ -28,6 +29,7 @@ def load(
         dsn: the store; ``sojourn store init`` makes it.
         sources: what to read.
         spans: OTLP/JSON-lines files with spans of any kind.
+        app_logs: the app's own logs, JSON lines with ``request_id``, ``service_time`` (s) and ``start`` (unix s).
         on_size: called with the number of bytes to read (None: unknown), before the first one.
         on_progress: called with the number of log bytes read so far.
 
@@ -38,6 +40,6 @@ def load(
 
     named = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     with connect(dsn) as store:
-        loaded = load_into(store, named, list(spans), on_size, on_progress)
+        loaded = load_into(store, named, list(spans), list(app_logs), on_size, on_progress)
         loaded.minutes = refresh_rollups(store)
     return loaded

@@ -20,11 +20,13 @@ def _no_records() -> Records:
 
 @dataclass
 class Loaded:
-    """Counts of the rows sent to the store; sending them again changes nothing there.
+    """Counts of the rows that a load made of its lines; loading them again changes nothing in the store.
 
     Attributes:
         records: what became of the log's lines; those refused are in ``dead_letters``.
-        requests, spans, dead_letters, listen: rows sent to each table.
+        requests, dead_letters, listen: rows of each table.
+        spans: rows of this table that arrived during the load.
+        app_logs: lines of apps' own logs, which are rows of spans.
         minutes: minutes whose rollups were computed.
     """
 
@@ -33,4 +35,5 @@ class Loaded:
     spans: int = 0
     dead_letters: int = 0
     listen: int = 0
+    app_logs: int = 0
     minutes: int = 0

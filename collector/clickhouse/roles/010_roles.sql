@@ -5,10 +5,12 @@ CREATE ROLE IF NOT EXISTS sojourn_writing ${on_cluster};
 
 GRANT ${on_cluster} INSERT ON ${database}.incoming TO sojourn_writing;
 GRANT ${on_cluster} INSERT ON ${database}.incoming_spans TO sojourn_writing;
+GRANT ${on_cluster} INSERT ON ${database}.incoming_app_log TO sojourn_writing;
 GRANT ${on_cluster} INSERT ON ${database}.incoming_listen_queue TO sojourn_writing;
 GRANT ${on_cluster} INSERT ON ${database}.incoming_pipeline_metrics TO sojourn_writing;
 GRANT ${on_cluster} INSERT ON ${database}.incoming${local} TO sojourn_writing;
 GRANT ${on_cluster} INSERT ON ${database}.incoming_spans${local} TO sojourn_writing;
+GRANT ${on_cluster} INSERT ON ${database}.incoming_app_log${local} TO sojourn_writing;
 GRANT ${on_cluster} INSERT ON ${database}.incoming_listen_queue${local} TO sojourn_writing;
 GRANT ${on_cluster} INSERT ON ${database}.incoming_pipeline_metrics${local} TO sojourn_writing;
 
