@@ -1,4 +1,4 @@
-"""The cost of loading a log into the embedded store, of a request on disk, and of dashboards' queries.
+"""The cost of a line in the embedded store, of loading a log, of a request on disk, and of dashboards' queries.
 
 The queries run with rollups and on the requests themselves.
 """
@@ -19,7 +19,7 @@ from sojourn.store import connect
 from sojourn.store.client import rows as rows_of
 
 from benchmarks.growth import slopes, written_log
-from benchmarks.measure import command_cost, in_turns, median_of, ratio_of
+from benchmarks.measure import command_cost, in_turns, median_of, printed_seconds, ratio_of
 from benchmarks.rows import Measurements, Row, Settings
 from benchmarks.store_generator import BEGIN, END, make_store, raw_queries
 
@@ -38,8 +38,11 @@ with tempfile.TemporaryDirectory(dir=sys.argv[2]) as folder:
 """
 # The keys of a line in the types that the engine reads by itself; lists of attempts are text.
 BARE = """
-import sys, tempfile
+import resource, sys, tempfile
 from chdb.session import Session
+def spent():
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
 with tempfile.TemporaryDirectory(dir=sys.argv[2]) as folder:
     engine = Session(folder)
     engine.query("CREATE DATABASE bare")
@@ -50,9 +53,38 @@ with tempfile.TemporaryDirectory(dir=sys.argv[2]) as folder:
     columns = ", ".join([*(f"{n} String" for n in texts), *(f"{n} Float64" for n in numbers),
                          *(f"{n} Int64" for n in whole)])
     engine.query(f"CREATE TABLE bare.requests ({columns}) ENGINE = MergeTree ORDER BY (service, route, time)")
+    before = spent()
     engine.query(f"INSERT INTO bare.requests SELECT * FROM file('{sys.argv[1]}', 'JSONEachRow', '{columns}')")
+    if "merged" in sys.argv:
+        engine.query("OPTIMIZE TABLE bare.requests FINAL")
+        print(spent() - before)
     engine.close()
 """
+# CPU seconds from the lines of a file to merged rows, as an agent sends them: with their file, position and length.
+PARSED = """
+import resource, sys, tempfile
+from sojourn.store import connect, init
+def spent():
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+with tempfile.TemporaryDirectory(dir=sys.argv[2]) as folder:
+    dsn = f"chdb://{folder}/store"
+    init(dsn)
+    with connect(dsn) as store:
+        store.client.command("SYSTEM STOP VIEW rollup_refresh")
+        before = spent()
+        store.client.command(
+            "INSERT INTO incoming (line, host, file, position, line_bytes) "
+            "SELECT line, 'edge', '/var/log/sojourn/access.jsonl', sum(length(line) + 1) OVER "
+            "(ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) - length(line) - 1, length(line) + 1 "
+            f"FROM file('{sys.argv[1]}', 'LineAsString', 'line String')",
+            settings={"max_partitions_per_insert_block": 0, "min_insert_block_size_rows": 100_000,
+                      "min_insert_block_size_bytes": 0, "max_insert_threads": 1},
+        )
+        store.client.command("OPTIMIZE TABLE requests FINAL")
+        print(spent() - before)
+"""
+CPU_US, ROWS_PER_S, BYTES = 15.0, 150_000.0, 32.0  # goals: a line to its merged row, a load, a merged row
 
 
 def run(settings: Settings) -> Measurements:
@@ -60,6 +92,7 @@ def run(settings: Settings) -> Measurements:
     measurements = Measurements()
     lines = settings.sized(LINES, 2_000)
     log = written_log(settings.folder, lines)
+    measurements.rows.append(_parsing(settings, log, lines))
     measurements.rows.append(_loading(settings, log, lines))
     measurements.rows += _on_disk(settings, log, lines)
     log.unlink()
@@ -71,6 +104,24 @@ def run(settings: Settings) -> Measurements:
     for rows in dict.fromkeys(settings.sized(size, 1_000) for size in STORED):
         measurements.rows += _queries(settings, rows)
     return measurements
+
+
+def _parsing(settings: Settings, log: Path, lines: int) -> Row:
+    jobs = {
+        name: lambda script=script: printed_seconds(script, log, settings.folder, "merged")
+        for name, script in (("lines", PARSED), ("bare", BARE))
+    }
+    costs = in_turns(jobs, settings.repeats, settings.progress)
+    spent = {name: [cost.seconds / lines * 1e6 for cost in each] for name, each in costs.items()}
+    ratio, low, high = ratio_of(spent["lines"], spent["bare"])
+    ours = statistics.median(spent["lines"])
+    return Row(
+        f"from a line to its merged row, {lines:,} lines", "µs of processor", ours,
+        "the same file, JSONEachRow into a plain MergeTree, merged", statistics.median(spent["bare"]),
+        goal=CPU_US, at="most",
+        note=f"{ratio:.2f} ({low:.2f} to {high:.2f}) times the peer; ours parses, checks, redacts, deduplicates and "
+        "fills the tables of rollups, clock offsets and missing lines",
+    )  # fmt: skip
 
 
 def _loading(settings: Settings, log: Path, lines: int) -> Row:
@@ -88,7 +139,8 @@ def _loading(settings: Settings, log: Path, lines: int) -> Row:
         peak_mb=max(cost.peak_mb for cost in costs["store load"]),
         peer_mb=max(cost.peak_mb for cost in costs["bare INSERT"]),
         note=f"ours makes the store, checks every line, keeps what it refuses and computes the rollups: "
-        f"{median_of(costs['store load'], 'cpu') / lines * 1e6:.1f} µs of processor a line, start included",
+        f"{median_of(costs['store load'], 'cpu') / lines * 1e6:.1f} µs of processor a line, start included. "
+        f"Goal: {ROWS_PER_S:,.0f} rows/s",
     )  # fmt: skip
 
 
@@ -108,7 +160,15 @@ def _on_disk(settings: Settings, log: Path, lines: int) -> list[Row]:
     raw = log.stat().st_size / lines
     zipped = len(gzip.compress(log.read_bytes(), 6)) / lines
     return [
-        Row("a request in the store, merged", "bytes", stored, peer, theirs, stored / theirs)
+        Row(
+            "a request in the store, merged",
+            "bytes",
+            stored,
+            peer,
+            theirs,
+            stored / theirs,
+            note=f"goal: {BYTES:g} bytes",
+        )
         for peer, theirs in (("its line of the log", raw), ("its part of the log, gzip -6", zipped))
     ]
 
