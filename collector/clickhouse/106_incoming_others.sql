@@ -1,0 +1,428 @@
+-- Spans, samples of listen queues and an agent's metrics as lines of JSON, from any shipper, as 105 takes lines of logs. Nothing
+-- is stored in the tables of this file; the views parse each line once and cannot cause an INSERT to fail.
+
+-- A line of spans is either an OTLP export request in JSON, with any number of spans, or one span as Vector writes it.
+CREATE TABLE IF NOT EXISTS incoming_spans${local} ${on_cluster}
+(
+    line String COMMENT '{"resourceSpans": [...]}, or an event of Vector''s source opentelemetry',
+    host LowCardinality(String) COMMENT 'of the machine that has the file or received the span; may be empty',
+    file LowCardinality(String) COMMENT 'path of the file; empty: received over the network',
+    position UInt64 COMMENT 'byte at which the line begins in its file',
+    line_bytes UInt32 COMMENT 'length in the file, with the newline; 0: not known',
+    redact Bool DEFAULT true COMMENT 'remove attributes that identify a client, queries and the last part of addresses'
+)
+ENGINE = Null;
+
+-- A line as a record. Only the fields of its form have values. A value of an attribute is a map of one entry: the type of the
+-- value, such as stringValue, and its text.
+CREATE TABLE IF NOT EXISTS incoming_span_lines${local} ${on_cluster}
+(
+    text String COMMENT 'the line as UTF-8; its beginning where it is too long',
+    too_long Bool COMMENT '1 MiB or more, with its newline',
+    r Tuple(
+        resourceSpans Array(Tuple(
+            resource Tuple(attributes Array(Tuple(key String, value Map(String, String)))),
+            scopeSpans Array(Tuple(spans Array(Tuple(
+                traceId String, spanId String, parentSpanId String, name LowCardinality(String), kind LowCardinality(String),
+                startTimeUnixNano Nullable(Int64), endTimeUnixNano Nullable(Int64),
+                status Tuple(code LowCardinality(String), message String),
+                attributes Array(Tuple(key String, value Map(String, String))),
+                events Array(Tuple(timeUnixNano Nullable(Int64), name String)))))))),
+        trace_id String, span_id String, parent_span_id String, name LowCardinality(String), kind LowCardinality(String),
+        start_time_unix_nano String, end_time_unix_nano String,
+        status Tuple(code LowCardinality(String), message String),
+        attributes Map(String, String), resources Map(String, String),
+        events Array(Tuple(time_unix_nano String, name String))),
+    source LowCardinality(String),
+    position UInt64,
+    redact Bool
+)
+ENGINE = Null;
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS incoming_spans_to_lines${local} ${on_cluster} TO incoming_span_lines${local}
+DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
+WITH
+    length(i.line) >= 1048575 AS too_long,
+    toValidUTF8(if(too_long, left(i.line, 10000), i.line)) AS valid,
+    -- As in 105.
+    if(position(valid, '\xEF\xBF\xBD\xEF\xBF\xBD') > 0, replaceRegexpAll(valid, '\\x{FFFD}+', '\xEF\xBF\xBD'), valid) AS text,
+    (f) -> if(endsWith(f, '.jsonl'), f, replaceRegexpOne(f, '(\\.jsonl)[.-][0-9][^/]*\\z', '\\1')) AS log_name
+SELECT
+    text,
+    too_long,
+    -- An array would be taken for a record whose fields have no names.
+    JSONExtract(if(match(text, '^[ \\t]*\\{'), text, ''), 'Tuple(
+        resourceSpans Array(Tuple(
+            resource Tuple(attributes Array(Tuple(key String, value Map(String, String)))),
+            scopeSpans Array(Tuple(spans Array(Tuple(
+                traceId String, spanId String, parentSpanId String, name LowCardinality(String), kind LowCardinality(String),
+                startTimeUnixNano Nullable(Int64), endTimeUnixNano Nullable(Int64),
+                status Tuple(code LowCardinality(String), message String),
+                attributes Array(Tuple(key String, value Map(String, String))),
+                events Array(Tuple(timeUnixNano Nullable(Int64), name String)))))))),
+        trace_id String, span_id String, parent_span_id String, name LowCardinality(String), kind LowCardinality(String),
+        start_time_unix_nano String, end_time_unix_nano String,
+        status Tuple(code LowCardinality(String), message String),
+        attributes Map(String, String), resources Map(String, String),
+        events Array(Tuple(time_unix_nano String, name String)))') AS r,
+    multiIf(i.host = '', i.file, i.file = '', i.host, concat(i.host, ':', log_name(i.file))) AS source,
+    i.position AS position,
+    i.redact AS redact
+FROM incoming_spans${local} AS i;
+
+-- Spans with a sound start and end, of either form: one row each.
+CREATE TABLE IF NOT EXISTS incoming_span_values${local} ${on_cluster}
+(
+    start Int64 COMMENT 'unix ns, as all instants here',
+    end Int64,
+    trace_id String,
+    span_id String,
+    parent_span_id String,
+    name LowCardinality(String),
+    kind LowCardinality(String),
+    status Tuple(code LowCardinality(String), message String),
+    keys Array(String) COMMENT 'of the attributes',
+    texts Array(String) COMMENT 'their values; a list is JSON',
+    no_numbers Array(String) COMMENT 'keys of durations whose values are not numbers',
+    resource_keys Array(String),
+    resource_texts Array(String),
+    event_times Array(Nullable(Int64)),
+    event_names Array(String),
+    redact Bool
+)
+ENGINE = Null;
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS span_lines_to_values_of_exports${local} ${on_cluster} TO incoming_span_values${local}
+DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
+WITH
+    -- Each span has a copy of its resource.
+    length(text) > 131072 AND arraySum(x -> arraySum(a -> length(a.key) + length(mapValues(a.value)[1]), x.resource.attributes)
+        * arraySum(s -> length(s.spans), x.scopeSpans), r.resourceSpans) > 67108864 AS too_large,
+    -- Of attributes with one key the last.
+    (list) -> if(arrayUniq(list.key) = length(list), list, arrayReverse(arrayFilter((a, n) -> n = 1, arrayReverse(list),
+        arrayEnumerateUniq(arrayReverse(list.key))))) AS last_of_each,
+    last_of_each(span.attributes) AS attributes,
+    (a) -> mapKeys(a.value)[1] AS type_of,
+    -- A list as JSON, with the lists in it. In a deeper one each value remains an object with its type.
+    (json) -> arrayMap(v -> JSONExtractKeysAndValuesRaw(v)[1], JSONExtractArrayRaw(json, 'values')) AS typed_values,
+    (list) -> concat('[', arrayStringConcat(list, ','), ']') AS in_brackets,
+    (v) -> if(v.2 = '', 'null', v.2) AS json_of,
+    (v) -> if(v.1 = 'arrayValue', in_brackets(arrayMap(w -> json_of(w), typed_values(v.2))), json_of(v)) AS element_of,
+    (json) -> in_brackets(arrayMap(v -> element_of(v), typed_values(json))) AS list_of,
+    (a) -> if(type_of(a) = 'arrayValue', list_of(mapValues(a.value)[1]), mapValues(a.value)[1]) AS text_of
+SELECT
+    assumeNotNull(span.startTimeUnixNano) AS start,
+    assumeNotNull(span.endTimeUnixNano) AS end,
+    span.traceId AS trace_id,
+    span.spanId AS span_id,
+    span.parentSpanId AS parent_span_id,
+    span.name AS name,
+    span.kind AS kind,
+    span.status AS status,
+    attributes.key AS keys,
+    arrayMap(a -> text_of(a), attributes) AS texts,
+    arrayMap(a -> a.key, arrayFilter(
+        a -> a.key IN ('queueing.delay', 'queueing.delay.raw', 'queueing.clock_offset', 'queueing.service_time')
+            AND type_of(a) NOT IN ('doubleValue', 'intValue'), attributes)) AS no_numbers,
+    resource_keys,
+    resource_texts,
+    span.events.timeUnixNano AS event_times,
+    span.events.name AS event_names,
+    redact
+FROM
+(
+    SELECT arrayJoin(scope.spans) AS span, resource_keys, resource_texts, redact
+    FROM
+    (
+        SELECT arrayJoin(resource.scopeSpans) AS scope, resource_keys, resource_texts, redact
+        FROM
+        (
+            SELECT
+                arrayJoin(r.resourceSpans) AS resource,
+                last_of_each(resource.resource.attributes) AS facts,
+                facts.key AS resource_keys,
+                arrayMap(a -> text_of(a), facts) AS resource_texts,
+                redact
+            FROM incoming_span_lines${local}
+            WHERE NOT too_large
+        )
+    )
+)
+WHERE span.startTimeUnixNano > 0 AND span.endTimeUnixNano >= span.startTimeUnixNano;
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS span_lines_to_values_of_events${local} ${on_cluster} TO incoming_span_values${local}
+DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
+WITH
+    (t) -> toUnixTimestamp64Nano(parseDateTime64BestEffortOrNull(if(t LIKE '____-__-__T__:__:__%Z', t, ''), 9, 'UTC')) AS nanoseconds,
+    nanoseconds(r.start_time_unix_nano) AS since,
+    nanoseconds(r.end_time_unix_nano) AS until
+SELECT
+    assumeNotNull(since) AS start,
+    assumeNotNull(until) AS end,
+    r.trace_id AS trace_id,
+    r.span_id AS span_id,
+    r.parent_span_id AS parent_span_id,
+    r.name AS name,
+    r.kind AS kind,
+    r.status AS status,
+    mapKeys(r.attributes) AS keys,
+    mapValues(r.attributes) AS texts,
+    if(multiSearchAny(text, ['"queueing.delay":"', '"queueing.delay.raw":"', '"queueing.clock_offset":"', '"queueing.service_time":"']),
+        arrayFilter(k -> JSONType(text, 'attributes', k) = 'String',
+            ['queueing.delay', 'queueing.delay.raw', 'queueing.clock_offset', 'queueing.service_time']), []) AS no_numbers,
+    mapKeys(r.resources) AS resource_keys,
+    mapValues(r.resources) AS resource_texts,
+    arrayMap(e -> nanoseconds(e.time_unix_nano), r.events) AS event_times,
+    r.events.name AS event_names,
+    redact
+FROM incoming_span_lines${local}
+WHERE empty(r.resourceSpans) AND since > 0 AND until >= since;
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS span_values_to_spans${local} ${on_cluster} TO spans${local}
+DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
+WITH
+    (key) -> v.texts[indexOf(v.keys, key)] AS value,
+    (x) -> ifNull(abs(toFloat64OrNull(x)) < 1e9, false) AS is_duration,
+    -- s, in whole microseconds, so that sums are exact.
+    (x) -> reinterpret(ifNull(accurateCastOrNull(round(toFloat64OrNull(x) * 1e6), 'Int64'), 0), 'Decimal(18, 6)') AS rounded,
+    (key) -> if(is_duration(value(key)) AND NOT has(v.no_numbers, key), rounded(value(key)), NULL) AS seconds,
+    (x) -> if(match(x, '^0*[1-9][0-9]{0,2}\\z'), toUInt16OrZero(x), 0) AS status_number,
+    -- A header is a list of its values.
+    value('http.request.header.x-request-id') AS ids,
+    multiIf(
+        NOT startsWith(ids, '['), ids,
+        match(ids, '^\\["[^"\\\\]*"\\]\\z'), substring(ids, 3, length(ids) - 4),
+        JSONType(ids) = 'Array', JSONExtract(ids, 1, 'String'),
+        ids) AS first_id,
+
+    -- Attributes without a column, redacted: OpenTelemetry's names of today and of before.
+    (k) -> k IN ('url.query', 'user_agent.original', 'http.user_agent', 'http.request.header.authorization',
+        'http.request.header.cookie', 'http.request.header.proxy-authorization', 'http.response.header.set-cookie') AS is_private,
+    (k) -> k IN ('url.full', 'url.path', 'url.original', 'http.url', 'http.target') AS is_uri,
+    (k) -> k IN ('client.address', 'network.peer.address', 'http.client_ip', 'net.peer.ip', 'net.sock.peer.addr', 'source.address') AS is_address,
+    '(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])' AS octet,
+    -- Of an address its network, 24 bits of IPv4 or 48 of IPv6. A text that is not an address is kept.
+    (x) -> multiIf(
+        match(x, concat('^(?:::ffff:)?(?:', octet, '\\.){3}', octet, '\\z')), replaceRegexpOne(x, '[0-9]+\\z', '0'),
+        position(x, ':') > 0 AND toIPv6OrNull(x) IS NOT NULL, toString(tupleElement(IPv6CIDRToRange(toIPv6OrDefault(x), 48), 1)),
+        x) AS network,
+    arrayFilter(p -> p.1 NOT IN ('http.request.header.x-request-id', 'http.route', 'queueing.worker', 'queueing.status')
+        AND NOT (p.1 = 'http.response.status_code' AND status_number(p.2) > 0)
+        AND NOT (p.1 IN ('queueing.delay', 'queueing.delay.raw', 'queueing.clock_offset', 'queueing.service_time')
+            AND is_duration(p.2) AND NOT has(v.no_numbers, p.1))
+        AND NOT (redact AND is_private(p.1)), arrayZip(v.keys, v.texts)) AS kept
+SELECT
+    fromUnixTimestamp64Nano(v.start, 'UTC') AS start,
+    fromUnixTimestamp64Nano(v.end, 'UTC') AS end,
+    trace_id,
+    span_id,
+    parent_span_id,
+    first_id AS request_id,
+    v.resource_texts[indexOf(v.resource_keys, 'service.name')] AS service,
+    name,
+    transform(lower(if(startsWith(v.kind, 'SPAN_KIND_'), substring(v.kind, 11), v.kind)),
+        ['1', '2', '3', '4', '5', 'internal', 'server', 'client', 'producer', 'consumer'],
+        ['internal', 'server', 'client', 'producer', 'consumer', 'internal', 'server', 'client', 'producer', 'consumer'],
+        'unspecified') AS kind,
+    value('http.route') AS route,
+    value('queueing.worker') AS worker,
+    status_number(value('http.response.status_code')) AS status_code,
+    v.status.code IN ('2', 'STATUS_CODE_ERROR') AS error,
+    v.status.message AS status_message,
+    seconds('queueing.delay') AS queueing_delay,
+    seconds('queueing.delay.raw') AS queueing_delay_raw,
+    seconds('queueing.clock_offset') AS clock_offset,
+    value('queueing.status') AS queueing_status,
+    seconds('queueing.service_time') AS service_time,
+    CAST(if(
+            redact,
+            arrayMap(p -> (p.1, multiIf(is_uri(p.1), replaceRegexpOne(p.2, '(?s)[?#].*', ''), is_address(p.1), network(p.2), p.2)), kept),
+            kept),
+        'Map(LowCardinality(String), String)') AS attributes,
+    CAST(arrayFilter(p -> p.1 != 'service.name', arrayZip(v.resource_keys, v.resource_texts)), 'Map(LowCardinality(String), String)') AS resource,
+    CAST(arrayMap(e -> (fromUnixTimestamp64Nano(assumeNotNull(e.1), 'UTC'), e.2), arrayFilter(e -> e.1 > 0, arrayZip(event_times, event_names))),
+        'Array(Tuple(time DateTime64(9, \'UTC\'), name String))') AS events
+FROM incoming_span_values${local} AS v;
+
+-- Refused lines. A line with one unsound span is refused, and its other spans are stored.
+CREATE MATERIALIZED VIEW IF NOT EXISTS span_lines_to_dead_letters${local} ${on_cluster} TO dead_letters${local}
+DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
+WITH
+    -- Each span has a copy of its resource.
+    length(text) > 131072 AND arraySum(x -> arraySum(a -> length(a.key) + length(mapValues(a.value)[1]), x.resource.attributes)
+        * arraySum(s -> length(s.spans), x.scopeSpans), r.resourceSpans) > 67108864 AS too_large,
+    arrayFlatten(arrayFlatten(r.resourceSpans.scopeSpans).spans) AS spans,
+    (t) -> toUnixTimestamp64Nano(parseDateTime64BestEffortOrNull(if(t LIKE '____-__-__T__:__:__%Z', t, ''), 9, 'UTC')) AS nanoseconds,
+    (since, until) -> ifNull(since > 0 AND until >= since, false) AS sound,
+    empty(r.resourceSpans) AND concat(r.trace_id, r.span_id, r.start_time_unix_nano, r.end_time_unix_nano) != '' AS is_event,
+    -- An export in which no field of a span was found: it has no span, or only objects without such fields, or is none.
+    (list, key) -> arrayAll(e -> JSONType(e) = 'Object' AND JSONType(e, key) IN ('Array', 'Null'), list) AS have_lists,
+    JSONExtractArrayRaw(text, 'resourceSpans') AS resources,
+    arrayFlatten(arrayMap(e -> JSONExtractArrayRaw(e, 'scopeSpans'), resources)) AS scopes,
+    JSONType(text) = 'Object' AND (
+        JSONType(text, 'resourceSpans') = 'Array' AND have_lists(resources, 'scopeSpans') AND have_lists(scopes, 'spans')
+        OR isValidJSON(text) AND JSONLength(text) = 0) AS is_export,
+    multiIf(
+        too_long OR too_large, 'line_too_long',
+        notEmpty(spans), if(arrayExists(s -> NOT sound(s.startTimeUnixNano, s.endTimeUnixNano), spans), 'invalid_span_time', ''),
+        is_event, if(sound(nanoseconds(r.start_time_unix_nano), nanoseconds(r.end_time_unix_nano)), '', 'invalid_span_time'),
+        match(text, '^[ \\t\\r\\n]*\\z'), 'empty_line',
+        is_export, if(arrayExists(e -> JSONLength(e, 'spans') > 0, scopes), 'invalid_span_time', ''),
+        'not_an_export') AS why,
+    -- As in 105; and attributes that are never stored lose their text or list.
+    concat('("(?:url\\.query|user_agent\\.original|http\\.user_agent|http\\.request\\.header\\.(?:authorization|cookie|proxy-authorization)',
+        '|http\\.response\\.header\\.set-cookie)" ?') AS private_key,
+    '("(?:client\\.address|network\\.peer\\.address|http\\.client_ip|net\\.peer\\.ip|net\\.sock\\.peer\\.addr|source\\.address)" ?' AS address_key,
+    '(?::|, ?"value" ?: ?\\{ ?"stringValue" ?:) ?")' AS before_text,
+    '(?::|, ?"value" ?: ?\\{ ?"arrayValue" ?: ?\\{ ?"values" ?:) ?\\[)' AS before_list,
+    replaceRegexpAll(replaceRegexpAll(replaceRegexpAll(replaceRegexpAll(replaceRegexpAll(text,
+        '\\?(?:[^"\\\\ \\t\\r\\n]|\\\\.)*', '?'),
+        '\\b([0-9]{1,3}\\.[0-9]{1,3}\\.[0-9]{1,3})\\.[0-9]{1,3}\\b', '\\1.0'),
+        concat(address_key, before_text, '((?:[0-9A-Fa-f]{1,4}:){1,3})[0-9A-Fa-f:.]+'), '\\1\\2:'),
+        concat(private_key, before_text, '(?:[^"\\\\]|\\\\.)*'), '\\1'),
+        concat(private_key, before_list, '(?:[^"\\]]|"(?:[^"\\\\]|\\\\.)*"?)*'), '\\1') AS redacted
+SELECT
+    now64(3) AS time,
+    'spans' AS kind,
+    source,
+    position,
+    why AS reason,
+    leftUTF8(replaceRegexpOne(if(redact, redacted, text), '[\\r\\n]+\\z', ''), if(reason = 'line_too_long', 200, 10000)) AS raw
+FROM incoming_span_lines${local}
+WHERE reason != '';
+
+-- A line of listen*.jsonl: {"time", "socket", "port", "depth", "limit"}, and "machine" where it is not the host.
+CREATE TABLE IF NOT EXISTS incoming_listen_queue${local} ${on_cluster}
+(
+    line String,
+    host LowCardinality(String) COMMENT 'of the machine that has the file; may be empty',
+    file LowCardinality(String) COMMENT 'path of the file; may be empty',
+    position UInt64 COMMENT 'byte at which the line begins in its file',
+    line_bytes UInt32 COMMENT 'length in the file, with the newline; 0: not known',
+    redact Bool DEFAULT true COMMENT 'of a refused line remove queries and the last part of addresses'
+)
+ENGINE = Null;
+
+CREATE TABLE IF NOT EXISTS incoming_samples${local} ${on_cluster}
+(
+    text String,
+    too_long Bool,
+    is_sound Bool,
+    us Nullable(Int64) COMMENT 'unix microseconds',
+    socket String,
+    port Nullable(UInt64),
+    depth Nullable(UInt64),
+    backlog Nullable(UInt64),
+    machine String,
+    source LowCardinality(String),
+    position UInt64,
+    redact Bool
+)
+ENGINE = Null;
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS incoming_listen_queue_to_samples${local} ${on_cluster} TO incoming_samples${local}
+DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
+WITH
+    length(i.line) >= 1048575 AS too_long,
+    toValidUTF8(if(too_long, left(i.line, 10000), i.line)) AS text,
+    JSONExtract(if(match(text, '^[ \\t]*\\{'), text, ''),
+        'Tuple(time String, socket String, port String, depth String, limit String, machine String)') AS r,
+    accurateCastOrNull(round(toFloat64OrNull(r.time) * 1e6), 'Int64') AS us,
+    (f) -> if(endsWith(f, '.jsonl'), f, replaceRegexpOne(f, '(\\.jsonl)[.-][0-9][^/]*\\z', '\\1')) AS log_name
+SELECT
+    text,
+    too_long,
+    -- Ten digits of seconds; a column of the table holds no more.
+    ifNull(us > 0 AND us < 10000000000000000 AND port <= 65535 AND depth <= 4294967295 AND backlog <= 4294967295, false)
+        AND JSONType(text, 'socket') = 'String' AND JSONType(text, 'machine') IN ('String', 'Null') AS is_sound,
+    us,
+    r.socket AS socket,
+    toUInt64OrNull(r.port) AS port,
+    toUInt64OrNull(r.depth) AS depth,
+    toUInt64OrNull(r.limit) AS backlog,
+    if(r.machine = '', i.host, r.machine) AS machine,
+    multiIf(i.host = '', i.file, i.file = '', i.host, concat(i.host, ':', log_name(i.file))) AS source,
+    i.position AS position,
+    i.redact AS redact
+FROM incoming_listen_queue${local} AS i;
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS samples_to_listen_queue${local} ${on_cluster} TO listen_queue${local}
+DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
+SELECT
+    fromUnixTimestamp64Micro(assumeNotNull(us), 'UTC') AS time,
+    machine,
+    socket,
+    toUInt16(assumeNotNull(s.port)) AS port,
+    toUInt32(assumeNotNull(s.depth)) AS depth,
+    toUInt32(assumeNotNull(s.backlog)) AS backlog
+FROM incoming_samples${local} AS s
+WHERE is_sound;
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS samples_to_dead_letters${local} ${on_cluster} TO dead_letters${local}
+DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
+WITH
+    replaceRegexpAll(replaceRegexpAll(replaceRegexpAll(text,
+        '\\?(?:[^"\\\\ \\t\\r\\n]|\\\\.)*', '?'),
+        '\\b([0-9]{1,3}\\.[0-9]{1,3}\\.[0-9]{1,3})\\.[0-9]{1,3}\\b', '\\1.0'),
+        '("remote_addr" ?: ?")((?:[0-9A-Fa-f]{1,4}:){1,3})[0-9A-Fa-f:.]+', '\\1\\2:') AS redacted
+SELECT
+    now64(3) AS time,
+    'listen_queue' AS kind,
+    source,
+    position,
+    if(too_long, 'line_too_long', 'invalid_sample') AS reason,
+    leftUTF8(replaceRegexpOne(if(redact, redacted, text), '[\\r\\n]+\\z', ''), if(too_long, 200, 10000)) AS raw
+FROM incoming_samples${local}
+WHERE NOT is_sound;
+
+-- A metric of an agent, as Vector's metric_to_log writes it. A line that is neither a counter, a gauge nor a histogram is ignored.
+CREATE TABLE IF NOT EXISTS incoming_pipeline_metrics${local} ${on_cluster}
+(
+    line String
+)
+ENGINE = Null;
+
+CREATE TABLE IF NOT EXISTS incoming_metrics${local} ${on_cluster}
+(
+    r Tuple(
+        name LowCardinality(String), host LowCardinality(String), timestamp String, tags Map(String, String),
+        counter Tuple(value Nullable(Float64)), gauge Tuple(value Nullable(Float64)),
+        aggregated_histogram Tuple(count Nullable(Float64), sum Nullable(Float64)))
+)
+ENGINE = Null;
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS incoming_pipeline_metrics_to_metrics${local} ${on_cluster} TO incoming_metrics${local}
+DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
+SELECT JSONExtract(toValidUTF8(line), 'Tuple(
+    name LowCardinality(String), host LowCardinality(String), timestamp String, tags Map(String, String),
+    counter Tuple(value Nullable(Float64)), gauge Tuple(value Nullable(Float64)),
+    aggregated_histogram Tuple(count Nullable(Float64), sum Nullable(Float64)))') AS r
+FROM incoming_pipeline_metrics${local}
+WHERE match(line, '^[ \\t]*\\{');
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS metrics_to_pipeline_metrics${local} ${on_cluster} TO pipeline_metrics${local}
+DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
+WITH
+    coalesce(r.counter.value, r.gauge.value) AS single,
+    r.aggregated_histogram AS histogram,
+    -- A rotated file is the same log. Then the tag path distinguishes the counters of the two.
+    r.tags['file'] AS path,
+    if(endsWith(path, '.jsonl'), path, replaceRegexpOne(path, '(\\.jsonl)[.-][0-9][^/]*\\z', '\\1')) AS log_name,
+    multiIf(
+        single IS NOT NULL, [('', assumeNotNull(single))],
+        histogram.count IS NOT NULL, [('_count', assumeNotNull(histogram.count)), ('_sum', ifNull(histogram.sum, 0))],
+        []) AS figures
+SELECT
+    ifNull(parseDateTime64BestEffortOrNull(if(r.timestamp LIKE '____-__-__T__:__:__%Z', r.timestamp, ''), 3, 'UTC'), now64(3, 'UTC')) AS time,
+    r.host AS agent,
+    r.tags['component_id'] AS component,
+    concat(r.name, figure.1) AS metric,
+    log_name AS file,
+    CAST(arrayConcat(
+        arrayFilter(
+            t -> t.1 NOT IN ('component_id', 'host', 'file') AND NOT (t.1 = 'path' AND path != log_name),
+            CAST(r.tags, 'Array(Tuple(String, String))')),
+        if(path = log_name, [], [('path', path)])), 'Map(LowCardinality(String), String)') AS tags,
+    figure.2 AS value
+FROM incoming_metrics${local}
+ARRAY JOIN figures AS figure;
