@@ -204,7 +204,7 @@ SELECT
     multiIf(
         NOT redact OR endsWith(r.remote_addr, '.0'), r.remote_addr,
         match(r.remote_addr, concat('^(?:::ffff:)?(?:', octet, '\\.){3}', octet, '\\z')), replaceRegexpOne(r.remote_addr, '[0-9]+\\z', '0'),
-        position(r.remote_addr, '.') = 0 AND toIPv6OrNull(r.remote_addr) IS NOT NULL,
+        position(r.remote_addr, ':') > 0 AND toIPv6OrNull(r.remote_addr) IS NOT NULL,
             toString(tupleElement(IPv6CIDRToRange(toIPv6OrDefault(r.remote_addr), 48), 1)),
         r.remote_addr) AS remote_addr,
     r.request_id AS request_id,

@@ -18,7 +18,7 @@ ENGINE = Null;
 CREATE TABLE IF NOT EXISTS incoming_span_lines${local} ${on_cluster}
 (
     text String COMMENT 'the line as UTF-8; its beginning where it is too long',
-    too_long Bool COMMENT '1 MiB or more, with its newline',
+    too_long Bool COMMENT '1 MiB or more',
     r Tuple(
         resourceSpans Array(Tuple(
             resource Tuple(attributes Array(Tuple(key String, value Map(String, String)))),
@@ -42,7 +42,7 @@ ENGINE = Null;
 CREATE MATERIALIZED VIEW IF NOT EXISTS incoming_spans_to_lines${local} ${on_cluster} TO incoming_span_lines${local}
 DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
 WITH
-    length(i.line) >= 1048575 AS too_long,
+    length(i.line) - endsWith(i.line, '\n') >= 1048576 AS too_long,
     toValidUTF8(if(too_long, left(i.line, 10000), i.line)) AS valid,
     -- As in 105.
     if(position(valid, '\xEF\xBF\xBD\xEF\xBF\xBD') > 0, replaceRegexpAll(valid, '\\x{FFFD}+', '\xEF\xBF\xBD'), valid) AS text,
@@ -323,7 +323,7 @@ ENGINE = Null;
 CREATE MATERIALIZED VIEW IF NOT EXISTS incoming_listen_queue_to_samples${local} ${on_cluster} TO incoming_samples${local}
 DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
 WITH
-    length(i.line) >= 1048575 AS too_long,
+    length(i.line) - endsWith(i.line, '\n') >= 1048576 AS too_long,
     toValidUTF8(if(too_long, left(i.line, 10000), i.line)) AS text,
     JSONExtract(if(match(text, '^[ \\t]*\\{'), text, ''),
         'Tuple(time String, socket String, port String, depth String, limit String, machine String)') AS r,

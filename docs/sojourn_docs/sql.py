@@ -12,11 +12,15 @@ from sojourn.store import connect, init
 from sojourn_docs import NOTE
 
 ROOT = Path(__file__).parents[2]
-HIDDEN = ("rollup_results", "rollup_due", "minutes_known", "minutes_due")  # internal to the rollups
+# Internal to the rollups, and steps of parsing a line.
+HIDDEN = (
+    "rollup_results", "rollup_due", "minutes_known", "minutes_due", "incoming_records", "parsed", "incoming_span_lines",
+    "incoming_span_values", "incoming_samples", "incoming_metrics", "incoming_work", "parsed_work",
+)  # fmt: skip
 
 # Replacements of outdated comments: schema files are not changed once they were applied.
 PURPOSES = {
-    "lines_received": "Lines as they arrive, by file and minute of arrival. A line that is delivered twice counts twice.",
+    "lines_received": "Lines by file and minute of arrival. A line that is delivered twice counts twice.",
 }
 
 HEAD = f"""# Tables and views

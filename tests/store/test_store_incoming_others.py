@@ -91,7 +91,7 @@ def hostile_lines() -> list[tuple[bytes, str | None]]:
     values = {"arrayValue": {"values": [{"intValue": 1}] * 50_000}}
     return [
         (b"x" * (16 << 20), "line_too_long"),
-        (b"\0" * 1_048_575, "line_too_long"),
+        (b"\0" * 1_048_576, "line_too_long"),
         (b" " * 1_048_574, "empty_line"),
         (b"\xff" * 100_000, "not_an_export"),
         (b"[" * 500_000, "not_an_export"),

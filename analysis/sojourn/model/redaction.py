@@ -1,6 +1,6 @@
 """Redact URIs and addresses so that they do not identify a client.
 
-The same rules stand in nginx/sojourn.conf (for the log) and in collector/vector/vrl (for the store): a URI loses its
+The same rules are in nginx/sojourn.conf (for the log) and in collector/clickhouse (for the store): a URI loses its
 query, an address all but its network, 24 bits of IPv4 and 48 of IPv6. A text that is not an address is kept: it is
 the result of a custom configuration.
 """
@@ -10,14 +10,13 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from typing import Any
 
 SWITCH = "SOJOURN_REDACT"
 MAPPED = "::ffff:"  # how IPv4 is written on a socket for both versions (RFC 4291, section 2.5.5.2)
 
 _IPV4 = r"\b([0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3})\.[0-9]{1,3}\b"
 # Of a line that could not be read: whatever follows a question mark within its word, and what looks like an address.
-# In this order, also in dead_letters.vrl: the same line must be the same text, or it would be refused twice.
+# In this order, also in the store (105_incoming.sql): the same line must be the same text, or it is refused twice.
 _IN_TEXT = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -27,17 +26,6 @@ _IN_TEXT = tuple(
         (r'("url\.query" ?[:,] ?(?:"value" ?: ?\{ ?"stringValue" ?: ?)?")(?:[^"\\]|\\.)*', r"\1"),
     )
 )
-
-# Attributes of spans that OpenTelemetry's instrumentations set, by its names of today and of before.
-_NEVER = frozenset({
-    "url.query", "user_agent.original", "http.user_agent",
-    *(f"http.request.header.{name}" for name in ("authorization", "cookie", "proxy-authorization")),
-    "http.response.header.set-cookie",
-})  # fmt: skip
-_URIS = frozenset({"url.full", "url.path", "url.original", "http.url", "http.target"})
-_ADDRESSES = frozenset({
-    "client.address", "network.peer.address", "http.client_ip", "net.peer.ip", "net.sock.peer.addr", "source.address",
-})  # fmt: skip
 
 
 def redacting() -> bool:
@@ -78,13 +66,3 @@ def shown_uri(uri: str | None) -> str | None:
 def shown_line(line: object) -> str:
     """Return a refused line shortened and redacted, as reports and messages show it."""
     return redacted_text(str(line)) if redacting() else str(line)
-
-
-def redacted_attributes(values: dict[str, Any]) -> dict[str, Any]:
-    """Return a span's attributes without those that identify a client: removed, or truncated like the log's."""
-    kept = {key: value for key, value in values.items() if key not in _NEVER}
-    for key in _URIS & kept.keys():
-        kept[key] = path_of(str(kept[key]))
-    for key in _ADDRESSES & kept.keys():
-        kept[key] = network_of(str(kept[key]))
-    return kept
