@@ -139,20 +139,20 @@ def test_a_terminated_command_removes_its_temporary_files(tmp_path: Path) -> Non
 HALF_A_LOAD = """
 import sys, time
 from sojourn.store import init, load
-from sojourn.store.inserts import Sender
+from sojourn.store.senders import LineSender
 dsn, log = sys.argv[1:]
 init(dsn)
-Sender.__init__.__defaults__ = (100,)
-flush, calls = Sender.flush, []
+LineSender.__init__.__defaults__ = (None, 20_000)
+insert, calls = LineSender._insert, []
 
-def some(sender):
+def some(sender, batch):
     if len(calls) == 3:
         print("half", flush=True)
         time.sleep(600)
     calls.append(1)
-    flush(sender)
+    return insert(sender, batch)
 
-Sender.flush = some
+LineSender._insert = some
 import sojourn.readers.lines as lines
 chunks = lines._chunks
 lines._chunks = lambda log, size, room: chunks(log, 20_000, room)
