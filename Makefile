@@ -26,7 +26,7 @@ demo: setup ## run the short benchmark: real nginx and app servers, a table and 
 
 # What real servers time has the machine to itself; the rest is run three at a time, for much of it is waiting.
 test: setup-test ## run every test that this machine can run, and list the skipped ones
-	@status=0; export PATH="$(CURDIR)/.tools/bin:$$PATH"; \
+	@status=0; \
 	$(PY) -m pytest -n 3 --dist loadfile -m "not scenario and not thorough and not alone" || status=1; \
 	$(PY) -m pytest -m "alone and not scenario and not thorough" tests/lab tests/compose || status=1; exit $$status
 

@@ -100,23 +100,6 @@ if [ -n "$missing" ]; then
 fi
 [ -n "$python" ] || python=$(command -v python3) || fail "python3 is still missing"
 
-# ---- vrl, which runs the programs of collector/vector: built by cargo where there is one, as no package holds it
-vrl_version=0.38.0
-built_vrl() { [ "$(cat .tools/.vrl 2> /dev/null)" = "$vrl_version" ] && [ -x .tools/bin/vrl ]; }
-if [ "$stage" = test ] && ! built_vrl && ! command -v vrl > /dev/null; then
-    if command -v cargo > /dev/null; then
-        say "setup: building vrl $vrl_version with cargo into .tools (a few minutes, once)"
-        mkdir -p .tools
-        if CARGO_PROFILE_DEV_DEBUG=0 cargo install vrl --version "$vrl_version" --locked --debug --quiet --root .tools >&2; then
-            printf '%s\n' "$vrl_version" > .tools/.vrl
-        else
-            say "setup: cargo could not build vrl: the tests that need it will be skipped"
-        fi
-    else
-        say "setup: no cargo, so no vrl: the tests that need it will be skipped"
-    fi
-fi
-
 # ---- Captures of others, which tshark and the reader are compared on: among the tests of a Go module
 module=github.com/google/gopacket@v1.1.19
 module_hash=fc8cbe2239683199e677cb39f9303ae8d4a365f3c8cd8a2dcfa1f14c41bcff88

@@ -30,7 +30,7 @@ SUITES = {
     "analyses": "Blame, what-if, replay",
     "wire": "Captures",
     "store": "Store and dashboards",
-    "vrl": "Vector's programs",
+    "agent": "Agent",
     "generator": "Load generator",
 }
 LIBRARIES = ("polars", "duckdb", "numpy", "numba", "pyarrow", "chdb")

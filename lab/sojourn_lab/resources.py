@@ -25,7 +25,7 @@ def resource_file(folder: str, *parts: str) -> Path:
     """Return the path of a file or folder of the project: `resource_file("nginx", "sojourn.conf")`.
 
     `folder` is `nginx`, `scenarios`, `playbooks`, `backend`, `k6`, `recipes` (how-to pages with code that the lab
-    runs), `vector` (of which a wheel has requests.yaml and its programs) or (in a checkout only) `middleware`.
+    runs), `vector` (of which a wheel has `config`) or (in a checkout only) `middleware`.
 
     Raises:
         LabError: neither place has it; the message names both.

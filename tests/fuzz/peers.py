@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import shutil
 import subprocess
@@ -10,8 +9,6 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 ROOT = Path(__file__).parents[2]
 Headers = Sequence[tuple[str, str]]
@@ -58,39 +55,6 @@ def stamps_by_njs(cases: Sequence[Headers], now_us: int) -> list[Any] | None:
         table = _written(folder, "cases.json", json.dumps(cases))
         script = _written(folder, "driver.js", _NJS.replace("CASES", table).replace("NOW", str(now_us)))
         return _said("njs", "-p", folder, script)
-
-
-def rows_by_vrl(lines: Sequence[str]) -> list[Any] | None:
-    """What Vector's program makes of log lines: a row, or the reason it was refused with."""
-    vrl = shutil.which("vrl") or shutil.which("vrl", path=str(ROOT / ".tools/bin"))
-    if vrl is None:
-        return None
-    vector = ROOT / "collector/vector"
-    config = yaml.safe_load((vector / "config/requests.yaml").read_text("utf-8"))
-    files = [vector / Path(name).relative_to("/etc/vector") for name in config["transforms"]["requests"]["files"]]
-    program = "".join(file.read_text("utf-8") + "\n" for file in files)
-    source = f"the_number = .the_number\n{program}\n"
-    source += 'encode_base64(encode_json({ "number": the_number, "made": . }))\n'
-    events = (
-        json.dumps({"message": line, "file": "/a.jsonl", "host": "h", "the_number": n}) for n, line in enumerate(lines)
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        command = [vrl, "--input", _written(folder, "events.jsonl", "\n".join(events) + "\n")]
-        command += ["--program", _written(folder, "program.vrl", source)]
-        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=120, check=True)
-    return _results(done.stdout, done.stderr, len(lines))
-
-
-def _results(out: str, text: str, count: int) -> list[Any]:
-    values = {}
-    for line in out.splitlines():
-        one = json.loads(base64.b64decode(line.strip('"')))
-        values[one["number"]] = one["made"]
-    refusals = iter(text.splitlines())
-    matches = [values[number] if number in values else next(refusals, "nothing was said") for number in range(count)]
-    left = list(refusals)
-    assert not left, left[:5]
-    return matches
 
 
 def _written(folder: str, name: str, text: str) -> str:

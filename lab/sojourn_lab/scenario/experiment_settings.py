@@ -116,7 +116,7 @@ class Collector(Settings, frozen=True):
 class Pipeline(Settings, frozen=True):
     """The toolkit's own pipeline, one `part` of it at a time, at full speed.
 
-    `vector`: nginx's log through Vector and the shipped program for requests, on `threads` threads. `store`: rows into
+    `vector`: nginx's log through Vector with the agent's configuration, on `threads` threads. `store`: rows into
     the embedded engine, `batch` of them per insert, into the shipped table (`table = "shipped"`, with its materialized
     views) or into a copy of it that is partitioned by the day, by the hour or not at all. `spread`: seconds of log time
     over which the rows of one insert are spread. `threads`: threads of the engine for inserts and reads.

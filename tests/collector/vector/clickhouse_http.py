@@ -42,10 +42,13 @@ STATUSES = {
 }
 STATUS_OF = {name: status for status, names in STATUSES.items() for name in names.split()}
 
-# An INSERT that brings its data: the statement up to its format, then the data.
+# An INSERT that brings its data, as rows or as the table input: the statement up to its format, then the data.
 _INSERT = re.compile(
-    rb"\s*(INSERT\s+INTO\s(?:(?!\bSELECT\b|\bVALUES\b).)*?)\bFORMAT\s+(\w+)[ \t;]*(?:\r?\n|$)", re.I | re.S
+    rb"\s*(INSERT\s+INTO\s(?:(?!\bSELECT\b|\bVALUES\b).)*?(?:\bSELECT\b(?:(?!\bFORMAT\b).)*?\binput\((?:(?!\bFORMAT\b).)*?)?)"
+    rb"\bFORMAT\s+(\w+)[ \t;]*(?:\r?\n|$)",
+    re.I | re.S,
 )
+_INPUT = re.compile(r"\binput\(('[^']*')\)", re.I)
 _FORMAT = re.compile(rb"\bFORMAT\s+(\w+)\s*;?\s*$", re.I)
 
 
@@ -103,9 +106,10 @@ class Engine:
 
     def _with_data(self, statement: bytes, insert: re.Match[bytes]) -> str:
         self._data.write_bytes(statement[insert.end() :])
-        return (
-            f"{insert[1].decode()} FROM INFILE {quoted(str(self._data))} COMPRESSION 'none' FORMAT {insert[2].decode()}"
-        )
+        head, kind, file = insert[1].decode(), insert[2].decode(), quoted(str(self._data))
+        if _INPUT.search(head):
+            return _INPUT.sub(lambda structure: f"file({file}, {kind}, {structure[1]}, 'none')", head)
+        return f"{head} FROM INFILE {file} COMPRESSION 'none' FORMAT {kind}"
 
 
 def quoted(text: str) -> str:
@@ -126,7 +130,7 @@ class Moods:
     """What the stand-in does to requests for a while, and how many it did it to."""
 
     #: ``refuse``: answer 503 and do nothing; ``deny``: the same with 403; ``lose``: do the work and answer 503;
-    #: ``forget``: answer 200 to rows of ``requests`` and do nothing.
+    #: ``forget``: answer 200 to lines of ``incoming`` and do nothing.
     NAMES = ("refuse", "deny", "lose", "forget")
 
     def __init__(self) -> None:
@@ -184,7 +188,7 @@ class Handler(BaseHTTPRequestHandler):
             if url.path == "/" and statement.strip():
                 self.moods.counts["queries"] += 1
                 insert = _INSERT.match(statement)
-                if self.moods.now("forget") and insert and b" requests " in insert[1]:
+                if self.moods.now("forget") and insert and b" incoming " in insert[1]:
                     self.moods.counts["lines_forgotten"] += len(statement[insert.end() :].splitlines())
                 else:
                     text, kind, summary = self.engine.ask(statement, arguments, only_read=self.command != "POST")
@@ -221,6 +225,10 @@ class Handler(BaseHTTPRequestHandler):
                 return body
             case "gzip":
                 return gzip.decompress(body)
+            case "zstd":
+                import pyarrow as pa  # noqa: PLC0415 - what the agent packs its inserts with
+
+                return pa.CompressedInputStream(pa.BufferReader(body), "zstd").read()
             case "lz4":
                 import lz4.frame  # noqa: PLC0415 - what clickhouse-connect packs its inserts with
 

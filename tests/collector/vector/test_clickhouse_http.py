@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
+import pyarrow as pa
 import pytest
 import sojourn
 from clickhouse_http import StandIn
@@ -53,6 +54,13 @@ def insert(server: StandIn, *rows: str | bytes, table: str = "t", **settings: st
     return post(server, data, query=INSERT, param_database="d", param_table=table, **settings)
 
 
+def zstd(data: bytes) -> bytes:
+    target = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(target, "zstd") as packed:
+        packed.write(data)
+    return target.getvalue().to_pybytes()
+
+
 def test_answers_queries_like_a_server(table: StandIn) -> None:
     assert table.request("GET", "/ping")[::2] == (200, b"Ok.\n")
     assert table.request("GET", "/?query=SELECT%201")[::2] == (200, b"1\n")
@@ -68,14 +76,23 @@ def test_data_is_read_as_its_format_says(table: StandIn) -> None:
     assert insert(table, '{"n":1,"d":1767225600.123456,"s":"FORMAT CSV"}', '{"n":2,"d":null}')[:2] == (200, "")
     rows = [{"n": 1, "d": "2026-01-01 00:00:00.123456", "s": "FORMAT CSV"}, {"n": 2, "d": None, "s": ""}]
     assert table.ask("SELECT * FROM t ORDER BY n", "d") == rows
-    packed = gzip.compress(b'{"n":3}\n')
     arguments = urlencode({"query": "INSERT INTO d.t FORMAT JSONEachRow"})
-    assert table.request("POST", f"/?{arguments}", packed, {"Content-Encoding": "gzip"})[0] == 200
+    for encoding, packed in (("gzip", gzip.compress(b'{"n":3}\n')), ("zstd", zstd(b'{"n":6}\n{"n":7}\n'))):
+        assert table.request("POST", f"/?{arguments}", packed, {"Content-Encoding": encoding})[0] == 200
     assert post(table, "INSERT INTO d.t (n) VALUES (4)")[0] == 200
     assert post(table, 'INSERT INTO d.t FORMAT JSONEachRow\n{"n":5}')[0] == 200
     assert post(table, "INSERT INTO d.t (n) SELECT n + 10 FROM d.t")[0] == 200
     matches = [row["n"] for row in table.ask("SELECT n FROM t ORDER BY n", "d")]
-    assert matches == [1, 2, 3, 4, 5, 11, 12, 13, 14, 15]
+    assert matches == [*range(1, 8), *range(11, 18)]
+
+
+def test_data_can_be_the_table_input(table: StandIn) -> None:
+    query = "INSERT INTO d.t (n, s) SELECT length(line), line FROM input('line String') FORMAT LineAsString"
+    assert post(table, "a\nSELECT FORMAT input(\n", query=query)[0] == 200
+    assert table.ask("SELECT n, s FROM t ORDER BY n", "d") == [
+        {"n": 1, "s": "a"},
+        {"n": 20, "s": "SELECT FORMAT input("},
+    ]
 
 
 @pytest.mark.parametrize(

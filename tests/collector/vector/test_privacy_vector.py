@@ -1,156 +1,77 @@
-"""What reaches the store of a client: the agent's programs and the loader redact alike, unless redaction is off."""
+"""What the agent sends is redacted by the store, unless the queries of its sinks are those of the page on privacy."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+import re
+import urllib.request
+from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from sojourn.model.redaction import SWITCH, network_of, path_of, redacted_attributes, redacted_text, redacting
-from sojourn.store.log_rows import redacted_rows
-from vrl_support import program, run_program
+import yaml
+from clickhouse_http import StandIn
+from collector_support import eventually
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from sojourn.store import init
+from vector_config import ROOT, VECTOR
+from vector_run import ACCOUNT, Vector, vector_program
 
-SECRET = "s3cr3t"
-SOUND = {"time": "1767225600.123", "request_time": "0.25", "status": "200"}
-ADDRESSES = {
-    "203.0.113.77": "203.0.113.0",
-    "::ffff:203.0.113.77": "::ffff:203.0.113.0",
-    "2001:db8:1:2:3:4:5:6": "2001:db8:1::",
-    "2001:DB8:1::77": "2001:db8:1::",
-    "2001:0:0:4:5:6:7:8": "2001::",
-    "1:0:2:3:4:5:6:7": "1:0:2::",
-    "0:0:1:2:3:4:5:6": "0:0:1::",
-    "::1": "::",
-    "::FFFF:1.2.3.4": "::",
-    "203.0.113.0": "203.0.113.0",
-    "2001:db8:1::": "2001:db8:1::",
-    # Not addresses: values that a custom nginx configuration can write, or empty.
-    "": "",
-    "-": "-",
-    "unix:": "unix:",
-    "01.2.3.4": "01.2.3.4",
-    "1.2.3": "1.2.3",
-    "1.2.3.4.5": "1.2.3.4.5",
-    "fe80::1%eth0": "fe80::1%eth0",
-    "::ffff:1.2.3": "::ffff:1.2.3",
-    "3a52ce780950d4d969792a2559cd519d": "3a52ce780950d4d969792a2559cd519d",
-}
-URIS = {
-    f"/login?password={SECRET}": "/login",
-    "/a#b?c": "/a",
-    "/a?b\nc": "/a",
-    "?": "",
-    "": "",
-    "/ä%3Fb": "/ä%3Fb",
-    "/plain": "/plain",
-}
-# Lines that cannot be read, and what is left of them.
-DEAD = {
-    f'{{"uri":"/a?t={SECRET}","remote_addr":"203.0.113.77"': '{"uri":"/a?","remote_addr":"203.0.113.0"',
-    f'"uri":"/a?t=\\"{SECRET}","x":"?y"': '"uri":"/a?","x":"?"',
-    '"remote_addr": "2001:db8:1:2::3","upstream_addr":"10.0.0.1:80, [::1]:80"': (
-        '"remote_addr": "2001:db8:1::","upstream_addr":"10.0.0.0:80, [::1]:80"'
-    ),
-    f'203.0.113.77 - - [01/Jan/2026:12:30:45 +0000] "GET /a?t={SECRET} HTTP/1.1" 200 5': (
-        '203.0.113.0 - - [01/Jan/2026:12:30:45 +0000] "GET /a? HTTP/1.1" 200 5'
-    ),
-    f'{{"key":"url.query","value":{{"stringValue":"{SECRET}"}}}}': '{"key":"url.query","value":{"stringValue":""}}',
-    f'{{"url.query":"{SECRET}"}}': '{"url.query":""}',
-    "no secret, 1767225600.123 and 1.2.3": "no secret, 1767225600.123 and 1.2.3",
-    "\ufffd?\ufffd\\": "\ufffd?\\",
-}
-ATTRIBUTES: dict[str, Any] = {
-    "url.query": SECRET,
-    "url.full": f"https://shop.example/a?t={SECRET}",
-    "http.target": f"/a?t={SECRET}",
-    "url.path": "/a",
-    "client.address": "203.0.113.77",
-    "network.peer.address": "2001:db8:1:2::3",
-    "net.peer.ip": "::ffff:203.0.113.77",
-    "user_agent.original": SECRET,
-    "http.request.header.authorization": [SECRET],
-    "http.request.header.cookie": [SECRET],
-    "http.request.header.proxy-authorization": [SECRET],
-    "http.response.header.set-cookie": [SECRET],
-    "http.user_agent": SECRET,
-    "server.address": "203.0.113.10",
-    "odd": 7,
-}
-KEPT = {
-    "url.full": "https://shop.example/a",
-    "http.target": "/a",
-    "url.path": "/a",
-    "client.address": "203.0.113.0",
-    "network.peer.address": "2001:db8:1::",
-    "net.peer.ip": "::ffff:203.0.113.0",
-    "server.address": "203.0.113.10",
-}
+pytest.importorskip("chdb")
+
+ARRIVES_S = 60
+LINE = {
+    "time": "1767225600.123", "request_time": "0.25", "status": "200", "uri": "/login?token=x",
+    "remote_addr": "203.0.113.77",
+}  # fmt: skip
+ATTRIBUTES = {"url.query": "token=x", "client.address": "203.0.113.77", "url.full": "https://shop.example/a?token=x"}
 
 
-def requests_made(records: list[dict[str, str]]) -> list[Any]:
-    events = [{"message": json.dumps({**SOUND, **r}), "file": "/a.jsonl", "host": "h", "offset": 0} for r in records]
-    return run_program(program("requests"), events)
+def unredacted_config(folder: Path) -> list[Path]:
+    """The agent's configuration with the sinks that the page on privacy has."""
+    page = (ROOT / "docs" / "how-to" / "privacy.md").read_text("utf-8")
+    (block,) = re.findall(r"```yaml\n(sinks:\n.*?)```", page, re.DOTALL)
+    store = yaml.safe_load((VECTOR / "config" / "clickhouse.yaml").read_text("utf-8"))
+    for name, options in yaml.safe_load(block)["sinks"].items():
+        store["sinks"][name].update(options)
+    (folder / "clickhouse.yaml").write_text(yaml.safe_dump(store))
+    others = [file for file in (VECTOR / "config").glob("*.yaml") if file.name != "clickhouse.yaml"]
+    return [*others, folder / "clickhouse.yaml"]
 
 
-def dead_letters_made(lines: list[str]) -> list[str]:
-    metadata = {"dropped": {"component_id": "requests", "reason": "abort", "message": "invalid_json"}}
-    events = [{"message": line, "host": "h", "file": "/f", "metadata": metadata} for line in lines]
-    return [row["raw"] for row in run_program(program("dead_letters"), events)]
-
-
-def span_made(attributes: dict[str, Any]) -> dict[str, str]:
-    times = "\n".join(
-        f".{name}_time_unix_nano = parse_timestamp!(.{name}_time_unix_nano, '%+')".replace("'", '"')
-        for name in ("start", "end")
+def send_span(endpoint: str) -> None:
+    """Send one span with ``ATTRIBUTES``."""
+    export = ExportTraceServiceRequest()
+    span = export.resource_spans.add().scope_spans.add().spans.add()
+    span.name, span.trace_id, span.span_id = "GET", b"1" * 16, b"1" * 8
+    span.start_time_unix_nano = span.end_time_unix_nano = 1_767_225_600_000_000_000
+    for key, value in ATTRIBUTES.items():
+        span.attributes.add(key=key).value.string_value = value
+    request = urllib.request.Request(
+        f"{endpoint}/v1/traces", export.SerializeToString(), {"Content-Type": "application/x-protobuf"}
     )
-    at = "2026-01-01T00:00:00.123456789Z"
-    event = {"start_time_unix_nano": at, "end_time_unix_nano": at, "name": "GET", "attributes": attributes}
-    (row,) = run_program(times + "\n" + program("spans"), [event])
-    return dict(row["attributes"])
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        assert answer.status == 200
 
 
-@pytest.fixture
-def whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(SWITCH, "Off")
-
-
-def test_the_agent_and_the_loader_cut_queries_and_addresses_alike() -> None:
-    produced = requests_made([{"uri": uri} for uri in URIS] + [{"remote_addr": address} for address in ADDRESSES])
-    assert [row["uri"] for row in produced[: len(URIS)]] == list(URIS.values())
-    assert [row["remote_addr"] for row in produced[len(URIS) :]] == list(ADDRESSES.values())
-    assert {uri: path_of(uri) for uri in URIS} == URIS
-    assert {address: network_of(address) for address in ADDRESSES} == ADDRESSES
-    uris, addresses = [*URIS, *[""] * len(ADDRESSES)], [*[""] * len(URIS), *ADDRESSES]
-    loaded = redacted_rows(pa.table({"uri": uris, "remote_addr": addresses}))
-    assert loaded["uri"].to_pylist()[: len(URIS)] == list(URIS.values())
-    assert loaded["remote_addr"].to_pylist()[len(URIS) :] == list(ADDRESSES.values())
-
-
-def test_lines_that_cannot_be_read_are_redacted_alike() -> None:
-    assert dict(zip(DEAD, dead_letters_made(list(DEAD)), strict=True)) == DEAD
-    assert {line: redacted_text(line) for line in DEAD} == DEAD
-
-
-def test_spans_of_other_instrumentations_are_redacted_alike() -> None:
-    assert span_made(ATTRIBUTES) == {**KEPT, "odd": "7"}
-    assert redacted_attributes(ATTRIBUTES) == {**KEPT, "odd": 7}
-
-
-def test_the_switch_keeps_everything(whole: None) -> None:
-    (row,) = requests_made([{"uri": "/a?b", "remote_addr": "203.0.113.77"}])
-    assert (row["uri"], row["remote_addr"]) == ("/a?b", "203.0.113.77")
-    assert span_made({"url.query": "a=b", "client.address": "203.0.113.77"}) == {
-        "url.query": "a=b",
-        "client.address": "203.0.113.77",
-    }
-
-
-@pytest.mark.parametrize(("said", "holds"), [("off", False), ("OFF", False), ("fals", True), ("", True), (None, True)])
-def test_a_slip_in_the_switch_gives_nothing_away(
-    monkeypatch: pytest.MonkeyPatch, said: str | None, holds: bool
-) -> None:
-    monkeypatch.delenv(SWITCH, raising=False)
-    if said is not None:
-        monkeypatch.setenv(SWITCH, said)
-    assert redacting() == holds
+@pytest.mark.parametrize("redacted", [True, False])
+def test_the_store_redacts_unless_the_query_says_otherwise(tmp_path: Path, *, redacted: bool) -> None:
+    vector_program()
+    with StandIn(tmp_path, ACCOUNT) as store:
+        init(store.dsn())
+        files = [] if redacted else unredacted_config(tmp_path)
+        with Vector(tmp_path / "agent", store.url, files) as agent:
+            (agent.logs / "access.jsonl").write_text(json.dumps(LINE) + '\nGET /a?token=x "203.0.113.77"\n')
+            send_span(agent.otlp)
+            for table in ("requests", "dead_letters", "spans"):
+                eventually(lambda table=table: store.ask(f"SELECT 1 FROM {table}"), f"a row of {table}", ARRIVES_S)
+        (request,) = store.ask("SELECT uri, remote_addr, position, source FROM requests")
+        (letter,) = store.ask("SELECT raw, position FROM dead_letters")
+        (span,) = store.ask("SELECT attributes FROM spans")
+    assert request["source"].endswith(f":{agent.logs / 'access.jsonl'}")
+    assert (request["position"], letter["position"]) == (0, len(json.dumps(LINE)) + 1)
+    values = (request["uri"], request["remote_addr"], letter["raw"], span["attributes"])
+    if redacted:
+        attributes = {"client.address": "203.0.113.0", "url.full": "https://shop.example/a"}
+        assert values == ("/login", "203.0.113.0", 'GET /a? "203.0.113.0"', attributes)
+    else:
+        assert values == ("/login?token=x", "203.0.113.77", 'GET /a?token=x "203.0.113.77"', ATTRIBUTES)

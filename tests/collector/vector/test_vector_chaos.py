@@ -133,7 +133,7 @@ class Scene:
 
     def delivered(self) -> int:
         """Lines that the store acknowledged or not, each delivery counted."""
-        return self.figure("sum(lines)", "arrivals")
+        return self.figure("sum(lines)", "lines_received")
 
     def heard(self) -> int:
         """Requests that reached the store, whatever became of them."""

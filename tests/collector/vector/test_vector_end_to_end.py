@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,11 @@ EVERY = LINES // len(BAD_LINES)
 ARRIVES_S = 60
 
 
+def text_of(raw: bytes) -> str:
+    """A line as the store keeps it: bytes that are not UTF-8 are one U+FFFD per run."""
+    return re.sub("\ufffd+", "\ufffd", raw.rstrip(b"\r\n").decode(errors="replace"))
+
+
 class Shipped:
     """A simulated log with bad lines among the good ones, on its way to a store."""
 
@@ -40,7 +46,7 @@ class Shipped:
         for number, line in enumerate(as_lines(self.records)):
             if number % EVERY == 0 and number // EVERY < len(BAD_LINES):
                 raw, reason = BAD_LINES[number // EVERY]
-                self.refused.append((position, reason, raw.rstrip(b"\r\n").decode(errors="replace")))
+                self.refused.append((position, reason, text_of(raw)))
                 self.lines.append(raw)
                 position += len(raw)
             self.lines.append(line)
@@ -128,7 +134,7 @@ def test_a_start_warns_of_nothing(shipped: Shipped) -> None:
 
 def test_the_agent_says_how_it_is(shipped: Shipped) -> None:
     components = {row["component"] for row in shipped.store.ask("SELECT DISTINCT component FROM pipeline_metrics")}
-    assert {"access_log", "requests", "store_requests", "otlp"} <= components
+    assert {"access_log", "lines", "store_lines", "otlp"} <= components
     (agent,) = shipped.store.ask("SELECT DISTINCT agent FROM pipeline_metrics")
     assert agent["agent"] != ""
 

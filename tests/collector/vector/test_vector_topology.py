@@ -1,4 +1,4 @@
-"""The configuration hangs together: nothing ends nowhere, nothing is dropped, and every row fits its table."""
+"""The configuration hangs together: nothing ends nowhere, nothing is dropped, and every table gets its lines."""
 
 from __future__ import annotations
 
@@ -7,42 +7,30 @@ from typing import Any
 
 import pytest
 import yaml
-from vrl_support import ROOT, VECTOR, components, program_files, sink_parameters, sink_table
+from hostile_lines import LONGEST
+from vector_config import ROOT, VECTOR, components, sink_parameters, sink_table
 
 COMPONENTS = components()
 SINKS = {name: c for name, c in COMPONENTS.items() if c["group"] == "sinks"}
 STORES = {name: c for name, c in SINKS.items() if c["type"] == "http"}
-REMAPS = {name: c for name, c in COMPONENTS.items() if c["type"] == "remap"}
 LEAST_DISK_BUFFER = 268435488  # bytes; Vector takes no smaller one
+OF_LINES = ("store_lines", "store_listen_queue")
+OF_EVENTS = ("store_spans", "store_pipeline_metrics")
 
 
 def outputs(name: str, component: dict[str, Any]) -> set[str]:
     """What others can take from a component."""
     if component["type"] == "opentelemetry":
         return {f"{name}.logs", f"{name}.metrics", f"{name}.traces"}
-    if component["type"] == "remap":
-        return {name, f"{name}.dropped"}
     return {name}
 
 
 def columns(table: str) -> set[str]:
-    """The columns of a table that are stored and have no default, as its SQL has them."""
-    text = "".join(file.read_text("utf-8") for file in sorted((ROOT / "collector" / "clickhouse").glob("0*.sql")))
+    """The columns of a table, as its SQL has them."""
+    text = "".join(file.read_text("utf-8") for file in sorted((ROOT / "collector" / "clickhouse").glob("1*.sql")))
     body = re.search(rf"CREATE TABLE IF NOT EXISTS {table}\$\{{local\}} [^\n]*\n\((.*?)\n\)\nENGINE", text, re.DOTALL)
     assert body, table
-    lines = re.findall(r"^    ([a-z_]+) +[A-Z]\w*(.*)$", body[1], re.MULTILINE)
-    for change in re.findall(rf"ALTER TABLE {table}\$\{{local\}} (.*?);\n", text, re.DOTALL):
-        lines += re.findall(r"ADD COLUMN IF NOT EXISTS ([a-z_]+) +[A-Z]\w*(.*)", change)
-    return {name for name, rest in lines if not re.search(r"\b(ALIAS|MATERIALIZED|DEFAULT)\b", rest)}
-
-
-def produced(component: dict[str, Any]) -> set[str]:
-    """The fields of the rows a program makes: the keys of the object it ends with."""
-    text = "".join(file.read_text("utf-8") for file in program_files(component))
-    ends = text[text.rindex("\n. = {\n") :] if "\n. = {\n" in text else text[text.index("\nrow = {") :]
-    return set(re.findall(r'^    "([a-z_]+)":', ends, re.MULTILINE)) or set(
-        re.findall(r'"([a-z_]+)":', ends.splitlines()[1])
-    )
+    return set(re.findall(r"^    ([a-z_]+) +[A-Z]\w*", body[1], re.MULTILINE))
 
 
 def test_every_output_is_taken_and_every_input_exists() -> None:
@@ -51,36 +39,52 @@ def test_every_output_is_taken_and_every_input_exists() -> None:
     assert by_name == values
 
 
-@pytest.mark.parametrize("name", REMAPS)
-def test_events_refused_by_a_program_are_kept(name: str) -> None:
-    remap = REMAPS[name]
-    assert [remap[option] for option in ("drop_on_error", "drop_on_abort", "reroute_dropped")] == [True] * 3
-    takers = [taker for taker, c in COMPONENTS.items() if f"{name}.dropped" in c.get("inputs", [])]
-    assert takers == (["lost"] if name in ("dead_letters", "pipeline_metrics") else ["dead_letters"])
-
-
-@pytest.mark.parametrize("name", REMAPS)
-def test_every_program_is_there_once(name: str) -> None:
-    assert all(file.is_file() for file in program_files(REMAPS[name]))
-
-
-def test_no_program_is_without_use() -> None:
-    used = {file for remap in REMAPS.values() for file in program_files(remap)}
-    assert used == set((VECTOR / "vrl").rglob("*.vrl"))
+def test_lines_are_not_parsed() -> None:
+    """One program of one statement, the length of the line; an event that it cannot handle passes unchanged."""
+    remaps = [c for c in COMPONENTS.values() if c["type"] == "remap"]
+    assert len(remaps) == len(OF_LINES)
+    for remap in remaps:
+        assert set(remap) == {"type", "inputs", "source", "group", "config_file"}
+        assert remap["source"] == ".line_bytes = length(string!(.line)) + 1"
+    assert {c["type"] for c in COMPONENTS.values() if c["group"] == "transforms"} == {
+        "remap", "metric_to_log", "trace_to_log",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", STORES)
-def test_a_store_sink_is_strict_and_gives_up_no_batch(name: str) -> None:
+def test_a_store_sink_gives_up_no_batch(name: str) -> None:
     sink = STORES[name]
-    assert sink_parameters(sink)["input_format_skip_unknown_fields"] == "0"
+    assert len(sink["inputs"]) == 1
     assert sink["framing"] == {"method": "newline_delimited"}
     assert sink["retry_strategy"] == {"type": "all"}
     assert sink["request"]["retry_attempts"] > 1e18
     assert sink["buffer"]["when_full"] == "block"
-    assert sink["compression"] == "gzip"
+    assert sink["compression"] == "zstd"
     assert "{{" not in sink["uri"]
     assert "%" not in sink["uri"], "Vector takes it for a format of time"
     assert sink["auth"]["password"].startswith("SECRET[")
+
+
+@pytest.mark.parametrize("name", OF_LINES)
+def test_fields_of_a_line_are_columns(name: str) -> None:
+    sink = STORES[name]
+    assert sink_parameters(sink)["query"].endswith(" FORMAT JSONEachRow")
+    assert sink_parameters(sink)["input_format_skip_unknown_fields"] == "1"
+    (transform,) = sink["inputs"]
+    (source,) = COMPONENTS[transform]["inputs"]
+    agent = yaml.safe_load((VECTOR / "config" / "agent.yaml").read_text("utf-8"))
+    fields = {agent["log_schema"]["message_key"], COMPONENTS[source]["offset_key"], "file", "host", "line_bytes"}
+    assert fields == columns(sink_table(sink)) - {"redact"}
+    assert sink["encoding"] == {"codec": "json", "except_fields": ["source_type", "timestamp"]}
+
+
+@pytest.mark.parametrize("name", OF_EVENTS)
+def test_an_event_is_a_line(name: str) -> None:
+    sink = STORES[name]
+    table = sink_table(sink)
+    assert sink_parameters(sink)["query"] == f"INSERT INTO {table} (line) FORMAT LineAsString"
+    assert sink["encoding"] == {"codec": "json"}
+    assert "line" in columns(table)
 
 
 @pytest.mark.parametrize("name", STORES)
@@ -94,19 +98,10 @@ def test_file_sources_have_no_further_buffer(name: str) -> None:
         assert sink["buffer"]["max_size"] >= LEAST_DISK_BUFFER
 
 
-@pytest.mark.parametrize("name", STORES)
-def test_a_row_has_exactly_the_columns_of_its_table(name: str) -> None:
-    sink = STORES[name]
-    assert len(sink["inputs"]) == 1
-    built = produced(COMPONENTS[sink["inputs"][0]])
-    if sink_table(sink) == "pipeline_metrics":
-        built |= {"value"}
-    assert built == columns(sink_table(sink))
-
-
-def test_every_table_of_the_agent_has_a_sink() -> None:
+def test_every_table_for_lines_has_a_sink() -> None:
+    assert STORES.keys() == {*OF_LINES, *OF_EVENTS}
     assert sorted(sink_table(sink) for sink in STORES.values()) == [
-        "dead_letters", "listen_queue", "pipeline_metrics", "requests", "spans",
+        "incoming", "incoming_listen_queue", "incoming_pipeline_metrics", "incoming_spans",
     ]  # fmt: skip
 
 
@@ -121,10 +116,12 @@ def test_no_variable_and_no_password_in_the_files() -> None:
         assert not re.search(r"(?i)password: (?!SECRET\[)", text)
 
 
-def test_lines_over_a_mebibyte_reach_the_program() -> None:
+def test_every_line_up_to_16_mib_is_sent() -> None:
     for source in ("access_log", "listen_log"):
-        assert COMPONENTS[source]["max_line_bytes"] > 8 * 2**20
-        assert COMPONENTS[source]["offset_key"] == "offset"
+        assert COMPONENTS[source]["max_line_bytes"] == LONGEST >= 2**24
+        # A row of an insert may have ten times min_chunk_bytes_for_parallel_parsing. A byte is up to six of JSON.
+        assert 6 * LONGEST + 10_000 < 100 * 2**20
+        assert COMPONENTS[source]["offset_key"] == "position"
         assert COMPONENTS[source]["read_from"] == "beginning"
         assert COMPONENTS[source]["internal_metrics"]["include_file_tag"] is True
 

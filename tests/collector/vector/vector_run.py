@@ -1,4 +1,4 @@
-"""The agent's own configuration, run for a test: its addresses, folders and waits replaced, and nothing else."""
+"""The project's configurations of Vector, run for a test: addresses, folders and waits replaced, and nothing else."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import signal
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +35,23 @@ class Vector:
 
     After ``kill`` or ``stop`` it can be started again, on the state it left.
 
+    Args:
+        folder: for its files; it must not exist.
+        endpoint: the URL of the store.
+        files: the configuration; by default the agent's.
+        broker: address of a Kafka broker without TLS and SCRAM: options for these are removed.
+
     Attributes:
         logs: the folder it reads logs from.
         otlp: the endpoint for spans over HTTP.
     """
 
-    def __init__(self, folder: Path, endpoint: str) -> None:
+    def __init__(self, folder: Path, endpoint: str, files: Sequence[Path] = (), broker: str = "") -> None:
         self._program = vector_program()
         self._folder = folder
         self._endpoint = endpoint
+        self._files = files or sorted((PIPELINE / "config").glob("*.yaml"))
+        self._broker = broker
         self._starts = 0
         self._process: Process | None = None
         self._health = ""
@@ -112,15 +121,19 @@ class Vector:
 
     def _configure(self) -> None:
         places = {
-            "/etc/vector/": f"{PIPELINE}/",
             "/var/log/sojourn": str(self.logs),
             "/var/lib/vector": str(self._folder / "data"),
             "/run/secrets": str(self._folder / "secrets"),
             "http://clickhouse:8123": self._endpoint,
+            "https://clickhouse:8443": self._endpoint,
+            "kafka:9093": self._broker,
         }
         ports: dict[str, int] = {}
-        for file in sorted((PIPELINE / "config").glob("*.yaml")):
+        for file in self._files:
             config = replaced(yaml.safe_load(file.read_text()), places, ports)
+            for part in (*config.get("sources", {}).values(), *config.get("sinks", {}).values()):
+                for lock in ("tls", "sasl") if self._broker else ():
+                    part.pop(lock, None)
             for source in config.get("sources", {}).values():
                 hurried(source, {"scrape_interval_secs": 0.5, "glob_minimum_cooldown_ms": 100})
             for sink in config.get("sinks", {}).values():
@@ -129,7 +142,7 @@ class Vector:
                 hurried(sink.get("buffer", {}), {"max_size": LEAST_BUFFER})
             (self._folder / "config" / file.name).write_text(yaml.safe_dump(config))
         self._health = f"http://127.0.0.1:{ports['8686']}/health"
-        self.otlp = f"http://127.0.0.1:{ports['4318']}"
+        self.otlp = f"http://127.0.0.1:{ports['4318']}" if "4318" in ports else ""
 
 
 def hurried(part: dict[str, Any], values: dict[str, Any]) -> None:

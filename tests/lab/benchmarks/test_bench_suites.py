@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from benchmarks import growth
 from benchmarks.measure import Cost
-from benchmarks.rows import Measurements, Settings, Slope
-from benchmarks.suites import analyses, plain, vrl
+from benchmarks.rows import Settings, Slope
+from benchmarks.suites import agent, analyses, plain
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -121,22 +121,22 @@ def test_compares_loading_and_every_query_with_the_bare_way(tmp_path: Path) -> N
     assert all(row["ours"] > 0 and row["theirs"] > 0 for row in queries)
 
 
-def test_compares_every_program_with_a_parser(tmp_path: Path) -> None:
-    if not (os.environ.get("SOJOURN_VECTOR") or shutil.which("vector") or shutil.which("vrl")):
-        pytest.skip("neither vector nor the vrl command is installed")
-    measurements = vrl.run(settings_in(tmp_path))
-    assert [row.what.split(",")[0] for row in measurements.rows] == ["requests.vrl", "requests.vrl", "spans.vrl"]
-    assert all(row.ours > 0 and row.ratio is not None and row.ratio > 0 for row in measurements.rows)
+def test_compares_the_agent_with_vector_that_only_reads(tmp_path: Path) -> None:
+    if not (os.environ.get("SOJOURN_VECTOR") or shutil.which("vector")):
+        pytest.skip("no vector: install Vector 0.57.0 or set SOJOURN_VECTOR to it")
+    measurements = agent.run(settings_in(tmp_path))
+    compared, bounded = measurements.rows
+    assert compared.ours > 0
+    assert compared.ratio is not None
+    assert compared.ratio > 0
+    assert (bounded.ours, bounded.goal, bounded.at) == (compared.ours, agent.MOST, "most")
 
 
-def test_records_missing_vector_as_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SOJOURN_VECTOR", raising=False)
-    monkeypatch.delenv("SOJOURN_VRL", raising=False)
-    monkeypatch.setattr(vrl.shutil, "which", lambda *_, **__: None)
-    measurements = Measurements()
-    runner, _ = vrl._runner(measurements)
-    assert runner is None
-    assert len(measurements.skipped) == 2
+def test_records_missing_vector_as_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent, "vector_program", lambda: None)
+    measurements = agent.run(settings_in(tmp_path))
+    assert measurements.rows == []
+    assert len(measurements.skipped) == 1
 
 
 def test_a_log_without_stamps_is_compared_with_a_scan(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,9 +17,10 @@ from lab_support import find_scenario
 from sojourn.store.migrate import migrations
 from sojourn_lab.errors import LabError
 from sojourn_lab.experiments.pipeline import run_case
+from sojourn_lab.experiments.pipeline.agent import Count, counts_in, lay_out_agent, vector_program
 from sojourn_lab.experiments.pipeline.records import FIRST, log_lines
 from sojourn_lab.experiments.pipeline.store import MARK, PARTITIONS, batch_text, table_statement
-from sojourn_lab.experiments.pipeline.vector import Count, counts_in, figures_of, processor_seconds, vector_program
+from sojourn_lab.experiments.pipeline.vector import figures_of, processor_seconds
 from sojourn_lab.experiments.stage import Stage
 from sojourn_lab.results.criteria import judged_criteria, skipped
 from sojourn_lab.results.findings import lessons_of
@@ -75,7 +77,7 @@ def test_the_rate_is_from_the_last_count_before_the_window_to_the_first_after_it
         "events_per_s": pytest.approx(200.0),
         "cores": pytest.approx(0.5),
         "event_cpu": pytest.approx(0.0025),
-        "refused": 4.0,
+        "discarded": 4.0,
     }
     assert figures_of(counts, used, 1.5, 2.5) == expected
     # The input came to its end: the counts after that are no slowness of the program.
@@ -85,26 +87,40 @@ def test_the_rate_is_from_the_last_count_before_the_window_to_the_first_after_it
         assert set(figures_of(ended, used, since, until).values()) == {None}
 
 
-def test_counts_are_those_of_the_program_for_requests() -> None:
-    def line(
-        instant: str, component: str, output: str, value: float, name: str = "component_sent_events_total"
-    ) -> bytes:
-        tags = {"component_id": component, "output": output}
+def test_counts_are_those_of_the_sink_of_lines() -> None:
+    def line(instant: str, component: str, value: float, name: str = "component_sent_events_total") -> bytes:
+        tags = {"component_id": component}
         values = {"name": name, "tags": tags, "timestamp": instant, "kind": "absolute", "counter": {"value": value}}
         return json.dumps(values).encode() + b"\n"
 
     first, second = "2026-01-01T00:00:00.250000123Z", "2026-01-01T00:00:00.5Z"
+    discarded = "component_discarded_events_total"
     text = b"".join(
         [
-            line(second, "requests", "_default", 30.0),
-            line(first, "requests", "_default", 10.0),
-            line(first, "requests", "dropped", 2.0),
-            line(first, "access_log", "_default", 99.0),
-            line(first, "requests", "_default", 98.0, name="component_received_events_total"),
-            line(second, "requests", "_default", 97.0)[:-9],
+            line(second, "store_lines", 30.0),
+            line(first, "store_lines", 10.0),
+            line(first, "access_log", 2.0, name=discarded),
+            line(first, "lines", 1.0, name=discarded),
+            line(first, "access_log", 99.0),
+            line(first, "store_lines", 98.0, name="component_received_events_total"),
+            line(second, "store_lines", 97.0)[:-9],
         ]
     )
-    assert counts_in(text) == [Count(FIRST + 0.25, 10.0, 2.0), Count(FIRST + 0.5, 30.0, 0.0)]
+    assert counts_in(text) == [Count(FIRST + 0.25, 10.0, 3.0), Count(FIRST + 0.5, 30.0, 0.0)]
+    assert counts_in(text, "access_log") == [Count(FIRST + 0.25, 99.0, 3.0)]
+
+
+def test_the_agent_is_measured_as_it_is_shipped(tmp_path: Path) -> None:
+    """Only folders, addresses and the size of a buffer differ."""
+    lay_out_agent(tmp_path, tmp_path / "logs", "http://127.0.0.1:1", 0.25)
+    shipped = Path(__file__).parents[3] / "collector" / "vector" / "config"
+    names = {file.name for file in shipped.glob("*.yaml")}
+    assert {file.name for file in (tmp_path / "config").iterdir()} == names | {"lab.json"}
+    for name in names:
+        before, after = ((folder / name).read_text().splitlines() for folder in (shipped, tmp_path / "config"))
+        assert len(before) == len(after)
+        changed = [line for line, other in zip(before, after, strict=True) if line != other]
+        assert all(re.search(r"/var/|/run/|127\.0\.0\.1:|clickhouse:8123|max_size", line) for line in changed), changed
 
 
 def test_a_table_is_cut_otherwise_and_else_the_shipped_one() -> None:
@@ -198,13 +214,13 @@ def test_finer_partitions_leave_less_to_read(tmp_path: Path) -> None:
     assert figures["lost"] == 0
 
 
-def test_lines_go_through_vector_s_program(tmp_path: Path) -> None:
+def test_vector_ships_lines(tmp_path: Path) -> None:
     if vector_program() is None:
         pytest.skip("no vector: install Vector 0.57.0 or set SOJOURN_VECTOR to it")
     outcome = run_case(stage_of(tmp_path, "vector-1"))
     figures = outcome.figures
     assert figures["events_per_s"] > 300.0, figures
-    assert figures["refused"] == 0.0
+    assert figures["discarded"] == 0.0
     # An event costs what the rate and the cores come to.
     assert figures["event_cpu"] * figures["events_per_s"] == pytest.approx(figures["cores"])
     assert outcome.until - outcome.since == pytest.approx(1.0, abs=0.01)

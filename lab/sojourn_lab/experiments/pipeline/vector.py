@@ -1,30 +1,25 @@
-"""Measure events per second through Vector and the shipped program for requests.
+"""Measure events per second through Vector with the agent's shipped configuration, into a store that keeps nothing.
 
-Vector itself counts the events that have left the program, four times a second; where its threads are all busy it comes
-to that later, so the measuring is from one count to another.
+Vector itself counts the events that the store has accepted, four times a second; a batch of 20,000 is accepted at once,
+so the measuring is from one count to another.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import numpy as np
 
 from sojourn_lab.errors import LabError
+from sojourn_lab.experiments.pipeline.agent import Count, counts_in, lay_out_agent, started_receiver, vector_program
 from sojourn_lab.experiments.pipeline.records import log_lines
 from sojourn_lab.experiments.stage import Stage
 from sojourn_lab.measure.proc import GONE, stat_of
-from sojourn_lab.resources import resource_file
 from sojourn_lab.results.run_context import Outcome
 from sojourn_lab.runtime.process import Process
 from sojourn_lab.scenario.experiment_settings import Pipeline
@@ -32,28 +27,15 @@ from sojourn_lab.scenario.experiment_settings import Pipeline
 LINES = 5_000
 """Different lines; the file repeats them."""
 
-LINES_PER_SECOND = 25_000
+LINES_PER_SECOND = 100_000
 """More than one thread has been seen to do: the file must not end before the measuring does."""
 
 MOST_LINES = 2_000_000
 START_SECONDS = 60.0
 MARGIN = 30.0
 LOOK_SECONDS = 0.2
+COUNT_SECONDS = 0.25
 BATCH_SECONDS = 10.0
-
-
-@dataclass(frozen=True)
-class Count:
-    """How many events had left the program at an instant (unix s), and the processor time used until then, s."""
-
-    time: float
-    events: float
-    refused: float
-
-
-def vector_program() -> str | None:
-    """Return the program: $SOJOURN_VECTOR, or the one on PATH; None without either."""
-    return os.environ.get("SOJOURN_VECTOR") or shutil.which("vector")
 
 
 def measured_vector(stage: Stage, settings: Pipeline, work: Path) -> Outcome:
@@ -63,10 +45,21 @@ def measured_vector(stage: Stage, settings: Pipeline, work: Path) -> Outcome:
         now = time.time()
         reason = "vector is not installed: install Vector 0.57.0, or set SOJOURN_VECTOR to its program"
         return Outcome(now, now, {"skipped": reason})
+    with stage.interrupts.shielded():
+        receiver, store = started_receiver(stage.logs)
+    try:
+        return _measured(stage, settings, work, program, store)
+    finally:
+        with stage.interrupts.shielded():
+            receiver.stop()
+
+
+def _measured(stage: Stage, settings: Pipeline, work: Path, program: str, store: str) -> Outcome:
     scenario = stage.scenario
     warmup, duration = scenario.warmup, scenario.duration_of(stage.case)
     before = time.monotonic()
-    metrics = _laid_out(work, stage.seed, settings.threads, warmup + duration)
+    _write_log(work, stage.seed, settings.threads, warmup + duration)
+    metrics = lay_out_agent(work, work / "logs", store, COUNT_SECONDS)
     command = [program, "--threads", str(settings.threads), "--config-dir", str(work / "config")]
     environment = {"PATH": os.environ.get("PATH", ""), "VECTOR_LOG": "info"}
     # On a graceful stop it would first process all that it has read, which is not needed.
@@ -81,7 +74,7 @@ def measured_vector(stage: Stage, settings: Pipeline, work: Path) -> Outcome:
             used.append((time.time(), processor_seconds(process.pid)))
             return counted.last().events > 0.0
 
-        process.wait_until(begun, START_SECONDS, "the first events to leave its program")
+        process.wait_until(begun, START_SECONDS, "the first events to be accepted")
         spin_up = time.monotonic() - before
         since = time.time() + warmup
         until = since + duration
@@ -104,52 +97,14 @@ def measured_vector(stage: Stage, settings: Pipeline, work: Path) -> Outcome:
     return Outcome(since, until, figures_of(counts, used, since, until), spin_up=spin_up, tear_down=tear_down)
 
 
-def _laid_out(work: Path, seed: Sequence[int], threads: int, seconds: float) -> Path:
-    """Write the log and the configuration; return the file of Vector's own counters."""
-    config, logs, data = (work / name for name in ("config", "logs", "data"))
-    for folder in (config, logs, data):
-        folder.mkdir()
+def _write_log(work: Path, seed: Sequence[int], threads: int, seconds: float) -> None:
+    """Write a log that lasts for so many seconds."""
+    (work / "logs").mkdir()
     lines = b"".join(log_lines(LINES, list(seed)))
     wanted = min(MOST_LINES, round(LINES_PER_SECOND * threads * (seconds + 2.0)))
-    with (logs / "access.jsonl").open("wb") as log:
+    with (work / "logs" / "access.jsonl").open("wb") as log:
         for _ in range(-(-wanted // LINES)):
             log.write(lines)
-    text = resource_file("vector", "config", "requests.yaml").read_text(encoding="utf-8")
-    for original, local in (("/var/log/sojourn", str(logs)), ("/etc/vector/vrl", str(resource_file("vector", "vrl")))):
-        if original not in text:
-            raise LabError(f"requests.yaml does not contain {original}: the lab cannot replace it by its own folder")
-        text = text.replace(original, local)
-    (config / "requests.yaml").write_text(text, encoding="utf-8")
-    metrics = work / "metrics.jsonl"
-    nothing = {"type": "blackhole", "print_interval_secs": 0}
-    own: dict[str, Any] = {
-        "data_dir": str(data),
-        "sources": {"own": {"type": "internal_metrics", "scrape_interval_secs": 0.25}},
-        "sinks": {
-            "rows": {**nothing, "inputs": ["requests"]},
-            "refused": {**nothing, "inputs": ["requests.dropped"]},
-            "counters": {"type": "file", "inputs": ["own"], "path": str(metrics), "encoding": {"codec": "json"}},
-        },
-    }
-    (config / "lab.json").write_bytes(msgspec.json.encode(own))
-    return metrics
-
-
-def counts_in(text: bytes) -> list[Count]:
-    """Return Vector's counts of its program for requests, ordered by time, without an incomplete last line."""
-    counters: dict[float, dict[str, float]] = {}
-    for line in text.split(b"\n")[:-1]:
-        if b'"component_sent_events_total"' not in line:
-            continue
-        metric = msgspec.json.decode(line)
-        if metric["tags"].get("component_id") == "requests":
-            # Nanoseconds are more than Python's own instants hold.
-            instant = datetime.fromisoformat(metric["timestamp"][:26].rstrip("Z") + "+00:00").timestamp()
-            counters.setdefault(instant, {})[metric["tags"].get("output", "")] = metric["counter"]["value"]
-    return [
-        Count(instant, outputs.get("_default", 0.0), outputs.get("dropped", 0.0))
-        for instant, outputs in sorted(counters.items())
-    ]
 
 
 class _Counted:
@@ -180,12 +135,12 @@ def processor_seconds(pid: int) -> float:
 def figures_of(
     counts: Sequence[Count], used: Sequence[tuple[float, float]], since: float, until: float
 ) -> dict[str, float | None]:
-    """Return `events_per_s`, `cores` (mean), `event_cpu` (s of a core per event) and `refused`.
+    """Return `events_per_s`, `cores` (mean), `event_cpu` (s of a core per event) and `discarded`.
 
     The rate is that from the last count before the window to the first one after it that is larger; where the input
     came to its end before, to the first count of that end.
     """
-    none: dict[str, float | None] = {"events_per_s": None, "cores": None, "event_cpu": None, "refused": None}
+    none: dict[str, float | None] = {"events_per_s": None, "cores": None, "event_cpu": None, "discarded": None}
     before = [each for each in counts if each.time <= since]
     first = before[-1] if before else None
     growing = [late for early, late in pairwise(counts) if late.events > early.events]
@@ -204,5 +159,5 @@ def figures_of(
         "events_per_s": events / seconds,
         "cores": (ended - begun) / seconds,
         "event_cpu": (ended - begun) / events,
-        "refused": last.refused,
+        "discarded": last.discarded,
     }
