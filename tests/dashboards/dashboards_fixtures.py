@@ -70,7 +70,9 @@ def fill(client: Any) -> None:
         column_names=["time", "agent", "component", "metric", "file", "tags", "value"],
     )
     client.insert(
-        "lines_received", [[when(row[0]), *row[1:]] for row in ARRIVED], column_names=["minute", "kind", "source", "lines"]
+        "lines_received",
+        [[when(row[0]), *row[1:]] for row in ARRIVED],
+        column_names=["minute", "kind", "source", "lines"],
     )
     client.insert(
         "line_runs",

@@ -174,7 +174,9 @@ def test_reconciliation_gap(store: Boards) -> None:
             column_names=["source", "begin", "end", "lines", "since", "until", "refused", "arrived"],
         )
         store.client.insert(
-            "lines_received", [[at, "requests", f"{agent}:/log", arrived]], column_names=["minute", "kind", "source", "lines"]
+            "lines_received",
+            [[at, "requests", f"{agent}:/log", arrived]],
+            column_names=["minute", "kind", "source", "lines"],
         )
     assert fired(store, BY_UID["sojourn-reconciliation"]) == {("loses:/log",): pytest.approx(0.01)}
     assert fired(store, BY_UID["sojourn-reconciliation"], NOW + timedelta(hours=4)) == {}  # what is over rings no more

@@ -18,8 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "collector" / "vector"))
 # The path comes first.
 from clickhouse_http import StandIn
 from commands_run import Ended, ended
-from sojourn.store import client, connect
-from sojourn.store import senders
+from sojourn.store import client, connect, senders
 from store_away import Cutter, answer_of, saying, served, silent
 from watch_support import EPOCH, record
 

@@ -34,7 +34,7 @@ def _own_store() -> str:
 
 
 class _Peer:
-    """The store that is asked: an own one, unless tests give another; a process can open only one."""
+    """The store that is queried: an own one, unless tests give another; a process can open only one."""
 
     dsn = ""
 

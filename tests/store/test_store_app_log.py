@@ -1,4 +1,4 @@
-"""The app's own log in a store: work for requests that nobody waits for any more."""
+"""The app's own log in a store: work for requests that no client waits for any more."""
 
 from __future__ import annotations
 

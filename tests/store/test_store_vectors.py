@@ -118,11 +118,11 @@ def test_a_batch_of_hostile_lines_loses_nothing() -> None:
     lines = [json.dumps({**SOUND, "request_id": "first"}).encode()]
     for number, hostile in enumerate(HOSTILE.values()):
         lines += [hostile, json.dumps({**SOUND, "request_id": f"good {number}"}).encode()]
-    made = rows_by_store(lines, redact=True)
-    assert [row["request_id"] for row in made[::2] if isinstance(row, dict)] == [
+    parsed = rows_by_store(lines, redact=True)
+    assert [row["request_id"] for row in parsed[::2] if isinstance(row, dict)] == [
         "first", *(f"good {number}" for number in range(len(HOSTILE)))
     ]  # fmt: skip
-    reasons = dict(zip(HOSTILE, made[1::2], strict=True))
+    reasons = dict(zip(HOSTILE, parsed[1::2], strict=True))
     assert reasons["16 MiB"] == reasons["1 MiB"] == reasons["16 MiB of NUL"] == "line_too_long"
     assert isinstance(reasons["CRLF"], dict)
     assert reasons["nothing"] == "empty_line"

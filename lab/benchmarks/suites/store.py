@@ -114,9 +114,9 @@ def _parsing(settings: Settings, log: Path, lines: int) -> Row:
     costs = in_turns(jobs, settings.repeats, settings.progress)
     spent = {name: [cost.seconds / lines * 1e6 for cost in each] for name, each in costs.items()}
     ratio, low, high = ratio_of(spent["lines"], spent["bare"])
-    ours = statistics.median(spent["lines"])
+    cost = statistics.median(spent["lines"])
     return Row(
-        f"from a line to its merged row, {lines:,} lines", "µs of processor", ours,
+        f"from a line to its merged row, {lines:,} lines", "µs of processor", cost,
         "the same file, JSONEachRow into a plain MergeTree, merged", statistics.median(spent["bare"]),
         goal=CPU_US, at="most",
         note=f"{ratio:.2f} ({low:.2f} to {high:.2f}) times the peer; ours parses, checks, redacts, deduplicates and "
