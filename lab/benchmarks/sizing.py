@@ -25,13 +25,13 @@ class Measured:
     those of the store are of the embedded engine, ClickHouse 26.9. docs/scale.md says how each was taken.
     """
 
-    log_bytes: float = 733.0  # a line of nginx's log, with its newline
-    message_bytes: float = 66.0  # a row as JSON in a batch of 500 kB, zstd
-    stored_bytes: float = 78.0  # on disk, all columns, indexes and marks, one copy
-    agent_seconds: float = 99e-6  # read, parse, validate, build the row, send it to the sink and see it acknowledged
-    aggregator_seconds: float = 54e-6  # decode, strip, encode, gzip
-    insert_seconds: float = 7.8e-6  # JSONEachRow into requests, one thread
-    merge_seconds: float = 1.4e-6  # of one row, once; a row is merged about MERGES times
+    log_bytes: float = 734.0  # a line of nginx's log, with its newline
+    message_bytes: float = 101.0  # a line as a message, zstd
+    stored_bytes: float = 52.2  # on disk, all columns, indexes and marks, one copy; the trace id is the request id
+    agent_seconds: float = 24.5e-6  # read a line, measure its length, send it to Kafka and see it acknowledged
+    aggregator_seconds: float = 18.5e-6  # fetch a message, compress it for the store, see it acknowledged
+    insert_seconds: float = 13.2e-6  # from the line to the row, all views, one thread, 200,000 lines a block
+    merge_seconds: float = 1.3e-6  # of one row, once; a row is merged about MERGES times
     rollup_seconds: float = 1.6e-6  # a row's part in one refresh of its minute
 
 
@@ -78,7 +78,7 @@ def size(rate: float, measured: Measured = Measured(), choices: Choices = Choice
     inflow = rate * measured.message_bytes
     aggregator_cores = rate * measured.aggregator_seconds / choices.busy
     aggregators = math.ceil(aggregator_cores / choices.cores_per_aggregator)
-    # Every replica merges and rolls up; an insert is parsed once, and copying a finished part is not counted.
+    # Every replica merges and rolls up; a line is parsed once, on one replica, and copying a part is not counted.
     per_row = (
         measured.insert_seconds + choices.merges * measured.merge_seconds + choices.rollups * measured.rollup_seconds
     )
@@ -104,7 +104,7 @@ def table(rates: list[float], measured: Measured = Measured(), choices: Choices 
     rows = [
         ("cores of agents, on nginx's own machines", [f"{s.agent_cores:,.1f}" for s in sizes]),
         ("Kafka: bytes/s in, one copy", [_bytes(r * measured.message_bytes) for r in rates]),
-        ("Kafka: partitions of `sojourn.requests`", [f"{s.partitions:,}" for s in sizes]),
+        ("Kafka: partitions of `sojourn.lines`", [f"{s.partitions:,}" for s in sizes]),
         (f"Kafka: brokers ({choices.copies_in_kafka} copies)", [f"{s.brokers:,}" for s in sizes]),
         (f"Kafka: disk for {choices.kafka_days:g} day", [_bytes(s.kafka_disk) for s in sizes]),
         (f"aggregators of {choices.cores_per_aggregator} cores", [f"{s.aggregators:,}" for s in sizes]),
