@@ -16,7 +16,7 @@ case $stage in
     test) requirements=requirements/dev.txt needed="nginx libnginx-mod-http-js"
         wanted="njs unicorn ruby-rack siege chromium zstd tcpdump tshark goaccess haproxy jq nodejs curl
             tmux libatomic1 php-fpm puma uwsgi-core uwsgi-plugin-python3 apache2-bin libtomcat10-java
-            varnish" ;;
+            varnish default-jre-headless maven" ;;
     # Over and above the tests'.
     tools) sh lab/setup.sh test
         requirements=requirements/tools.txt needed="" wanted="wrk valgrind" ;;
@@ -52,6 +52,8 @@ provided() { # what another installation than the distribution's may provide as 
         njs | unicorn | siege | wrk | valgrind | chromium | zstd | tshark | goaccess | jq | tmux | curl | puma) command -v "$1" > /dev/null ;;
         haproxy) command -v haproxy > /dev/null || [ -x /usr/sbin/haproxy ] ;;
         nodejs) command -v node > /dev/null ;;
+        default-jre-headless) command -v java > /dev/null ;;
+        maven) command -v mvn > /dev/null ;;
         php-fpm) command -v php-fpm > /dev/null ;;
         uwsgi-core) command -v uwsgi > /dev/null || command -v uwsgi-core > /dev/null ;;
         *) return 1 ;;
@@ -114,6 +116,22 @@ if [ "$stage" = test ] && [ "$(cat .tools/captures/.of 2> /dev/null)" != "$modul
         mkdir -p .tools/captures
         "$python" -m zipfile -e "$archive" .tools/captures && printf '%s\n' "$module" > .tools/captures/.of
         find .tools/captures -depth ! -name "*.pcap" ! -name "*.pcapng" ! -name .of ! -type d -delete -o -type d -empty -delete
+    fi
+fi
+
+# ---- Kafka, for the tests of the agents' way to many machines: a broker from Maven Central
+pom=tests/collector/vector/kafka/pom.xml
+if [ "$stage" = test ] && ! cmp -s $pom .tools/kafka/pom.xml; then
+    if ! command -v mvn > /dev/null; then
+        say "setup: no mvn, so no Kafka: the tests that need it will be skipped"
+    else
+        say "setup: fetching Kafka by mvn"
+        mkdir -p .tools/kafka
+        if timeout 300 mvn --batch-mode --quiet -f $pom dependency:copy-dependencies -DoutputDirectory="$PWD/.tools/kafka/libs" > /dev/null; then
+            cp $pom .tools/kafka/pom.xml
+        else
+            say "setup: mvn could not fetch Kafka: the tests that need it will be skipped"
+        fi
     fi
 fi
 

@@ -46,7 +46,7 @@ def test_a_store_of_a_later_version_is_not_touched(store_dsn: str) -> None:
     tell(store_dsn, f"INSERT INTO schema_migrations (version, name, checksum) VALUES (999, '999_later', '{'0' * 64}')")
     state = examine(store_dsn)
     assert (state.schema, state.unknown) == ("unknown", ["999_later"])
-    assert "pip install --upgrade" in state.advice[0].run
+    assert state.advice[0].run == "git pull && make setup"
 
 
 def test_a_file_that_differs_is_named(store_dsn: str) -> None:

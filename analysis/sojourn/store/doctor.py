@@ -101,7 +101,7 @@ def _advise_schema(state: StoreState) -> None:
         state.advice.append(Advice("there is no schema in this store", f"sojourn store init {state.store}"))
     elif state.unknown:
         what = f"a later version has applied {', '.join(state.unknown)}; this one does not know these files"
-        state.advice.append(Advice(what, "pip install --upgrade sojourn"))
+        state.advice.append(Advice(what, "git pull && make setup"))
     elif state.missing:
         what = (
             f"the schema is of {state.schema}; {counted(len(state.missing), 'file')} of this version, from "
@@ -110,7 +110,7 @@ def _advise_schema(state: StoreState) -> None:
         state.advice.append(Advice(what, f"sojourn store init {state.store}"))
     if state.changed:
         what = f"{', '.join(state.changed)} differ from the files that this store has applied; restore them"
-        state.advice.append(Advice(what, "pip install --force-reinstall sojourn"))
+        state.advice.append(Advice(what, "git checkout -- collector/clickhouse"))
 
 
 def _look_at_lines(store: Store, state: StoreState) -> None:

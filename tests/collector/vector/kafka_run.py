@@ -19,9 +19,11 @@ LARGEST = 104857600  # bytes of a message, as scale/kafka.yaml has it
 
 def kafka_jars() -> str:
     """Return the class path of Kafka; skip the test where it or Java is missing."""
-    folder = os.environ.get("SOJOURN_KAFKA", "")
-    if not folder or not list(Path(folder, "libs").glob("kafka_2.13-*.jar")):
-        pytest.skip("no Kafka: set SOJOURN_KAFKA to the folder of Kafka 4.1 that has libs/")
+    folder = os.environ.get("SOJOURN_KAFKA", "") or Path(__file__).parents[3] / ".tools/kafka"
+    if not list(Path(folder, "libs").glob("kafka_2.13-*.jar")):
+        pytest.skip(
+            "no Kafka: `make setup-test` fetches it where Maven is, or set SOJOURN_KAFKA to a folder with libs/"
+        )
     if shutil.which("java") is None:
         pytest.skip("Kafka needs java")
     return str(Path(folder, "libs", "*"))
