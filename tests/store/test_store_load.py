@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sojourn.model.errors import SojournError
+from sojourn.readers.lines import Block
 from sojourn.sources.requests import read
 from sojourn.store import connect, load
 from sojourn.store.senders import LineSender
@@ -242,3 +244,21 @@ def test_the_store_is_left_open_for_others(store_dsn: str) -> None:
     """Two connections of one process to the same folder."""
     with connect(store_dsn) as one_of_them, connect(store_dsn) as other:
         assert one_of_them.client.query("SELECT 1").result_rows == other.client.query("SELECT 1").result_rows
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3])
+def test_an_insert_that_fails_beside_others_ends_the_load(
+    store_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    """Two inserts run at the same time; whichever fails, the load ends and says so."""
+    monkeypatch.setattr("sojourn.readers.lines.blocks_of_lines.__defaults__", (20_000, 1 << 20))
+    monkeypatch.setattr("sojourn.store.senders.LineSender.__init__.__defaults__", (None, 1))  # an insert per block
+    calls = iter(range(1, 1000))
+
+    def table(source: str, block: Block) -> pa.Table:
+        lines = {"line": block.lines}
+        return pa.table({"unknown": block.lines} if next(calls) == failing else lines)
+
+    monkeypatch.setattr("sojourn.store.senders._table", table)
+    with pytest.raises(SojournError, match="loading into incoming"):
+        load(store_dsn, write_log(tmp_path / "a.jsonl", *(record(n) for n in range(600))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 
 import numpy as np
 import pyarrow as pa
@@ -12,9 +13,9 @@ import pyarrow as pa
 from sojourn.model.redaction import redacting
 from sojourn.readers.blocks import Reject
 from sojourn.readers.lines import Block
-from sojourn.store.client import Store, plainly, rows
+from sojourn.store.client import Store, connect, plainly, rows
 
-BYTES_PER_INSERT = 64 << 20  # of lines. Few, large parts: each insert becomes one per day
+BYTES_PER_INSERT = 32 << 20  # of lines. Few, large parts: each insert becomes one per day
 ROWS_PER_INSERT = 250_000
 INSERTS = 2  # at the same time: the store parses one while it writes the other
 INSERT_SETTINGS = {
@@ -91,14 +92,21 @@ class LineSender:
         self._batch = _Batch()
         with plainly(store, DOING.format(table)):
             self._begun = str(rows(store, "SELECT toString(now64(3, 'UTC'))")[0][0])
+        # A connection of the embedded engine answers one query at a time; that of a server has several.
+        self._opened = [connect(store.address) for _ in range(INSERTS - 1) if store.embedded]
+        self._idle: SimpleQueue[Store] = SimpleQueue()
+        for each in [store, *(self._opened or [store] * (INSERTS - 1))]:
+            self._idle.put(each)
         self._pool = ThreadPoolExecutor(INSERTS, thread_name_prefix="sojourn-insert")
-        self._pending: list[Future[list[tuple[str, Reject]]]] = []
+        self._pending: list[tuple[int, Future[list[tuple[str, Reject]]]]] = []
 
     def __enter__(self) -> LineSender:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
+        for store in self._opened:
+            store.close()
 
     def add(self, source: str, block: Block) -> None:
         """Add the lines of a block; those that it has refused itself are not among them."""
@@ -120,27 +128,33 @@ class LineSender:
             while len(self._pending) >= INSERTS:
                 self._finish()
             batch, self._batch = self._batch, _Batch()
-            self._pending.append(self._pool.submit(self._insert, batch))
+            self._pending.append((batch.lines, self._pool.submit(self._insert, batch)))
 
     def _finish(self) -> None:
-        for source, reject in self._pending.pop(0).result():
+        lines, inserted = self._pending.pop(0)
+        refused = inserted.result()
+        self.sent += lines
+        for source, reject in refused:
             self.refused += 1
             if self._on_refused:
                 self._on_refused(source, reject)
 
     def _insert(self, batch: _Batch) -> list[tuple[str, Reject]]:
-        with plainly(self._store, DOING.format(self._table)):
-            lines = pa.concat_tables([_table(source, block) for source, block in batch.blocks])
-            self._store.client.insert_arrow(self._table, lines, settings=INSERT_SETTINGS)
-            bounds = {
-                "kind": self._kind,
-                "sources": sorted({source for source, _ in batch.blocks}),
-                "begun": self._begun,
-                "first": min(block.start for _, block in batch.blocks),
-                "last": max(block.start + int(block.ends[-1]) for _, block in batch.blocks),
-            }
-            reported = rows(self._store, REFUSED, bounds)
-        self.sent += batch.lines
+        lines = pa.concat_tables([_table(source, block) for source, block in batch.blocks])
+        store = self._idle.get()
+        try:
+            with plainly(store, DOING.format(self._table)):
+                store.client.insert_arrow(self._table, lines, settings=INSERT_SETTINGS)
+                bounds = {
+                    "kind": self._kind,
+                    "sources": sorted({source for source, _ in batch.blocks}),
+                    "begun": self._begun,
+                    "first": min(block.start for _, block in batch.blocks),
+                    "last": max(block.start + int(block.ends[-1]) for _, block in batch.blocks),
+                }
+                reported = rows(store, REFUSED, bounds)
+        finally:
+            self._idle.put(store)
         numbered = ((source, _number(batch, source, position), position, *rest) for source, position, *rest in reported)
         refused = [(s, Reject(n, p, reason, raw)) for s, n, p, reason, raw in numbered if n is not None]
         return sorted(refused, key=lambda each: (each[0], each[1].line))
