@@ -255,7 +255,7 @@ WITH
     (t) -> toUnixTimestamp64Nano(parseDateTime64BestEffortOrNull(if(t LIKE '____-__-__T__:__:__%Z', t, ''), 9, 'UTC')) AS nanoseconds,
     (since, until) -> ifNull(since > 0 AND until >= since, false) AS sound,
     empty(r.resourceSpans) AND concat(r.trace_id, r.span_id, r.start_time_unix_nano, r.end_time_unix_nano) != '' AS is_event,
-    -- An export in which no field of a span was found: it has no span, or only objects without such fields, or is none.
+    -- An export without any field of a span: it has no span, or only objects without such fields, or is none.
     (list, key) -> arrayAll(e -> JSONType(e) = 'Object' AND JSONType(e, key) IN ('Array', 'Null'), list) AS have_lists,
     JSONExtractArrayRaw(text, 'resourceSpans') AS resources,
     arrayFlatten(arrayMap(e -> JSONExtractArrayRaw(e, 'scopeSpans'), resources)) AS scopes,

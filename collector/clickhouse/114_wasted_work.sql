@@ -1,5 +1,5 @@
 -- Work done for clients already gone: what the worker went on doing after nginx (504) or the client (499) gave up. The
--- span is found by request id, or by its parent, the id nginx sent, where it has none (stock instrumentation). Of several
+-- span is joined by request id, or by its parent, the id nginx sent, where it has none (stock instrumentation). Of several
 -- workers that reported, the one that began last served the last attempt. The spans are read against the few requests
 -- concerned, so that memory follows the latter.
 CREATE OR REPLACE VIEW wasted_work ${on_cluster} SQL SECURITY INVOKER AS

@@ -64,7 +64,7 @@ PUBLISHED = {
     "103_other_logs": "1b1b7427c29ad87f",
     "104_other_logs": "79ace96949994f39",
     "105_incoming": "d6257cc6a9eb0f63",
-    "106_incoming_others": "45e1c883628be0b0",
+    "106_incoming_others": "29f7f7617aeb11d1",
     "107_incoming": "f16e4ffd6cad5917",
     "108_lines_received": "a758461a62c6388f",
     "109_lines_received": "3c1ffb483c8278d7",
@@ -72,7 +72,7 @@ PUBLISHED = {
     "111_instants": "b60af7f5fcd565c6",
     "112_trace": "6189f6a5968df631",
     "113_trace": "b2d85d9402813aa1",
-    "114_wasted_work": "ae27f837eec7a466",
+    "114_wasted_work": "435578a917d3a643",
     "115_incoming_app_log": "073111918678842f",
     "116_incoming_app_log": "13570b6afde3e23c",
 }

@@ -39,6 +39,11 @@ class Reject:
     raw: str
 
 
+def rejects_of(block: Block) -> list[Reject]:
+    """Return the lines that a block has refused before they were parsed."""
+    return [Reject(number, block.position(number), reason, raw) for number, reason, raw in block.refused]
+
+
 class Refused(Sequence[Reject]):
     """Refused lines in order, created on access: a file of empty lines has millions of them."""
 
@@ -46,7 +51,7 @@ class Refused(Sequence[Reject]):
         """Keep ``table``: ``number``, ``reason`` and ``raw`` of lines of the block."""
         self._block = block
         self._table = table.select(["number", "reason", "raw"]).sort_by("number")
-        self._rest = [Reject(n, block.position(n), reason, raw) for n, reason, raw in block.refused]
+        self._rest = rejects_of(block)
 
     def __len__(self) -> int:
         return len(self._rest) + len(self._table)
@@ -121,14 +126,24 @@ def parsed_blocks(
     if not logs:
         return
     with Parsers(query, macros) as parsers:
-        done = 0
-        for log in logs:
-            for block, position in blocks_ahead(log, blocks_of_lines(log)):
-                form = format_of(log, block)
-                yield replace(parsers.of(form).parsed(log.name, block), form=form)
-                if on_progress:
-                    on_progress(done + position)
-            done += log.size or 0
+        for log, block, form in formed_blocks(logs, on_progress):
+            yield replace(parsers.of(form).parsed(log.name, block), form=form)
+
+
+def formed_blocks(
+    logs: Sequence[LogInput], on_progress: Callable[[int], None] | None = None
+) -> Iterator[tuple[LogInput, Block, LineFormat | None]]:
+    """Yield every block of every log with the log and its format (None: Sojourn's own record).
+
+    ``on_progress``: called with the bytes read so far, after each block.
+    """
+    done = 0
+    for log in logs:
+        for block, position in blocks_ahead(log, blocks_of_lines(log)):
+            yield log, block, format_of(log, block)
+            if on_progress:
+                on_progress(done + position)
+        done += log.size or 0
 
 
 def format_of(log: LogInput, block: Block) -> LineFormat | None:

@@ -202,6 +202,11 @@ def plainly(store: Store, doing: str) -> Iterator[None]:
         raise SojournError(f"{store.dsn}: {doing}: {text}") from None
 
 
+def store_time(store: Store) -> str:
+    """Return the store's clock, UTC to the millisecond, as text for ``toDateTime64({…:String}, 3, 'UTC')``."""
+    return str(rows(store, "SELECT toString(now64(3, 'UTC'))")[0][0])
+
+
 def in_utc(instant: datetime) -> datetime:
     """Return an instant of a store's answer, which is in UTC where it names no zone."""
     return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)

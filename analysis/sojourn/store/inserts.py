@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from sojourn.model.errors import SojournError
 from sojourn.model.redaction import redacted_text, redacting
-from sojourn.readers.blocks import Parsers, Reject, blocks_ahead, format_of
+from sojourn.readers.blocks import Parsers, Reject, formed_blocks, rejects_of
 from sojourn.readers.inputs import LogInput, opened_inputs
 from sojourn.readers.lines import Block, blocks_of_lines
-from sojourn.store.client import Store, plainly, rows
+from sojourn.store.client import Store, plainly, rows, store_time
 from sojourn.store.load_result import Loaded, Source
 from sojourn.store.log_rows import MACROS, request_rows, rows_query
 from sojourn.store.senders import DOING, LineSender, RowSender
@@ -55,7 +55,7 @@ def load_into(
     if span_files:
         stored = "SELECT count() FROM spans FINAL WHERE ingested >= toDateTime64({begun:String}, 3, 'UTC')"
         with plainly(store, DOING.format("spans")):
-            begun = str(rows(store, "SELECT toString(now64(3, 'UTC'))")[0][0])
+            begun = store_time(store)
             _load_lines(store, "spans", span_files, loaded, dead)
             loaded.spans = int(rows(store, stored, {"begun": begun})[0][0])
     if app_logs:
@@ -79,26 +79,20 @@ def _load_logs(
         _count(loaded, source, reject)
 
     others = RowSender(store, "requests")
-    done = 0
     with LineSender(store, "incoming", "requests", refused) as own, Parsers(rows_query, MACROS) as parsers:
-        for log in logs:
-            for block, position in blocks_ahead(log, blocks_of_lines(log)):
-                loaded.records.read += block.count
-                form = format_of(log, block)
-                if form is None:
-                    rejects: Iterable[Reject] = _refused_here(block)
-                    own.add(log.name, block)
-                else:
-                    parsed = parsers.of(form).parsed(log.name, block)
-                    rejects = parsed.rejects
-                    if parsed.accepted is not None and len(parsed.accepted):
-                        others.add(request_rows(parsed.accepted, log.name))
-                for reject in rejects:
-                    refused(log.name, reject)
-                dead.add(dead_letters("requests", log.name, rejects))
-                if on_progress:
-                    on_progress(done + position)
-            done += log.size or 0
+        for log, block, form in formed_blocks(logs, on_progress):
+            loaded.records.read += block.count
+            if form is None:
+                rejects: Iterable[Reject] = _refused_here(block)
+                own.add(log.name, block)
+            else:
+                parsed = parsers.of(form).parsed(log.name, block)
+                rejects = parsed.rejects
+                if parsed.accepted is not None and len(parsed.accepted):
+                    others.add(request_rows(parsed.accepted, log.name))
+            for reject in rejects:
+                refused(log.name, reject)
+            dead.add(dead_letters("requests", log.name, rejects))
         own.flush()
     others.flush()
     loaded.requests = own.sent - own.refused + others.sent
@@ -113,7 +107,7 @@ def _load_lines(store: Store, kind: str, files: Sequence[Source], loaded: Loaded
             for log in inputs.logs:
                 for block in blocks_of_lines(log):
                     lines.add(log.name, block)
-                    dead.add(dead_letters(kind, log.name, [_reject(block, *each) for each in block.refused]))
+                    dead.add(dead_letters(kind, log.name, rejects_of(block)))
         finally:
             inputs.close()
         lines.flush()
@@ -123,17 +117,14 @@ def _load_lines(store: Store, kind: str, files: Sequence[Source], loaded: Loaded
 
 def _refused_here(block: Block) -> list[Reject]:
     """Take off a block the lines that only the file can tell to be bad: too long to be read, damaged, or cut off."""
-    refused = [_reject(block, *each) for each in block.refused]
+    refused = rejects_of(block)
     if block.open_end and len(block.lines):
         line = block.lines[-1].as_py().rstrip("\r\n")
         if line.strip() and not _is_json(line):
-            refused.append(_reject(block, block.numbers[-1].as_py(), "incomplete_line", line))
+            number = block.numbers[-1].as_py()
+            refused.append(Reject(number, block.position(number), "incomplete_line", line))
             block.lines, block.numbers = block.lines[:-1], block.numbers[:-1]
     return refused
-
-
-def _reject(block: Block, number: int, reason: str, raw: str) -> Reject:
-    return Reject(number, block.position(number), reason, raw)
 
 
 def _is_json(line: str) -> bool:

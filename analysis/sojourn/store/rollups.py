@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sojourn.model.errors import SojournError
-from sojourn.store.client import Store, plainly, rows
+from sojourn.store.client import Store, plainly, rows, store_time
 
 IN_VAIN = 20  # refreshes in a row: minutes touched in the meantime come first, but not for ever
 REFRESH = "INSERT INTO rollup_results SELECT * FROM rollup_due"
@@ -22,7 +22,7 @@ def refresh_rollups(store: Store) -> int:
     with plainly(store, "bringing the rollups up to date"):
         if not rows(store, "EXISTS TABLE rollup_results")[0][0]:
             return 0
-        begun = str(rows(store, "SELECT toString(now64(3, 'UTC'))")[0][0])
+        begun = store_time(store)
         left = before = _left(store, begun)
         in_vain = 0
         while left and in_vain < IN_VAIN:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from sojourn.model.redaction import redacting
 from sojourn.readers.blocks import Reject
 from sojourn.readers.lines import Block
-from sojourn.store.client import Store, connect, plainly, rows
+from sojourn.store.client import Store, connect, plainly, rows, store_time
 
 BYTES_PER_INSERT = 32 << 20  # of lines. Few, large parts: each insert becomes one per day
 ROWS_PER_INSERT = 250_000
@@ -87,11 +87,11 @@ class LineSender:
         bytes_per_insert: int = BYTES_PER_INSERT,
     ) -> None:
         self.sent = self.refused = 0
-        self._store, self._table, self._kind, self._on_refused = store, table, kind, on_refused
+        self._table, self._kind, self._on_refused = table, kind, on_refused
         self._limit = bytes_per_insert
         self._batch = _Batch()
         with plainly(store, DOING.format(table)):
-            self._begun = str(rows(store, "SELECT toString(now64(3, 'UTC'))")[0][0])
+            self._begun = store_time(store)
         # A connection of the embedded engine answers one query at a time; that of a server has several.
         self._opened = [connect(store.address) for _ in range(INSERTS - 1) if store.embedded]
         self._idle: SimpleQueue[Store] = SimpleQueue()

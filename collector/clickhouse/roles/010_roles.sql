@@ -1,6 +1,6 @@
 -- Who may do what: roles, made by `sojourn store init DSN --roles` on a server. The embedded engine has no users.
 
--- Shippers of lines: they write and see nothing. Views that fill other tables run as whoever made them, so it needs no right there.
+-- Shippers of lines: they write and see nothing. Views that fill other tables run as the user who made them, so no right is needed there.
 CREATE ROLE IF NOT EXISTS sojourn_writing ${on_cluster};
 
 GRANT ${on_cluster} INSERT ON ${database}.incoming TO sojourn_writing;
