@@ -2,7 +2,7 @@
 
 Every request gets a session of its own, as on a server. Data of an INSERT is read by the engine's own parser of its
 format, with the settings the URL brings, so what a server would refuse is refused. ``StandIn`` starts it as a program,
-``clickhouse_http.py FOLDER [USER PASSWORD_FILE]``; the first line it writes is its port.
+``clickhouse_http.py FOLDER PORT [USER PASSWORD_FILE]``; with port 0 the first line it writes is its port.
 """
 
 from __future__ import annotations
@@ -12,13 +12,17 @@ import gzip
 import http.client
 import json
 import re
+import signal
 import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+if TYPE_CHECKING:
+    from sojourn_lab.runtime.process import Process
 
 # Parameters that speak to the HTTP interface; every other one is a setting of the engine.
 RESERVED = {
@@ -262,27 +266,43 @@ class StandIn:
     """The program, started and ended; its folder can be opened as ``chdb://`` afterwards. A context manager."""
 
     def __init__(self, folder: Path, account: tuple[str, str] | None = None) -> None:
-        from sojourn_lab.runtime.process import Process  # noqa: PLC0415 - not for the program itself
-
         folder.mkdir(parents=True, exist_ok=True)
         self.data = folder / "store"
         self.account = account
-        arguments: list[str] = []
+        self._login: list[str] = []
         if account is not None:
             (folder / "stand-in.password").write_text(account[1])
-            arguments = [account[0], str(folder / "stand-in.password")]
-        self.process = Process([sys.executable, __file__, str(self.data), *arguments], name="clickhouse", folder=folder)
+            self._login = [account[0], str(folder / "stand-in.password")]
+        self._starts = 0
+        self.process: Process | None = None
         self.port = 0
 
-    def __enter__(self) -> StandIn:
+    def start(self) -> None:
+        """Start it: at a free port, and after ``kill`` at the same one, on the data it left."""
+        from sojourn_lab.runtime.process import Process  # noqa: PLC0415 - not for the program itself
+
+        self._starts += 1
+        command = [sys.executable, __file__, str(self.data), str(self.port), *self._login]
+        self.process = Process(command, name=f"clickhouse-{self._starts}", folder=self.data.parent)
         self.process.start()
         out = self.process.out_path
         self.process.wait_until(lambda: out.read_bytes().endswith(b"\n"), 60, "its port")
         self.port = int(out.read_text())
+
+    def kill(self) -> None:
+        """End it at once, with no chance to save anything."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        assert self.process.wait(20) == -signal.SIGKILL
+        self.process.stop()
+
+    def __enter__(self) -> StandIn:
+        self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.process.stop()
+        if self.process is not None:
+            self.process.stop()
 
     @property
     def url(self) -> str:
@@ -322,14 +342,15 @@ class StandIn:
         return [json.loads(line) for line in body.decode().splitlines()]
 
 
-def main(folder: Path, account: tuple[str, str] | None) -> None:
+def main(folder: Path, port: int, account: tuple[str, str] | None) -> None:
     """Serve until stopped."""
     Handler.engine, Handler.moods, Handler.account = Engine(folder), Moods(), account
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.daemon_threads = True
     print(server.server_address[1], flush=True)
     server.serve_forever()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), (sys.argv[2], Path(sys.argv[3]).read_text()) if len(sys.argv) > 2 else None)
+    login = (sys.argv[3], Path(sys.argv[4]).read_text()) if len(sys.argv) > 3 else None
+    main(Path(sys.argv[1]), int(sys.argv[2]), login)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-import os
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -15,141 +11,14 @@ import pytest
 import sojourn
 from clickhouse_http import StandIn
 from collector_support import eventually
-from sojourn.store import connect, init, refresh_rollups
+from shipping_run import ARRIVES_S, FOR_EVER, Scene
+from sojourn.store import connect, refresh_rollups
 
 # The path comes first.
-from split_support import BAD_LINES, Settings, as_lines, differences, simulated_log, without_duplicates
-from vector_run import ACCOUNT, Vector, vector_program
+from split_support import as_lines, differences, without_duplicates
+from vector_run import ACCOUNT, vector_program
 
 pytest.importorskip("chdb")
-
-FOR_EVER = 1e6  # s, until it is set to 0
-RATE = 300  # lines/s
-EVERY = 40  # one line of so many is bad
-ARRIVES_S = 120
-
-
-class Writer(threading.Thread):
-    """What nginx does: append whole lines to a file it holds open, at a steady rate; reopen the name on request.
-
-    Attributes:
-        good: request ids written, in order.
-        bad: reasons of the bad lines written, in order.
-    """
-
-    def __init__(self, log: Path, records: list[dict[str, str]], rate: float = RATE) -> None:
-        super().__init__(daemon=True)
-        self.log = log
-        self.good: list[str] = []
-        self.bad: list[str] = []
-        self._lines = zip(records, as_lines(records), strict=True)
-        self._refused = itertools.cycle(BAD_LINES)
-        self._rate = rate
-        self._busy = threading.Lock()
-        self._ended = threading.Event()
-        self._fresh = True
-        self._file = log.open("ab", buffering=0)
-
-    def run(self) -> None:
-        """Write until the end, or until there is no record left: a slow machine gets a log that falls silent."""
-        began = time.monotonic()
-        with contextlib.suppress(StopIteration):
-            for count in itertools.count():
-                if self._ended.wait(max(0.0, began + count / self._rate - time.monotonic())):
-                    break
-                with self._busy:
-                    self._write(bad=count % EVERY == EVERY - 1)
-
-    def write(self, count: int) -> None:
-        """Append so many good lines at once, instead of running."""
-        for _ in range(count):
-            self._write(bad=False)
-
-    def _write(self, *, bad: bool) -> None:
-        if bad and not self._fresh:  # a log begins with a record: by its first line Vector knows a file
-            raw, reason = next(self._refused)
-            self._file.write(raw)
-            self.bad.append(reason)
-            return
-        record, line = next(self._lines)
-        self._file.write(line)
-        self.good.append(record["request_id"])
-        self._fresh = False
-
-    def rename(self) -> None:
-        """Rotate as nginx does: rename, go on writing there, then reopen."""
-        older = self.log.with_name("access.jsonl.1")
-        if older.exists():
-            older.rename(self.log.with_name("access.jsonl.2"))
-        self.log.rename(older)
-        before = len(self.good)
-        eventually(lambda: len(self.good) > before + 10 or not self.is_alive(), "lines in the renamed file")
-        with self._busy:
-            self._file.close()
-            self._file = self.log.open("ab", buffering=0)
-            self._fresh = True
-
-    def copy_and_truncate(self) -> None:
-        """Rotate by copytruncate. What is written between the two is lost by it, so nothing is."""
-        with self._busy:
-            shutil.copyfile(self.log, self.log.with_name("access.jsonl-20260101"))
-            os.truncate(self.log, 0)
-            self._fresh = True
-
-    def end(self) -> None:
-        """Stop after the line that is being written, and close the file."""
-        self._ended.set()
-        if self.is_alive():
-            self.join(10)
-        self._file.close()
-
-
-class Scene:
-    """A store, an agent that is not started yet, and the log it will read."""
-
-    def __init__(self, folder: Path, store: StandIn, lines: int) -> None:
-        init(store.dsn())
-        self.store = store
-        self.records, _ = simulated_log(Settings(requests=lines, seed=11))
-        self.agent = Vector(folder / "agent", store.url)
-        self.writer = Writer(self.agent.logs / "access.jsonl", self.records)
-
-    def stored(self) -> list[str]:
-        """Request ids in the store, each once."""
-        return [row["request_id"] for row in self.store.ask("SELECT request_id FROM requests FINAL")]
-
-    def refused(self) -> list[str]:
-        """Reasons of the dead letters, each line once."""
-        return [row["reason"] for row in self.store.ask("SELECT reason FROM dead_letters FINAL")]
-
-    def figure(self, expression: str, table: str) -> int:
-        """The value of one expression over a table."""
-        (row,) = self.store.ask(f"SELECT {expression} AS figure FROM {table}")
-        return int(row["figure"])
-
-    def distinct(self) -> int:
-        """Lines in the store, each once."""
-        return self.figure("count()", "requests FINAL") + self.figure("count()", "dead_letters FINAL")
-
-    def delivered(self) -> int:
-        """Lines that the store acknowledged or not, each delivery counted."""
-        return self.figure("sum(lines)", "lines_received")
-
-    def heard(self) -> int:
-        """Requests that reached the store, whatever became of them."""
-        counts = self.store.control()
-        return counts["queries"] + counts["refused"]
-
-    def complete(self) -> bool:
-        return self.distinct() >= len(self.writer.good) + len(self.writer.bad)
-
-    def assert_nothing_is_missing(self) -> None:
-        """Lines written = distinct rows + dead letters, and the store's own reconciliation says the same."""
-        assert sorted(self.stored()) == sorted(self.writer.good)
-        assert sorted(self.refused()) == sorted(self.writer.bad)
-        assert self.store.ask("SELECT * FROM line_gaps") == []
-        balances = self.store.ask("SELECT max(outstanding) AS left FROM reconciliation GROUP BY source")
-        assert [row["left"] for row in balances] == [0]
 
 
 @pytest.fixture
@@ -160,8 +29,7 @@ def scene(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
         try:
             yield scene
         finally:
-            scene.writer.end()
-            scene.agent.stop()
+            scene.close()
 
 
 def started_and_killed(scene: Scene, pause_s: float) -> None:
