@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from sojourn.store.client import Store
+from sojourn.store.senders import INSERT_SETTINGS
 
 START = 1_767_225_600_123_456_789
 TABLES = ("spans", "listen_queue", "pipeline_metrics", "dead_letters")
@@ -24,7 +25,7 @@ def send(store: Store, table: str, lines: Iterable[bytes], **others: Any) -> Non
     columns = ["line"] if table == "incoming_pipeline_metrics" else ["line", "position", *others]
     rows = [[line, number, *others.values()][: len(columns)] for number, line in enumerate(lines)]
     # Instants of any day are more days than an INSERT may have partitions by default.
-    store.client.insert(table, rows, column_names=columns, settings={"max_partitions_per_insert_block": 0})
+    store.client.insert(table, rows, column_names=columns, settings=INSERT_SETTINGS)
 
 
 def answer(store: Store, sql: str) -> list[tuple[Any, ...]]:

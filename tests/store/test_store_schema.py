@@ -75,6 +75,7 @@ PUBLISHED = {
     "114_wasted_work": "435578a917d3a643",
     "115_incoming_app_log": "073111918678842f",
     "116_incoming_app_log": "13570b6afde3e23c",
+    "117_codecs": "3b896c1db21b3909",
 }
 
 

@@ -20,6 +20,7 @@ ROWS_PER_INSERT = 250_000
 INSERTS = 2  # at the same time: the store parses one while it writes the other
 INSERT_SETTINGS = {
     "max_partitions_per_insert_block": 0,  # a sparse log may hold years
+    "optimize_on_insert": 0,  # merges remove duplicates, and FINAL; to remove them here too takes a third of the time
     "distributed_foreground_insert": 1,  # on a cluster: what is refused is known when the insert returns
 }
 DOING = "loading into {} (what came before is there; loading again is safe)"

@@ -64,6 +64,7 @@ with tempfile.TemporaryDirectory(dir=sys.argv[2]) as folder:
 PARSED = """
 import resource, sys, tempfile
 from sojourn.store import connect, init
+from sojourn.store.senders import INSERT_SETTINGS
 def spent():
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
@@ -78,7 +79,7 @@ with tempfile.TemporaryDirectory(dir=sys.argv[2]) as folder:
             "SELECT line, 'edge', '/var/log/sojourn/access.jsonl', sum(length(line) + 1) OVER "
             "(ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) - length(line) - 1, length(line) + 1 "
             f"FROM file('{sys.argv[1]}', 'LineAsString', 'line String')",
-            settings={"max_partitions_per_insert_block": 0, "min_insert_block_size_rows": 100_000,
+            settings={**INSERT_SETTINGS, "min_insert_block_size_rows": 100_000,
                       "min_insert_block_size_bytes": 0, "max_insert_threads": 1},
         )
         store.client.command("OPTIMIZE TABLE requests FINAL")
