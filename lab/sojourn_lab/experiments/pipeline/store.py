@@ -1,6 +1,6 @@
 """`python -m sojourn_lab.experiments.pipeline.store PLAN.json`: insert into an embedded engine.
 
-Rows are log records as the store transforms them, inserted as Vector sends them: JSON, one row a line.
+Rows are log records as the store has parsed them, inserted into the table itself as JSON: only the table is measured.
 """
 
 from __future__ import annotations
