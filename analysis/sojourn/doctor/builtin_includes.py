@@ -15,7 +15,7 @@ BUILTIN_INCLUDES = {
     "sojourn_proxy.conf": "\n".join(include_lines("proxy")),
     "sojourn.conf": """
         map "" $sojourn_route { default $upstream_http_x_route; }
-        map $sojourn_inbound $sojourn_stamp_sent { default $sojourn_inbound; }
+        map $sojourn_trusted $sojourn_stamp_sent { default t=$sojourn_proxy_start; }
     """
     f"log_format sojourn escape=json '{{{_KEYS}}}';",
 }
