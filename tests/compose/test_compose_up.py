@@ -1,17 +1,20 @@
 """The parts of docker-compose.yml that are our own, really built, brought up and put under load.
 
 Needs a Docker engine with compose, and an image debian:bookworm-slim to build from; skipped where one is missing.
-The images of others (ClickHouse, Vector, Grafana) are not needed here.
+The images of others are not needed here: the Vector of this machine takes the place of one, a recorder of requests that
+of ClickHouse, and Grafana is not started.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,12 +23,49 @@ from typing import Any
 import pytest
 import sojourn
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "collector" / "vector"))
+
+# The path comes first.
+from clickhouse_http import StandIn
+from sojourn.store import init
+from vector_run import vector_program
+
 pytestmark = pytest.mark.alone
 
 ROOT = Path(__file__).parents[2]
 BASE = os.environ.get("SOJOURN_BASE", "debian:bookworm-slim")
 UP = ["nginx", "listen-nginx", "listen-app1", "listen-app2"]
 ATTEMPTS = 3
+VECTOR_IMAGE = f"sojourn-test-vector:{os.getpid()}"
+
+# Takes the place of ClickHouse: accepts every request and writes it to its output, a line of JSON each.
+RECORDER = """
+import base64, json, threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+one_line_at_a_time = threading.Lock()
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        line = json.dumps([self.path, dict(self.headers), base64.b64encode(body).decode()])
+        with one_line_at_a_time:
+            print(line, flush=True)
+        self.do_GET()
+
+    def log_message(self, *arguments):
+        pass
+
+ThreadingHTTPServer(("", 8123), Handler).serve_forever()
+"""
+PING = "import urllib.request as u; u.urlopen('http://127.0.0.1:8123/ping', timeout=2)"
 
 
 def docker(*arguments: str, check: bool = True, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -87,6 +127,13 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     for name in ("app1", "app2", "nginx", "prepare"):
         # Where the mirrors of a build are reached through the host, as behind a corporate proxy.
         services[name]["build"] = {"network": "host"}
+    services["vector"] = {"image": VECTOR_IMAGE}
+    services["clickhouse"] = {
+        "image": "sojourn-tools:0.1.0",
+        "entrypoint": ["python3", "-c", RECORDER],
+        "ulimits": {"nofile": {"soft": 1024, "hard": 1024}},
+        "healthcheck": {"test": ["CMD", "python3", "-c", PING]},
+    }
     override.write_text(json.dumps({"services": services}))
     up = Stack(override)
     up("build", "--quiet")
@@ -231,3 +278,55 @@ def test_a_capture_records_what_passes(stack: Stack) -> None:
     stack("stop", "--timeout", "20", "capture")
     assert stack("ps", "--all", "--format", "{{.ExitCode}}", "capture").stdout.split() == ["0"]
     assert " packets, " in stack("logs", "--no-log-prefix", "capture").stdout
+
+
+@pytest.fixture
+def vector_image(stack: Stack, tmp_path: Path) -> Iterator[None]:
+    """An image with the Vector of this machine, on top of one that has the libraries it may be linked to."""
+    shutil.copy(vector_program(), tmp_path / "vector")
+    (tmp_path / "Dockerfile").write_text(
+        'FROM sojourn-tools:0.1.0\nCOPY vector /usr/bin/vector\nENTRYPOINT ["/usr/bin/vector"]\nCMD []\n'
+    )
+    docker("build", "--quiet", "--tag", VECTOR_IMAGE, str(tmp_path))
+    try:
+        yield
+    finally:
+        stack("rm", "--stop", "--force", "vector", "clickhouse", check=False)
+        docker("image", "rm", VECTOR_IMAGE, check=False)
+
+
+@pytest.mark.usefixtures("vector_image")
+@pytest.mark.timeout(600)
+def test_the_agent_sends_lines_spans_and_samples_as_the_writer(stack: Stack, tmp_path: Path) -> None:
+    """The requests of the agent in its container, repeated to the embedded engine, become the rows of a load."""
+    pytest.importorskip("chdb")
+    stack("up", "--detach", "--no-build", "--wait", "--no-deps", "clickhouse", "vector")
+    load = ["load", "--concurrency", "4", "--duration", "4", "--name", "shipped", "--json"]
+    client = json.loads(stack("run", "--rm", "-T", "--no-deps", *load, check=False).stdout)
+    secret = ["run", "--rm", "-T", "--user", "10002", "--entrypoint", "cat", "prepare", "/secrets/clickhouse_writer"]
+    password = stack(*secret).stdout
+    sent = 0
+    with StandIn(tmp_path / "store", ("sojourn_writer", password)) as store:
+        init(store.dsn())
+
+        def count(rows: str) -> int:
+            return int(store.ask(f"SELECT count() AS n FROM {rows}")[0]["n"])
+
+        def arrived() -> bool:
+            nonlocal sent
+            for line in stack("logs", "--no-log-prefix", "clickhouse").stdout.splitlines()[sent:]:
+                path, headers, body = json.loads(line)
+                status, _, answer = store.request("POST", path, base64.b64decode(body), headers)
+                assert status == 200, answer
+                sent += 1
+            return count(of_load) == count(spans_of_load) == client["offered"] and count("listen_queue") > 0
+
+        of_load = "requests FINAL WHERE service = 'shipped'"
+        spans_of_load = f"spans FINAL WHERE request_id IN (SELECT request_id FROM {of_load})"
+        eventually(arrived, 60, "the rows of the load")
+        sources = store.ask(f"SELECT DISTINCT source FROM {of_load}")
+        assert sources == [{"source": "vector:/var/log/sojourn/access.jsonl"}]
+        sockets = store.ask("SELECT DISTINCT machine, socket FROM listen_queue ORDER BY socket")
+        assert sockets == [{"machine": "vector", "socket": name} for name in ("app1", "app2", "nginx")]
+        assert count("pipeline_metrics") > 0
+        assert count("dead_letters") == 0
