@@ -175,6 +175,14 @@ def test_bad_lines_are_dead_letters_and_stop_nothing(store_dsn: str, tmp_path: P
         assert raw == re.sub("\ufffd+", "\ufffd", line.decode("utf-8", "replace")).rstrip("\r\n")
 
 
+def test_many_small_logs_in_one_insert_keep_their_names(store_dsn: str, tmp_path: Path) -> None:
+    logs = [write_log(tmp_path / f"{n}.jsonl", record(n), b"bad\n") for n in range(300)]
+    loaded = load(store_dsn, logs)
+    assert (loaded.requests, loaded.dead_letters) == (300, 300)
+    for table in ("requests", "dead_letters"):
+        assert ask(store_dsn, f"SELECT source FROM {table} FINAL ORDER BY source") == sorted((str(log),) for log in logs)
+
+
 def test_a_line_without_end_of_any_size(store_dsn: str, tmp_path: Path) -> None:
     log = write_log(tmp_path / "a.jsonl", record(1), b"x" * (3 << 20) + b"\n", record(2))
     assert load(store_dsn, log).requests == 2

@@ -15,7 +15,7 @@ from sojourn.readers.blocks import Reject
 from sojourn.readers.lines import Block
 from sojourn.store.client import Store, connect, plainly, rows, store_time
 
-BYTES_PER_INSERT = 32 << 20  # of lines. Few, large parts: each insert becomes one per day
+BYTES_PER_INSERT = 48 << 20  # of lines: two blocks of a file. Each insert becomes a part per day, and parts are merged
 ROWS_PER_INSERT = 250_000
 INSERTS = 2  # at the same time: the store parses one while it writes the other
 INSERT_SETTINGS = {
@@ -141,7 +141,7 @@ class LineSender:
                 self._on_refused(source, reject)
 
     def _insert(self, batch: _Batch) -> list[tuple[str, Reject]]:
-        lines = pa.concat_tables([_table(source, block) for source, block in batch.blocks])
+        lines = pa.concat_tables([_table(source, block) for source, block in batch.blocks]).unify_dictionaries()
         store = self._idle.get()
         try:
             with plainly(store, DOING.format(self._table)):
@@ -164,14 +164,14 @@ class LineSender:
 def _table(source: str, block: Block) -> pa.Table:
     count = len(block.lines)
     starts = block.start + block.ends[block.numbers.to_numpy() - block.first].astype(np.uint64)
-    return pa.table(
-        {
-            "line": block.lines,
-            "file": pa.repeat(pa.scalar(source, pa.string()), count),
-            "position": pa.array(starts, pa.uint64()),
-            "redact": pa.repeat(pa.scalar(redacting(), pa.bool_()), count),
-        }
-    )
+    columns = {
+        "line": block.lines,
+        "file": pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), pa.array([source])),
+        "position": pa.array(starts, pa.uint64()),
+    }
+    if not redacting():  # the store redacts by itself
+        columns["redact"] = pa.repeat(pa.scalar(False), count)
+    return pa.table(columns)
 
 
 def _number(batch: _Batch, source: str, position: int) -> int | None:
