@@ -180,7 +180,9 @@ def test_many_small_logs_in_one_insert_keep_their_names(store_dsn: str, tmp_path
     loaded = load(store_dsn, logs)
     assert (loaded.requests, loaded.dead_letters) == (300, 300)
     for table in ("requests", "dead_letters"):
-        assert ask(store_dsn, f"SELECT source FROM {table} FINAL ORDER BY source") == sorted((str(log),) for log in logs)
+        assert ask(store_dsn, f"SELECT source FROM {table} FINAL ORDER BY source") == sorted(
+            (str(log),) for log in logs
+        )
 
 
 def test_a_line_without_end_of_any_size(store_dsn: str, tmp_path: Path) -> None:

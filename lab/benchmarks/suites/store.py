@@ -38,7 +38,7 @@ with tempfile.TemporaryDirectory(dir=sys.argv[2]) as folder:
     init(dsn)
     load(dsn, [sys.argv[1]])
 """
-# Seconds from the file to rows, as `sojourn store load` does it: without its start, the schema, and the rollups after it.
+# Seconds from the file to rows, as `sojourn store load` does it; without its start, the schema and the rollups.
 ROWS = """
 import sys, tempfile, time
 from sojourn.store import connect, init
@@ -156,7 +156,7 @@ def _loading(settings: Settings, log: Path, lines: int) -> list[Row]:
         Row(
             f"`sojourn store load`, until {lines:,} lines are rows", "rows/s", statistics.median(rates["rows"]),
             goal=ROWS_PER_S,
-            note=f"{min(rates['rows']):,.0f} to {max(rates['rows']):,.0f}; without the start, the schema and the rollups",
+            note=f"{min(rates['rows']):,.0f} to {max(rates['rows']):,.0f}; without the start, schema and rollups",
         ),
         Row(
             f"`sojourn store load`, all of it, {lines:,} lines", "rows/s", statistics.median(rates["store load"]),
