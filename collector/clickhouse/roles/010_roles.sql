@@ -15,7 +15,7 @@ GRANT ${on_cluster} INSERT ON ${database}.incoming_listen_queue${local} TO sojou
 GRANT ${on_cluster} INSERT ON ${database}.incoming_pipeline_metrics${local} TO sojourn_writing;
 
 -- What is acknowledged is on its shard, and not in a queue of the node that took it. Without a cluster it means nothing.
-CREATE SETTINGS PROFILE IF NOT EXISTS sojourn_writing_settings ${on_cluster} SETTINGS
+CREATE SETTINGS PROFILE OR REPLACE sojourn_writing_settings ${on_cluster} SETTINGS
     distributed_foreground_insert = 1 CONST,
     max_partitions_per_insert_block = 0 CONST, -- a quiet log can span months in one batch, and Vector would retry for ever
     optimize_on_insert = 0 CONST -- merges remove duplicates, and FINAL; to remove them at once too takes a third of the time

@@ -20,7 +20,7 @@ from sojourn.store.client import rows as rows_of
 
 from benchmarks.growth import slopes
 from benchmarks.log_generator import LogShape, write_log
-from benchmarks.measure import command_cost, in_turns, median_of, printed_seconds, ratio_of
+from benchmarks.measure import Job, command_cost, in_turns, median_of, printed_seconds, ratio_of
 from benchmarks.rows import Measurements, Row, Settings
 from benchmarks.store_generator import BEGIN, END, make_store, raw_queries
 
@@ -143,10 +143,10 @@ def _parsing(settings: Settings, log: Path, lines: int) -> Row:
 
 
 def _loading(settings: Settings, log: Path, lines: int) -> list[Row]:
-    jobs = {
-        name: lambda script=script: command_cost([sys.executable, "-c", script, str(log), str(settings.folder)])
-        for name, script in (("store load", LOAD), ("bare INSERT", BARE))
-    }
+    def command(script: str) -> Job:
+        return lambda: command_cost([sys.executable, "-c", script, str(log), str(settings.folder)])
+
+    jobs: dict[str, Job] = {"store load": command(LOAD), "bare INSERT": command(BARE)}
     jobs["rows"] = lambda: printed_seconds(ROWS, log, settings.folder)
     costs = in_turns(jobs, settings.repeats, settings.progress)
     rates = {name: [lines / cost.seconds for cost in spent] for name, spent in costs.items()}
