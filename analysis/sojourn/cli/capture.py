@@ -199,7 +199,8 @@ def _sampled(task: _Task, path: Path) -> Any:
     from sojourn.host.sampler import KernelSampler  # noqa: PLC0415
 
     existing_refused([path], task.force)
-    return KernelSampler(path, task.wanted.listening, backlogs=task.wanted.backlogs)
+    wanted = task.wanted
+    return KernelSampler(path, wanted.listening, unix=wanted.listening_unix or None, backlogs=wanted.backlogs)
 
 
 @contextmanager

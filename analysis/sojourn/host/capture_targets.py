@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sojourn.host.filters import Endpoint, capture_filter
-from sojourn.host.nginx_ports import Proxied, endpoints, proxied_by
+from sojourn.host.nginx_ports import Proxied, endpoints, proxied_by, without_ports
 
 _ETHERNET = "1"  # linux/if_arp.h
 
@@ -26,10 +26,14 @@ class CaptureTargets:
         return self.proxied.notes if self.proxied else []
 
     @property
-    def backlogs(self) -> dict[int, int]:
-        """Port -> the backlog that its ``listen`` requests, where it does."""
+    def backlogs(self) -> dict[int | str, int]:
+        """Port, or path of a Unix socket -> the backlog that its ``listen`` requests, where it does."""
         listens = self.proxied.listens if self.proxied else []
-        return {each.port: each.backlog for each in listens if each.backlog is not None}
+        unix = self.proxied.unix_listens if self.proxied else []
+        return {
+            **{each.port: each.backlog for each in listens if each.backlog is not None},
+            **{each.path: each.backlog for each in unix if each.backlog is not None},
+        }
 
     def filter_for(self, interface: str) -> str:
         """Return the filter for packets on this interface."""
@@ -40,6 +44,15 @@ class CaptureTargets:
         """Name -> port of the listening sockets to sample; backends on other machines have none here."""
         ports = sorted({*self.ports, *(each.port for each in self.endpoints)})
         return {f"port {port}": port for port in ports}
+
+    @property
+    def listening_unix(self) -> dict[str, str]:
+        """Name -> path of the Unix sockets to sample: nginx's own and those of its backends."""
+        if self.proxied is None:
+            return {}
+        return {
+            path: path for path in (*(each.path for each in self.proxied.unix_listens), *self.proxied.unix_backends)
+        }
 
 
 def capture_targets(nginx: Path | None, ports: Sequence[int], backends: Sequence[str]) -> CaptureTargets:
@@ -58,6 +71,8 @@ def capture_targets(nginx: Path | None, ports: Sequence[int], backends: Sequence
         targets.endpoints += endpoints(each)
     if nginx is not None:
         targets.proxied = proxied_by(nginx)
+        if not targets.proxied.listens and not targets.proxied.backends:
+            raise without_ports(nginx, targets.proxied)  # packets are to be recorded
         targets.ports += targets.proxied.ports
         targets.endpoints += targets.proxied.backends
     return targets

@@ -1,4 +1,4 @@
-"""One sample of the kernel: sockets, handshakes under way, counters, settings, and raindrops endpoints."""
+"""One sample: sockets, handshakes under way, counters, settings, and the answers of application servers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 
 from sojourn.host.counters import counters, settings
-from sojourn.host.raindrops import BUDGET, Asker
-from sojourn.host.sample import Listener, Raindrops, Sample
+from sojourn.host.sample import Backlogs, Listener, Raindrops, Sample, WorkerQueue
+from sojourn.host.servers.asker import BUDGET, Asker
+from sojourn.host.servers.kinds import Server, server_of
 from sojourn.host.sock_diag import (
     ListeningSocket,
     Local,
@@ -18,7 +19,8 @@ from sojourn.host.sock_diag import (
     syn_recv_counts,
     syn_recv_counts_of_ss,
 )
-from sojourn.model.errors import KernelUnavailableError
+from sojourn.host.unix_diag import listening_unix_sockets, listening_unix_sockets_of_ss, unix_address
+from sojourn.model.errors import KernelUnavailableError, SojournError
 from sojourn.model.formatting import address_and_port
 
 
@@ -26,27 +28,42 @@ class KernelProbe:
     """A probe that samples the same sockets repeatedly and recognises each.
 
     Args:
-        ports: name -> port of the sockets to sample; None: all that are listening.
-        backlogs: port -> requested backlog, where known.
-        raindrops: addresses of raindrops endpoints.
+        ports: name -> port of the TCP sockets to sample; None: none if ``unix`` is given, otherwise all that listen.
+        unix: name -> path, or ``@name``, of the Unix sockets; None: none if ``ports`` is given, otherwise all.
+        backlogs: port or path -> requested backlog, where known.
+        raindrops: addresses of raindrops endpoints, the same as ``unicorn=ADDRESS`` in ``servers``.
+        servers: ``KIND=ADDRESS`` of application servers to query.
         budget: seconds of a sample that they may take together.
 
     Raises:
-        SojournError: the address of an endpoint is invalid.
+        SojournError: the address of a server is invalid, or given twice.
     """
 
     def __init__(
         self,
         ports: Mapping[str, int] | None = None,
         *,
-        backlogs: Mapping[int, int] | None = None,
+        unix: Mapping[str, str] | None = None,
+        backlogs: Backlogs | None = None,
         raindrops: Sequence[str] = (),
+        servers: Sequence[str] = (),
         budget: float = BUDGET,
     ) -> None:
-        self._ports = None if ports is None else dict(ports)
-        self._backlogs = dict(backlogs or {})
+        paths = None if unix is None else {name: unix_address(path) for name, path in unix.items()}
+        everything = ports is None and paths is None
+        # What is not selected at all is not read.
+        self._tcp: _Selection | None = _Selection(ports) if everything or ports is not None else None
+        self._unix: _Selection | None = _Selection(paths) if everything or paths is not None else None
+        self._backlogs = {
+            unix_address(where) if isinstance(where, str) else where: backlog
+            for where, backlog in (backlogs or {}).items()
+        }
         self._budget = budget
-        self._askers = {url: Asker(url) for url in raindrops}
+        self._askers: dict[str, Asker] = {}
+        for server in (*(Server("unicorn", url) for url in raindrops), *map(server_of, servers)):
+            if server.address.shown in self._askers:
+                raise SojournError(f"{server.address.shown}: this server is given twice")
+            self._askers[server.address.shown] = Asker(server)
         self._numbers: dict[Local, dict[int, int]] = {}
         self._settings: dict[str, int] = {}
 
@@ -55,6 +72,7 @@ class KernelProbe:
         unavailable: dict[str, str] = {}
         now = round(time.time(), 6)
         sockets, handshaking = self._listening(unavailable)
+        sockets = [*sockets, *self._listening_unix(unavailable)]
         counted: dict[str, int] = {}
         try:
             counted = counters()
@@ -67,12 +85,14 @@ class KernelProbe:
             unavailable["settings"] = str(error)
         changed = in_force if in_force != self._settings else {}
         self._settings = in_force or self._settings
+        raindrops, servers = self._answers()
         return Sample(
             time=now,
             sockets=self._named(sockets, handshaking),
             counters=counted,
             settings=changed,
-            raindrops=self._raindrops(),
+            raindrops=raindrops,
+            servers=servers,
             unavailable=unavailable,
         )
 
@@ -81,7 +101,9 @@ class KernelProbe:
         self._settings = {}
 
     def _listening(self, unavailable: dict[str, str]) -> tuple[list[ListeningSocket], dict[Local, int] | None]:
-        """Return listening sockets, and handshakes under way by listening address; None where those cannot be read."""
+        """Return TCP sockets, and handshakes under way by listening address; None where those cannot be read."""
+        if self._tcp is None:
+            return [], None
         try:
             sockets = listening_sockets()
         except KernelUnavailableError as error:
@@ -91,9 +113,7 @@ class KernelProbe:
             except KernelUnavailableError as second:
                 unavailable["sockets"] = f"{error}; {second}"
                 return [], None
-        if self._ports is not None:
-            ports = set(self._ports.values())
-            sockets = [each for each in sockets if each.port in ports]
+        sockets = [each for each in sockets if self._tcp.selects(each.port)]
         try:
             by_netlink = "netlink" not in unavailable
             counts = syn_recv_counts() if by_netlink else syn_recv_counts_of_ss(ss_output("-Htn", "state", "syn-recv"))
@@ -102,23 +122,42 @@ class KernelProbe:
             return sockets, None
         return sockets, handshakes(sockets, counts)
 
+    def _listening_unix(self, unavailable: dict[str, str]) -> list[ListeningSocket]:
+        if self._unix is None:
+            return []
+        try:
+            sockets = listening_unix_sockets()
+        except KernelUnavailableError as error:
+            try:
+                sockets = listening_unix_sockets_of_ss(ss_output("-Hxln"))
+                unavailable.setdefault("netlink", f"{error}; ss was read instead")
+            except KernelUnavailableError as second:
+                unavailable["unix_sockets"] = f"{error}; {second}"
+                return []
+        return [each for each in sockets if self._unix.selects(each.address)]
+
     def _named(self, sockets: list[ListeningSocket], handshaking: dict[Local, int] | None) -> list[Listener]:
-        names: dict[int, list[str]] = {}
-        for name, port in (self._ports or {}).items():
-            names.setdefault(port, []).append(name)
         present: dict[Local, list[int]] = {}
         for each in sockets:
             present.setdefault((each.address, each.port), []).append(each.cookie)
         # Sockets that share address and port are numbered; one keeps its number as long as it is there.
         numbers = {local: _numbered(self._numbers.get(local, {}), cookies) for local, cookies in present.items()}
         self._numbers = numbers
-        # The kernel's numbers of sockets do not order them by age.
-        sockets = sorted(sockets, key=lambda each: (each.port, each.address, numbers[each[:2]][each.cookie]))
+        # The kernel's numbers of sockets do not order them by age. Unix sockets have port 0: they are the last.
+        sockets = sorted(
+            sockets, key=lambda each: (each.port == 0, each.port, each.address, numbers[each[:2]][each.cookie])
+        )
         return [
             self._listener(name, each, numbers[each.address, each.port][each.cookie], handshaking)
             for each in sockets
-            for name in names.get(each.port, [address_and_port(each.address, each.port)])
+            for name in self._names(each)
         ]
+
+    def _names(self, each: ListeningSocket) -> Sequence[str]:
+        if each.port:
+            usual = address_and_port(each.address, each.port)
+            return [usual] if self._tcp is None else self._tcp.names(each.port, usual)
+        return [each.address] if self._unix is None else self._unix.names(each.address, each.address)
 
     def _listener(
         self, name: str, each: ListeningSocket, number: int, handshaking: dict[Local, int] | None
@@ -129,13 +168,43 @@ class KernelProbe:
             port=each.port,
             depth=each.depth,
             limit=each.limit,
-            syn_recv=None if handshaking is None else handshaking[each.address, each.port],
-            backlog_requested=self._backlogs.get(each.port),
+            syn_recv=handshaking[each.address, each.port] if handshaking is not None and each.port else None,
+            backlog_requested=self._backlogs.get(each.port or each.address),
         )
 
-    def _raindrops(self) -> dict[str, Raindrops | str]:
+    def _answers(self) -> tuple[dict[str, Raindrops | str], dict[str, WorkerQueue]]:
+        """Return the answers of raindrops endpoints and of other servers: all are queried at once."""
+        for asker in self._askers.values():
+            asker.begin()
         until = time.monotonic() + self._budget
-        return {url: asker.sample(max(until - time.monotonic(), 0.0)) for url, asker in self._askers.items()}
+        raindrops: dict[str, Raindrops | str] = {}
+        servers: dict[str, WorkerQueue] = {}
+        for url, asker in self._askers.items():
+            answer = asker.sample(max(until - time.monotonic(), 0.0))
+            if isinstance(answer, WorkerQueue):
+                servers[url] = answer
+            elif asker.server.name == "unicorn":
+                raindrops[url] = answer
+            else:
+                servers[url] = WorkerQueue(kind=asker.server.name, reason=str(answer))
+        return raindrops, servers
+
+
+class _Selection:
+    """Sockets by their key, a port or a path; None: all of them."""
+
+    def __init__(self, keys: Mapping[str, int] | Mapping[str, str] | None) -> None:
+        self._names: dict[int | str, list[str]] | None = None
+        if keys is not None:
+            self._names = {}
+            for name, key in keys.items():
+                self._names.setdefault(key, []).append(name)
+
+    def selects(self, key: int | str) -> bool:
+        return self._names is None or key in self._names
+
+    def names(self, key: int | str, usual: str) -> list[str]:
+        return [usual] if self._names is None else self._names[key]
 
 
 def _numbered(before: dict[int, int], cookies: list[int]) -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""The ports that an nginx configuration listens on, and the addresses of its backends."""
+"""The ports and Unix sockets that an nginx configuration listens on, and the addresses of its backends."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from sojourn.host.filters import Endpoint
 from sojourn.model.errors import CaptureError
@@ -20,6 +21,7 @@ _NUMBER = re.compile(r"[0-9]+")
 _BACKLOG = re.compile(r"backlog=([0-9]{1,10})")
 _MOST_PORTS = 200
 
+T = TypeVar("T")
 Resolve = Callable[[str], list[str]]
 
 
@@ -33,12 +35,25 @@ class Listen:
     backlog: int | None = None
 
 
+@dataclass(frozen=True)
+class UnixListen:
+    """A ``listen unix:PATH``. ``backlog``: the requested one, if any."""
+
+    path: str
+    backlog: int | None = None
+
+
 @dataclass
 class Proxied:
-    """Ports of a proxy, its backends, and parts of the configuration that no packet filter can express."""
+    """Sockets of a proxy, its backends, and parts of the configuration that no packet filter can express.
+
+    ``unix_backends``: paths of the Unix sockets of backends.
+    """
 
     listens: list[Listen] = field(default_factory=list)
     backends: list[Endpoint] = field(default_factory=list)
+    unix_listens: list[UnixListen] = field(default_factory=list)
+    unix_backends: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -58,14 +73,19 @@ def proxied_by(path: Path, resolve: Resolve | None = None) -> Proxied:
     """Return the ports and backends of a configuration.
 
     Raises:
-        CaptureError: it cannot be read, or has neither a server nor a backend.
+        CaptureError: it cannot be read, or has neither a server nor a backend, not even at a Unix socket.
     """
     root, notes = configuration(path)
     proxied = proxied_of(root, resolve or addresses)
     proxied.notes[:0] = notes
-    if not proxied.listens and not proxied.backends:
-        raise CaptureError(" ".join([f"{path}: neither a listen port nor a backend.", *proxied.notes]))
+    if not any((proxied.listens, proxied.backends, proxied.unix_listens, proxied.unix_backends)):
+        raise without_ports(path, proxied)
     return proxied
+
+
+def without_ports(path: Path, proxied: Proxied) -> CaptureError:
+    """Return the error of a configuration without a port."""
+    return CaptureError(" ".join([f"{path}: neither a listen port nor a backend.", *proxied.notes]))
 
 
 def proxied_of(root: Directive, resolve: Resolve) -> Proxied:
@@ -126,11 +146,12 @@ class _Reading:
 
     def _listens(self, line: Directive) -> None:
         text, options = line.args[0], line.args[1:]
+        backlog = next((match[1] for option in options if (match := _BACKLOG.fullmatch(option))), None)
         if text.startswith("unix:"):
+            self._add(self.proxied.unix_listens, UnixListen(text[5:], int(backlog) if backlog else None))
             return self._note(f"listen {text}: a socket of this machine has no packets")
         if "quic" in options or "udp" in options:
             return self._note(f"listen {text} {'quic' if 'quic' in options else 'udp'}: not TCP, not recorded")
-        backlog = next((match[1] for option in options if (match := _BACKLOG.fullmatch(option))), None)
         tls = "ssl" in options
         if "$" in text:
             return self._note(f"listen {text}: not understood; give its port with --port")
@@ -153,8 +174,7 @@ class _Reading:
     def _listen(self, listen: Listen) -> None:
         if listen.tls:
             self._note(f"port {listen.port} is TLS: the TCP handshake and the timing are visible, requests are not")
-        if listen not in self.proxied.listens:
-            self.proxied.listens.append(listen)
+        self._add(self.proxied.listens, listen)
 
     def passed(self, directive: Directive, upstreams: set[str]) -> None:
         """Add the target of a ``proxy_pass`` or similar directive, unless it is an upstream."""
@@ -176,6 +196,7 @@ class _Reading:
         """Add one server behind the proxy."""
         match = _HOST.fullmatch(text)
         if text.startswith("unix:"):
+            self._add(self.proxied.unix_backends, text[5:].partition(":")[0])
             self._note(f"{directive.name} {text}: a socket of this machine has no packets")
         elif match is None or not match[1] or not 0 < int(match[2] or port) < 65536:
             self._note(f"{directive.name} {text} ({directive.where}): not understood; give it with --backend")
@@ -185,6 +206,11 @@ class _Reading:
                 self._note(f"{match[1]} ({directive.where}): no address is known for this name; give it with --backend")
             endpoints = [Endpoint(address, int(match[2] or port)) for address in resolved]
             self.proxied.backends.extend(each for each in endpoints if each not in self.proxied.backends)
+
+    @staticmethod
+    def _add(entries: list[T], entry: T) -> None:
+        if entry not in entries:
+            entries.append(entry)
 
     def _note(self, text: str) -> None:
         self.proxied.notes.append(f"{printable(text, 300)}.")

@@ -79,5 +79,6 @@ def recorded(sampler: KernelSampler, path: Path, *, seconds: float | None, stop:
 
 
 def _refuse_silence(sample: Sample) -> None:
-    if {"sockets", "counters"} <= sample.unavailable.keys():
-        raise SojournError(f"this machine's kernel is unreadable: {sample.unavailable['sockets']}")
+    reason = sample.unavailable.get("sockets") or sample.unavailable.get("unix_sockets")
+    if reason and "counters" in sample.unavailable and not (sample.sockets or sample.servers or sample.raindrops):
+        raise SojournError(f"this machine's kernel is unreadable: {reason}")

@@ -13,8 +13,8 @@ import msgspec
 
 from sojourn.host.kernel_queues import KernelProbe
 from sojourn.host.lines_file import LinesFile
-from sojourn.host.raindrops import BUDGET
-from sojourn.host.sample import Sample
+from sojourn.host.sample import Backlogs, Sample
+from sojourn.host.servers.asker import BUDGET
 from sojourn.model.errors import SojournError
 
 PERIOD = 1.0
@@ -30,15 +30,17 @@ class KernelSampler:
 
     Args:
         path: the file; truncated unless ``keep``.
-        ports: name -> port of the sockets to sample; None: all that are listening.
+        ports: name -> port of the TCP sockets to sample; None: none if ``unix`` is given, otherwise all that listen.
+        unix: name -> path, or ``@name``, of the Unix sockets; None: none if ``ports`` is given, otherwise all.
         period: seconds between samples.
-        backlogs: port -> requested backlog, where known; recorded with the socket.
-        raindrops: addresses of raindrops endpoints.
+        backlogs: port or path -> requested backlog, where known; recorded with the socket.
+        raindrops: addresses of raindrops endpoints, the same as ``unicorn=ADDRESS`` in ``servers``.
+        servers: ``KIND=ADDRESS`` of application servers to query.
         keep: append to the file.
         max_bytes: beyond, the file becomes ``<name>.1``, in place of an older one, and a new one begins.
 
     Raises:
-        SojournError: the file cannot be written (when the block is entered), or the address of an endpoint is invalid.
+        SojournError: the file cannot be written (when the block is entered), or the address of a server is invalid.
     """
 
     def __init__(
@@ -47,14 +49,18 @@ class KernelSampler:
         ports: Mapping[str, int] | None,
         period: float = PERIOD,
         *,
-        backlogs: Mapping[int, int] | None = None,
+        unix: Mapping[str, str] | None = None,
+        backlogs: Backlogs | None = None,
         raindrops: Sequence[str] = (),
+        servers: Sequence[str] = (),
         keep: bool = False,
         max_bytes: int | None = None,
     ) -> None:
         self._path = path
         self._period = period
-        self._probe = KernelProbe(ports, backlogs=backlogs, raindrops=raindrops, budget=min(BUDGET, period / 2))
+        self._probe = KernelProbe(
+            ports, unix=unix, backlogs=backlogs, raindrops=raindrops, servers=servers, budget=min(BUDGET, period / 2)
+        )
         self._keep = keep
         self._max_bytes = max_bytes
         self._end = threading.Event()

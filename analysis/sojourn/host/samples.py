@@ -15,7 +15,8 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from sojourn.host.sample import COUNTERS, Listener, Raindrops, Sample
+from sojourn.host.sample import COUNTERS, MOST, Listener, Raindrops, Sample, WorkerQueue
+from sojourn.host.unix_diag import unix_address
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted, tally
 from sojourn.model.frame import INSTANT, Records
@@ -38,13 +39,12 @@ REJECTS_KEPT = 100
 LINE_LIMIT = 16 << 20  # bytes: some 100,000 sockets
 LATEST = 4_102_444_800.0  # unix s: 2100
 LARGEST = (1 << 63) - 1
-MOST = 1 << 32  # connections: the largest number of the kernel
 
 SOCKETS: dict[str, pl.DataType] = {
     "time": INSTANT,
     "name": pl.String(),
     "address": pl.String(),
-    "port": pl.Int32(),
+    "port": pl.Int32(),  # null: a Unix socket
     "depth": pl.Int64(),  # connections in the accept queue
     "limit": pl.Int64(),  # the backlog in force; the queue holds one more
     "syn_recv": pl.Int64(),  # handshakes under way; null: unknown
@@ -62,6 +62,25 @@ RAINDROPS: dict[str, pl.DataType] = {
     "queued": pl.Int64(),  # connections waiting, all listeners
     "reason": pl.String(),  # why there was no answer
 }
+SERVERS: dict[str, pl.DataType] = {
+    "time": INSTANT,
+    "server": pl.String(),  # its address
+    "kind": pl.String(),
+    "seconds": pl.Float64(),  # how long the answer took; null: there was none
+    "reason": pl.String(),  # why there was none
+    "waiting": pl.Int64(),
+    "limit": pl.Int64(),
+    "busy": pl.Int64(),
+    "workers": pl.Int64(),
+    "limit_reached": pl.Int64(),
+    "requests": pl.Int64(),
+    "instance": pl.String(),
+    "event_loop_delay_mean": pl.Float64(),
+    "event_loop_delay_p50": pl.Float64(),
+    "event_loop_delay_p99": pl.Float64(),
+    "event_loop_delay_max": pl.Float64(),
+    "event_loop_utilisation": pl.Float64(),
+}  # the attributes of WorkerQueue, in their order
 UNAVAILABLE: dict[str, pl.DataType] = {"time": INSTANT, "what": pl.String(), "reason": pl.String()}
 
 
@@ -70,8 +89,9 @@ class Samples:
     """Samples of the kernel, in order.
 
     Attributes:
-        sockets, counters, settings, raindrops, unavailable: columns of ``SOCKETS``, ``COUNTED``, ``IN_FORCE`` (rows
-            with settings: the first sample, and each change), ``RAINDROPS`` and ``UNAVAILABLE``.
+        sockets, counters, settings, raindrops, servers, unavailable: columns of ``SOCKETS``, ``COUNTED``, ``IN_FORCE``
+            (rows with settings: the first sample, and each change), ``RAINDROPS``, ``SERVERS`` and ``UNAVAILABLE``.
+            ``servers`` has the answers of raindrops, too, as kind unicorn.
         times: of all samples.
         records: counts of the lines.
         names: of the files.
@@ -81,18 +101,22 @@ class Samples:
     counters: pl.DataFrame
     settings: pl.DataFrame
     raindrops: pl.DataFrame
+    servers: pl.DataFrame
     unavailable: pl.DataFrame
     times: pl.Series
     records: Records = field(default_factory=Records)
     names: tuple[str, ...] = ()
 
 
-def read_samples(sources: Sequence[Source], *, ports: Collection[int] | None = None) -> Samples:
+def read_samples(
+    sources: Sequence[Source], *, ports: Collection[int] | None = None, unix: Collection[str] | None = None
+) -> Samples:
     """Read recordings.
 
     Args:
         sources: files (plain, gzip, zstd), globs, folders that hold a ``kernel.jsonl``, or ``-``.
-        ports: keep the sockets of these only; None: all.
+        ports: keep the TCP sockets of these; None: none if ``unix`` is given, otherwise all.
+        unix: keep the Unix sockets of these paths; None: none if ``ports`` is given, otherwise all.
 
     Raises:
         SojournError: a file cannot be opened, or no file holds a sample. Invalid lines never raise.
@@ -113,13 +137,16 @@ def read_samples(sources: Sequence[Source], *, ports: Collection[int] | None = N
         refused = f", all refused ({tally(records.reasons)})" if records.reasons else ""
         raise SojournError(f"no sample of the kernel: {counted(records.read, 'line')} read{refused}")
     names = tuple(log.name for log in inputs.logs)
-    return samples_of((sample for file in files for sample in file), ports=ports, records=records, names=names)
+    return samples_of(
+        (sample for file in files for sample in file), ports=ports, unix=unix, records=records, names=names
+    )
 
 
 def samples_of(
     samples: Iterable[Sample],
     *,
     ports: Collection[int] | None = None,
+    unix: Collection[str] | None = None,
     records: Records | None = None,
     names: Sequence[str] = (),
 ) -> Samples:
@@ -127,7 +154,8 @@ def samples_of(
 
     Args:
         samples: in order of time.
-        ports: keep the sockets of these only; None: all.
+        ports: keep the TCP sockets of these; None: none if ``unix`` is given, otherwise all.
+        unix: keep the Unix sockets of these paths; None: none if ``ports`` is given, otherwise all.
         records: counts of the lines that they were read from.
         names: of the files.
     """
@@ -135,23 +163,31 @@ def samples_of(
     counters: list[tuple[object, ...]] = []
     settings: list[tuple[object, ...]] = []
     raindrops: list[tuple[object, ...]] = []
+    servers: list[tuple[object, ...]] = []
     unavailable: list[tuple[object, ...]] = []
     times = []
+    selected = None if ports is None and unix is None else {*(ports or ()), *map(unix_address, unix or ())}
     for sample in samples:
         time = datetime.fromtimestamp(sample.time, UTC)
         times.append(time)
-        kept = (each for each in sample.sockets if ports is None or each.port in ports)
-        sockets.extend((time, *msgspec.structs.astuple(each)) for each in kept)
+        sockets.extend(
+            (time, each.name, each.address, each.port or None, *msgspec.structs.astuple(each)[3:])
+            for each in sample.sockets
+            if selected is None or (each.port or each.address) in selected
+        )
         if sample.counters:
             counters.append((time, *(sample.counters.get(name) for name in COUNTERS)))
         settings.extend((time, name, value) for name, value in sample.settings.items())
         raindrops.extend((time, url, *_answer(answer)) for url, answer in sample.raindrops.items())
+        servers.extend((time, url, *_of_unicorn(answer)) for url, answer in sample.raindrops.items())
+        servers.extend((time, url, *msgspec.structs.astuple(answer)) for url, answer in sample.servers.items())
         unavailable.extend((time, what, reason) for what, reason in sample.unavailable.items())
     return Samples(
         sockets=pl.DataFrame(sockets, schema=SOCKETS, orient="row"),
         counters=pl.DataFrame(counters, schema=COUNTED, orient="row"),
         settings=pl.DataFrame(settings, schema=IN_FORCE, orient="row"),
         raindrops=pl.DataFrame(raindrops, schema=RAINDROPS, orient="row"),
+        servers=pl.DataFrame(servers, schema=SERVERS, orient="row"),
         unavailable=pl.DataFrame(unavailable, schema=UNAVAILABLE, orient="row"),
         times=pl.Series("time", times, INSTANT),
         records=records or Records(read=len(times)),
@@ -170,6 +206,12 @@ def _answer(answer: Raindrops | str) -> tuple[object, ...]:
     active = sum(active for active, _ in answer.listeners.values()) if answer.listeners else None
     queued = sum(queued for _, queued in answer.listeners.values()) if answer.listeners else None
     return answer.seconds, answer.calling, answer.writing, active, queued, None
+
+
+def _of_unicorn(answer: Raindrops | str) -> tuple[object, ...]:
+    seconds, calling, _, _, queued, reason = _answer(answer)
+    queue = WorkerQueue("unicorn", seconds=seconds, reason=reason, waiting=queued, busy=calling)  # type: ignore[arg-type]
+    return msgspec.structs.astuple(queue)
 
 
 def _recordings(source: Source) -> list[Source]:
@@ -215,17 +257,11 @@ def _possible(sample: Sample) -> bool:
         0 < sample.time < LATEST
         and all(-LARGEST <= number <= LARGEST for number in numbers)
         and all(_listening(each) for each in sample.sockets)
-        and all(_answered(each) for each in sample.raindrops.values())
+        and all(isinstance(each, str) or each.is_possible() for each in sample.raindrops.values())
+        and all(each.is_possible() for each in sample.servers.values())
     )
 
 
 def _listening(each: Listener) -> bool:
     connections = (each.depth, each.limit, each.syn_recv or 0, each.backlog_requested or 0)
     return 0 <= each.port < 65_536 and all(0 <= number < MOST for number in connections)
-
-
-def _answered(each: Raindrops | str) -> bool:
-    if isinstance(each, str):
-        return True
-    numbers = [each.calling or 0, each.writing or 0, *(number for pair in each.listeners.values() for number in pair)]
-    return 0 <= each.seconds < LATEST and all(0 <= number < MOST for number in numbers)

@@ -1,4 +1,4 @@
-"""Listening sockets and handshakes under way, read from the kernel over netlink (sock_diag(7)).
+"""Listening TCP sockets and handshakes under way, read from the kernel over netlink (sock_diag(7)).
 
 For a socket in LISTEN the kernel reports the depth of its accept queue as ``idiag_rqueue`` and the limit, the backlog
 after the kernel capped it by somaxconn, as ``idiag_wqueue``. The queue holds limit + 1 connections: a new one is
@@ -29,7 +29,8 @@ _NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY = 20
 _NLM_F_REQUEST_DUMP = 0x1 | 0x300
 _NLMSG_ERROR, _NLMSG_DONE = 2, 3
-_TCP_SYN_RECV, _TCP_LISTEN = 3, 10
+TCP_LISTEN = 10  # the state, of Unix sockets, too
+_TCP_SYN_RECV = 3
 _HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence number, port id
 _REQUEST = struct.Struct("=BBBBI48x")  # family, protocol, extensions, padding, states; any socket
 # A socket: family, state, timer, retransmissions; source and target port; source and target address; interface; cookie;
@@ -70,7 +71,7 @@ def listening_sockets(families: Collection[int] = FAMILIES) -> list[ListeningSoc
         KernelUnavailableError: netlink is unavailable, with the reason.
     """
     sockets = {}
-    for body in _dumped(_TCP_LISTEN, families):
+    for body in _dumped(TCP_LISTEN, families):
         depth, limit = _QUEUES.unpack_from(body, _QUEUES_AT)
         (cookie,) = _COOKIE.unpack_from(body, _COOKIE_AT)
         # A dump of many sockets comes in parts; one that comes twice is the same.
@@ -112,24 +113,35 @@ def handshakes(sockets: Iterable[ListeningSocket], counts: dict[Local, int]) -> 
 
 def _dumped(state: int, families: Collection[int]) -> Iterator[memoryview]:
     """Yield ``struct inet_diag_msg`` of each TCP socket in a state."""
+    for family in families:
+        request = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, 0, 1 << state)
+        try:
+            yield from (body for body in dumped(request) if len(body) >= _SIZE)
+        except OSError as error:
+            # A kernel without IPv6 has no such sockets.
+            if family == socket.AF_INET6 and error.errno in (errno.ENOENT, errno.EAFNOSUPPORT):
+                continue
+            raise KernelUnavailableError(f"sock_diag over netlink failed: {error}") from None
+
+
+def dumped(request: bytes) -> Iterator[memoryview]:
+    """Yield the body of each message with which the kernel answers a request for a dump.
+
+    Args:
+        request: the body of the request; its first byte is the family of the sockets.
+
+    Raises:
+        KernelUnavailableError: this is not Linux.
+        OSError: netlink is refused, or the kernel refuses the dump.
+    """
     if not sys.platform.startswith("linux"):
         raise KernelUnavailableError(f"accept queues are read over Linux netlink, not on {sys.platform}")
-    try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as netlink:
-            netlink.settimeout(TIMEOUT)
-            for family in families:
-                body = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, 0, 1 << state)
-                header = _HEADER.pack(_HEADER.size + len(body), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST_DUMP, family, 0)
-                netlink.send(header + body)
-                try:
-                    yield from _answered(netlink, family)
-                except OSError as error:
-                    # A kernel without IPv6 has no such sockets.
-                    if family == socket.AF_INET6 and error.errno in (errno.ENOENT, errno.EAFNOSUPPORT):
-                        continue
-                    raise
-    except OSError as error:
-        raise KernelUnavailableError(f"sock_diag over netlink failed: {error}") from None
+    sequence = request[0]
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as netlink:
+        netlink.settimeout(TIMEOUT)
+        header = _HEADER.pack(_HEADER.size + len(request), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST_DUMP, sequence, 0)
+        netlink.send(header + request)
+        yield from _answered(netlink, sequence)
 
 
 def _answered(netlink: socket.socket, sequence: int) -> Iterator[memoryview]:
@@ -149,7 +161,7 @@ def _answered(netlink: socket.socket, sequence: int) -> Iterator[memoryview]:
             if kind == _NLMSG_ERROR:
                 (code,) = struct.unpack_from("=i", body)
                 raise OSError(-code, "the kernel refused the dump")
-            if kind == _SOCK_DIAG_BY_FAMILY and len(body) >= _SIZE:
+            if kind == _SOCK_DIAG_BY_FAMILY:
                 yield body
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
+import getpass
 import json
 import os
 import shutil
@@ -26,10 +28,11 @@ import pytest
 from sojourn.analyses.kernel.analysis import kernel
 from sojourn.host.counters import counters
 from sojourn.host.kernel_queues import KernelProbe
-from sojourn.host.raindrops import Asker, Endpoint
 from sojourn.host.sample import Raindrops
 from sojourn.host.sampler import KernelSampler
 from sojourn.host.samples import read_samples, samples_of
+from sojourn.host.servers.asker import Asker
+from sojourn.host.servers.kinds import Server
 from sojourn.host.sock_diag import (
     listening_sockets,
     listening_sockets_of_ss,
@@ -37,7 +40,9 @@ from sojourn.host.sock_diag import (
     syn_recv_counts,
     syn_recv_counts_of_ss,
 )
+from sojourn.host.unix_diag import listening_unix_sockets, listening_unix_sockets_of_ss
 from sojourn.model.errors import SojournError
+from sojourn_lab.runtime.process import Process, free_ports, wait_for_port
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[3]
@@ -156,6 +161,117 @@ def test_the_queue_holds_one_more_than_its_limit_whatever_the_family() -> None:
     if shutil.which("ss") is None:
         pytest.skip("ss is not installed")
     in_namespace(filled)
+
+
+@contextmanager
+def listening_unix(backlog: int, path: str) -> Iterator[socket.socket]:
+    """A listening Unix socket; a path that begins with @ is an abstract name."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path.replace("@", "\0", 1) if path.startswith("@") else path)
+        listener.listen(backlog)
+        yield listener
+
+
+def knock_unix(path: str, times: int, stack: ExitStack) -> list[int]:
+    """Error numbers of connections that do not wait for room in the queue; 0: connected."""
+    errors = []
+    for _ in range(times):
+        client = stack.enter_context(socket.socket(socket.AF_UNIX))
+        client.setblocking(False)
+        errors.append(client.connect_ex(path.replace("@", "\0", 1) if path.startswith("@") else path))
+    return errors
+
+
+@pytest.mark.parametrize("backlog", [0, 2])
+def test_the_queue_of_a_unix_socket_holds_one_more_than_its_limit(tmp_path: Path, backlog: int) -> None:
+    path = str(tmp_path / "a socket")
+
+    def filled() -> None:
+        for where in (path, f"@{path}"):
+            with listening_unix(backlog, where), ExitStack() as stack:
+                connected, refused = backlog + 1, 3
+                assert knock_unix(where, connected + refused, stack) == [0] * connected + [errno.EAGAIN] * refused
+                (row,) = listening_unix_sockets()
+                assert (row.address, row.port, row.depth, row.limit) == (where, 0, connected, backlog)
+                if shutil.which("ss") and backlog:  # a limit of 0 is also what ss prints where it knows none
+                    assert listening_unix_sockets_of_ss(ss_output("-Hxln")) == [row._replace(cookie=0)]
+
+    in_namespace(filled)
+
+
+def test_full_unix_sockets_are_reported_beside_tcp_sockets(tmp_path: Path) -> None:
+    path, app = tmp_path / "kernel.jsonl", str(tmp_path / "app.sock")
+
+    def filled() -> None:
+        set_sysctl("net.core.somaxconn", 2)
+        with (
+            listening(backlog=5),
+            listening_unix(64, app),
+            ExitStack() as stack,
+            KernelSampler(path, None, 0.02, backlogs={app: 64}),
+        ):
+            knock_unix(app, 5, stack)
+            eventually(lambda: listening_unix_sockets()[0].depth == 3, "three connections in the queue")
+
+    in_namespace(filled)
+    samples = read_samples([path])
+    result = kernel(samples)
+    unix, tcp = result.sockets.to_dicts()
+    assert (unix["socket"], unix["address"], unix["port"]) == (app, app, None)
+    assert (unix["deepest"], unix["limit"], unix["asked"], unix["syn_recv"]) == (3, 2, 64, None)
+    assert (tcp["port"] is not None, tcp["deepest"], tcp["limit"]) == (True, 0, 2)
+    findings = {(finding.key, finding.socket): finding.sentence for finding in result.findings}
+    assert "EAGAIN" in findings["filled", app]
+    assert ("cut", app) in findings
+    assert result.overflows == 0
+    assert read_samples([path], unix=[app]).sockets["port"].null_count() == len(samples.times)
+    assert read_samples([path], ports=[tcp["port"]]).sockets["port"].null_count() == 0
+
+
+def test_unix_sockets_are_selected_by_path_and_known_again(tmp_path: Path) -> None:
+    app, other = str(tmp_path / "app.sock"), str(tmp_path / "other.sock")
+
+    def selected() -> None:
+        with listening(5) as port, listening_unix(5, other), listening_unix(6, app):
+            probe = KernelProbe(unix={"app": app}, backlogs={app: 6})
+            assert [(each.name, each.limit, each.backlog_requested) for each in probe.sample().sockets] == [
+                ("app", 6, 6)
+            ]
+            Path(app).unlink()
+            with listening_unix(7, app):  # a server that restarts while the old one is still listening
+                assert [(each.name, each.limit) for each in probe.sample().sockets] == [("app", 6), ("app #2", 7)]
+            both = KernelProbe({"web": port}, unix={"app": app}).sample()
+            assert [(each.name, each.port) for each in both.sockets] == [("web", port), ("app", 0)]
+            assert [each.name for each in KernelProbe({"web": port}).sample().sockets] == ["web"]
+            assert [each.address for each in KernelProbe().sample().sockets] == ["127.0.0.1", app, other]
+
+    in_namespace(selected)
+
+
+def test_a_full_unix_socket_is_a_502_of_nginx(tmp_path: Path) -> None:
+    nginx = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+    if nginx is None:
+        pytest.skip("nginx is not installed")
+    (port,) = free_ports(1)
+    app, log = str(tmp_path / "app.sock"), tmp_path / "error.log"
+    configuration = tmp_path / "nginx.conf"
+    user = f"user {getpass.getuser()};\n" if os.geteuid() == 0 else ""  # tmp_path is closed to others
+    temporary = "".join(
+        f"{name}_temp_path {tmp_path}/{name};\n" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    configuration.write_text(
+        f"{user}daemon off; pid {tmp_path}/nginx.pid; error_log {log};\nevents {{}}\nhttp {{ access_log off;\n"
+        f"{temporary}"
+        f"server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://unix:{app}; }} }} }}\n"
+    )
+    command = [nginx, "-p", str(tmp_path), "-c", str(configuration)]
+    with listening_unix(0, app), ExitStack() as stack, Process(command, name="nginx", folder=tmp_path) as process:
+        wait_for_port("127.0.0.1", port, 20.0, process)
+        assert knock_unix(app, 1, stack) == [0]
+        client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+        client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        assert client.recv(100).startswith(b"HTTP/1.1 502")
+    assert "Resource temporarily unavailable" in log.read_text()
 
 
 def test_sockets_that_share_a_port_are_kept_apart_and_known_again() -> None:
@@ -370,7 +486,8 @@ def test_raindrops_and_the_kernel_agree_and_a_busy_unicorn_is_said(tmp_path: Pat
     with unicorn(tmp_path, config, "/", DONE=str(done)) as port, ExitStack() as stack:
         stack.callback(done.touch)
         url = f"http://127.0.0.1:{port}/_raindrops"
-        idle = Endpoint(url).answer(5.0)
+        idle = Server("unicorn", url).answer(5.0)
+        assert isinstance(idle, Raindrops)
         # The question is the one connection that is accepted.
         assert idle.listeners == {f"127.0.0.1:{port}": (1, 0)}
         assert (idle.calling, idle.writing) == (0, 0)
@@ -378,7 +495,7 @@ def test_raindrops_and_the_kernel_agree_and_a_busy_unicorn_is_said(tmp_path: Pat
             client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
             client.sendall(b"GET /busy HTTP/1.0\r\n\r\n")
         eventually(lambda: depth(port) == 3, "three requests behind the one in service")
-        asker = Asker(url)
+        asker = Asker(Server("unicorn", url))
         late = asker.sample(0.1)
         assert isinstance(late, str)
         assert late.startswith("no answer for 0.1 s")

@@ -19,7 +19,7 @@ from sojourn.analyses.simulate.analysis import simulate
 from sojourn.analyses.whatif.variants import change_of
 from sojourn.command.options import column_of, conditions_of, workers_of
 from sojourn.command.progress import instant, pairs
-from sojourn.host.raindrops import Endpoint
+from sojourn.host.servers.kinds import KINDS, Server, server_of
 from sojourn.model.dsn import parse
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import printable
@@ -67,7 +67,8 @@ _READERS: tuple[Callable[[str], object], ...] = (
     lambda text: str(Slo.of(text)),
     lambda text: str(parse(text)),
     lambda text: target_of(text, Limits()),
-    Endpoint,
+    *(partial(Server, kind) for kind in KINDS),
+    server_of,
 )
 
 

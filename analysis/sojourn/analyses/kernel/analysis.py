@@ -1,23 +1,32 @@
-"""Depths, fullness and refusals from samples of the kernel.
+"""Depths, fullness and refusals from samples of the kernel, and the queues that application servers report.
 
 The accept queue of a socket with the limit L is full when it holds L + 1 connections. ListenOverflows counts each SYN
 and each final ACK that met a full one; a client that repeats its SYN counts again, so they are packets, not clients.
 ListenDrops includes them; the rest was dropped for another reason. Both are of a whole network namespace: which socket
-it was is known only from samples with a full queue.
+it was is known only from samples with a full queue. No counter counts what a full Unix socket refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
 import polars as pl
 
 from sojourn.analyses.kernel.findings import findings_of
-from sojourn.analyses.kernel.result import DEPTHS, EVENTS, RAINDROPS_FIGURES, SOCKET_FIGURES, KernelResult
-from sojourn.host.sample import COUNTERS
+from sojourn.analyses.kernel.result import (
+    DEPTHS,
+    EVENTS,
+    LOOP_FULL,
+    QUEUES,
+    RAINDROPS_FIGURES,
+    SERVER_FIGURES,
+    SOCKET_FIGURES,
+    KernelResult,
+)
+from sojourn.host.sample import COUNTERS, Backlogs
 from sojourn.host.samples import Samples, backward_steps
+from sojourn.host.unix_diag import unix_address
 from sojourn.model.errors import SojournError
 from sojourn.timeline.windows import MOST, Windows
 
@@ -26,12 +35,12 @@ GAP = 1.6  # periods between two samples from which on one is missing
 FULL = pl.col("depth") > pl.col("limit")
 
 
-def kernel(samples: Samples, *, backlogs: Mapping[int, int] | None = None) -> KernelResult:
+def kernel(samples: Samples, *, backlogs: Backlogs | None = None) -> KernelResult:
     """Explain samples of the kernel.
 
     Args:
         samples: as from ``read_samples`` or ``samples_of``.
-        backlogs: port -> requested backlog; overrides that of the samples.
+        backlogs: port, or path of a Unix socket -> requested backlog; overrides that of the samples.
 
     Raises:
         SojournError: there are no samples.
@@ -62,6 +71,8 @@ def kernel(samples: Samples, *, backlogs: Mapping[int, int] | None = None) -> Ke
         settings=settings,
         changed=tuple(sorted(changes["name"])),
         raindrops=_raindrops(samples.raindrops),
+        servers=_servers(samples.servers),
+        queues=_queues(samples.servers, times, period),
         unavailable={
             what: (count, reason)
             for what, count, reason in samples.unavailable.group_by("what", maintain_order=True)
@@ -76,22 +87,25 @@ def kernel(samples: Samples, *, backlogs: Mapping[int, int] | None = None) -> Ke
     return replace(result, findings=findings_of(result))
 
 
-def _labelled(sockets: pl.DataFrame, backlogs: Mapping[int, int]) -> pl.DataFrame:
+def _labelled(sockets: pl.DataFrame, backlogs: Backlogs) -> pl.DataFrame:
     """Return ``SOCKETS`` with ``socket``: the name, and the address where several sockets share a name."""
+    requested = {unix_address(key) if isinstance(key, str) else str(key): value for key, value in backlogs.items()}
     known = pl.DataFrame(
-        {"port": list(backlogs), "backlog": list(backlogs.values())}, schema={"port": pl.Int32, "backlog": pl.Int64}
+        {"key": list(requested), "backlog": list(requested.values())}, schema={"key": pl.String, "backlog": pl.Int64}
     )
     several = pl.struct("address", "port").n_unique().over("name") > 1
     shown = pl.when(pl.col("address").str.contains(":", literal=True)).then(pl.format("[{}]", "address"))
+    at = pl.coalesce(
+        pl.format("{} at {}:{}", "name", shown.otherwise("address"), "port"), pl.format("{} at {}", "name", "address")
+    )
     return (
-        sockets.join(known, on="port", how="left", maintain_order="left")
+        sockets.with_columns(key=pl.coalesce(pl.col("port").cast(pl.String), "address"))
+        .join(known, on="key", how="left", maintain_order="left")
         .with_columns(
-            socket=pl.when(several)
-            .then(pl.format("{} at {}:{}", "name", shown.otherwise("address"), "port"))
-            .otherwise("name"),
+            socket=pl.when(several).then(at).otherwise("name"),
             asked=pl.coalesce("backlog", "asked"),  # codespell:ignore asked
         )
-        .drop("backlog")
+        .drop("backlog", "key")
     )
 
 
@@ -113,7 +127,7 @@ def _sockets(sockets: pl.DataFrame) -> pl.DataFrame:
         )
         .sort(
             "full_share", pl.col("deepest") / (pl.col("limit") + 1), "deepest", "port",
-            descending=[True, True, True, False], maintain_order=True,
+            descending=[True, True, True, False], maintain_order=True, nulls_last=True,
         )
         .select(pl.col(name).cast(dtype) for name, dtype in SOCKET_FIGURES.items())
     )  # fmt: skip
@@ -121,27 +135,45 @@ def _sockets(sockets: pl.DataFrame) -> pl.DataFrame:
 
 def _depths(sockets: pl.DataFrame, times: pl.Series, period: float | None) -> pl.DataFrame:
     """Return depths by sample, or by windows where there are more samples than a chart has room for."""
-    if not len(sockets):
-        return pl.DataFrame(schema=DEPTHS)
-    columns = [pl.col(name).cast(dtype) for name, dtype in DEPTHS.items()]
+    return _over_time(sockets, DEPTHS, times, period)
+
+
+def _queues(servers: pl.DataFrame, times: pl.Series, period: float | None) -> pl.DataFrame:
+    """Return what waited and was in service at each server, by sample or by windows."""
+    return _over_time(servers, QUEUES, times, period)
+
+
+def _over_time(
+    frame: pl.DataFrame, schema: dict[str, pl.DataType], times: pl.Series, period: float | None
+) -> pl.DataFrame:
+    """Return figures by sample, or their maxima by windows, with nulls where samples are missing.
+
+    Args:
+        frame: with ``time``.
+        schema: ``begin``, the column that names the socket or server, and the figures.
+        times: of all samples.
+        period: seconds between samples; None: unknown.
+    """
+    if not len(frame):
+        return pl.DataFrame(schema=schema)
+    _, name, *figures = schema
+    columns = [pl.col(column).cast(dtype) for column, dtype in schema.items()]
     if len(times) <= MOST or period is None:
-        plain = sockets.with_columns(begin=pl.col("time")).select(columns)
-        after = pl.col("begin").shift(-1).over("socket")
+        plain = frame.with_columns(begin=pl.col("time")).select(columns)
+        after = pl.col("begin").shift(-1).over(name)
         gap = timedelta(seconds=GAP * (period or 1.0))
         gaps = plain.filter(after - pl.col("begin") > gap).select(
-            pl.col("begin") + timedelta(seconds=period or 1.0), "socket", *_nothing("depth", "limit", "syn_recv")
+            pl.col("begin") + timedelta(seconds=period or 1.0),
+            name,
+            *(pl.lit(None, schema[figure]).alias(figure) for figure in figures),
         )
         return pl.concat([plain, gaps]).sort("begin", maintain_order=True)
-    windows, placed = _placed(sockets, "time", times)
-    every = pl.DataFrame({"begin": pl.Series(windows.begins, dtype=DEPTHS["begin"])}).join(
-        sockets.select(pl.col("socket").unique(maintain_order=True)), how="cross"
+    windows, placed = _placed(frame, "time", times)
+    every = pl.DataFrame({"begin": pl.Series(windows.begins, dtype=schema["begin"])}).join(
+        frame.select(pl.col(name).unique(maintain_order=True)), how="cross"
     )
-    deepest = placed.group_by("begin", "socket").agg(pl.col("depth", "limit", "syn_recv").max())
-    return every.join(deepest, on=["begin", "socket"], how="left").sort("begin", maintain_order=True).select(columns)
-
-
-def _nothing(*names: str) -> list[pl.Expr]:
-    return [pl.lit(None, DEPTHS[name]).alias(name) for name in names]
+    most = placed.group_by("begin", name).agg(pl.col(figures).max())
+    return every.join(most, on=["begin", name], how="left").sort("begin", maintain_order=True).select(columns)
 
 
 def _placed(frame: pl.DataFrame, column: str, times: pl.Series) -> tuple[Windows, pl.DataFrame]:
@@ -182,7 +214,8 @@ def _increases(counters: pl.DataFrame) -> dict[str, int]:
 
 
 def _unseen(events: pl.DataFrame, sockets: pl.DataFrame) -> int:
-    full = sockets.filter(FULL)["time"].unique().implode()
+    # The counter is of TCP.
+    full = sockets.filter(FULL & pl.col("port").is_not_null())["time"].unique().implode()
     seen = pl.col("begin").is_in(full) | pl.col("end").is_in(full)
     return int(events.filter(~seen)["overflows"].sum() or 0)
 
@@ -212,3 +245,48 @@ def _raindrops(answers: pl.DataFrame) -> pl.DataFrame:
         )
         .select(pl.col(name).cast(dtype) for name, dtype in RAINDROPS_FIGURES.items())
     )
+
+
+def _servers(answers: pl.DataFrame) -> pl.DataFrame:
+    answered = pl.col("seconds").is_not_null()
+    last = {name: pl.col(name).drop_nulls().last() for name in ("workers", "waiting", "limit")}
+    all_busy = pl.when(pl.col("workers") > 0).then(pl.col("busy") >= pl.col("workers"))
+    saturated = pl.when(pl.col("waiting").is_not_null()).then(all_busy & (pl.col("waiting") > 0))
+    full = pl.col("event_loop_utilisation") >= LOOP_FULL
+    figures = answers.group_by("server", "kind", maintain_order=True).agg(
+        answers=answered.sum(),
+        unanswered=answered.not_().sum(),
+        reason=pl.col("reason").drop_nulls().last(),
+        slowest=pl.col("seconds").max(),
+        workers=last["workers"],
+        busy=pl.col("busy").max(),
+        busy_mean=pl.col("busy").mean(),
+        waiting=last["waiting"],
+        deepest=pl.col("waiting").max(),
+        deepest_at=pl.col("time").get(pl.col("waiting").arg_max()),
+        waiting_mean=pl.col("waiting").mean(),
+        limit=last["limit"],
+        all_busy=pl.when(all_busy.is_not_null().any()).then(all_busy.sum()),
+        all_busy_share=all_busy.mean(),
+        saturated=pl.when(saturated.is_not_null().any()).then(saturated.sum()),
+        saturated_share=saturated.mean(),
+        event_loop_delay_p99=pl.col("event_loop_delay_p99").max(),
+        event_loop_delay_max=pl.col("event_loop_delay_max").max(),
+        event_loop_utilisation=pl.col("event_loop_utilisation").max(),
+        event_loop_full_share=full.mean(),
+    )
+    counted = (
+        answers.filter(answered)
+        .select("server", "kind", pl.col("limit_reached", "requests").diff().over("server", "kind", "instance"))
+        .group_by("server", "kind")
+        # A counter that went back is that of a new process: what it counted before this answer is unknown.
+        .agg(_increase("limit_reached"), _increase("requests"))
+    )
+    return figures.join(counted, on=["server", "kind"], how="left", maintain_order="left").select(
+        pl.col(name).cast(dtype) for name, dtype in SERVER_FIGURES.items()
+    )
+
+
+def _increase(name: str) -> pl.Expr:
+    steps = pl.col(name).filter(pl.col(name) >= 0)
+    return pl.when(steps.len() > 0).then(steps.sum()).alias(name)

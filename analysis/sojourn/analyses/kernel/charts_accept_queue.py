@@ -1,4 +1,4 @@
-"""Draw the queues before accept()."""
+"""Draw the queues before accept() and before the workers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ REFUSED = {
 def accept_queue(result: KernelResult) -> alt.VConcatChart:
     """Draw the depth of each socket's accept queue over time and its limit; below, packets turned away.
 
-    Last, handshakes under way, where they are known. All panels share one axis of time.
+    Between them, what waited for the workers of servers that report it. Last, handshakes under way, where they are
+    known. All panels share one axis of time.
     """
     ends = (result.begin, max(result.end, result.begin + timedelta(seconds=1)))
     # Not by ``domain``: of a mark from one instant to another, Vega takes the second end's for numbers, and complains.
@@ -34,6 +35,7 @@ def accept_queue(result: KernelResult) -> alt.VConcatChart:
     used = result.sockets.filter((pl.col("deepest") > 0) | (pl.col("syn_recv") > 0))
     sockets = (used if len(used) else result.sockets.head(1))["socket"].head(SOCKETS).to_list()
     panels: list[alt.Chart | alt.LayerChart] = [_depth(result, socket, scale) for socket in sockets]
+    panels += [_waiting(result, server, scale) for server in _servers_with_queues(result)]
     panels.append(_turned_away(result, scale))
     if any(used["syn_recv"].head(SOCKETS)):
         panels.append(_handshakes(result, sockets, scale))
@@ -73,6 +75,35 @@ def _depth(result: KernelResult, socket: str, scale: alt.Scale) -> alt.Chart | a
         return sized
     line = alt.Chart(data).mark_line(interpolate="step-after", color=RESPONSE, strokeDash=[4, 3])
     return (sized + line.encode(x=_time(scale), y="most:Q")).properties(width=WIDTH, height=HEIGHT // 2, title=title)
+
+
+def _servers_with_queues(result: KernelResult) -> list[str]:
+    """Return the servers with the deepest queues."""
+    used = result.servers.filter(pl.col("deepest") > 0).sort("deepest", descending=True, maintain_order=True)
+    return used["server"].head(SOCKETS).to_list()
+
+
+def _waiting(result: KernelResult, server: str, scale: alt.Scale) -> alt.Chart:
+    """Draw what waits for the workers of a server."""
+    rows = result.queues.filter(pl.col("server") == server).with_columns(pl.col("begin").dt.strftime(TIME))
+    kind = result.servers.filter(pl.col("server") == server)["kind"][0]
+    return (
+        alt.Chart(alt.InlineData(values=rows.drop("server").to_dicts()))
+        .mark_area(interpolate="step-after", color=QUEUEING, opacity=0.8)
+        .encode(
+            x=_time(scale),
+            y=alt.Y("waiting:Q", title="waiting", axis=alt.Axis(tickMinStep=1)),
+            tooltip=[
+                alt.Tooltip("waiting:Q", title="waiting for a worker"),
+                alt.Tooltip("busy:Q", title="busy"),
+                alt.Tooltip("workers:Q", title="workers"),
+                alt.Tooltip("begin:T", format="%H:%M:%S.%L"),
+            ],
+        )
+        .properties(
+            width=WIDTH, height=HEIGHT // 2, title=_title(f"before the workers of {kind} at {printable(server, 60)}")
+        )
+    )
 
 
 def _turned_away(result: KernelResult, scale: alt.Scale) -> alt.Chart:

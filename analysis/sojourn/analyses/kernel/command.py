@@ -1,7 +1,8 @@
 """``sojourn kernel``: show the queues before accept() as the kernel reports them.
 
 Measures the connections that wait for accept(), from the end of the TCP handshake, and the handshakes under way, from
-the SYN to the final ACK; and counts what was turned away meanwhile.
+the SYN to the final ACK; and counts what was turned away meanwhile. Application servers are queried for the queues
+before their workers.
 """
 
 from __future__ import annotations
@@ -33,19 +34,33 @@ def kernel(
         list[str] | None,
         typer.Option("--port", metavar="[NAME=]PORT", help="Only sockets of this port. Repeatable. Default: all."),
     ] = None,
+    unix: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--unix", metavar="[NAME=]PATH", help="Only this Unix socket; @NAME if abstract. Repeatable. Default: all."
+        ),
+    ] = None,
+    server: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--server",
+            metavar="KIND=ADDRESS",
+            help="Query the queue before the workers of php-fpm, uwsgi, puma, node, tomcat or unicorn. Repeatable.",
+        ),
+    ] = None,
     nginx: Annotated[
         Path | None,
         typer.Option("--nginx", metavar="CONF", help="nginx's configuration: the backlogs that it requests."),
     ] = None,
     backlog: Annotated[
         list[str] | None,
-        typer.Option("--backlog", metavar="PORT=N", help="The backlog that a server requests at a port. Repeatable."),
+        typer.Option(
+            "--backlog", metavar="PORT|PATH=N", help="The backlog that a server requests at a port. Repeatable."
+        ),
     ] = None,
     raindrops: Annotated[
         list[str] | None,
-        typer.Option(
-            "--raindrops", metavar="URL", help="A unicorn's raindrops: http://HOST:PORT/_raindrops. Repeatable."
-        ),
+        typer.Option("--raindrops", metavar="URL", help="The same as --server unicorn=URL. Repeatable."),
     ] = None,
     period: Annotated[float, typer.Option(metavar="S", min=0.05, max=3600, help="Seconds between samples.")] = 1.0,
     seconds: Annotated[
@@ -62,32 +77,32 @@ def kernel(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show the queues before accept(): depth, drops, and remedies.
+    """Show the queues before accept() and before the workers: depth, drops, and remedies.
 
     Looks at this machine, records it, or explains a recording. A wait for accept() begins when the handshake ends.
     """
     if bpftrace:
         sys.stdout.write(files("sojourn.host").joinpath(SCRIPT).read_text())
         return
-    live = {"--out": out, "--seconds": seconds, "--raindrops": raindrops, "--once": once or None}
+    live = {"--out": out, "--seconds": seconds, "--raindrops": raindrops, "--server": server, "--once": once or None}
     if recordings and (names := [name for name, value in live.items() if value is not None]):
         raise typer.BadParameter("samples this machine: omit it with a recording", param_hint=names[0])
     if once and (out or seconds is not None):
         raise typer.BadParameter("takes a single sample: omit --out and --seconds", param_hint="--once")
-    ports, backlogs = _ports(port or []), _requested_backlogs(backlog or [])
+    ports, paths, backlogs = _ports(port or []), _paths(unix or []), _requested_backlogs(backlog or [])
     if nginx is not None:
         backlogs = _backlogs_of_nginx(nginx) | backlogs
     from sojourn.analyses.kernel.run import kernel_queues  # noqa: PLC0415 - Polars takes its time to load
     from sojourn.host.recording import stop_on_signal  # noqa: PLC0415
 
-    options: dict[str, Any] = {"ports": ports, "backlog": backlogs}
+    options: dict[str, Any] = {"ports": ports, "unix": paths, "backlog": backlogs}
     if recordings:
         result = kernel_queues(recordings, **options)
     else:
         with stop_on_signal() as stop, doing(quiet) as say:
             result = kernel_queues(
-                raindrops=raindrops or (), period=period, seconds=0.0 if once else seconds, out=out, stop=stop,
-                on_step=say, **options,
+                raindrops=raindrops or (), servers=server or (), period=period, seconds=0.0 if once else seconds,
+                out=out, stop=stop, on_step=say, **options,
             )  # fmt: skip
     if html is not None:
         from sojourn.present.display import section_of  # noqa: PLC0415
@@ -107,13 +122,30 @@ def _ports(texts: list[str]) -> dict[str, int] | None:
     return ports or None
 
 
-def _requested_backlogs(texts: list[str]) -> dict[int, int]:
-    backlogs = {}
+def _paths(texts: list[str]) -> dict[str, str] | None:
+    paths: dict[str, str] = {}
     for text in texts:
-        port, _, number = text.partition("=")
+        # A path may hold "=", and begins with / or @.
+        name, _, path = ("", "", text) if _is_path(text) else text.partition("=")
+        if not _is_path(path):
+            raise typer.BadParameter(f"{text!r} names no path: it begins with / or @", param_hint="--unix")
+        if name and name in paths:
+            raise typer.BadParameter(f"{name!r} cannot name two sockets", param_hint="--unix")
+        paths[name or path] = path
+    return paths or None
+
+
+def _is_path(text: str) -> bool:
+    return len(text) > 1 and text[0] in "/@"
+
+
+def _requested_backlogs(texts: list[str]) -> dict[int | str, int]:
+    backlogs: dict[int | str, int] = {}
+    for text in texts:
+        where, _, number = text.rpartition("=")
         if not number.isdecimal() or len(number) > 10 or not int(number) < 1 << 31:
-            raise typer.BadParameter(f"{text!r} is not PORT=N", param_hint="--backlog")
-        backlogs[_number(port, "--backlog", text)] = int(number)
+            raise typer.BadParameter(f"{text!r} is not PORT=N or PATH=N", param_hint="--backlog")
+        backlogs[where if _is_path(where) else _number(where, "--backlog", text)] = int(number)
     return backlogs
 
 
@@ -123,13 +155,17 @@ def _number(port: str, option: str, text: str) -> int:
     return int(port)
 
 
-def _backlogs_of_nginx(conf: Path) -> dict[int, int]:
+def _backlogs_of_nginx(conf: Path) -> dict[int | str, int]:
     from sojourn.host.nginx_ports import proxied_by  # noqa: PLC0415
 
-    backlogs: dict[int, int] = {}
+    backlogs: dict[int | str, int] = {}
     # Only listen lines matter: names of backends are not resolved.
-    for each in proxied_by(conf, resolve=lambda name: [name]).listens:
-        # One address and port may be listened on in several server blocks; one of them names the backlog for all.
-        backlog = each.backlog if each.backlog is not None else backlogs.get(each.port, NGINX_BACKLOG)
-        backlogs[each.port] = backlog
+    proxied = proxied_by(conf, resolve=lambda name: [name])
+    listens: list[tuple[int | str, int | None]] = [
+        *((each.port, each.backlog) for each in proxied.listens),
+        *((each.path, each.backlog) for each in proxied.unix_listens),
+    ]
+    for where, requested in listens:
+        # One address may be listened on in several server blocks; one of them names the backlog for all.
+        backlogs[where] = requested if requested is not None else backlogs.get(where, NGINX_BACKLOG)
     return backlogs

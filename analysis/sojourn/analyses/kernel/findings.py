@@ -1,25 +1,30 @@
-"""Findings about the queues before accept(), as sentences with remedies."""
+"""Findings about the queues before accept() and before the workers, as sentences with remedies."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import accumulate
 
-from sojourn.analyses.kernel.result import Finding, KernelResult
-from sojourn.model.formatting import counted, percent, printable
+from sojourn.analyses.kernel.result import LOOP_FULL, Finding, KernelResult
+from sojourn.model.formatting import counted, milliseconds, percent, printable
 
 WEIGHTS = ("lost", "risk", "note")
 CURE = (
     "The cure is to take connections sooner: more workers, or less service time. A longer backlog lets bursts through; "
     "under lasting overload it only moves the wait into the queue, where requests outlive their clients' patience."
 )
+REFUSED_BY_UNIX = (
+    " connect() to a full Unix socket waits, or fails at once with EAGAIN if the client does not block: nginx logs "
+    '"Resource temporarily unavailable" and answers 502. The kernel does not count these.'
+)
 STEPS_SHOWN = 6
+BUSY_SHARE = 0.5  # of the answers with all workers busy, from which on that is a finding of its own
 
 
 def findings_of(result: KernelResult) -> tuple[Finding, ...]:
     """Return all findings, gravest first."""
     several = (
-        *_accept_queues(result), *_backlogs(result), *_syn_queue(result), *_settings(result),
+        *_accept_queues(result), *_workers(result), *_backlogs(result), *_syn_queue(result), *_settings(result),
     )  # fmt: skip
     return tuple(sorted(several, key=lambda each: WEIGHTS.index(each.weight)))
 
@@ -50,6 +55,9 @@ def _accept_queues(result: KernelResult) -> Iterator[Finding]:
             f"The accept queue of {socket} was full ({counted(row['limit'] + 1, 'connection')}) in {row['full']:,} of "
             f"{counted(row['samples'], 'sample')} ({percent(row['full_share'])})"
         )
+        if row["port"] is None:
+            yield Finding("filled", "risk", f"{sentence}.{REFUSED_BY_UNIX}", CURE, row["socket"])
+            continue
         if overflows == 0:
             sentence += ", though no packet was turned away between the samples"
         if overflows and row["open_while_full"]:
@@ -70,6 +78,56 @@ def _accept_queues(result: KernelResult) -> Iterator[Finding]:
             "whole network namespace).",
             "Sample more often (--period 0.1), or watch all sockets (no --port).",
         )
+
+
+def _workers(result: KernelResult) -> Iterator[Finding]:
+    for row in result.servers.iter_rows(named=True):
+        server, answers = row["server"], counted(row["answers"], "answer")
+        shown = f"{row['kind']} at {printable(server, 60)}"
+        workers = "" if row["workers"] is None else f"all {counted(row['workers'], 'worker')}"
+        if row["saturated"]:
+            sentence = (
+                f"{shown}: {workers} were busy and requests waited for them in {row['saturated']:,} of {answers} "
+                f"({percent(row['saturated_share'])}), up to {row['deepest']:,}."
+            )
+            yield Finding("saturated", "risk", sentence, CURE, server=server)
+        elif row["all_busy"] and row["all_busy_share"] >= BUSY_SHARE:
+            sentence = (
+                f"{shown}: {workers} were busy in {row['all_busy']:,} of {answers} "
+                f"({percent(row['all_busy_share'])}); the server reports nothing waiting, or does not know it."
+            )
+            mend = "Requests then wait in the accept queue of its socket: see the table of accept queues."
+            yield Finding("workers_busy", "risk", sentence, mend, server=server)
+        if row["limit_reached"]:
+            yield _limit_reached(row["kind"], shown, row["limit_reached"], server)
+        if row["event_loop_full_share"]:
+            delay = row["event_loop_delay_p99"]
+            sentence = (
+                f"{shown}: the event loop was busy {percent(LOOP_FULL)} of the time or more in "
+                f"{percent(row['event_loop_full_share'])} of {answers}"
+                + ("." if delay is None else f", and the p99 of its delay was up to {milliseconds(delay)} ms.")
+            )
+            mend = "Every step of a request waits for the loop: more processes, or less work in one step."
+            yield Finding("event_loop", "risk", sentence, mend, server=server)
+        if row["unanswered"]:
+            yield Finding(
+                "unanswered",
+                "note",
+                f"{shown} did not answer in {row['unanswered']:,} of "
+                f"{counted(row['answers'] + row['unanswered'], 'sample')}; the last reason: "
+                f"{printable(row['reason'])}.",
+                server=server,
+            )
+
+
+def _limit_reached(kind: str, shown: str, times: int, server: str) -> Finding:
+    if kind == "php-fpm":
+        sentence = f"{shown} reached pm.max_children {counted(times, 'time')}."
+        mend = "Raise pm.max_children if memory and processors allow, or make the scripts faster."
+    else:
+        sentence = f"{shown} saw the backlog of a socket full in {counted(times, 'check')} of its own."
+        mend = CURE
+    return Finding("limit_reached", "risk", sentence, mend, server=server)
 
 
 def _steps(result: KernelResult) -> Iterator[Finding]:
@@ -108,13 +166,15 @@ def _backlogs(result: KernelResult) -> Iterator[Finding]:
                 sentence += "."
                 mend = f"sysctl net.core.somaxconn={requested}. {mend}"
             yield Finding("cut", "risk", sentence, mend, socket)
-        elif requested is None and somaxconn is not None and limit == somaxconn:
+        # Of Unix sockets only those that are used: the many of a system's services request somaxconn.
+        elif requested is None and somaxconn is not None and limit == somaxconn and (row["port"] or row["deepest"]):
             yield Finding(
                 "probably_cut",
                 "note",
                 f"The limit of {printable(socket, 60)} is net.core.somaxconn, {somaxconn:,}: probably more was "
                 "requested and cut (some programs, those in Go among them, request exactly that).",
-                f"Give the requested backlog: --backlog {row['port']}=N, or --nginx CONF.",
+                f"Give the requested backlog: --backlog {row['port'] or printable(row['address'], 60)}=N, or --nginx "
+                "CONF.",
                 socket,
             )
 

@@ -15,7 +15,7 @@ from sojourn.model.result import Result
 SOCKET_FIGURES: dict[str, pl.DataType] = {
     "socket": pl.String(),  # its name, with its address if several have that name
     "address": pl.String(),
-    "port": pl.Int32(),
+    "port": pl.Int32(),  # null: a Unix socket
     "samples": pl.Int64(),
     "last": pl.Int64(),  # depth in the last sample, connections
     "deepest": pl.Int64(),
@@ -51,6 +51,41 @@ RAINDROPS_FIGURES: dict[str, pl.DataType] = {
     "calling": pl.Int64(),  # the most requests in the app
     "queued": pl.Int64(),  # the most connections waiting, all listeners
 }
+SERVER_FIGURES: dict[str, pl.DataType] = {
+    "server": pl.String(),  # its address
+    "kind": pl.String(),
+    "answers": pl.Int64(),
+    "unanswered": pl.Int64(),
+    "reason": pl.String(),  # why there was no answer, the last time; null: there always was
+    "slowest": pl.Float64(),  # s
+    "workers": pl.Int64(),  # in the last answer that has them; null: unknown
+    "busy": pl.Int64(),  # the most workers, or requests, in service; null: unknown
+    "busy_mean": pl.Float64(),
+    "waiting": pl.Int64(),  # in the last answer that has it; null: unknown
+    "deepest": pl.Int64(),  # the most that waited
+    "deepest_at": INSTANT,
+    "waiting_mean": pl.Float64(),
+    "limit": pl.Int64(),  # of the queue, in the last answer that has it; null: unknown, or none
+    "all_busy": pl.Int64(),  # answers with all workers busy; null: unknown
+    "all_busy_share": pl.Float64(),
+    "saturated": pl.Int64(),  # answers with all workers busy and something waiting; null: unknown
+    "saturated_share": pl.Float64(),
+    "limit_reached": pl.Int64(),  # increase of the server's counter; null: unknown
+    "requests": pl.Int64(),  # increase of the server's counter; null: unknown
+    "event_loop_delay_p99": pl.Float64(),  # s, the largest; null: unknown
+    "event_loop_delay_max": pl.Float64(),  # s, the largest
+    "event_loop_utilisation": pl.Float64(),  # the largest
+    "event_loop_full_share": pl.Float64(),  # share of answers with a utilisation of at least LOOP_FULL
+}
+LOOP_FULL = 0.95
+"""Utilisation of an event loop from which on it counts as full."""
+QUEUES: dict[str, pl.DataType] = {
+    "begin": INSTANT,
+    "server": pl.String(),
+    "waiting": pl.Int64(),  # the most of the window; null: no answer
+    "busy": pl.Int64(),  # the most of the window
+    "workers": pl.Int64(),
+}
 
 Weight = Literal["lost", "risk", "note"]
 
@@ -61,9 +96,10 @@ class Finding:
 
     Attributes:
         key: one of overflowed, filled, missed, cut, probably_cut, other_drops, cookies, abort_on_overflow,
-            cookies_off, cookies_always, deferred, steps.
+            cookies_off, cookies_always, deferred, steps, saturated, workers_busy, limit_reached, event_loop,
+            unanswered.
         weight: lost (clients had to try again, or failed), risk, or note.
-        socket: the socket; None: the whole namespace.
+        socket: the socket; None: the whole namespace, or a server. server: the address of a server.
         sentence, mend: the finding and its remedy; ``mend`` is empty without a remedy.
     """
 
@@ -72,10 +108,11 @@ class Finding:
     sentence: str
     mend: str = ""
     socket: str | None = None
+    server: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry of the JSON output."""
-        named = {"key": self.key, "weight": self.weight, "socket": self.socket}
+        named = {"key": self.key, "weight": self.weight, "socket": self.socket, "server": self.server}
         return {**named, "sentence": self.sentence, "mend": self.mend or None}
 
 
@@ -96,6 +133,8 @@ class KernelResult(Result):
         settings: values in force at the end.
         changed: names of settings that changed.
         raindrops: columns of ``RAINDROPS_FIGURES``.
+        servers: columns of ``SERVER_FIGURES``; those of raindrops, too.
+        queues: columns of ``QUEUES``, over time.
         unavailable: source -> (samples that could not read it, the last reason).
         missing: samples that were due by the period and are missing.
         backward: number of times the clock was set back.
@@ -118,6 +157,8 @@ class KernelResult(Result):
     settings: dict[str, int]
     changed: tuple[str, ...]
     raindrops: pl.DataFrame
+    servers: pl.DataFrame
+    queues: pl.DataFrame
     unavailable: dict[str, tuple[int, str]]
     missing: int
     backward: int
@@ -170,6 +211,7 @@ class KernelResult(Result):
             "settings": self.settings,
             "settings_changed": list(self.changed),
             "raindrops": self.raindrops.to_dicts(),
+            "servers": self.servers.to_dicts(),
             "unavailable": {
                 what: {"samples": count, "reason": reason} for what, (count, reason) in self.unavailable.items()
             },

@@ -1,4 +1,4 @@
-"""Lay out the kernel's figures of the queues before accept()."""
+"""Lay out the figures of the queues before accept(), by the kernel, and before the workers, by the servers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from sojourn.present.display import lay_out
 from sojourn.present.section import Picture, Section, Table
 
 MEASURES = (
-    "Accept queue: from the end of the TCP handshake to accept(). SYN_RECV: from the SYN to the final ACK of the "
-    "handshake. Depths are what samples saw, counters everything between them, of the whole network namespace."
+    "Accept queue: from the end of the TCP handshake, or of connect() to a Unix socket, to accept(). SYN_RECV: from "
+    "the SYN to the final ACK of the handshake. Depths are what samples saw, counters everything between them, of the "
+    "whole network namespace."
 )
 NOTHING = "–"
 MEANINGS = {
@@ -38,7 +39,7 @@ def kernel_section(result: KernelResult) -> Section:
         failures=tuple(_failures(result)),
         tables=tuple(_tables(result)),
         pictures=_pictures(result),
-        notes=tuple(f"{each.sentence} {each.mend}".rstrip() for each in result.findings),
+        notes=(*(f"{each.sentence} {each.mend}".rstrip() for each in result.findings), *_meanings(result)),
     )
 
 
@@ -53,6 +54,8 @@ def sentence(result: KernelResult) -> str:
     if worst["full"]:
         share = percent(worst["full_share"])
         text = f"The accept queue of {socket} was full, {counted(most, 'connection')}, in {share} of {samples}"
+        if worst["port"] is None:
+            return text + "; what a full Unix socket refuses is not counted."
         if result.overflows is None:
             return text + "; what was turned away meanwhile is unknown."
         return text + f", and the kernel turned away {counted(result.overflows, 'packet')} for a full queue."
@@ -126,18 +129,62 @@ def _tables(result: KernelResult) -> list[Table]:
         ),
         "Settings",
     )
-    raindrops = Table(
-        ("raindrops", "answers", "none", "calling", "queued", "slowest (ms)"),
+    return [table for table in (sockets, *_server_tables(result), counters, settings) if table.rows]
+
+
+def _server_tables(result: KernelResult) -> list[Table]:
+    servers = result.servers.to_dicts()
+    queues = Table(
+        ("server", "kind", "workers", "busy", "mean", "waiting", "deepest", "mean", "limit", "limit reached"),
         tuple(
             (
-                row["endpoint"], f"{row['answers']:,}", f"{row['unanswered']:,}", _number(row["calling"]),
-                _number(row["queued"]), milliseconds(row["slowest"]),
+                row["server"], row["kind"], _number(row["workers"]), _number(row["busy"]), _mean(row["busy_mean"]),
+                _number(row["waiting"]), _number(row["deepest"]), _mean(row["waiting_mean"]), _number(row["limit"]),
+                _number(row["limit_reached"]),
             )
-            for row in result.raindrops.iter_rows(named=True)
+            for row in servers
         ),
-        "raindrops of unicorn, maxima",
+        "Queues before the workers, as the servers report them",
+        text_columns=2,
     )  # fmt: skip
-    return [table for table in (sockets, counters, settings, raindrops) if table.rows]
+    loops = Table(
+        ("server", "event loop: p99 of delay (ms)", "longest (ms)", "busy at most"),
+        tuple(
+            (
+                row["server"], _milliseconds(row["event_loop_delay_p99"]), _milliseconds(row["event_loop_delay_max"]),
+                NOTHING if row["event_loop_utilisation"] is None else percent(row["event_loop_utilisation"]),
+            )
+            for row in servers
+            if row["event_loop_delay_p99"] is not None or row["event_loop_utilisation"] is not None
+        ),
+    )  # fmt: skip
+    answers = Table(
+        ("server", "answers", "none", "slowest (ms)"),
+        tuple(
+            (row["server"], f"{row['answers']:,}", f"{row['unanswered']:,}", _milliseconds(row["slowest"]))
+            for row in servers
+        ),
+        "Answers of the servers",
+    )
+    return [queues, loops, answers]
+
+
+def _meanings(result: KernelResult) -> list[str]:
+    """Return what the figures of each kind of server count."""
+    kinds = result.servers["kind"].unique(maintain_order=True).to_list()
+    if not kinds:
+        return []
+    from sojourn.host.servers.kinds import KINDS  # noqa: PLC0415 - for these results only
+
+    return [KINDS[kind].counts for kind in kinds if kind in KINDS]
+
+
+def _mean(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:,.1f}"
+
+
+def _milliseconds(value: float | None) -> str:
+    return NOTHING if value is None else milliseconds(value)
 
 
 def _number(value: int | None) -> str:
@@ -153,12 +200,13 @@ def _pictures(result: KernelResult) -> tuple[Picture, ...]:
         return ()
     from sojourn.analyses.kernel.charts_accept_queue import accept_queue  # noqa: PLC0415 - drawn for pages only
 
+    workers = ", and what waits before the workers" if result.servers["deepest"].max() else ""
     return (
         Picture(
             "accept-queue",
             "The accept queue over time",
-            "Connections that wait for accept(), and how many the queue holds (dashed); below, packets that were "
-            "turned away and handshakes under way.",
+            f"Connections that wait for accept(), and how many the queue holds (dashed){workers}; below, packets that "
+            "were turned away and handshakes under way.",
             lambda: accept_queue(result),
             reading(result),
         ),

@@ -21,9 +21,11 @@ from sojourn.host import kernel_queues as look
 from sojourn.host import sock_diag
 from sojourn.host.counters import counters, settings, tcp_ext
 from sojourn.host.kernel_queues import KernelProbe
-from sojourn.host.raindrops import Asker, Endpoint, raindrops_of
 from sojourn.host.sample import COUNTERS, Listener, Raindrops, Sample
 from sojourn.host.samples import read_samples, samples_of
+from sojourn.host.servers.answers import raindrops_of
+from sojourn.host.servers.asker import Asker
+from sojourn.host.servers.kinds import Server
 from sojourn.host.sock_diag import ListeningSocket, handshakes, listening_sockets_of_ss, syn_recv_counts_of_ss
 from sojourn.model.errors import KernelUnavailableError, SojournError
 from typer.testing import CliRunner
@@ -393,14 +395,14 @@ def test_an_answer_of_raindrops() -> None:
     ],
 )
 def test_addresses_of_raindrops_endpoints(url: str, where: tuple[object, ...]) -> None:
-    endpoint = Endpoint(url)
-    assert (endpoint.host, endpoint.port, endpoint.socket, endpoint.path) == where
+    server = Server("unicorn", url)
+    assert (server.address.host, server.address.port, server.address.socket, *server.targets) == where
 
 
-@pytest.mark.parametrize("url", ["https://x/", "ftp://x", "x:80", "http://", "http://x:port/", "http://x/a\r\nHost: y"])
+@pytest.mark.parametrize("url", ["ftp://x", "x:80", "http://", "http://x:port/", "http://x/a\r\nHost: y"])
 def test_addresses_that_are_none(url: str) -> None:
     with pytest.raises(SojournError, match="raindrops is queried at"):
-        Endpoint(url)
+        Server("unicorn", url)
 
 
 @pytest.mark.parametrize(
@@ -426,7 +428,7 @@ def test_reads_answers_of_a_unix_socket(tmp_path: Path, answer: bytes, said: str
 
         server = threading.Thread(target=serve)
         server.start()
-        result = Asker(f"http://unix:{tmp_path}/s").sample(10.0)
+        result = Asker(Server("unicorn", f"http://unix:{tmp_path}/s")).sample(10.0)
         server.join()
     if said is None:
         assert isinstance(result, Raindrops)
@@ -438,7 +440,7 @@ def test_reads_answers_of_a_unix_socket(tmp_path: Path, answer: bytes, said: str
 def test_an_endpoint_that_does_not_answer_is_reported() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))  # and does not listen
-        answer = Asker(f"http://127.0.0.1:{bound.getsockname()[1]}").sample(5.0)
+        answer = Asker(Server("unicorn", f"http://127.0.0.1:{bound.getsockname()[1]}")).sample(5.0)
     assert answer == "no answer: [Errno 111] Connection refused"
 
 
