@@ -183,6 +183,12 @@ def _samples() -> Iterator[bytes]:
             bare(8): {"seconds": 0.1, "calling": 1, "writing": 0, "listeners": {bare(9): [1, 0]}},
             bare(10): bare(11),
         }
+        queue = {"seconds": 0.1, "waiting": 2, "busy": 1, "workers": 1, "instance": bare(3)}
+        sample["servers"] = {
+            bare(2): {"kind": bare(4), **queue},
+            bare(5): {"kind": "node", "event_loop_utilisation": 1.0, **queue},
+            bare(6): {"kind": "puma", "reason": bare(7)},
+        }
         sample["unavailable"] = {bare(1): bare(12)}
         sample["settings"] = {**sample.get("settings", {}), bare(12): 3}
         yield _line(sample)

@@ -26,6 +26,7 @@ from sojourn.host.servers.kinds import NO_ANSWER, Server, server_of
 from sojourn_lab.runtime.process import Process, free_ports
 from sojourn_lab.runtime.servers.others import fpm_program
 
+ROOT = Path(__file__).parents[3]
 DEADLINE_S = 30.0
 JARS = sorted(Path("/usr/share/java").glob("tomcat10-*.jar"))
 
@@ -363,30 +364,32 @@ def printed_ports(log: Path) -> tuple[int, int] | None:
 
 # Node
 
-NODE = """\
-const http = require("http");
+PACKAGE = ROOT / "collector/middleware/node"
+# The answer of statsHandler, without the package.
+STATS = """\
 const { monitorEventLoopDelay, performance } = require("perf_hooks");
 const delay = monitorEventLoopDelay({ resolution: 10 });
 delay.enable();
+const counts = { pending: 0, total: 0 };
+const wrap = (handler) => (request, response) => {
+  counts.pending += 1;
+  counts.total += 1;
+  response.on("close", () => (counts.pending -= 1));
+  handler(request, response);
+};
+const statsHandler = () => (request, response) => response.end(JSON.stringify({
+  sojourn: 1, kind: "node", pid: process.pid, worker: String(process.pid),
+  requests_in_progress: counts.pending, requests: counts.total,
+  event_loop_delay: {
+    p50: delay.percentile(50) / 1e9, p99: delay.percentile(99) / 1e9, max: delay.max / 1e9, mean: delay.mean / 1e9,
+  },
+  event_loop_utilisation: performance.eventLoopUtilization().utilization, uptime: process.uptime(),
+}));
+"""
+NODE = """\
+const http = require("http");
 const pending = [];
-let total = 0;
-let last = performance.eventLoopUtilization();
-http.createServer((request, response) => {
-  if (request.url === "/stats") {
-    const now = performance.eventLoopUtilization();
-    const { utilization } = performance.eventLoopUtilization(now, last);
-    last = now;
-    response.end(JSON.stringify({
-      sojourn: 1, kind: "node", pid: process.pid, worker: String(process.pid),
-      requests_in_progress: pending.length, requests: total,
-      event_loop_delay: {
-        p50: delay.percentile(50) / 1e9, p99: delay.percentile(99) / 1e9, max: delay.max / 1e9, mean: delay.mean / 1e9,
-      },
-      event_loop_utilisation: utilization, uptime: process.uptime(),
-    }));
-    return;
-  }
-  total += 1;
+http.createServer(wrap((request, response) => {
   if (request.url === "/busy") {
     for (const until = performance.now() + 300; performance.now() < until;);
     response.end("done");
@@ -396,15 +399,21 @@ http.createServer((request, response) => {
   } else {
     pending.push(response);
   }
-}).listen(Number(process.argv[2]), "127.0.0.1");
+})).listen(Number(process.argv[2]), "127.0.0.1");
+http.createServer(statsHandler()).listen(Number(process.argv[3]), "127.0.0.1");
 """
 
 
-def test_node_reports_its_event_loop_and_the_requests_in_progress(tmp_path: Path) -> None:
-    (port,) = free_ports(1)
-    (tmp_path / "app.js").write_text(NODE)
-    server = f"node=http://127.0.0.1:{port}/stats"
-    with running(["node", str(tmp_path / "app.js"), str(port)], tmp_path, "node"), ExitStack() as stack:
+@pytest.mark.parametrize("handler", ["package", "plain"])
+def test_node_reports_its_event_loop_and_the_requests_in_progress(tmp_path: Path, handler: str) -> None:
+    if handler == "package" and not PACKAGE.is_dir():
+        pytest.skip(f"{PACKAGE.relative_to(ROOT)} is missing")
+    loaded = f"const {{ statsHandler, wrap }} = require({json.dumps(str(PACKAGE))});\n"
+    (tmp_path / "app.js").write_text((loaded if handler == "package" else STATS) + NODE)
+    port, stats = free_ports(2)
+    server = f"node=http://127.0.0.1:{stats}/"
+    command = ["node", str(tmp_path / "app.js"), str(port), str(stats)]
+    with running(command, tmp_path, "node"), ExitStack() as stack:
         idle = becomes(server, lambda _: True, "an answer")
         assert (idle.waiting, idle.busy, idle.workers, idle.requests) == (None, 0, None, 0)
         clients = waiting_clients(port, "/held", 2, stack)

@@ -101,7 +101,9 @@ def _waiting(result: KernelResult, server: str, scale: alt.Scale) -> alt.Chart:
             ],
         )
         .properties(
-            width=WIDTH, height=HEIGHT // 2, title=_title(f"before the workers of {kind} at {printable(server, 60)}")
+            width=WIDTH,
+            height=HEIGHT // 2,
+            title=_title(f"before the workers of {printable(kind, 20)} at {printable(server, 60)}"),
         )
     )
 

@@ -83,7 +83,7 @@ def _accept_queues(result: KernelResult) -> Iterator[Finding]:
 def _workers(result: KernelResult) -> Iterator[Finding]:
     for row in result.servers.iter_rows(named=True):
         server, answers = row["server"], counted(row["answers"], "answer")
-        shown = f"{row['kind']} at {printable(server, 60)}"
+        shown = f"{printable(row['kind'], 20)} at {printable(server, 60)}"
         workers = "" if row["workers"] is None else f"all {counted(row['workers'], 'worker')}"
         if row["saturated"]:
             sentence = (
@@ -115,7 +115,7 @@ def _workers(result: KernelResult) -> Iterator[Finding]:
                 "note",
                 f"{shown} did not answer in {row['unanswered']:,} of "
                 f"{counted(row['answers'] + row['unanswered'], 'sample')}; the last reason: "
-                f"{printable(row['reason'])}.",
+                f"{printable(row['reason'] or 'unknown')}.",
                 server=server,
             )
 
