@@ -515,7 +515,7 @@ def test_the_chart_has_a_panel_for_each_server_with_a_queue() -> None:
 def test_the_section_shows_queues_and_what_they_count() -> None:
     section = kernel_section(explained(fpm(4, 3)))
     (queues,) = [table for table in section.tables if "before the workers" in table.title]
-    assert queues.rows == (("h:1", "php-fpm", "4", "4", "4.0", "3", "3", "3.0", "16", "–"),)
+    assert queues.rows == (("h:1", "php-fpm", "4 of 4", "4.0", "3", "3", "3.0", "16", "–"),)
     assert KINDS["php-fpm"].counts in section.notes
     assert all(len(row) == len(table.headings) for table in section.tables for row in table.rows)
 

@@ -134,11 +134,12 @@ def _tables(result: KernelResult) -> list[Table]:
 
 def _server_tables(result: KernelResult) -> list[Table]:
     servers = result.servers.to_dicts()
+    names = _short_names([row["server"] for row in servers])
     queues = Table(
-        ("server", "kind", "workers", "busy", "mean", "waiting", "deepest", "mean", "limit", "limit reached"),
+        ("server", "kind", "busy", "mean", "waiting", "deepest", "mean", "limit", "reached"),
         tuple(
             (
-                row["server"], row["kind"], _number(row["workers"]), _number(row["busy"]), _mean(row["busy_mean"]),
+                names[row["server"]], row["kind"], _busy(row["busy"], row["workers"]), _mean(row["busy_mean"]),
                 _number(row["waiting"]), _number(row["deepest"]), _mean(row["waiting_mean"]), _number(row["limit"]),
                 _number(row["limit_reached"]),
             )
@@ -169,6 +170,19 @@ def _server_tables(result: KernelResult) -> list[Table]:
     return [queues, loops, answers]
 
 
+def _short_names(servers: list[str]) -> dict[str, str]:
+    """Return address -> host and port, or path of the socket, for a narrow column; the whole address if ambiguous."""
+    short = {}
+    for server in servers:
+        place = server.rpartition("://")[2]
+        if place.startswith("unix:"):
+            short[server] = place.split(":")[1]
+        else:
+            short[server] = place.partition("/")[0].rpartition("@")[2]
+    names = list(short.values())
+    return {server: name if names.count(name) == 1 else server for server, name in short.items()}
+
+
 def _meanings(result: KernelResult) -> list[str]:
     """Return what the figures of each kind of server count."""
     kinds = result.servers["kind"].unique(maintain_order=True).to_list()
@@ -177,6 +191,10 @@ def _meanings(result: KernelResult) -> list[str]:
     from sojourn.host.servers.kinds import KINDS  # noqa: PLC0415 - for these results only
 
     return [KINDS[kind].counts for kind in kinds if kind in KINDS]
+
+
+def _busy(busy: int | None, workers: int | None) -> str:
+    return _number(busy) if workers is None else f"{_number(busy)} of {workers:,}"
 
 
 def _mean(value: float | None) -> str:
