@@ -45,7 +45,7 @@ _MAPPED = "::ffff:"  # an IPv4 address as an IPv6 socket sees it
 
 
 class ListeningSocket(NamedTuple):
-    """A TCP socket in LISTEN.
+    """A socket in LISTEN: TCP, or a Unix socket, which has the port 0.
 
     ``depth``: connections in its accept queue; ``limit``: the backlog in force (the queue holds one more);
     ``cookie``: the kernel's number for this socket, 0 if unknown.

@@ -6,8 +6,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from sojourn.host.capture_targets import capture_targets
 from sojourn.host.filters import Endpoint
-from sojourn.host.nginx_ports import Listen, Proxied, proxied_by, proxied_of
+from sojourn.host.nginx_ports import Listen, Proxied, UnixListen, proxied_by, proxied_of
 from sojourn.model.errors import CaptureError
 from sojourn.nginx.syntax import configuration, parsed
 
@@ -85,6 +86,27 @@ def test_upstreams_are_their_servers() -> None:
     )
     assert result.ports == [80, 5000]
     assert result.notes == ["server unix:/run/app.sock: a socket of this machine has no packets."]
+    assert result.unix_backends == ["/run/app.sock"]
+
+
+def test_unix_sockets_of_nginx_and_of_its_backends_can_be_sampled(tmp_path: Path) -> None:
+    conf = tmp_path / "nginx.conf"
+    conf.write_text(
+        "events {} http { upstream a { server unix:/run/a.sock; server unix:/run/a.sock backup; }\n"
+        "server { listen unix:/run/nginx.sock backlog=64; listen unix:/run/other.sock;\n"
+        "location / { proxy_pass http://a; } location /b { fastcgi_pass unix:/run/b.sock; }\n"
+        "location /c { proxy_pass http://unix:/run/c.sock:/path; } } }\n"
+    )
+    result = proxied_by(conf)
+    assert result.unix_listens == [UnixListen("/run/nginx.sock", 64), UnixListen("/run/other.sock")]
+    assert result.unix_backends == ["/run/a.sock", "/run/b.sock", "/run/c.sock"]
+    with pytest.raises(CaptureError, match="neither a listen port nor a backend"):
+        capture_targets(conf, [], [])  # nothing of it has packets
+    conf.write_text(conf.read_text().replace("listen unix:/run/other.sock;", "listen 8080;"))
+    targets = capture_targets(conf, [], [])
+    assert targets.listening == {"port 8080": 8080}
+    assert list(targets.listening_unix) == ["/run/nginx.sock", "/run/a.sock", "/run/b.sock", "/run/c.sock"]
+    assert targets.backlogs == {"/run/nginx.sock": 64}
 
 
 def test_strange_but_good_syntax() -> None:

@@ -22,7 +22,7 @@ from sojourn.host.sample import WorkerQueue
 from sojourn.host.samples import samples_of
 from sojourn.host.servers.address import parse
 from sojourn.host.servers.fastcgi import fastcgi_text
-from sojourn.host.servers.kinds import NO_ANSWER, Server, server_of
+from sojourn.host.servers.kinds import NO_ANSWER, server_of
 from sojourn_lab.runtime.process import Process, free_ports
 from sojourn_lab.runtime.servers.others import fpm_program
 
@@ -171,12 +171,14 @@ def test_a_status_page_that_needs_the_only_child_does_not_answer_while_it_is_bus
         probe = KernelProbe({"app": app}, servers=[own], budget=0.05)
         with requests_to_php(f"127.0.0.1:{app}", tmp_path, 1):
             becomes(f"php-fpm=127.0.0.1:{status}/status", lambda each: each.busy == 1, "the child to be busy")
+            eventually(lambda: probe.sample().sockets[0].depth == 1, "the query in the queue")
             for _ in range(3):
-                (answer,) = probe.sample().servers.values()
+                sample = probe.sample()
+                (answer,) = sample.servers.values()
                 assert answer.reason is not None
                 assert "the query waits in the measured queue" in answer.reason
-            # Three samples sent one query.
-            assert probe.sample().sockets[0].depth == 1
+                # All samples sent one query.
+                assert sample.sockets[0].depth == 1
 
 
 def test_php_fpm_answers_through_nginx(tmp_path: Path) -> None:
@@ -442,27 +444,29 @@ def test_the_command_shows_and_records_the_queues_of_servers(tmp_path: Path) -> 
     }  # fmt: skip
     body = json.dumps(status).encode()
     with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as pool:
-        listening.settimeout(DEADLINE_S)
         port = listening.getsockname()[1]
 
         def serve() -> None:
-            for _ in range(2):
+            while True:
                 connection = listening.accept()[0]
                 with connection:
-                    connection.recv(10_000)
+                    if not connection.recv(10_000):
+                        return
                     connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n" + body)
 
         serving = pool.submit(serve)
         url = f"http://user:geheim@127.0.0.1:{port}/status?token=geheim"
         arguments = ["kernel", "--server", f"php-fpm={url}", "--out", str(path), "--seconds", "0.5", "--period", "0.5"]
         recorded = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1"}).invoke(app, [*arguments, "--port", str(port)])
+        socket.create_connection(("127.0.0.1", port)).close()  # the last one, without a request
         serving.result(timeout=DEADLINE_S)
     assert recorded.exit_code == 0, recorded.output
     shown = f"http://user:…@127.0.0.1:{port}/status?token=…"
     assert "geheim" not in recorded.output + path.read_text()
     document = json.loads(CliRunner().invoke(app, ["kernel", str(path), "--json"]).stdout)
     (row,) = document["servers"]
-    assert (row["server"], row["kind"], row["answers"], row["waiting"], row["saturated"]) == (shown, "php-fpm", 2, 2, 2)
+    assert (row["server"], row["kind"], row["waiting"]) == (shown, "php-fpm", 2)
+    assert row["saturated"] == row["answers"] >= 1
     assert [finding["server"] for finding in document["findings"] if finding["key"] == "saturated"] == [shown]
     assert document["raindrops"] == []
 
@@ -476,5 +480,6 @@ def test_servers_are_queried_at_the_same_time() -> None:
         for each in silent:
             each.settimeout(DEADLINE_S)
             each.accept()[0].close()
-        assert [answer.reason for answer in answers.values()] == ["no answer for 0.1 s"] * 3
-        assert isinstance(Server("uwsgi", f"127.0.0.1:{ports[0]}").kind.in_queue, bool)
+        reasons = [answer.reason or "" for answer in answers.values()]
+        # Each had the whole budget: none was queried only after another one.
+        assert all(float(reason.removeprefix("no answer for ").removesuffix(" s")) >= 0.1 for reason in reasons)

@@ -27,6 +27,7 @@ from sojourn.host.servers.answers import raindrops_of
 from sojourn.host.servers.asker import Asker
 from sojourn.host.servers.kinds import Server
 from sojourn.host.sock_diag import ListeningSocket, handshakes, listening_sockets_of_ss, syn_recv_counts_of_ss
+from sojourn.host.unix_diag import listening_unix_sockets_of_ss
 from sojourn.model.errors import KernelUnavailableError, SojournError
 from typer.testing import CliRunner
 
@@ -353,7 +354,10 @@ def test_falls_back_to_ss_without_netlink_and_reports_when_neither_works(
     def refused(*_: object) -> socket.socket:
         raise PermissionError(1, "Operation not permitted")
 
-    answers = {"-Htln": "LISTEN 3 511 0.0.0.0:80 0.0.0.0:*", "-Htn": "0 0 192.0.2.1:80 192.0.2.9:1"}
+    answers = {
+        "-Htln": "LISTEN 3 511 0.0.0.0:80 0.0.0.0:*", "-Htn": "0 0 192.0.2.1:80 192.0.2.9:1",
+        "-Hxln": "u_str LISTEN 1 5 /run/a 7 * 0",
+    }  # fmt: skip
     monkeypatch.setattr(sock_diag.socket, "socket", refused)
     monkeypatch.setattr(look, "ss_output", lambda *arguments: answers[arguments[0]])
     seen = KernelProbe({"web": 80}).sample()
@@ -361,9 +365,14 @@ def test_falls_back_to_ss_without_netlink_and_reports_when_neither_works(
     assert seen.unavailable == {
         "netlink": "sock_diag over netlink failed: [Errno 1] Operation not permitted; ss was read instead"
     }
+    unix = KernelProbe(unix={"app": "/run/a"}).sample()
+    assert unix.sockets == [Listener("app", "/run/a", 0, 1, 5)]
+    assert unix.unavailable["netlink"].endswith("ss was read instead")
     monkeypatch.setattr(look, "ss_output", sock_diag.ss_output)
     monkeypatch.setattr(sock_diag.shutil, "which", lambda *_, **__: None)
-    assert KernelProbe().sample().unavailable["sockets"].endswith("not permitted; ss is not installed")
+    unavailable = KernelProbe().sample().unavailable
+    assert unavailable["sockets"].endswith("not permitted; ss is not installed")
+    assert unavailable["unix_sockets"].endswith("not permitted; ss is not installed")
 
 
 def test_an_answer_of_raindrops() -> None:
@@ -482,6 +491,73 @@ def test_backlogs_from_the_nginx_configuration(recording: Path, tmp_path: Path) 
     assert document["sockets"][0]["asked"] == 1024
 
 
+def test_unix_sockets_by_path(tmp_path: Path) -> None:
+    unix = {"address": "/run/a=b.sock", "port": 0}
+    items = [Sample(time=START + second, sockets=[listener(1), listener(5, name="app", **unix)]) for second in range(2)]
+    path = written(tmp_path / "kernel.jsonl", *map(msgspec.json.encode, items))
+    conf = tmp_path / "nginx.conf"
+    conf.write_text("events {} http { server { listen unix:/run/a=b.sock; } }\n")
+    document = json.loads(run(path, "--json", "--unix", "/run/a=b.sock", "--nginx", conf))
+    (row,) = document["sockets"]
+    assert (row["socket"], row["address"], row["port"], row["asked"], row["full"]) == (
+        "app",
+        "/run/a=b.sock",
+        None,
+        511,
+        2,
+    )
+    both = json.loads(
+        run(path, "--json", "--backlog", "/run/a=b.sock=64", "--unix", "x=/run/a=b.sock", "--port", "8000")
+    )
+    assert {(row["socket"], row["asked"]) for row in both["sockets"]} == {
+        ("app at /run/a=b.sock", 64),
+        ("app at 0.0.0.0:8000", None),
+    }
+    assert "what a full Unix socket refuses is not counted" in " ".join(run(path).split())
+
+
+def test_a_full_unix_socket_is_not_blamed_for_overflows_of_tcp() -> None:
+    items = [
+        Sample(
+            time=START + second,
+            sockets=[listener(5, name="/run/a", address="/run/a", port=0), listener(0)],
+            counters={"ListenOverflows": 3 * second, "ListenDrops": 3 * second},
+        )
+        for second in range(3)
+    ]
+    result = findings_of(items)
+    assert (result.overflows, result.unseen) == (6, 6)
+    filled = next(finding for finding in result.findings if finding.key == "filled")
+    assert (filled.socket, filled.weight) == ("/run/a", "risk")
+    assert "EAGAIN" in filled.sentence
+    assert "6 packets" not in kernel_section(result).sentence
+
+
+def test_somaxconn_is_noted_for_unix_sockets_that_are_used() -> None:
+    def noted(depth: int) -> list[str]:
+        sockets = [listener(depth, 128, name="/run/a", address="/run/a", port=0)]
+        return keys(findings_of([Sample(time=START, sockets=sockets, settings={"somaxconn": 128})]))
+
+    assert (noted(0), noted(1)) == ([], ["probably_cut"])
+
+
+def test_reads_the_unix_sockets_of_ss() -> None:
+    text = (
+        "u_str LISTEN 3      2      /run/a b.sock 64283 * 0\n"
+        "u_seq LISTEN 0      4096   /run/udev/control 5    * 0  \n"
+        "u_str LISTEN 0      5      @abstract 64284 * 0\n"
+        "u_str UNCONN 0      0                         * 64291 * 0\n"
+        "garbage\n"
+    )
+    assert listening_unix_sockets_of_ss(text) == [
+        ListeningSocket("/run/a b.sock", 0, 3, 2),
+        ListeningSocket("/run/udev/control", 0, 0, 4096),
+        ListeningSocket("@abstract", 0, 0, 5),
+    ]
+    with pytest.raises(KernelUnavailableError, match="limits"):
+        listening_unix_sockets_of_ss("u_str LISTEN 0 0 /run/a 1 * 0\n")
+
+
 def test_a_page(recording: Path, tmp_path: Path) -> None:
     page = tmp_path / "kernel.html"
     run(recording, "--html", page)
@@ -519,7 +595,8 @@ def test_the_bpftrace_script_is_shipped() -> None:
     "arguments",
     [
         ["--port", "x"], ["--port", "a=0"], ["--port", "70000"], ["--port", "a=1", "--port", "a=2"],
-        ["--backlog", "80"], ["--backlog", "80=x"],
+        ["--backlog", "80"], ["--backlog", "80=x"], ["--backlog", "app.sock=1"], ["--unix", "app.sock"],
+        ["--unix", "a="], ["--unix", "a=/b", "--unix", "a=/c"], ["F", "--server", "uwsgi=h:1"],
         ["--once", "--seconds", "1"], ["F", "--out", "G"], ["F", "--once"], ["--period", "0"],
     ],
 )  # fmt: skip
