@@ -103,7 +103,8 @@ def php_fpm(folder: Path, listen: str, status: str) -> Iterator[None]:
     pool = POOL.format(name="app", user=user, listen=listen, status=status)
     (folder / "fpm.conf").write_text(f"[global]\nerror_log = {folder}/fpm-error.log\ndaemonize = no\n{pool}")
     (folder / "wait.php").write_text(
-        "<?php while (!file_exists(__DIR__ . '/done')) { clearstatcache(); usleep(5000); }"
+        "<?php touch(__DIR__ . '/started');\n"
+        "while (!file_exists(__DIR__ . '/done')) { clearstatcache(); usleep(5000); }"
     )
     command = [program, "-n", "--allow-to-run-as-root", "--nodaemonize", "--fpm-config", str(folder / "fpm.conf")]
     with running(command, folder, "php-fpm"):
@@ -167,10 +168,10 @@ def test_a_status_page_that_needs_the_only_child_does_not_answer_while_it_is_bus
     own = f"php-fpm=127.0.0.1:{app}/status"
     with php_fpm(tmp_path, f"127.0.0.1:{app}", f"127.0.0.1:{status}"):
         # Without pm.status_listen the child that answers is busy with the query.
-        assert becomes(own, lambda _: True, "an answer").busy == 1
+        becomes(own, lambda each: (each.busy, each.workers) == (1, 1), "an answer")
         probe = KernelProbe({"app": app}, servers=[own], budget=0.05)
         with requests_to_php(f"127.0.0.1:{app}", tmp_path, 1):
-            becomes(f"php-fpm=127.0.0.1:{status}/status", lambda each: each.busy == 1, "the child to be busy")
+            eventually((tmp_path / "started").exists, "the child to be busy")
             eventually(lambda: probe.sample().sockets[0].depth == 1, "the query in the queue")
             for _ in range(3):
                 sample = probe.sample()
@@ -237,8 +238,9 @@ def test_uwsgi_reports_its_backlog_and_its_cores(tmp_path: Path, form: str) -> N
     ]  # fmt: skip
     done = tmp_path / "done"
     with running(command, tmp_path, "uwsgi", DONE=str(done)), ExitStack() as stack:
-        idle = becomes(server, lambda each: each.workers == 4 and each.limit == 8, "an idle uWSGI")
-        assert (idle.waiting, idle.busy, idle.limit_reached, idle.requests) == (0, 0, 0, 0)
+        ready = (4, 0, 8)
+        idle = becomes(server, lambda each: (each.workers, each.busy, each.limit) == ready, "an idle uWSGI")
+        assert (idle.waiting, idle.limit_reached, idle.requests) == (0, 0, 0)
         clients = waiting_clients(app, "/", 7, stack)
         busy = becomes(server, lambda each: each.waiting == 3, "three connections in the backlog")
         assert (busy.busy, busy.workers) == (4, 4)
@@ -275,8 +277,9 @@ def test_puma_queues_requests_on_kept_connections_and_leaves_new_ones_to_the_ker
     server = f"puma=http://127.0.0.1:{control}/stats?token=secret"
     app = f'activate_control_app "tcp://127.0.0.1:{control}", {{ auth_token: "secret" }}'
     with puma(tmp_path, port, 0, app, done), ExitStack() as stack:
-        idle = becomes(server, lambda each: each.workers == 1, "an idle Puma")
-        assert (idle.waiting, idle.busy, idle.requests) == (0, 0, 0)
+        # A thread that starts is not free yet.
+        idle = becomes(server, lambda each: (each.busy, each.workers) == (0, 1), "an idle Puma")
+        assert (idle.waiting, idle.requests) == (0, 0)
         kept = waiting_clients(port, "/quick", 3, stack)
         assert [client.getresponse().read() for client in kept] == [b"done"] * 3
         for client in kept:
@@ -303,8 +306,8 @@ def test_the_figures_of_a_puma_cluster_are_the_sums_of_its_workers(tmp_path: Pat
         puma(tmp_path, port, 2, f'activate_control_app "unix://{control}", {{ no_token: true }}', done),
         ExitStack() as stack,
     ):
-        idle = becomes(server, lambda each: each.workers == 2, "both workers' first reports")
-        assert (idle.waiting, idle.busy) == (0, 0)
+        idle = becomes(server, lambda each: (each.busy, each.workers) == (0, 2), "both workers' reports")
+        assert idle.waiting == 0
         clients = waiting_clients(port, "/slow", 2, stack)
         becomes(server, lambda each: each.busy == 2, "two busy workers")
         done.touch()
