@@ -13,14 +13,15 @@ from sojourn.model.formatting import milliseconds
 from sojourn_lab.errors import LabError
 
 SCENARIO = "app-servers"
+PROGRAMS = ("go", "gunicorn", "java", "nginx", "node", "php", "puma", "python", "tomcat", "unicorn", "uvicorn", "uwsgi")
 CONCURRENCY = 8
 
 HEAD = """# App servers: what a worker is, and where requests wait
 
 <!-- Written by python -m sojourn_lab.experiments.app_servers RUN: run that again. -->
 
-A request behind nginx waits until something that serves one request at a time is free. Each app server has another name for
-that something, and another place for the requests that wait. The queueing delay of Sojourn contains all of these places:
+A request behind nginx waits until something that serves one request at a time is free. Each app server has another
+name for it, and another place for the requests that wait. The queueing delay of Sojourn contains all of these places:
 it ends at the first line of the app.
 
 | server | what serves one request at a time | number set by | `worker` in the log | where requests wait |
@@ -30,23 +31,24 @@ FIGURES = """
 ## Measured
 
 The benchmark of [the article](../../lab/scenarios/README.md) on each server: 8 users without think time, 100 ms of
-service, two requests served at once. The law of a closed loop, R = N·S/c, gives the same response for each of them. Means in
-ms; *accept queue*: the most connections that waited in the kernel's queue (of up to 6 waiting requests).
+service, two requests served at once. The law of a closed loop, R = N·S/c, gives the same response for each of them.
+Means in ms; *accept queue*: the most connections that waited in the kernel's queue, of 6 requests that wait.
 
 | server | configuration | queueing delay | service time | response time | queueing by the law | error | accept queue |
 | --- | --- | --- | --- | --- | --- | --- | --- |
 """
 TAIL = """
-- **The accept queue is not where all of them wait.** A server that takes connections before it can serve them (gthread, Puma,
-  Node, Go, Tomcat, uvicorn) has an empty accept queue in the kernel under the same load: `ss -ltn` shows nothing, and the requests wait
-  in the process. Its own counters are read by [`sojourn kernel`](kernel.md).
+- **The accept queue does not hold all of them.** A server that takes connections before it can serve them has an empty
+  accept queue under the same load: `ss -ltn` shows nothing, and the requests wait in the process. [`sojourn
+  kernel`](kernel.md) reads the server's own counters.
 - **uvicorn** has no number of workers: its app awaits for 70 % of each request, and the loop serves other requests
-  meanwhile. Its capacity is limited by the 30 ms for which a request holds the loop, and a wait for the loop after the first
+  meanwhile. The 30 ms for which a request holds the loop limit its capacity, and a wait for the loop after the first
   line of the app counts as service. No law of workers applies.
-- **Service time** is that of the app, 100 ms; what a server adds before the app's first line is queueing delay: the queueing
-  delay at one user, where a worker is always free, is {free} ms or less on every server.
+- **What a server adds** before the app's first line is queueing delay. At one user, where a worker is always free, that
+  is {free} ms or less on every server.
 
-Versions: {versions}. To measure it again: `sojourn lab run app-servers`, then `python -m sojourn_lab.experiments.app_servers RUN`.
+Versions: {versions}. To measure it again: `sojourn lab run app-servers`, then `python -m
+sojourn_lab.experiments.app_servers RUN`.
 """
 
 
@@ -79,14 +81,16 @@ SERVERS = (
         "php-fpm", "PHP-FPM", "a child process", "`pm.max_children`", "process",
         "the accept queue of the pool, up to `listen.backlog`",
     ),
-    Description("unicorn", "unicorn", "a process", "`worker_processes`", "process", "the accept queue, up to `backlog`"),
+    Description(
+        "unicorn", "unicorn", "a process", "`worker_processes`", "process", "the accept queue, up to `backlog`"
+    ),
     Description(
         "puma", "Puma", "a thread", "`workers` × `threads`", "process.thread",
-        "Puma's own list of accepted connections, then the accept queue",
+        "the accept queue: it accepts when a thread is free; kept connections in its reactor",
     ),
     Description(
         "node", "Node", "the event loop of a process, while a request holds it", "processes (`cluster`)", "process",
-        "the event loop's turn: connections are accepted between two callbacks, their data waits in the sockets",
+        "the accept queue while a callback holds the loop; then in the sockets, for the loop to read them",
     ),
     Description(
         "go", "Go, with `Limit`", "a place of the middleware", "`Limit(n)`", "process.place",
@@ -131,7 +135,7 @@ def page(folder: Path) -> str:
     )
     rows = "".join(_row(each, cases[f"{each.case}-c{CONCURRENCY}"]) for each in present)
     free = [_mean(cases[name], "queueing_delay") for each in present if (name := f"{each.case}-c1") in cases]
-    versions = ", ".join(f"{name} {version}" for name, version in sorted(run["versions"].items()))
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(run["versions"].items()) if name in PROGRAMS)
     return HEAD + described + FIGURES + rows + TAIL.format(free=milliseconds(max(free, default=0.0)), versions=versions)
 
 
@@ -149,10 +153,8 @@ def _row(server: Description, rounds: list[dict[str, Any]]) -> str:
         error = f"{queueing / law['queueing_delay'] - 1:+.1%}"
     sockets = [each["deepest"] for case in rounds for each in case["listen"] if each["socket"] != "nginx"]
     deepest = str(max(sockets)) if sockets else "–"
-    return (
-        f"| {server.name} | {_configuration(rounds[0]['topology'])} | {milliseconds(queueing)} | {milliseconds(service)} "
-        f"| {milliseconds(response)} | {expected} | {error} | {deepest} |\n"
-    )
+    times = " | ".join(milliseconds(each) for each in (queueing, service, response))
+    return f"| {server.name} | {_configuration(rounds[0]['topology'])} | {times} | {expected} | {error} | {deepest} |\n"
 
 
 def _configuration(topology: dict[str, Any]) -> str:
