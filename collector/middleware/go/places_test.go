@@ -7,13 +7,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
-// waiting returns the number of requests that wait for a place.
+// count returns the number of requests that wait for a place.
 func (p *places) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,11 +97,69 @@ func TestEndOfContextLeavesTheQueue(t *testing.T) {
 	}
 }
 
+// neverDone is a context that has ended although its channel does not say so yet.
+type neverDone struct {
+	context.Context
+	ended atomic.Bool
+}
+
+func (c *neverDone) Err() error {
+	if c.ended.Load() {
+		return context.Canceled
+	}
+	return nil
+}
+
+func TestPlaceForAnEndedContextIsPassedOn(t *testing.T) {
+	p := newPlaces(1)
+	held, _ := p.acquire(context.Background())
+	ctx := &neverDone{Context: context.Background()}
+	failed := make(chan error)
+	go func() {
+		_, err := p.acquire(ctx)
+		failed <- err
+	}()
+	eventually(t, "the request to wait", func() bool { return p.count() == 1 })
+	ctx.ended.Store(true)
+	p.release(held)
+	if err := <-failed; !errors.Is(err, context.Canceled) || len(p.free) != 1 {
+		t.Errorf("error %v, free places %v, want %v and a place", err, p.free, context.Canceled)
+	}
+}
+
+// The context of the first request ends at the moment at which it gets the place.
+func TestPlaceOfARequestThatLeavesIsNotLost(t *testing.T) {
+	p := newPlaces(1)
+	for range 2000 {
+		held, err := p.acquire(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if place, err := p.acquire(ctx); err == nil {
+				p.release(place)
+			}
+		}()
+		for p.count() == 0 {
+			runtime.Gosched()
+		}
+		cancel()
+		p.release(held)
+		<-ended
+		if len(p.free) != 1 || p.count() != 0 {
+			t.Fatalf("free places %v, %d requests wait, want one place", p.free, p.count())
+		}
+	}
+}
+
 // Contexts end while places become free: no place is lost, and no two requests have the same one.
 func TestPlacesAreNeverLostOrDoubled(t *testing.T) {
 	const n, rounds = 3, 2000
 	p := newPlaces(n)
-	var taken [n + 1]sync.Mutex
+	var inUse [n + 1]sync.Mutex
 	var all sync.WaitGroup
 	for i := range rounds {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -117,11 +177,11 @@ func TestPlacesAreNeverLostOrDoubled(t *testing.T) {
 			if err != nil {
 				return
 			}
-			if !taken[place].TryLock() {
+			if !inUse[place].TryLock() {
 				t.Errorf("place %d is taken twice", place)
 				return
 			}
-			taken[place].Unlock()
+			inUse[place].Unlock()
 			p.release(place)
 		}()
 	}

@@ -90,6 +90,10 @@ func TestRoute(t *testing.T) {
 	setting := func(route string) http.Handler {
 		return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { SetRoute(r.Context(), route) })
 	}
+	settingTwice := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		SetRoute(r.Context(), "/set")
+		SetRoute(r.Context(), "")
+	})
 	own := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Route", "/own") })
 	mux := func(pattern string, handler http.Handler) http.Handler {
 		mux := http.NewServeMux()
@@ -113,6 +117,7 @@ func TestRoute(t *testing.T) {
 		{"SetRoute", unknown, setting("/set"), "/set"},
 		{"SetRoute before the pattern", nil, mux("/users/{id}", setting("/set")), "/set"},
 		{"empty SetRoute", nil, setting(""), ""},
+		{"empty SetRoute after another", nil, settingTwice, "/set"},
 		{"pattern", nil, mux("/users/{id}", empty), pattern("/users/{id}")},
 		{"pattern with a method", nil, mux("GET /users/{id}", empty), pattern("/users/{id}")},
 		{"pattern with a host", nil, mux("GET example.com/users/{id}", empty), pattern("/users/{id}")},
@@ -162,7 +167,9 @@ func TestMarkStartedEndsTheQueueingDelay(t *testing.T) {
 	r := httptest.NewRequest("GET", "/", nil)
 	r.Header.Set("X-Request-Start", "t=1767225599.000")
 	w := httptest.NewRecorder()
-	New(clock)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	var measured Measurement
+	observe := Observe(observerFunc(func(m Measurement) { measured = m }))
+	New(clock, observe)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		now = now.Add(2 * time.Second)
 		MarkStarted(r.Context())
 		now = now.Add(4 * time.Second)
@@ -175,6 +182,9 @@ func TestMarkStartedEndsTheQueueingDelay(t *testing.T) {
 	}
 	if got := w.Header().Get("X-Service-Time"); got != "4.000000" {
 		t.Errorf("service time %s, want 4.000000", got)
+	}
+	if delay, _ := measured.QueueingDelay(); delay != 3*time.Second || measured.ServiceTime != 4*time.Second {
+		t.Errorf("delay %v and service time %v of the measurement, want 3s and 4s", delay, measured.ServiceTime)
 	}
 }
 

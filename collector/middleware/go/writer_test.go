@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 )
 
 // interfaces returns the names of the optional interfaces that a writer has.
@@ -312,6 +313,27 @@ func TestFlushIsRefusedIfTheServerCannot(t *testing.T) {
 	wantMeasured(t, recorder.Header())
 }
 
+// A writer in between hides that the server can flush, except from http.ResponseController.
+func TestFlushThroughAnotherWriterSendsTheHeaders(t *testing.T) {
+	recorder := httptest.NewRecorder()
+	New()(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if is[http.Flusher](w) {
+			t.Error("the writer is a Flusher, unlike the one outside")
+		}
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			t.Error(err)
+		}
+	})).ServeHTTP(hiding{recorder}, httptest.NewRequest("GET", "/", nil))
+	if !recorder.Flushed {
+		t.Error("nothing was flushed")
+	}
+	wantMeasured(t, recorder.Result().Header) // as they were at the flush
+}
+
+type hiding struct{ http.ResponseWriter }
+
+func (h hiding) Unwrap() http.ResponseWriter { return h.ResponseWriter }
+
 func TestControllerReachesDeadlinesOfTheServer(t *testing.T) {
 	server := serve(t, New()(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		controller := http.NewResponseController(w)
@@ -379,6 +401,42 @@ func TestErrorOfACopyIsReturned(t *testing.T) {
 	if response, _ := fetch(t, server.Client(), "GET", server.URL); response.StatusCode != http.StatusGone {
 		t.Errorf("status %d, want 410", response.StatusCode)
 	}
+}
+
+func TestCopyReturnsTheErrorsOfBothSides(t *testing.T) {
+	failure := errors.New("connection")
+	for name, c := range map[string]struct {
+		source io.Reader
+		write  error
+		copied int64
+		want   error
+	}{
+		"bytes together with the end":    {iotest.DataErrReader(strings.NewReader("abc")), nil, 3, nil},
+		"bytes together with an error":   {iotest.DataErrReader(io.MultiReader(strings.NewReader("abc"), failing{failure})), nil, 3, failure},
+		"a client that has disconnected": {strings.NewReader("abc"), failure, 0, failure},
+	} {
+		t.Run(name, func(t *testing.T) {
+			New()(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if copied, err := w.(io.ReaderFrom).ReadFrom(c.source); copied != c.copied || err != c.want {
+					t.Errorf("copied %d bytes, error %v, want %d and %v", copied, err, c.copied, c.want)
+				}
+			})).ServeHTTP(refusing{&recordingReaderFrom{ResponseRecorder: httptest.NewRecorder()}, c.write},
+				httptest.NewRequest("GET", "/", nil))
+		})
+	}
+}
+
+// refusing is a writer with an error, or none.
+type refusing struct {
+	*recordingReaderFrom
+	err error
+}
+
+func (r refusing) Write(data []byte) (int, error) {
+	if r.err != nil {
+		return 0, r.err
+	}
+	return r.recordingReaderFrom.Write(data)
 }
 
 type failing struct{ err error }
