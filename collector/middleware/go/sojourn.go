@@ -65,8 +65,8 @@ func ClockOffset(offset time.Duration) Option {
 // is part of the queueing delay. X-Worker is then PID.PLACE, for example 1234.2, with places from 1 to n.
 //
 // A request that still waits when its context ends gets the status 503, without measurements. All handlers behind one
-// middleware share its places. 0, the default, is no limit: requests overlap, and X-Worker is the process. New panics if
-// n is negative.
+// middleware share its places; a second middleware with a limit uses the same numbers for its own, so that X-Worker is
+// ambiguous. 0, the default, is no limit: requests overlap, and X-Worker is the process. New panics if n is negative.
 func Limit(n int) Option {
 	return func(m *middleware) { m.limit = n }
 }
