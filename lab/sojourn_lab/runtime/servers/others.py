@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import re
 import shutil
@@ -65,9 +66,11 @@ def go(start: Start) -> Process:
     folder = start.folder / f"{start.name}.go"
     folder.mkdir()
     shutil.copyfile(resource_file("backend", "app.go"), folder / "app.go")
-    (folder / "sojourn.go").write_text(recipe("go.md", "// sojourn.go"))
-    (folder / "go.mod").write_text("module lab\n\ngo 1.23\n")
-    environment = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off"}
+    (folder / "go.mod").write_text(
+        "module lab\n\ngo 1.22\n\nrequire sojourn/middleware v0.0.0\n\n"
+        f"replace sojourn/middleware => {json.dumps(str(resource_file('middleware', 'go')), ensure_ascii=False)}\n"
+    )
+    environment = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off", "GOPROXY": "off"}
     try:
         built = subprocess.run(
             ["go", "build", "-o", "app", "."],
