@@ -55,7 +55,7 @@ final class AppRequest
             return null;
         }
         $request = new self($measurement, CurrentRequest::replace($measurement));
-        if ($options->telemetry && \class_exists('OpenTelemetry\API\Globals', false)) {
+        if ($measurement->usesOpenTelemetry()) {
             $request->startSpan($info);
         }
 

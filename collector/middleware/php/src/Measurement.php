@@ -156,6 +156,20 @@ final class Measurement
         return \implode(', ', $metrics);
     }
 
+    /**
+     * Return whether telemetry is enabled and the app has loaded OpenTelemetry.
+     *
+     * A provider is set through one of these two classes, so without them there is none. The autoloader does not
+     * search them: in an app without OpenTelemetry, each request would pay for the search.
+     */
+    public function usesOpenTelemetry(): bool
+    {
+        return $this->options->telemetry
+            && (\class_exists('OpenTelemetry\Context\Context', false)
+                || \class_exists('OpenTelemetry\API\Globals', false))
+            && \class_exists('OpenTelemetry\API\Globals');
+    }
+
     /** Log one warning of this package. */
     public static function warn(string $message, ?\Throwable $error = null): void
     {

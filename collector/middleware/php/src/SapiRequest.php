@@ -152,14 +152,9 @@ final class SapiRequest
         $measurement->telemetry?->end(\is_int($status) ? $status : null, self::fatalError());
     }
 
-    /**
-     * Return whether the app has loaded OpenTelemetry's API: without it there is no provider.
-     *
-     * The autoloader is not used: in an app without OpenTelemetry, each request would pay for its search.
-     */
     private static function usesOpenTelemetry(Measurement $measurement): bool
     {
-        if (!$measurement->options->telemetry || !\class_exists('OpenTelemetry\API\Globals', false)) {
+        if (!$measurement->usesOpenTelemetry()) {
             return false;
         }
         // Without Composer's autoloader; with it, these may already be loaded from another folder.
