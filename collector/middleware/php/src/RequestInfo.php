@@ -47,7 +47,7 @@ final class RequestInfo
             $https === '' || $https === 'off' ? 'http' : 'https',
             \explode('/', (string) ($server['SERVER_PROTOCOL'] ?? ''), 2)[1] ?? '',
             (string) ($server['SERVER_NAME'] ?? ''),
-            \ctype_digit($port) ? (int) $port : null,
+            \preg_match('/^\d+$/D', $port) === 1 ? (int) $port : null,
             static function (string $name) use ($server): ?string {
                 $value = $server['HTTP_' . \strtoupper(\strtr($name, '-', '_'))] ?? null;
 
