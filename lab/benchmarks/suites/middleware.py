@@ -14,6 +14,7 @@ from sojourn_lab.resources import resource_file
 from sojourn_middleware import ASGIMiddleware, Telemetry, WSGIMiddleware
 
 from benchmarks.app_calls import asgi_app, asgi_seconds, wsgi_app, wsgi_seconds
+from benchmarks.middleware_php import php_rows
 from benchmarks.rows import Measurements, Row, Settings, Slope
 
 CALLS = 20_000
@@ -60,6 +61,7 @@ def run(settings: Settings) -> Measurements:
     for name, (seconds, app, middleware) in kinds.items():
         measurements.rows += _with_spans(name, seconds, app, middleware, settings, measurements)
     measurements.rows += _rack(calls, settings, measurements)
+    measurements.rows += php_rows(settings, measurements)
     return measurements
 
 
