@@ -184,8 +184,8 @@ ServerRoot {folder}
 PidFile {folder}/apache.pid
 ErrorLog {log}
 DocumentRoot {folder}
-{"User nobody" if os.geteuid() == 0 else ""}
-{"Group nogroup" if os.geteuid() == 0 else ""}
+{"User #65534" if os.geteuid() == 0 else ""}
+{"Group #65534" if os.geteuid() == 0 else ""}
 KeepAlive Off
 StartServers 1
 ServerLimit 1
