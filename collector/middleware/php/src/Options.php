@@ -105,16 +105,13 @@ final class Options
         if ($value === false || $value === '') {
             return $default;
         }
-        switch (\strtolower($value)) {
-            case 'auto':
-                if ($default) {
-                    return true;
-                }
-                break;
-            case 'on': case '1': case 'true': case 'yes':
-                return true;
-            case 'off': case '0': case 'false': case 'no':
-                return false;
+        $enabled = match (\strtolower($value)) {
+            'on', '1', 'true', 'yes' => true,
+            'off', '0', 'false', 'no' => false,
+            default => null,
+        };
+        if ($enabled !== null) {
+            return $enabled;
         }
         $invalid[] = "{$name} must be on or off, not \"{$value}\"; " . ($default ? 'on' : 'off') . ' is used';
 

@@ -111,7 +111,7 @@ final class FrameworksTest extends TestCase
     private function laravel(string $path): Response
     {
         if (!\class_exists(Router::class) || !\class_exists(Dispatcher::class)) {
-            self::markTestSkipped('illuminate/routing is not installed (apt install php-illuminate-routing php-illuminate-events)');
+            self::markTestSkipped('php-illuminate-routing and php-illuminate-events are not installed');
         }
         $container = new Container();
         $router = new Router(new Dispatcher($container), $container);
@@ -127,7 +127,7 @@ final class FrameworksTest extends TestCase
     private function symfony(\Closure $controller, ?HttpKernel &$kernel = null): Response
     {
         if (!\class_exists(HttpKernel::class)) {
-            self::markTestSkipped('symfony/http-kernel is not installed (apt install php-symfony-http-kernel)');
+            self::markTestSkipped('php-symfony-http-kernel is not installed');
         }
         $events = new EventDispatcher();
         $events->addSubscriber(new SymfonySubscriber());

@@ -59,6 +59,7 @@ final class MeasurementTest extends TestCase
         if (!\is_link('/proc/thread-self')) {
             self::markTestSkipped('/proc/thread-self is missing: no thread can be named');
         }
-        self::assertSame("{$process}.{$process}", Measurement::workerName(true), 'the first thread has the ID of its process');
+        // The first thread has the ID of its process.
+        self::assertSame("{$process}.{$process}", Measurement::workerName(true));
     }
 }

@@ -100,7 +100,11 @@ final class OptionsTest extends TestCase
     private function assertOptions(array $expected, Options $options): void
     {
         self::assertSame($expected, [
-            $options->maxAgeUs, $options->maxFutureUs, $options->clockOffset, $options->serverTiming, $options->telemetry,
+            $options->maxAgeUs,
+            $options->maxFutureUs,
+            $options->clockOffset,
+            $options->serverTiming,
+            $options->telemetry,
         ]);
     }
 }

@@ -25,7 +25,7 @@ final class Psr15MiddlewareTest extends TestCase
     protected function setUp(): void
     {
         if (!\class_exists(ServerRequest::class)) {
-            self::markTestSkipped('nyholm/psr7 is not installed (apt install php-nyholm-psr7)');
+            self::markTestSkipped('php-nyholm-psr7 is not installed');
         }
         Globals::reset();
     }
@@ -39,7 +39,11 @@ final class Psr15MiddlewareTest extends TestCase
         });
 
         self::assertEquals(
-            ['X-Worker' => [(string) \getmypid()], 'X-Queueing-Delay' => ['0.500000'], 'X-Service-Time' => ['0.002000']],
+            [
+                'X-Worker' => [(string) \getmypid()],
+                'X-Queueing-Delay' => ['0.500000'],
+                'X-Service-Time' => ['0.002000'],
+            ],
             $response->getHeaders(),
         );
         self::assertSame([201, 'body'], [$response->getStatusCode(), (string) $response->getBody()]);

@@ -35,11 +35,35 @@ final class StampTest extends TestCase
 
     public function testRefusesHostileBytes(): void
     {
-        foreach (["1767225599\n", "\x001767225599", "1767225599\x00", "\xff\xfe1767225599", "1767225599\u{a0}"] as $value) {
+        $values = ["1767225599\n", "\x001767225599", "1767225599\x00", "\xff\xfe1767225599", "1767225599\u{a0}"];
+        foreach ($values as $value) {
             self::assertSame(Stamp::NOT_A_NUMBER, Stamp::parse($value), \bin2hex($value));
         }
         self::assertSame(Stamp::UNIT, Stamp::parse(\str_repeat('1', 1 << 20)));
         self::assertSame(Stamp::MISSING, Stamp::parse(\str_repeat(' ', 1 << 20)));
+    }
+
+    public function testAgreesWithRegularExpressionOnRandomText(): void
+    {
+        $valid = '/^(?:t=)?([1-9]\d{9}(?:\.\d{1,9})?|[1-9]\d{12}(?:\.\d{1,6})?|[1-9]\d{15}(?:\d{3})?)$/D';
+        $pieces = ['t=', '.', ',', ' ', '0', '17', '1767225599', '877', '123456', "\xff", '-', 'e9'];
+        \mt_srand(1);
+        $accepted = 0;
+        for ($text = 0; $text < 20_000; $text++) {
+            $value = '';
+            for ($count = \mt_rand(0, 5); $count > 0; $count--) {
+                $value .= $pieces[\mt_rand(0, \count($pieces) - 1)];
+            }
+            $expected = null;
+            if (\preg_match($valid, \trim($value, ' '), $match) === 1) {
+                $digits = \str_replace('.', '', $match[1]);
+                $expected = (int) \substr(\str_pad($digits, 16, '0'), 0, 16);
+                $accepted++;
+            }
+            $stamp = Stamp::parse($value);
+            self::assertSame($expected, \is_int($stamp) ? $stamp : null, \bin2hex($value));
+        }
+        self::assertGreaterThan(100, $accepted);
     }
 
     public function testNamesStatus(): void

@@ -165,7 +165,11 @@ final class TelemetryTest extends TestCase
     public static function targets(): array
     {
         return [
-            ['/a%20b?c=/d', '/a%20b'], ['http://host:80/a?b', '/a'], ['http://host', '/'], ['*', '*'], ['//a//b', '//a//b'],
+            ['/a%20b?c=/d', '/a%20b'],
+            ['http://host:80/a?b', '/a'],
+            ['http://host', '/'],
+            ['*', '*'],
+            ['//a//b', '//a//b'],
         ];
     }
 
@@ -180,7 +184,11 @@ final class TelemetryTest extends TestCase
     public static function hosts(): array
     {
         return [
-            ['shop', 'shop', null], ['shop:81', 'shop', 81], ['[::1]:81', '::1', 81], ['[::1]', '::1', null], ['', 'own', 80],
+            ['shop', 'shop', null],
+            ['shop:81', 'shop', 81],
+            ['[::1]:81', '::1', 81],
+            ['[::1]', '::1', null],
+            ['', 'own', 80],
         ];
     }
 

@@ -8,7 +8,10 @@ declare(strict_types=1);
  */
 
 \spl_autoload_register(static function (string $class): void {
-    $folders = ['Sojourn\\Middleware\\Tests\\' => __DIR__ . '/', 'Sojourn\\Middleware\\' => \dirname(__DIR__) . '/src/'];
+    $folders = [
+        'Sojourn\\Middleware\\Tests\\' => __DIR__ . '/',
+        'Sojourn\\Middleware\\' => \dirname(__DIR__) . '/src/',
+    ];
     foreach ($folders as $prefix => $folder) {
         if (\str_starts_with($class, $prefix)) {
             $file = $folder . \strtr(\substr($class, \strlen($prefix)), '\\', '/') . '.php';
