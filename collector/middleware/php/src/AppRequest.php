@@ -24,10 +24,12 @@ final class AppRequest
     /**
      * Start to measure; null if auto_prepend.php measures this request already, or if that fails.
      *
-     * @param Options|null             $options      default: those of the environment, which is read once per process
-     * @param string                   $requestStart value of `X-Request-Start`, '' if missing
-     * @param string                   $queueStart   value of `X-Queue-Start`, '' if missing
+     * @param Options|null            $options      default: those of the environment, which is read once per process
+     * @param string                  $requestStart value of `X-Request-Start`, '' if missing
+     * @param string                  $queueStart   value of `X-Queue-Start`, '' if missing
      * @param \Closure(): RequestInfo $info         called if a span is recorded
+     * @param int|null                $wallUs       start of the app, µs since the Unix epoch; default: now
+     * @param int|null                $monotonicNs  start of the app, nanoseconds of hrtime(); default: now
      */
     public static function begin(
         ?Options $options,
@@ -97,9 +99,7 @@ final class AppRequest
         try {
             $measurement->telemetry?->deactivate();
             if (!$measurement->ignored) {
-                if ($measurement->routeTemplate() === null) {
-                    $measurement->route($route);
-                }
+                $measurement->routeOfHeader($route);
                 $measurement->telemetry?->end($status, $exception);
             }
         } catch (\Throwable $error) {

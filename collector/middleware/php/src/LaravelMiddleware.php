@@ -31,9 +31,10 @@ final class LaravelMiddleware
 
             throw $error;
         }
-        $template = $request->route()?->uri();
-        if (\is_string($template)) {
-            CurrentRequest::route('/' . \ltrim($template, '/'));
+        $route = $request->route();
+        // Lumen's is an array, without the template.
+        if (\is_object($route) && \method_exists($route, 'uri')) {
+            CurrentRequest::route('/' . \ltrim((string) $route->uri(), '/'));
         }
         if ($exchange !== null) {
             HttpFoundationHeaders::add($exchange, $response);

@@ -26,6 +26,8 @@ final class Measurement
 
     private ?string $route = null;
 
+    private ?string $routeOfHeader = null;
+
     private ?int $serviceNs = null;
 
     /**
@@ -87,10 +89,16 @@ final class Measurement
         }
     }
 
-    /** Return the route's template as it was set; null if unknown. */
+    /** Set the value of the app's own `X-Route`: the header remains as it is, and the span has the same route. */
+    public function routeOfHeader(string $value): void
+    {
+        $this->routeOfHeader = $value === '' ? null : $value;
+    }
+
+    /** Return the route's template, or else the app's own `X-Route`; null if unknown. */
     public function routeTemplate(): ?string
     {
-        return $this->route;
+        return $this->route ?? $this->routeOfHeader;
     }
 
     /** Set the end of the service time: the response headers leave now, in nanoseconds of {@see hrtime()}. */

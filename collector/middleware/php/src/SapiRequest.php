@@ -70,6 +70,9 @@ final class SapiRequest
     /** PHP calls this before it sends the headers, unless the app has registered another callback. */
     private function headersLeave(): void
     {
+        if ($this->measurement->ignored) {
+            return;
+        }
         try {
             $this->setHeaders();
             $this->adoptSpan();
@@ -82,9 +85,6 @@ final class SapiRequest
     private function setHeaders(): void
     {
         $measurement = $this->measurement;
-        if ($measurement->ignored) {
-            return;
-        }
         $measurement->headersLeft(\hrtime(true));
         foreach ($measurement->headers() as $name => $value) {
             if ($value === null) {
@@ -103,10 +103,11 @@ final class SapiRequest
     {
         if ($this->serverTiming !== null) {
             $others = self::sentHeaders(Measurement::SERVER_TIMING);
-            unset($others[(int) \array_search($this->serverTiming, $others, true)]);
             \header_remove(Measurement::SERVER_TIMING);
             foreach ($others as $other) {
-                \header(Measurement::SERVER_TIMING . ": {$other}", false);
+                if ($other !== $this->serverTiming) {
+                    \header(Measurement::SERVER_TIMING . ": {$other}", false);
+                }
             }
         }
         \header(Measurement::SERVER_TIMING . ": {$value}", false);
@@ -124,6 +125,9 @@ final class SapiRequest
 
     private function requestEnds(): void
     {
+        if ($this->measurement->ignored) {
+            return;
+        }
         try {
             if (!\headers_sent()) {
                 // The callback of the app, if there is one, has replaced this one; otherwise it still corrects the
@@ -139,12 +143,10 @@ final class SapiRequest
     private function recordSpan(): void
     {
         $measurement = $this->measurement;
-        if ($measurement->ignored || !self::usesOpenTelemetry($measurement)) {
+        if (!self::usesOpenTelemetry($measurement)) {
             return;
         }
-        if ($measurement->routeTemplate() === null) {
-            $measurement->route(self::sentHeaders(Measurement::ROUTE)[0] ?? '');
-        }
+        $measurement->routeOfHeader(self::sentHeaders(Measurement::ROUTE)[0] ?? '');
         $request = RequestInfo::fromServer($this->server);
         $measurement->telemetry ??= Telemetry::adopt($measurement, $request)
             ?? Telemetry::start($measurement, $request);
@@ -152,6 +154,7 @@ final class SapiRequest
         $measurement->telemetry?->end(\is_int($status) ? $status : null, self::fatalError());
     }
 
+    /** Return whether a span can be recorded; its classes are then loaded. */
     private static function usesOpenTelemetry(Measurement $measurement): bool
     {
         if (!$measurement->usesOpenTelemetry()) {
