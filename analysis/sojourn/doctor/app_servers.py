@@ -138,8 +138,8 @@ _ANSWERS = {
         "the app, with the file of docs/how-to/node.md beside it",
     ),
     "php": (
-        "php_admin_value[auto_prepend_file] = /etc/php/sojourn.php",
-        "the pool of PHP-FPM (pool.d/www.conf), with the file of docs/how-to/php.md",
+        "php_admin_value[auto_prepend_file] = /usr/share/php/sojourn/auto_prepend.php",
+        "the pool of PHP-FPM (pool.d/www.conf), with collector/middleware/php of a checkout of Sojourn copied there",
     ),
     "java": (
         'context.addFilter("sojourn", new SojournFilter()).addMappingForUrlPatterns(null, false, "/*");',

@@ -15,6 +15,7 @@ from sojourn_middleware import ASGIMiddleware, Telemetry, WSGIMiddleware
 
 from benchmarks.app_calls import asgi_app, asgi_seconds, wsgi_app, wsgi_seconds
 from benchmarks.middleware_go import go_rows
+from benchmarks.middleware_php import php_rows
 from benchmarks.rows import Measurements, Row, Settings, Slope
 
 CALLS = 20_000
@@ -62,6 +63,7 @@ def run(settings: Settings) -> Measurements:
         measurements.rows += _with_spans(name, seconds, app, middleware, settings, measurements)
     measurements.rows += _rack(calls, settings, measurements)
     measurements.rows += go_rows(settings, measurements)
+    measurements.rows += php_rows(settings, measurements)
     return measurements
 
 

@@ -32,7 +32,7 @@ def fpm_program() -> str | None:
 def php_fpm(start: Start) -> Process:
     """Return php-fpm with one static pool (`pm = static`) of `workers` processes, as the current user."""
     user = f"user = {getpass.getuser()}\n" if os.geteuid() == 0 else ""
-    measuring = start.file("sojourn.php", recipe("php.md", "<?php // sojourn.php"))
+    measuring = resource_file("middleware", "php", "auto_prepend.php")
     settings = start.file(
         "fpm.conf",
         f"""\
@@ -47,7 +47,7 @@ pm = static
 pm.max_children = {start.topology.workers}
 request_terminate_timeout = {whole_seconds(start.topology.worker_timeout)}
 clear_env = no
-php_admin_value[auto_prepend_file] = {measuring}
+php_admin_value[auto_prepend_file] = "{measuring}"
 """,
     )
     # Root is allowed as the pool's user because a container's lab has no other; -n: no php.ini of this machine.
