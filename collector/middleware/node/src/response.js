@@ -1,0 +1,152 @@
+'use strict';
+
+// The response headers with the measurements. All ways to send headers end in res.writeHead: of http, where a write, an
+// end and flushHeaders call it, and of the compatibility API of http2. Informational responses (100, 102, 103) do not.
+
+const { warnOnce } = require('./warning');
+
+const DELAY = 'X-Queueing-Delay';
+const SERVICE = 'X-Service-Time';
+const WORKER = 'X-Worker';
+const ROUTE = 'X-Route';
+const TIMING = 'Server-Timing';
+
+const REPLACED = new Set([DELAY, SERVICE, WORKER, ROUTE, TIMING].map((name) => name.toLowerCase()));
+
+const SWITCHING_PROTOCOLS = 101;
+
+/** Add the headers of the exchange to its response when they leave. */
+function measureResponse(res, exchange) {
+  const writeHead = res.writeHead;
+  res.writeHead = function measuredWriteHead(...args) {
+    const status = args[0] | 0;
+    if (exchange.status !== null || this.headersSent || (status < 200 && status !== SWITCHING_PROTOCOLS)) {
+      return writeHead.apply(this, args);
+    }
+    let measured = args;
+    try {
+      exchange.headersLeave();
+      measured = withMeasurements(this, args, exchange);
+    } catch (error) {
+      warnOnce('a response leaves without its measurements', error);
+    }
+    // If it throws, the headers have not left: the app may call it again.
+    const result = writeHead.apply(this, measured);
+    exchange.headersLeft(status);
+    return result;
+  };
+}
+
+/** Return the arguments of writeHead(status[, reason][, headers]) with the measurements; the app's object is copied. */
+function withMeasurements(res, args, exchange) {
+  const hasReason = typeof args[1] === 'string';
+  const headers = hasReason ? args[2] : (args[2] ?? args[1]);
+  if (headers === null || headers === undefined || typeof headers !== 'object') {
+    // writeHead(200) sends the headers that were set before. To add others to those of its own argument instead keeps
+    // Node on its path for one list of headers: only there a repeated header of an array remains repeated in Node 18.
+    setMeasurements(res, exchange);
+    return args;
+  }
+  const app = new AppHeaders(res, headers);
+  // Headers set before writeHead and not named by it leave, too.
+  if (exchange.delayMicros === null && res.hasHeader(DELAY)) res.removeHeader(DELAY);
+  const added = measurements(exchange, () => app.value(ROUTE), () => app.value(TIMING));
+  const copy = app.copyWith(added);
+  return hasReason ? [args[0], args[1], copy] : [args[0], copy];
+}
+
+function setMeasurements(res, exchange) {
+  if (exchange.delayMicros === null && res.hasHeader(DELAY)) res.removeHeader(DELAY);
+  const added = measurements(exchange, () => res.getHeader(ROUTE), () => res.getHeader(TIMING));
+  for (let index = 0; index < added.length; index += 2) res.setHeader(added[index], added[index + 1]);
+}
+
+/** Return names and values to add, in turn. `appRoute` and `appTiming` return the values that the app has set itself. */
+function measurements(exchange, appRoute, appTiming) {
+  const added = [];
+  if (exchange.delayMicros !== null) added.push(DELAY, (exchange.delayMicros / 1e6).toFixed(6));
+  added.push(SERVICE, (exchange.serviceMicros / 1e6).toFixed(6), WORKER, exchange.worker);
+  if (exchange.route !== null) {
+    added.push(ROUTE, exchange.route);
+  } else {
+    const own = appRoute();
+    if (own !== undefined) exchange.route = String(own);
+  }
+  if (exchange.settings.serverTiming) {
+    let own = appTiming();
+    // After a call of writeHead that threw, the response still has the value of that call.
+    if (own !== undefined && own === exchange.timing.sent) own = exchange.timing.own;
+    const sent = [...(own === undefined ? [] : [own].flat()), serverTiming(exchange)].join(', ');
+    exchange.timing = { own, sent };
+    added.push(TIMING, sent);
+  }
+  return added;
+}
+
+/** Return the value of Server-Timing, in milliseconds; an unknown or negative delay is left out. */
+function serverTiming(exchange) {
+  const service = `app;dur=${(exchange.serviceMicros / 1e3).toFixed(3)}`;
+  const delay = exchange.delayMicros;
+  return delay === null || delay < 0 ? service : `queue;dur=${(delay / 1e3).toFixed(3)}, ${service}`;
+}
+
+/** The headers of a call of writeHead: an object, names and values in turn, or pairs. */
+class AppHeaders {
+  constructor(res, headers) {
+    this.res = res;
+    this.headers = headers;
+    this.isList = Array.isArray(headers);
+    this.isPairs = this.isList && Array.isArray(headers[0]);
+    if (this.isList && !this.isPairs && headers.length % 2 !== 0) {
+      throw new TypeError('the headers of writeHead are a list with a name without a value');
+    }
+  }
+
+  /** Return the value or values that leave under this name: those of writeHead, or else those set before; or undefined. */
+  value(name) {
+    const wanted = name.toLowerCase();
+    const values = [];
+    this.forEach((key, value) => {
+      if (String(key).toLowerCase() === wanted) values.push(...(Array.isArray(value) ? value : [value]));
+    });
+    if (values.length === 0) return this.res.getHeader(name);
+    return values.length === 1 ? values[0] : values;
+  }
+
+  forEach(visit) {
+    const { headers } = this;
+    if (!this.isList) {
+      for (const key of Object.keys(headers)) visit(key, headers[key]);
+    } else if (this.isPairs) {
+      for (const [key, value] of headers) visit(key, value);
+    } else {
+      for (let index = 0; index < headers.length; index += 2) visit(headers[index], headers[index + 1]);
+    }
+  }
+
+  /** Return a copy of the same form: without the headers that the middleware replaces, and with the added ones. */
+  copyWith(added) {
+    const dropped = new Set([DELAY.toLowerCase()]);
+    for (let index = 0; index < added.length; index += 2) dropped.add(added[index].toLowerCase());
+    const isDropped = (key) => {
+      const lower = String(key).toLowerCase();
+      return REPLACED.has(lower) && dropped.has(lower);
+    };
+    if (!this.isList) {
+      const copy = { ...this.headers };
+      for (const key of Object.keys(copy)) if (isDropped(key)) delete copy[key];
+      for (let index = 0; index < added.length; index += 2) copy[added[index]] = added[index + 1];
+      return copy;
+    }
+    const copy = [];
+    this.forEach((key, value) => {
+      if (!isDropped(key)) copy.push(...(this.isPairs ? [[key, value]] : [key, value]));
+    });
+    for (let index = 0; index < added.length; index += 2) {
+      copy.push(...(this.isPairs ? [[added[index], added[index + 1]]] : [added[index], added[index + 1]]));
+    }
+    return copy;
+  }
+}
+
+module.exports = { measureResponse };
