@@ -3,7 +3,7 @@
 // The same small app on each framework. Each maker takes the options of the middleware and resolves to an http server.
 //
 //   /hold          holds the event loop for 150 ms, as a large JSON.parse does
-//   /users/:id     a route with a parameter, in a router of its own
+//   /users/:id     a route with a parameter, in a router of its own; its handler awaits, then calls `hooks.user`
 //   /stream        a body of two chunks
 //   /own           a route that the app names itself
 //   /error         the handler throws
@@ -16,7 +16,14 @@ const { Readable } = require('node:stream');
 const { requireInstalled, sojourn } = require('./support');
 
 const HOLD_MS = 150;
+const hooks = { user() {} };
 const cell = new Int32Array(new SharedArrayBuffer(4));
+
+async function user(id) {
+  await new Promise((resolve) => setImmediate(resolve));
+  hooks.user();
+  return `user ${id}\n`;
+}
 
 function hold() {
   Atomics.wait(cell, 0, 0, HOLD_MS);
@@ -49,7 +56,7 @@ function express(name) {
     app.set('env', 'test'); // it does not log the errors of the app
     app.use(sojourn.express(options));
     const users = make.Router();
-    users.get('/:id', (req, res) => res.send(`user ${req.params.id}\n`));
+    users.get('/:id', async (req, res) => res.send(await user(req.params.id)));
     app.use('/users', users);
     app.get('/hold', (req, res) => res.send(hold()));
     app.get('/stream', (req, res) => chunks().pipe(res));
@@ -72,7 +79,8 @@ function fastify(name) {
     app.register(sojourn.fastify, options);
     app.register(
       async (users) => {
-        users.get('/:id', async (request) => `user ${request.params.id}\n`);
+        users.get('/:id', (request) => user(request.params.id));
+        users.post('/:id', (request) => user(request.params.id));
       },
       { prefix: '/users' },
     );
@@ -98,8 +106,8 @@ function koa(name) {
     app.silent = true;
     app.use(sojourn.koa(options));
     const users = new Router({ prefix: '/users' });
-    users.get('/:id', (ctx) => {
-      ctx.body = `user ${ctx.params.id}\n`;
+    users.get('/:id', async (ctx) => {
+      ctx.body = await user(ctx.params.id);
     });
     const router = new Router();
     router.get('/hold', (ctx) => {
@@ -134,7 +142,7 @@ const APPS = {
   koa3: koa('koa3'),
 };
 
-module.exports = { APPS, HOLD_MS };
+module.exports = { APPS, HOLD_MS, hooks };
 
 if (require.main === module) {
   // node apps.js NAME PORT

@@ -21,6 +21,9 @@ const skip = fs.existsSync(path.join(INSTALLED, 'node_modules', 'typescript'))
   ? false
   : `${INSTALLED} has no packages: npm install there, with tests/collector/node/package.json`;
 
+// The package finds an app's OpenTelemetry API from the app's working directory, if it is installed by a symbolic link.
+if (!skip) process.chdir(INSTALLED);
+
 const requireInstalled = createRequire(path.join(INSTALLED, 'package.json'));
 const sojourn = require(PACKAGE);
 
