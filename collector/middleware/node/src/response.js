@@ -11,7 +11,11 @@ const WORKER = 'X-Worker';
 const ROUTE = 'X-Route';
 const TIMING = 'Server-Timing';
 
-const REPLACED = new Set([DELAY, SERVICE, WORKER, ROUTE, TIMING].map((name) => name.toLowerCase()));
+// Lower-case names of the app's headers that the middleware replaces: by whether it knows the route, and whether it adds
+// to Server-Timing.
+const [MEASURED, WITH_ROUTE, WITH_TIMING, WITH_BOTH] = [[], [ROUTE], [TIMING], [ROUTE, TIMING]].map(
+  (more) => new Set([DELAY, SERVICE, WORKER, ...more].map((name) => name.toLowerCase())),
+);
 
 const SWITCHING_PROTOCOLS = 101;
 
@@ -50,30 +54,36 @@ function withMeasurements(res, args, exchange) {
   const app = new AppHeaders(res, headers);
   // Headers set before writeHead and not named by it leave, too.
   if (exchange.delayMicros === null && res.hasHeader(DELAY)) res.removeHeader(DELAY);
-  const added = measurements(exchange, () => app.value(ROUTE), () => app.value(TIMING));
-  const copy = app.copyWith(added);
+  const replaced = replacedNames(exchange);
+  const added = measurements(exchange, app);
+  const copy = app.copyWith(replaced, added);
   return hasReason ? [args[0], args[1], copy] : [args[0], copy];
 }
 
 function setMeasurements(res, exchange) {
   if (exchange.delayMicros === null && res.hasHeader(DELAY)) res.removeHeader(DELAY);
-  const added = measurements(exchange, () => res.getHeader(ROUTE), () => res.getHeader(TIMING));
+  const added = measurements(exchange, new AppHeaders(res, {}));
   for (let index = 0; index < added.length; index += 2) res.setHeader(added[index], added[index + 1]);
 }
 
-/** Return names and values to add, in turn. `appRoute` and `appTiming` return the values that the app has set itself. */
-function measurements(exchange, appRoute, appTiming) {
+function replacedNames(exchange) {
+  if (exchange.settings.serverTiming) return exchange.route === null ? WITH_TIMING : WITH_BOTH;
+  return exchange.route === null ? MEASURED : WITH_ROUTE;
+}
+
+/** Return names and values to add, in turn. */
+function measurements(exchange, app) {
   const added = [];
   if (exchange.delayMicros !== null) added.push(DELAY, (exchange.delayMicros / 1e6).toFixed(6));
   added.push(SERVICE, (exchange.serviceMicros / 1e6).toFixed(6), WORKER, exchange.worker);
   if (exchange.route !== null) {
     added.push(ROUTE, exchange.route);
   } else {
-    const own = appRoute();
+    const own = app.value(ROUTE);
     if (own !== undefined) exchange.route = String(own);
   }
   if (exchange.settings.serverTiming) {
-    let own = appTiming();
+    let own = app.value(TIMING);
     // After a call of writeHead that threw, the response still has the value of that call.
     if (own !== undefined && own === exchange.timing.sent) own = exchange.timing.own;
     const sent = [...(own === undefined ? [] : [own].flat()), serverTiming(exchange)].join(', ');
@@ -124,27 +134,20 @@ class AppHeaders {
     }
   }
 
-  /** Return a copy of the same form: without the headers that the middleware replaces, and with the added ones. */
-  copyWith(added) {
-    const dropped = new Set([DELAY.toLowerCase()]);
-    for (let index = 0; index < added.length; index += 2) dropped.add(added[index].toLowerCase());
-    const isDropped = (key) => {
-      const lower = String(key).toLowerCase();
-      return REPLACED.has(lower) && dropped.has(lower);
-    };
+  /** Return a copy of the same form: without the replaced headers, and with the added ones. */
+  copyWith(replaced, added) {
     if (!this.isList) {
       const copy = { ...this.headers };
-      for (const key of Object.keys(copy)) if (isDropped(key)) delete copy[key];
+      for (const key of Object.keys(copy)) if (replaced.has(key.toLowerCase())) delete copy[key];
       for (let index = 0; index < added.length; index += 2) copy[added[index]] = added[index + 1];
       return copy;
     }
     const copy = [];
+    const add = this.isPairs ? (key, value) => copy.push([key, value]) : (key, value) => copy.push(key, value);
     this.forEach((key, value) => {
-      if (!isDropped(key)) copy.push(...(this.isPairs ? [[key, value]] : [key, value]));
+      if (!replaced.has(String(key).toLowerCase())) add(key, value);
     });
-    for (let index = 0; index < added.length; index += 2) {
-      copy.push(...(this.isPairs ? [[added[index], added[index + 1]]] : [added[index], added[index + 1]]));
-    }
+    for (let index = 0; index < added.length; index += 2) add(added[index], added[index + 1]);
     return copy;
   }
 }

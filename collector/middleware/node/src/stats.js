@@ -8,7 +8,7 @@ const { workerName } = require('./worker');
 const RESOLUTION_MS = 20;
 const PERIOD_MS = 30_000;
 
-// Two overlapping windows, each begun anew every 60 s: the older one, which is read, covers the last 30 to 60 s. Several
+// Two overlapping windows, each of 60 s: the older one, which is read, covers the last 30 to 60 s. Several
 // readers do not take measurements from one another.
 let windows = null;
 
