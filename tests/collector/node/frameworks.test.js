@@ -34,7 +34,11 @@ for (const name of FRAMEWORKS) {
 
   test(`${name}: errors and unknown paths`, { skip }, async (t) => {
     const port = await listen(t, await APPS[name]());
-    for (const [path, status] of [['/error', 500], ['/missing', 404], ['/nowhere', 404]]) {
+    for (const [path, status] of [
+      ['/error', 500],
+      ['/missing', 404],
+      ['/nowhere', 404],
+    ]) {
       const response = await fetch(port, { path });
       assert.equal(response.status, status);
       assert.ok(Number(response.headers['x-service-time']) > 0, path);

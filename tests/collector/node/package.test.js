@@ -36,15 +36,27 @@ test('the packed package, installed', { skip: noNpm }, async (t) => {
     'README.md',
     'package.json',
     ...[
-      ...['adapters.js', 'clock.js', 'exchange.js', 'index.d.mts', 'index.d.ts', 'index.js', 'index.mjs', 'response.js'],
+      ...[
+        'adapters.js',
+        'clock.js',
+        'exchange.js',
+        'index.d.mts',
+        'index.d.ts',
+        'index.js',
+        'index.mjs',
+        'response.js',
+      ],
       ...['route.js', 'semantics.js', 'settings.js', 'stamp.js', 'stats.js', 'telemetry.js', 'warning.js', 'worker.js'],
     ].map((file) => `src/${file}`),
   ]);
   fs.writeFileSync(path.join(folder, 'package.json'), '{"private": true}');
   await npm(folder, 'install', `./${packed.filename}`);
   const names = Object.keys(sojourn).sort();
-  const script = (load) => `${load}; console.log(JSON.stringify(Object.keys(sojourn).sort()), sojourn.default?.stats().kind)`;
-  const required = await run(process.execPath, ['-e', script("const sojourn = require('sojourn-middleware')")], { cwd: folder });
+  const script = (load) =>
+    `${load}; console.log(JSON.stringify(Object.keys(sojourn).sort()), sojourn.default?.stats().kind)`;
+  const required = await run(process.execPath, ['-e', script("const sojourn = require('sojourn-middleware')")], {
+    cwd: folder,
+  });
   assert.equal(required.stdout, `${JSON.stringify(names)} undefined\n`);
   const imported = await run(
     process.execPath,
@@ -85,7 +97,10 @@ test('the types are those of the frameworks', { skip }, async (t) => {
     ...program.getOptionsDiagnostics(),
     ...files.flatMap((file) => [...program.getSyntacticDiagnostics(file), ...program.getSemanticDiagnostics(file)]),
   ];
-  assert.equal(ts.formatDiagnostics(diagnostics, { ...ts.sys, getCanonicalFileName: (name) => name, getNewLine: () => '\n' }), '');
+  assert.equal(
+    ts.formatDiagnostics(diagnostics, { ...ts.sys, getCanonicalFileName: (name) => name, getNewLine: () => '\n' }),
+    '',
+  );
 });
 
 test('the declarations name what the package exports', () => {

@@ -1,4 +1,4 @@
-// A reporter of `node --test`: one JSON object a line for each test, {"name": [of its parents, its own], "ok", "skip", "error"}.
+// A reporter of `node --test`: a line of JSON for each test, {"name": [of its parents, its own], "ok", "skip", "error"}.
 
 function textOf(error) {
   const cause = error?.cause ?? error;
@@ -13,7 +13,8 @@ export default async function* report(source) {
     } else if (type === 'test:pass' || type === 'test:fail') {
       const name = [...names.slice(0, data.nesting), data.name];
       const ok = type === 'test:pass';
-      yield `${JSON.stringify({ name, ok, skip: data.skip ?? null, error: ok ? null : textOf(data.details?.error) })}\n`;
+      const error = ok ? null : textOf(data.details?.error);
+      yield `${JSON.stringify({ name, ok, skip: data.skip ?? null, error })}\n`;
     }
   }
 }

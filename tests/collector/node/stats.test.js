@@ -98,7 +98,10 @@ test('worker threads have the smallest numbers that no living thread has', async
   t.after(() => Promise.all(threads.map((thread) => thread.terminate())));
   const names = [];
   for (const thread of threads) names.push(await workerOf(thread));
-  assert.deepEqual(names, [1, 2, 3].map((number) => `${process.pid}.${number}`));
+  assert.deepEqual(
+    names,
+    [1, 2, 3].map((number) => `${process.pid}.${number}`),
+  );
   await threads[1].terminate();
   threads[1] = start();
   assert.equal(await workerOf(threads[1]), `${process.pid}.2`);

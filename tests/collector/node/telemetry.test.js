@@ -8,8 +8,19 @@ const test = require('node:test');
 const { promisify } = require('node:util');
 
 const { APPS, hooks } = require('./apps');
-const { INSTALLED, ManualClock, NOW_US, PACKAGE, eventually, fetch, listen, requireInstalled, serve, skip, sojourn } =
-  require('./support');
+const {
+  INSTALLED,
+  ManualClock,
+  NOW_US,
+  PACKAGE,
+  eventually,
+  fetch,
+  listen,
+  requireInstalled,
+  serve,
+  skip,
+  sojourn,
+} = require('./support');
 
 const FRAMEWORKS = Object.keys(APPS).filter((name) => name !== 'http');
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
@@ -19,8 +30,9 @@ const STAMP = { 'X-Request-Start': 't=1767225599.5' };
 /** Global providers of the SDK, as an app sets them; unset after the test. */
 function setUp(t, { sampler, traces = true, metrics = true, contexts = true } = {}) {
   const api = requireInstalled('@opentelemetry/api');
-  const { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } =
-    requireInstalled('@opentelemetry/sdk-trace-base');
+  const { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } = requireInstalled(
+    '@opentelemetry/sdk-trace-base',
+  );
   const { AggregationTemporality, InMemoryMetricExporter, MeterProvider, PeriodicExportingMetricReader } =
     requireInstalled('@opentelemetry/sdk-metrics');
   const { AsyncLocalStorageContextManager } = requireInstalled('@opentelemetry/context-async-hooks');
@@ -51,7 +63,11 @@ function setUp(t, { sampler, traces = true, metrics = true, contexts = true } = 
     },
     async points() {
       await reader.forceFlush();
-      const metricsOf = exported.getMetrics().at(-1)?.scopeMetrics.flatMap((scope) => scope.metrics) ?? [];
+      const metricsOf =
+        exported
+          .getMetrics()
+          .at(-1)
+          ?.scopeMetrics.flatMap((scope) => scope.metrics) ?? [];
       return metricsOf.filter((metric) => metric.descriptor.name === 'queueing.delay');
     },
   };
@@ -76,7 +92,12 @@ test('a SERVER span with the attributes, the event and the parent', { skip }, as
       { clock, clockOffset: 0.125, route: () => '/users/:id' },
     ),
   );
-  const headers = { ...STAMP, traceparent: `00-${TRACE}-${PARENT}-01`, 'X-Request-ID': 'abc', Host: 'shop.example:8080' };
+  const headers = {
+    ...STAMP,
+    traceparent: `00-${TRACE}-${PARENT}-01`,
+    'X-Request-ID': 'abc',
+    Host: 'shop.example:8080',
+  };
   await fetch(port, { path: '/users/7?token=secret', headers });
   const span = await otel.span();
   assert.equal(span.name, 'GET /users/:id');
@@ -114,7 +135,11 @@ test('the histogram in seconds, without negative delays', { skip }, async (t) =>
   const clock = new ManualClock();
   const port = await serve(
     t,
-    sojourn.wrap((req, res) => res.writeHead(Number(req.url.slice(1))).end(), { clock, clockOffset: 0.25, route: () => '/r' }),
+    sojourn.wrap((req, res) => res.writeHead(Number(req.url.slice(1))).end(), {
+      clock,
+      clockOffset: 0.25,
+      route: () => '/r',
+    }),
   );
   const before = sojourn.stats().requests_in_progress;
   await fetch(port, { path: '/200', headers: STAMP });
@@ -277,33 +302,43 @@ test('a span of automatic instrumentation gets the attributes, and no second spa
     'queueing.status': 'ok',
     'queueing.worker': String(process.pid),
   });
-  assert.deepEqual(span.events.map((event) => event.name), ['http.proxy.request.started']);
+  assert.deepEqual(
+    span.events.map((event) => event.name),
+    ['http.proxy.request.started'],
+  );
   const [histogram] = await otel.points();
   assert.equal(histogram.dataPoints[0].value.sum, 0.5);
 });
 
-test("inside of a middleware's span, the SERVER span of the instrumentation gets the attributes", { skip }, async (t) => {
-  const otel = setUp(t);
-  const { setRPCMetadata } = requireInstalled('@opentelemetry/core');
-  const tracer = otel.tracerProvider.getTracer('instrumentation');
-  const inner = sojourn.wrap((req, res) => res.end());
-  const port = await serve(t, (req, res) => {
-    const server = tracer.startSpan('request', { kind: otel.api.SpanKind.SERVER });
-    const context = setRPCMetadata(otel.api.trace.setSpan(otel.api.context.active(), server), { type: 'http', span: server });
-    res.on('finish', () => server.end());
-    otel.api.context.with(context, () =>
-      tracer.startActiveSpan('middleware - sojourn', (span) => {
-        inner(req, res);
-        span.end();
-      }),
-    );
-  });
-  await fetch(port);
-  await eventually(() => otel.finished().length === 2, 'two spans');
-  const spans = Object.fromEntries(otel.finished().map((span) => [span.name, span]));
-  assert.equal(spans.request.attributes['queueing.status'], 'ok');
-  assert.deepEqual(spans['middleware - sojourn'].attributes, {});
-});
+test(
+  "inside of a middleware's span, the SERVER span of the instrumentation gets the attributes",
+  { skip },
+  async (t) => {
+    const otel = setUp(t);
+    const { setRPCMetadata } = requireInstalled('@opentelemetry/core');
+    const tracer = otel.tracerProvider.getTracer('instrumentation');
+    const inner = sojourn.wrap((req, res) => res.end());
+    const port = await serve(t, (req, res) => {
+      const server = tracer.startSpan('request', { kind: otel.api.SpanKind.SERVER });
+      const context = setRPCMetadata(otel.api.trace.setSpan(otel.api.context.active(), server), {
+        type: 'http',
+        span: server,
+      });
+      res.on('finish', () => server.end());
+      otel.api.context.with(context, () =>
+        tracer.startActiveSpan('middleware - sojourn', (span) => {
+          inner(req, res);
+          span.end();
+        }),
+      );
+    });
+    await fetch(port);
+    await eventually(() => otel.finished().length === 2, 'two spans');
+    const spans = Object.fromEntries(otel.finished().map((span) => [span.name, span]));
+    assert.equal(spans.request.attributes['queueing.status'], 'ok');
+    assert.deepEqual(spans['middleware - sojourn'].attributes, {});
+  },
+);
 
 test('a request that a sampler has dropped gets no other span', { skip }, async (t) => {
   const { AlwaysOffSampler } = requireInstalled('@opentelemetry/sdk-trace-base');
@@ -415,7 +450,8 @@ test('an app that sets no provider never loads the API', { skip }, async () => {
     const req = new http.IncomingMessage(null);
     const res = new http.ServerResponse(req);
     wrap((req, res) => res.writeHead(200))(req, res);
-    console.log(res.hasHeader('x-service-time'), Object.keys(require.cache).some((file) => file.includes('opentelemetry')));
+    const files = Object.keys(require.cache);
+    console.log(res.hasHeader('x-service-time'), files.some((file) => file.includes('opentelemetry')));
   `;
   const { stdout } = await promisify(execFile)(process.execPath, ['-e', script], { cwd: INSTALLED, timeout: 30_000 });
   assert.equal(stdout, 'true false\n');

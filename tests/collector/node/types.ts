@@ -7,7 +7,17 @@ import { trace, metrics } from '@opentelemetry/api';
 import Fastify, { type FastifyRequest } from 'fastify5';
 import Koa from 'koa';
 import * as sojourn from 'sojourn-middleware';
-import { eventLoop, koa, measure, stats, statsHandler, wrap, type Exchange, type Options, type Stats } from 'sojourn-middleware';
+import {
+  eventLoop,
+  koa,
+  measure,
+  stats,
+  statsHandler,
+  wrap,
+  type Exchange,
+  type Options,
+  type Stats,
+} from 'sojourn-middleware';
 
 const options: Options<http.IncomingMessage> = {
   maxAge: 60,

@@ -40,8 +40,8 @@ export interface Options<R = any> {
   /** Seconds; a stamp further ahead of this machine's clock is refused as `future`. Default: 10. */
   maxFuture?: number;
   /**
-   * Seconds by which this machine's clock is ahead of the proxy's. Corrects the span and the histogram, never the header.
-   * Default: 0.
+   * Seconds by which this machine's clock is ahead of the proxy's. Corrects the span and the histogram, never the
+   * header. Default: 0.
    */
   clockOffset?: number;
   /**
@@ -51,7 +51,7 @@ export interface Options<R = any> {
   route?: (request: R) => string | null | undefined;
   /** Whether responses have a `Server-Timing` header, which browsers show. Default: false. */
   serverTiming?: boolean;
-  /** `false` for headers only; `true`, the default, for the global providers of OpenTelemetry, if the app has set any. */
+  /** `false` for headers only; `true`, the default, for OpenTelemetry's global providers, if the app has set any. */
   telemetry?: boolean | TelemetryProviders;
   /** For tests. */
   clock?: Clock;
@@ -86,7 +86,10 @@ export function measure(req: Request, res: Response, options?: Options<Request>)
  *
  * @throws {TypeError | RangeError} for an invalid option
  */
-export function wrap<H extends (req: any, res: any, ...others: any[]) => any>(handler: H, options?: Options<Parameters<H>[0]>): H;
+export function wrap<H extends (req: any, res: any, ...others: any[]) => any>(
+  handler: H,
+  options?: Options<Parameters<H>[0]>,
+): H;
 
 /**
  * Return a middleware for Express and Connect: `app.use(express())`, before all others.
@@ -148,5 +151,5 @@ export interface Stats {
 /** Return the state of this process or worker thread. The first call starts the measurement of the event loop. */
 export function stats(): Stats;
 
-/** Return a request handler that answers GET and HEAD with `stats()` as JSON, and start the measurement of the event loop. */
+/** Return a request handler that answers GET and HEAD with `stats()` as JSON. Starts to measure the event loop. */
 export function statsHandler(): (req: any, res: any) => void;

@@ -11,8 +11,8 @@ const WORKER = 'X-Worker';
 const ROUTE = 'X-Route';
 const TIMING = 'Server-Timing';
 
-// Lower-case names of the app's headers that the middleware replaces: by whether it knows the route, and whether it adds
-// to Server-Timing.
+// Lower-case names of the app's headers that the middleware replaces: by whether it knows the route, and whether it
+// adds to Server-Timing.
 const [MEASURED, WITH_ROUTE, WITH_TIMING, WITH_BOTH] = [[], [ROUTE], [TIMING], [ROUTE, TIMING]].map(
   (more) => new Set([DELAY, SERVICE, WORKER, ...more].map((name) => name.toLowerCase())),
 );
@@ -112,7 +112,7 @@ class AppHeaders {
     }
   }
 
-  /** Return the value or values that leave under this name: those of writeHead, or else those set before; or undefined. */
+  /** Return the value or values that leave under this name: of writeHead, or else those set before; or undefined. */
   value(name) {
     const wanted = name.toLowerCase();
     const values = [];

@@ -30,9 +30,7 @@ function printable(text) {
   let escaped = '';
   for (const byte of Buffer.from(text, 'utf8')) {
     escaped +=
-      byte >= 0x20 && byte <= 0x7e
-        ? String.fromCharCode(byte)
-        : `%${byte.toString(16).toUpperCase().padStart(2, '0')}`;
+      byte >= 0x20 && byte <= 0x7e ? String.fromCharCode(byte) : `%${byte.toString(16).toUpperCase().padStart(2, '0')}`;
   }
   return escaped;
 }

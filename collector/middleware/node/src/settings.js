@@ -32,7 +32,11 @@ class Settings {
     this.route = route ?? null;
     if (typeof serverTiming !== 'boolean') throw new TypeError('serverTiming must be true or false');
     this.serverTiming = serverTiming;
-    if (telemetry !== undefined && typeof telemetry !== 'boolean' && (telemetry === null || typeof telemetry !== 'object')) {
+    if (
+      telemetry !== undefined &&
+      typeof telemetry !== 'boolean' &&
+      (telemetry === null || typeof telemetry !== 'object')
+    ) {
       throw new TypeError('telemetry must be a boolean, or an object with tracerProvider, meterProvider or both');
     }
     this.telemetry = telemetry === false ? null : new Telemetry(typeof telemetry === 'object' ? telemetry : undefined);

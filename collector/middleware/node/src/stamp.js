@@ -1,7 +1,8 @@
 'use strict';
 
 // Reads the instant at which the proxy sent the request. Several proxies stamp in several units, and the prefix t= says
-// nothing about the unit, so the number of digits decides, strictly. A value that does not fit is refused with a reason.
+// nothing about the unit, so the number of digits decides, strictly. A value that does not fit is refused, with a
+// reason.
 
 /** The headers that may carry a stamp: the second one is read only if the first one is missing or blank. */
 const STAMP_HEADERS = ['x-request-start', 'x-queue-start'];

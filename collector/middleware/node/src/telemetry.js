@@ -1,7 +1,7 @@
 'use strict';
 
-// A span and a histogram value for each request, in the names of OpenTelemetry. A process that has set no provider never
-// loads its API. A failure to record is one warning, never an error of the request.
+// A span and a histogram value for each request, in the names of OpenTelemetry. A process that has set no provider
+// never loads its API. A failure to record is one warning, never an error of the request.
 
 const { createRequire } = require('node:module');
 const path = require('node:path');

@@ -1,7 +1,7 @@
 'use strict';
 
-// The name of the worker that serves a request. The main thread of a process, also of one that `cluster` started, is the
-// process, 1234. A worker thread is 1234.2: the smallest number from 1 that no living thread of the process has.
+// The name of the worker that serves a request. The main thread of a process, also of one that `cluster` started, is
+// the process, 1234. A worker thread is 1234.2: the smallest number from 1 that no living thread of the process has.
 
 const { getEnvironmentData, isMainThread, setEnvironmentData, threadId } = require('node:worker_threads');
 
@@ -27,7 +27,7 @@ function release(thread) {
 }
 
 if (slots !== null) {
-  // A thread that is terminated does not run code of its own any more: the thread that started it gives its number back.
+  // A thread that is terminated runs no code of its own any more: the thread that started it gives its number back.
   process.on('worker', (worker) => {
     const thread = worker.threadId;
     worker.once('exit', () => release(thread));
