@@ -105,11 +105,12 @@ for (const [name, send] of Object.entries(FORMS)) {
   });
 }
 
-for (const form of ['object', 'list', 'pairs', 'setHeader']) {
+for (const form of ['object', 'object after undefined', 'list', 'pairs', 'setHeader']) {
   test(`${form}: the app's own measurements are replaced in a copy, its other headers remain`, async (t) => {
     const own = { 'x-SERVICE-time': '9', 'X-Worker': 'app', 'x-queueing-delay': '9', 'X-Route': '/own', B: '2' };
     const headers = {
       object: Object.freeze({ ...own }),
+      'object after undefined': Object.freeze({ ...own }),
       list: Object.freeze(Object.entries(own).flat()),
       pairs: Object.freeze(Object.entries(own).map((pair) => Object.freeze(pair))),
       setHeader: undefined,
@@ -120,7 +121,8 @@ for (const form of ['object', 'list', 'pairs', 'setHeader']) {
       sojourn.wrap(
         (req, res) => {
           if (form === 'setHeader') for (const [name, value] of Object.entries(own)) res.setHeader(name, value);
-          res.writeHead(200, headers);
+          if (form === 'object after undefined') res.writeHead(200, undefined, headers);
+          else res.writeHead(200, headers);
           res.end();
         },
         { clock: new ManualClock(), route: () => route },
@@ -196,10 +198,13 @@ test('the service time ends when the headers leave, not with the body', async (t
     t,
     sojourn.wrap(
       (req, res) => {
+        const exchange = sojourn.measure(req, res);
+        assert.equal(exchange.serviceTime, null);
         clock.advance(100_000);
         res.write('a');
         clock.advance(900_000);
         assert.throws(() => res.writeHead(200), { code: 'ERR_HTTP_HEADERS_SENT' });
+        assert.equal(exchange.serviceTime, 0.1);
         res.end('b');
       },
       { clock },
@@ -227,6 +232,14 @@ test('informational responses are not the response', async (t) => {
   const response = await fetch(await listen(t, server));
   assert.deepEqual(response.informational, [100, 102, 103]);
   assert.equal(response.headers['x-service-time'], '0.100000');
+});
+
+test('an informational status of writeHead is not measured', () => {
+  const res = new http.ServerResponse(new http.IncomingMessage(null));
+  sojourn.measure(res.req, res);
+  res.writeHead(103, { A: '1' });
+  assert.match(res._header, /^HTTP\/1.1 103 /);
+  assert.doesNotMatch(res._header, /x-worker/i);
 });
 
 test('101 Switching Protocols is a response', async (t) => {
@@ -424,6 +437,24 @@ test('requests in progress end with the response, or with the connection', async
   client.destroy();
   await eventually(() => inProgress() === 0, 'the end of a connection');
   assert.equal(sojourn.stats().requests, before.requests + 4);
+});
+
+test('a request whose body was read ends with its connection', async (t) => {
+  let read = 0;
+  const port = await serve(
+    t,
+    sojourn.wrap(async (req) => {
+      for await (const chunk of req) read += chunk.length;
+      read += 100;
+    }),
+  );
+  const before = sojourn.stats().requests_in_progress;
+  const client = net.connect(port, '127.0.0.1');
+  client.write('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello');
+  await eventually(() => read === 105, 'the body');
+  assert.equal(sojourn.stats().requests_in_progress, before + 1);
+  client.destroy();
+  await eventually(() => sojourn.stats().requests_in_progress === before, 'the end of the connection');
 });
 
 test('invalid options are refused at once', () => {

@@ -67,6 +67,10 @@ test('the delay of the event loop is that of a blocked loop, in seconds', async 
   assert.ok(utilisation > 0 && utilisation <= 1);
 });
 
+test('an idle loop has no delay: the interval of the timer is not part of it', async () => {
+  await eventually(() => sojourn.eventLoop().delay.p50 < 0.01, 'ticks of an idle loop');
+});
+
 test('the measurement of the event loop does not keep a process alive', async () => {
   const script = `require(${JSON.stringify(PACKAGE)}).statsHandler()`;
   const child = spawn(process.execPath, ['-e', script], { stdio: 'inherit' });

@@ -4,6 +4,7 @@
 
 const assert = require('node:assert/strict');
 const { execFile } = require('node:child_process');
+const net = require('node:net');
 const test = require('node:test');
 const { promisify } = require('node:util');
 
@@ -16,6 +17,7 @@ const {
   eventually,
   fetch,
   listen,
+  raw,
   requireInstalled,
   serve,
   skip,
@@ -132,6 +134,10 @@ test('a SERVER span with the attributes, the event and the parent', { skip }, as
 
 test('the histogram in seconds, without negative delays', { skip }, async (t) => {
   const otel = setUp(t, { traces: false });
+  const complaints = [];
+  const keep = (...words) => complaints.push(words.join(' '));
+  otel.api.diag.setLogger({ error: keep, warn: keep, info() {}, debug() {}, verbose() {} });
+  t.after(() => otel.api.diag.disable());
   const clock = new ManualClock();
   const port = await serve(
     t,
@@ -149,6 +155,7 @@ test('the histogram in seconds, without negative delays', { skip }, async (t) =>
   await eventually(() => sojourn.stats().requests_in_progress === before, 'the end of the requests');
   const [histogram, ...others] = await otel.points();
   assert.deepEqual(others, []);
+  assert.deepEqual(complaints, []);
   assert.equal(histogram.descriptor.unit, 's');
   const points = histogram.dataPoints.map(({ attributes, value }) => [attributes, value.count, value.sum]);
   const common = { 'http.route': '/r' };
@@ -192,23 +199,47 @@ test("the app's spans are children, also after await and in listeners", { skip }
   const port = await serve(
     t,
     sojourn.wrap(async (req, res) => {
+      req.on('data', () => tracer.startSpan('body').end());
+      req.on('end', () => res.end());
+      res.on('finish', () => tracer.startSpan('finish').end());
       tracer.startSpan('before').end();
       await new Promise((resolve) => setImmediate(resolve));
       tracer.startSpan('after').end();
-      req.on('data', () => {});
-      req.on('end', () => {
-        tracer.startSpan('body').end();
-        res.end();
-      });
     }),
   );
-  await fetch(port, { method: 'POST', body: 'x' });
-  await eventually(() => otel.finished().length === 4, 'four spans');
+  const client = net.connect(port, '127.0.0.1');
+  t.after(() => client.destroy());
+  client.write('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n');
+  await eventually(() => otel.finished().length === 2, 'the handler');
+  client.write('x'); // it arrives outside of every call of the handler
+  await eventually(() => otel.finished().length === 5, 'all spans');
   const spans = Object.fromEntries(otel.finished().map((span) => [span.name, span]));
-  for (const child of ['before', 'after', 'body']) {
+  for (const child of ['before', 'after', 'body', 'finish']) {
     assert.equal(spans[child].parentSpanContext?.spanId, spans.POST.spanContext().spanId, child);
   }
 });
+
+const TARGETS = [
+  { target: '/a%20b?c=d#e', host: 'shop.example', path: '/a%20b', address: 'shop.example', port: undefined },
+  { target: 'http://proxy.example/a?b', host: '[::1]:8080', path: '/a', address: '::1', port: 8080 },
+  { target: 'http://proxy.example?b', host: '192.0.2.7:80', path: '/', address: '192.0.2.7', port: 80 },
+  { target: '*', host: 'x', path: '*', address: 'x', port: undefined },
+];
+
+for (const { target, host, path, address, port: hostPort } of TARGETS) {
+  test(`the target ${target} and the host ${host} as attributes`, { skip }, async (t) => {
+    const otel = setUp(t);
+    const port = await serve(
+      t,
+      sojourn.wrap((req, res) => res.end()),
+    );
+    await raw(port, `OPTIONS ${target} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+    const { attributes } = await otel.span();
+    assert.equal(attributes['url.path'], path);
+    assert.equal(attributes['server.address'], address);
+    assert.equal(attributes['server.port'], hostPort);
+  });
+}
 
 for (const name of FRAMEWORKS) {
   test(`${name}: the app's spans are children`, { skip }, async (t) => {
@@ -341,8 +372,8 @@ test(
 );
 
 test('a request that a sampler has dropped gets no other span', { skip }, async (t) => {
-  const { AlwaysOffSampler } = requireInstalled('@opentelemetry/sdk-trace-base');
-  const otel = setUp(t);
+  const { AlwaysOffSampler, AlwaysOnSampler } = requireInstalled('@opentelemetry/sdk-trace-base');
+  const otel = setUp(t, { sampler: new AlwaysOnSampler() });
   const dropping = new (requireInstalled('@opentelemetry/sdk-trace-base').BasicTracerProvider)({
     sampler: new AlwaysOffSampler(),
   }).getTracer('instrumentation');

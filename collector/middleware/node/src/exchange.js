@@ -44,7 +44,7 @@ class Exchange {
   }
 
   get serviceTime() {
-    return this.status === null ? null : this.serviceMicros / 1e6;
+    return this.status === null || this.serviceMicros === null ? null : this.serviceMicros / 1e6;
   }
 
   get stampStatus() {

@@ -46,11 +46,11 @@ function withMeasurements(res, args, exchange) {
   const hasReason = typeof args[1] === 'string';
   const headers = hasReason ? args[2] : (args[2] ?? args[1]);
   if (headers === null || headers === undefined || typeof headers !== 'object') {
-    // writeHead(200) sends the headers that were set before. To add others to those of its own argument instead keeps
-    // Node on its path for one list of headers: only there a repeated header of an array remains repeated in Node 18.
     setMeasurements(res, exchange);
     return args;
   }
+  // They are added to the app's argument, not by setHeader: if headers come from both, Node 18 keeps only the last one of
+  // a repeated name.
   const app = new AppHeaders(res, headers);
   // Headers set before writeHead and not named by it leave, too.
   if (exchange.delayMicros === null && res.hasHeader(DELAY)) res.removeHeader(DELAY);
