@@ -177,10 +177,12 @@ test('a call of writeHead that throws is not the end: the next one is measured',
     sojourn.wrap(
       (req, res) => {
         res.setHeader('Server-Timing', 'db');
+        res.setHeader('X-Route', '/first');
         assert.throws(() => res.writeHead(99999), RangeError);
         assert.throws(() => res.writeHead(200, { 'bad name': '1' }), TypeError);
         assert.throws(() => res.writeHead(200, ['name without a value']), TypeError);
         clock.advance(250_000);
+        res.setHeader('X-Route', '/second');
         res.writeHead(500).end();
       },
       { clock, serverTiming: true },
@@ -190,6 +192,7 @@ test('a call of writeHead that throws is not the end: the next one is measured',
   assert.equal(response.status, 500);
   assert.equal(response.headers['x-service-time'], '0.250000');
   assert.equal(response.headers['server-timing'], 'db, app;dur=250.000');
+  assert.equal(response.headers['x-route'], '/second');
 });
 
 test('the service time ends when the headers leave, not with the body', async (t) => {

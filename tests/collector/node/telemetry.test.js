@@ -219,10 +219,29 @@ test("the app's spans are children, also after await and in listeners", { skip }
   }
 });
 
+test('a listener for the end of a connection runs with the span', { skip }, async (t) => {
+  const otel = setUp(t);
+  const tracer = otel.tracerProvider.getTracer('app');
+  const port = await serve(
+    t,
+    sojourn.wrap((req, res) => {
+      res.on('close', () => tracer.startSpan('closed').end());
+      tracer.startSpan('before').end();
+    }),
+  );
+  const client = net.connect(port, '127.0.0.1');
+  client.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
+  await eventually(() => otel.finished().length === 1, 'the handler');
+  client.destroy();
+  await eventually(() => otel.finished().length === 3, 'all spans');
+  const spans = Object.fromEntries(otel.finished().map((span) => [span.name, span]));
+  assert.equal(spans.closed.parentSpanContext?.spanId, spans.GET.spanContext().spanId);
+});
+
 const TARGETS = [
   { target: '/a%20b?c=d#e', host: 'shop.example', path: '/a%20b', address: 'shop.example', port: undefined },
   { target: 'http://proxy.example/a?b', host: '[::1]:8080', path: '/a', address: '::1', port: 8080 },
-  { target: 'http://proxy.example?b', host: '192.0.2.7:80', path: '/', address: '192.0.2.7', port: 80 },
+  { target: 'http://proxy.example?b=/c', host: '192.0.2.7:80', path: '/', address: '192.0.2.7', port: 80 },
   { target: '*', host: 'x', path: '*', address: 'x', port: undefined },
 ];
 
