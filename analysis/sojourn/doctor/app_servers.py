@@ -134,8 +134,10 @@ _ANSWERS = {
         "config.ru, with collector/middleware/ruby/sojourn.rb of a checkout of Sojourn beside it",
     ),
     "node": (
-        "const { measure } = require('./sojourn');\nmeasure(req, res);",
-        "the app, with the file of docs/how-to/node.md beside it",
+        "npm install ./collector/middleware/node\n"
+        "const { wrap } = require('sojourn-middleware');\n"
+        "http.createServer(wrap(handler));",
+        "the app's folder, in a checkout of Sojourn; then the app",
     ),
     "php": (
         "php_admin_value[auto_prepend_file] = /usr/share/php/sojourn/auto_prepend.php",

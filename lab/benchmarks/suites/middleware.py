@@ -16,6 +16,7 @@ from sojourn_middleware import ASGIMiddleware, Telemetry, WSGIMiddleware
 from benchmarks.app_calls import asgi_app, asgi_seconds, wsgi_app, wsgi_seconds
 from benchmarks.middleware_go import go_rows
 from benchmarks.middleware_php import php_rows
+from benchmarks.middleware_node import measure_node
 from benchmarks.rows import Measurements, Row, Settings, Slope
 
 CALLS = 20_000
@@ -43,7 +44,7 @@ end
 
 
 def run(settings: Settings) -> Measurements:
-    """Measure WSGI and ASGI without and with spans, Rack, Go, and the growth with the number of headers."""
+    """Measure WSGI and ASGI without and with spans, the other languages, and the growth with the number of headers."""
     measurements = Measurements(versions={"opentelemetry-sdk": version("opentelemetry-sdk")})
     calls = settings.sized(CALLS, 100)
     kinds: dict[str, tuple[Any, Any, Any]] = {
@@ -64,6 +65,7 @@ def run(settings: Settings) -> Measurements:
     measurements.rows += _rack(calls, settings, measurements)
     measurements.rows += go_rows(settings, measurements)
     measurements.rows += php_rows(settings, measurements)
+    measure_node(settings, measurements)
     return measurements
 
 

@@ -57,8 +57,8 @@ php_admin_value[auto_prepend_file] = "{measuring}"
 
 def node(start: Start) -> Process:
     """Return Node's own http server: one event loop, which a request holds while it is served."""
-    module = start.file("sojourn.js", recipe("node.md", "// sojourn.js"))
-    return start.process(["node", str(resource_file("backend", "app.js")), str(start.fd)], LAB_SOJOURN_JS=module)
+    package = str(resource_file("middleware", "node"))
+    return start.process(["node", str(resource_file("backend", "app.js")), str(start.fd)], LAB_SOJOURN_JS=package)
 
 
 def go(start: Start) -> Process:
