@@ -1,6 +1,6 @@
 # Runs the checks that need no server, and answers with one JSON object. The first argument is the table of stamps.
 require "json"
-require_relative "../../../collector/middleware/ruby/sojourn"
+require_relative "../../../collector/middleware/ruby/lib/sojourn-middleware"
 
 NOW_US = JSON.parse(File.read(ARGV[0]))["now_us"]
 

@@ -1,5 +1,5 @@
 # The app of the unicorn tests: the path says what it does.
-require_relative "../../../collector/middleware/ruby/sojourn"
+require_relative "../../../collector/middleware/ruby/lib/sojourn-middleware"
 
 SHARED = { "Content-Type" => "text/plain", "x-worker" => "the app's own" }.freeze
 

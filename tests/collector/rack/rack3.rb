@@ -5,7 +5,7 @@ module Rack
     "3.1.0"
   end
 end
-require_relative "../../../collector/middleware/ruby/sojourn"
+require_relative "../../../collector/middleware/ruby/lib/sojourn-middleware"
 
 app = ->(_) { [200, { "x-worker" => "the app's", "content-type" => "text/plain" }, ["x"]] }
 stamp = format("t=%.3f", Process.clock_gettime(Process::CLOCK_REALTIME) - 2)

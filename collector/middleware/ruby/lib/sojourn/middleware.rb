@@ -3,7 +3,7 @@
 # Rack middleware that answers with the request's queueing delay and service time. Works with Rack 2 and Rack 3,
 # needs no gem. In config.ru, before everything else:
 #
-#     require_relative "sojourn"
+#     require "sojourn-middleware"
 #     use Sojourn::Middleware
 #
 # Queueing delay: from the proxy's stamp to the call of this middleware. Service time: from that call until the app
