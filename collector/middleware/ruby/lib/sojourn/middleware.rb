@@ -1,168 +1,134 @@
 # frozen_string_literal: true
 
-# Rack middleware that answers with the request's queueing delay and service time. Works with Rack 2 and Rack 3,
-# needs no gem. In config.ru, before everything else:
-#
-#     require "sojourn-middleware"
-#     use Sojourn::Middleware
-#
-# Queueing delay: from the proxy's stamp to the call of this middleware. Service time: from that call until the app
-# returns its status and headers; a body produced lazily by `each` or by a callable comes after that.
+require_relative "answer"
+require_relative "exchange"
+require_relative "route"
+require_relative "stamp"
+require_relative "telemetry"
+require_relative "version"
+require_relative "warnings"
+require_relative "worker"
+
 module Sojourn
-  # Reads the instant at which the proxy sent the request. The prefix t= says nothing about the unit, so the number of
-  # digits decides, strictly; a value that does not fit is refused with a reason.
-  module Stamp
-    HEADERS = %w[X-Request-Start X-Queue-Start].freeze
-    ENV_KEYS = HEADERS.map { |name| "HTTP_#{name.upcase.tr("-", "_")}" }.freeze
-
-    NUMBER = /\A(?:t=)?([0-9]+)(?:\.([0-9]+))?\z/n.freeze
-
-    # Digits of the integer part => [most digits allowed in the fraction, decimal places down to microseconds].
-    UNITS = { 10 => [9, 6], 13 => [6, 3], 16 => [0, 0], 19 => [0, -3] }.freeze
-
-    module_function
-
-    # Integer microseconds since the Unix epoch, floored; or :missing, :list, :not_a_number, :unit.
-    def parse(value)
-      # Bytes: a header can hold what is not valid in any encoding, and must be refused, not raise.
-      value = value.b[/[^ \t].*[^ \t]|[^ \t]/mn]
-      return :missing if value.nil?
-      # A proxy that appends instead of replacing joins two stamps; reading either one would be a guess.
-      return :list if value.include?(",")
-
-      match = NUMBER.match(value)
-      return :not_a_number if match.nil?
-
-      whole = match[1]
-      fraction = match[2] || ""
-      most, places = UNITS[whole.length]
-      return :unit if most.nil? || whole.start_with?("0") || fraction.length > most
-
-      places.negative? ? whole[0...places].to_i : (whole + fraction[0, places].ljust(places, "0")).to_i
-    end
-
-    # The stamp of the first header that is neither absent nor blank, in microseconds, or the reason why that one was
-    # refused. A later header never replaces a refused one: whatever the proxy does not overwrite, a client can send.
-    # Limits in microseconds; a stamp exactly at a limit is valid. Servers join repeated headers with a comma.
-    def read(env, now_us, max_age_us, max_future_us)
-      stamp = :missing
-      ENV_KEYS.each do |key|
-        stamp = parse(env[key] || "")
-        break if stamp != :missing
-      end
-      return stamp unless stamp.is_a?(Integer)
-      return :future if stamp > now_us + max_future_us
-
-      stamp < now_us - max_age_us ? :stale : stamp
-    end
-  end
-
-  # Numbers 1, 2, 3, … for the threads of this process; a new thread gets the smallest that no living thread holds.
-  class ThreadNumbers
-    def initialize
-      @lock = Mutex.new
-      @pid = nil
-      @threads = []
-    end
-
-    def mine
-      @lock.synchronize do
-        # A forked child has one thread, whatever the parent had.
-        if @pid != Process.pid
-          @pid = Process.pid
-          @threads = []
-        end
-        thread = Thread.current
-        index = @threads.index(thread) || @threads.index { |other| !other.alive? } || @threads.length
-        @threads[index] = thread
-        index + 1
-      end
-    end
-  end
-
-  THREADS = ThreadNumbers.new
-  private_constant :THREADS
-
-  # Options, in seconds: max_age (3600) and max_future (10) bound how far a stamp may lie before and after now. clock
-  # returns [wall clock, monotonic clock] in nanoseconds and is there to be replaced in tests.
+  # Rack middleware that answers with the request's queueing delay and service time. Works with Rack 2 and Rack 3,
+  # needs no gem. In config.ru, before everything else:
+  #
+  #     require "sojourn-middleware"
+  #     use Sojourn::Middleware
+  #
+  # Queueing delay: from the proxy's stamp to the call of this middleware. Service time: from that call until the app
+  # returns its status and headers; a body produced lazily by `each` or by a callable comes after that.
   class Middleware
-    ANSWERS = %w[X-Queueing-Delay X-Service-Time X-Worker].freeze
-    ROUTE = "X-Route"
+    # In the env while the app is called, so that a second, inner middleware adds nothing.
+    MEASURED = "sojourn.measured"
 
+    # [wall clock, monotonic clock] in nanoseconds.
     CLOCK = lambda do
       [Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond),
        Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)]
     end
+    private_constant :MEASURED
 
-    def initialize(app, max_age: 3600, max_future: 10, clock: CLOCK)
+    # Options:
+    #
+    # max_age::       seconds, 3600; an older stamp is refused as stale.
+    # max_future::    seconds, 10; a stamp further ahead of this clock is refused as future.
+    # clock_offset::  seconds, 0, by which this machine's clock is ahead of the proxy's; corrects span and histogram,
+    #                 never the header.
+    # route::         a callable from the env, after the app's call, to the route's template or nil.
+    # server_timing:: true adds Server-Timing.
+    # telemetry::     true (OpenTelemetry if the app has set it up), false, or a Sojourn::Telemetry.
+    # logger::        what gets a warning if a measurement fails (#warn); without one, standard error.
+    # clock::         replaces CLOCK in tests.
+    #
+    # Raises ArgumentError for an option of another kind.
+    def initialize(app, max_age: 3600, max_future: 10, clock_offset: 0, route: nil, server_timing: false,
+                   telemetry: true, logger: nil, clock: CLOCK)
       @app = app
       @max_age_us = microseconds("max_age", max_age)
       @max_future_us = microseconds("max_future", max_future)
+      @clock_offset = offset(clock_offset)
+      @route = callable(route)
+      @answer = Answer.new(server_timing: server_timing)
+      @warnings = Warnings.new(logger)
+      @telemetry = telemetry_of(telemetry)
       @clock = clock
-      # Rack 3 wants header names in lower case; before it, the usual case was the custom.
-      @lower_case = defined?(::Rack.release) && ::Rack.release.to_i >= 3
     end
 
+    # Serves one request.
     def call(env)
-      wall, monotonic = @clock.call
-      stamp = stamp_of(env, wall) # now, because an app may change its env
-      response = @app.call(env)
-      return response unless response.respond_to?(:to_ary)
+      return @app.call(env) if env.key?(MEASURED)
 
-      begin
-        service = @clock.call[1] - monotonic
-        status, headers, body = response
-        # The body is handed on untouched: to_path, close and streaming callables stay the server's business.
-        [status, answered(env, headers, delay(wall, stamp), service), body]
-      rescue StandardError => e
-        warn("sojourn: an answer leaves without its measurements: #{e.class}: #{e.message}")
-        response
-      end
+      exchange = begin_exchange(env)
+      return @app.call(env) if exchange.nil?
+
+      recording = @telemetry && @telemetry.start(exchange, @clock, @warnings)
+      response = called(env, recording)
+      answered?(response) ? measured(response, exchange, recording) : response
     end
 
     private
 
+    def begin_exchange(env)
+      wall, monotonic = @clock.call
+      # Now, because an app may change its env.
+      Exchange.new(env, wall, monotonic, stamp_of(env, wall), @clock_offset)
+    rescue StandardError => e
+      @warnings.warn("a request is served unmeasured", e)
+      nil
+    end
+
     def stamp_of(env, wall)
       Stamp.read(env, wall / 1000, @max_age_us, @max_future_us)
     rescue StandardError => e
-      warn("sojourn: a request is served without its stamp: #{e.class}: #{e.message}")
+      @warnings.warn("a request is served without its stamp", e)
       :missing
     end
 
-    # Nanoseconds, negative when the two clocks disagree; nil without a valid stamp.
-    def delay(wall, stamp)
-      stamp.is_a?(Integer) ? wall - (stamp * 1000) : nil
+    # The app's response; an exception, or a throw, ends the recording.
+    def called(env, recording)
+      returned = false
+      env[MEASURED] = true
+      response = recording ? recording.current { @app.call(env) } : @app.call(env)
+      returned = answered?(response)
+      response
+    rescue Exception => e # rubocop:disable Lint/RescueException
+      error = e
+      raise
+    ensure
+      env.delete(MEASURED)
+      recording.failed(error) if recording && !returned
     end
 
-    # A copy, because apps share one Hash of headers between requests, or freeze it.
-    def answered(env, headers, delay, service)
-      route = env["sojourn.route"]
-      replaced = (route ? ANSWERS + [ROUTE] : ANSWERS).map(&:downcase)
-      copy = headers.is_a?(Hash) ? headers.dup : headers.to_h
-      copy.keys.each { |name| copy.delete(name) if replaced.include?(name.to_s.downcase) }
+    # A server that hands the connection to the app takes a status below 100 for its sign, and no header beside it.
+    def answered?(response)
+      return false unless response.respond_to?(:to_ary)
 
-      set(copy, "X-Queueing-Delay", seconds(delay)) if delay
-      set(copy, "X-Service-Time", seconds(service))
-      set(copy, "X-Worker", worker(env))
-      set(copy, ROUTE, printable(route.to_s)) if route
-      copy
+      status = response.to_ary[0]
+      status.respond_to?(:to_i) && status.to_i >= 100
     end
 
-    def set(headers, name, value)
-      headers[@lower_case ? name.downcase : name] = value
+    def measured(response, exchange, recording)
+      status, headers, body = response
+      exchange.service_ns = @clock.call[1] - exchange.start_monotonic_ns
+      exchange.status = status.to_i
+      exchange.route = route_of(exchange.env)
+      answer = @answer.headers(headers, exchange)
+      exchange.route ||= Answer.route_of(headers) if recording
+      # The body is handed on untouched: to_path, close and streaming callables stay the server's business.
+      [status, answer, body]
+    rescue StandardError => e
+      @warnings.warn("a response leaves without its measurements", e)
+      response
+    ensure
+      recording.answered if recording
     end
 
-    def worker(env)
-      env["rack.multithread"] ? "#{Process.pid}.#{THREADS.mine}" : Process.pid.to_s
-    end
-
-    def seconds(nanoseconds)
-      format("%.6f", nanoseconds / 1e9)
-    end
-
-    # A control character or a letter outside ASCII would break the header.
-    def printable(route)
-      route.b.gsub(/[^\x20-\x7e]/n) { |byte| format("%%%02X", byte.ord) }
+    def route_of(env)
+      (@route && Route.present(@route.call(env))) || Route.of(env)
+    rescue StandardError => e
+      @warnings.warn("the route of a request is unknown", e)
+      nil
     end
 
     def microseconds(name, limit)
@@ -170,6 +136,28 @@ module Sojourn
       raise ArgumentError, "#{name} must be a number of seconds, zero or more, not #{limit.inspect}" unless valid
 
       (limit * 1_000_000).round
+    end
+
+    def offset(seconds)
+      valid = seconds.is_a?(Numeric) && seconds.real? && seconds.to_f.finite?
+      raise ArgumentError, "clock_offset must be a number of seconds, not #{seconds.inspect}" unless valid
+
+      seconds.to_f
+    end
+
+    def callable(route)
+      return route if route.nil? || route.respond_to?(:call)
+
+      raise ArgumentError, "route must respond to call, which #{route.inspect} does not"
+    end
+
+    def telemetry_of(telemetry)
+      case telemetry
+      when true then Telemetry::AUTOMATIC
+      when false then nil
+      when Telemetry then telemetry
+      else raise ArgumentError, "telemetry must be true, false or a Sojourn::Telemetry, not #{telemetry.inspect}"
+      end
     end
   end
 end
