@@ -65,8 +65,11 @@ def results() -> Results:
     if subprocess.run(["ruby", "-e", 'require "minitest"'], capture_output=True, check=False).returncode:
         pytest.skip("ruby-minitest is not installed")
     command = ["ruby", "-w", "-Ilib", "-Itest", "-e", LOADED, "--", "--verbose"]
-    run = {"cwd": PACKAGE, "env": environment(), "capture_output": True, "text": True, "timeout": 120}
-    return Results(subprocess.run(command, check=False, **run))
+    return Results(
+        subprocess.run(
+            command, cwd=PACKAGE, env=environment(), capture_output=True, text=True, timeout=120, check=False
+        )
+    )
 
 
 @pytest.mark.parametrize("name", [case["name"] for case in CASES])
