@@ -13,7 +13,9 @@ module Sojourn
     # is known.
     MEASURED = [DELAY, SERVICE, WORKER].map { |name| name.downcase.freeze }.freeze
     WITH_ROUTE = [*MEASURED, ROUTE.downcase.freeze].freeze
-    private_constant :MEASURED, :WITH_ROUTE
+    # Most other names differ in length, which is the cheapest check.
+    LENGTHS = WITH_ROUTE.map(&:length).freeze
+    private_constant :MEASURED, :WITH_ROUTE, :LENGTHS
 
     def initialize(server_timing:)
       @server_timing = server_timing
@@ -26,10 +28,8 @@ module Sojourn
     # A copy, because apps share one Hash of headers between requests, or freeze it.
     def headers(headers, exchange)
       route = exchange.route
-      replaced = route ? WITH_ROUTE : MEASURED
       copy = headers.is_a?(Hash) ? headers.dup : headers.to_h
-      copy.keys.each { |name| copy.delete(name) if replaced.include?(name.to_s.downcase) }
-
+      remove(copy, route ? WITH_ROUTE : MEASURED)
       delay = exchange.delay_ns
       copy[@delay] = seconds(delay) if delay
       copy[@service] = seconds(exchange.service_ns)
@@ -46,6 +46,12 @@ module Sojourn
     end
 
     private
+
+    def remove(headers, replaced)
+      headers.keys.each do |name|
+        headers.delete(name) if LENGTHS.include?(name.length) && replaced.include?(name.to_s.downcase)
+      end
+    end
 
     def seconds(nanoseconds)
       format("%.6f", nanoseconds / 1e9)

@@ -7,25 +7,22 @@ module Sojourn
     HEADERS = %w[X-Request-Start X-Queue-Start].freeze
     ENV_KEYS = HEADERS.map { |name| "HTTP_#{name.upcase.tr("-", "_")}".freeze }.freeze
 
-    NUMBER = /\A(?:t=)?([0-9]+)(?:\.([0-9]+))?\z/n.freeze
+    NUMBER = /\A[ \t]*(?:t=)?([0-9]+)(?:\.([0-9]+))?[ \t]*\z/n.freeze
+    BLANK = /\A[ \t]*\z/n.freeze
 
     # Digits of the integer part => [most digits allowed in the fraction, decimal places down to microseconds].
     UNITS = { 10 => [9, 6], 13 => [6, 3], 16 => [0, 0], 19 => [0, -3] }.freeze
 
-    private_constant :NUMBER, :UNITS
+    private_constant :NUMBER, :BLANK, :UNITS
 
     module_function
 
     # Integer microseconds since the Unix epoch, floored; or :missing, :list, :not_a_number, :unit.
     def parse(value)
       # Bytes: a header can hold what is not valid in any encoding, and must be refused, not raise.
-      value = value.b[/[^ \t].*[^ \t]|[^ \t]/mn]
-      return :missing if value.nil?
-      # A proxy that appends instead of replacing joins two stamps; reading either one would be a guess.
-      return :list if value.include?(",")
-
+      value = value.b unless value.ascii_only?
       match = NUMBER.match(value)
-      return :not_a_number if match.nil?
+      return reason(value) if match.nil?
 
       whole = match[1]
       fraction = match[2] || ""
@@ -42,13 +39,24 @@ module Sojourn
     def read(env, now_us, max_age_us, max_future_us)
       stamp = :missing
       ENV_KEYS.each do |key|
-        stamp = parse(env[key] || "")
-        break if stamp != :missing
+        value = env[key]
+        next if value.nil?
+
+        stamp = parse(value)
+        break unless stamp == :missing
       end
       return stamp unless stamp.is_a?(Integer)
       return :future if stamp > now_us + max_future_us
 
       stamp < now_us - max_age_us ? :stale : stamp
+    end
+
+    # Why the value is no number.
+    def reason(value)
+      return :missing if BLANK.match?(value)
+
+      # A proxy that appends instead of replacing joins two stamps; reading either one would be a guess.
+      value.include?(",") ? :list : :not_a_number
     end
 
     # The value of the span attribute queueing.status: ok, missing, unparsable, future or stale.
@@ -59,5 +67,7 @@ module Sojourn
       else "unparsable"
       end
     end
+
+    private_class_method :reason
   end
 end
