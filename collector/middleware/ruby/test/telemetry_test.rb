@@ -174,6 +174,11 @@ class TelemetryTest < Minitest::Test
     assert_equal NOW_NS + 2_500_000_000, span.end_timestamp
   end
 
+  def test_callbacks_that_cannot_be_added_are_one_warning
+    assert_equal 200, serve({ "rack.after_reply" => [].freeze })[0]
+    assert_match(/\Asojourn: a request is not recorded: FrozenError/, @log.lines.first)
+  end
+
   def test_rack_3_reports_an_error_of_the_body
     callbacks = []
     serve({ "rack.response_finished" => callbacks })

@@ -103,20 +103,15 @@ module Sojourn
     end
 
     def current
-      @token = ::OpenTelemetry::Context.attach(@context)
+      guarded { @token = ::OpenTelemetry::Context.attach(@context) }
       yield
     ensure
-      detach
+      guarded { detach }
     end
 
     def answered
       super
-      # The server calls it in this thread or in another one, and once.
-      callbacks = @exchange.env["rack.response_finished"]
-      return callbacks << ->(_env, _status, _headers, error) { finish(error) } if callbacks.is_a?(Array)
-
-      callbacks = @exchange.env["rack.after_reply"]
-      callbacks.is_a?(Array) ? callbacks << -> { finish(nil) } : finish(nil)
+      guarded { finish(nil) unless finish_after_response }
     end
 
     def failed(error)
@@ -129,6 +124,15 @@ module Sojourn
     def record(error)
       annotate(@span)
       super
+    end
+
+    # Whether the server will end the span. It calls each of the callbacks once, in this thread or in another one.
+    def finish_after_response
+      if (callbacks = @exchange.env["rack.response_finished"]).is_a?(Array)
+        callbacks << ->(_env, _status, _headers, error) { finish(error) }
+      elsif (callbacks = @exchange.env["rack.after_reply"]).is_a?(Array)
+        callbacks << -> { finish(nil) }
+      end
     end
 
     # Instrumentation inside this middleware leaves its own context attached until the body is closed; it then has to
