@@ -73,9 +73,9 @@ def test_everything_is_in_the_wheel(built: Path) -> None:
         "sojourn/store/schema/010_requests.sql", "sojourn/doctor/doctor.md",
         "sojourn_lab/nginx/sojourn.conf", "sojourn_lab/nginx/sojourn.js", "sojourn_lab/backend/app.py",
         "sojourn_lab/middleware/php/auto_prepend.php", "sojourn_lab/middleware/php/src/Measurement.php",
-        "sojourn_lab/middleware/ruby/sojourn.rb", "sojourn_lab/middleware/go/go.mod",
+        "sojourn_lab/middleware/ruby/lib/sojourn-middleware.rb", "sojourn_lab/middleware/ruby/lib/sojourn/stamp.rb",
         "sojourn_lab/middleware/node/package.json", "sojourn_lab/middleware/node/src/index.js",
-        "sojourn_lab/backend/App.java",
+        "sojourn_lab/middleware/go/go.mod", "sojourn_lab/backend/App.java",
     ):  # fmt: skip
         assert name in names
     assert not [name for name in names if name.startswith(("tests", "docs")) or name.endswith((".pyc", ".nbi"))]

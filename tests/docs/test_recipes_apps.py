@@ -49,6 +49,7 @@ class Recipe:
     route: str = "/slow/{number}"
     needs: str = ""
     at_least: tuple[int, int] = (0, 0)
+    start: str = "start"
     prepare: Callable[[Path], None] | None = field(default=None, compare=False)
 
 
@@ -61,8 +62,11 @@ def django_project(folder: Path) -> None:
     settings.write_text(text + "\n" + blocks_of("django.md")["at the end of shop/settings.py"])
 
 
-def ruby_middleware(folder: Path) -> None:
-    shutil.copy(ROOT / "collector" / "middleware" / "ruby" / "sojourn.rb", folder)
+def ruby_gem(folder: Path) -> None:
+    """The gem, built and installed by the page's commands in a copy of the checkout's folder."""
+    package = "collector/middleware/ruby"
+    shutil.copytree(ROOT / package, folder / package)
+    shell(f"cd {folder} && " + blocks_of("rails-rack.md")["install"])
 
 
 def node_package(folder: Path) -> None:
@@ -95,7 +99,10 @@ RECIPES = {
     "flask": Recipe("flask.md", ("app.py",), route="/slow/<int:number>"),
     "django": Recipe("django.md", ("shop/wsgi.py", "shop/urls.py"), route="/slow/<int:number>", prepare=django_project),
     "fastapi": Recipe("fastapi.md", ("app.py",)),
-    "rack": Recipe("rails-rack.md", ("config.ru",), route="/slow/:number", needs="unicorn", prepare=ruby_middleware),
+    "puma": Recipe("rails-rack.md", ("config.ru",), route="/slow/:number", needs="puma", prepare=ruby_gem),
+    "unicorn": Recipe(
+        "rails-rack.md", ("config.ru",), route="/slow/:number", needs="unicorn", prepare=ruby_gem, start="start unicorn"
+    ),
     "node": Recipe(
         "node.md", ("server.js",), route="/slow/:number", needs="node", at_least=(18, 0), prepare=node_package
     ),
@@ -178,12 +185,15 @@ def assert_figures(rows: list[dict[str, str]]) -> None:
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_measures_behind_nginx(name: str, tmp_path: Path, proxy: Nginx) -> None:
+def test_a_recipe_measures_behind_nginx(
+    name: str, tmp_path: Path, proxy: Nginx, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEM_HOME", str(tmp_path / "gems"))  # a page's commands install no gem for the whole machine
     recipe = RECIPES[name]
     blocks = written(recipe, tmp_path)
     port = free_port()
     proxy.reconfigure(location(name, port), "")
-    with page_server(tmp_path, blocks["start"], port):
+    with page_server(tmp_path, blocks[recipe.start], port):
         # The first request pays for what is loaded late; its figures prove nothing but that there are some.
         assert_nothing_of_ours(fetch(proxy.port, f"/{name}/slow/0"))
         log_lines(proxy.access_log, f"/{name}/", 1)
@@ -207,6 +217,8 @@ def test_a_recipe_measures_behind_nginx(name: str, tmp_path: Path, proxy: Nginx)
         printed = run_check(recipe.page, address, proxy.access_log, f"/{name}/", 9)
         assert_figures([json.loads("{" + line + "}") for line in printed])
         assert len(printed) == 4
+        if "verdict" in blocks:
+            assert "queue" in shell(blocks["verdict"].replace("/var/log/nginx/sojourn.jsonl", str(log)))
 
 
 def of_the_table() -> list[dict[str, Any]]:

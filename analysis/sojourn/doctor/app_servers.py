@@ -130,8 +130,8 @@ _ANSWERS = {
     "python": (_PYTHON.format("WSGIMiddleware"), _CHECKOUT),
     "asgi": (_PYTHON.format("ASGIMiddleware"), _CHECKOUT),
     "ruby": (
-        'require_relative "sojourn"\nuse Sojourn::Middleware',
-        "config.ru, with collector/middleware/ruby/sojourn.rb of a checkout of Sojourn beside it",
+        'gem "sojourn-middleware", path: "sojourn/collector/middleware/ruby"\nuse Sojourn::Middleware',
+        "the Gemfile, with the path of a checkout of Sojourn; then config.ru (Rails needs the first line alone)",
     ),
     "node": (
         "npm install ./collector/middleware/node\n"

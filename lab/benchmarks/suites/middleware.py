@@ -24,8 +24,8 @@ MORE_HEADERS = (1, 8, 32, 64)
 GOAL_US = 10.0
 
 RACK = """
-require ARGV[0]
-calls = ARGV[1].to_i
+require "sojourn-middleware"
+calls = ARGV[0].to_i
 answer = [200, { "content-type" => "text/plain" }, ["ok\\n"]]
 app = ->(_env) { answer }
 measured = Sojourn::Middleware.new(app)
@@ -148,11 +148,11 @@ def _rack(calls: int, settings: Settings, measurements: Measurements) -> list[Ro
         return []
     script = settings.folder / "rack.rb"
     script.write_text(RACK)
-    file = str(resource_file("middleware", "ruby", "sojourn.rb"))
+    library = str(resource_file("middleware", "ruby", "lib"))
     costs: dict[str, list[float]] = {"bare": [], "ours": []}
     for turn in range(settings.repeats):
         settings.progress(f"{turn + 1}/{settings.repeats} Rack")
-        done = subprocess.run([ruby, script, file, str(calls)], capture_output=True, text=True, check=False)
+        done = subprocess.run([ruby, "-I", library, script, str(calls)], capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(f"bench: ruby ended with {done.returncode}: {done.stderr.strip()}")
         bare, measured = map(float, done.stdout.split())
