@@ -4,8 +4,12 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import com.sun.net.httpserver.HttpServer;
+import jakarta.servlet.http.HttpServlet;
+import jakarta.servlet.http.HttpServletRequest;
+import jakarta.servlet.http.HttpServletResponse;
 import java.io.File;
 import java.io.IOException;
+import java.lang.reflect.Constructor;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.MalformedURLException;
@@ -39,21 +43,28 @@ class IsolationTest {
         ClassLoader previous = thread.getContextClassLoader();
         thread.setContextClassLoader(loader);
         try {
-            Class<?> isolated = Class.forName(task.getName(), true, loader);
-            return ((Callable<String>) isolated.getDeclaredConstructor().newInstance()).call();
+            Constructor<?> isolated = Class.forName(task.getName(), true, loader).getDeclaredConstructor();
+            isolated.setAccessible(true);
+            return ((Callable<String>) isolated.newInstance()).call();
         } finally {
             thread.setContextClassLoader(previous);
         }
     }
 
-    /** Serves one request by Tomcat. */
-    static final class InTomcat implements Callable<String> {
+    /** Serves one request by Jetty; Tomcat cannot be loaded twice in a process. */
+    static final class InJetty implements Callable<String> {
         @Override
         public String call() throws IOException {
             Server.App app = new Server.App();
             app.filters = List.of(new SojournFilter());
             app.initParameters = Map.of("telemetry", "true");
-            try (Server server = Server.tomcat(app)) {
+            app.servlets.put("/", new HttpServlet() {
+                @Override
+                protected void doGet(HttpServletRequest request, HttpServletResponse response) {
+                    response.setStatus(HttpServletResponse.SC_NO_CONTENT);
+                }
+            });
+            try (Server server = Server.jetty(app)) {
                 return String.valueOf(new Client(server.port()).get("/").header("X-Worker"));
             }
         }
@@ -86,7 +97,7 @@ class IsolationTest {
         try (URLClassLoader loader = without("opentelemetry", "spring")) {
             String missing = "io.opentelemetry.api.OpenTelemetry";
             assertThrows(ClassNotFoundException.class, () -> loader.loadClass(missing));
-            assertEquals(FIRST_WORKER, run(InTomcat.class, loader));
+            assertEquals(FIRST_WORKER, run(InJetty.class, loader));
         }
     }
 
