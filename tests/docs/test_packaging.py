@@ -73,7 +73,8 @@ def test_everything_is_in_the_wheel(built: Path) -> None:
         "sojourn/store/schema/010_requests.sql", "sojourn/doctor/doctor.md",
         "sojourn_lab/nginx/sojourn.conf", "sojourn_lab/nginx/sojourn.js", "sojourn_lab/backend/app.py",
         "sojourn_lab/middleware/ruby/sojourn.rb", "sojourn_lab/recipes/go.md", "sojourn_lab/recipes/node.md",
-        "sojourn_lab/backend/App.java",
+        "sojourn_lab/backend/App.java", "sojourn_lab/backend/TomcatApp.java",
+        "sojourn_lab/middleware/java/src/main/java/sojourn/middleware/SojournFilter.java",
     ):  # fmt: skip
         assert name in names
     assert not [name for name in names if name.startswith(("tests", "docs")) or name.endswith((".pyc", ".nbi"))]
