@@ -69,9 +69,12 @@ public class App {
         var server = HttpServer.create(address, Integer.parseInt(arguments[1]));
         server.setExecutor(Executors.newFixedThreadPool(Integer.parseInt(arguments[0])));
         var sleeping = server.createContext("/sleep/", App::sleeper);
-        if (!SILENT) sleeping.getFilters().add(new SojournHttpFilter());
         server.createContext("/ready", exchange -> plain(exchange, 200, "ready"));
-        server.createContext("/", exchange -> plain(exchange, 404, "there is only /sleep/<seconds> and /ready"));
+        var others = server.createContext("/", each -> plain(each, 404, "there is only /sleep/<seconds> and /ready"));
+        if (!SILENT) {
+            sleeping.getFilters().add(new SojournHttpFilter());
+            others.getFilters().add(new SojournHttpFilter());
+        }
         server.start();
         // Renamed into place, so that a reader never sees half a number.
         Path written = Path.of(arguments[2] + ".partial");

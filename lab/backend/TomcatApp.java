@@ -60,6 +60,15 @@ public final class TomcatApp {
         }
     }
 
+    static final class Unknown extends HttpServlet {
+        private static final long serialVersionUID = 1;
+
+        @Override
+        protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            plain(response, 404, "there is only /sleep/<seconds> and /ready");
+        }
+    }
+
     static final class Ready extends HttpServlet {
         private static final long serialVersionUID = 1;
 
@@ -82,6 +91,8 @@ public final class TomcatApp {
         var context = tomcat.addContext("", file.toAbsolutePath().getParent().toString());
         Tomcat.addServlet(context, "sleeper", new Sleeper());
         context.addServletMappingDecoded("/sleep/*", "sleeper");
+        Tomcat.addServlet(context, "unknown", new Unknown());
+        context.addServletMappingDecoded("/", "unknown");
         Tomcat.addServlet(context, "ready", new Ready());
         context.addServletMappingDecoded("/ready", "ready");
         if (!SILENT) {
@@ -92,7 +103,8 @@ public final class TomcatApp {
             context.addFilterDef(filter);
             var map = new FilterMap();
             map.setFilterName("sojourn");
-            map.addURLPattern("/sleep/*");
+            map.addServletName("sleeper");
+            map.addServletName("unknown");
             context.addFilterMap(map);
         }
         tomcat.start();

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import shutil
@@ -69,9 +68,12 @@ def go_module(folder: Path) -> None:
     (folder / "go.mod").write_text("module shop\n\ngo 1.23\n")
 
 
-def tomcat(_: Path) -> None:
+def java_middleware(folder: Path) -> None:
     if not Path("/usr/share/java/tomcat10-catalina.jar").is_file():
         pytest.skip("libtomcat10-java is not installed")
+    shutil.copytree(
+        ROOT / "collector" / "middleware" / "java" / "src" / "main" / "java" / "sojourn", folder / "sojourn"
+    )
 
 
 RECIPES = {
@@ -85,12 +87,12 @@ RECIPES = {
     ),
     "java": Recipe(
         "java.md",
-        ("SojournFilter.java", "Shop.java"),
-        worker=r"[0-9]+\.[0-9]+",
+        ("Shop.java",),
+        worker=r"[0-9]+\.1",
         route="/slow/*",
         needs="javac",
         at_least=(17, 0),
-        prepare=tomcat,
+        prepare=java_middleware,
     ),
 }
 
@@ -232,21 +234,6 @@ func main() {
 	_ = json.NewEncoder(os.Stdout).Encode(read)
 }
 """,
-    "java": """import java.util.ArrayList;
-import java.util.Base64;
-import java.util.List;
-
-public final class Check {
-    public static void main(String[] cases) {
-        var read = new ArrayList<Long>();
-        for (var one : cases) {
-            var value = new String(Base64.getDecoder().decode(one), java.nio.charset.StandardCharsets.UTF_8);
-            read.add(SojournFilter.stampOf(List.of(value), %dL));
-        }
-        System.out.println(read);
-    }
-}
-""",
 }
 
 
@@ -263,18 +250,6 @@ def test_recipe_reads_stamps_by_the_table(name: str, file: str, command: list[st
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [case["us"] for case in cases]
-
-
-def test_the_java_recipe_reads_stamps_as_the_table_says(tmp_path: Path) -> None:
-    """Java has no JSON of its own: each case is an argument in base64, its values joined as the filter joins them."""
-    written(RECIPES["java"], tmp_path)
-    (tmp_path / "Shop.java").unlink()
-    (tmp_path / "Check.java").write_text(CHECKS["java"] % TABLE["now_us"])
-    cases = of_the_table()
-    values = " ".join(base64.b64encode(",".join(case["values"]).encode()).decode() or "''" for case in cases)
-    classpath = "$(echo /usr/share/java/tomcat10-*.jar | tr ' ' :)"
-    printed = shell(f'cd {tmp_path} && CP="{classpath}" && javac -cp "$CP" *.java && java -cp "$CP:." Check {values}')
-    assert json.loads(printed) == [case["us"] for case in cases]
 
 
 def test_go_is_laid_out_as_gofmt_does(tmp_path: Path) -> None:

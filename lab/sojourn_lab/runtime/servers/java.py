@@ -53,24 +53,36 @@ def java_port(start: Start, process: Process) -> int:
     return int(path.read_text())
 
 
-def _server(start: Start, program: str, jars: Sequence[str], *options: str) -> Process:
-    classes = start.folder / f"{start.name}.classes"
+def compiled(program: str, classes: Path, jars: Sequence[str]) -> str:
+    """Compile a program of `backend/` and the classes of the middleware that it uses, and return its class path.
+
+    Args:
+        program: the name of its class.
+        classes: a folder that does not exist yet.
+        jars: other parts of the class path.
+
+    Raises:
+        LabError: the compiler fails.
+    """
     class_path = ":".join([str(classes), *jars])
-    _compile(resource_file("backend", f"{program}.java"), classes, class_path)
-    numbers = (str(start.topology.workers), str(start.topology.backlog))
-    return start.process(["java", *options, "-cp", class_path, program, *numbers, f"{start.folder / start.name}.port"])
-
-
-def _compile(source: Path, classes: Path, class_path: str) -> None:
-    """Compile a program and the classes of the middleware that it uses; LabError if that fails."""
     middleware = str(resource_file("middleware", "java", "src", "main", "java"))
     classes.mkdir()
     # A short compilation is faster with the simple compiler of the JVM.
-    options = ["-J-XX:TieredStopAtLevel=1", "-proc:none", "-encoding", "UTF-8", "-implicit:class"]
-    command = ["javac", *options, "-d", str(classes), "-cp", class_path, "-sourcepath", middleware, str(source)]
+    options = ["-J-XX:TieredStopAtLevel=1", "-proc:none", "-encoding", "UTF-8", "-d", str(classes), "-cp", class_path]
+    source = str(resource_file("backend", f"{program}.java"))
     try:
-        built = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_DEADLINE, check=False)
+        built = subprocess.run(
+            ["javac", *options, "-sourcepath", middleware, source],
+            capture_output=True, text=True, timeout=BUILD_DEADLINE, check=False,
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise LabError(f"javac took more than {BUILD_DEADLINE:g} s") from None
     if built.returncode != 0:
         raise LabError(f"javac failed: {built.stderr.strip()}")
+    return class_path
+
+
+def _server(start: Start, program: str, jars: Sequence[str], *options: str) -> Process:
+    class_path = compiled(program, start.folder / f"{start.name}.classes", jars)
+    numbers = (str(start.topology.workers), str(start.topology.backlog))
+    return start.process(["java", *options, "-cp", class_path, program, *numbers, f"{start.folder / start.name}.port"])

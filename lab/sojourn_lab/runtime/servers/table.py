@@ -65,9 +65,7 @@ SERVERS: dict[Server, Kind] = {
     "go": Kind(others.go, program_missing("go")),
     "java": Kind(java.java, program_missing("java", "javac"), own_port=java.java_port),
     # Tomcat answers 400 to a Host with an underscore, which the name of the lab's upstream has.
-    "tomcat": Kind(
-        java.tomcat, java.tomcat_missing, own_port=java.java_port, lines=("proxy_set_header Host $host;",)
-    ),
+    "tomcat": Kind(java.tomcat, java.tomcat_missing, own_port=java.java_port, lines=("proxy_set_header Host $host;",)),
 }
 
 

@@ -12,7 +12,7 @@ interface RequestView {
     /** Returns the template of the route as the app, its framework or the option defines it; null if unknown so far. */
     String route();
 
-    /** Returns the pattern at which the server has found the handler; null if it matches every path. */
+    /** Returns the pattern by which the server has selected the handler; null if it matches every path. */
     String pattern();
 
     /** Returns the method as it was sent. */

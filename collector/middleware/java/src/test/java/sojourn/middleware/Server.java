@@ -162,7 +162,7 @@ interface Server extends AutoCloseable {
     }
 
     /** Keeps the logs of the containers out of the output; errors that a servlet throws on purpose are among them. */
-    private static void quiet(String logger) {
+    static void quiet(String logger) {
         QUIET.computeIfAbsent(logger, Logger::getLogger).setLevel(Level.OFF);
     }
 
