@@ -24,6 +24,7 @@ from collector_support import (
     fetch_parallel,
     stamp_now,
 )
+from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime.process import Process
 from sojourn_lab.runtime.servers.java import compiled, tomcat_jars, tomcat_missing
 
@@ -121,7 +122,8 @@ def class_paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         pytest.skip(reason)
     folder = tmp_path_factory.mktemp("classes")
     jars = {"App": [], "TomcatApp": tomcat_jars()}
-    return {program: compiled(program, folder / program, jars[program]) for program in jars}
+    sources = {program: resource_file("backend", f"{program}.java") for program in jars}
+    return {program: compiled(sources[program], folder / program, jars[program]) for program in jars}
 
 
 @contextmanager

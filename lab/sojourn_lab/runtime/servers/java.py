@@ -53,11 +53,11 @@ def java_port(start: Start, process: Process) -> int:
     return int(path.read_text())
 
 
-def compiled(program: str, classes: Path, jars: Sequence[str]) -> str:
-    """Compile a program of `backend/` and the classes of the middleware that it uses, and return its class path.
+def compiled(source: Path, classes: Path, jars: Sequence[str]) -> str:
+    """Compile a program and the classes of the middleware that it uses, and return its class path.
 
     Args:
-        program: the name of its class.
+        source: the file of its class.
         classes: a folder that does not exist yet.
         jars: other parts of the class path.
 
@@ -69,10 +69,9 @@ def compiled(program: str, classes: Path, jars: Sequence[str]) -> str:
     classes.mkdir()
     # A short compilation is faster with the simple compiler of the JVM.
     options = ["-J-XX:TieredStopAtLevel=1", "-proc:none", "-encoding", "UTF-8", "-d", str(classes), "-cp", class_path]
-    source = str(resource_file("backend", f"{program}.java"))
     try:
         built = subprocess.run(
-            ["javac", *options, "-sourcepath", middleware, source],
+            ["javac", *options, "-sourcepath", middleware, str(source)],
             capture_output=True, text=True, timeout=BUILD_DEADLINE, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
@@ -83,6 +82,7 @@ def compiled(program: str, classes: Path, jars: Sequence[str]) -> str:
 
 
 def _server(start: Start, program: str, jars: Sequence[str], *options: str) -> Process:
-    class_path = compiled(program, start.folder / f"{start.name}.classes", jars)
+    source = resource_file("backend", f"{program}.java")
+    class_path = compiled(source, start.folder / f"{start.name}.classes", jars)
     numbers = (str(start.topology.workers), str(start.topology.backlog))
     return start.process(["java", *options, "-cp", class_path, program, *numbers, f"{start.folder / start.name}.port"])
