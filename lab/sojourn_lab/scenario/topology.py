@@ -27,6 +27,8 @@ THREADED: tuple[Server, ...] = ("gunicorn", "puma")
 """Servers whose workers may have several threads."""
 ONE_LOOP: tuple[Server, ...] = ("node", "uvicorn")
 """Servers of one process with one event loop."""
+AWAITING: tuple[Server, ...] = ("uvicorn",)
+"""Of these, those whose app awaits for a part of each request: the loop serves others meanwhile."""
 OWN_SOCKET: tuple[Server, ...] = ("java", "tomcat")
 """Servers that bind a port of their own, because they cannot inherit a listening socket."""
 ASKING: tuple[Server, ...] = ("gunicorn", "queue")

@@ -79,13 +79,13 @@ def test_measurements_of_each_server_reach_the_log_and_not_the_client(name: str,
     assert group_members(runtime.backends[0].process.pid) == []
 
 
-def test_a_location_of_fastcgi_takes_its_stamp_from_the_doctor(tmp_path: Path) -> None:
+def test_location_of_fastcgi_has_its_own_include(tmp_path: Path) -> None:
     if (reason := why_server_unavailable("php-fpm")) is not None:
         pytest.skip(reason)
     topology = Topology(server="php-fpm", backends=1, keepalive=8)
     with ProcessRuntime(topology, tmp_path, tmp_path / "logs", Interrupts()):
         written = (tmp_path / "nginx" / "nginx.conf").read_text()
-    assert "fastcgi_param HTTP_X_REQUEST_START $sojourn_stamp_sent;" in written
+    assert "include sojourn/sojourn_fastcgi.conf;" in written
     assert "fastcgi_keep_conn on;" in written
     assert "keepalive 8;" in written
     assert "sojourn_proxy.conf" not in written
