@@ -268,7 +268,7 @@ class TelemetryTest {
         try {
             start(builder().build());
             assertEquals("0.300000", get("/items/7").header("X-Queueing-Delay"));
-            assertFalse(GlobalOpenTelemetry.isSet());
+            // It would fail if the filter had set the global instance.
             GlobalOpenTelemetry.set(sdk);
             get("/items/8");
             assertEquals("/items/8", attribute(span(), "url.path"));
