@@ -75,7 +75,8 @@ def test_everything_is_in_the_wheel(built: Path) -> None:
         "sojourn_lab/middleware/php/auto_prepend.php", "sojourn_lab/middleware/php/src/Measurement.php",
         "sojourn_lab/middleware/ruby/lib/sojourn-middleware.rb", "sojourn_lab/middleware/ruby/lib/sojourn/stamp.rb",
         "sojourn_lab/middleware/node/package.json", "sojourn_lab/middleware/node/src/index.js",
-        "sojourn_lab/middleware/go/go.mod", "sojourn_lab/backend/App.java",
+        "sojourn_lab/middleware/java/src/main/java/sojourn/middleware/SojournFilter.java",
+        "sojourn_lab/middleware/go/go.mod", "sojourn_lab/backend/App.java", "sojourn_lab/backend/TomcatApp.java",
     ):  # fmt: skip
         assert name in names
     assert not [name for name in names if name.startswith(("tests", "docs")) or name.endswith((".pyc", ".nbi"))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import shutil
@@ -90,9 +89,12 @@ def go_module(folder: Path) -> None:
         subprocess.run(["sh", "-c", command], cwd=folder, env=environment, check=True, timeout=60)
 
 
-def tomcat(_: Path) -> None:
+def java_middleware(folder: Path) -> None:
     if not Path("/usr/share/java/tomcat10-catalina.jar").is_file():
         pytest.skip("libtomcat10-java is not installed")
+    shutil.copytree(
+        ROOT / "collector" / "middleware" / "java" / "src" / "main" / "java" / "sojourn", folder / "sojourn"
+    )
 
 
 RECIPES = {
@@ -109,12 +111,12 @@ RECIPES = {
     "go": Recipe("go.md", ("main.go",), worker=r"[0-9]+\.1", needs="go", at_least=(1, 23), prepare=go_module),
     "java": Recipe(
         "java.md",
-        ("SojournFilter.java", "Shop.java"),
-        worker=r"[0-9]+\.[0-9]+",
+        ("Shop.java",),
+        worker=r"[0-9]+\.1",
         route="/slow/*",
         needs="javac",
         at_least=(17, 0),
-        prepare=tomcat,
+        prepare=java_middleware,
     ),
 }
 
@@ -219,60 +221,6 @@ def test_a_recipe_measures_behind_nginx(
         assert len(printed) == 4
         if "verdict" in blocks:
             assert "queue" in shell(blocks["verdict"].replace("/var/log/nginx/sojourn.jsonl", str(log)))
-
-
-def of_the_table() -> list[dict[str, Any]]:
-    """The shared table's cases that X-Request-Start decides, with the usual limits; blanks cut off as servers do."""
-    return [
-        {"values": [value.strip(" \t") for _, value in case["headers"]], "us": case.get("start_us")}
-        for case in TABLE["cases"]
-        if {key.lower() for key, _ in case["headers"]} == {"x-request-start"}
-        and not {"max_age", "max_future"} & set(case)
-    ]
-
-
-CHECKS = {
-    "java": """import java.util.ArrayList;
-import java.util.Base64;
-import java.util.List;
-
-public final class Check {
-    public static void main(String[] cases) {
-        var read = new ArrayList<Long>();
-        for (var one : cases) {
-            var value = new String(Base64.getDecoder().decode(one), java.nio.charset.StandardCharsets.UTF_8);
-            read.add(SojournFilter.stampOf(List.of(value), %dL));
-        }
-        System.out.println(read);
-    }
-}
-""",
-}
-
-
-@pytest.mark.parametrize(("name", "file", "command"), [])
-def test_recipe_reads_stamps_by_the_table(name: str, file: str, command: list[str], tmp_path: Path) -> None:
-    written(RECIPES[name], tmp_path)
-    (tmp_path / file).write_text(CHECKS[name] % TABLE["now_us"])
-    cases = of_the_table()
-    assert len(cases) > 70
-    done = subprocess.run(
-        [*command, json.dumps(cases)], cwd=tmp_path, env=command_environment(), capture_output=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [case["us"] for case in cases]
-
-
-def test_the_java_recipe_reads_stamps_as_the_table_says(tmp_path: Path) -> None:
-    """Java has no JSON of its own: each case is an argument in base64, its values joined as the filter joins them."""
-    written(RECIPES["java"], tmp_path)
-    (tmp_path / "Shop.java").unlink()
-    (tmp_path / "Check.java").write_text(CHECKS["java"] % TABLE["now_us"])
-    cases = of_the_table()
-    values = " ".join(base64.b64encode(",".join(case["values"]).encode()).decode() or "''" for case in cases)
-    classpath = "$(echo /usr/share/java/tomcat10-*.jar | tr ' ' :)"
-    printed = shell(f'cd {tmp_path} && CP="{classpath}" && javac -cp "$CP" *.java && java -cp "$CP:." Check {values}')
-    assert json.loads(printed) == [case["us"] for case in cases]
 
 
 def test_go_is_laid_out_as_gofmt_does(tmp_path: Path) -> None:

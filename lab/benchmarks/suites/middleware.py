@@ -17,6 +17,7 @@ from benchmarks.app_calls import asgi_app, asgi_seconds, wsgi_app, wsgi_seconds
 from benchmarks.middleware_go import go_rows
 from benchmarks.middleware_php import php_rows
 from benchmarks.middleware_node import measure_node
+from benchmarks.middleware_java import java_rows
 from benchmarks.rows import Measurements, Row, Settings, Slope
 
 CALLS = 20_000
@@ -66,6 +67,7 @@ def run(settings: Settings) -> Measurements:
     measurements.rows += go_rows(settings, measurements)
     measurements.rows += php_rows(settings, measurements)
     measure_node(settings, measurements)
+    measurements.rows += java_rows(settings, measurements)
     return measurements
 
 

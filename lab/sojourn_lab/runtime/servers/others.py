@@ -1,4 +1,4 @@
-"""The servers of the apps in PHP, JavaScript, Go and Java, each with the same small app of backend/."""
+"""The servers of the apps in PHP, JavaScript and Go, each with the same small app of backend/."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from sojourn_lab.runtime.servers.start import Start, whole_seconds
 
 BUILD_DEADLINE = 200.0
 """Seconds. The first build on a machine compiles Go's own packages, too."""
-START_DEADLINE = 30.0
 _SBIN = ("/usr/sbin", "/usr/local/sbin")
 _FPM_VERSIONS = ("", "8.5", "8.4", "8.3", "8.2", "8.1", "8.0")
 
@@ -81,37 +80,6 @@ def go(start: Start) -> Process:
     if built.returncode != 0:
         raise LabError(f"go build failed: {built.stderr.strip()}")
     return start.process([str(folder / "app"), str(start.fd), str(start.topology.workers)])
-
-
-def java(start: Start) -> Process:
-    """Return the JDK's own HTTP server with a fixed pool of `workers` threads, compiled when it starts.
-
-    It cannot inherit a socket: it binds a port of its own and writes it to the file that `java_port` reads.
-    """
-    program = str(resource_file("backend", "App.java"))
-    topology = start.topology
-    return start.process(
-        [
-            *("java", "-Dsun.net.httpserver.nodelay=true", program),
-            *(str(topology.workers), str(topology.backlog), f"{start.folder / start.name}.port"),
-        ]
-    )
-
-
-def java_port(start: Start, process: Process) -> int:
-    """Return the port that the started Java app has bound; LabError if it does not print one in time."""
-    path = start.folder / f"{start.name}.port"
-    process.wait_until(path.exists, START_DEADLINE, f"{start.name} to bind a port")
-    return int(path.read_text())
-
-
-def recipe(page: str, first_line: str) -> str:
-    """Return the code block of a how-to page that begins with a line: the file that users copy."""
-    text = resource_file("recipes", page).read_text()
-    block = re.search(rf"^```\w+\n({re.escape(first_line)}\n.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    if block is None:
-        raise LabError(f"{page} has no code block that begins with {first_line!r}")
-    return block[1]
 
 
 def program_missing(*programs: str, install: str = "") -> Callable[[], str | None]:
