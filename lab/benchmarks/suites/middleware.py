@@ -15,9 +15,9 @@ from sojourn_middleware import ASGIMiddleware, Telemetry, WSGIMiddleware
 
 from benchmarks.app_calls import asgi_app, asgi_seconds, wsgi_app, wsgi_seconds
 from benchmarks.middleware_go import go_rows
-from benchmarks.middleware_php import php_rows
-from benchmarks.middleware_node import measure_node
 from benchmarks.middleware_java import java_rows
+from benchmarks.middleware_node import measure_node
+from benchmarks.middleware_php import php_rows
 from benchmarks.rows import Measurements, Row, Settings, Slope
 
 CALLS = 20_000

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import json
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Callable
