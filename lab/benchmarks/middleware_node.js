@@ -2,7 +2,7 @@
 
 // CPU seconds of a request with and without the Node package, without a network: node middleware_node.js PACKAGE CALLS
 //
-// Each line of the output is a minimal app alone and measured, in turn: "bare ours".
+// The output is one line: seconds of a minimal app alone, and of the same app measured.
 
 const http = require('node:http');
 const { Writable } = require('node:stream');

@@ -22,10 +22,10 @@ const {
   sojourn,
 } = require('./support');
 
-const OURS = ['x-queueing-delay', 'x-service-time', 'x-worker'];
+const MEASURED = ['x-queueing-delay', 'x-service-time', 'x-worker'];
 
 function assertMeasured(response) {
-  for (const name of OURS) assert.equal(occurrences(response.raw, name), 1, name);
+  for (const name of MEASURED) assert.equal(occurrences(response.raw, name), 1, name);
   assert.match(response.headers['x-queueing-delay'], /^[0-9]+\.[0-9]{6}$/);
   assert.ok(Number(response.headers['x-queueing-delay']) >= 0.999);
   assert.match(response.headers['x-service-time'], /^[0-9]+\.[0-9]{6}$/);
@@ -98,7 +98,7 @@ for (const [name, send] of Object.entries(FORMS)) {
     for (const key of ['status', 'message']) assert.equal(measured[key], bare[key]);
     assert.deepEqual(measured.body, bare.body);
     const { date: _, ...others } = Object.fromEntries(
-      Object.entries(measured.headers).filter(([key]) => !OURS.includes(key)),
+      Object.entries(measured.headers).filter(([key]) => !MEASURED.includes(key)),
     );
     const { date: __, ...expected } = bare.headers;
     assert.deepEqual(others, expected);
@@ -139,7 +139,7 @@ for (const form of ['object', 'object after undefined', 'list', 'pairs', 'setHea
     const known = await fetch(port, { headers: { 'X-Request-Start': 't=1767225599' } });
     assert.equal(known.headers['x-queueing-delay'], '1.000000');
     assert.equal(known.headers['x-route'], '/known');
-    for (const name of [...OURS, 'x-route', 'b']) assert.equal(occurrences(known.raw, name), 1, name);
+    for (const name of [...MEASURED, 'x-route', 'b']) assert.equal(occurrences(known.raw, name), 1, name);
   });
 }
 
