@@ -15,7 +15,6 @@ from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.runtime.process import group_members
 from sojourn_lab.runtime.runtime import ProcessRuntime
 from sojourn_lab.runtime.servers import java, others
-from sojourn_lab.runtime.servers.others import recipe
 from sojourn_lab.runtime.servers.table import SERVERS, why_server_unavailable
 from sojourn_lab.runtime.versions import versions_here
 from sojourn_lab.scenario.topology import Dependency, Namespace, Topology
@@ -134,8 +133,3 @@ def test_version_of_php_fpm_needs_no_php_on_the_path(monkeypatch: pytest.MonkeyP
 def test_rejects_settings_that_a_server_lacks(values: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         Topology(**values)
-
-
-def test_recipes_are_the_code_of_their_pages() -> None:
-    assert "func Sojourn(places int" in recipe("go.md", "// sojourn.go")
-    assert "module.exports = { measure, stampOf };" in recipe("node.md", "// sojourn.js")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import getpass
+import json
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def fpm_program() -> str | None:
 def php_fpm(start: Start) -> Process:
     """Return php-fpm with one static pool (`pm = static`) of `workers` processes, as the current user."""
     user = f"user = {getpass.getuser()}\n" if os.geteuid() == 0 else ""
-    measuring = start.file("sojourn.php", recipe("php.md", "<?php // sojourn.php"))
+    measuring = resource_file("middleware", "php", "auto_prepend.php")
     settings = start.file(
         "fpm.conf",
         f"""\
@@ -45,7 +45,7 @@ pm = static
 pm.max_children = {start.topology.workers}
 request_terminate_timeout = {whole_seconds(start.topology.worker_timeout)}
 clear_env = no
-php_admin_value[auto_prepend_file] = {measuring}
+php_admin_value[auto_prepend_file] = "{measuring}"
 """,
     )
     # Root is allowed as the pool's user because a container's lab has no other; -n: no php.ini of this machine.
@@ -55,8 +55,8 @@ php_admin_value[auto_prepend_file] = {measuring}
 
 def node(start: Start) -> Process:
     """Return Node's own http server: one event loop, which a request holds while it is served."""
-    module = start.file("sojourn.js", recipe("node.md", "// sojourn.js"))
-    return start.process(["node", str(resource_file("backend", "app.js")), str(start.fd)], LAB_SOJOURN_JS=module)
+    package = str(resource_file("middleware", "node"))
+    return start.process(["node", str(resource_file("backend", "app.js")), str(start.fd)], LAB_SOJOURN_JS=package)
 
 
 def go(start: Start) -> Process:
@@ -64,9 +64,11 @@ def go(start: Start) -> Process:
     folder = start.folder / f"{start.name}.go"
     folder.mkdir()
     shutil.copyfile(resource_file("backend", "app.go"), folder / "app.go")
-    (folder / "sojourn.go").write_text(recipe("go.md", "// sojourn.go"))
-    (folder / "go.mod").write_text("module lab\n\ngo 1.23\n")
-    environment = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off"}
+    (folder / "go.mod").write_text(
+        "module lab\n\ngo 1.22\n\nrequire sojourn/middleware v0.0.0\n\n"
+        f"replace sojourn/middleware => {json.dumps(str(resource_file('middleware', 'go')), ensure_ascii=False)}\n"
+    )
+    environment = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off", "GOPROXY": "off"}
     try:
         built = subprocess.run(
             ["go", "build", "-o", "app", "."],
@@ -77,15 +79,6 @@ def go(start: Start) -> Process:
     if built.returncode != 0:
         raise LabError(f"go build failed: {built.stderr.strip()}")
     return start.process([str(folder / "app"), str(start.fd), str(start.topology.workers)])
-
-
-def recipe(page: str, first_line: str) -> str:
-    """Return the code block of a how-to page that begins with a line: the file that users copy."""
-    text = resource_file("recipes", page).read_text()
-    block = re.search(rf"^```\w+\n({re.escape(first_line)}\n.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    if block is None:
-        raise LabError(f"{page} has no code block that begins with {first_line!r}")
-    return block[1]
 
 
 def program_missing(*programs: str, install: str = "") -> Callable[[], str | None]:
