@@ -144,8 +144,10 @@ _ANSWERS = {
         "the pool of PHP-FPM (pool.d/www.conf), with collector/middleware/php of a checkout of Sojourn copied there",
     ),
     "java": (
-        'context.addFilter("sojourn", new SojournFilter()).addMappingForUrlPatterns(null, false, "/*");',
-        "the app, with the class of docs/how-to/java.md",
+        'var sojourn = context.addFilter("sojourn", new SojournFilter());\n'
+        "sojourn.setAsyncSupported(true);\n"
+        'sojourn.addMappingForUrlPatterns(EnumSet.of(REQUEST, ASYNC, ERROR), false, "/*");',
+        "the app, with the package of docs/how-to/java.md",
     ),
     "": (
         "X-Queueing-Delay: 0.012000\nX-Service-Time: 0.100236\nX-Worker: 1234",

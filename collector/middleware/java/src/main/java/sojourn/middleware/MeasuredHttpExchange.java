@@ -123,6 +123,8 @@ final class MeasuredHttpExchange extends HttpsExchange implements ResponseHeader
     @Override
     public void close() {
         target.close();
+        // A handler in another thread can close an exchange to which it has not responded.
+        exchange.finish(0, null);
     }
 
     @Override

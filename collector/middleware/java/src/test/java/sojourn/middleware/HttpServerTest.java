@@ -146,6 +146,13 @@ class HttpServerTest {
     }
 
     @Test
+    void closedExchangeEndsItsSpan() throws IOException {
+        serve("/", exchange -> pool.execute(exchange::close));
+        assertThrows(AssertionError.class, () -> get("/7"));
+        assertEquals("GET", span().getName());
+    }
+
+    @Test
     void exceptionReachesServerAndSpan() throws IOException {
         serve("/", exchange -> {
             throw new IOException("on purpose");
