@@ -100,7 +100,7 @@ requirements:
 	@$(COMPILE) --group dashboards --group docs --group lint --group notebooks --group test -o requirements/dev.txt
 	@$(COMPILE) -c requirements/dev.txt -o requirements/run.txt
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-		--no-emit-index-url --prerelease if-necessary --group audit --group bench --group fuzz -c requirements/dev.txt \
+		--no-emit-index-url --prerelease if-necessary --group audit --group fuzz -c requirements/dev.txt \
 		-o requirements/tools.txt
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 		--no-emit-index-url --prerelease if-necessary --group app -c requirements/dev.txt -o requirements/app.txt

@@ -16,7 +16,8 @@ case $stage in
     test) requirements=requirements/dev.txt needed="nginx libnginx-mod-http-js"
         wanted="njs unicorn ruby-rack siege chromium zstd tcpdump tshark goaccess haproxy jq nodejs curl
             tmux libatomic1 php-fpm puma uwsgi-core uwsgi-plugin-python3 apache2-bin libtomcat10-java
-            varnish default-jre-headless maven" ;;
+            varnish default-jdk-headless maven php-cli composer phpunit php-nyholm-psr7 php-symfony-http-kernel
+            php-illuminate-routing php-illuminate-events libapache2-mod-php ruby-minitest ruby-railties ruby-sinatra" ;;
     # Over and above the tests'.
     tools) sh lab/setup.sh test
         requirements=requirements/tools.txt needed="" wanted="wrk valgrind" ;;
@@ -52,7 +53,7 @@ provided() { # what another installation than the distribution's may provide as 
         njs | unicorn | siege | wrk | valgrind | chromium | zstd | tshark | goaccess | jq | tmux | curl | puma) command -v "$1" > /dev/null ;;
         haproxy) command -v haproxy > /dev/null || [ -x /usr/sbin/haproxy ] ;;
         nodejs) command -v node > /dev/null ;;
-        default-jre-headless) command -v java > /dev/null ;;
+        default-jdk-headless) command -v javac > /dev/null ;;
         maven) command -v mvn > /dev/null ;;
         php-fpm) command -v php-fpm > /dev/null ;;
         uwsgi-core) command -v uwsgi > /dev/null || command -v uwsgi-core > /dev/null ;;

@@ -1,4 +1,4 @@
-"""Write the generated pages of docs/ from the code; with ``--check``, only name those that are not current.
+"""Write generated pages and nginx's include files from the code; with ``--check``, name those that are not current.
 
 PYTHONPATH=docs python -m sojourn_docs [--check] [FOLDER]
 """
@@ -10,7 +10,18 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from sojourn_docs import columns, commands, json_keys, log_formats, manual, metrics, python_page, sql, stub
+from sojourn_docs import (
+    columns,
+    commands,
+    json_keys,
+    log_formats,
+    manual,
+    metrics,
+    nginx_includes,
+    python_page,
+    sql,
+    stub,
+)
 
 HOME = Path(__file__).parents[1]
 
@@ -28,8 +39,10 @@ PAGES: dict[str, Callable[[], str]] = {
 
 def files() -> dict[str, str]:
     """Return path, relative to docs/ -> content."""
-    return {name: page() for name, page in PAGES.items()} | {
-        f"man/{name}": text for name, text in manual.pages().items()
+    return {
+        **{name: page() for name, page in PAGES.items()},
+        **{f"man/{name}": text for name, text in manual.pages().items()},
+        **{f"../nginx/{name}": text for name, text in nginx_includes.includes().items()},
     }
 
 

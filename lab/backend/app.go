@@ -1,4 +1,4 @@
-// The lab's app for Go: the same as app.py, behind the recipe of docs/how-to/go.md (sojourn.go beside it).
+// The lab's app for Go: the same as app.py, behind the module collector/middleware/go.
 //
 //	app FD PLACES                             serves the listening socket FD, PLACES requests at once
 //	/sleep/<seconds>?status=N&route=/NAME     holds a place that long
@@ -14,6 +14,8 @@ import (
 	"regexp"
 	"strconv"
 	"time"
+
+	sojourn "sojourn/middleware"
 )
 
 var routeForm = regexp.MustCompile(`^/[a-z0-9/_-]{1,60}$`)
@@ -37,7 +39,7 @@ func sleeper(slowdown float64) http.HandlerFunc {
 				http.Error(w, "route must be a slash and a name", http.StatusBadRequest)
 				return
 			}
-			r.Pattern = route // the recipe answers the pattern as X-Route
+			sojourn.SetRoute(r.Context(), route)
 		}
 		time.Sleep(time.Duration(seconds * slowdown * float64(time.Second)))
 		w.Header().Set("Content-Type", "text/plain")
@@ -70,7 +72,7 @@ func main() {
 	if os.Getenv("LAB_SILENT") == "1" {
 		all.Handle("/", app)
 	} else {
-		all.Handle("/", Sojourn(places, app))
+		all.Handle("/", sojourn.New(sojourn.Limit(places))(app))
 	}
 	log.Fatal(http.Serve(listener, all))
 }

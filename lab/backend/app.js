@@ -1,4 +1,4 @@
-// The lab's app for Node: the same as app.py, behind the recipe of docs/how-to/node.md (LAB_SOJOURN_JS).
+// The lab's app for Node: the same as app.py, behind the package in the folder LAB_SOJOURN_JS.
 //
 //   node app.js FD                            serves the listening socket FD
 //   /sleep/<seconds>?status=N&route=/NAME     holds the event loop that long, as a big JSON.parse does: it is the worker

@@ -1,5 +1,5 @@
 <?php
-// The lab's app for php-fpm: the same as app.py, behind sojourn.php (auto_prepend_file).
+// The lab's app for php-fpm: the same as app.py, with the middleware's auto_prepend.php (auto_prepend_file).
 //
 //   /sleep/<seconds>?status=N&route=/NAME     holds the worker that long
 //   /ready                                    answered without the headers of Sojourn
@@ -13,7 +13,7 @@ function plain(int $status, string $text): void
 
 $path = strtok($_SERVER['REQUEST_URI'] ?? '', '?');
 if ($path === '/ready' || getenv('LAB_SILENT') === '1') {
-    header_register_callback(fn () => null);
+    Sojourn\Middleware\CurrentRequest::ignore();
 }
 if ($path === '/ready') {
     plain(200, 'ready');
@@ -34,8 +34,6 @@ if ($seconds === false || $seconds < 0 || $seconds > 86400) {
     plain(400, "route must be a slash and a name: lower case letters, digits, '/', '_' and '-'");
 } else {
     usleep((int) round($seconds * (float) (getenv('LAB_SLOWDOWN') ?: 1) * 1e6));
-    if (getenv('LAB_SILENT') !== '1') {
-        header("X-Route: $route");
-    }
+    Sojourn\Middleware\CurrentRequest::route($route);
     plain($status, sprintf('slept %g s', $seconds));
 }

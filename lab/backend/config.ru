@@ -4,9 +4,9 @@
 #   /ready                                               outside the middleware
 #   /_raindrops                                          what raindrops counts, where the gem is there
 #
-# SOJOURN_RUBY is the path of sojourn.rb, set by the lab.
+# The lab puts lib/ of the middleware's gem on the load path (-I).
 
-require ENV.fetch("SOJOURN_RUBY")
+require "sojourn-middleware"
 require "rack/utils"
 begin
   require "raindrops"

@@ -15,7 +15,6 @@ _IN_CHECKOUT = {
     "backend": _PACKAGE.parent / "backend",
     "playbooks": _PACKAGE.parent / "playbooks",
     "k6": _PACKAGE.parent / "k6",
-    "recipes": _PACKAGE.parents[1] / "docs" / "how-to",
     "middleware": _PACKAGE.parents[1] / "collector" / "middleware",
     "vector": _PACKAGE.parents[1] / "collector" / "vector",
 }
@@ -24,8 +23,8 @@ _IN_CHECKOUT = {
 def resource_file(folder: str, *parts: str) -> Path:
     """Return the path of a file or folder of the project: `resource_file("nginx", "sojourn.conf")`.
 
-    `folder` is `nginx`, `scenarios`, `playbooks`, `backend`, `k6`, `recipes` (how-to pages with code that the lab
-    runs), `vector` (of which a wheel has `config`) or (in a checkout only) `middleware`.
+    `folder` is `nginx`, `scenarios`, `playbooks`, `backend`, `k6`, `vector` (of which a wheel has `config`) or
+    `middleware` (of which a wheel has the sources that the lab's servers run).
 
     Raises:
         LabError: neither place has it; the message names both.

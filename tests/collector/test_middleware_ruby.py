@@ -1,20 +1,21 @@
-"""The Rack middleware: the shared table and the Rack protocol in one ruby process, and a real unicorn."""
+"""The gem for Rack: its own tests once, by case, and real servers: unicorn and Puma, from the sources and as a gem."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from collector_support import (
     CASES,
-    NOW_US,
     SLACK_S,
+    Answer,
     assert_queued,
     assert_x_request_start_decides,
     eventually,
@@ -25,96 +26,91 @@ from collector_support import (
 )
 from sojourn_lab.runtime.process import Process
 
-RACK = Path(__file__).parent / "rack"
-VECTORS = Path(__file__).parents[1] / "vectors" / "request_start.json"
+PACKAGE = Path(__file__).parents[2] / "collector" / "middleware" / "ruby"
+CONFIG = str(Path(__file__).parent / "rack" / "config.ru")
+VECTORS = Path(__file__).parents[1] / "vectors"
+ANSWERS = json.loads((VECTORS / "answer_headers.json").read_text("utf-8"))["cases"]
 SERVICE_S = 0.15
+# minitest --verbose: Class#test_name = 0.01 s = .
+RESULT = re.compile(r"^(\w+#test_.+) = \d+\.\d+ s = (\S)$", re.M)
+LOADED = 'Dir["test/*_test.rb"].sort.each { |file| require File.expand_path(file) }'
+FROM_SOURCES = {"RUBYLIB": str(PACKAGE / "lib")}
 
 
-def ruby(script: str, *arguments: str) -> Any:
-    """What the script answers; warnings of ruby -w fail the test."""
-    if shutil.which("ruby") is None:
-        pytest.skip("ruby is not installed")
-    done = subprocess.run(
-        ["ruby", "-w", str(RACK / script), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return json.loads(done.stdout)
+def needs(*programs: str) -> None:
+    for program in programs:
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "LANG": "C.UTF-8", "SOJOURN_VECTORS": str(VECTORS)}
+
+
+class Results:
+    """The results of the gem's own tests: `.` passed, `S` skipped, `F` and `E` failed."""
+
+    def __init__(self, done: subprocess.CompletedProcess[str]) -> None:
+        self.text = done.stdout + done.stderr
+        self.succeeded = done.returncode == 0 and not done.stderr  # warnings of ruby -w fail
+        self.by_name = dict(RESULT.findall(done.stdout))
+
+    def assert_passed(self, name: str) -> None:
+        assert self.by_name.get(name) == ".", self.text
 
 
 @pytest.fixture(scope="module")
-def checked() -> Any:
-    return ruby("check.rb", str(VECTORS))
+def results() -> Results:
+    needs("ruby")
+    if subprocess.run(["ruby", "-e", 'require "minitest"'], capture_output=True, check=False).returncode:
+        pytest.skip("ruby-minitest is not installed")
+    command = ["ruby", "-w", "-Ilib", "-Itest", "-e", LOADED, "--", "--verbose"]
+    return Results(
+        subprocess.run(
+            command, cwd=PACKAGE, env=environment(), capture_output=True, text=True, timeout=120, check=False
+        )
+    )
 
 
-@pytest.mark.parametrize("index", range(len(CASES)), ids=[case["name"] for case in CASES])
-def test_table(checked: Any, index: int) -> None:
-    case, result = CASES[index], checked["table"][index]
-    assert result["read"] == case.get("start_us", case.get("reason"))
-    delay = f"{(NOW_US - case['start_us']) / 1e6:.6f}" if "start_us" in case else None
-    assert result["headers"].get("X-Queueing-Delay") == delay
-    assert result["headers"]["X-Service-Time"] == "1.250000"
+@pytest.mark.parametrize("name", [case["name"] for case in CASES])
+def test_stamps_are_read_by_the_table(results: Results, name: str) -> None:
+    results.assert_passed(f"StampTableTest#test_{name}")
 
 
-def test_bodies_are_the_same_objects(checked: Any) -> None:
-    assert checked["untouched"] == [True] * 5
+@pytest.mark.parametrize("name", [case["name"] for case in ANSWERS])
+def test_headers_are_sent_by_the_table(results: Results, name: str) -> None:
+    results.assert_passed(f"AnswerTableTest#test_{name}")
 
 
-def test_headers_are_replaced_in_a_copy(checked: Any) -> None:
-    assert checked["frozen"] == {"X-Service-Time": "1.250000", "X-Worker": str(checked["pid"])}
-    assert checked["frozen_after"] == {"X-Worker": "the app's"}
-    assert checked["route"]["X-Route"] == "/%C3%A9%0D%0AX: y"
-    assert "x-route" not in checked["route"]
+def test_all_of_the_gems_own_tests_pass(results: Results) -> None:
+    assert results.succeeded, results.text
+    assert {name.partition("#")[0] for name in results.by_name} >= {"MiddlewareTest", "TelemetryTest", "WorkerTest"}
 
 
-def test_hostile_values_are_refused(checked: Any) -> None:
-    for name in ("not_utf8", "newline", "long_blank"):
-        assert "X-Queueing-Delay" not in checked[name]
-        assert checked[name]["X-Service-Time"] == "1.250000"
-
-
-def test_the_stamp_is_read_before_the_app_can_change_it(checked: Any) -> None:
-    assert checked["changed_env"]["X-Queueing-Delay"] == "0.500000"
-
-
-def test_errors_and_odd_answers_pass_through(checked: Any) -> None:
-    assert checked["nil"] is None
-    assert checked["error"] == "KeyError"
-    assert checked["exit"] == "SystemExit"
-
-
-def test_bad_limits_are_refused_at_once(checked: Any) -> None:
-    assert checked["bad_limits"] == ["ArgumentError"] * 5
-
-
-def test_only_the_outer_of_two_measures(checked: Any) -> None:
-    assert checked["inner"] == {"X-Service-Time": "1.250000", "X-Worker": str(checked["pid"])}
-
-
-def test_threads_have_small_numbers_that_are_reused(checked: Any) -> None:
-    pid = checked["pid"]
-    assert sorted(checked["together"]) == [f"{pid}.{number}" for number in (1, 2, 3, 4)]
-    assert checked["later"] == f"{pid}.1"
-
-
-def test_rack_3_gets_lower_case_names() -> None:
-    headers = ruby("rack3.rb")
-    assert set(headers) == {"x-queueing-delay", "x-service-time", "x-worker", "content-type"}
-    assert 1.99 <= float(headers["x-queueing-delay"]) < 2 + SLACK_S  # the stamp is rounded to a millisecond
-    assert headers["x-worker"].isdecimal()
+@pytest.mark.parametrize(("framework", "package"), [("rail", "ruby-railties"), ("sinatra", "ruby-sinatra")])
+def test_the_gem_under_a_framework(results: Results, framework: str, package: str) -> None:
+    names = [name for name in results.by_name if name.startswith("FrameworksTest#test_") and framework in name]
+    own = {results.by_name[name] for name in names}
+    assert own, results.text
+    if "S" in own:
+        pytest.skip(f"{package} is not installed")
+    assert own == {"."}, results.text
 
 
 @pytest.fixture
 def unicorn(tmp_path: Path) -> Iterator[tuple[int, Process]]:
     """Debian's unicorn with one worker, rack's own checker on both sides of the middleware."""
-    if shutil.which("unicorn") is None:
-        pytest.skip("unicorn is not installed")
-    command = ["unicorn", "--no-default-middleware", "--listen", "127.0.0.1:{port}", str(RACK / "config.ru")]
-    with served(command, tmp_path) as server:
+    needs("unicorn")
+    command = ["unicorn", "--no-default-middleware", "--listen", "127.0.0.1:{port}", CONFIG]
+    with served(command, tmp_path, FROM_SOURCES) as server:
         yield server
+
+
+def puma(*options: str) -> list[str]:
+    """A Puma command; --config - keeps a config/puma.rb of the folder out."""
+    needs("puma")
+    quiet = ("--config", "-", "--quiet", "--environment", "none")
+    return ["puma", *quiet, "--bind", "tcp://127.0.0.1:{port}", *options, CONFIG]
 
 
 def test_unicorn_queues_one_after_the_other(unicorn: tuple[int, Process]) -> None:
@@ -140,6 +136,7 @@ def test_unicorn_answers(unicorn: tuple[int, Process]) -> None:
     eventually(lambda: "KeyError" in process.last_lines(60), "the server to log the app's error")
     unstamped = fetch(port, headers={"X-Request-Start": "junk"})
     assert "x-queueing-delay" not in unstamped.headers
+    assert re.fullmatch(r"app;dur=[0-9.]+", unstamped.headers["server-timing"])
     assert "LintError" not in process.last_lines(1000)
 
 
@@ -155,3 +152,86 @@ def test_unicorn_refuses_the_header_twice(unicorn: tuple[int, Process]) -> None:
         answer = b"".join(iter(lambda: client.recv(65536), b"")).lower()
     assert b"x-service-time" in answer
     assert b"x-queueing-delay" not in answer
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_puma_waiting_for_a_thread_is_queueing(tmp_path: Path, threads: int) -> None:
+    """Puma accepts all four connections at once; a request waits in its list, not in the kernel."""
+    with served(puma("--threads", f"{threads}:{threads}"), tmp_path, FROM_SOURCES) as (port, process):
+        fetch(port)
+        answers = fetch_parallel(port, "/sleep", 4)
+        assert_queued(answers, SERVICE_S, threads)
+        workers = {answer.headers["x-worker"] for answer in answers}
+        expected = {f"{process.pid}.{number}" for number in range(1, threads + 1)}
+        assert workers == (expected if threads > 1 else {str(process.pid)})
+        assert "LintError" not in process.last_lines(1000)
+
+
+@pytest.mark.parametrize("preload", [(), ("--preload",)], ids=["", "preload"])
+def test_puma_cluster_has_a_worker_for_each_thread(tmp_path: Path, preload: tuple[str, ...]) -> None:
+    with served(puma("--workers", "2", "--threads", "2:2", *preload), tmp_path, FROM_SOURCES) as (port, process):
+        workers: set[str] = set()
+
+        def all_seen() -> bool:
+            workers.update(answer.headers["x-worker"] for answer in fetch_parallel(port, "/sleep", 8))
+            return len(workers) >= 4
+
+        eventually(all_seen, "every thread of both processes to serve a request", 20)
+        for _ in range(2):
+            all_seen()
+        pids = {worker.partition(".")[0] for worker in workers}
+        assert workers == {f"{pid}.{number}" for pid in pids for number in (1, 2)}
+        assert len(pids) == 2
+        assert str(process.pid) not in pids
+
+
+def test_puma_answers(tmp_path: Path) -> None:
+    with served(puma("--threads", "2:2"), tmp_path, FROM_SOURCES) as (port, process):
+        assert fetch(port).body == b"hello"
+        assert fetch(port, "/users").headers["x-route"] == "/users/:id"
+        lazy = fetch(port, "/lazy")
+        assert (lazy.body, lazy.service_time < SLACK_S / 2) == (b"one two", True)
+        assert fetch(port, "/empty").status == 204
+        assert fetch(port, method="HEAD").body == b""
+        assert fetch(port, "/error").status == 500
+        timing = fetch(port).headers["server-timing"]
+        assert re.fullmatch(r"queue;dur=[0-9]+\.[0-9]{3}, app;dur=[0-9]+\.[0-9]{3}", timing)
+        assert_x_request_start_decides(port)
+        assert "LintError" not in process.last_lines(1000)
+
+
+@pytest.fixture(scope="module")
+def gem_home(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An environment in which the built gem is installed."""
+    needs("gem")
+    folder = tmp_path_factory.mktemp("gem")
+    file = folder / "sojourn-middleware.gem"
+    for command in (
+        ["gem", "build", "--output", str(file), "sojourn-middleware.gemspec"],
+        ["gem", "install", "--local", "--no-document", "--install-dir", str(folder / "home"), str(file)],
+    ):
+        done = subprocess.run(command, cwd=PACKAGE, env=environment(), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    return {"GEM_HOME": str(folder / "home")}
+
+
+@pytest.mark.parametrize("server", ["puma", "rackup"])
+def test_the_installed_gem_is_required_by_its_name(tmp_path: Path, gem_home: dict[str, str], server: str) -> None:
+    needs(server, "puma")
+    rackup = [
+        "rackup",
+        "--server",
+        "puma",
+        "--quiet",
+        "--env",
+        "none",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "{port}",
+        CONFIG,
+    ]
+    with served(puma() if server == "puma" else rackup, tmp_path, gem_home) as (port, _):
+        answer: Answer = fetch(port, "/users")
+        assert answer.queueing_delay > -0.01
+        assert answer.headers["x-route"] == "/users/:id"

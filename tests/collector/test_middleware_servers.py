@@ -114,6 +114,25 @@ def test_preloaded_workers_have_names_of_their_own(tmp_path: Path) -> None:
         assert str(process.pid) not in workers
 
 
+def test_preloaded_threads_have_numbers_of_their_own(tmp_path: Path) -> None:
+    """The master has served a request before the fork; each process counts its threads from 1."""
+    options = ("--workers", "2", "--worker-class", "gthread", "--threads", "2", "--preload")
+    with served(gunicorn("warmed_app:application", *options), tmp_path) as (port, master):
+        workers: set[str] = set()
+
+        def all_seen() -> bool:
+            workers.update(answer.headers["x-worker"] for answer in fetch_parallel(port, "/sleep", 8))
+            return len(workers) >= 4
+
+        eventually(all_seen, "every thread of both processes to serve a request", 20)
+        for _ in range(2):
+            all_seen()
+    pids = {worker.partition(".")[0] for worker in workers}
+    assert workers == {f"{pid}.{number}" for pid in pids for number in (1, 2)}
+    assert len(pids) == 2
+    assert str(master.pid) not in pids
+
+
 def assert_no_route_is_made_up(port: int) -> None:
     """What no route matched has none; what failed in one keeps it."""
     missing = fetch(port, "/nothing-here")

@@ -18,6 +18,7 @@ from collector_support import Answer, eventually, fetch, gunicorn, served, stamp
 from sojourn_middleware.spanfile import AppendingStream
 
 OURS = "http.request.header.x-request-id"
+SCOPE = "sojourn_middleware"
 
 
 def value_of(value: dict[str, Any]) -> Any:
@@ -33,29 +34,29 @@ def attributes_of(holder: dict[str, Any]) -> dict[str, Any]:
     return {entry["key"]: value_of(entry["value"]) for entry in holder["attributes"]}
 
 
-def spans_in(path: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def spans_in(path: Path, scope: str = SCOPE) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Every span of a file with its resource's attributes; every line must be whole and hold one request."""
     text = path.read_text("utf-8") if path.exists() else ""
     assert text == "" or text.endswith("\n")
-    return spans_of(text)
+    return spans_of(text, scope)
 
 
-def spans_so_far(path: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def spans_so_far(path: Path, scope: str = SCOPE) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """The same of a file that is being written: who reads in the middle of a write sees part of the last line."""
     text = path.read_text("utf-8") if path.exists() else ""
-    return spans_of(text[: text.rfind("\n") + 1])
+    return spans_of(text[: text.rfind("\n") + 1], scope)
 
 
-def spans_of(text: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def spans_of(text: str, scope: str = SCOPE) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Every span of whole lines with its resource's attributes."""
     matches = []
     for line in text.splitlines():
         request = json.loads(line)
         assert set(request) == {"resourceSpans"}
         for resource in request["resourceSpans"]:
-            for scope in resource["scopeSpans"]:
-                assert scope["scope"]["name"] == "sojourn_middleware"
-                matches += [(span, attributes_of(resource["resource"])) for span in scope["spans"]]
+            for spans in resource["scopeSpans"]:
+                assert spans["scope"]["name"] == scope
+                matches += [(span, attributes_of(resource["resource"])) for span in spans["spans"]]
     return matches
 
 
@@ -268,3 +269,36 @@ def test_an_unwritable_file_is_one_warning(tmp_path: Path, path: str, complaint:
         assert log.count(complaint) == 1
         assert env["SOJOURN_SPANS"] in log
         assert "Traceback" not in log
+
+
+@pytest.mark.parametrize("traced", [True, False])
+def test_the_file_has_a_span_beside_the_one_of_an_instrumentation(tmp_path: Path, traced: bool) -> None:
+    """The instrumentation's span gets the attributes, and remains the parent of the app's spans."""
+    file, other = tmp_path / "spans.jsonl", tmp_path / "instrumented.jsonl"
+    env = {"SOJOURN_SPANS": str(file), "INSTRUMENTED_SPANS": str(other)}
+    headers = {"X-Request-ID": "request-1"}
+    if traced:
+        headers["traceparent"] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"  # not sampled
+    with served(gunicorn("instrumented_app:application"), tmp_path, env) as (port, _):
+        answer = fetch(port, "/", headers)
+        eventually(lambda: spans_so_far(file), "the span in the file")
+        # What the caller does not sample is in the file alone.
+        eventually(
+            lambda: traced or len(spans_so_far(other, "instrumentation")) == 2, "the spans of the instrumentation"
+        )
+    ((span, _),) = spans_in(file)
+    attributes = attributes_of(span)
+    assert (span["name"], span["kind"], attributes["http.response.status_code"]) == ("GET", 2, 200)
+    assert f"{attributes['queueing.delay.raw']:.6f}" == answer.headers["x-queueing-delay"]
+    if traced:
+        assert (span["traceId"], span["parentSpanId"]) == ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331")
+        assert not spans_in(other, "instrumentation")
+        return
+    by_name = {each["name"]: each for each, _ in spans_in(other, "instrumentation")}
+    around = by_name["around"]
+    assert by_name["inside"]["parentSpanId"] == around["spanId"]
+    assert (span["traceId"], span["parentSpanId"]) == (around["traceId"], around["spanId"])
+    own = attributes_of(around)
+    assert own == {name: value for name, value in attributes.items() if name in own}
+    assert set(own) >= {"queueing.delay", "queueing.service_time", OURS}
+    assert [event["name"] for event in around["events"]] == ["http.proxy.request.started"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -347,3 +348,130 @@ def test_broken_telemetry_never_breaks_an_answer(provider: Any, caplog: pytest.L
     warnings = [record for record in caplog.records if record.name == "sojourn_middleware"]
     assert len(warnings) == 1  # not one a request
     assert warnings[0].levelno == logging.WARNING
+
+
+class Instrumented:
+    """A Recorder, and OpenTelemetry's own way to make a span the current one around an app."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.outer: list[Any] = []
+
+    def wsgi(self, app: Any, **options: Any) -> Any:
+        """The app behind the middleware behind an instrumentation that ends its span when the body is closed."""
+        inner = self.recorder.wsgi(app, **options)
+
+        def instrumented(environ: Any, start_response: Any) -> Iterator[bytes]:
+            span = self.recorder.tracer_provider.get_tracer("stock").start_span("GET", kind=trace.SpanKind.SERVER)
+            self.outer.append(span)
+            with trace.use_span(span, end_on_exit=True):
+                body = inner(environ, start_response)
+                yield from body
+                if hasattr(body, "close"):
+                    body.close()
+
+        return instrumented
+
+
+OUTER = {
+    "queueing.delay": pytest.approx(0.07),
+    "queueing.delay.raw": 0.1,
+    "queueing.clock_offset": 0.03,
+    "queueing.status": "ok",
+    "queueing.service_time": 0.25,
+    "queueing.worker": str(os.getpid()),
+    "http.request.header.x-request-id": ("abc123",),
+}
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_span_of_the_instrumentation_gets_the_attributes(recorder: Recorder, lazy: bool) -> None:
+    seen: list[Any] = []
+
+    def app(environ: Any, start_response: Any) -> Any:
+        seen.append(trace.get_current_span())
+        recorder.clock.advance(0.25)
+        environ["sojourn.route"] = "/users/{id}"
+        start_response("200 OK", [])
+        return iter([b"a", b"b"]) if lazy else [b"a", b"b"]
+
+    instrumented = Instrumented(recorder)
+    answer = call_wsgi(instrumented.wsgi(app, clock_offset=0.03), environ_of(HEADERS))
+    assert answer.body == b"ab"
+    assert seen == instrumented.outer
+    span = recorder.span()  # the only one
+    assert span.name == "GET"
+    assert recorder.attributes() == OUTER
+    assert [(event.name, event.timestamp) for event in span.events] == [
+        ("http.proxy.request.started", 1_767_225_599_900_000_000)
+    ]
+    (point,) = recorder.histogram()
+    assert (point.count, point.sum) == (1, pytest.approx(0.07))
+    assert point.attributes == {
+        "http.request.method": "GET", "http.route": "/users/{id}", "http.response.status_code": 200
+    }  # fmt: skip
+
+
+def test_span_of_the_instrumentation_gets_the_attributes_of_an_error(recorder: Recorder) -> None:
+    def app(environ: Any, start_response: Any) -> Any:
+        raise LookupError("on request")
+
+    instrumented = Instrumented(recorder)
+    with pytest.raises(LookupError):
+        call_wsgi(instrumented.wsgi(app), environ_of(HEADERS))
+    attributes = recorder.attributes()
+    assert (attributes["queueing.delay.raw"], "queueing.service_time" in attributes) == (0.1, False)
+
+
+@pytest.mark.parametrize("interface", ["wsgi", "asgi"])
+def test_stock_instrumentation_around_the_middleware_has_the_only_span(recorder: Recorder, interface: str) -> None:
+    """Its span ends with the last message of the body, before the app returns."""
+    stock = pytest.importorskip(f"opentelemetry.instrumentation.{interface}").OpenTelemetryMiddleware
+    if interface == "wsgi":
+
+        def app(environ: Any, start_response: Any) -> list[bytes]:
+            recorder.clock.advance(0.25)
+            return simple(environ, start_response)
+
+        wrapped = stock(recorder.wsgi(app, clock_offset=0.03), tracer_provider=recorder.tracer_provider)
+        assert call_wsgi(wrapped, environ_of(HEADERS)).body == b"ok"
+    else:
+
+        async def asgi(scope: Any, receive: Any, send: Any) -> None:
+            recorder.clock.advance(0.25)
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"ok"})
+
+        inner = ASGIMiddleware(asgi, telemetry=recorder.telemetry, clock=recorder.clock, clock_offset=0.03)
+        options = {"exclude_spans": ["send", "receive"]}
+        call_asgi(stock(inner, tracer_provider=recorder.tracer_provider, **options), scope_of(HEADERS))
+    span = recorder.span()
+    assert {name: value for name, value in recorder.attributes().items() if name in OUTER} == OUTER
+    assert span.kind is trace.SpanKind.SERVER
+    assert span.parent is not None
+    assert span.parent.trace_id == TRACE_ID
+
+
+def test_span_that_the_instrumentation_does_not_sample_remains_the_only_one() -> None:
+    recorder = Recorder(sampler=sampling.ALWAYS_OFF)
+    sampled = Recorder()
+    instrumented = Instrumented(recorder)
+    instrumented.recorder.telemetry = sampled.telemetry
+    call_wsgi(instrumented.wsgi(simple), environ_of(HEADERS))
+    assert not instrumented.outer[0].is_recording()
+    assert sampled.exporter.get_finished_spans() == ()
+
+
+def test_remote_span_that_is_current_is_a_parent(recorder: Recorder) -> None:
+    remote = trace.SpanContext(TRACE_ID, 0xB7AD6B7169203331, is_remote=True, trace_flags=trace.TraceFlags(1))
+    with trace.use_span(trace.NonRecordingSpan(remote)):
+        call_wsgi(recorder.wsgi(simple), environ_of(HEADERS))
+    span = recorder.span()
+    assert span.parent is not None
+    assert (span.kind, span.parent.span_id) == (trace.SpanKind.SERVER, 0xB7AD6B7169203331)
+
+
+def test_span_of_the_instrumentation_gets_the_attributes_without_any_global_provider(recorder: Recorder) -> None:
+    with recorder.tracer_provider.get_tracer("stock").start_as_current_span("GET"):
+        call_wsgi(WSGIMiddleware(simple, clock=recorder.clock), environ_of(HEADERS))
+    assert recorder.attributes()["queueing.delay.raw"] == 0.1

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import tomllib
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import yaml
@@ -34,7 +35,9 @@ NOT_HERE = {
 }
 MIXED = ("lab/README.md: server = ",)  # a line of a scenario beside the command that does the same
 HALF_TYPED = ("sp",)  # of the page on completion
-CHECKED = {"shell", "console", "usage", "example", "python", "nginx", "json", "toml", "yaml", "sql", "js", "ruby", "go"}
+CHECKED = {
+    "shell", "console", "usage", "example", "python", "nginx", "json", "toml", "yaml", "sql", "js", "ruby", "go", "xml",
+}  # fmt: skip
 
 
 def of_kind(*kinds: str) -> list[object]:
@@ -194,9 +197,14 @@ def _statements(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-@pytest.mark.parametrize("block", of_kind("json", "toml", "yaml"))
+@pytest.mark.parametrize("block", of_kind("json", "toml", "yaml", "xml"))
 def test_data_parses(block: Block) -> None:
-    parse = {"json": json.loads, "toml": tomllib.loads, "yaml": lambda text: list(yaml.safe_load_all(text))}
+    parse = {
+        "json": json.loads,
+        "toml": tomllib.loads,
+        "yaml": lambda text: list(yaml.safe_load_all(text)),
+        "xml": lambda text: ElementTree.fromstring(f"<part>{text}</part>"),
+    }
     parse[block.kind](block.text)
 
 

@@ -72,8 +72,11 @@ def test_everything_is_in_the_wheel(built: Path) -> None:
         "sojourn_lab/scenarios/benchmark.toml",
         "sojourn/store/schema/010_requests.sql", "sojourn/doctor/doctor.md",
         "sojourn_lab/nginx/sojourn.conf", "sojourn_lab/nginx/sojourn.js", "sojourn_lab/backend/app.py",
-        "sojourn_lab/middleware/ruby/sojourn.rb", "sojourn_lab/recipes/go.md", "sojourn_lab/recipes/node.md",
-        "sojourn_lab/backend/App.java",
+        "sojourn_lab/middleware/php/auto_prepend.php", "sojourn_lab/middleware/php/src/Measurement.php",
+        "sojourn_lab/middleware/ruby/lib/sojourn-middleware.rb", "sojourn_lab/middleware/ruby/lib/sojourn/stamp.rb",
+        "sojourn_lab/middleware/node/package.json", "sojourn_lab/middleware/node/src/index.js",
+        "sojourn_lab/middleware/java/src/main/java/sojourn/middleware/SojournFilter.java",
+        "sojourn_lab/middleware/go/go.mod", "sojourn_lab/backend/App.java", "sojourn_lab/backend/TomcatApp.java",
     ):  # fmt: skip
         assert name in names
     assert not [name for name in names if name.startswith(("tests", "docs")) or name.endswith((".pyc", ".nbi"))]
@@ -88,6 +91,15 @@ def test_sources_of_the_wheel_are_copied_into_the_image() -> None:
     let_in = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
     for folders in ([each for line in copied for each in line.split()], let_in):
         assert {each for each in sources if not any(f"{each}/".startswith(f"{one}/") for one in folders)} == set()
+
+
+def test_sources_of_the_go_module_are_in_the_wheel() -> None:
+    """They are listed one by one, without the tests and the nested modules."""
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    folder = "collector/middleware/go/"
+    listed = {name.removeprefix(folder) for name in wheel["force-include"] if name.startswith(folder)}
+    sources = {file.name for file in (ROOT / folder).glob("*.go") if not file.name.endswith("_test.go")}
+    assert listed == sources | {"go.mod"}
 
 
 def test_this_version_has_its_notes() -> None:

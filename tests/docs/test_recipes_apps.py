@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import shutil
@@ -11,7 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sojourn
@@ -49,6 +47,7 @@ class Recipe:
     route: str = "/slow/{number}"
     needs: str = ""
     at_least: tuple[int, int] = (0, 0)
+    start: str = "start"
     prepare: Callable[[Path], None] | None = field(default=None, compare=False)
 
 
@@ -61,36 +60,62 @@ def django_project(folder: Path) -> None:
     settings.write_text(text + "\n" + blocks_of("django.md")["at the end of shop/settings.py"])
 
 
-def ruby_middleware(folder: Path) -> None:
-    shutil.copy(ROOT / "collector" / "middleware" / "ruby" / "sojourn.rb", folder)
+def ruby_gem(folder: Path) -> None:
+    """The gem, built and installed by the page's commands in a copy of the checkout's folder."""
+    package = "collector/middleware/ruby"
+    shutil.copytree(ROOT / package, folder / package)
+    shell(f"cd {folder} && " + blocks_of("rails-rack.md")["install"])
+
+
+def node_package(folder: Path) -> None:
+    """The page's command for npm; without npm, the symbolic link that npm makes of a folder."""
+    line = "npm install ./collector/middleware/node"
+    assert f"    {line}\n" in page_text("node.md")
+    if shutil.which("npm"):
+        options = "--offline --no-audit --no-fund --no-package-lock --update-notifier=false"
+        shell(f"cd {folder} && {line.replace('./', f'{ROOT}/')} {options} --cache {folder}/.npm")
+    else:
+        (folder / "node_modules").mkdir()
+        (folder / "node_modules" / "sojourn-middleware").symlink_to(ROOT / "collector" / "middleware" / "node")
 
 
 def go_module(folder: Path) -> None:
-    (folder / "go.mod").write_text("module shop\n\ngo 1.23\n")
+    """A module as `go mod init` makes it, with the page's commands for this checkout."""
+    install = blocks_of("go.md")["install"]
+    assert "../sojourn/" in install
+    for command in ("go mod init shop", *install.replace("../sojourn/", f"{ROOT}/").splitlines()):
+        environment = {**command_environment(), "GOPROXY": "off", "GOFLAGS": ""}
+        subprocess.run(["sh", "-c", command], cwd=folder, env=environment, check=True, timeout=60)
 
 
-def tomcat(_: Path) -> None:
+def java_middleware(folder: Path) -> None:
     if not Path("/usr/share/java/tomcat10-catalina.jar").is_file():
         pytest.skip("libtomcat10-java is not installed")
+    shutil.copytree(
+        ROOT / "collector" / "middleware" / "java" / "src" / "main" / "java" / "sojourn", folder / "sojourn"
+    )
 
 
 RECIPES = {
     "flask": Recipe("flask.md", ("app.py",), route="/slow/<int:number>"),
     "django": Recipe("django.md", ("shop/wsgi.py", "shop/urls.py"), route="/slow/<int:number>", prepare=django_project),
     "fastapi": Recipe("fastapi.md", ("app.py",)),
-    "rack": Recipe("rails-rack.md", ("config.ru",), route="/slow/:number", needs="unicorn", prepare=ruby_middleware),
-    "node": Recipe("node.md", ("sojourn.js", "server.js"), route="", needs="node", at_least=(18, 3)),
-    "go": Recipe(
-        "go.md", ("sojourn.go", "main.go"), worker=r"[0-9]+\.1", needs="go", at_least=(1, 23), prepare=go_module
+    "puma": Recipe("rails-rack.md", ("config.ru",), route="/slow/:number", needs="puma", prepare=ruby_gem),
+    "unicorn": Recipe(
+        "rails-rack.md", ("config.ru",), route="/slow/:number", needs="unicorn", prepare=ruby_gem, start="start unicorn"
     ),
+    "node": Recipe(
+        "node.md", ("server.js",), route="/slow/:number", needs="node", at_least=(18, 0), prepare=node_package
+    ),
+    "go": Recipe("go.md", ("main.go",), worker=r"[0-9]+\.1", needs="go", at_least=(1, 23), prepare=go_module),
     "java": Recipe(
         "java.md",
-        ("SojournFilter.java", "Shop.java"),
-        worker=r"[0-9]+\.[0-9]+",
+        ("Shop.java",),
+        worker=r"[0-9]+\.1",
         route="/slow/*",
         needs="javac",
         at_least=(17, 0),
-        prepare=tomcat,
+        prepare=java_middleware,
     ),
 }
 
@@ -161,12 +186,15 @@ def assert_figures(rows: list[dict[str, str]]) -> None:
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_measures_behind_nginx(name: str, tmp_path: Path, proxy: Nginx) -> None:
+def test_a_recipe_measures_behind_nginx(
+    name: str, tmp_path: Path, proxy: Nginx, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEM_HOME", str(tmp_path / "gems"))  # a page's commands install no gem for the whole machine
     recipe = RECIPES[name]
     blocks = written(recipe, tmp_path)
     port = free_port()
     proxy.reconfigure(location(name, port), "")
-    with page_server(tmp_path, blocks["start"], port):
+    with page_server(tmp_path, blocks[recipe.start], port):
         # The first request pays for what is loaded late; its figures prove nothing but that there are some.
         assert_nothing_of_ours(fetch(proxy.port, f"/{name}/slow/0"))
         log_lines(proxy.access_log, f"/{name}/", 1)
@@ -190,91 +218,8 @@ def test_a_recipe_measures_behind_nginx(name: str, tmp_path: Path, proxy: Nginx)
         printed = run_check(recipe.page, address, proxy.access_log, f"/{name}/", 9)
         assert_figures([json.loads("{" + line + "}") for line in printed])
         assert len(printed) == 4
-
-
-def of_the_table() -> list[dict[str, Any]]:
-    """The shared table's cases that X-Request-Start decides, with the usual limits; blanks cut off as servers do."""
-    return [
-        {"values": [value.strip(" \t") for _, value in case["headers"]], "us": case.get("start_us")}
-        for case in TABLE["cases"]
-        if {key.lower() for key, _ in case["headers"]} == {"x-request-start"}
-        and not {"max_age", "max_future"} & set(case)
-    ]
-
-
-CHECKS = {
-    "node": """\
-const cases = JSON.parse(process.argv[2]);
-const { stampOf } = require('./sojourn');
-process.stdout.write(JSON.stringify(cases.map((one) => stampOf(one.values, %d))));
-""",
-    "go": """\
-package main
-
-import (
-	"encoding/json"
-	"os"
-	"time"
-)
-
-func main() {
-	var cases []struct{ Values []string }
-	if err := json.Unmarshal([]byte(os.Args[1]), &cases); err != nil {
-		panic(err)
-	}
-	read := make([]*int64, len(cases))
-	for i, one := range cases {
-		if at := stampOf(one.Values, time.UnixMicro(%d)); !at.IsZero() {
-			us := at.UnixMicro()
-			read[i] = &us
-		}
-	}
-	_ = json.NewEncoder(os.Stdout).Encode(read)
-}
-""",
-    "java": """import java.util.ArrayList;
-import java.util.Base64;
-import java.util.List;
-
-public final class Check {
-    public static void main(String[] cases) {
-        var read = new ArrayList<Long>();
-        for (var one : cases) {
-            var value = new String(Base64.getDecoder().decode(one), java.nio.charset.StandardCharsets.UTF_8);
-            read.add(SojournFilter.stampOf(List.of(value), %dL));
-        }
-        System.out.println(read);
-    }
-}
-""",
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "file", "command"), [("node", "check.js", ["node", "check.js"]), ("go", "main.go", ["go", "run", "."])]
-)
-def test_recipe_reads_stamps_by_the_table(name: str, file: str, command: list[str], tmp_path: Path) -> None:
-    written(RECIPES[name], tmp_path)
-    (tmp_path / file).write_text(CHECKS[name] % TABLE["now_us"])
-    cases = of_the_table()
-    assert len(cases) > 70
-    done = subprocess.run(
-        [*command, json.dumps(cases)], cwd=tmp_path, env=command_environment(), capture_output=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [case["us"] for case in cases]
-
-
-def test_the_java_recipe_reads_stamps_as_the_table_says(tmp_path: Path) -> None:
-    """Java has no JSON of its own: each case is an argument in base64, its values joined as the filter joins them."""
-    written(RECIPES["java"], tmp_path)
-    (tmp_path / "Shop.java").unlink()
-    (tmp_path / "Check.java").write_text(CHECKS["java"] % TABLE["now_us"])
-    cases = of_the_table()
-    values = " ".join(base64.b64encode(",".join(case["values"]).encode()).decode() or "''" for case in cases)
-    classpath = "$(echo /usr/share/java/tomcat10-*.jar | tr ' ' :)"
-    printed = shell(f'cd {tmp_path} && CP="{classpath}" && javac -cp "$CP" *.java && java -cp "$CP:." Check {values}')
-    assert json.loads(printed) == [case["us"] for case in cases]
+        if "verdict" in blocks:
+            assert "queue" in shell(blocks["verdict"].replace("/var/log/nginx/sojourn.jsonl", str(log)))
 
 
 def test_go_is_laid_out_as_gofmt_does(tmp_path: Path) -> None:

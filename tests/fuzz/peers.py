@@ -15,14 +15,14 @@ Headers = Sequence[tuple[str, str]]
 
 _RUBY = """
 require "json"
-require_relative ARGV[0]
-JSON.parse(File.read(ARGV[1])).each do |headers|
+require "sojourn-middleware"
+JSON.parse(File.read(ARGV[0])).each do |headers|
   env = headers.each_with_object({}) do |(name, value), names|
     key = "HTTP_#{name.upcase.tr("-", "_")}"
     names[key] = names.key?(key) ? "#{names[key]},#{value}" : value
   end
   env.transform_values! { |value| value.encode("ISO-8859-1").b }
-  puts JSON.generate(Sojourn::Stamp.read(env, Integer(ARGV[2]), 3_600_000_000, 10_000_000))
+  puts JSON.generate(Sojourn::Stamp.read(env, Integer(ARGV[1]), 3_600_000_000, 10_000_000))
 end
 """
 _NJS = """
@@ -39,11 +39,11 @@ def stamps_by_ruby(cases: Sequence[Headers], now_us: int) -> list[Any] | None:
     """The result of the Rack middleware for each request's headers: microseconds, or a reason."""
     if shutil.which("ruby") is None:
         return None
-    middleware = ROOT / "collector/middleware/ruby/sojourn"
+    library = ROOT / "collector/middleware/ruby/lib"
     with tempfile.TemporaryDirectory() as folder:
         script = _written(folder, "stamps.rb", _RUBY)
         table = _written(folder, "cases.json", json.dumps(cases))
-        return _said("ruby", "-w", script, str(middleware), table, str(now_us))
+        return _said("ruby", "-w", "-I", str(library), script, table, str(now_us))
 
 
 def stamps_by_njs(cases: Sequence[Headers], now_us: int) -> list[Any] | None:

@@ -130,20 +130,24 @@ _ANSWERS = {
     "python": (_PYTHON.format("WSGIMiddleware"), _CHECKOUT),
     "asgi": (_PYTHON.format("ASGIMiddleware"), _CHECKOUT),
     "ruby": (
-        'require_relative "sojourn"\nuse Sojourn::Middleware',
-        "config.ru, with collector/middleware/ruby/sojourn.rb of a checkout of Sojourn beside it",
+        'gem "sojourn-middleware", path: "sojourn/collector/middleware/ruby"\nuse Sojourn::Middleware',
+        "the Gemfile, with the path of a checkout of Sojourn; then config.ru (Rails needs the first line alone)",
     ),
     "node": (
-        "const { measure } = require('./sojourn');\nmeasure(req, res);",
-        "the app, with the file of docs/how-to/node.md beside it",
+        "npm install ./collector/middleware/node\n"
+        "const { wrap } = require('sojourn-middleware');\n"
+        "http.createServer(wrap(handler));",
+        "the app's folder, in a checkout of Sojourn; then the app",
     ),
     "php": (
-        "php_admin_value[auto_prepend_file] = /etc/php/sojourn.php",
-        "the pool of PHP-FPM (pool.d/www.conf), with the file of docs/how-to/php.md",
+        "php_admin_value[auto_prepend_file] = /usr/share/php/sojourn/auto_prepend.php",
+        "the pool of PHP-FPM (pool.d/www.conf), with collector/middleware/php of a checkout of Sojourn copied there",
     ),
     "java": (
-        'context.addFilter("sojourn", new SojournFilter()).addMappingForUrlPatterns(null, false, "/*");',
-        "the app, with the class of docs/how-to/java.md",
+        'var sojourn = context.addFilter("sojourn", new SojournFilter());\n'
+        "sojourn.setAsyncSupported(true);\n"
+        'sojourn.addMappingForUrlPatterns(EnumSet.of(REQUEST, ASYNC, ERROR), false, "/*");',
+        "the app, with the package of docs/how-to/java.md",
     ),
     "": (
         "X-Queueing-Delay: 0.012000\nX-Service-Time: 0.100236\nX-Worker: 1234",

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path, PurePath
 
-from sojourn.doctor.nginx_headers import include_lines
+from sojourn.doctor.nginx_headers import FAMILIES, include_lines, include_name
 from sojourn.nginx.log_format import ESSENTIAL, USEFUL
 from sojourn.nginx.syntax import Directive, parsed
 
 _KEYS = ",".join(f'"{key}":"{variable}"' for key, variable in {**ESSENTIAL, **USEFUL}.items())
 # The lines that the checks need; a test compares them with the files.
 BUILTIN_INCLUDES = {
-    "sojourn_proxy.conf": "\n".join(include_lines("proxy")),
+    **{include_name(family): "\n".join(include_lines(family)) for family in FAMILIES},
     "sojourn.conf": """
         map "" $sojourn_route { default $upstream_http_x_route; }
         map $sojourn_trusted $sojourn_stamp_sent { default t=$sojourn_proxy_start; }

@@ -1,7 +1,7 @@
 """The request headers that Sojourn reads, and the nginx lines that set each of them.
 
 nginx passes on every header of a client that no line sets. So each way to an app (``proxy_pass``, ``grpc_pass``,
-``fastcgi_pass``, ``uwsgi_pass``, ``scgi_pass``) sets all of these; its lines come from this one table.
+``fastcgi_pass``, ``uwsgi_pass``, ``scgi_pass``) sets all of these; its include file comes from this one table.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 STAMPS = ("x-request-start", "x-queue-start")
+FAMILIES = ("proxy", "grpc", "fastcgi", "uwsgi", "scgi")
+"""Directives that pass requests to an app, without ``_pass``."""
 HEADER_FAMILIES = ("proxy", "grpc")
 """Families whose directive names a header as HTTP does; the others name a parameter of CGI, HTTP_X_REQUEST_START."""
 NOT_SENT = '""'
@@ -63,8 +65,24 @@ def header_name(name: str) -> str:
     return small.removeprefix("http_").replace("_", "-") if small.startswith("http_") else small
 
 
+INCLUDE = "include sojourn/sojourn_proxy.conf;"
+INCLUDE_PLACE = "the location in nginx.conf, beside proxy_pass (beside fastcgi_pass: sojourn_fastcgi.conf, and so on)"
+"""The include of a location, and where it belongs, if its directive is unknown."""
+
+
+def include_name(family: str) -> str:
+    """Return the name of the include file for a family, ``sojourn_proxy.conf``."""
+    return f"sojourn_{family}.conf"
+
+
+def family_of_include(name: str) -> str | None:
+    """Return the family whose include file has this name or path; None for any other file."""
+    base = name.rpartition("/")[2]
+    return next((family for family in FAMILIES if base == include_name(family)), None)
+
+
 def include_lines(family: str) -> list[str]:
-    """Return the lines of ``sojourn_proxy.conf`` for a family; ``sojourn.conf`` defines their variables."""
+    """Return the lines of a family's include file; ``sojourn.conf`` defines their variables."""
     return [header.line(family, header.value) for header in REQUEST_HEADERS] + hide_lines(family)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from sojourn.doctor.app_lookup import plain_address
 from sojourn.doctor.app_servers import BOUND, AppServer, server_of_protocol
 from sojourn.doctor.findings import Edit
-from sojourn.doctor.nginx_headers import STAMPS, header_name, setter
+from sojourn.doctor.nginx_headers import STAMPS, header_name, include_name, setter
 from sojourn.model.formatting import printable
 from sojourn.nginx.syntax import Directive, Reading
 
@@ -204,15 +204,32 @@ class Conf:
         return any(each.args[-1:] == ["$sojourn_trusted"] for each in self.http.own("geo"))
 
     @cached_property
+    def _include_file(self) -> str | None:
+        """The path of sojourn.conf; None where it is not included."""
+        maps = (each for each in self.http.own("map") if each.args[-1:] == ["$sojourn_stamp_sent"])
+        return next((each.place.file for each in maps), None)
+
+    @cached_property
     def folder(self) -> str:
         """The folder of sojourn.conf, as an include names it."""
-        for each in self.http.own("map"):
-            if each.args[-1:] == ["$sojourn_stamp_sent"]:
-                folder = os.path.dirname(each.place.file)
-                own_folder = os.path.dirname(os.path.abspath(self.path))
-                inside = os.path.relpath(folder, own_folder)
-                return folder if inside.startswith("..") else inside
-        return INCLUDES_FOLDER
+        if self._include_file is None:
+            return INCLUDES_FOLDER
+        folder = os.path.dirname(self._include_file)
+        inside = os.path.relpath(folder, os.path.dirname(os.path.abspath(self.path)))
+        return folder if inside.startswith("..") else inside
+
+    def include_line(self, family: str) -> str | None:
+        """Return the include for the locations of a family; None where it cannot be used.
+
+        A configuration that stamps without ``sojourn.conf`` has none of its variables, and the folder of an earlier
+        version may lack the file.
+        """
+        if not (self.has_includes or self.blank):
+            return None
+        name, main = include_name(family), self._include_file
+        if main is not None and os.path.exists(main) and not os.path.exists(os.path.join(os.path.dirname(main), name)):
+            return None
+        return f"include {self.folder}/{name};"
 
     @cached_property
     def upstreams(self) -> dict[str, Directive]:

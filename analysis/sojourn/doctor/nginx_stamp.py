@@ -12,8 +12,10 @@ from sojourn.doctor.nginx_headers import (
     REQUEST_NAMES,
     STAMPS,
     blank_lines,
+    family_of_include,
     header_name,
     hide_lines,
+    include_name,
 )
 from sojourn.doctor.nginx_levels import Conf, Level, Pass, after, instead_of, place_of, without, written
 from sojourn.model.formatting import counted, printable
@@ -43,6 +45,9 @@ def _missing(conf: Conf, handover: Pass) -> Finding:
     if holder is not None and lost is not None:
         return _lost(conf, handover, holder, lost)
     text = "\n".join(stamping_lines(conf, handover))
+    other = _include_of_another_family(conf, handover)
+    if other is not None:
+        return _wrong_include(handover, other, text)
     own_headers = level.own(setter)
     edit = after(own_headers[-1] if own_headers else handover.outermost, text)
     return Finding(
@@ -59,12 +64,40 @@ def _missing(conf: Conf, handover: Pass) -> Finding:
     )
 
 
+def _include_of_another_family(conf: Conf, handover: Pass) -> Directive | None:
+    """Return the include of the location that belongs to a directive which the location does not have."""
+    used = {each.family for each in conf.passes if each.level is handover.level}
+    for each in handover.level.directive.block:
+        family = family_of_include(each.via.args[0]) if each.via is not None and each.via.args else None
+        if each.via is not None and family is not None and family not in used:
+            return each.via
+    return None
+
+
+def _wrong_include(handover: Pass, include: Directive, text: str) -> Finding:
+    level, name = handover.level, include.args[0].rpartition("/")[2]
+    family = family_of_include(name)
+    return Finding(
+        "stamp-missing",
+        ERROR,
+        level.title,
+        f"{level.title} includes {name}, which sets headers of {family}_pass only: requests go to "
+        f"{printable(handover.target)} by {handover.family}_pass without a stamp.",
+        f"Each directive has its own include: {include_name(handover.family)} is for {handover.family}_pass. nginx "
+        "reports no error for the other one.",
+        text,
+        place_of(include, level),
+        REPLACE,
+        (instead_of(include, text),),
+    )
+
+
 def _lost(conf: Conf, handover: Pass, holder: Level, lost: Level) -> Finding:
     brought = _stamps_of(lost, handover)[0].via
-    if brought is not None and brought.args and brought.args[0].endswith("sojourn_proxy.conf"):
+    if brought is not None and brought.args and family_of_include(brought.args[0]) is not None:
         lines = [written(brought)]
-    elif conf.has_includes and handover.family == "proxy":
-        lines = [f"include {conf.folder}/sojourn_proxy.conf;"]
+    elif conf.has_includes and (include := conf.include_line(handover.family)) is not None:
+        lines = [include]
     else:
         lines = override_lines(conf, handover, _set_at(holder, handover), lost)
     text = "\n".join([*lines, *_restated(holder, f"{handover.family}_hide_header", lines)])
@@ -95,8 +128,9 @@ def _set_at(level: Level, handover: Pass) -> set[str]:
 
 def stamping_lines(conf: Conf, handover: Pass) -> list[str]:
     """Return the lines that stamp the requests of a location, with inherited lines that they would replace."""
-    if handover.family == "proxy" and (conf.has_includes or conf.blank):
-        lines = [f"include {conf.folder}/sojourn_proxy.conf;"]
+    include = conf.include_line(handover.family)
+    if include is not None:
+        lines = [include]
     else:
         lines = override_lines(
             conf, handover, _set_at(handover.level, handover), handover.level.holder(handover.setter)

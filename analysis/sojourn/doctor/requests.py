@@ -9,7 +9,7 @@ from shlex import quote
 from sojourn.doctor.app_servers import ANSWER_PAGE, AppServer, answer_lines
 from sojourn.doctor.facts import SHOWN, Facts
 from sojourn.doctor.findings import ADD, ERROR, INFO, RUN, WARNING, Finding
-from sojourn.doctor.nginx_headers import bare_lines
+from sojourn.doctor.nginx_headers import INCLUDE, INCLUDE_PLACE, bare_lines
 from sojourn.doctor.nginx_machine import route_map
 from sojourn.model.formatting import counted, percent, printable
 
@@ -18,7 +18,6 @@ MOST = 0.5
 SILENT = 0.1  # of a backend's answers
 MANY_ROUTES = 100
 EVERY_BACKEND = "every backend"
-PROXY_INCLUDE = "include sojourn/sojourn_proxy.conf;"
 _BARE = "\n".join(bare_lines("proxy"))
 
 # Reason -> (why it was refused, the line that mends it, what to do with it).
@@ -94,9 +93,9 @@ def _unstamped(facts: Facts, name: str) -> Iterator[Finding]:
         routes,
         f"{percent(share)} of the requests that went to an app have no stamp in the log, most often for {routes}.",
         "Without the include in their location nginx sends no stamp, and the app cannot measure how long they waited.",
-        PROXY_INCLUDE,
+        INCLUDE,
         name,
-        into="the location in nginx.conf, beside proxy_pass",
+        into=INCLUDE_PLACE,
     )
 
 

@@ -11,6 +11,7 @@ from sojourn.analyses.audit.result import Audit
 from sojourn.analyses.split.result import SplitResult
 from sojourn.clocks.correction import plain_clocks
 from sojourn.doctor.findings import ADD, ERROR, INFO, REPLACE, RUN, WARNING, Finding
+from sojourn.doctor.nginx_headers import INCLUDE, INCLUDE_PLACE
 from sojourn.model.checks import FAIL, PASS
 from sojourn.model.formatting import counted, formatted, milliseconds, percent, printable
 from sojourn.model.frame import Records
@@ -166,10 +167,10 @@ def _audit(audit: Audit, name: str, requests: int) -> Iterator[Finding]:
             name,
             f"{_capital(impossible.sentence)}.",
             "A stamp that nginx neither sets nor removes is the client's, whether in X-Request-Start or X-Queue-Start.",
-            "include sojourn/sojourn_proxy.conf;",
+            INCLUDE,
             name,
             ADD,
-            into="the location in nginx.conf, beside proxy_pass",
+            into=INCLUDE_PLACE,
         )
     if audit.garbled:
         yield Finding(

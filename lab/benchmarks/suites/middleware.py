@@ -14,6 +14,10 @@ from sojourn_lab.resources import resource_file
 from sojourn_middleware import ASGIMiddleware, Telemetry, WSGIMiddleware
 
 from benchmarks.app_calls import asgi_app, asgi_seconds, wsgi_app, wsgi_seconds
+from benchmarks.middleware_go import go_rows
+from benchmarks.middleware_java import java_rows
+from benchmarks.middleware_node import measure_node
+from benchmarks.middleware_php import php_rows
 from benchmarks.rows import Measurements, Row, Settings, Slope
 
 CALLS = 20_000
@@ -21,8 +25,8 @@ MORE_HEADERS = (1, 8, 32, 64)
 GOAL_US = 10.0
 
 RACK = """
-require ARGV[0]
-calls = ARGV[1].to_i
+require "sojourn-middleware"
+calls = ARGV[0].to_i
 answer = [200, { "content-type" => "text/plain" }, ["ok\\n"]]
 app = ->(_env) { answer }
 measured = Sojourn::Middleware.new(app)
@@ -41,7 +45,7 @@ end
 
 
 def run(settings: Settings) -> Measurements:
-    """Measure WSGI and ASGI without and with spans, Rack, and the growth with the number of headers."""
+    """Measure WSGI and ASGI without and with spans, the other languages, and the growth with the number of headers."""
     measurements = Measurements(versions={"opentelemetry-sdk": version("opentelemetry-sdk")})
     calls = settings.sized(CALLS, 100)
     kinds: dict[str, tuple[Any, Any, Any]] = {
@@ -60,6 +64,10 @@ def run(settings: Settings) -> Measurements:
     for name, (seconds, app, middleware) in kinds.items():
         measurements.rows += _with_spans(name, seconds, app, middleware, settings, measurements)
     measurements.rows += _rack(calls, settings, measurements)
+    measurements.rows += go_rows(settings, measurements)
+    measurements.rows += php_rows(settings, measurements)
+    measure_node(settings, measurements)
+    measurements.rows += java_rows(settings, measurements)
     return measurements
 
 
@@ -142,11 +150,11 @@ def _rack(calls: int, settings: Settings, measurements: Measurements) -> list[Ro
         return []
     script = settings.folder / "rack.rb"
     script.write_text(RACK)
-    file = str(resource_file("middleware", "ruby", "sojourn.rb"))
+    library = str(resource_file("middleware", "ruby", "lib"))
     costs: dict[str, list[float]] = {"bare": [], "ours": []}
     for turn in range(settings.repeats):
         settings.progress(f"{turn + 1}/{settings.repeats} Rack")
-        done = subprocess.run([ruby, script, file, str(calls)], capture_output=True, text=True, check=False)
+        done = subprocess.run([ruby, "-I", library, script, str(calls)], capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(f"bench: ruby ended with {done.returncode}: {done.stderr.strip()}")
         bare, measured = map(float, done.stdout.split())

@@ -173,9 +173,10 @@ def upstream(topology: Topology, name: str, members: list[str]) -> str:
 
 def server_text(topology: Topology, upstreams: Upstreams) -> str:
     """Return the inside of the lab's server block; the times are nginx's, in milliseconds."""
-    protocol = SERVERS[topology.server].protocol
+    kind = SERVERS[topology.server]
+    protocol = kind.protocol
     handed = pass_lines(protocol, upstream_name(topology), keepalive=topology.keepalive is not None)
-    lines = "\n            ".join([*sojourn_lines(protocol), *handed])
+    lines = "\n            ".join([*sojourn_lines(protocol), *handed, *kind.lines])
     mirror = "mirror /lab-dark;" if topology.mirror is not None and upstreams.mirror is not None else ""
     return f"""
         location / {{

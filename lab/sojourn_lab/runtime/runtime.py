@@ -17,8 +17,6 @@ from sojourn_lab.runtime.namespace import network_namespace, own_namespace
 from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.runtime.process import Process
 from sojourn_lab.runtime.proxy import PLAIN_LOG_NAME, Upstreams, http_text, server_text
-from sojourn_lab.runtime.servers.location import stamp_by_doctor
-from sojourn_lab.runtime.servers.table import SERVERS
 from sojourn_lab.runtime.tier import Tier, dependency_tier, mirror_tier, service_names
 from sojourn_lab.scenario.case import Action
 from sojourn_lab.scenario.topology import Dependency, Mirror, Pool, Topology, changed
@@ -170,7 +168,6 @@ class ProcessRuntime(Lifecycle):
                 access_log=self.access_log,
                 http=http_text(topology, self.upstreams),
                 workers=topology.nginx_workers,
-                edit=None if SERVERS[topology.server].protocol == "proxy" else stamp_by_doctor,
             )
             nginx.start()
             self._stack.callback(nginx.stop)

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Collection
 
 from sojourn_lab.runtime.nginx import nginx_program, nginx_version
+from sojourn_lab.runtime.servers.java import tomcat_jars
 from sojourn_lab.runtime.servers.others import fpm_program
 
 DISTRIBUTIONS = ("sojourn", "sojourn-middleware", "gunicorn", "aiohttp", "opentelemetry-sdk", "numpy")
@@ -27,6 +28,10 @@ def _commands() -> dict[str, dict[str, list[str]]]:
         "node": {"node": ["node", "--version"]},
         "go": {"go": ["go", "version"]},
         "java": {"java": ["java", "--version"]},
+        "tomcat": {
+            "java": ["java", "--version"],
+            "tomcat": ["java", "-cp", ":".join(tomcat_jars()), "org.apache.catalina.util.ServerInfo"],
+        },
     }
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from sojourn_lab.scenario.case import Case
 from sojourn_lab.scenario.load import ClosedLoad
-from sojourn_lab.scenario.topology import Topology
+from sojourn_lab.scenario.topology import AWAITING, Topology
 
 
 class Law(msgspec.Struct, frozen=True):
@@ -37,8 +37,14 @@ def closed_loop_law(users: int, service_time: float, workers: int, think_time: f
 
 
 def law_of(case: Case, topology: Topology) -> Law | None:
-    """Return the law for a case, None where the load is open: no operational law gives its wait."""
+    """Return the law for a case; None where none gives its wait.
+
+    That is an open load, and an event loop whose requests await: it serves as many as it has, and a wait for the loop
+    after the first line of the app counts as service.
+    """
     if not isinstance(case.load, ClosedLoad) or case.load.from_concurrency is not None:
+        return None
+    if topology.server in AWAITING:
         return None
     workers = topology.served_at_once
     return closed_loop_law(case.load.concurrency, case.mean_service_time, workers, case.load.think_time)

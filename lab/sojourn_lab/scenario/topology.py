@@ -9,7 +9,7 @@ from sojourn.model.formatting import counted
 
 from sojourn_lab.scenario.load import Name, NotNegative, Positive, RouteName, scaled_seconds
 
-Server = Literal["gunicorn", "unicorn", "queue", "puma", "php-fpm", "uwsgi", "uvicorn", "node", "go", "java"]
+Server = Literal["gunicorn", "unicorn", "queue", "puma", "php-fpm", "uwsgi", "uvicorn", "node", "go", "java", "tomcat"]
 Balancer = Literal["round_robin", "least_conn", "random_two"]
 Discipline = Literal["fifo", "lifo", "adaptive_lifo", "codel", "deadline", "adaptive_timeout"]
 
@@ -27,6 +27,10 @@ THREADED: tuple[Server, ...] = ("gunicorn", "puma")
 """Servers whose workers may have several threads."""
 ONE_LOOP: tuple[Server, ...] = ("node", "uvicorn")
 """Servers of one process with one event loop."""
+AWAITING: tuple[Server, ...] = ("uvicorn",)
+"""Of these, those whose app awaits for a part of each request: the loop serves others meanwhile."""
+OWN_SOCKET: tuple[Server, ...] = ("java", "tomcat")
+"""Servers that bind a port of their own, because they cannot inherit a listening socket."""
 ASKING: tuple[Server, ...] = ("gunicorn", "queue")
 """Servers whose app can serve mirrored copies or call a tier behind it."""
 
@@ -166,12 +170,12 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"{self.server} has one event loop: use more backends in place of workers")
         if self.keepalive is not None and self.server == "uwsgi":
             raise ValueError("server uwsgi cannot have `keepalive`: its protocol has one request per connection")
-        if self.unix and self.server in ("queue", "java"):
+        if self.unix and self.server in ("queue", *OWN_SOCKET):
             raise ValueError(f"{self.server} cannot listen on a Unix socket")
         if self.unix and (self.defer_accept is not None or self.namespace is not None):
             raise ValueError("`defer_accept` and `namespace` apply to TCP, not to `unix` sockets")
-        if self.defer_accept is not None and self.server == "java":
-            raise ValueError("server java cannot have `defer_accept`: it binds its own socket")
+        if self.defer_accept is not None and self.server in OWN_SOCKET:
+            raise ValueError(f"server {self.server} cannot have `defer_accept`: it binds its own socket")
         if (self.dependency is not None or self.mirror is not None) and self.server not in ASKING:
             raise ValueError(
                 f"server {self.server} cannot have a `dependency` or a `mirror`: use {' or '.join(ASKING)}"

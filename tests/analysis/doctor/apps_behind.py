@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from pathlib import Path
 import grpc
 import pytest
 from sojourn_lab.resources import resource_file
-from sojourn_lab.runtime.process import Process, free_ports, wait_for_port
+from sojourn_lab.runtime.process import Process, free_ports
 from sojourn_lab.runtime.servers.others import fpm_program
 
 DEADLINE_S = 20.0
@@ -29,8 +30,12 @@ def app(environ, start_response):
 
 application = WSGIMiddleware(app, telemetry=False)
 """
+MEASURED = {"X-Queueing-Delay": "0.000010", "X-Service-Time": "0.001000", "X-Worker": "1", "X-Route": "/all"}
 PHP_APP = """\
 <?php
+"""
+PHP_APP += "".join(f"header('{name}: {value}');\n" for name, value in MEASURED.items())
+PHP_APP += """\
 echo json_encode(array_filter($_SERVER, fn($key) => str_starts_with($key, 'HTTP_'), ARRAY_FILTER_USE_KEY));
 """
 CGI_NAMES = ("REQUEST_METHOD $request_method", "QUERY_STRING $query_string", "SERVER_PROTOCOL $server_protocol")
@@ -59,7 +64,7 @@ def fpm_command(folder: Path, address: str, children: int = 1) -> list[str]:
     return [program, "--nodaemonize", "--allow-to-run-as-root", "--fpm-config", str(settings)]
 
 
-def _uwsgi_command(folder: Path, family: str, port: int) -> list[str]:
+def _uwsgi_command(folder: Path, family: str, address: str) -> list[str]:
     """The command of a uWSGI that speaks the protocol of a family; skips the test where it is not installed."""
     program = shutil.which("uwsgi") or shutil.which("uwsgi-core")
     if program is None:
@@ -67,36 +72,45 @@ def _uwsgi_command(folder: Path, family: str, port: int) -> list[str]:
     if not any(Path("/usr/lib/uwsgi/plugins").glob("python3*_plugin.so")):
         pytest.skip("uwsgi's plugin python3 is not installed (package uwsgi-plugin-python3)")
     protocol = {"proxy": "--http-socket", "uwsgi": "--uwsgi-socket", "scgi": "--scgi-socket"}[family]
-    listening = [program, "--plugin", "python3", protocol, f"127.0.0.1:{port}", "--need-app", "--die-on-term"]
+    listening = [program, "--plugin", "python3", protocol, address, "--need-app", "--die-on-term"]
     middleware = resource_file("middleware", "python", "src")
     return [*listening, "--wsgi-file", str(folder / "app.py"), "--pythonpath", str(middleware)]
 
 
 @contextmanager
-def way_to(family: str, folder: Path) -> Iterator[Way]:
-    """A server for a family of directives, as long as the block; skips the test where it is not installed."""
+def way_to(family: str, folder: Path, *, unix: bool = False) -> Iterator[Way]:
+    """A server for a family of directives, as long as the block; skips the test where it is not installed.
+
+    It listens at a port, or with ``unix`` at the socket ``app.sock`` in the folder.
+    """
+    address = f"{folder}/app.sock" if unix else f"127.0.0.1:{free_ports(1)[0]}"
+    scheme = {"proxy": "http://", "grpc": "" if unix else "grpc://"}.get(family, "")
+    passing = f"{family}_pass {scheme}{'unix:' if unix else ''}{address};"
     if family == "grpc":
-        with _grpc_server() as port:
-            yield Way(family, (f"grpc_pass grpc://127.0.0.1:{port};",))
+        with _grpc_server(f"unix:{address}" if unix else address):
+            yield Way(family, (passing,))
         return
-    (port,) = free_ports(1)
     if family == "fastcgi":
         (folder / "app.php").write_text(PHP_APP)
-        command = fpm_command(folder, f"127.0.0.1:{port}")
+        command = fpm_command(folder, address)
         lines = [f"fastcgi_param {each};" for each in (*CGI_NAMES, f"SCRIPT_FILENAME {folder}/app.php")]
-        target = f"127.0.0.1:{port}"
     else:
         (folder / "app.py").write_text(WSGI_APP)
-        command = _uwsgi_command(folder, family, port)
+        command = _uwsgi_command(folder, family, address)
         lines = [f"{family}_param {each};" for each in WSGI_NAMES] if family != "proxy" else []
-        target = f"http://127.0.0.1:{port}" if family == "proxy" else f"127.0.0.1:{port}"
     with Process(command, name=family, folder=folder / "servers") as process:
-        wait_for_port("127.0.0.1", port, DEADLINE_S, process)
-        yield Way(family, (f"{family}_pass {target};", *lines))
+        process.wait_until(lambda: _listens(address), DEADLINE_S, f"a listener at {address}")
+        yield Way(family, (passing, *lines))
+
+
+def _listens(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with socket.socket(socket.AF_INET if host else socket.AF_UNIX) as client:
+        return client.connect_ex((host, int(port)) if host else address) == 0
 
 
 class _Show(grpc.GenericRpcHandler):
-    """Answers every call with its metadata, named as CGI names headers."""
+    """Answers every call with its metadata, named as CGI names headers, and with the headers of a middleware."""
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
         """The handler of one call."""
@@ -104,15 +118,20 @@ class _Show(grpc.GenericRpcHandler):
         for name, value in details.invocation_metadata:
             names.setdefault("HTTP_" + name.upper().replace("-", "_"), []).append(str(value))
         text = json.dumps({name: ",".join(values) for name, values in names.items()}).encode()
-        return grpc.unary_unary_rpc_method_handler(lambda request, context: text)
+
+        def show(_request: bytes, context: grpc.ServicerContext) -> bytes:
+            context.send_initial_metadata(tuple((name.lower(), value) for name, value in MEASURED.items()))
+            return text
+
+        return grpc.unary_unary_rpc_method_handler(show)
 
 
 @contextmanager
-def _grpc_server() -> Iterator[int]:
+def _grpc_server(address: str) -> Iterator[None]:
     server = grpc.server(ThreadPoolExecutor(1), handlers=(_Show(),))
-    port = server.add_insecure_port("127.0.0.1:0")
+    server.add_insecure_port(address)
     server.start()
     try:
-        yield port
+        yield
     finally:
         server.stop(None).wait(DEADLINE_S)

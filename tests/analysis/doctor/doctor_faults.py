@@ -218,7 +218,7 @@ STAMPING = [
             ),
             server("uwsgi_param HTTP_X_REQUEST_START $sojourn_stamp_sent;", 'uwsgi_param HTTP_X_REQUEST_ID "";'),
         ),
-        'uwsgi_param HTTP_X_REQUEST_ID "";',
+        "include sojourn/sojourn_uwsgi.conf;",
     ),
     Fault(
         "a stamp inherited where auth_request asks",

@@ -13,6 +13,7 @@ from sojourn.cli import app
 from sojourn.doctor.builtin_includes import BUILTIN_INCLUDES
 from sojourn.doctor.doctor import diagnose
 from sojourn.doctor.findings import Finding
+from sojourn.doctor.nginx_headers import FAMILIES, include_name
 from sojourn.doctor.pages import sections
 from sojourn.nginx import syntax as nginx_syntax
 from sojourn.nginx.syntax import parsed, reading
@@ -161,10 +162,14 @@ def test_configuration_of_another_machine(tmp_path: Path) -> None:
     assert any("sojourn.conf" in sentence for sentence in diagnosis.unseen)
 
 
-def test_builtin_includes_equal_files() -> None:
-    text = resource_file("nginx", "sojourn_proxy.conf").read_text()
-    directives = [(each.name, each.args) for each in parsed(text).block]
-    assert [(each.name, each.args) for each in parsed(BUILTIN_INCLUDES["sojourn_proxy.conf"]).block] == directives
+@pytest.mark.parametrize("family", FAMILIES)
+def test_builtin_includes_equal_files(family: str) -> None:
+    name = include_name(family)
+    directives = [(each.name, each.args) for each in parsed(resource_file("nginx", name).read_text()).block]
+    assert [(each.name, each.args) for each in parsed(BUILTIN_INCLUDES[name]).block] == directives
+
+
+def test_builtin_http_include_has_the_keys_of_the_file() -> None:
     main = resource_file("nginx", "sojourn.conf").read_text()
     for key in re.findall(r'"(\w+)":', BUILTIN_INCLUDES["sojourn.conf"]):
         assert f'"{key}":' in main
@@ -191,17 +196,28 @@ def test_file_of_conf_d_alone(tmp_path: Path) -> None:
         ("grpc", "grpc_set_header X-Request-Start $sojourn_stamp_sent;"),
     ],
 )
+@pytest.mark.parametrize("case", ["nothing included", "include of proxy_pass", "folder of an earlier version"])
 @needs_nginx
-def test_apps_behind_other_protocols(tmp_path: Path, family: str, line: str) -> None:
+def test_apps_behind_other_protocols(tmp_path: Path, family: str, line: str, case: str) -> None:
     conf = laid(tmp_path / "a")
+    include = f"include sojourn/{include_name(family)};"
     scheme = "grpc://" if family == "grpc" else ""
-    more = f"location /other/ {{\n            {family}_pass {scheme}127.0.0.1:9;\n        }}\n    }}\n}}\n"
+    wrong = "include sojourn/sojourn_proxy.conf;" if case == "include of proxy_pass" else ""
+    if case == "folder of an earlier version":
+        (conf.folder / "sojourn" / include_name(family)).unlink()
+    inside = f"{wrong}\n            {family}_pass {scheme}127.0.0.1:9;"
+    more = f"location /other/ {{\n            {inside}\n        }}\n    }}\n}}\n"
     conf.path.write_text(conf.path.read_text().rstrip().removesuffix("}").rstrip().removesuffix("}") + more)
     finding: Finding
     (finding,) = conf.diagnosed().findings
     assert (finding.code, finding.subject) == ("stamp-missing", "location /other/")
-    assert line in finding.fix.splitlines()
+    assert (finding.how == "replace") is bool(wrong)
+    assert ("sojourn_proxy.conf" in finding.what) is bool(wrong)
+    lines = finding.fix.splitlines()
+    assert (line in lines) is (case == "folder of an earlier version")
+    assert (include in lines) is (case != "folder of an earlier version")
     conf.apply(finding.edits)
+    assert wrong == "" or wrong not in conf.path.read_text().partition("location /other/")[2]
     assert conf.accepted() == ""
     assert conf.diagnosed().findings == []
 

@@ -269,7 +269,7 @@ def test_a_silent_app_gets_the_lines_of_its_language(tmp_path: Path, name: str) 
     wanted = {
         "ruby": "use Sojourn::Middleware",
         "python": "WSGIMiddleware",
-        "node": "measure(",
+        "node": "sojourn-middleware",
         "php": "auto_prepend_file",
     }
     assert wanted[SERVERS[name][3]] in finding.fix

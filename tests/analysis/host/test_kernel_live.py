@@ -511,8 +511,8 @@ def test_raindrops_and_the_kernel_agree_and_a_busy_unicorn_is_said(tmp_path: Pat
 
 
 def test_the_labs_unicorn_answers_for_raindrops(tmp_path: Path) -> None:
-    config, middleware = ROOT / "lab/backend/config.ru", ROOT / "collector/middleware/ruby/sojourn.rb"
-    with unicorn(tmp_path, config, "/ready", SOJOURN_RUBY=str(middleware)) as port:
+    config, library = ROOT / "lab/backend/config.ru", ROOT / "collector/middleware/ruby/lib"
+    with unicorn(tmp_path, config, "/ready", RUBYLIB=str(library)) as port:
         sample = KernelProbe({"app": port}, raindrops=[f"http://127.0.0.1:{port}"], budget=5.0).sample()
     (app,) = sample.sockets
     (answer,) = sample.raindrops.values()

@@ -1,5 +1,5 @@
-# The app of the unicorn tests: the path says what it does.
-require_relative "../../../collector/middleware/ruby/sojourn"
+# The app of the tests under unicorn and Puma: the path says what it does.
+require "sojourn-middleware"
 
 SHARED = { "Content-Type" => "text/plain", "x-worker" => "the app's own" }.freeze
 
@@ -13,7 +13,7 @@ class Lazy
 end
 
 use Rack::Lint
-use Sojourn::Middleware
+use Sojourn::Middleware, server_timing: true
 use Rack::Lint
 use Rack::Head
 

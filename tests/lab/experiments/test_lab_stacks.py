@@ -62,8 +62,8 @@ def test_two_stacks_are_measured_and_judged(tmp_path: Path) -> None:
         assert row["blame"]["waited"] > 0.0
         assert row["whatif"]["accepted"] is (row["whatif"]["refused"] is None)
         assert "stamp-missing" not in [each["code"] for each in row["findings"]]
-    # What the README's include does for proxy_pass, the doctor's lines do for fastcgi_pass.
-    assert rows["php-fpm"]["followed"] == ["stamp-missing"]
+    # The README's include of each directive leaves nothing for the doctor.
+    assert rows["php-fpm"]["followed"] == []
     assert rows["puma"]["followed"] == []
     assert len((tmp_path / "out" / "puma" / "access.jsonl").read_text().splitlines()) == 100
 

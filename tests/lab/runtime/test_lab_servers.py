@@ -14,8 +14,7 @@ from sojourn_lab.runtime.interrupts import Interrupts
 from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.runtime.process import group_members
 from sojourn_lab.runtime.runtime import ProcessRuntime
-from sojourn_lab.runtime.servers import others
-from sojourn_lab.runtime.servers.others import recipe
+from sojourn_lab.runtime.servers import java, others
 from sojourn_lab.runtime.servers.table import SERVERS, why_server_unavailable
 from sojourn_lab.runtime.versions import versions_here
 from sojourn_lab.scenario.topology import Dependency, Namespace, Topology
@@ -39,6 +38,7 @@ TOPOLOGIES = {
     "node": Topology(server="node", backends=1, keepalive=4),
     "go": Topology(server="go", backends=1, unix=True, keepalive=4),
     "java": Topology(server="java", backends=1, workers=2, keepalive=4),
+    "tomcat": Topology(server="tomcat", backends=1, workers=2, keepalive=4),
 }
 
 
@@ -78,13 +78,13 @@ def test_measurements_of_each_server_reach_the_log_and_not_the_client(name: str,
     assert group_members(runtime.backends[0].process.pid) == []
 
 
-def test_a_location_of_fastcgi_takes_its_stamp_from_the_doctor(tmp_path: Path) -> None:
+def test_location_of_fastcgi_has_its_own_include(tmp_path: Path) -> None:
     if (reason := why_server_unavailable("php-fpm")) is not None:
         pytest.skip(reason)
     topology = Topology(server="php-fpm", backends=1, keepalive=8)
     with ProcessRuntime(topology, tmp_path, tmp_path / "logs", Interrupts()):
         written = (tmp_path / "nginx" / "nginx.conf").read_text()
-    assert "fastcgi_param HTTP_X_REQUEST_START $sojourn_stamp_sent;" in written
+    assert "include sojourn/sojourn_fastcgi.conf;" in written
     assert "fastcgi_keep_conn on;" in written
     assert "keepalive 8;" in written
     assert "sojourn_proxy.conf" not in written
@@ -93,11 +93,18 @@ def test_a_location_of_fastcgi_takes_its_stamp_from_the_doctor(tmp_path: Path) -
 def test_every_server_names_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr(others, "_SBIN", ())
+    monkeypatch.setattr(java, "_JARS", Path("/nowhere"))
     missing = {server: why_server_unavailable(server) for server in SERVERS}
     assert missing.pop("queue") is None
     # Of this virtual environment, which needs no PATH.
     assert (missing.pop("gunicorn"), missing.pop("uvicorn")) == (None, None)
     assert all(reason and reason.startswith(f"{server} is not installed") for server, reason in missing.items())
+
+
+def test_version_of_tomcat_is_known() -> None:
+    if (reason := why_server_unavailable("tomcat")) is not None:
+        pytest.skip(reason)
+    assert versions_here({"tomcat"})["tomcat"].startswith("10.")
 
 
 def test_version_of_php_fpm_needs_no_php_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,14 +126,10 @@ def test_version_of_php_fpm_needs_no_php_on_the_path(monkeypatch: pytest.MonkeyP
         ({"unix": True, "defer_accept": 1}, "apply to TCP"),
         ({"unix": True, "namespace": Namespace()}, "apply to TCP"),
         ({"server": "java", "defer_accept": 1}, "cannot have `defer_accept`"),
+        ({"server": "tomcat", "unix": True}, "cannot listen on a Unix socket"),
         ({"server": "puma", "dependency": Dependency()}, "cannot have a `dependency`"),
     ],
 )
 def test_rejects_settings_that_a_server_lacks(values: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         Topology(**values)
-
-
-def test_recipes_are_the_code_of_their_pages() -> None:
-    assert "func Sojourn(places int" in recipe("go.md", "// sojourn.go")
-    assert "module.exports = { measure, stampOf };" in recipe("node.md", "// sojourn.js")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from sojourn.doctor.nginx_headers import include_lines
-
 from sojourn_lab.runtime.proxy import BALANCER_LINES, Upstreams
 from sojourn_lab.scenario.topology import Topology
 
@@ -29,14 +27,14 @@ def http_text(topology: Topology, upstreams: Upstreams) -> str:
 
 
 def server_text(topology: Topology) -> str:
-    """Return the inside of the server block: the lines of sojourn_proxy.conf for nginx's gRPC module."""
+    """Return the inside of the server block: gRPC calls to the backends, stamped."""
     return f"""
         location / {{
             grpc_pass grpc://lab_backends;
             grpc_read_timeout {max(1, round(topology.proxy_read_timeout * 1000))}ms;
             # A call that failed at one backend is not tried at another: that would be balancing, too.
             grpc_next_upstream off;
-            {" ".join(include_lines("grpc"))}
+            include sojourn/sojourn_grpc.conf;
             add_header X-Request-ID $sojourn_request_id always;
         }}
 """

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sojourn.doctor.findings import Finding, edited
 from sojourn.doctor.nginx import diagnosed_conf
+from sojourn.doctor.nginx_headers import include_name
 
 from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime.servers.table import Protocol
@@ -44,8 +45,8 @@ def pass_lines(protocol: Protocol, target: str, *, keepalive: bool = False) -> l
 
 
 def sojourn_lines(protocol: Protocol) -> list[str]:
-    """Return the README's lines for a location; empty for FastCGI, uwsgi and SCGI, whose lines the doctor has."""
-    return ["include sojourn/sojourn_proxy.conf;"] if protocol == "proxy" else []
+    """Return the README's lines for a location."""
+    return [f"include sojourn/{include_name(protocol)};"]
 
 
 def follow_doctor(path: Path, wanted: Callable[[Finding], bool]) -> list[str]:
@@ -61,8 +62,3 @@ def follow_doctor(path: Path, wanted: Callable[[Finding], bool]) -> list[str]:
     for file, text in edited(texts, edits).items():
         Path(file).write_text(text)
     return [each.code for each in followed]
-
-
-def stamp_by_doctor(path: Path) -> None:
-    """Add the doctor's lines for requests without a stamp."""
-    follow_doctor(path, lambda finding: finding.code == "stamp-missing")

@@ -1,10 +1,10 @@
-"""The servers of the apps in PHP, JavaScript, Go and Java, each with the same small app of backend/."""
+"""The servers of the apps in PHP, JavaScript and Go, each with the same small app of backend/."""
 
 from __future__ import annotations
 
 import getpass
+import json
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -16,7 +16,6 @@ from sojourn_lab.runtime.servers.start import Start, whole_seconds
 
 BUILD_DEADLINE = 200.0
 """Seconds. The first build on a machine compiles Go's own packages, too."""
-START_DEADLINE = 30.0
 _SBIN = ("/usr/sbin", "/usr/local/sbin")
 _FPM_VERSIONS = ("", "8.5", "8.4", "8.3", "8.2", "8.1", "8.0")
 
@@ -31,7 +30,7 @@ def fpm_program() -> str | None:
 def php_fpm(start: Start) -> Process:
     """Return php-fpm with one static pool (`pm = static`) of `workers` processes, as the current user."""
     user = f"user = {getpass.getuser()}\n" if os.geteuid() == 0 else ""
-    measuring = start.file("sojourn.php", recipe("php.md", "<?php // sojourn.php"))
+    measuring = resource_file("middleware", "php", "auto_prepend.php")
     settings = start.file(
         "fpm.conf",
         f"""\
@@ -46,7 +45,7 @@ pm = static
 pm.max_children = {start.topology.workers}
 request_terminate_timeout = {whole_seconds(start.topology.worker_timeout)}
 clear_env = no
-php_admin_value[auto_prepend_file] = {measuring}
+php_admin_value[auto_prepend_file] = "{measuring}"
 """,
     )
     # Root is allowed as the pool's user because a container's lab has no other; -n: no php.ini of this machine.
@@ -56,8 +55,8 @@ php_admin_value[auto_prepend_file] = {measuring}
 
 def node(start: Start) -> Process:
     """Return Node's own http server: one event loop, which a request holds while it is served."""
-    module = start.file("sojourn.js", recipe("node.md", "// sojourn.js"))
-    return start.process(["node", str(resource_file("backend", "app.js")), str(start.fd)], LAB_SOJOURN_JS=module)
+    package = str(resource_file("middleware", "node"))
+    return start.process(["node", str(resource_file("backend", "app.js")), str(start.fd)], LAB_SOJOURN_JS=package)
 
 
 def go(start: Start) -> Process:
@@ -65,9 +64,11 @@ def go(start: Start) -> Process:
     folder = start.folder / f"{start.name}.go"
     folder.mkdir()
     shutil.copyfile(resource_file("backend", "app.go"), folder / "app.go")
-    (folder / "sojourn.go").write_text(recipe("go.md", "// sojourn.go"))
-    (folder / "go.mod").write_text("module lab\n\ngo 1.23\n")
-    environment = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off"}
+    (folder / "go.mod").write_text(
+        "module lab\n\ngo 1.22\n\nrequire sojourn/middleware v0.0.0\n\n"
+        f"replace sojourn/middleware => {json.dumps(str(resource_file('middleware', 'go')), ensure_ascii=False)}\n"
+    )
+    environment = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off", "GOPROXY": "off"}
     try:
         built = subprocess.run(
             ["go", "build", "-o", "app", "."],
@@ -78,37 +79,6 @@ def go(start: Start) -> Process:
     if built.returncode != 0:
         raise LabError(f"go build failed: {built.stderr.strip()}")
     return start.process([str(folder / "app"), str(start.fd), str(start.topology.workers)])
-
-
-def java(start: Start) -> Process:
-    """Return the JDK's own HTTP server with a fixed pool of `workers` threads, compiled when it starts.
-
-    It cannot inherit a socket: it binds a port of its own and writes it to the file that `java_port` reads.
-    """
-    program = str(resource_file("backend", "App.java"))
-    topology = start.topology
-    return start.process(
-        [
-            *("java", "-Dsun.net.httpserver.nodelay=true", program),
-            *(str(topology.workers), str(topology.backlog), f"{start.folder / start.name}.port"),
-        ]
-    )
-
-
-def java_port(start: Start, process: Process) -> int:
-    """Return the port that the started Java app has bound; LabError if it does not print one in time."""
-    path = start.folder / f"{start.name}.port"
-    process.wait_until(path.exists, START_DEADLINE, f"{start.name} to bind a port")
-    return int(path.read_text())
-
-
-def recipe(page: str, first_line: str) -> str:
-    """Return the code block of a how-to page that begins with a line: the file that users copy."""
-    text = resource_file("recipes", page).read_text()
-    block = re.search(rf"^```\w+\n({re.escape(first_line)}\n.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    if block is None:
-        raise LabError(f"{page} has no code block that begins with {first_line!r}")
-    return block[1]
 
 
 def program_missing(*programs: str, install: str = "") -> Callable[[], str | None]:

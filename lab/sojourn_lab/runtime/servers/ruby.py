@@ -19,8 +19,8 @@ worker_processes {start.topology.workers}
 timeout {whole_seconds(start.topology.worker_timeout)}
 """,
     )
-    command = ["unicorn", "--config-file", settings, "--env", "none", _app()]
-    return _ruby_process(start, command, UNICORN_FD=str(start.fd))
+    command = ["unicorn", "-I", _library(), "--config-file", settings, "--env", "none", _app()]
+    return start.process(command, UNICORN_FD=str(start.fd), RACK_ENV="none")
 
 
 def puma(start: Start) -> Process:
@@ -29,17 +29,17 @@ def puma(start: Start) -> Process:
     url = f"{'unix' if topology.unix else 'tcp'}://{start.bound}"
     processes = topology.workers if topology.workers > 1 else 0  # 0: no cluster, no forked worker
     command = [
-        *("puma", "--config", "-", "--environment", "none", "--bind", url),
+        *("puma", "-I", _library(), "--config", "-", "--environment", "none", "--bind", url),
         *("--threads", f"{topology.threads}:{topology.threads}", "--workers", str(processes)),
         _app(),
     ]
-    return _ruby_process(start, command, PUMA_INHERIT_0=f"{start.fd}:{url}")
+    return start.process(command, PUMA_INHERIT_0=f"{start.fd}:{url}", RACK_ENV="none")
 
 
 def _app() -> str:
     return str(resource_file("backend", "config.ru"))
 
 
-def _ruby_process(start: Start, command: list[str], **environment: str) -> Process:
-    middleware = str(resource_file("middleware", "ruby", "sojourn.rb"))
-    return start.process(command, SOJOURN_RUBY=middleware, RACK_ENV="none", **environment)
+def _library() -> str:
+    """Return the folder of the middleware's gem to put on Ruby's load path."""
+    return str(resource_file("middleware", "ruby", "lib"))

@@ -10,7 +10,7 @@ from typing import Literal
 from sojourn.model.errors import install_command
 
 from sojourn_lab.runtime.process import Process
-from sojourn_lab.runtime.servers import others, python, ruby
+from sojourn_lab.runtime.servers import java, others, python, ruby
 from sojourn_lab.runtime.servers.others import program_missing
 from sojourn_lab.runtime.servers.start import Start
 from sojourn_lab.scenario.topology import Server
@@ -29,6 +29,7 @@ class Kind:
         protocol: proxy (HTTP), fastcgi or uwsgi: the directive of nginx is `<protocol>_pass`.
         spans: the app writes spans.
         own_port: returns the port of a server that cannot inherit the lab's socket, once it is started.
+        lines: what else its location in nginx needs.
     """
 
     make: Callable[[Start], Process]
@@ -36,6 +37,7 @@ class Kind:
     protocol: Protocol = "proxy"
     spans: bool = False
     own_port: Callable[[Start, Process], int] | None = None
+    lines: tuple[str, ...] = ()
 
 
 def _gunicorn_missing() -> str | None:
@@ -61,7 +63,9 @@ SERVERS: dict[Server, Kind] = {
     "php-fpm": Kind(others.php_fpm, _fpm_missing, "fastcgi"),
     "node": Kind(others.node, program_missing("node")),
     "go": Kind(others.go, program_missing("go")),
-    "java": Kind(others.java, program_missing("java", "javac"), own_port=others.java_port),
+    "java": Kind(java.java, program_missing("java", "javac"), own_port=java.java_port),
+    # Tomcat answers 400 to a Host with an underscore, which the name of the lab's upstream has.
+    "tomcat": Kind(java.tomcat, java.tomcat_missing, own_port=java.java_port, lines=("proxy_set_header Host $host;",)),
 }
 
 

@@ -11,6 +11,7 @@ QUEUEING_DELAY = "X-Queueing-Delay"
 SERVICE_TIME = "X-Service-Time"
 WORKER = "X-Worker"
 ROUTE = "X-Route"
+SERVER_TIMING = "Server-Timing"
 
 # Characters that remain unescaped in a route template; a control character or a letter outside ASCII would break the
 # header.
@@ -43,6 +44,20 @@ def answer_headers(timing: Timing, worker: str, route: str | None) -> list[tuple
 @lru_cache(maxsize=256)
 def _printable(route: str) -> str:
     return quote(route, safe=_ROUTE_SAFE, errors="replace")
+
+
+def server_timing(timing: Timing) -> str | None:
+    """Return the value of Server-Timing in milliseconds; None if both durations are unknown.
+
+    A negative delay is left out: it is a disagreement of two clocks, not a duration.
+    """
+    delay, service = timing.queueing_delay, timing.service_time
+    durations = []
+    if delay is not None and delay >= 0:
+        durations.append(f"queue;dur={1000 * delay:.3f}")
+    if service is not None:
+        durations.append(f"app;dur={1000 * service:.3f}")
+    return ", ".join(durations) or None
 
 
 def replaced_names(route: str | None) -> frozenset[str]:

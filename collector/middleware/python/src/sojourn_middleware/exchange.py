@@ -6,7 +6,7 @@ import logging
 import math
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from .answer import ROUTE, answer_headers, replaced_names
+from .answer import ROUTE, SERVER_TIMING, answer_headers, replaced_names, server_timing
 from .request import Request
 from .stamp import DEFAULT_MAX_AGE, DEFAULT_MAX_FUTURE, StampReader
 from .telemetry import Telemetry
@@ -31,6 +31,7 @@ class Options(TypedDict, total=False):
     max_future: float
     clock_offset: float
     route: RouteCallable | None
+    server_timing: bool
     telemetry: Telemetry | bool | None
     clock: Clock
 
@@ -39,9 +40,9 @@ class Measurement:
     """The options of a middleware, and the way to begin an exchange under them.
 
     max_age and max_future (s) bound the age of a stamp; clock_offset (s) is how far this machine's wall
-    clock runs ahead of the proxy's; route names the route of an environ or a scope; telemetry is None for
-    automatic, False for none, or a `Telemetry`. Raises ValueError for a limit or an offset that is not a
-    number of seconds, TypeError for any other telemetry.
+    clock runs ahead of the proxy's; route names the route of an environ or a scope; server_timing adds the
+    header Server-Timing; telemetry is None for automatic, False for none, or a `Telemetry`. Raises ValueError
+    for a limit or an offset that is not a number of seconds, TypeError for any other telemetry.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Measurement:
         max_future: float = DEFAULT_MAX_FUTURE,
         clock_offset: float = 0.0,
         route: RouteCallable | None = None,
+        server_timing: bool = False,
         telemetry: Telemetry | bool | None = None,
         clock: Clock = read_clocks,
     ) -> None:
@@ -59,6 +61,7 @@ class Measurement:
             raise ValueError(f"clock_offset must be a number of seconds, not {clock_offset!r}")
         self.clock_offset = float(clock_offset)
         self.route = route
+        self.server_timing = server_timing
         self.clock = clock
         self._warned: set[str] = set()
         if not isinstance(telemetry, (bool, Telemetry, type(None))):
@@ -120,15 +123,23 @@ class Exchange:
         """Return the app's response headers with the headers added; the service time ends here."""
         self.timing.headers_left()
         self.status = status
+        if self.span is not None:
+            self.span.headers_left()
         if self.route is None:
             self.look_for_route()
         try:
             replaced = replaced_names(self.route)
             kept = [(name, value) for name, value in headers if name.lower() not in replaced]
             if self.route is None:
+                # An X-Route of the app is kept, so that it is not added again.
                 self.route = next((value for name, value in kept if name.lower() == ROUTE.lower()), None)
-                return kept + answer_headers(self.timing, self.worker, None)
-            return kept + answer_headers(self.timing, self.worker, self.route)
+                added = answer_headers(self.timing, self.worker, None)
+            else:
+                added = answer_headers(self.timing, self.worker, self.route)
+            # Beside a Server-Timing of the app, which is a list that may be sent in several headers.
+            if self.measurement.server_timing and (durations := server_timing(self.timing)):
+                added.append((SERVER_TIMING, durations))
+            return kept + added
         except Exception:
             self.measurement.warn("an answer leaves without its measurements")
             return headers

@@ -21,7 +21,8 @@ from .spanfile import AppendingStream
 SPANS_FILE = "SOJOURN_SPANS"
 
 _logger = logging.getLogger("sojourn_middleware")
-_made: dict[str, Any] = {}
+# By process id and kind: a provider belongs to one process.
+_made: dict[tuple[int, str], Any] = {}
 
 
 class Wishes(NamedTuple):
@@ -35,11 +36,6 @@ class Wishes(NamedTuple):
 def wishes() -> Wishes:
     """Return those of this process. Reading the environment takes half a microsecond: not for every request."""
     return Wishes(os.environ.get(SPANS_FILE) or None, _otlp_wanted("TRACES"), _otlp_wanted("METRICS"))
-
-
-def forget() -> None:
-    """Leave the providers of the parent process alone; for a forked child."""
-    _made.clear()
 
 
 def preload() -> None:
@@ -83,16 +79,17 @@ def automatic_meter_provider(settings: Wishes | None = None) -> Any:
 
 def _once(kind: str, make: Callable[[], Any], extra: str, consequence: str) -> Any:
     """Return the result of `make`, called once per process; None, and one warning, if it fails."""
-    if kind not in _made:
-        _made[kind] = None
+    key = (os.getpid(), kind)
+    if key not in _made:
+        _made[key] = None
         try:
-            _made[kind] = make()
+            _made[key] = make()
         except ImportError as error:
             command = f'pip install "./collector/middleware/python[{extra}]" in a checkout of Sojourn'
             _logger.warning("%s: %s; try: %s", consequence, error, command)
         except Exception as error:
             _logger.warning("%s: %s", consequence, error)
-    return _made[kind]
+    return _made[key]
 
 
 def _global_provider(module: str, proxy: str) -> Any:

@@ -77,14 +77,20 @@ def first_attributes(exchange: MeasuredRequest) -> dict[str, Any]:
         attributes["server.address"] = address
     if port is not None:
         attributes["server.port"] = port
-    request_id = request.header("x-request-id")
-    if request_id:
-        attributes["http.request.header.x-request-id"] = [request_id]
+    attributes.update(_request_id(exchange))
     return attributes
 
 
-def final_attributes(exchange: MeasuredRequest, error: BaseException | None) -> dict[str, Any]:
-    """Return the attributes known at the end of the request. Times in seconds; unknown ones are left out."""
+def _request_id(exchange: MeasuredRequest) -> dict[str, Any]:
+    value = exchange.request.header("x-request-id")
+    return {"http.request.header.x-request-id": [value]} if value else {}
+
+
+def queueing_attributes(exchange: MeasuredRequest) -> dict[str, Any]:
+    """Return Sojourn's own attributes, known when the headers have left.
+
+    Times in seconds; unknown ones are left out.
+    """
     timing = exchange.timing
     attributes: dict[str, Any] = {
         "queueing.status": timing.stamp.status,
@@ -95,6 +101,20 @@ def final_attributes(exchange: MeasuredRequest, error: BaseException | None) -> 
         "queueing.delay": exchange.corrected_delay,
         "queueing.delay.raw": timing.queueing_delay,
         "queueing.service_time": timing.service_time,
+    }
+    attributes.update((name, value) for name, value in optional.items() if value is not None)
+    return attributes
+
+
+def outer_attributes(exchange: MeasuredRequest) -> dict[str, Any]:
+    """Return the attributes for a span that automatic instrumentation has started: those that it does not set."""
+    return {**_request_id(exchange), **queueing_attributes(exchange)}
+
+
+def final_attributes(exchange: MeasuredRequest, error: BaseException | None) -> dict[str, Any]:
+    """Return the attributes known at the end of the request; unknown ones are left out."""
+    attributes = queueing_attributes(exchange)
+    optional = {
         "http.response.status_code": exchange.status,
         "http.route": exchange.route,
         "error.type": error_type(exchange, error),

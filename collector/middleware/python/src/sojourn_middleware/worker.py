@@ -13,13 +13,9 @@ import threading
 
 
 class _ThreadNumbers:
-    """Hands out 1, 2, 3, … to the threads of this process."""
+    """Hands out 1, 2, 3, … to the threads of one process."""
 
     def __init__(self) -> None:
-        self._forget()
-
-    def _forget(self) -> None:
-        # A forked child has one thread, whatever the parent had, and the parent's lock may be held forever.
         self._lock = threading.RLock()
         self._free: list[int] = []
         self._highest = 0
@@ -57,12 +53,16 @@ class _Held:
             self._numbers.give_back(self.number)
 
 
-_numbers = _ThreadNumbers()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_numbers._forget)
+# By process id: a forked child has one thread, whatever the parent had, and the parent's lock may be held forever. Not
+# every server calls the hooks of `os.register_at_fork`: uWSGI does so only with py-call-osafterfork.
+_numbers: dict[int, _ThreadNumbers] = {}
 
 
 def worker_name(multithread: bool) -> str:
     """Return the process id, ``1234``, or ``1234.2`` with the thread's number if threads serve in parallel."""
     pid = os.getpid()
-    return f"{pid}.{_numbers.mine()}" if multithread else str(pid)
+    if not multithread:
+        return str(pid)
+    # setdefault, because the first requests of a process can be in several threads; it needs no lock.
+    numbers = _numbers.get(pid) or _numbers.setdefault(pid, _ThreadNumbers())
+    return f"{pid}.{numbers.mine()}"

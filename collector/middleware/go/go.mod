@@ -1,0 +1,3 @@
+module sojourn/middleware
+
+go 1.22

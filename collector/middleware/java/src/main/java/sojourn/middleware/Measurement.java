@@ -1,0 +1,59 @@
+package sojourn.middleware;
+
+import java.lang.System.Logger;
+import java.lang.System.Logger.Level;
+import java.time.Duration;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+
+/** The options of one filter, and the way to begin an exchange with them. */
+final class Measurement {
+
+    private static final Logger LOGGER = System.getLogger("sojourn.middleware");
+
+    final Clock clock;
+    final long clockOffsetNanos;
+    final boolean serverTiming;
+    private final StampReader reader;
+    private final Telemetry telemetry;
+    private final WorkerNumbers workers;
+    private final Set<String> warned = ConcurrentHashMap.newKeySet();
+
+    Measurement(
+            Duration maxAge,
+            Duration maxFuture,
+            Duration clockOffset,
+            boolean serverTiming,
+            Telemetry telemetry,
+            Clock clock,
+            WorkerNumbers workers) {
+        this.reader = new StampReader(maxAge, maxFuture);
+        this.clockOffsetNanos = clockOffset.toNanos();
+        this.serverTiming = serverTiming;
+        this.telemetry = telemetry;
+        this.clock = clock;
+        this.workers = workers;
+    }
+
+    /** Starts the clocks of one request; returns null, and logs a warning, if that fails. */
+    Exchange begin(RequestView request) {
+        try {
+            long wall = clock.wallNanos();
+            long monotonic = clock.monotonicNanos();
+            Stamp stamp = reader.read(request, wall / 1000);
+            Exchange exchange = new Exchange(this, request, stamp, wall, monotonic, workers);
+            exchange.start(telemetry);
+            return exchange;
+        } catch (RuntimeException | LinkageError error) {
+            warn("a request is served unmeasured", error);
+            return null;
+        }
+    }
+
+    /** Logs a failure to measure; the same failure of several requests is logged once. */
+    void warn(String event, Throwable error) {
+        if (warned.add(event)) {
+            LOGGER.log(Level.WARNING, event + "; the same again will not be logged", error);
+        }
+    }
+}

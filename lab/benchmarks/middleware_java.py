@@ -1,0 +1,63 @@
+"""The cost that the Java middleware adds to a request: calls in a request to Tomcat, with and without the filter."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+from pathlib import Path
+
+from sojourn_lab.runtime.servers.java import compiled, tomcat_jars, tomcat_missing
+from sojourn_lab.runtime.versions import versions_here
+
+from benchmarks.rows import Measurements, Row, Settings
+
+CALLS = 100_000
+GOAL_US = 10.0
+
+
+def java_rows(settings: Settings, measurements: Measurements) -> list[Row]:
+    """Measure the servlet of `MiddlewareBench.java` in turns with and without the filter, in one warm JVM.
+
+    Args:
+        settings: repeats and scale.
+        measurements: gets the versions of Java and Tomcat, or the reason why nothing was measured.
+
+    Returns:
+        One row: processor time that the filter adds to a request (µs).
+    """
+    if (reason := tomcat_missing()) is not None:
+        measurements.skipped.append(f"Java: {reason}")
+        return []
+    versions = versions_here({"tomcat"})
+    measurements.versions |= {name: versions[name] for name in ("java", "tomcat")}
+    settings.progress("Java")
+    source = Path(__file__).parent / "MiddlewareBench.java"
+    class_path = compiled(source, settings.folder / "java.classes", tomcat_jars())
+    calls = settings.sized(CALLS, 1000)
+    command = [
+        "java",
+        "-cp",
+        class_path,
+        source.stem,
+        str(calls),
+        str(settings.repeats),
+        str(settings.folder / "tomcat"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    rounds = [tuple(map(float, line.split())) for line in done.stdout.splitlines()]
+    if done.returncode or len(rounds) != settings.repeats:
+        raise SystemExit(f"bench: java ended with {done.returncode}: {done.stderr.strip()}")
+    added = [measured - bare for bare, measured in rounds]
+    alone = statistics.median(bare for bare, _ in rounds)
+    return [
+        Row(
+            "Java servlet, the headers, added to a request",
+            "µs",
+            statistics.median(added),
+            low=min(added),
+            high=max(added),
+            goal=GOAL_US,
+            at="most",
+            note=f"the servlet alone takes {alone:.2f} µs",
+        )
+    ]

@@ -1,0 +1,50 @@
+"""The cost that the Node package adds to a request: `middleware_node.js` calls a minimal app with and without it."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import subprocess
+from pathlib import Path
+
+from sojourn_lab.resources import resource_file
+
+from benchmarks.rows import Measurements, Row, Settings
+
+CALLS = 20_000
+GOAL_US = 10.0
+SCRIPT = Path(__file__).with_suffix(".js")
+
+
+def measure_node(settings: Settings, measurements: Measurements) -> None:
+    """Add the row of the Node package to the measurements; note if node is not installed."""
+    node = shutil.which("node")
+    if node is None:
+        measurements.skipped.append("Node: node is not installed")
+        return
+    package = resource_file("middleware", "node")
+    command = [node, str(SCRIPT), str(package), str(settings.sized(CALLS, 100))]
+    bare: list[float] = []
+    added: list[float] = []
+    for turn in range(settings.repeats):
+        settings.progress(f"{turn + 1}/{settings.repeats} Node")
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(f"bench: node ended with {done.returncode}: {done.stderr.strip()}")
+        alone, measured = (1e6 * float(each) for each in done.stdout.split())
+        bare.append(alone)
+        added.append(measured - alone)
+    version = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
+    measurements.versions["node"] = version.strip().removeprefix("v")
+    measurements.rows.append(
+        Row(
+            "Node, the headers, added to a request",
+            "µs",
+            statistics.median(added),
+            low=min(added),
+            high=max(added),
+            goal=GOAL_US,
+            at="most",
+            note=f"100 requests in progress; node:http's response alone takes {statistics.median(bare):.2f} µs",
+        )
+    )
