@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,8 +48,9 @@ TAIL = """
 - **What a server adds** before the app's first line is queueing delay. At one user, where a worker is always free, that
   is {free} ms or less on every server.
 
-Versions: {versions}. To measure it again: `sojourn lab run app-servers`, then `python -m
-sojourn_lab.experiments.app_servers RUN`.
+To measure it again: `sojourn lab run app-servers`, then `python -m sojourn_lab.experiments.app_servers RUN`.
+
+{versions}
 """
 
 
@@ -135,8 +137,11 @@ def page(folder: Path) -> str:
     )
     rows = "".join(_row(each, cases[f"{each.case}-c{CONCURRENCY}"]) for each in present)
     free = [_mean(cases[name], "queueing_delay") for each in present if (name := f"{each.case}-c1") in cases]
-    versions = ", ".join(f"{name} {version}" for name, version in sorted(run["versions"].items()) if name in PROGRAMS)
-    return HEAD + described + FIGURES + rows + TAIL.format(free=milliseconds(max(free, default=0.0)), versions=versions)
+    versions = "Versions: " + ", ".join(
+        f"{name} {version}" for name, version in sorted(run["versions"].items()) if name in PROGRAMS
+    )
+    tail = TAIL.format(free=milliseconds(max(free, default=0.0)), versions=textwrap.fill(f"{versions}.", 120))
+    return HEAD + described + FIGURES + rows + tail
 
 
 def _mean(rounds: list[dict[str, Any]], component: str) -> float:
