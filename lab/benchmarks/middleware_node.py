@@ -16,12 +16,12 @@ GOAL_US = 10.0
 SCRIPT = Path(__file__).with_suffix(".js")
 
 
-def measure_node(settings: Settings, measurements: Measurements) -> None:
-    """Add the row of the Node package to the measurements; note if node is not installed."""
+def node_rows(settings: Settings, measurements: Measurements) -> list[Row]:
+    """Return the row of the Node package; note in ``measurements.skipped`` if node is not installed."""
     node = shutil.which("node")
     if node is None:
         measurements.skipped.append("Node: node is not installed")
-        return
+        return []
     package = resource_file("middleware", "node")
     command = [node, str(SCRIPT), str(package), str(settings.sized(CALLS, 100))]
     bare: list[float] = []
@@ -36,7 +36,7 @@ def measure_node(settings: Settings, measurements: Measurements) -> None:
         added.append(measured - alone)
     version = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
     measurements.versions["node"] = version.strip().removeprefix("v")
-    measurements.rows.append(
+    return [
         Row(
             "Node, the headers, added to a request",
             "µs",
@@ -47,4 +47,4 @@ def measure_node(settings: Settings, measurements: Measurements) -> None:
             at="most",
             note=f"100 requests in progress; node:http's response alone takes {statistics.median(bare):.2f} µs",
         )
-    )
+    ]

@@ -16,7 +16,7 @@ from sojourn_middleware import ASGIMiddleware, Telemetry, WSGIMiddleware
 from benchmarks.app_calls import asgi_app, asgi_seconds, wsgi_app, wsgi_seconds
 from benchmarks.middleware_go import go_rows
 from benchmarks.middleware_java import java_rows
-from benchmarks.middleware_node import measure_node
+from benchmarks.middleware_node import node_rows
 from benchmarks.middleware_php import php_rows
 from benchmarks.rows import Measurements, Row, Settings, Slope
 
@@ -66,7 +66,7 @@ def run(settings: Settings) -> Measurements:
     measurements.rows += _rack(calls, settings, measurements)
     measurements.rows += go_rows(settings, measurements)
     measurements.rows += php_rows(settings, measurements)
-    measure_node(settings, measurements)
+    measurements.rows += node_rows(settings, measurements)
     measurements.rows += java_rows(settings, measurements)
     return measurements
 

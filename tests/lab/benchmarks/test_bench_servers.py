@@ -67,7 +67,8 @@ def test_middleware(tmp_path: Path) -> None:
     results = measured("middleware", tmp_path)
     goals = [row for row in results.rows if row.goal is not None]
     assert [row.what.split(",")[0] for row in goals][:2] == ["WSGI", "ASGI"]
-    assert all(row.goal == 10.0 and row.at == "most" for row in goals)
+    assert {(row.goal, row.at) for row in goals if not row.what.startswith("PHP")} == {(10.0, "most")}
+    assert {(row.goal, row.at) for row in goals if row.what.startswith("PHP")} <= {(30.0, "most")}
     assert len(results.slopes) == 2
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from sojourn.model.formatting import milliseconds
+from sojourn.model.formatting import formatted, milliseconds
 
 from sojourn_lab.errors import LabError
 
@@ -155,7 +155,7 @@ def _row(server: Description, rounds: list[dict[str, Any]]) -> str:
     expected, error = "–", "–"
     if law is not None:
         expected = milliseconds(law["queueing_delay"])
-        error = f"{queueing / law['queueing_delay'] - 1:+.1%}"
+        error = formatted(queueing / law["queueing_delay"] - 1, "+.1%")
     sockets = [each["deepest"] for case in rounds for each in case["listen"] if each["socket"] != "nginx"]
     deepest = str(max(sockets)) if sockets else "–"
     times = " | ".join(milliseconds(each) for each in (queueing, service, response))
