@@ -95,6 +95,8 @@ class Measurement:
 class Exchange:
     """The measurements of one request so far. No method raises: a failure to measure is logged."""
 
+    __slots__ = ("_finished", "measurement", "native", "request", "route", "span", "status", "timing", "worker")
+
     def __init__(self, measurement: Measurement, request: Request, native: Any, timing: Timing) -> None:
         self.measurement = measurement
         self.request = request

@@ -33,9 +33,20 @@ class Wishes(NamedTuple):
     metrics: bool
 
 
+NO_WISHES = Wishes(None, traces=False, metrics=False)
+
+
 def wishes() -> Wishes:
     """Return those of this process. Reading the environment takes half a microsecond: not for every request."""
     return Wishes(os.environ.get(SPANS_FILE) or None, _otlp_wanted("TRACES"), _otlp_wanted("METRICS"))
+
+
+def none(settings: Wishes) -> bool:
+    """Return whether nothing can be recorded: no wish, and no API with a provider or a span in this process."""
+    modules = sys.modules
+    return (
+        settings == NO_WISHES and "opentelemetry.trace" not in modules and "opentelemetry.metrics" not in modules
+    )
 
 
 def preload() -> None:

@@ -56,6 +56,8 @@ class Request(Protocol):
 class EnvironRequest:
     """A request that came through WSGI."""
 
+    __slots__ = ("environ",)
+
     def __init__(self, environ: Mapping[str, Any]) -> None:
         self.environ = environ
 
@@ -112,6 +114,8 @@ class EnvironRequest:
 
 class ScopeRequest:
     """A request that came through ASGI."""
+
+    __slots__ = ("_outer_root_path", "scope")
 
     multithread = False  # One event loop per process: while it is busy, the process serves no other request.
 

@@ -62,6 +62,8 @@ class Telemetry:
         """Return the span of one request; None if nothing is recorded."""
         try:
             process = self._process()
+            if process.instruments is None and process.wishes is not None and providers.none(process.wishes):
+                return None
             instruments = process.instruments or self._set_up(process)
             outer = _outer_span()
             if outer is not None:

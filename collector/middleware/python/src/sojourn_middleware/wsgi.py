@@ -55,6 +55,8 @@ class WSGIMiddleware:
 class _Reply:
     """The `start_response` of the app; it holds the headers until they are sent."""
 
+    __slots__ = ("_held", "_server_write", "_start_response", "_started", "exchange")
+
     def __init__(self, exchange: Exchange, start_response: StartResponse) -> None:
         self.exchange = exchange
         self._start_response = start_response
