@@ -44,9 +44,7 @@ def wishes() -> Wishes:
 def none(settings: Wishes) -> bool:
     """Return whether nothing can be recorded: no wish, and no API with a provider or a span in this process."""
     modules = sys.modules
-    return (
-        settings == NO_WISHES and "opentelemetry.trace" not in modules and "opentelemetry.metrics" not in modules
-    )
+    return settings == NO_WISHES and "opentelemetry.trace" not in modules and "opentelemetry.metrics" not in modules
 
 
 def preload() -> None:
