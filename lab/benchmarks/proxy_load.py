@@ -22,6 +22,7 @@ from sojourn_lab.runtime.process import Process, free_ports, wait_for_port
 HOST = "127.0.0.1"
 PATH = "/items/12345?color=red"
 BUFFERED = "buffer=64k flush=1s"
+HANDLER_DEADLINE_S = 10.0
 _TEMP_FOLDERS = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
 
@@ -191,6 +192,17 @@ def proxies(folder: Path, setups: dict[str, Setup]) -> Iterator[dict[str, Proxy]
         yield running
 
 
+def _wait_for_handler(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    """Wait until a program handles a signal, which would end it before."""
+    status, deadline = Path(f"/proc/{process.pid}/status"), time.monotonic() + HANDLER_DEADLINE_S
+    while process.poll() is None and time.monotonic() < deadline:
+        caught = re.search(r"^SigCgt:\s*([0-9a-f]+)$", status.read_text(), re.MULTILINE)
+        if caught is not None and int(caught[1], 16) >> (number - 1) & 1:
+            return
+        time.sleep(0.005)
+    raise SystemExit(f"bench: {process.args!r} does not handle {number.name}")
+
+
 def offered(proxy: Proxy, seconds: float, connections: int = 32, think: float = 0.0) -> Load:
     """Run wrk for ``seconds`` and return the load that it achieved.
 
@@ -212,6 +224,7 @@ def offered(proxy: Proxy, seconds: float, connections: int = 32, think: float = 
     before = _cpu_seconds(proxy.worker)
     process = subprocess.Popen([*command, proxy.url + PATH], stdout=subprocess.PIPE, text=True)
     try:
+        _wait_for_handler(process, signal.SIGINT)
         time.sleep(seconds)
         # On SIGINT wrk prints its results.
         process.send_signal(signal.SIGINT)
