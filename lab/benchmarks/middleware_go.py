@@ -10,7 +10,7 @@ import subprocess
 
 from sojourn_lab.resources import resource_file
 
-from benchmarks.rows import Measurements, Row, Settings
+from benchmarks.rows import Measurements, Row, Settings, added_row
 
 CALLS = 200_000
 GOAL_US = 10.0
@@ -53,21 +53,7 @@ def go_rows(settings: Settings, measurements: Measurements) -> list[Row]:
         for kind, nanoseconds in _LINE.findall(_run(command, cwd=str(settings.folder))):
             costs[kind].append(float(nanoseconds) / 1e3)
     note = f"the app alone takes {statistics.median(costs['bare']):.2f} µs"
-    return [_row(what, costs["bare"], costs[kind], note) for kind, what in _KINDS.items()]
-
-
-def _row(what: str, bare: list[float], measured: list[float], note: str) -> Row:
-    added = [one - base for one, base in zip(measured, bare, strict=True)]
-    return Row(
-        f"{what}, added to a request",
-        "µs",
-        statistics.median(added),
-        low=min(added),
-        high=max(added),
-        goal=GOAL_US,
-        at="most",
-        note=note,
-    )
+    return [added_row(what, costs["bare"], costs[kind], goal=GOAL_US, note=note) for kind, what in _KINDS.items()]
 
 
 def _run(command: list[str], cwd: str, env: dict[str, str] | None = None) -> str:

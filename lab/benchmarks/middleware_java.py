@@ -9,7 +9,7 @@ from pathlib import Path
 from sojourn_lab.runtime.servers.java import compiled, tomcat_jars, tomcat_missing
 from sojourn_lab.runtime.versions import versions_here
 
-from benchmarks.rows import Measurements, Row, Settings
+from benchmarks.rows import Measurements, Row, Settings, added_row
 
 CALLS = 100_000
 GOAL_US = 10.0
@@ -47,17 +47,6 @@ def java_rows(settings: Settings, measurements: Measurements) -> list[Row]:
     rounds = [tuple(map(float, line.split())) for line in done.stdout.splitlines()]
     if done.returncode or len(rounds) != settings.repeats:
         raise SystemExit(f"bench: java ended with {done.returncode}: {done.stderr.strip()}")
-    added = [measured - bare for bare, measured in rounds]
-    alone = statistics.median(bare for bare, _ in rounds)
-    return [
-        Row(
-            "Java servlet, the headers, added to a request",
-            "µs",
-            statistics.median(added),
-            low=min(added),
-            high=max(added),
-            goal=GOAL_US,
-            at="most",
-            note=f"the servlet alone takes {alone:.2f} µs",
-        )
-    ]
+    bare, measured = zip(*rounds, strict=True)
+    note = f"the servlet alone takes {statistics.median(bare):.2f} µs"
+    return [added_row("Java servlet, the headers", bare, measured, goal=GOAL_US, note=note)]

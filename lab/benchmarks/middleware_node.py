@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sojourn_lab.resources import resource_file
 
-from benchmarks.rows import Measurements, Row, Settings
+from benchmarks.rows import Measurements, Row, Settings, added_row
 
 CALLS = 20_000
 GOAL_US = 10.0
@@ -25,26 +25,15 @@ def node_rows(settings: Settings, measurements: Measurements) -> list[Row]:
     package = resource_file("middleware", "node")
     command = [node, str(SCRIPT), str(package), str(settings.sized(CALLS, 100))]
     bare: list[float] = []
-    added: list[float] = []
+    measured: list[float] = []
     for turn in range(settings.repeats):
         settings.progress(f"{turn + 1}/{settings.repeats} Node")
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(f"bench: node ended with {done.returncode}: {done.stderr.strip()}")
-        alone, measured = (1e6 * float(each) for each in done.stdout.split())
-        bare.append(alone)
-        added.append(measured - alone)
+        for costs, seconds in zip((bare, measured), done.stdout.split(), strict=True):
+            costs.append(1e6 * float(seconds))
     version = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
     measurements.versions["node"] = version.strip().removeprefix("v")
-    return [
-        Row(
-            "Node, the headers, added to a request",
-            "µs",
-            statistics.median(added),
-            low=min(added),
-            high=max(added),
-            goal=GOAL_US,
-            at="most",
-            note=f"100 requests in progress; node:http's response alone takes {statistics.median(bare):.2f} µs",
-        )
-    ]
+    note = f"100 requests in progress; node:http's response alone takes {statistics.median(bare):.2f} µs"
+    return [added_row("Node, the headers", bare, measured, goal=GOAL_US, note=note)]

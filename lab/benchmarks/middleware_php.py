@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import socket
 import statistics
-import struct
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sojourn.host.servers.fastcgi import fastcgi_output, fastcgi_request
 from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime.process import Process
 from sojourn_lab.runtime.servers.others import fpm_program
 
-from benchmarks.rows import Measurements, Row, Settings
+from benchmarks.rows import Measurements, Row, Settings, added_row
 
 CALLS = 5_000
 GOAL_US = 30.0
@@ -27,11 +27,6 @@ HEADERS = {
     "HTTP_X_REQUEST_ID": "4bf92f3577b34da6a3ce929d0e0e4736",
     "HTTP_USER_AGENT": "bench",
 }
-
-# FastCGI 1.0, section 8: record types; section 5.1: the role of a responder, and the flag that keeps the connection.
-_BEGIN, _END, _PARAMS, _STDIN, _STDOUT = 1, 3, 4, 5, 6
-_RESPONDER, _KEEP = 1, 1
-_RECORD = struct.Struct("!BBHHBx")
 
 
 def php_rows(settings: Settings, measurements: Measurements) -> list[Row]:
@@ -51,20 +46,10 @@ def php_rows(settings: Settings, measurements: Measurements) -> list[Row]:
         for _ in range(settings.repeats):
             for name, pool in pools.items():
                 costs[name].append(pool.seconds(calls))
-    added = [1e6 * (ours - bare) for ours, bare in zip(costs["ours"], costs["bare"], strict=True)]
-    alone = 1e6 * statistics.median(costs["bare"])
-    return [
-        Row(
-            "PHP-FPM, the headers, added to a request",
-            "µs",
-            statistics.median(added),
-            low=min(added),
-            high=max(added),
-            goal=GOAL_US,
-            at="most",
-            note=f"processor time of the child, with PHP's opcache; a script of one line alone takes {alone:.0f} µs",
-        )
-    ]
+    bare, measured = ([1e6 * seconds for seconds in costs[name]] for name in ("bare", "ours"))
+    alone = statistics.median(bare)
+    note = f"processor time of the child, with PHP's opcache; a script of one line alone takes {alone:.0f} µs"
+    return [added_row("PHP-FPM, the headers", bare, measured, goal=GOAL_US, note=note)]
 
 
 class _Pool:
@@ -106,21 +91,8 @@ class _Pool:
             "HTTP_X_REQUEST_START": f"t={time.time():.3f}",
             **HEADERS,
         }
-        pairs = b"".join(
-            struct.pack("!BI", len(name), len(value) | 1 << 31) + name.encode() + value.encode()
-            for name, value in values.items()
-        )
-        begin = struct.pack("!HB5x", _RESPONDER, _KEEP)
-        records = ((_BEGIN, begin), (_PARAMS, pairs), (_PARAMS, b""), (_STDIN, b""))
-        self._connection.sendall(b"".join(_RECORD.pack(1, kind, 1, len(text), 0) + text for kind, text in records))
-        response = b""
-        while True:
-            _, kind, _, length, padding = _RECORD.unpack(self._input.read(_RECORD.size))
-            content = self._input.read(length + padding)[:length]
-            if kind == _STDOUT:
-                response += content
-            elif kind == _END:
-                return response
+        self._connection.sendall(fastcgi_request(values, keep=True))
+        return fastcgi_output(self._input)
 
 
 @contextmanager

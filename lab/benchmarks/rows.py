@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import statistics
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -72,6 +73,29 @@ class Row:
             return None
         value = self.ours if self.ratio is None else self.ratio
         return value >= self.goal if self.at == "least" else value <= self.goal
+
+
+def added_row(what: str, bare: Sequence[float], measured: Sequence[float], *, goal: float, note: str) -> Row:
+    """Return the row of what a middleware adds to a request.
+
+    Args:
+        what: the middleware and what it records.
+        bare: processor time of a request without it, in each round, µs.
+        measured: the same with it.
+        goal: the most that it should add, µs.
+        note: a remark.
+    """
+    added = [one - base for one, base in zip(measured, bare, strict=True)]
+    return Row(
+        f"{what}, added to a request",
+        "µs",
+        statistics.median(added),
+        low=min(added),
+        high=max(added),
+        goal=goal,
+        at="most",
+        note=note,
+    )
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from benchmarks.middleware_go import go_rows
 from benchmarks.middleware_java import java_rows
 from benchmarks.middleware_node import node_rows
 from benchmarks.middleware_php import php_rows
-from benchmarks.rows import Measurements, Row, Settings, Slope
+from benchmarks.rows import Measurements, Row, Settings, Slope, added_row
 
 CALLS = 20_000
 MORE_HEADERS = (1, 8, 32, 64)
@@ -89,17 +89,8 @@ def _median_us(costs: list[float]) -> float:
 
 
 def _added(what: str, costs: dict[str, list[float]], note: str) -> Row:
-    added = [1e6 * (one - bare) for one, bare in zip(costs["ours"], costs["bare"], strict=True)]
-    return Row(
-        f"{what}, added to a request",
-        "µs",
-        statistics.median(added),
-        low=min(added),
-        high=max(added),
-        goal=GOAL_US,
-        at="most",
-        note=note,
-    )
+    bare, measured = ([1e6 * seconds for seconds in costs[name]] for name in ("bare", "ours"))
+    return added_row(what, bare, measured, goal=GOAL_US, note=note)
 
 
 def _with_spans(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from typing import BinaryIO
 
 from sojourn.host.servers.address import Address
 from sojourn.host.servers.connection import Connection
@@ -11,7 +12,8 @@ from sojourn.host.servers.connection import Connection
 _HEADER = struct.Struct("!BBHHBx")  # version, type, request id, content length, padding length, reserved
 _VERSION, _REQUEST = 1, 1
 _BEGIN, _END, _PARAMETERS, _INPUT, _OUTPUT = 1, 3, 4, 5, 6
-_RESPONDER = struct.pack("!HB5x", 1, 0)  # role, flags: the server closes the connection
+_ROLE = struct.Struct("!HB5x")  # role, flags
+_RESPONDER, _KEEP = 1, 1
 _SHORT = 128  # a longer name or value has a length of four bytes, with the highest bit set
 
 
@@ -32,25 +34,37 @@ def fastcgi_text(address: Address, target: str, seconds: float) -> str:
         "SERVER_PROTOCOL": "HTTP/1.1",
         "GATEWAY_INTERFACE": "CGI/1.1",
     }
-    request = (
-        _record(_BEGIN, _RESPONDER) + _record(_PARAMETERS, _pairs(parameters)) + _record(_PARAMETERS) + _record(_INPUT)
-    )
     with Connection(address, seconds) as connection:
-        connection.sendall(request)
+        connection.sendall(fastcgi_request(parameters))
         with connection.makefile() as received:
-            output = bytearray()
-            while True:
-                header = received.read(_HEADER.size)
-                if len(header) < _HEADER.size:
-                    raise ValueError("the server closed the connection without an answer")
-                version, kind, number, length, padding = _HEADER.unpack(header)
-                content = received.read(length + padding)[:length]
-                if version != _VERSION or number not in (0, _REQUEST) or len(content) < length:
-                    raise ValueError("the answer is not FastCGI")
-                if kind == _OUTPUT:
-                    output += content
-                elif kind == _END:
-                    return _body(bytes(output))
+            return _body(fastcgi_output(received))
+
+
+def fastcgi_request(parameters: Mapping[str, str], *, keep: bool = False) -> bytes:
+    """Return the records of a request without a body; ``keep``: the server leaves the connection open."""
+    begin = _ROLE.pack(_RESPONDER, _KEEP if keep else 0)
+    return _record(_BEGIN, begin) + _record(_PARAMETERS, _pairs(parameters)) + _record(_PARAMETERS) + _record(_INPUT)
+
+
+def fastcgi_output(received: BinaryIO) -> bytes:
+    """Read the records of one response, and return its output: headers and body.
+
+    Raises:
+        ValueError: it is not FastCGI, or ends early.
+    """
+    output = bytearray()
+    while True:
+        header = received.read(_HEADER.size)
+        if len(header) < _HEADER.size:
+            raise ValueError("the server closed the connection without an answer")
+        version, kind, number, length, padding = _HEADER.unpack(header)
+        content = received.read(length + padding)[:length]
+        if version != _VERSION or number not in (0, _REQUEST) or len(content) < length:
+            raise ValueError("the answer is not FastCGI")
+        if kind == _OUTPUT:
+            output += content
+        elif kind == _END:
+            return bytes(output)
 
 
 def _body(output: bytes) -> str:

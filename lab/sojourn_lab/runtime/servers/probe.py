@@ -6,13 +6,11 @@ import socket
 import struct
 from pathlib import Path
 
+from sojourn.host.servers.fastcgi import fastcgi_request
+
 from sojourn_lab.runtime.servers.table import Protocol
 
 LONGEST_ANSWER = 65_536
-
-# FastCGI 1.0, section 8: record types; section 5.1: the role of a responder.
-_BEGIN, _PARAMS, _STDIN = 1, 4, 5
-_RESPONDER = 1
 
 
 def ready(address: tuple[str, int] | Path, protocol: Protocol, script: Path, timeout: float) -> bool:
@@ -44,16 +42,7 @@ def _uwsgi(_script: Path) -> bytes:
 
 
 def _fastcgi(script: Path) -> bytes:
-    """Return the records of a FastCGI request without a body."""
-    pairs = b"".join(
-        struct.pack("!BI", len(name), len(value) | 1 << 31) + name.encode() + value.encode()
-        for name, value in _variables(str(script)).items()
-    )
-    begin = struct.pack("!HB5x", _RESPONDER, 0)
-    return b"".join(
-        struct.pack("!BBHHBx", 1, kind, 1, len(content), 0) + content
-        for kind, content in ((_BEGIN, begin), (_PARAMS, pairs), (_PARAMS, b""), (_STDIN, b""))
-    )
+    return fastcgi_request(_variables(str(script)))
 
 
 def _variables(script: str) -> dict[str, str]:
