@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from sojourn_lab.errors import LabError
 from sojourn_lab.experiments.app_servers.page import page
+from sojourn_lab.experiments.page_output import exit_code_of, write_page
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -18,19 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of a run of the scenario app-servers")
     parser.add_argument("--out", type=Path, help="write this page (default: print it)")
     options = parser.parse_args(arguments)
-    try:
-        text = page(options.run)
-        if options.out is None:
-            sys.stdout.write(text)
-        else:
-            options.out.write_text(text, encoding="utf-8")
-    except LabError as error:
-        sys.stderr.write(f"app_servers: {error}\n")
-        return 1
-    except OSError as error:
-        sys.stderr.write(f"app_servers: {error.filename}: {error.strerror or error}\n")
-        return 1
-    return 0
+    return exit_code_of("app_servers", lambda: write_page(page(options.run), options.out))
 
 
 if __name__ == "__main__":

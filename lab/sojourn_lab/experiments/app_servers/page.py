@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import statistics
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from sojourn.model.formatting import formatted, milliseconds
 
 from sojourn_lab.errors import LabError
+from sojourn_lab.results.criteria import by_base, median_at
+from sojourn_lab.results.run_schema import run_in
 
 SCENARIO = "app-servers"
 PROGRAMS = ("go", "gunicorn", "java", "nginx", "node", "php", "puma", "python", "tomcat", "unicorn", "uvicorn", "uwsgi")
@@ -119,16 +119,12 @@ def page(folder: Path) -> str:
     Raises:
         LabError: the folder holds no run of the scenario ``app-servers``.
     """
-    record = folder / "run.json"
-    if not record.exists():
+    if not (folder / "run.json").exists():
         raise LabError(f"{folder} is no folder of a run: it needs run.json")
-    run = msgspec.json.decode(record.read_bytes())
-    if run["scenario"]["name"] != SCENARIO:
-        raise LabError(f"{folder} is a run of {run['scenario']['name']}: this page needs one of {SCENARIO}")
-    cases: dict[str, list[dict[str, Any]]] = {}
-    for case in run["cases"]:
-        if case["split"] is not None:
-            cases.setdefault(case["base"] or case["name"], []).append(case)
+    run = run_in(folder)
+    if run.scenario.name != SCENARIO:
+        raise LabError(f"{folder} is a run of {run.scenario.name}: this page needs one of {SCENARIO}")
+    cases = by_base([case for case in run.cases if case.split is not None])
     present = [each for each in SERVERS if f"{each.case}-c{CONCURRENCY}" in cases]
     if not present:
         raise LabError(f"{folder}: no case of this run has figures")
@@ -138,19 +134,19 @@ def page(folder: Path) -> str:
     rows = "".join(_row(each, cases[f"{each.case}-c{CONCURRENCY}"]) for each in present)
     free = [_mean(cases[name], "queueing_delay") for each in present if (name := f"{each.case}-c1") in cases]
     versions = "Versions: " + ", ".join(
-        f"{name} {version}" for name, version in sorted(run["versions"].items()) if name in PROGRAMS
+        f"{name} {version}" for name, version in sorted(run.versions.items()) if name in PROGRAMS
     )
     tail = TAIL.format(free=milliseconds(max(free, default=0.0)), versions=textwrap.fill(f"{versions}.", 120))
     return HEAD + described + FIGURES + rows + tail
 
 
-def _mean(rounds: list[dict[str, Any]], component: str) -> float:
-    return statistics.median(each["split"]["components"][component]["mean"] for each in rounds)
+def _mean(rounds: list[Any], component: str) -> float:
+    return median_at(f"split.components.{component}.mean", rounds) or 0.0
 
 
-def _row(server: Description, rounds: list[dict[str, Any]]) -> str:
+def _row(server: Description, rounds: list[Any]) -> str:
     queueing, service = _mean(rounds, "queueing_delay"), _mean(rounds, "service_time")
-    response = statistics.median(each["split"]["response_time"]["mean"] for each in rounds)
+    response = median_at("split.response_time.mean", rounds) or 0.0
     law = rounds[0]["law"]
     expected, error = "–", "–"
     if law is not None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 
-from sojourn_lab.errors import LabError
 from sojourn_lab.experiments.inference.pages import recorded_page, simulated_page
 from sojourn_lab.experiments.inference.pictures import write_pictures
 from sojourn_lab.experiments.inference.recorded import recorded
+from sojourn_lab.experiments.page_output import exit_code_of, write_page
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -27,25 +28,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="write the explanation's pictures, and stop")
     parser.add_argument("--out", type=Path, help="write this page (default: print it)")
     options = parser.parse_args(arguments)
-    try:
-        if options.pictures is not None:
-            write_pictures(options.pictures)
-            return 0
-        if options.runs:
-            text = recorded_page([each for folder in options.runs for each in recorded(folder)])
-        else:
-            text = simulated_page(options.requests, options.seeds)
-        if options.out is None:
-            sys.stdout.write(text)
-        else:
-            options.out.write_text(text, encoding="utf-8")
-    except LabError as error:
-        sys.stderr.write(f"inference: {error}\n")
-        return 1
-    except OSError as error:
-        sys.stderr.write(f"inference: {error.filename}: {error.strerror or error}\n")
-        return 1
-    return 0
+    return exit_code_of("inference", partial(_run, options))
+
+
+def _run(options: argparse.Namespace) -> None:
+    if options.pictures is not None:
+        write_pictures(options.pictures)
+        return
+    if options.runs:
+        text = recorded_page([each for folder in options.runs for each in recorded(folder)])
+    else:
+        text = simulated_page(options.requests, options.seeds)
+    write_page(text, options.out)
 
 
 if __name__ == "__main__":
