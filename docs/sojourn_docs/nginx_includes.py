@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from sojourn.doctor.nginx_headers import FAMILIES, HEADER_FAMILIES, REQUEST_HEADERS, hide_lines, include_name, setter
+from sojourn.doctor.nginx_headers import (
+    FAMILIES,
+    HEADER_FAMILIES,
+    REQUEST_HEADERS,
+    hide_lines,
+    include_line,
+    include_name,
+    setter,
+)
 
 _COMMENTS = {
     "X-Request-Start": "The time at which nginx builds the request for the app: after the client's body is read, once "
@@ -26,7 +34,7 @@ def includes() -> dict[str, str]:
 
 def _include(family: str) -> str:
     header = f"""\
-# Include next to every {family}_pass whose queue is to be measured:  include sojourn/{include_name(family)};
+# Include next to every {family}_pass whose queue is to be measured:  {include_line(family)}
 #
 # nginx inherits {setter(family)} and {family}_hide_header from the level above only if a level has none of its own.
 # This file contains both, so repeat in this location the lines of the levels above ({_EXAMPLES[family]} and

@@ -65,14 +65,19 @@ def header_name(name: str) -> str:
     return small.removeprefix("http_").replace("_", "-") if small.startswith("http_") else small
 
 
-INCLUDE = "include sojourn/sojourn_proxy.conf;"
+INCLUDES_FOLDER = "sojourn"
 INCLUDE_PLACE = "the location in nginx.conf, beside proxy_pass (beside fastcgi_pass: sojourn_fastcgi.conf, and so on)"
-"""The include of a location, and where it belongs, if its directive is unknown."""
+"""Where ``include_line("proxy")`` belongs, if the directive of the location is unknown."""
 
 
 def include_name(family: str) -> str:
     """Return the name of the include file for a family, ``sojourn_proxy.conf``."""
     return f"sojourn_{family}.conf"
+
+
+def include_line(family: str, folder: str = INCLUDES_FOLDER) -> str:
+    """Return the line that includes the file for a family."""
+    return f"include {folder}/{include_name(family)};"
 
 
 def family_of_include(name: str) -> str | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from sojourn.doctor.app_lookup import plain_address
 from sojourn.doctor.app_servers import BOUND, AppServer, server_of_protocol
 from sojourn.doctor.findings import Edit
-from sojourn.doctor.nginx_headers import STAMPS, header_name, include_name, setter
+from sojourn.doctor.nginx_headers import INCLUDES_FOLDER, STAMPS, header_name, include_line, include_name, setter
 from sojourn.model.formatting import printable
 from sojourn.nginx.syntax import Directive, Reading
 
@@ -23,7 +23,6 @@ CONDITIONS = ("if", "limit_except")
 LEVELS = ("server", "location", *CONDITIONS)
 PASSES = ("proxy_pass", "grpc_pass", "uwsgi_pass", "fastcgi_pass", "scgi_pass")
 SUBREQUESTS = ("auth_request", "mirror")
-INCLUDES_FOLDER = "sojourn"
 INDENT = "    "
 
 
@@ -229,7 +228,7 @@ class Conf:
         name, main = include_name(family), self._include_file
         if main is not None and os.path.exists(main) and not os.path.exists(os.path.join(os.path.dirname(main), name)):
             return None
-        return f"include {self.folder}/{name};"
+        return include_line(family, self.folder)
 
     @cached_property
     def upstreams(self) -> dict[str, Directive]:

@@ -75,13 +75,12 @@ def _include_of_another_family(conf: Conf, handover: Pass) -> Directive | None:
 
 
 def _wrong_include(handover: Pass, include: Directive, text: str) -> Finding:
-    level, name = handover.level, include.args[0].rpartition("/")[2]
-    family = family_of_include(name)
+    level, family = handover.level, family_of_include(include.args[0]) or ""
     return Finding(
         "stamp-missing",
         ERROR,
         level.title,
-        f"{level.title} includes {name}, which sets headers of {family}_pass only: requests go to "
+        f"{level.title} includes {include_name(family)}, which sets headers of {family}_pass only: requests go to "
         f"{printable(handover.target)} by {handover.family}_pass without a stamp.",
         f"Each directive has its own include: {include_name(handover.family)} is for {handover.family}_pass. nginx "
         "reports no error for the other one.",

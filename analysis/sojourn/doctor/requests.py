@@ -9,7 +9,7 @@ from shlex import quote
 from sojourn.doctor.app_servers import ANSWER_PAGE, AppServer, answer_lines
 from sojourn.doctor.facts import SHOWN, Facts
 from sojourn.doctor.findings import ADD, ERROR, INFO, RUN, WARNING, Finding
-from sojourn.doctor.nginx_headers import INCLUDE, INCLUDE_PLACE, bare_lines
+from sojourn.doctor.nginx_headers import INCLUDE_PLACE, bare_lines, include_line
 from sojourn.doctor.nginx_machine import route_map
 from sojourn.model.formatting import counted, percent, printable
 
@@ -93,7 +93,7 @@ def _unstamped(facts: Facts, name: str) -> Iterator[Finding]:
         routes,
         f"{percent(share)} of the requests that went to an app have no stamp in the log, most often for {routes}.",
         "Without the include in their location nginx sends no stamp, and the app cannot measure how long they waited.",
-        INCLUDE,
+        include_line("proxy"),
         name,
         into=INCLUDE_PLACE,
     )

@@ -11,7 +11,7 @@ from sojourn.analyses.audit.result import Audit
 from sojourn.analyses.split.result import SplitResult
 from sojourn.clocks.correction import plain_clocks
 from sojourn.doctor.findings import ADD, ERROR, INFO, REPLACE, RUN, WARNING, Finding
-from sojourn.doctor.nginx_headers import INCLUDE, INCLUDE_PLACE
+from sojourn.doctor.nginx_headers import INCLUDE_PLACE, include_line
 from sojourn.model.checks import FAIL, PASS
 from sojourn.model.formatting import counted, formatted, milliseconds, percent, printable
 from sojourn.model.frame import Records
@@ -167,7 +167,7 @@ def _audit(audit: Audit, name: str, requests: int) -> Iterator[Finding]:
             name,
             f"{_capital(impossible.sentence)}.",
             "A stamp that nginx neither sets nor removes is the client's, whether in X-Request-Start or X-Queue-Start.",
-            INCLUDE,
+            include_line("proxy"),
             name,
             ADD,
             into=INCLUDE_PLACE,

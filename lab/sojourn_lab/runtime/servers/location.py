@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sojourn.doctor.findings import Finding, edited
 from sojourn.doctor.nginx import diagnosed_conf
-from sojourn.doctor.nginx_headers import include_name
+from sojourn.doctor.nginx_headers import include_line
 
 from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime.servers.table import Protocol
@@ -46,7 +46,7 @@ def pass_lines(protocol: Protocol, target: str, *, keepalive: bool = False) -> l
 
 def sojourn_lines(protocol: Protocol) -> list[str]:
     """Return the README's lines for a location."""
-    return [f"include sojourn/{include_name(protocol)};"]
+    return [include_line(protocol)]
 
 
 def follow_doctor(path: Path, wanted: Callable[[Finding], bool]) -> list[str]:
