@@ -3,13 +3,14 @@
 require_relative "semantics"
 
 module Sojourn
-  # What OpenTelemetry records of one request: the histogram's value; in a subclass also a span. No method raises but
-  # what the block of #current raises.
+  # What OpenTelemetry records of one request: the histogram's value, and the attributes of the span that the request
+  # has (nil: none); a subclass starts one. No method raises but what the block of #current raises.
   class Recording
-    def initialize(exchange, histogram, warnings)
+    def initialize(exchange, histogram, warnings, span = nil)
       @exchange = exchange
       @histogram = histogram
       @warnings = warnings
+      @span = span
     end
 
     # Calls the block, the app, with the span of the request as the current one.
@@ -19,17 +20,18 @@ module Sojourn
 
     # Ends the request: the app has returned status and headers.
     def answered
-      guarded { record(nil) }
+      guarded { record }
     end
 
     # Ends the request: the app has raised the error, or has returned no response (nil).
-    def failed(error)
-      guarded { record(error) }
+    def failed(_error)
+      guarded { record }
     end
 
     private
 
-    def record(_error)
+    def record
+      annotate(@span) unless @span.nil?
       delay = @exchange.delay_ns
       return if @histogram.nil? || delay.nil?
 
@@ -55,21 +57,6 @@ module Sojourn
       yield
     rescue StandardError => e
       @warnings.warn("a request is not recorded", e)
-    end
-  end
-
-  # Adds the attributes to the span that the request has already.
-  class InnerRecording < Recording
-    def initialize(exchange, histogram, warnings, span)
-      super(exchange, histogram, warnings)
-      @span = span
-    end
-
-    private
-
-    def record(error)
-      annotate(@span)
-      super
     end
   end
 
@@ -120,11 +107,6 @@ module Sojourn
     end
 
     private
-
-    def record(error)
-      annotate(@span)
-      super
-    end
 
     # Whether the server will end the span. It calls each of the callbacks once, in this thread or in another one.
     def finish_after_response

@@ -31,7 +31,7 @@ module Sojourn
       instrument = histogram
       span = ::OpenTelemetry::Trace.current_span
       if span.context.valid? && !span.context.remote?
-        InnerRecording.new(exchange, instrument, warnings, span)
+        Recording.new(exchange, instrument, warnings, span)
       elsif (own = tracer)
         OwnRecording.new(exchange, instrument, warnings, own, clock)
       elsif instrument
