@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -250,3 +250,29 @@ def eventually(predicate: Any, what: str, deadline_s: float = 10.0) -> Any:
         assert time.monotonic() < deadline, f"waited {deadline_s:g} s for {what}"
         time.sleep(0.02)
     return result
+
+
+def workers_of(port: int, complete: Callable[[set[str]], bool]) -> tuple[set[str], list[Answer]]:
+    """The workers that answer until the set is complete, and in two rounds after that; and every answer."""
+    workers: set[str] = set()
+    answers: list[Answer] = []
+
+    def seen() -> bool:
+        answers.extend(fetch_parallel(port, "/sleep", 8))
+        workers.update(answer.headers["x-worker"] for answer in answers)
+        return complete(workers)
+
+    eventually(seen, "every worker to serve a request", 20)
+    for _ in range(2):
+        seen()
+    return workers, answers
+
+
+def assert_two_threads_of_two_processes(port: int, master: int) -> list[Answer]:
+    """Two threads each of two processes serve requests, and no other worker; return the answers."""
+    workers, answers = workers_of(port, lambda seen: len(seen) >= 4)
+    pids = {worker.partition(".")[0] for worker in workers}
+    assert workers == {f"{pid}.{number}" for pid in pids for number in (1, 2)}
+    assert len(pids) == 2
+    assert str(master) not in pids
+    return answers

@@ -17,6 +17,7 @@ from collector_support import (
     SLACK_S,
     Answer,
     assert_queued,
+    assert_two_threads_of_two_processes,
     assert_x_request_start_decides,
     eventually,
     fetch,
@@ -170,19 +171,7 @@ def test_puma_waiting_for_a_thread_is_queueing(tmp_path: Path, threads: int) -> 
 @pytest.mark.parametrize("preload", [(), ("--preload",)], ids=["", "preload"])
 def test_puma_cluster_has_a_worker_for_each_thread(tmp_path: Path, preload: tuple[str, ...]) -> None:
     with served(puma("--workers", "2", "--threads", "2:2", *preload), tmp_path, FROM_SOURCES) as (port, process):
-        workers: set[str] = set()
-
-        def all_seen() -> bool:
-            workers.update(answer.headers["x-worker"] for answer in fetch_parallel(port, "/sleep", 8))
-            return len(workers) >= 4
-
-        eventually(all_seen, "every thread of both processes to serve a request", 20)
-        for _ in range(2):
-            all_seen()
-        pids = {worker.partition(".")[0] for worker in workers}
-        assert workers == {f"{pid}.{number}" for pid in pids for number in (1, 2)}
-        assert len(pids) == 2
-        assert str(process.pid) not in pids
+        assert_two_threads_of_two_processes(port, process.pid)
 
 
 def test_puma_answers(tmp_path: Path) -> None:

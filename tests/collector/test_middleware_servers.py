@@ -10,6 +10,7 @@ import pytest
 from collector_support import (
     SLACK_S,
     assert_queued,
+    assert_two_threads_of_two_processes,
     assert_x_request_start_decides,
     eventually,
     fetch,
@@ -118,19 +119,7 @@ def test_preloaded_threads_have_numbers_of_their_own(tmp_path: Path) -> None:
     """The master has served a request before the fork; each process counts its threads from 1."""
     options = ("--workers", "2", "--worker-class", "gthread", "--threads", "2", "--preload")
     with served(gunicorn("warmed_app:application", *options), tmp_path) as (port, master):
-        workers: set[str] = set()
-
-        def all_seen() -> bool:
-            workers.update(answer.headers["x-worker"] for answer in fetch_parallel(port, "/sleep", 8))
-            return len(workers) >= 4
-
-        eventually(all_seen, "every thread of both processes to serve a request", 20)
-        for _ in range(2):
-            all_seen()
-    pids = {worker.partition(".")[0] for worker in workers}
-    assert workers == {f"{pid}.{number}" for pid in pids for number in (1, 2)}
-    assert len(pids) == 2
-    assert str(master.pid) not in pids
+        assert_two_threads_of_two_processes(port, master.pid)
 
 
 def assert_no_route_is_made_up(port: int) -> None:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
 import pytest
-from collector_support import APPS, Answer, assert_queued, eventually, fetch, fetch_parallel, served
+from collector_support import (
+    APPS,
+    assert_queued,
+    assert_two_threads_of_two_processes,
+    eventually,
+    fetch,
+    fetch_parallel,
+    served,
+    workers_of,
+)
 from sojourn_lab.resources import resource_file
 from test_middleware_otlp import Collector
 
@@ -29,22 +37,6 @@ def uwsgi(*options: str) -> list[str]:
     listening = [program, "--plugin", "python3", "--http-socket", "127.0.0.1:{port}", "--need-app", "--die-on-term"]
     folders = [option for path in paths for option in ("--pythonpath", str(path))]
     return [*listening, "--master", *folders, *options]
-
-
-def workers_of(port: int, complete: Callable[[set[str]], bool]) -> tuple[set[str], list[Answer]]:
-    """The workers that answer until the set is complete, and in two rounds after that; and every answer."""
-    workers: set[str] = set()
-    answers: list[Answer] = []
-
-    def seen() -> bool:
-        answers.extend(fetch_parallel(port, "/sleep", 8))
-        workers.update(answer.headers["x-worker"] for answer in answers)
-        return complete(workers)
-
-    eventually(seen, "every worker to serve a request", 20)
-    for _ in range(2):
-        seen()
-    return workers, answers
 
 
 def spans_by_pid(file: Path) -> dict[int, list[str]]:
@@ -67,11 +59,7 @@ def test_every_thread_of_every_process_is_a_worker(tmp_path: Path, kind: str) ->
     file = tmp_path / "spans.jsonl"
     command = uwsgi("--module", "forked_app", "--processes", "2", "--threads", "2", "--enable-threads", *KINDS[kind])
     with served(command, tmp_path, {"SOJOURN_SPANS": str(file)}) as (port, master):
-        workers, answers = workers_of(port, lambda seen: len(seen) >= 4)
-        pids = {worker.partition(".")[0] for worker in workers}
-        assert workers == {f"{pid}.{number}" for pid in pids for number in (1, 2)}
-        assert len(pids) == 2
-        assert str(master.pid) not in pids
+        answers = assert_two_threads_of_two_processes(port, master.pid)
         eventually(lambda: sum(map(len, spans_by_pid(file).values())) >= len(answers), "a span of every request")
     # Each process has a provider of its own, and not the master's.
     for pid, names in spans_by_pid(file).items():

@@ -2,76 +2,19 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import subprocess
 import time
 from pathlib import Path
 
-import grpc
 import pytest
-from apps_behind import METHOD, way_to
-from doctor_support import DEADLINE_S, Laid, laid, running
+from apps_behind import METHOD, exchanged, nginx_before, way_to
+from doctor_support import DEADLINE_S, running
 from nginx_support import rows_of
-from sojourn.doctor.nginx_headers import ANSWER_HEADERS, FAMILIES, header_name, include_name
+from sojourn.doctor.nginx_headers import ANSWER_HEADERS, FAMILIES, include_name
 from sojourn_lab.runtime.nginx import Nginx, nginx_program
 
 NO_NGINX = Nginx.why_unavailable()
 pytestmark = pytest.mark.skipif(NO_NGINX is not None, reason=NO_NGINX or "")
-
-CONF = """\
-@MODULE@
-pid @FOLDER@/nginx.pid;
-error_log @FOLDER@/error.log notice;
-
-events {
-    worker_connections 4096;
-}
-
-http {
-    @TEMP@
-    include sojourn/sojourn.conf;
-    access_log @FOLDER@/access.jsonl sojourn;
-
-    server {
-        listen 127.0.0.1:@PORT@HTTP2;
-        server_name shop.example;
-
-        LOCATIONS
-    }
-}
-"""
-
-
-def configured(folder: Path, locations: str, *, http2: bool = False) -> Laid:
-    return laid(folder, text=CONF.replace("HTTP2", " http2" if http2 else "").replace("LOCATIONS", locations))
-
-
-def request(port: int) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the headers that the app received and those that the client received, names in small letters."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
-    try:
-        connection.request("GET", "/", headers={"X-Request-Start": "t=1"})
-        answer = connection.getresponse()
-        body = answer.read()
-    finally:
-        connection.close()
-    assert answer.status == 200, body
-    return _received(body), {name.lower(): value for name, value in answer.getheaders()}
-
-
-def call(port: int) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the same of a gRPC call."""
-    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-        body, done = channel.unary_unary(METHOD).with_call(
-            b"", timeout=DEADLINE_S, metadata=(("x-request-start", "t=1"),)
-        )
-    metadata = [*done.initial_metadata(), *done.trailing_metadata()]
-    return _received(body), {name: str(value) for name, value in metadata}
-
-
-def _received(body: bytes) -> dict[str, str]:
-    return {header_name(name): value for name, value in json.loads(body).items()}
 
 
 @pytest.mark.parametrize("unix", [False, True], ids=["port", "unix socket"])
@@ -79,11 +22,12 @@ def _received(body: bytes) -> dict[str, str]:
 def test_include_stamps_logs_and_hides(tmp_path: Path, family: str, unix: bool) -> None:
     with way_to(family, tmp_path, unix=unix) as way:
         lines = " ".join([*way.lines, f"include sojourn/{include_name(family)};"])
-        conf = configured(tmp_path / "nginx", f"location / {{ {lines} }}", http2=family == "grpc")
+        conf = nginx_before(tmp_path / "nginx", family, f"location / {{ {lines} }}")
         assert conf.accepted() == ""
         with running(conf):
             before = time.time()
-            sent, received = (call if family == "grpc" else request)(conf.ports["PORT"])
+            path = METHOD if family == "grpc" else "/"
+            sent, received = exchanged(conf.ports["PORT"], family, path, [("X-Request-Start", "t=1")])
             after = time.time()
         (row,) = rows_of(conf.folder / "access.jsonl")
         assert conf.diagnosed().findings == []
@@ -107,7 +51,7 @@ def test_includes_of_all_directives_in_one_server(tmp_path: Path) -> None:
         f"include sojourn/{include_name(family)}; include sojourn/sojourn_server_timing.conf; }}"
         for family in FAMILIES
     ]
-    conf = configured(tmp_path / "nginx", "\n        ".join(locations))
+    conf = nginx_before(tmp_path / "nginx", "proxy", "\n        ".join(locations))
     done = subprocess.run(
         [nginx_program() or "nginx", "-t", "-p", f"{conf.folder}/", "-c", conf.path],
         capture_output=True, text=True, timeout=60, check=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import shutil
@@ -14,6 +15,8 @@ from pathlib import Path
 
 import grpc
 import pytest
+from doctor_support import Laid, laid
+from sojourn.doctor.nginx_headers import header_name
 from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime.process import Process, free_ports
 from sojourn_lab.runtime.servers.others import fpm_program
@@ -40,6 +43,63 @@ echo json_encode(array_filter($_SERVER, fn($key) => str_starts_with($key, 'HTTP_
 """
 CGI_NAMES = ("REQUEST_METHOD $request_method", "QUERY_STRING $query_string", "SERVER_PROTOCOL $server_protocol")
 WSGI_NAMES = (*CGI_NAMES, "PATH_INFO $uri", "SERVER_NAME $server_name", "SERVER_PORT $server_port")
+
+
+CONF = """\
+@MODULE@
+pid @FOLDER@/nginx.pid;
+error_log @FOLDER@/error.log notice;
+
+events {
+    worker_connections 4096;
+}
+
+http {
+    @TEMP@
+    LOG
+
+    server {
+        listen 127.0.0.1:@PORT@HTTP2;
+        server_name shop.example;
+        SERVER
+    }
+}
+"""
+INCLUDED = "include sojourn/sojourn.conf;\n    access_log @FOLDER@/access.jsonl sojourn;"
+
+
+def nginx_before(folder: Path, family: str, server: str, log: str = INCLUDED) -> Laid:
+    """nginx with the text of a server block, which speaks HTTP/2 for gRPC, and of the log at its http level."""
+    values = {"LOG": log, "HTTP2": " http2" if family == "grpc" else "", "SERVER": server}
+    text = CONF
+    for name, value in values.items():
+        text = text.replace(name, value)
+    return laid(folder, text=text)
+
+
+def exchanged(
+    port: int, family: str, path: str, headers: list[tuple[str, str]]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Send one request, and return the headers that the app and the client received, names in small letters."""
+    if family == "grpc":
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            metadata = tuple((name.lower(), value) for name, value in headers)
+            body, call = channel.unary_unary(path).with_call(b"", timeout=DEADLINE_S, metadata=metadata)
+        received = [*call.initial_metadata(), *call.trailing_metadata()]
+    else:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
+        try:
+            connection.putrequest("GET", path)
+            for name, value in headers:
+                connection.putheader(name, value)
+            connection.endheaders()
+            answer = connection.getresponse()
+            body, received = answer.read(), answer.getheaders()
+            assert answer.status == 200, body
+        finally:
+            connection.close()
+    sent = {header_name(name): value for name, value in json.loads(body).items()}
+    return sent, {name.lower(): str(value) for name, value in received}
 
 
 @dataclass(frozen=True)

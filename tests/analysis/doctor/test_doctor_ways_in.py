@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import time
 from pathlib import Path
 
-import grpc
 import pytest
-from apps_behind import METHOD, Way, way_to
+from apps_behind import INCLUDED, METHOD, Way, exchanged, nginx_before, way_to
 from doctor_faults import EARLIER_HEADERS, setting_line
-from doctor_support import DEADLINE_S, Laid, laid, running
-from sojourn.doctor.nginx_headers import FAMILIES, HEADER_FAMILIES, header_name
+from doctor_support import Laid, running
+from sojourn.doctor.nginx_headers import FAMILIES, HEADER_FAMILIES
 from sojourn_lab.runtime.nginx import Nginx
 
 NO_NGINX = Nginx.why_unavailable()
 pytestmark = pytest.mark.skipif(NO_NGINX is not None, reason=NO_NGINX or "")
 
-CONF = """\
-@MODULE@
-pid @FOLDER@/nginx.pid;
-error_log @FOLDER@/error.log notice;
-
-events {
-    worker_connections 4096;
-}
-
-http {
-    @TEMP@
-    LOG
-
-    server {
-        listen 127.0.0.1:@PORT@HTTP2;
-        server_name shop.example;
-        underscores_in_headers on;
+SERVER = """\
+underscores_in_headers on;
 
         location EARLIER_PATH {
             PASS
@@ -43,12 +26,10 @@ http {
 
         location NONE_PATH {
             PASS
-        }
-    }
-}
+        }\
 """
 LOGS = {
-    True: "include sojourn/sojourn.conf;\n    access_log @FOLDER@/access.jsonl sojourn;",
+    True: INCLUDED,
     False: "access_log @FOLDER@/access.jsonl;",
 }
 # The headers that an earlier doctor set: with Sojourn's files, and without them.
@@ -59,17 +40,15 @@ def conf_of(folder: Path, way: Way, included: bool) -> Laid:
     """nginx in front of one app: one location with the lines of an earlier doctor, one without a stamp."""
     paths = ("/shop.Cart/", "/shop.Other/") if way.family == "grpc" else ("/earlier", "/none")
     values = {
-        "LOG": LOGS[included],
-        "HTTP2": " http2" if way.family == "grpc" else "",
         "EARLIER_PATH": paths[0],
         "NONE_PATH": paths[1],
         "PASS": "\n            ".join(way.lines),
         "EARLIER": "\n".join(setting_line(way.family, *each) for each in EARLIER[included]),
     }
-    text = CONF
+    server = SERVER
     for name, value in values.items():
-        text = text.replace(name, value)
-    return laid(folder, text=text)
+        server = server.replace(name, value)
+    return nginx_before(folder, way.family, server, LOGS[included])
 
 
 def forged(family: str) -> list[tuple[str, str]]:
@@ -91,25 +70,9 @@ def forged(family: str) -> list[tuple[str, str]]:
 
 def received(conf: Laid, family: str, path: str, headers: list[tuple[str, str]]) -> dict[str, str]:
     """The headers that reach the app, by HTTP's names in small letters."""
-    port = conf.ports["PORT"]
     if family == "grpc":
-        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-            method = METHOD if path == "/earlier" else METHOD.replace("Cart", "Other")
-            metadata = tuple((name.lower(), value) for name, value in headers)
-            body = channel.unary_unary(method)(b"", timeout=DEADLINE_S, metadata=metadata)
-    else:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
-        try:
-            connection.putrequest("GET", path)
-            for name, value in headers:
-                connection.putheader(name, value)
-            connection.endheaders()
-            answer = connection.getresponse()
-            body = answer.read()
-            assert answer.status == 200, body
-        finally:
-            connection.close()
-    return {header_name(name): value for name, value in json.loads(body).items()}
+        path = METHOD if path == "/earlier" else METHOD.replace("Cart", "Other")
+    return exchanged(conf.ports["PORT"], family, path, headers)[0]
 
 
 def assert_nothing_forged(headers: dict[str, str], sent: list[tuple[str, str]], included: bool) -> None:
