@@ -38,7 +38,8 @@ def backend_state(visits: Visits, services: Services, backend: int, begin: datet
         visits: of all backends.
         services: when each of them held a worker.
         backend: index into ``visits.backends``.
-        begin, end: of the period, ``end`` later than ``begin``.
+        begin: of the period.
+        end: of the period, later than ``begin``.
     """
     rows = visits.at_backend[backend]
     first, last = ((instant - visits.base).total_seconds() for instant in (begin, end))

@@ -35,6 +35,7 @@ class LiveReader:
         recent: the requests held.
         followers: of the logs.
         clock: the log's time.
+        lines: name of a log -> lines read.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class LiveReader:
         self.recent = Recent() if recent is None else recent
         self.followers = list(followers)
         self.clock = LogClock(replay=replay)
+        self.lines: dict[str, int] = {}
         self._tails = list(tails)
         self._parser = Parser(form, columns)
         self._on_rows = on_rows
@@ -107,6 +109,7 @@ class LiveReader:
             parsed, counts = self._parser.rows(b"".join(lines), name)
             tables += parsed
             records.add(counts)
+            self.lines[name] = self.lines.get(name, 0) + counts.read
         rows = self.recent.add(pl.concat([self._parser.empty, *tables]), records)
         if self._on_rows is not None and len(rows):
             self._on_rows(rows)
