@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from sojourn.export.metrics import BY_NAME
+from sojourn.queueing.theory import erlang_c
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "dashboards/prometheus"
@@ -96,7 +97,7 @@ def test_manifest_has_only_fields_of_its_api(decoder: Path, name: str) -> None:
 @pytest.mark.timeout(BUILD_DEADLINE_S + 60)
 def test_line_that_a_comment_offers_is_a_field_too(decoder: Path, tmp_path: Path) -> None:
     text = (SCALING / "hpa.yaml").read_text()
-    assert "# tolerance:" in text
+    assert text.count("# tolerance:") == 1
     (tmp_path / "hpa.yaml").write_text(text.replace("# tolerance:", "tolerance:"))
     assert decoded(decoder, tmp_path / "hpa.yaml").returncode == 0
 
@@ -288,3 +289,16 @@ def test_example_of_the_guide_is_the_arithmetic_of_the_hpa() -> None:
         assert float(ratio) == pytest.approx(int(value) / (average * int(present)), abs=0.005)
         assert replicas(int(present), float(value), average) == int(wanted)
     assert any(int(present) == int(wanted) for present, _, _, wanted in rows), "one row shows the tolerance"
+
+
+def test_percentiles_of_the_guide_are_those_of_erlang_c() -> None:
+    """P(wait > t) = C(c, a) exp(-(c - a)t/S), solved for t at 5 %."""
+    guide = (ROOT / "docs/how-to/what-to-scale-on.md").read_text()
+    section = guide.split("## Why not a fixed utilisation")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (\d+) \| ([\d.]+) \|", section, re.M)
+    assert len(rows) == 4
+    mean_service, utilisation = 0.1, 0.7
+    for workers, seconds in rows:
+        load = utilisation * int(workers)
+        wait = math.log(erlang_c(load, int(workers)) / 0.05) * mean_service / (int(workers) - load)
+        assert float(seconds) == pytest.approx(max(wait, 0.0), abs=0.005)
