@@ -28,7 +28,6 @@ from sojourn.timeline.visits import WorkersLike
 
 WINDOW = 60.0  # s; default length of the window of the signals
 EVERY = 5.0  # s; default time between two computations of the gauges
-SHORTEST_CLOCK = 300.0  # s of requests that the clock offsets are estimated from, at least
 READ_EVERY = 1.0  # s between two readings of what was polled
 READ_COLUMNS = tuple(dict.fromkeys((*READ, *JOINED)))
 PAUSE = 0.02  # s between two polls of an idle pipe
@@ -93,7 +92,7 @@ class Exporter:
             self.settings.buckets,
             by_status_class="status_class" in self.settings.labels,
         )
-        held = max(SHORTEST_CLOCK, self.settings.window + LONGEST_LAG + MINUTE)
+        held = max(self.settings.window, MINUTE) + LONGEST_LAG
         self._reader = LiveReader(
             followers, tails, replay=from_beginning, form=form, recent=Recent(held), columns=JOINED, on_rows=self._count
         )
