@@ -52,7 +52,7 @@ class FrameworksTest < Minitest::Test
     assert_match(/max_aeg/, rails({ max_aeg: 1 })["error"])
   end
 
-  def test_metrics_of_rails
+  def test_metrics_by_the_configuration
     skip "prometheus-client is not installed" unless Gem::Specification.any? { |spec| spec.name == "prometheus-client" }
     assert_nil rails["metrics"]
     metrics = rails({ prometheus: true, service: "shop" })["metrics"]
