@@ -96,6 +96,7 @@ class Exchange {
     this.finished = true;
     counts.inProgress -= 1;
     this.span?.end();
+    this.settings.prometheus?.record(this);
   }
 }
 
