@@ -134,7 +134,7 @@ test('the environment names the service, and an option the histogram', { skip },
     else process.env.OTEL_SERVICE_NAME = before;
   });
   const registry = new client.Registry();
-  const send = await measured(t, { prometheus: registry, delayHistogram: 'http_request_queue_duration_seconds' });
+  const send = await measured(t, { prometheus: registry, prometheusName: 'http_request_queue_duration_seconds' });
   await send(0.5);
   const values = await samples(registry);
   const labels = labelsOf('r', '2xx', 'of-the-environment');
@@ -285,7 +285,7 @@ for (const [name, value] of [
   ['prometheus', null],
   ['prometheus', {}],
   ['service', 7],
-  ['delayHistogram', 'queue-time'],
+  ['prometheusName', 'queue-time'],
 ]) {
   test(`an invalid ${name} is refused: ${JSON.stringify(value)}`, () => {
     assert.throws(() => sojourn.express({ [name]: value }), { name: 'TypeError', message: new RegExp(name) });

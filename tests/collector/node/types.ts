@@ -47,7 +47,7 @@ const fastify = Fastify();
 fastify.register(sojourn.fastify);
 fastify.register(sojourn.fastify, { maxAge: 60, route: (request: FastifyRequest) => request.routeOptions.url });
 
-wrap(() => {}, { prometheus: true, service: 'shop', delayHistogram: 'http_request_queue_duration_seconds' });
+wrap(() => {}, { prometheus: true, service: 'shop', prometheusName: 'http_request_queue_duration_seconds' });
 wrap(() => {}, { prometheus: client });
 wrap(() => {}, { prometheus: client.register });
 wrap(() => {}, { prometheus: new client.Registry() });

@@ -10,7 +10,7 @@ const { warnOnce } = require('./warning');
 /** The default name of the delay's histogram. */
 const DELAY = 'sojourn_queueing_delay_seconds';
 
-const METRIC_NAME = /^[a-zA-Z_][a-zA-Z0-9_]*$/;
+const METRIC_NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
 
 // Seconds; those of every exporter of Sojourn.
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
@@ -82,7 +82,7 @@ function prometheusOf(target = false, service = process.env.OTEL_SERVICE_NAME ??
   }
   if (typeof service !== 'string') throw new TypeError(`service must be a text, not ${String(service)}`);
   if (typeof delayName !== 'string' || !METRIC_NAME.test(delayName)) {
-    throw new TypeError(`delayHistogram must be a name of a metric, such as ${DELAY}, not ${String(delayName)}`);
+    throw new TypeError(`prometheusName must be a name of a metric, such as ${DELAY}, not ${String(delayName)}`);
   }
   if (target === false) return null;
   const client = isObject && isModule(target) ? target : loadClient();
@@ -111,13 +111,13 @@ class Prometheus {
     this.count(NEGATIVE_SECONDS, 0);
   }
 
-  /** Record a request that has ended. Never throws. */
+  /** Record a request whose headers have left, or that has ended without any. Never throws. */
   record(exchange) {
     const { delayMicros, route, serviceTime, settings, status } = exchange;
     const labels = {
       service: this.service,
       route: this.routeLabel(route),
-      status_class: status === null ? '' : `${Math.floor(status / 100)}xx`,
+      status_class: status === null || status > 599 ? '' : `${Math.floor(status / 100)}xx`,
     };
     if (delayMicros !== null) {
       const delay = (delayMicros - settings.clockOffsetMicros) / 1e6;
@@ -149,7 +149,7 @@ class Prometheus {
     this.attempt(definition, (counter) => counter.inc({ service: this.service }, value));
   }
 
-  /** Call a function with a metric. The registry has it already if another middleware records there; an app can clear it. */
+  /** Call a function with a metric, which the registry has already, unless it is new or the app has cleared it. */
   attempt({ kind, name, help, labelNames }, use) {
     const { client, registry } = this;
     try {

@@ -6,7 +6,7 @@ const { Telemetry } = require('./telemetry');
 
 const NAMES = new Set([
   ...['maxAge', 'maxFuture', 'clockOffset', 'route', 'serverTiming', 'telemetry', 'prometheus', 'service'],
-  ...['delayHistogram', 'clock'],
+  ...['prometheusName', 'clock'],
 ]);
 
 function seconds(name, value, least) {
@@ -45,7 +45,7 @@ class Settings {
       throw new TypeError('telemetry must be a boolean, or an object with tracerProvider, meterProvider or both');
     }
     this.telemetry = telemetry === false ? null : new Telemetry(typeof telemetry === 'object' ? telemetry : undefined);
-    this.prometheus = prometheusOf(options.prometheus, options.service, options.delayHistogram);
+    this.prometheus = prometheusOf(options.prometheus, options.service, options.prometheusName);
     this.clock = clock ?? systemClock;
   }
 }
