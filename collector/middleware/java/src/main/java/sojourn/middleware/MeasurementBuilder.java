@@ -126,8 +126,8 @@ public abstract class MeasurementBuilder<R, B extends MeasurementBuilder<R, B>> 
     }
 
     /**
-     * Sets the label {@code service} of the histograms for Prometheus. The default is the environment's {@code
-     * OTEL_SERVICE_NAME}, or empty.
+     * Sets the label {@code service} of the histograms for Prometheus. The default is the environment's
+     * {@code OTEL_SERVICE_NAME}, or empty.
      *
      * @param name of the service
      * @return this builder
@@ -138,7 +138,8 @@ public abstract class MeasurementBuilder<R, B extends MeasurementBuilder<R, B>> 
     }
 
     /**
-     * Sets the name of the queueing delay's histogram for Prometheus. The default is {@code sojourn_queueing_delay_seconds}.
+     * Sets the name of the queueing delay's histogram for Prometheus. The default is
+     * {@code sojourn_queueing_delay_seconds}. Micrometer adds {@code _seconds} to a name that does not end with it.
      *
      * @param name such as {@code http_request_queue_duration_seconds}
      * @return this builder

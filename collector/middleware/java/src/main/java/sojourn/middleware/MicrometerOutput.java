@@ -24,7 +24,7 @@ import java.util.stream.LongStream;
  */
 public final class MicrometerOutput extends Prometheus {
 
-    /** Those of every exporter of Sojourn. A summary of seconds could not have them: Micrometer rounds its values up. */
+    /** Those of every exporter of Sojourn. A summary of seconds cannot have them: Micrometer rounds its values up. */
     private static final Duration[] BUCKETS = LongStream.of(
                     1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000,
                     10_000_000, 30_000_000, 60_000_000)
@@ -78,7 +78,7 @@ public final class MicrometerOutput extends Prometheus {
         return recorder;
     }
 
-    /** The meters of one filter. Meters with the same name and labels are the same in all filters with this registry. */
+    /** The meters of one filter. All filters with the same registry share the meters of the same name and labels. */
     private record MeterRecorder(
             MeterRegistry registry,
             Set<String> routes,
@@ -89,8 +89,8 @@ public final class MicrometerOutput extends Prometheus {
 
         @Override
         public void record(Exchange exchange) {
-            Tags tags = Tags.of(
-                    "service", service, "route", routeLabel(exchange.route()), "status_class", statusClass(exchange.status()));
+            String route = routeLabel(exchange.route());
+            Tags tags = Tags.of("service", service, "route", route, "status_class", statusClass(exchange.status()));
             if (exchange.stamp.valid()) {
                 long delay = exchange.delayNanos() - exchange.clockOffsetNanos();
                 // The sum of a histogram must not decrease: the counters have what the clocks disagree by.
@@ -115,7 +115,10 @@ public final class MicrometerOutput extends Prometheus {
                 return label;
             }
             synchronized (routes) {
-                return routes.size() < MOST_ROUTES && routes.add(label) || routes.contains(label) ? label : OTHER;
+                if (routes.size() < MOST_ROUTES) {
+                    routes.add(label);
+                }
+                return routes.contains(label) ? label : OTHER;
             }
         }
 

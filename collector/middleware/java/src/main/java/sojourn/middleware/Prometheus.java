@@ -24,8 +24,8 @@ public abstract class Prometheus {
     Prometheus() {}
 
     /**
-     * Returns the output to the global registry of Micrometer, {@code Metrics.globalRegistry}. Without Micrometer on the class
-     * path nothing is recorded, and one warning is logged.
+     * Returns the output to the global registry of Micrometer, {@code Metrics.globalRegistry}. Without Micrometer on the
+     * class path nothing is recorded, and one warning is logged.
      *
      * @return the output to the global registry
      */

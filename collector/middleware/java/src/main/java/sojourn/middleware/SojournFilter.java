@@ -25,8 +25,8 @@ import java.util.function.Function;
  * dispatches {@code REQUEST}, {@code ASYNC} and {@code ERROR}. If several are registered, only the outer one measures.
  *
  * <p>Options come from a {@link Builder}, or from the init-params {@code maxAge}, {@code maxFuture} and {@code clockOffset}
- * (seconds, with decimals), {@code serverTiming}, {@code telemetry} and {@code prometheus} ({@code true} or {@code false}), {@code
- * service} and {@code prometheusName} of a filter that the container creates.
+ * (seconds, with decimals), {@code serverTiming}, {@code telemetry} and {@code prometheus} ({@code true} or {@code false}),
+ * {@code service} and {@code prometheusName} of a filter that the container creates.
  */
 public final class SojournFilter implements Filter {
 

@@ -106,9 +106,9 @@ class PrometheusTableTest {
         return new PrometheusMeterRegistry(PrometheusConfig.DEFAULT);
     }
 
-    private <R, B extends MeasurementBuilder<R, B>> B configured(B builder, Vectors.Case one, PrometheusMeterRegistry registry) {
-        Map<String, String> environment = new TreeMap<>();
-        object(one.row(), "environment").entrySet().forEach(each -> environment.put(each.getKey(), each.getValue().getAsString()));
+    private <R, B extends MeasurementBuilder<R, B>> B configured(
+            B builder, Vectors.Case one, PrometheusMeterRegistry registry) {
+        Map<String, String> environment = texts(object(one.row(), "environment"));
         builder.clock(clock).environment(environment).prometheus(MicrometerOutput.of(registry)).route(each -> route());
         JsonObject options = object(one.row(), "options");
         for (String name : options.keySet()) {
@@ -131,6 +131,12 @@ class PrometheusTableTest {
         return row.has(key) ? row.getAsJsonObject(key) : new JsonObject();
     }
 
+    private static Map<String, String> texts(JsonObject object) {
+        Map<String, String> texts = new TreeMap<>();
+        object.entrySet().forEach(each -> texts.put(each.getKey(), each.getValue().getAsString()));
+        return texts;
+    }
+
     /** Returns the entries; a repeated one has each number of its range instead of the {@code #} in its route. */
     private static List<JsonObject> unrolled(JsonArray entries) {
         List<JsonObject> all = new ArrayList<>();
@@ -147,9 +153,7 @@ class PrometheusTableTest {
     }
 
     private static Exposition.Series series(JsonObject entry) {
-        Map<String, String> labels = new TreeMap<>();
-        entry.getAsJsonObject("labels").entrySet().forEach(each -> labels.put(each.getKey(), each.getValue().getAsString()));
-        return new Exposition.Series(entry.get("name").getAsString(), labels);
+        return new Exposition.Series(entry.get("name").getAsString(), texts(entry.getAsJsonObject("labels")));
     }
 
     private void assertMetrics(Vectors.Case one, PrometheusMeterRegistry registry, int port) throws IOException {
@@ -164,10 +168,9 @@ class PrometheusTableTest {
         }
         Exposition exported = exportedAfter(requests.size(), registry);
 
-        List<String> bounds = Stream.concat(
-                        TABLE.table().getAsJsonArray("bounds").asList().stream().map(each -> String.valueOf(each.getAsDouble())),
-                        Stream.of("+Inf"))
-                .toList();
+        List<String> bounds = new ArrayList<>();
+        TABLE.table().getAsJsonArray("bounds").forEach(each -> bounds.add(String.valueOf(each.getAsDouble())));
+        bounds.add("+Inf");
         Map<Exposition.Series, List<Long>> expected = new HashMap<>();
         Map<Exposition.Series, List<Long>> buckets = new HashMap<>();
         Map<Exposition.Series, Exposition.Histogram> histograms = exported.histograms();

@@ -92,8 +92,8 @@ public class SojournAutoConfiguration {
         SojournFilterCustomizer sojournMicrometer(ObjectProvider<MeterRegistry> registries) {
             MeterRegistry registry = registries.getIfUnique();
             if (registry == null) {
-                String missing = "sojourn.prometheus: no metrics are recorded without a single or primary bean of MeterRegistry";
-                System.getLogger("sojourn.middleware").log(Level.WARNING, missing);
+                System.getLogger("sojourn.middleware")
+                        .log(Level.WARNING, "sojourn.prometheus: there is no single or primary bean of MeterRegistry");
             }
             return builder -> builder.prometheus(registry == null ? Prometheus.none() : MicrometerOutput.of(registry));
         }
