@@ -12,6 +12,7 @@ import polars as pl
 
 from sojourn.export.histograms import Histogram
 from sojourn.export.labels import Labels
+from sojourn.export.memory import Memory
 from sojourn.export.metrics import BUCKETS, GROUP
 from sojourn.export.state import LONGEST_LAG, MINUTE, ServiceState
 from sojourn.export.tally import READ, Sample, Tally
@@ -28,7 +29,6 @@ from sojourn.timeline.visits import WorkersLike
 
 WINDOW = 60.0  # s; default length of the window of the signals
 EVERY = 5.0  # s; default time between two computations of the gauges
-SHORTEST_CLOCK = 300.0  # s of requests that the clock offsets are estimated from, at least
 READ_EVERY = 1.0  # s between two readings of what was polled
 READ_COLUMNS = tuple(dict.fromkeys((*READ, *JOINED)))
 PAUSE = 0.02  # s between two polls of an idle pipe
@@ -93,7 +93,7 @@ class Exporter:
             self.settings.buckets,
             by_status_class="status_class" in self.settings.labels,
         )
-        held = max(SHORTEST_CLOCK, self.settings.window + LONGEST_LAG + MINUTE)
+        held = max(self.settings.window, MINUTE) + LONGEST_LAG
         self._reader = LiveReader(
             followers, tails, replay=from_beginning, form=form, recent=Recent(held), columns=JOINED, on_rows=self._count
         )
@@ -101,6 +101,7 @@ class Exporter:
         self._counting = from_beginning
         self._clock = Paced(self._clock_of, CLOCK_SHARE)
         self._state = Paced(self._state_of, GAUGE_SHARE)
+        self._memory = Memory()
         self._services: set[str] = set()
         self._gauges: list[Sample] = []
         self._logs: list[Sample] = []
@@ -172,14 +173,15 @@ class Exporter:
         """Count new rows."""
         clock = self._clock.get(self._reader.recent.last)
         labels = self.tally.labels
-        if not self._counting:
+        if self._counting:
+            split = labels.of(split_by(rows.lazy(), clock).select(READ_COLUMNS).collect(engine="streaming"))
+            with self.lock:
+                self.tally.add(split)
+            if self._wasted is not None:
+                self._wasted.add(split)
+        else:
             labels.of(rows)
-            return
-        split = labels.of(split_by(rows.lazy(), clock).select(READ_COLUMNS).collect(engine="streaming"))
-        with self.lock:
-            self.tally.add(split)
-        if self._wasted is not None:
-            self._wasted.add(split)
+        self._memory.add(rows, labels)
 
     def _clock_of(self, now: datetime) -> pl.DataFrame:
         recent = self._reader.recent
@@ -202,10 +204,11 @@ class Exporter:
 
     def _of_service(self, service: str, rows: pl.LazyFrame, now: datetime) -> list[Sample]:
         since = self._reader.recent.known_since()
-        state = ServiceState(service, rows, now, since, self.settings.window, self.settings.workers)
+        settings = self.settings
+        state = ServiceState(service, rows, now, since, settings.window, self._memory, settings.workers)
         if not state.known:
             return []
-        return [*state.backends(self.tally.labels), *state.signals(self.settings.objectives)]
+        return [*state.backends(self.tally.labels), *state.signals(settings.objectives)]
 
     def _about_logs(self) -> Iterator[Sample]:
         reader = self._reader

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn.export.metrics import NATIVE_SCHEMA
+from sojourn.model.frame import HALF_MICROSECOND
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -83,7 +84,8 @@ class Histograms:
         if not len(value):
             return
         self._grow(int(group.max()) + 1)
-        bucket = np.searchsorted(self.bounds, value, side="left")
+        # Durations are whole microseconds, whatever the rounding of sums.
+        bucket = np.searchsorted(self.bounds + HALF_MICROSECOND, value, side="left")
         np.add.at(self._counts, (group, bucket), 1)
         self._sums += np.bincount(group, np.maximum(value, 0.0), len(self._sums))
         size = np.abs(value)

@@ -97,7 +97,7 @@ METRICS = (
     Metric("sojourn_requests_in_system", GAUGE, _BACKEND, "{request}",
            "Requests waiting or in service, mean over 10 s."),
     Metric("sojourn_requests_waiting", GAUGE, _BACKEND, "{request}",
-           "Requests waiting for a worker, mean over 10 s."),
+           "Requests waiting for a worker, mean over 10 s; an abandoned one of unknown wait waits until then."),
     Metric("sojourn_requests_in_service", GAUGE, _BACKEND, "{request}",
            "Busy workers, mean over 10 s."),
     Metric("sojourn_workers", GAUGE, _BACKEND, "{worker}",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -17,7 +18,8 @@ import polars as pl
 from sojourn.analyses.whatif.workers_needed import workers_needed
 from sojourn.analyses.whatif.workload import Workload, workload_of
 from sojourn.export.labels import Labels
-from sojourn.export.tally import Sample
+from sojourn.export.memory import Memory
+from sojourn.export.tally import GIVEN_UP, Sample
 from sojourn.model.errors import SojournError
 from sojourn.model.frame import INSTANT
 from sojourn.model.objective import Objective
@@ -44,14 +46,16 @@ class ServiceState:
         now: the log's time.
         known_since: begin of the known part of the log.
         window: s, of the requests that the signals are computed from.
+        memory: service times and workers that are used where the rows have none; learns those they have.
         workers: per backend, or the same for all; None: read off the log.
     """
 
     def __init__(
-        self, service: str, rows: pl.LazyFrame, now: datetime, known_since: datetime, window: float,
+        self, service: str, rows: pl.LazyFrame, now: datetime, known_since: datetime, window: float, memory: Memory,
         workers: WorkersLike = None,
     ) -> None:  # fmt: skip
         self.service = service
+        self._memory = memory
         lag = lag_of(rows, now)
         self.as_of = now - timedelta(seconds=lag)
         self._begin = max(known_since, self.as_of - timedelta(seconds=window))
@@ -72,24 +76,28 @@ class ServiceState:
     def backends(self, labels: Labels) -> Iterator[Sample]:
         """Yield the gauges of the backends, and the causes of waiting; backends with one label value are added up."""
         yield Sample("sojourn_state_timestamp_seconds", (self.service,), self.as_of.timestamp())
-        requests = visits(self._rows, columns=("header",), workers=self._workers)
+        recorded = visits(self._rows, columns=("header",), workers=self._workers, waits_unknown=True)
+        requests, known = self._memory.with_workers(self.service, recorded, self.as_of)
         services = services_of(requests)
+        causes = self._causes(requests, services)
+        requests = _abandoned_wait(requests)
         begin = max(self._begin, self.as_of - timedelta(seconds=STATE_WINDOW))
-        held: dict[str, tuple[float, float, int]] = {}
+        held: dict[str, tuple[float, float, float]] = {}
         for number, name in enumerate(requests.backends):
             label = labels.value("upstream", name)
-            waiting, serving, workers = held.get(label, (0.0, 0.0, 0))
+            waiting, serving, workers = held.get(label, (0.0, 0.0, 0.0))
             state = backend_state(requests, services, number, begin, self.as_of)
-            count = int(requests.workers.count[number])
+            count = requests.workers.count[number] if known[number] else math.nan
             held[label] = (waiting + state.waiting, serving + state.serving, workers + count)
         for label, (waiting, serving, workers) in held.items():
             values = (self.service, label)
             yield Sample("sojourn_requests_waiting", values, waiting)
             yield Sample("sojourn_requests_in_service", values, serving)
             yield Sample("sojourn_requests_in_system", values, waiting + serving)
-            yield Sample("sojourn_workers", values, workers)
-            yield Sample("sojourn_utilisation_ratio", values, serving / workers)
-        yield from self._causes(requests, services)
+            if not math.isnan(workers):
+                yield Sample("sojourn_workers", values, workers)
+                yield Sample("sojourn_utilisation_ratio", values, serving / workers)
+        yield from causes
 
     def signals(self, objectives: Sequence[Objective]) -> Iterator[Sample]:
         """Yield the signals to scale on; nothing where no service time is known.
@@ -107,14 +115,19 @@ class ServiceState:
             yield from self._idle(objectives)
             return
         try:
-            workload = workload_of(arrived.lazy(), workers=self._workers)
-        except SojournError:  # no request has a service time
+            earlier = self._memory.service_times(self.service)
+            workload = workload_of(arrived.lazy(), workers=self._workers, service_times=earlier)
+        except SojournError:  # no service time was ever known
             return
+        requests, known = self._memory.with_workers(self.service, workload.visits, self.as_of)
+        workload = replace(workload, visits=requests)
         load = float(workload.services.sum()) / self.seconds
-        workers = int(workload.visits.workers.count.sum())
+        workers = float(requests.workers.count.sum())
         yield Sample("sojourn_offered_load_workers", (self.service,), load)
-        yield Sample("sojourn_saturation", (self.service,), load / workers)
-        yield Sample("sojourn_seconds_to_drain", (self.service,), drain(self._waiting_work(workload), load, workers))
+        if known.all():
+            yield Sample("sojourn_saturation", (self.service,), load / workers)
+            waiting = self._waiting_work(workload)
+            yield Sample("sojourn_seconds_to_drain", (self.service,), drain(waiting, load, workers))
         for objective in objectives:
             for method, needed in self._needed(workload, objective).items():
                 if needed is not None:
@@ -138,20 +151,26 @@ class ServiceState:
 
     def _waiting_work(self, workload: Workload) -> float:
         """Return the worker seconds of the requests that were waiting at ``as_of``."""
-        requests = workload.visits
+        requests = _abandoned_wait(workload.visits)
         at = (self.as_of - requests.base).total_seconds()
         waiting = (requests.arrival <= at) & (requests.wait_end > at)
         return float(workload.services[waiting].sum())
 
     def _causes(self, requests: Visits, services: Services) -> Iterator[Sample]:
         begin = max(self._begin, self.as_of - timedelta(seconds=MINUTE))
-        victims = requests.arrival >= (begin - requests.base).total_seconds()
+        victims = (requests.arrival >= (begin - requests.base).total_seconds()) & ~np.isnan(requests.wait)
         charged = accounts(requests, services, victims)
         waited = float(np.where(victims, requests.wait, 0.0).sum())
         if waited > 0:
             imbalance, dispatch = float(charged.imbalance.sum()), float(charged.dispatch.sum())
             yield Sample("sojourn_waiting_imbalance_ratio", (self.service,), imbalance / waited)
             yield Sample("sojourn_waiting_dispatch_ratio", (self.service,), dispatch / waited)
+
+
+def _abandoned_wait(requests: Visits) -> Visits:
+    """Return visits in which an abandoned request of unknown wait waits until nginx or the client gave it up."""
+    abandoned = requests.frame["status"].is_in(GIVEN_UP).to_numpy() & np.isnan(requests.wait_end)
+    return replace(requests, wait_end=np.where(abandoned, requests.ended, requests.wait_end))
 
 
 def lag_of(rows: pl.LazyFrame, now: datetime) -> float:

@@ -12,6 +12,7 @@ from sojourn.export.histograms import Histogram, Histograms
 from sojourn.export.labels import Labels
 from sojourn.export.metrics import BUCKETS, GROUP, HISTOGRAM, METRICS, STATUS_CLASSES, UNKNOWN
 from sojourn.model.components import COMPONENTS, SWITCHING_PROTOCOLS
+from sojourn.model.frame import HALF_MICROSECOND
 from sojourn.model.objective import Objective
 
 GIVEN_UP = (499, 504)
@@ -137,7 +138,9 @@ class Tally:
             value = pl.coalesce("queueing_delay", pl.when(ABANDONED).then(_ABANDONED_SECONDS))
             rows = rows.filter("proxied")
         judged = rows.select("service", value=value).filter(pl.col("value").is_not_null())
-        judged = judged.with_columns(objective=pl.lit(objective.text), met=pl.col("value") <= objective.seconds)
+        judged = judged.with_columns(
+            objective=pl.lit(objective.text), met=pl.col("value") <= objective.seconds + HALF_MICROSECOND
+        )
         keys = ("service", "objective")
         self._count("sojourn_objective_requests_total", judged, keys, pl.len())
         self._count("sojourn_objective_met_total", judged, keys, pl.col("met").sum())
