@@ -393,7 +393,8 @@ def test_prometheus_has_the_delays_that_the_log_has(stack: Stack, tmp_path: Path
     # The exporter and the split may estimate the clock offset from different requests.
     assert mean == pytest.approx(row["queueing_delay"]["mean"], abs=0.002)  # type: ignore[index]
     assert mean > 0.1, "six users, two workers of 0.1 s"
-    eventually(lambda: value('sojourn_offered_load_workers{service="metered"}') > 0.5, 60, "the signals")
+    # Two workers are busy for 8 s of a window of at most a minute.
+    eventually(lambda: value('sojourn_offered_load_workers{service="metered"}') > 0.1, 60, "the signals")
     assert value('sojourn_workers_needed{service="metered",method="replay"}') >= 2
     exemplars = api(
         "query_exemplars", query=of_load.format("bucket"), start=str(time.time() - 600), end=f"{time.time()}"
