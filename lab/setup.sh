@@ -21,7 +21,7 @@ case $stage in
             prometheus" ;;
     # Over and above the tests'.
     tools) sh lab/setup.sh test
-        requirements=requirements/tools.txt needed="" wanted="wrk valgrind" ;;
+        requirements=requirements/tools.txt needed="" wanted="wrk valgrind mtail" ;;
     *) fail "no such stage: $stage (run, test or tools)" ;;
 esac
 
@@ -51,7 +51,7 @@ provided() { # what another installation than the distribution's may provide as 
             done
             return 1
             ;;
-        njs | unicorn | siege | wrk | valgrind | chromium | zstd | tshark | goaccess | jq | tmux | curl | puma) command -v "$1" > /dev/null ;;
+        njs | unicorn | siege | wrk | valgrind | mtail | chromium | zstd | tshark | goaccess | jq | tmux | curl | puma) command -v "$1" > /dev/null ;;
         haproxy) command -v haproxy > /dev/null || [ -x /usr/sbin/haproxy ] ;;
         nodejs) command -v node > /dev/null ;;
         default-jdk-headless) command -v javac > /dev/null ;;
