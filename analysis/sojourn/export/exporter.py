@@ -61,6 +61,11 @@ class Settings:
     buckets: Sequence[float] = BUCKETS
     alias: str = ""
 
+    @property
+    def held(self) -> float:
+        """How long a request is held after its end, s: for the state as of the longest lag."""
+        return max(self.window, MINUTE) + LONGEST_LAG
+
 
 class Exporter:
     """Logs that are being written, as metrics.
@@ -94,7 +99,7 @@ class Exporter:
             self.settings.buckets,
             by_status_class="status_class" in self.settings.labels,
         )
-        held = max(self.settings.window, MINUTE) + LONGEST_LAG
+        held = self.settings.held
         self._reader = LiveReader(
             followers, tails, replay=from_beginning, form=form, recent=Recent(held), columns=JOINED, on_rows=self._count
         )
