@@ -66,7 +66,11 @@ def export(
     ] = 60.0,
     every: Annotated[float, typer.Option(metavar="S", min=1, max=3600, help="Compute the gauges every S seconds.")] = 5,
     labels: Annotated[
-        str, typer.Option(metavar="LABEL,...", help="Labels of the histograms: " + ", ".join(LABELS) + ".")
+        str,
+        typer.Option(
+            metavar="LABEL,...",
+            help="Labels with values: " + ", ".join(LABELS) + "; series are added up over the others.",
+        ),
     ] = ",".join(LABELS),
     routes: Annotated[
         int, typer.Option(metavar="N", min=1, max=10_000, help="Routes; later ones are counted as other.")

@@ -126,6 +126,8 @@ class Exporter:
     def start(self) -> None:
         """Read what is written already: counted from the beginning, otherwise only for the gauges."""
         self._reader.catch_up(datetime.now(UTC))
+        if not self._counting:
+            self.tally.labels.other.clear()
         self._counting = True
 
     def run(self, stop: threading.Event) -> None:
