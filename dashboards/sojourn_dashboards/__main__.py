@@ -14,7 +14,7 @@ import yaml
 
 from sojourn_dashboards import DASHBOARDS, model
 from sojourn_dashboards.alerts import provisioning
-from sojourn_dashboards.prometheus_alerts import rule_file
+from sojourn_dashboards.prometheus_file import page, rule_file
 
 HOME = Path(__file__).parents[1]
 NOTE = "# Written by python -m sojourn_dashboards from dashboards/sojourn_dashboards/{}: change it there.\n"
@@ -41,7 +41,8 @@ def files() -> dict[str, str]:
     }
     return boards | {
         "grafana/provisioning/alerting/sojourn.yaml": _yaml("alerts.py", provisioning(panels)),
-        "prometheus/rules/sojourn.yaml": _yaml("prometheus_rules.py and prometheus_alerts.py", rule_file()),
+        "prometheus/rules/sojourn.yaml": _yaml("prometheus_*.py", rule_file()),
+        "prometheus.md": page(),
     }
 
 

@@ -48,7 +48,7 @@ def test_the_files_are_what_the_code_makes(tmp_path: Path) -> None:
         [*command, str(tmp_path)], capture_output=True, text=True, env=environment(), check=False
     )
     assert elsewhere.returncode == 1
-    assert elsewhere.stderr.count("not current: ") == len(DASHBOARDS) + 2  # and the rules of Grafana and Prometheus
+    assert elsewhere.stderr.count("not current: ") == len(DASHBOARDS) + 3  # two files of rules, and a page
     assert list(tmp_path.iterdir()) == []
 
 
