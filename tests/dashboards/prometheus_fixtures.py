@@ -180,7 +180,7 @@ def openmetrics(until: int) -> Iterator[str]:
             for instant in instants:
                 at = value * (instant - begin) if grows else value + (instant - until if moves else 0)
                 yield f"{series} {_number(at)} {instant}\n"
-    yield f"up{{job=\"{EXPORTER['job']}\",instance=\"{EXPORTER['instance']}\"}} 1 {until}\n"
+    yield f'up{{job="{EXPORTER["job"]}",instance="{EXPORTER["instance"]}"}} 1 {until}\n'
     yield "# EOF\n"
 
 
