@@ -1,4 +1,4 @@
-"""A real Prometheus in a folder of its own, filled by promtool; asked over HTTP."""
+"""A real Prometheus in a folder of its own, filled by promtool; read over HTTP."""
 
 from __future__ import annotations
 
