@@ -33,7 +33,7 @@ from promql_expand import PrometheusView, as_pattern, expanded
 from simulator import Settings, as_lines, simulated_log
 from sojourn.export.metrics import BUCKETS
 from sojourn_dashboards.prometheus_file import ALERTS
-from sojourn_dashboards.prometheus_rules import RECORDINGS
+from sojourn_dashboards.prometheus_rules import RECORDINGS, SATURATION
 
 BOARD = boards()["prometheus"]
 VARIABLES = BOARD["templating"]["list"]
@@ -290,8 +290,8 @@ def test_a_variable_lists_what_occurs(server: Prometheus, variable: dict[str, An
 
 
 @pytest.fixture(scope="module")
-def live(server: Prometheus) -> Prometheus:
-    """The server, once it has scraped an exporter that read a log in two parts."""
+def live(server: Prometheus) -> tuple[Prometheus, float]:
+    """The server, once it has scraped an exporter that read a log in two parts; and that instant, unix time."""
     assert server.log
     rows, _ = simulated_log(Settings(requests=600, rate=12.0))
     shift = time.time() - max(float(row["time"]) for row in rows)
@@ -308,7 +308,9 @@ def live(server: Prometheus) -> Prometheus:
             return bool(result) and result[0][1] == wanted
 
         eventually(scraped, f"Prometheus to have scraped {count} requests")
-    return server
+    recorded = f'{SATURATION}{{service="{LIVE}"}}'
+    eventually(lambda: server.instant(recorded, time.time()), "Prometheus to have scraped the gauges")
+    return server, time.time()
 
 
 NOT_IN_THE_LOG = {"Abandoned requests: abandoned", "Time of abandoned requests: abandoned"} | {
@@ -318,27 +320,41 @@ NOT_IN_THE_LOG = {"Abandoned requests: abandoned", "Time of abandoned requests: 
 
 
 @pytest.mark.parametrize(("panel", "target"), TARGETS)
-def test_a_query_has_data_from_a_real_exporter(live: Prometheus, panel: dict[str, Any], target: dict[str, Any]) -> None:
+def test_a_query_has_data_from_a_real_exporter(
+    live: tuple[Prometheus, float], panel: dict[str, Any], target: dict[str, Any]
+) -> None:
+    server, at = live
     place = f"{panel['title']}: {target['legendFormat']}"
-    rows = live.instant(expanded(target["expr"], view(service=[LIVE])), time.time())
+    rows = server.instant(expanded(target["expr"], view(service=[LIVE])), at)
     assert bool(rows) != (place in NOT_IN_THE_LOG)
 
 
 @pytest.mark.parametrize("title", ["Response time", "Queueing delay", "Service time"])
-def test_a_latency_panel_shows_single_requests(live: Prometheus, title: str) -> None:
+def test_a_latency_panel_shows_single_requests(live: tuple[Prometheus, float], title: str) -> None:
     """By one of its queries: a second one would show each request twice."""
     [target] = [
         target
         for panel, target in (param.values for param in TARGETS)
         if panel["title"] == title and target["exemplar"]
     ]
-    now = time.time()
-    answer = live.api(
-        "query_exemplars", query=expanded(target["expr"], view(service=[LIVE])), start=now - 600, end=now + 60
+    server, at = live
+    answer = server.api(
+        "query_exemplars", query=expanded(target["expr"], view(service=[LIVE])), start=at - 600, end=at + 60
     )
     ids = {exemplar["labels"]["trace_id"] for series in answer for exemplar in series["exemplars"]}
     assert ids
     assert ids <= {f"{number:032x}" for number in range(600)}
+
+
+def test_the_recorded_saturation_is_that_of_the_exporter(live: tuple[Prometheus, float]) -> None:
+    """Of one exporter; the rule adds up several, which no exporter can."""
+    server, at = live
+    [expression] = [rule.expr for rules in RECORDINGS.values() for rule in rules if rule.name == SATURATION]
+    computed, served = (
+        [value for labels, value in server.instant(promql, at) if labels["service"] == LIVE]
+        for promql in (expression, "sojourn_saturation")
+    )
+    assert computed == [pytest.approx(value) for value in served] != []
 
 
 def test_a_server_evaluates_every_rule(server: Prometheus) -> None:
