@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from dashboards_support import HERE, boards, panels, placeholders, variables
+from filled_prometheus import LIVE, FilledPrometheus, eventually, running
 from grafana_expand import provisioned
 from prometheus_fixtures import (
     BACKENDS,
@@ -28,7 +29,6 @@ from prometheus_fixtures import (
     WORKERS,
     Group,
 )
-from prometheus_server import LIVE, Prometheus, eventually, running
 from promql_expand import PrometheusView, as_pattern, expanded
 from simulator import Settings, as_lines, simulated_log
 from sojourn.export.metrics import BUCKETS
@@ -47,7 +47,7 @@ SOURCES = HERE / "grafana" / "provisioning" / "datasources"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledPrometheus]:
     with running(tmp_path_factory.mktemp("prometheus")) as started:
         yield started
 
@@ -57,7 +57,7 @@ def view(**chosen: list[str]) -> PrometheusView:
     return PrometheusView(variables=variables(BOARD) | chosen, all_values=all_values)
 
 
-def shown(server: Prometheus, target: dict[str, Any], chosen: PrometheusView) -> dict[str, float]:
+def shown(server: FilledPrometheus, target: dict[str, Any], chosen: PrometheusView) -> dict[str, float]:
     """Name of each series, as the legend has it, and its last value; of a table, the values of its labels."""
     promql = expanded(target["expr"], chosen)
     rows = server.instant(promql)
@@ -209,7 +209,7 @@ def test_every_query_is_checked() -> None:
 
 
 @pytest.mark.parametrize(("panel", "target"), TARGETS)
-def test_the_figures(server: Prometheus, panel: dict[str, Any], target: dict[str, Any]) -> None:
+def test_the_figures(server: FilledPrometheus, panel: dict[str, Any], target: dict[str, Any]) -> None:
     expected = FIGURES[panel["title"], target["legendFormat"]]
     values = shown(server, target, view(service=["shop"]))
     assert set(values) == set(expected)
@@ -223,7 +223,7 @@ def _near(value: float) -> Any:
 
 @pytest.mark.parametrize(("panel", "target"), TARGETS)
 def test_a_query_has_data_for_all_services_at_once(
-    server: Prometheus, panel: dict[str, Any], target: dict[str, Any]
+    server: FilledPrometheus, panel: dict[str, Any], target: dict[str, Any]
 ) -> None:
     values = shown(server, target, view())
     assert values
@@ -235,7 +235,7 @@ OF_THE_EXPORTER = {"Log lag", "Unread", "Lines", "Missing and rotated logs", "Co
 
 @pytest.mark.parametrize(("panel", "target"), TARGETS)
 def test_a_query_of_a_service_without_requests_has_no_data(
-    server: Prometheus, panel: dict[str, Any], target: dict[str, Any]
+    server: FilledPrometheus, panel: dict[str, Any], target: dict[str, Any]
 ) -> None:
     """And no error: the panel says why it is empty."""
     if panel["title"] not in OF_THE_EXPORTER:
@@ -243,7 +243,7 @@ def test_a_query_of_a_service_without_requests_has_no_data(
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_a_hostile_route_selects_its_own_requests_and_no_others(server: Prometheus, route: str) -> None:
+def test_a_hostile_route_selects_its_own_requests_and_no_others(server: FilledPrometheus, route: str) -> None:
     [target] = [
         target
         for panel, target in (param.values for param in TARGETS)
@@ -274,7 +274,7 @@ def test_the_expansion_refuses_what_grafana_would_not_expand(wrong: str) -> None
 
 
 @pytest.mark.parametrize("variable", VARIABLES, ids=lambda variable: variable["name"])
-def test_a_variable_lists_what_occurs(server: Prometheus, variable: dict[str, Any]) -> None:
+def test_a_variable_lists_what_occurs(server: FilledPrometheus, variable: dict[str, Any]) -> None:
     query = re.fullmatch(r"label_values\((.*), (\w+)\)", variable["query"]["query"])
     assert query
     matcher = expanded(query[1], view(service=["shop"]))
@@ -290,7 +290,7 @@ def test_a_variable_lists_what_occurs(server: Prometheus, variable: dict[str, An
 
 
 @pytest.fixture(scope="module")
-def live(server: Prometheus) -> tuple[Prometheus, float]:
+def live(server: FilledPrometheus) -> tuple[FilledPrometheus, float]:
     """The server, once it has scraped an exporter that read a log in two parts; and that instant, unix time."""
     assert server.log
     rows, _ = simulated_log(Settings(requests=600, rate=12.0))
@@ -313,7 +313,7 @@ def live(server: Prometheus) -> tuple[Prometheus, float]:
     return server, time.time()
 
 
-NOT_IN_THE_LOG = {"Abandoned requests: abandoned", "Time of abandoned requests: abandoned"} | {
+NOT_IN_THE_LOG = {"Time of abandoned requests: wasted"} | {
     "Time of abandoned requests: wasted",
     "Negative queueing delays: {{upstream}}",
 }
@@ -321,7 +321,7 @@ NOT_IN_THE_LOG = {"Abandoned requests: abandoned", "Time of abandoned requests: 
 
 @pytest.mark.parametrize(("panel", "target"), TARGETS)
 def test_a_query_has_data_from_a_real_exporter(
-    live: tuple[Prometheus, float], panel: dict[str, Any], target: dict[str, Any]
+    live: tuple[FilledPrometheus, float], panel: dict[str, Any], target: dict[str, Any]
 ) -> None:
     server, at = live
     place = f"{panel['title']}: {target['legendFormat']}"
@@ -330,7 +330,7 @@ def test_a_query_has_data_from_a_real_exporter(
 
 
 @pytest.mark.parametrize("title", ["Response time", "Queueing delay", "Service time"])
-def test_a_latency_panel_shows_single_requests(live: tuple[Prometheus, float], title: str) -> None:
+def test_a_latency_panel_shows_single_requests(live: tuple[FilledPrometheus, float], title: str) -> None:
     """By one of its queries: a second one would show each request twice."""
     [target] = [
         target
@@ -346,7 +346,7 @@ def test_a_latency_panel_shows_single_requests(live: tuple[Prometheus, float], t
     assert ids <= {f"{number:032x}" for number in range(600)}
 
 
-def test_the_recorded_saturation_is_that_of_the_exporter(live: tuple[Prometheus, float]) -> None:
+def test_the_recorded_saturation_is_that_of_the_exporter(live: tuple[FilledPrometheus, float]) -> None:
     """Of one exporter; the rule adds up several, which no exporter can."""
     server, at = live
     [expression] = [rule.expr for rules in RECORDINGS.values() for rule in rules if rule.name == SATURATION]
@@ -357,7 +357,7 @@ def test_the_recorded_saturation_is_that_of_the_exporter(live: tuple[Prometheus,
     assert computed == [pytest.approx(value) for value in served] != []
 
 
-def test_a_server_evaluates_every_rule(server: Prometheus) -> None:
+def test_a_server_evaluates_every_rule(server: FilledPrometheus) -> None:
     def rules() -> list[dict[str, Any]]:
         return [rule for group in server.api("rules")["groups"] for rule in group["rules"]]
 

@@ -7,16 +7,13 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from otlp_receiver import Collector
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_server import SOJOURN, exporting
 from sojourn.cli import app
 from sojourn.export.metrics import BY_NAME
 from sojourn_lab.runtime.process import free_port
@@ -24,46 +21,7 @@ from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 from watch_support import EPOCH, given_up, record, until
 
-SOJOURN = [sys.executable, "-m", "sojourn", "--no-config"]
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
-
-
-class Served:
-    """A running exporter, and what it serves."""
-
-    def __init__(self, process: subprocess.Popen[bytes], err: Path) -> None:
-        self.process = process
-        self._err = err
-        until(lambda: self.errors.startswith("metrics: ") and self.errors.endswith("\n"))
-        self.url = self.errors.splitlines()[0].removeprefix("metrics: ")
-
-    @property
-    def errors(self) -> str:
-        """What it wrote to standard error."""
-        assert self.process.poll() is None, self._err.read_text()
-        return self._err.read_text()
-
-    def value(self, name: str, **labels: str) -> float:
-        """Return the sum of the samples of a metric with these label values."""
-        with urllib.request.urlopen(self.url, timeout=20) as answer:
-            families = list(text_string_to_metric_families(answer.read().decode()))
-        samples = [sample for family in families for sample in family.samples if sample.name == name]
-        return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
-
-
-@contextmanager
-def exporting(folder: Path, *arguments: str, **environment: str) -> Iterator[Served]:
-    err = folder / "err"
-    with err.open("wb") as sink:
-        command = [*SOJOURN, "export", *arguments, "--listen", "127.0.0.1:0", "--every", "1"]
-        process = subprocess.Popen(command, stderr=sink, stdin=subprocess.PIPE, env=os.environ | environment)
-    try:
-        yield Served(process, err)
-    finally:
-        process.kill()
-        process.wait()
-        assert process.stdin is not None
-        process.stdin.close()
 
 
 def test_counts_what_is_written_from_now_on(tmp_path: Path) -> None:

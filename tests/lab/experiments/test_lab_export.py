@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import time
 from pathlib import Path
 
 import msgspec
@@ -12,7 +13,7 @@ import polars as pl
 import pytest
 import sojourn
 from lab_support import eventually
-from prometheus_server import prometheus_of
+from prometheus_server import Prometheus, prometheus_running, scraping
 from sojourn.export.metrics import BUCKETS
 from sojourn_lab.experiments.endurance.of_export import export_run, table_of
 from sojourn_lab.load.plan import Plan
@@ -42,13 +43,15 @@ def test_prometheus_agrees_with_the_split(tmp_path: Path) -> None:
         exporter = runtime.started([*sojourn_export, "--listen", "127.0.0.1:0", "--every", "1"], "export")
         eventually(lambda: "metrics: " in exporter.last_lines(), 60.0, "the exporter")
         target = exporter.last_lines().split("http://")[1].removesuffix("/metrics")
-        with prometheus_of(target, tmp_path) as prometheus:
-            eventually(lambda: prometheus.query("up == 1") != {}, 30.0, "the first scrape")
+        begun = time.time()
+        with prometheus_running(tmp_path, scraping(target)) as url:
+            prometheus = Prometheus(url)
+            eventually(lambda: bool(prometheus.instant("up == 1")), 30.0, "the first scrape")
             load = [sys.executable, "-m", "sojourn_lab.load.generator", str(tmp_path / "plan.json")]
             generator = runtime.started(load, "generator")
             generator.wait(60.0)
             lines = len(runtime.access_log.read_bytes().splitlines())
-            eventually(lambda: prometheus.query(f"sum(sojourn_requests_total) == {lines}") != {}, 30.0, "the count")
+            eventually(lambda: bool(prometheus.instant(f"sum(sojourn_requests_total) == {lines}")), 30.0, "the count")
             rows = sojourn.split(runtime.access_log).rows.collect()
             for metric, column in COLUMNS.items():
                 values = rows[column].drop_nulls()
@@ -61,10 +64,10 @@ def test_prometheus_agrees_with_the_split(tmp_path: Path) -> None:
                     low, high = _bucket(exact)
                     # Interpolated within a bucket: at most a bucket from the exact quantile.
                     assert low <= prometheus.value(text) <= high, (metric, share, exact)
-            by_route = prometheus.query("sum by (route) (sojourn_response_time_seconds_count)")
+            by_route = prometheus.instant("sum by (route) (sojourn_response_time_seconds_count)")
             expected = rows.group_by("route").agg(pl.len())
-            assert by_route == {(("route", route),): count for route, count in expected.iter_rows()}
-            exemplars = prometheus.exemplars("sojourn_queueing_delay_seconds_bucket")
+            assert {labels["route"]: count for labels, count in by_route} == dict(expected.iter_rows())
+            exemplars = prometheus.exemplars("sojourn_queueing_delay_seconds_bucket", begun, time.time() + 60)
             logged = {json.loads(line)["trace_id"] for line in runtime.access_log.read_bytes().splitlines()}
             assert exemplars
             assert {each["labels"]["trace_id"] for each in exemplars} <= logged
