@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from dashboards_support import HERE, boards, panels, text_of
+from promtool import promtool
 from sojourn.export.metrics import BY_NAME, HISTOGRAM, METRICS
 from sojourn_dashboards.prometheus_file import ALERTS, anchor
 from sojourn_dashboards.prometheus_rules import RECORDINGS
@@ -31,36 +30,23 @@ SCRAPED = {"job", "instance"}
 PARTS_OF_HISTOGRAM = {"_bucket": {"le"}, "_sum": set(), "_count": set()}
 
 
-@pytest.fixture(scope="module")
-def promtool() -> str:
-    path = shutil.which("promtool")
-    if not path:
-        pytest.skip("promtool is not installed (package prometheus): the rules for Prometheus are not tested")
-    return path
-
-
-def run(*command: str | Path) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_promtool_accepts_the_rules(promtool: str) -> None:
-    run(promtool, "check", "rules", "--lint=all", "--lint-fatal", FILE)
+def test_promtool_accepts_the_rules() -> None:
+    promtool("check", "rules", "--lint=all", "--lint-fatal", FILE)
 
 
 @pytest.mark.parametrize("file", UNIT_TESTS, ids=lambda file: file.stem)
-def test_the_unit_tests_pass(promtool: str, file: Path) -> None:
-    run(promtool, "test", "rules", file)
+def test_the_unit_tests_pass(file: Path) -> None:
+    promtool("test", "rules", file)
 
 
-def test_promtool_notices_an_alert_that_does_not_fire(promtool: str, tmp_path: Path) -> None:
+def test_promtool_notices_an_alert_that_does_not_fire(tmp_path: Path) -> None:
     [file] = [file for file in UNIT_TESTS if file.stem == "measurement_test"]
     rules = tmp_path / "rules.yaml"
     rules.write_text(FILE.read_text().replace("sojourn_log_missing == 1", "sojourn_log_missing == 2"))
     tests = yaml.safe_load(file.read_text()) | {"rule_files": [str(rules)]}
     (tmp_path / "test.yaml").write_text(yaml.safe_dump(tests))
     with pytest.raises(AssertionError, match="SojournLogMissing"):
-        run(promtool, "test", "rules", tmp_path / "test.yaml")
+        promtool("test", "rules", tmp_path / "test.yaml")
 
 
 def test_the_file_has_the_rules_of_the_code() -> None:

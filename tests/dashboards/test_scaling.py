@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from promtool import Samples, assert_queries, promtool, series
 from sojourn.export.metrics import BY_NAME
 from sojourn.queueing.theory import erlang_c
 
@@ -75,14 +76,6 @@ def decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def decoded(program: Path, file: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([program, file], capture_output=True, text=True, check=False, timeout=30)
-
-
-@pytest.fixture(scope="module")
-def promtool() -> str:
-    program = shutil.which("promtool")
-    if program is None:
-        pytest.skip("promtool is not installed")
-    return program
 
 
 @pytest.mark.timeout(BUILD_DEADLINE_S + 60)
@@ -157,24 +150,21 @@ def test_scaling_down_is_slower_than_scaling_up() -> None:
 
 
 def needed(instance: str, objective: str, value: int, service: str = "shop", method: str = "replay") -> dict[str, str]:
-    labels = f'service="{service}",objective="{objective}",method="{method}",instance="{instance}"'
-    return {"series": f"sojourn_workers_needed{{{labels}}}", "values": f"{value}x40"}
+    labels = {"service": service, "objective": objective, "method": method, "instance": instance}
+    return series("sojourn_workers_needed", labels, f"{value}x40")
 
 
 def delays(service: str, counts: tuple[int, ...]) -> list[dict[str, str]]:
     """Return a histogram that grows by these cumulative counts each 15 s, over two routes."""
     return [
-        {
-            "series": f'sojourn_queueing_delay_seconds_bucket{{service="{service}",route="{route}",le="{bound}"}}',
-            "values": f"0+{count}x40",
-        }
+        series("sojourn_queueing_delay_seconds_bucket", {"service": service, "route": route, "le": bound}, f"0+{n}x40")
         for route in ("/a", "/b")
-        for bound, count in zip(BUCKETS, counts, strict=True)
+        for bound, n in zip(BUCKETS, counts, strict=True)
     ]
 
 
-def gauge(name: str, labels: str, value: str) -> dict[str, str]:
-    return {"series": f"{name}{{{labels}}}", "values": f"{value}x40"}
+def gauge(name: str, value: str, **labels: str) -> dict[str, str]:
+    return series(name, labels, f"{value}x40")
 
 
 # Two exporters, a and b, of one service; a second service; one without workers and requests.
@@ -184,28 +174,28 @@ SERIES = [
     needed("b", "queueing_delay:p95=0.1", 5),
     needed("a", "queueing_delay:p95=0.1", 70, method="erlang_c"),
     needed("a", "queueing_delay:p95=0.1", 3, service="blog"),
-    gauge("sojourn_offered_load_workers", 'service="shop",instance="a"', "3.5"),
-    gauge("sojourn_offered_load_workers", 'service="shop",instance="b"', "2.5"),
-    gauge("sojourn_offered_load_workers", 'service="idle",instance="a"', "0"),
-    gauge("sojourn_workers", 'service="shop",upstream="10.0.0.1:80",instance="a"', "4"),
-    gauge("sojourn_workers", 'service="shop",upstream="10.0.0.1:80",instance="b"', "4"),
-    gauge("sojourn_workers", 'service="shop",upstream="10.0.0.2:80",instance="a"', "4"),
-    gauge("sojourn_workers", 'service="idle",upstream="10.0.0.3:80",instance="a"', "0"),
-    gauge("sojourn_seconds_to_drain", 'service="shop",instance="a"', "12"),
-    gauge("sojourn_seconds_to_drain", 'service="idle",instance="a"', "1e18"),
+    gauge("sojourn_offered_load_workers", "3.5", service="shop", instance="a"),
+    gauge("sojourn_offered_load_workers", "2.5", service="shop", instance="b"),
+    gauge("sojourn_offered_load_workers", "0", service="idle", instance="a"),
+    gauge("sojourn_workers", "4", service="shop", upstream="10.0.0.1:80", instance="a"),
+    gauge("sojourn_workers", "4", service="shop", upstream="10.0.0.1:80", instance="b"),
+    gauge("sojourn_workers", "4", service="shop", upstream="10.0.0.2:80", instance="a"),
+    gauge("sojourn_workers", "0", service="idle", upstream="10.0.0.3:80", instance="a"),
+    gauge("sojourn_seconds_to_drain", "12", service="shop", instance="a"),
+    gauge("sojourn_seconds_to_drain", "1e18", service="idle", instance="a"),
     *delays("shop", (50, 90, 100, 100)),
     *delays("idle", (0, 0, 0, 0)),
 ]
 SHOP, IDLE = {"service": "shop"}, {"service": "idle"}
 # Of the queueing delay, the 95th of 100 lies halfway between 0.1 s (90) and 0.25 s (100).
-EXPECTED = {
+EXPECTED: dict[str, Samples] = {
     "sojourn_workers_needed": [(SHOP, 17.0)],
     "sojourn_offered_load_workers": [(SHOP, 6.0)],
     "sojourn_saturation": [(SHOP, 0.75)],
     "sojourn_queueing_delay_p95_seconds": [(SHOP, 0.175)],
     "sojourn_seconds_to_drain": [(SHOP, 12.0)],
 }
-ALL_SERVICES = {
+ALL_SERVICES: dict[str, Samples] = {
     "sojourn_workers_needed": [({"service": "blog"}, 3.0), (SHOP, 17.0)],
     "sojourn_offered_load_workers": [(IDLE, 0.0), (SHOP, 6.0)],
     "sojourn_saturation": [(SHOP, 0.75)],
@@ -214,49 +204,27 @@ ALL_SERVICES = {
 }
 
 
-def assert_results(promtool: str, folder: Path, cases: list[tuple[str, list[tuple[dict[str, str], float]]]]) -> None:
-    """Assert what queries return after 5 minutes of SERIES, to six digits: promtool compares exactly."""
-    tests = [
-        {
-            "expr": f"round({query}, 0.000001)",
-            "eval_time": "5m",
-            "exp_samples": [
-                {"labels": "{" + ",".join(f'{key}="{value}"' for key, value in labels.items()) + "}", "value": value}
-                for labels, value in samples
-            ],
-        }
-        for query, samples in cases
-    ]
-    file = folder / "queries.yaml"
-    whole = {"rule_files": [], "tests": [{"interval": "15s", "input_series": SERIES, "promql_expr_test": tests}]}
-    file.write_text(yaml.safe_dump(whole))
-    done = subprocess.run([promtool, "test", "rules", file], capture_output=True, text=True, check=False, timeout=30)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_queries_return_one_number_for_a_service(promtool: str, tmp_path: Path) -> None:
+def test_queries_return_one_number_for_a_service(tmp_path: Path) -> None:
     assert set(EXPECTED) == set(QUERIES)
     cases = [(QUERIES[name], samples) for name, samples in EXPECTED.items()]
-    assert_results(promtool, tmp_path, [*cases, (TRIGGER["metadata"]["query"], [({}, 17.0)])])
+    assert_queries(tmp_path, SERIES, [*cases, (TRIGGER["metadata"]["query"], [({}, 17.0)])])
 
 
-def test_queries_without_a_matcher_return_every_service(promtool: str, tmp_path: Path) -> None:
+def test_queries_without_a_matcher_return_every_service(tmp_path: Path) -> None:
     cases = [(rendered(rule, ""), ALL_SERVICES[api_name(rule)]) for rule in RULES]
-    assert_results(promtool, tmp_path, cases)
+    assert_queries(tmp_path, SERIES, cases)
 
 
-def test_services_without_requests_have_no_percentile_and_no_saturation(promtool: str, tmp_path: Path) -> None:
+def test_services_without_requests_have_no_percentile_and_no_saturation(tmp_path: Path) -> None:
     names = ("sojourn_queueing_delay_p95_seconds", "sojourn_saturation")
     cases = [(rendered(rule, 'service="idle"'), []) for rule in RULES if api_name(rule) in names]
     assert len(cases) == len(names)
-    assert_results(promtool, tmp_path, cases)  # type: ignore[arg-type]
+    assert_queries(tmp_path, SERIES, cases)
 
 
-def test_prometheus_accepts_its_configuration(promtool: str, tmp_path: Path) -> None:
+def test_prometheus_accepts_its_configuration(tmp_path: Path) -> None:
     shutil.copytree(FOLDER, tmp_path / "prometheus")
-    command = [promtool, "check", "config", tmp_path / "prometheus/prometheus.yaml"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
-    assert done.returncode == 0, done.stdout + done.stderr
+    promtool("check", "config", tmp_path / "prometheus/prometheus.yaml")
 
 
 def test_prometheus_scrapes_the_exporter_of_compose() -> None:
