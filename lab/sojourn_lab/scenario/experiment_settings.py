@@ -17,7 +17,7 @@ OTHER_KINDS = ("websocket", "grpc", "collector", "pipeline")
 """Keys of a case that replace its `load`."""
 
 Signal = Literal["cpu", "cpu_of_busy", "in_flight", "queueing_delay", "workers_needed", "fixed_mean", "fixed_peak"]
-"""What an autoscaler goes by; the last two are no signals: the number of workers stays, as the yardstick says."""
+"""What an autoscaler goes by; the last two are no signals: the number of workers is constant, as the yardstick says."""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

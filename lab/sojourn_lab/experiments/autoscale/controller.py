@@ -2,7 +2,7 @@
 
 All signals have the same limits and the same hysteresis, that of Kubernetes' Horizontal Pod Autoscaler: the number is
 the highest recommendation of the last `stabilisation` seconds. So it rises at once, and it falls only when nothing in
-that time asked for more.
+that time recommended more.
 """
 
 from __future__ import annotations

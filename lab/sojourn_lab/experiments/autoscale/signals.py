@@ -58,7 +58,7 @@ def fetched(url: str) -> str | None:
 
 
 def requests_in_flight(status: str) -> int:
-    """Return the requests in nginx by the text of `stub_status`, without the one that asked for it.
+    """Return the requests in nginx by the text of `stub_status`, without the one that reads it.
 
     Raises:
         LabError: the text is not that of `stub_status`.
