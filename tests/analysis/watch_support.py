@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sojourn.watch.follow import FileFollower
-from sojourn.watch.tail import from_the_beginning
+from sojourn.sources.live.follow import FileFollower
+from sojourn.sources.live.tail import from_the_beginning
 from sojourn.watch.watcher import Watcher
 
 EPOCH = 1_767_225_600.0

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from collector_support import fetch, served
+from prometheus_client.parser import text_string_to_metric_families
 
 PYTHON = Path(__file__).parents[2] / "collector" / "middleware" / "python"
 README = (PYTHON / "README.md").read_text("utf-8")
@@ -18,6 +19,8 @@ BLOCKS = {
     match[2]: textwrap.dedent(match[1] + match[0].split("\n", 1)[1].rsplit("\n", 1)[0])
     for match in re.finditer(r"^( *)```python\n *# (\w+: \w+\.py)\n.*?```", README, re.MULTILINE | re.DOTALL)
 }
+
+METERED = ("flask: metered.py", "fastapi: metered.py", "bare: metered.py")
 
 
 def server(folder: Path, app: str, asynchronous: bool) -> list[str]:
@@ -34,6 +37,7 @@ def test_every_block_is_known() -> None:
     assert set(BLOCKS) == {
         *("flask: app.py", "bare: app.py", "fastapi: app.py", "fastapi: marked.py"),
         *("django: wsgi.py", "django: settings.py"),
+        *METERED,
     }
 
 
@@ -47,6 +51,27 @@ def test_one_file_apps(tmp_path: Path, name: str) -> None:
     assert answer.status == 200
     assert {"x-queueing-delay", "x-service-time", "x-worker"} <= set(answer.headers)
     assert ("x-route" in answer.headers) == ("bare" not in name)
+
+
+@pytest.mark.parametrize("name", METERED)
+def test_apps_with_metrics(tmp_path: Path, name: str) -> None:
+    """One worker: a scrape shows all requests in either mode. The bare app sums up those of several processes."""
+    (tmp_path / "metered.py").write_text(BLOCKS[name])
+    files = tmp_path / "metrics"
+    files.mkdir()
+    environment = {"PROMETHEUS_MULTIPROC_DIR": str(files)} if "bare" in name else {}
+    route = {"flask": "/users/<int:number>", "fastapi": "/users/{number}", "bare": ""}[name.partition(":")[0]]
+    labels = {"service": "shop", "route": route, "status_class": "2xx"}
+    with served(server(tmp_path, "metered:app", "fastapi" in name), tmp_path, environment) as (port, _):
+        for _ in range(3):
+            assert fetch(port, "/users/7").status == 200
+        text = fetch(port, "/metrics/" if "fastapi" in name else "/metrics").body.decode()
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    for metric in ("sojourn_queueing_delay_seconds", "sojourn_service_time_seconds"):
+        counts = {
+            frozenset(sample.labels.items()): sample.value for sample in samples if sample.name == f"{metric}_count"
+        }
+        assert counts == {frozenset(labels.items()): 3}
 
 
 def test_django_project(tmp_path: Path) -> None:

@@ -25,12 +25,15 @@ from collector_support import (
     served,
     stamp_now,
 )
+from prometheus_client.parser import text_string_to_metric_families
 from sojourn_lab.runtime.process import Process
 
 PACKAGE = Path(__file__).parents[2] / "collector" / "middleware" / "ruby"
 CONFIG = str(Path(__file__).parent / "rack" / "config.ru")
 VECTORS = Path(__file__).parents[1] / "vectors"
 ANSWERS = json.loads((VECTORS / "answer_headers.json").read_text("utf-8"))["cases"]
+METRICS = json.loads((VECTORS / "prometheus.json").read_text("utf-8"))["cases"]
+README = (PACKAGE / "README.md").read_text("utf-8")
 SERVICE_S = 0.15
 # minitest --verbose: Class#test_name = 0.01 s = .
 RESULT = re.compile(r"^(\w+#test_.+) = \d+\.\d+ s = (\S)$", re.M)
@@ -83,9 +86,20 @@ def test_headers_are_sent_by_the_table(results: Results, name: str) -> None:
     results.assert_passed(f"AnswerTableTest#test_{name}")
 
 
+@pytest.mark.parametrize("store", ["", "of_files_"], ids=["memory", "files"])
+@pytest.mark.parametrize("name", [case["name"] for case in METRICS])
+def test_metrics_are_exported_by_the_table(results: Results, name: str, store: str) -> None:
+    test = f"PrometheusTableTest#test_{store}{name}"
+    if results.by_name.get(test) == "S":
+        pytest.skip("the gem prometheus-client is not installed")
+    results.assert_passed(test)
+
+
 def test_all_of_the_gems_own_tests_pass(results: Results) -> None:
     assert results.succeeded, results.text
-    assert {name.partition("#")[0] for name in results.by_name} >= {"MiddlewareTest", "TelemetryTest", "WorkerTest"}
+    assert {name.partition("#")[0] for name in results.by_name} >= {
+        *("MiddlewareTest", "PrometheusTest", "TelemetryTest", "WithoutPrometheusTest", "WorkerTest")
+    }
 
 
 @pytest.mark.parametrize(("framework", "package"), [("rail", "ruby-railties"), ("sinatra", "ruby-sinatra")])
@@ -107,11 +121,11 @@ def unicorn(tmp_path: Path) -> Iterator[tuple[int, Process]]:
         yield server
 
 
-def puma(*options: str) -> list[str]:
+def puma(*options: str, config: str = CONFIG) -> list[str]:
     """A Puma command; --config - keeps a config/puma.rb of the folder out."""
     needs("puma")
     quiet = ("--config", "-", "--quiet", "--environment", "none")
-    return ["puma", *quiet, "--bind", "tcp://127.0.0.1:{port}", *options, CONFIG]
+    return ["puma", *quiet, "--bind", "tcp://127.0.0.1:{port}", *options, config]
 
 
 def test_unicorn_queues_one_after_the_other(unicorn: tuple[int, Process]) -> None:
@@ -187,6 +201,53 @@ def test_puma_answers(tmp_path: Path) -> None:
         assert re.fullmatch(r"queue;dur=[0-9]+\.[0-9]{3}, app;dur=[0-9]+\.[0-9]{3}", timing)
         assert_x_request_start_decides(port)
         assert "LintError" not in process.last_lines(1000)
+
+
+def needs_prometheus() -> None:
+    needs("ruby")
+    if subprocess.run(["ruby", "-e", 'require "prometheus/client"'], capture_output=True, check=False).returncode:
+        pytest.skip("the gem prometheus-client is not installed")
+
+
+def counted(port: int, route: str) -> dict[str, float]:
+    """The samples of the delay's histogram and of the negative delays, by name and bound, as one scrape shows them."""
+    labels = {"service": "shop", "route": route, "status_class": "2xx"}
+    samples = {}
+    for family in text_string_to_metric_families(fetch(port, "/metrics").body.decode()):
+        for sample in family.samples:
+            if sample.labels.items() <= {**labels, "le": "+Inf"}.items():
+                samples[sample.name] = sample.value
+    return samples
+
+
+@pytest.mark.parametrize("preload", [(), ("--preload",)], ids=["", "preload"])
+def test_workers_of_a_puma_cluster_are_summed(tmp_path: Path, preload: tuple[str, ...]) -> None:
+    """Every scrape shows the requests of both workers, whichever process answers it."""
+    needs_prometheus()
+    command = puma("--workers", "2", "--threads", "2:2", *preload, config=str(Path(CONFIG).with_name("metered.ru")))
+    with served(command, tmp_path, {**FROM_SOURCES, "METRICS": str(tmp_path / "metrics")}) as (port, process):
+        answers = assert_two_threads_of_two_processes(port, process.pid)
+        reported = sum(answer.queueing_delay for answer in answers)
+        for _ in range(6):
+            samples = counted(port, "/sleep")
+            assert samples["sojourn_queueing_delay_seconds_count"] == len(answers)
+            assert samples["sojourn_queueing_delay_seconds_bucket"] == len(answers)
+            assert samples["sojourn_queueing_delay_seconds_sum"] == pytest.approx(reported, abs=1e-6 * len(answers))
+            assert samples["sojourn_service_time_seconds_count"] == len(answers)
+            assert samples["sojourn_negative_queueing_delays_total"] == 0
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_app_with_metrics_of_the_readme(tmp_path: Path, workers: str) -> None:
+    needs_prometheus()
+    (block,) = re.findall(r"^```ruby\n(# config\.ru\n.*?)```", README, re.MULTILINE | re.DOTALL)
+    config = tmp_path / "config.ru"
+    config.write_text(block)
+    environment = {**FROM_SOURCES, **({"METRICS": str(tmp_path / "metrics")} if workers != "0" else {})}
+    with served(puma("--workers", workers, config=str(config)), tmp_path, environment) as (port, _):
+        for _ in range(3):
+            assert fetch(port).body == b"hello\n"
+        assert counted(port, "")["sojourn_queueing_delay_seconds_count"] == 3
 
 
 @pytest.fixture(scope="module")

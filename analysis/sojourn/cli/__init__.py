@@ -19,6 +19,7 @@ from sojourn.cli.streams import made_usable
 from sojourn.cli.verbs import GIVEN, Verbs, missing
 from sojourn.command.progress import pipe_closed_early_is_fine
 from sojourn.doctor.command import doctor
+from sojourn.export.command import export
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import printable
 from sojourn.movie.command import movie
@@ -42,6 +43,7 @@ app.command("report")(report)
 app.command("plot")(plot)
 app.command("movie")(movie)
 app.command("watch")(watch)
+app.command("export")(export)
 app.command("doctor")(doctor)
 app.command("config")(print_defaults)
 app.add_typer(store, name="store")

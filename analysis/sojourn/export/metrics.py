@@ -92,18 +92,18 @@ METRICS = (
            "Times that a log was replaced or truncated."),
     # State of the backends, as of sojourn_state_timestamp_seconds
     Metric("sojourn_state_timestamp_seconds", GAUGE, ("service",), "s",
-           "Instant up to which the log is complete, unix time: now less the response time of the slowest recent "
-           "request, because a request is logged when it ends. Gauges of the state are as of this instant."),
+           "Instant up to which the log is complete, unix time: now less the longest response time of the last minute "
+           "(at most 30 s), because a request is logged when it ends. Gauges of the state are as of this instant."),
     Metric("sojourn_requests_in_system", GAUGE, _BACKEND, "{request}",
-           "Requests waiting or in service, mean over the state window."),
+           "Requests waiting or in service, mean over 10 s."),
     Metric("sojourn_requests_waiting", GAUGE, _BACKEND, "{request}",
-           "Requests waiting for a worker, mean over the state window."),
+           "Requests waiting for a worker, mean over 10 s; an abandoned one of unknown wait waits until then."),
     Metric("sojourn_requests_in_service", GAUGE, _BACKEND, "{request}",
-           "Busy workers, mean over the state window."),
+           "Busy workers, mean over 10 s."),
     Metric("sojourn_workers", GAUGE, _BACKEND, "{worker}",
            "Workers: --workers, or distinct worker values in use at the same time in the recent window."),
     Metric("sojourn_utilisation_ratio", GAUGE, _BACKEND, "1",
-           "Busy workers as a share of all workers, over the state window."),
+           "Busy workers as a share of all workers, over 10 s."),
     Metric("sojourn_waiting_imbalance_ratio", GAUGE, ("service",), "1",
            "Share of the last minute's waiting during which another backend of the service had a free worker."),
     Metric("sojourn_waiting_dispatch_ratio", GAUGE, ("service",), "1",
@@ -119,7 +119,7 @@ METRICS = (
     Metric("sojourn_offered_load_workers", GAUGE, ("service",), "{worker}",
            "Offered load a = arrival rate times mean service time, in erlangs: the workers that are busy on average."),
     Metric("sojourn_seconds_to_drain", GAUGE, ("service",), "s",
-           "Time until the queue is empty if requests keep arriving at the recent rate: work present / (c - a), the "
+           "Time until the queue is empty if requests keep arriving at the recent rate: work waiting / (c - a), the "
            "fluid approximation (Newell 1971); +Inf where a >= c, 0 where no request waits."),
     Metric("sojourn_objective_ratio", GAUGE, ("objective",), "1",
            "Share of requests that an objective wants to meet it."),

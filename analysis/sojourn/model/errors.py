@@ -32,7 +32,7 @@ class KernelUnavailableError(SojournError):
 
 
 def install_command(extra: str = "") -> str:
-    """Return the command that installs Sojourn with an extra (``store``, ``capture``, ``lab``): no index has it."""
+    """Return the command that installs Sojourn with an extra, such as ``store`` or ``otlp``: no index has it."""
     middleware = "./collector/middleware/python " if extra == "lab" else ""
     return f"pip install {middleware}" + (f"'.[{extra}]'" if extra else ".") + " (in a checkout of Sojourn)"
 

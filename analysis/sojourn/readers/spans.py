@@ -127,6 +127,13 @@ def read_spans(paths: Sequence[str | os.PathLike[str] | Path]) -> pl.DataFrame:
     return pl.concat([*frames, pl.DataFrame(rows, schema=SPANS_SCHEMA, orient="row")])
 
 
+def spans_of_lines(lines: bytes) -> pl.DataFrame:
+    """Return the SERVER spans of whole OTLP/JSON lines, as ``read_spans`` does."""
+    decoder = msgspec.json.Decoder(Export, strict=False)
+    rows = [row for line in lines.splitlines() for row in _rows(decoder, line.decode("utf-8", "replace"))]
+    return pl.DataFrame(rows, schema=SPANS_SCHEMA, orient="row")
+
+
 def _rows(decoder: msgspec.json.Decoder[Export], line: str | None) -> Iterator[tuple[Any, ...]]:
     try:
         export = decoder.decode(line or "")

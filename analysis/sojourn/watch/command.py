@@ -122,7 +122,7 @@ def _draw_on_terminal(watcher: Watcher, choice: Choice, every: float, theme: str
 
 def _print_repeatedly(watcher: Watcher, every: float, choice: Choice, text_of: Callable[[View], str]) -> None:
     """Print a view every ``every`` seconds until the logs have ended."""
-    from sojourn.watch.watcher import POLL_INTERVAL  # noqa: PLC0415
+    from sojourn.sources.live.reader import POLL_INTERVAL  # noqa: PLC0415
 
     watcher.catch_up(datetime.now(UTC))
     with pipe_closed_early_is_fine():

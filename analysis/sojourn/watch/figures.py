@@ -8,9 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from sojourn.clocks.correction import with_clock_offset
-from sojourn.clocks.offsets import clock_offsets
-from sojourn.model.components import COMPONENTS, with_app_facts, with_components, with_spans
+from sojourn.model.components import COMPONENTS
 from sojourn.model.coverage import Coverage
 from sojourn.model.figures import Summary
 from sojourn.model.groups import GROUPS
@@ -82,16 +80,6 @@ class Figures:
         }
 
 
-def clock_of(rows: pl.LazyFrame) -> pl.DataFrame:
-    """Return the offsets of the apps' clocks from nginx's, as ``clock_offsets`` does."""
-    return clock_offsets(_facts(rows))
-
-
-def split_by(rows: pl.LazyFrame, clock: pl.DataFrame) -> pl.LazyFrame:
-    """Return ``rows`` with components, corrected by ``clock``, an estimate from more requests than these."""
-    return with_components(with_clock_offset(_facts(rows), clock))
-
-
 def fitting(text: str) -> pl.Expr:
     """Return the condition of a filter: ``COLUMN=VALUE`` of a group column, or case-insensitive text in any of them."""
     column, equals, value = text.partition("=")
@@ -142,10 +130,6 @@ def figures(rows: pl.LazyFrame, seconds: float, by: str, where: str = "", slo: f
         values=values,
         history=_history(served),
     )
-
-
-def _facts(rows: pl.LazyFrame) -> pl.LazyFrame:
-    return with_app_facts(with_spans(rows, None))
 
 
 def _judged(

@@ -18,9 +18,9 @@ import polars as pl
 from sojourn.model.formatting import iso
 from sojourn.model.frame import INSTANT
 from sojourn.sources.frame_measures import without_upgraded
+from sojourn.timeline.backend_state import backend_state
 from sojourn.timeline.charge import Services, accounts, services_of
 from sojourn.timeline.classes import classes_of
-from sojourn.timeline.steps import Steps
 from sojourn.timeline.tables import culprits_table
 from sojourn.timeline.visits import Visits, visits
 from sojourn.watch.figures import fitting
@@ -166,7 +166,6 @@ def _backend(
         minute: mask of the backend's requests that ended in the last minute.
         seconds: length of that minute, as far as the log is known.
     """
-    own = np.flatnonzero(requests.backend == code)
     waits = requests.wait[minute]
     state: dict[str, Any] = {
         "upstream": requests.backends[code],
@@ -184,15 +183,5 @@ def _backend(
     }
     if as_of is None:
         return state
-    begin, end = ((instant - requests.base).total_seconds() for instant in (first, as_of))
-    edges = np.array([begin, end])
-    waiting = Steps.of(requests.arrival[own], requests.wait_end[own])
-    serving = Steps.of(services.begin[own], services.end[own])
-    (waited,), (most,) = waiting.between(edges)
-    (served,), _ = serving.between(edges)
-    reached = int(np.searchsorted(waiting.at, end, "right")) - 1
-    state["depth"] = float(waited) / (end - begin)
-    state["most"] = int(most)
-    state["busy"] = float(served) / (end - begin) / max(state["workers"], 1)
-    state["last"] = int(waiting.level[reached]) if reached >= 0 else 0
-    return state
+    held = backend_state(requests, services, code, first, as_of)
+    return state | {"busy": held.utilisation, "depth": held.waiting, "most": held.most, "last": held.last}

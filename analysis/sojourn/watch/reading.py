@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from datetime import UTC, datetime
 
-from sojourn.watch.follow import READ_BYTES
+from sojourn.sources.live.follow import READ_BYTES
+from sojourn.sources.live.reader import POLL_INTERVAL
 from sojourn.watch.view import View
-from sojourn.watch.watcher import POLL_INTERVAL, Choice, Watcher
+from sojourn.watch.watcher import Choice, Watcher
 
 LEAVING = 10.0  # s to wait for a running computation at the end
 

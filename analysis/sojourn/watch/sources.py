@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import glob
 import os
-import sys
 import time
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,9 +10,8 @@ from datetime import datetime
 from sojourn.model.errors import SojournError
 from sojourn.model.verdict import SLO
 from sojourn.readers.formats.line_format import LineFormat
-from sojourn.watch.follow import FileFollower, Follower, StreamFollower, follower_of, reopens
-from sojourn.watch.recent import MOST, SPAN
-from sojourn.watch.tail import Tail, from_the_beginning
+from sojourn.sources.live.follow import reopens
+from sojourn.sources.live.opening import log_names, opened_followers
 from sojourn.watch.watcher import Watcher
 
 PAUSE = 0.02  # s between two polls of an idle pipe
@@ -34,25 +31,7 @@ def watcher_of(
     Raises:
         SojournError: a log cannot be read, or cannot be watched.
     """
-    followers: list[Follower] = []
-    tails: list[Tail] = []
-    known: set[tuple[int, int]] = set()
-    for name in _names(logs):
-        if name == "-":
-            if sys.stdin is None:
-                raise SojournError("-: standard input is closed")
-            followers.append(StreamFollower("-", os.dup(sys.stdin.fileno())))
-            continue
-        tail = Tail(time.time(), SPAN, MOST, form)
-        follower = follower_of(name, from_the_beginning if from_start else tail)
-        if isinstance(follower, FileFollower):
-            identity = follower.open()
-            if identity in known:
-                follower.close()
-                continue
-            known |= {identity} if identity else set()
-            tails.append(tail)
-        followers.append(follower)
+    followers, tails = opened_followers(logs, from_start=from_start, form=form)
     return Watcher(followers, tails, replay=from_start, slo=slo, form=form)
 
 
@@ -62,7 +41,7 @@ def read_once(logs: Sequence[str], wall: datetime, *, slo: float = SLO, form: Li
     Raises:
         SojournError: a log does not exist, or cannot be read.
     """
-    for name in _names(logs):
+    for name in log_names(logs):
         if name != "-" and not os.path.exists(name):
             raise SojournError(f"{name}: no such file or folder")
         if name != "-" and reopens(name, os.stat(name).st_mode):
@@ -75,22 +54,3 @@ def read_once(logs: Sequence[str], wall: datetime, *, slo: float = SLO, form: Li
         else:
             time.sleep(PAUSE)
     return watcher
-
-
-def _names(logs: Sequence[str]) -> list[str]:
-    names: list[str] = []
-    for log in logs:
-        if "://" in log:
-            from sojourn.model.dsn import hidden  # noqa: PLC0415 - it may hold a password
-
-            raise SojournError(f"{hidden(log)}: a store is not watched; watch the log that it is loaded from")
-        if os.path.isdir(log):
-            names.append(os.path.join(log, "access.jsonl"))
-        elif glob.has_magic(log) and not os.path.exists(log):
-            matching = sorted(path for path in glob.glob(log, recursive=True) if not os.path.isdir(path))
-            if not matching:
-                raise SojournError(f"{log}: no file matches")
-            names += matching
-        else:
-            names.append(log)
-    return list(dict.fromkeys(names))

@@ -1,30 +1,27 @@
-"""Read new lines, drop old requests, and compute views: once or repeatedly."""
+"""Compute views of the requests that a live reader holds: once or repeatedly."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import polars as pl
 
 from sojourn.model.formatting import counted, duration, milliseconds, percent, printable
-from sojourn.model.frame import Records
 from sojourn.model.verdict import SLO
 from sojourn.readers.foreign_logs import format_of_rejects
 from sojourn.readers.formats.line_format import LineFormat
-from sojourn.watch.clock import LogClock
-from sojourn.watch.figures import BUCKET, Figures, clock_of, figures, split_by
-from sojourn.watch.follow import READ_BYTES, FileFollower, Follower
-from sojourn.watch.pace import Paced
-from sojourn.watch.parsing import Parser
+from sojourn.sources.live.follow import READ_BYTES, Follower
+from sojourn.sources.live.pace import Paced
+from sojourn.sources.live.reader import LiveReader
+from sojourn.sources.live.recent import SPAN
+from sojourn.sources.live.splitting import clock_of, split_by
+from sojourn.sources.live.tail import Tail
+from sojourn.watch.figures import BUCKET, Figures, figures
 from sojourn.watch.queues import MINUTE, Queues, lag_of, queues
-from sojourn.watch.recent import EMPTY, SPAN, Recent
-from sojourn.watch.tail import Tail
 from sojourn.watch.view import BUCKETS, WINDOWS, View, short_name
 
-LITTLE = 1 << 20  # bytes
-POLL_INTERVAL = 0.25  # s between two polls of the files; lines written and truncated in between are lost
 SHORTEST = 1.0  # s; the shortest period for a rate
 FEW = 100  # requests needed for a note on a clock's uncertainty
 SPEAKING = 0.5  # share of answers with the app's times below which a note is given
@@ -41,7 +38,7 @@ class Choice:
     where: str = ""
 
 
-class Watcher:
+class Watcher(LiveReader):
     """Logs that are being written, with the requests of their last ten minutes.
 
     Args:
@@ -61,92 +58,12 @@ class Watcher:
         slo: float = SLO,
         form: LineFormat | None = None,
     ) -> None:
-        self.recent = Recent()
-        self._followers = list(followers)
-        self._tails = list(tails)
-        self._parser = Parser(form)
-        self._clock = LogClock(replay=replay)
+        super().__init__(followers, tails, replay=replay, form=form)
         self._slo = slo
-        self._pending: list[tuple[str, bytes]] = []
-        self._caught_up = replay
         self._choice = Choice()
         self._clocks = Paced(self._clocks_of, SHARES["clock"])
         self._windows = {name: Paced(self._figures, SHARES[name]) for name in WINDOWS}
         self._queues = Paced(self._queues_of, SHARES["queues"])
-
-    def close(self) -> None:
-        """Close the logs."""
-        for follower in self._followers:
-            follower.close()
-
-    @property
-    def ended(self) -> bool:
-        """Whether no more lines can arrive."""
-        return all(follower.ended for follower in self._followers)
-
-    @property
-    def behind(self) -> int:
-        """Bytes written and not read yet."""
-        return sum(follower.behind for follower in self._followers) + self._held
-
-    @property
-    def _held(self) -> int:
-        """Bytes fetched and not parsed yet."""
-        return sum(len(lines) for _, lines in self._pending)
-
-    @property
-    def piped(self) -> bool:
-        """Whether a pipe has not ended."""
-        return any(not follower.ended for follower in self._followers if not isinstance(follower, FileFollower))
-
-    def poll(self) -> int:
-        """Fetch the lines written since the last poll without parsing them; return their size in bytes.
-
-        Cheap, and best done often: lines written and truncated between two polls are lost.
-        """
-        if self._held >= READ_BYTES:
-            return 0
-        batches = [(follower.name, lines) for follower in self._followers if (lines := follower.lines())]
-        self._pending += batches
-        return sum(len(lines) for _, lines in batches)
-
-    def read(self, wall: datetime) -> None:
-        """Parse the fetched lines; ``wall`` is the local time."""
-        for tail in self._tails:
-            if tail.since is not None:
-                self.recent.known_from(datetime.fromtimestamp(tail.since, UTC))
-        pending, self._pending = self._pending, []
-        tables, records = [], Records()
-        for name in dict.fromkeys(name for name, _ in pending):
-            # A line cut off by a rotation has no newline; what follows it begins on a line of its own.
-            lines = [lines if lines.endswith(b"\n") else lines + b"\n" for log, lines in pending[:-1] if log == name]
-            lines += [lines for log, lines in pending[-1:] if log == name]
-            parsed, counts = self._parser.rows(b"".join(lines), name)
-            tables += parsed
-            records.add(counts)
-        self.recent.add(pl.concat([EMPTY, *tables]), records)
-        live = self._caught_up or not any(isinstance(follower, FileFollower) for follower in self._followers)
-        if tables and live:
-            self._clock.observe(pl.concat(tables).select(pl.col("time").max()).item(), wall)
-        self.recent.forget(self.now(wall) if live else min(wall, self.recent.last or wall))
-
-    def catch_up(self, wall: datetime, on_bytes: Callable[[int, int], None] | None = None) -> None:
-        """Read all lines written so far; ``on_bytes`` receives the bytes read and the bytes left."""
-        done = 0
-        while size := self.poll():
-            self.read(wall)
-            done += size
-            if on_bytes:
-                on_bytes(done, self.behind)
-            if size < LITTLE:  # lines that arrived meanwhile; there are always more
-                break
-        self._caught_up = True
-
-    def now(self, wall: datetime) -> datetime:
-        """Return the log's time at a local time."""
-        if self.ended and self.recent.last is not None and self._clock.late is not None:
-            return self.recent.last
-        return self._clock.now(wall)
 
     def end_of_log(self, wall: datetime) -> datetime:
         """Return the local time, or the log's last record where that is older than ``OLD``."""
@@ -163,7 +80,7 @@ class Watcher:
             with_queues: include the queues, which take longest the first time.
         """
         following = now is None
-        late = self._clock.late if following else None
+        late = self.clock.late if following else None
         now = self.now(wall) if now is None else now
         if choice != self._choice:
             self._choice = choice
@@ -174,7 +91,7 @@ class Watcher:
         windows = {name: paced.get(now, WINDOWS[name], clock) for name, paced in self._windows.items()}
         return View(
             at=now,
-            names=tuple(follower.name for follower in self._followers),
+            names=tuple(follower.name for follower in self.followers),
             by=choice.by,
             where=choice.where,
             windows=windows,
@@ -206,7 +123,7 @@ class Watcher:
         return queues(rows, now, lag, by=self._choice.by, where=self._choice.where, known_since=since)
 
     def _about_logs(self) -> Iterator[str]:
-        for follower in self._followers:
+        for follower in self.followers:
             if follower.missing:
                 yield f"{short_name(follower.name)}: no such file; reading starts when it is created."
             elif follower.ended:

@@ -34,8 +34,15 @@ usual = {
   "REQUEST_METHOD" => "GET", "PATH_INFO" => "/items/12345", "HTTP_HOST" => "shop.example", "rack.multithread" => false,
   "HTTP_X_REQUEST_START" => format("t=%.3f", Time.now.to_f), "HTTP_X_REQUEST_ID" => "4bf92f3577b34da6a3ce929d0e0e4736",
 }
+apps = [app, measured]
+begin
+  require "prometheus/client"
+  apps << Sojourn::Middleware.new(app, prometheus: true)
+rescue LoadError
+  # One figure less.
+end
 def cpu = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
-[app, measured].each do |each|
+apps.each do |each|
   envs = Array.new(calls) { usual.dup }
   begin_ = cpu
   envs.each { |env| each.call(env) }
@@ -45,7 +52,7 @@ end
 
 
 def run(settings: Settings) -> Measurements:
-    """Measure WSGI and ASGI without and with spans, the other languages, and the growth with the number of headers."""
+    """Measure WSGI and ASGI alone, with metrics and with spans, other languages, and the growth with the headers."""
     measurements = Measurements(versions={"opentelemetry-sdk": version("opentelemetry-sdk")})
     calls = settings.sized(CALLS, 100)
     kinds: dict[str, tuple[Any, Any, Any]] = {
@@ -53,10 +60,12 @@ def run(settings: Settings) -> Measurements:
         "ASGI": (asgi_seconds, asgi_app, ASGIMiddleware),
     }
     for name, (seconds, app, middleware) in kinds.items():
-        apps = {"bare": app, "ours": middleware(app)}
+        apps = {"bare": app, "ours": middleware(app), **_with_metrics(name, app, middleware, measurements)}
         costs = _in_turns(seconds, apps, calls, settings, name)
         note = f"no spans are wanted; the app alone takes {_median_us(costs['bare']):.2f} µs"
         measurements.rows.append(_added(f"{name}, the headers", costs, note))
+        if "metrics" in costs:
+            measurements.rows.append(_metrics_row(name, costs))
         grown = [seconds(apps["ours"], calls, more) - seconds(app, calls, more) for more in MORE_HEADERS]
         sizes, cost = tuple(7.0 + more for more in MORE_HEADERS), tuple(1e6 * max(each, 1e-9) for each in grown)
         measurements.slopes.append(Slope(f"{name} middleware, a request", "headers of it", sizes, cost, "µs"))
@@ -91,6 +100,24 @@ def _median_us(costs: list[float]) -> float:
 def _added(what: str, costs: dict[str, list[float]], note: str) -> Row:
     bare, measured = ([1e6 * seconds for seconds in costs[name]] for name in ("bare", "ours"))
     return added_row(what, bare, measured, goal=GOAL_US, note=note)
+
+
+def _with_metrics(name: str, app: Any, middleware: Any, measurements: Measurements) -> dict[str, Any]:
+    """Return the app with the histograms of Prometheus; nothing if its client library is not installed."""
+    try:
+        from prometheus_client import CollectorRegistry  # noqa: PLC0415
+    except ImportError:
+        measurements.skipped.append(f"{name} with metrics: prometheus_client is not installed")
+        return {}
+    measurements.versions["prometheus_client"] = version("prometheus_client")
+    return {"metrics": middleware(app, prometheus=CollectorRegistry())}
+
+
+def _metrics_row(name: str, costs: dict[str, list[float]]) -> Row:
+    """Return the row of what the histograms of Prometheus add to a request that has the headers already."""
+    headers, metrics = ([1e6 * seconds for seconds in costs[which]] for which in ("ours", "metrics"))
+    note = "to the headers: two histograms, in the memory of one process; most of it is the client library's"
+    return added_row(f"{name}, Prometheus's histograms", headers, metrics, goal=GOAL_US, note=note)
 
 
 def _with_spans(
@@ -142,15 +169,20 @@ def _rack(calls: int, settings: Settings, measurements: Measurements) -> list[Ro
     script = settings.folder / "rack.rb"
     script.write_text(RACK)
     library = str(resource_file("middleware", "ruby", "lib"))
-    costs: dict[str, list[float]] = {"bare": [], "ours": []}
+    costs: dict[str, list[float]] = {"bare": [], "ours": [], "metrics": []}
     for turn in range(settings.repeats):
         settings.progress(f"{turn + 1}/{settings.repeats} Rack")
         done = subprocess.run([ruby, "-I", library, script, str(calls)], capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(f"bench: ruby ended with {done.returncode}: {done.stderr.strip()}")
-        bare, measured = map(float, done.stdout.split())
-        costs["bare"].append(bare)
-        costs["ours"].append(measured)
+        # Without the metrics if their gem is not installed.
+        for name, seconds in zip(costs, done.stdout.split(), strict=False):
+            costs[name].append(float(seconds))
     output = subprocess.run([ruby, "-v"], capture_output=True, text=True, check=False).stdout.split()
     measurements.versions["ruby"] = output[1] if len(output) > 1 else ""
-    return [_added("Rack, the headers", costs, f"the app alone takes {_median_us(costs['bare']):.2f} µs")]
+    rows = [_added("Rack, the headers", costs, f"the app alone takes {_median_us(costs['bare']):.2f} µs")]
+    if costs["metrics"]:
+        rows.append(_metrics_row("Rack", costs))
+    else:
+        measurements.skipped.append("Rack with metrics: the gem prometheus-client is not installed")
+    return rows

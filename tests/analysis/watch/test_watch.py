@@ -16,12 +16,12 @@ from pool_simulator import PoolSettings, as_lines, simulated_pool
 from sojourn.analyses.blame.run import blame
 from sojourn.model.formatting import duration
 from sojourn.model.measures import GROUP_SHOWN
-from sojourn.watch import recent as recent_module
+from sojourn.sources.live import recent as recent_module
+from sojourn.sources.live.log_clock import LogClock
+from sojourn.sources.live.pace import Paced
+from sojourn.sources.live.parsing import Parser
+from sojourn.sources.live.recent import Recent
 from sojourn.watch.cells import SORTS, named, sorted_rows, sparkline
-from sojourn.watch.clock import LogClock
-from sojourn.watch.pace import Paced
-from sojourn.watch.parsing import Parser
-from sojourn.watch.recent import Recent
 from sojourn.watch.screen import Looks, screen, text_of
 from sojourn.watch.view import WINDOWS, View
 from sojourn.watch.watcher import Choice

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from sojourn.present import palette
+from sojourn.sources.live.follow import FileFollower
+from sojourn.sources.live.tail import from_the_beginning
 from sojourn.watch.app import TERMINAL_THEMES, Picture, WatchApp
-from sojourn.watch.follow import FileFollower
 from sojourn.watch.reading import Reading
 from sojourn.watch.screen import Looks
-from sojourn.watch.tail import from_the_beginning
 from sojourn.watch.watcher import Choice, Watcher
 from textual.events import MouseScrollDown, MouseScrollUp
 from textual.pilot import Pilot

@@ -174,7 +174,7 @@ def test_json_lines_until_sigint(tmp_path: Path) -> None:
             writer.write(record(time.time()))
             until(lambda: read() == 6)
         assert printed()[-1]["records"]["reasons"] == {"invalid_json": 1}  # type: ignore[index]
-        assert printed()[-1]["windows"]["10m"]["requests"] == 5  # type: ignore[index]
+        until(lambda: printed()[-1]["windows"]["10m"]["requests"] == 5)  # type: ignore[index]
         assert interrupted(process) == 130
     finally:
         process.kill()

@@ -66,7 +66,9 @@ def test_bare_log_format_has_the_record_keys_and_no_sojourn_variables() -> None:
 def test_middleware(tmp_path: Path) -> None:
     results = measured("middleware", tmp_path)
     goals = [row for row in results.rows if row.goal is not None]
-    assert [row.what.split(",")[0] for row in goals][:2] == ["WSGI", "ASGI"]
+    assert [row.what.split(", ")[:2] for row in goals][:4] == [
+        [interface, added] for interface in ("WSGI", "ASGI") for added in ("the headers", "Prometheus's histograms")
+    ]
     assert {(row.goal, row.at) for row in goals if not row.what.startswith("PHP")} == {(10.0, "most")}
     assert {(row.goal, row.at) for row in goals if row.what.startswith("PHP")} <= {(30.0, "most")}
     assert len(results.slopes) == 2

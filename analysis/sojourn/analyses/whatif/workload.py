@@ -69,16 +69,24 @@ class Workload:
         return len(self.services)
 
 
-def workload_of(rows: pl.LazyFrame, *, workers: int | Mapping[str, int] | None = None, seed: int = 0) -> Workload:
+def workload_of(
+    rows: pl.LazyFrame,
+    *,
+    workers: int | Mapping[str, int] | None = None,
+    seed: int = 0,
+    service_times: Mapping[str | None, Floats] | None = None,
+) -> Workload:
     """Return the workload of split rows.
 
     Args:
         rows: as from ``SplitResult.rows``; ``connection`` and ``remote_addr`` are used if they were read.
         workers: per backend, or the same for all; None: counted from the worker values.
         seed: of the service times that are drawn.
+        service_times: route -> service times (s) of earlier requests, from which those of a route are drawn that has
+            none among the rows.
 
     Raises:
-        SojournError: the service time of every request is unknown.
+        SojournError: the service time of every request is unknown, and there are no earlier ones.
     """
     names = rows.collect_schema().names()
     accepted = pl.col("proxied") & (pl.col("answered") | pl.col("status").is_in(GIVEN_UP))
@@ -92,10 +100,11 @@ def workload_of(rows: pl.LazyFrame, *, workers: int | Mapping[str, int] | None =
     services, head = recorded.held, _numbers(table["app_service"])
     head = np.where(np.isnan(head), services, np.minimum(head, services))
     drawn = np.isnan(services)
-    if drawn.all():
+    earlier = {name: times for name, times in (service_times or {}).items() if len(times)}
+    if drawn.all() and not earlier:
         raise SojournError("no request has a service time: log the app's service times, or give its spans (--spans)")
     route = table["route"].to_numpy()
-    services[drawn] = head[drawn] = _drawn(services, drawn, table["route"], seed)
+    services[drawn] = head[drawn] = _drawn(services, drawn, table["route"], seed, earlier)
     before = _numbers(table["upload"]) + _numbers(table["retries"])
     response, wait = _numbers(table["request_time"]), recorded.wait
     known = answered & ~drawn & ~np.isnan(wait)
@@ -122,19 +131,26 @@ def _numbers(column: pl.Series) -> Floats:
     return column.cast(pl.Float64).fill_null(float("nan")).to_numpy().copy()
 
 
-def _drawn(services: Floats, drawn: Bools, route: pl.Series, seed: int) -> Floats:
-    """Return a service time for each unknown one, that of another request of its route (of any route, without one)."""
+def _drawn(services: Floats, drawn: Bools, route: pl.Series, seed: int, earlier: Mapping[str | None, Floats]) -> Floats:
+    """Return a service time for each unknown one: that of another request of its route, else an earlier one, else any.
+
+    ``earlier``: route -> service times of earlier requests, s.
+    """
     rng = np.random.default_rng(seed)
     codes = route.fill_null("").rank("dense").to_numpy().astype(np.int64) - 1
     known = np.flatnonzero(~drawn)
     unknown = np.flatnonzero(drawn)
-    times = services[rng.choice(known, len(unknown))] if len(unknown) else np.empty(0)
+    any_route = services[known] if len(known) else np.concatenate([np.empty(0), *earlier.values()])
+    times = rng.choice(any_route, len(unknown)) if len(unknown) else np.empty(0)
     routes = int(codes.max(initial=-1)) + 1
     of_route = places_of(codes[known], routes)
     for code, places in enumerate(places_of(codes[unknown], routes)):
-        same = known[of_route[code]]
-        if len(same) and len(places):
-            times[places] = services[rng.choice(same, len(places))]
+        if not len(places):
+            continue
+        same = services[known[of_route[code]]]
+        same = same if len(same) else earlier.get(route[int(unknown[places[0]])], same)
+        if len(same):
+            times[places] = rng.choice(same, len(places))
     return times
 
 

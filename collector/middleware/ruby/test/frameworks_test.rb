@@ -52,6 +52,16 @@ class FrameworksTest < Minitest::Test
     assert_match(/max_aeg/, rails({ max_aeg: 1 })["error"])
   end
 
+  def test_metrics_by_the_configuration
+    skip "prometheus-client is not installed" unless Gem::Specification.any? { |spec| spec.name == "prometheus-client" }
+    assert_nil rails["metrics"]
+    metrics = rails({ prometheus: true, service: "shop" })["metrics"]
+    labels = 'service="shop",route="/users/own/{id}",status_class="2xx"'
+    assert_includes metrics, "sojourn_queueing_delay_seconds_count{#{labels}} 1.0"
+    assert_includes metrics, "sojourn_service_time_seconds_count{#{labels}} 1.0"
+    assert_equal(%w[2xx 4xx 5xx], metrics.map { |line| line[/status_class="(\w+)"/, 1] }.compact.uniq.sort)
+  end
+
   def test_instrumentation_of_rails_is_around_the_middleware
     stack = rails({}, "instrumented")["stack"]
     assert_equal %w[OpenTelemetry::Instrumentation::Rack::Tracing Other Sojourn::Middleware].sort, stack.first(3).sort

@@ -36,13 +36,14 @@ def answer_headers(timing: Timing, worker: str, route: str | None) -> list[tuple
         headers.append((SERVICE_TIME, seconds(service)))
     headers.append((WORKER, worker))
     if route:
-        headers.append((ROUTE, _printable(route)))
+        headers.append((ROUTE, printable_route(route)))
     return headers
 
 
 # An app has few routes; one with a name for every request fills this cache and no more.
 @lru_cache(maxsize=256)
-def _printable(route: str) -> str:
+def printable_route(route: str) -> str:
+    """Return a route as a header can carry it: bytes outside printable ASCII as ``%XX``."""
     return quote(route, safe=_ROUTE_SAFE, errors="replace")
 
 

@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from .answer import ROUTE, SERVER_TIMING, answer_headers, replaced_names, server_timing
+from .prometheus import QUEUEING_DELAY, prometheus_metrics
 from .request import Request
 from .stamp import DEFAULT_MAX_AGE, DEFAULT_MAX_FUTURE, StampReader
 from .telemetry import Telemetry
@@ -33,6 +34,9 @@ class Options(TypedDict, total=False):
     route: RouteCallable | None
     server_timing: bool
     telemetry: Telemetry | bool | None
+    prometheus: Any
+    prometheus_name: str
+    service: str | None
     clock: Clock
 
 
@@ -41,8 +45,11 @@ class Measurement:
 
     max_age and max_future (s) bound the age of a stamp; clock_offset (s) is how far this machine's wall
     clock runs ahead of the proxy's; route names the route of an environ or a scope; server_timing adds the
-    header Server-Timing; telemetry is None for automatic, False for none, or a `Telemetry`. Raises ValueError
-    for a limit or an offset that is not a number of seconds, TypeError for any other telemetry.
+    header Server-Timing; telemetry is None for automatic, False for none, or a `Telemetry`; prometheus is True for
+    metrics in the default registry of `prometheus_client`, or a registry; prometheus_name is the name of the delay's
+    histogram; service is a label of the metrics, None for ``OTEL_SERVICE_NAME``. Raises ValueError for a limit or an
+    offset that is not a number of seconds and for a name that no metric can have, TypeError for any other telemetry,
+    registry or service.
     """
 
     def __init__(
@@ -54,6 +61,9 @@ class Measurement:
         route: RouteCallable | None = None,
         server_timing: bool = False,
         telemetry: Telemetry | bool | None = None,
+        prometheus: Any = False,
+        prometheus_name: str = QUEUEING_DELAY,
+        service: str | None = None,
         clock: Clock = read_clocks,
     ) -> None:
         self.reader = StampReader(max_age, max_future)
@@ -71,6 +81,7 @@ class Measurement:
             self.telemetry = telemetry
         else:
             self.telemetry = None if telemetry is False else Telemetry()
+        self.metrics = prometheus_metrics(prometheus, service, prometheus_name)
 
     def begin(self, request: Request, native: Any) -> Exchange | None:
         """Start the clocks of one request; None, and a warning in the log, if that fails for any reason.
@@ -95,7 +106,18 @@ class Measurement:
 class Exchange:
     """The measurements of one request so far. No method raises: a failure to measure is logged."""
 
-    __slots__ = ("_finished", "measurement", "native", "request", "route", "span", "status", "timing", "worker")
+    __slots__ = (
+        "_finished",
+        "_observed",
+        "measurement",
+        "native",
+        "request",
+        "route",
+        "span",
+        "status",
+        "timing",
+        "worker",
+    )
 
     def __init__(self, measurement: Measurement, request: Request, native: Any, timing: Timing) -> None:
         self.measurement = measurement
@@ -107,6 +129,7 @@ class Exchange:
         self.route: str | None = None
         self.span: TelemetrySpan | None = None
         self._finished = False
+        self._observed = False
         if measurement.telemetry is not None:
             self.span = measurement.telemetry.start(self)
 
@@ -145,14 +168,29 @@ class Exchange:
         except Exception:
             self.measurement.warn("an answer leaves without its measurements")
             return headers
+        finally:
+            self._observe()
 
     def finish(self, error: BaseException | None = None) -> None:
         """End the request: the body has ended, or it failed with `error`. Only the first call counts."""
         if self._finished:
             return
         self._finished = True
+        if self.measurement.metrics is not None and not self._observed:
+            self.look_for_route()
+            self._observe()
         if self.span is not None:
             self.span.end(error)
+
+    def _observe(self) -> None:
+        metrics = self.measurement.metrics
+        if metrics is None or self._observed:
+            return
+        self._observed = True
+        try:
+            metrics.observe(self)
+        except Exception:
+            self.measurement.warn("a request could not be counted in the metrics")
 
     def look_for_route(self) -> None:
         """Read the route's template now; a framework may discard it before the headers leave."""

@@ -34,7 +34,7 @@ module Sojourn
       copy[@delay] = seconds(delay) if delay
       copy[@service] = seconds(exchange.service_ns)
       copy[@worker] = exchange.worker
-      copy[@route] = printable(route) if route
+      copy[@route] = Answer.printable(route) if route
       add_server_timing(copy, delay, exchange.service_ns) if @server_timing
       copy
     end
@@ -43,6 +43,11 @@ module Sojourn
     def self.route_of(headers)
       _, value = headers.find { |name, _| name.to_s.casecmp?(ROUTE) }
       value && Route.present(value.is_a?(Array) ? value.last : value)
+    end
+
+    # A route as a header can carry it: a control character or a letter outside ASCII would break the header.
+    def self.printable(route)
+      route.b.gsub(/[^\x20-\x7e]/n) { |byte| format("%%%02X", byte.ord) }
     end
 
     private
@@ -65,11 +70,6 @@ module Sojourn
       name = headers.keys.find { |key| key.to_s.casecmp?(SERVER_TIMING) } || @timing
       own = headers[name]
       headers[name] = own.is_a?(Array) ? [*own, value] : [own, value].compact.join(", ")
-    end
-
-    # A control character or a letter outside ASCII would break the header.
-    def printable(route)
-      route.b.gsub(/[^\x20-\x7e]/n) { |byte| format("%%%02X", byte.ord) }
     end
   end
 end

@@ -2,6 +2,7 @@
 
 require_relative "answer"
 require_relative "exchange"
+require_relative "prometheus_metrics"
 require_relative "route"
 require_relative "stamp"
 require_relative "telemetry"
@@ -38,12 +39,16 @@ module Sojourn
     # route::         a callable from the env, after the app's call, to the route's template or nil.
     # server_timing:: true adds Server-Timing.
     # telemetry::     true (OpenTelemetry if the app has set it up), false, or a Sojourn::Telemetry.
+    # prometheus::    true for metrics in the default registry of the gem prometheus-client, or a registry.
+    # prometheus_name:: the name of the histogram of queueing delays.
+    # service::       a label of the metrics; without one, OTEL_SERVICE_NAME.
     # logger::        what gets a warning if a measurement fails (#warn); without one, standard error.
     # clock::         replaces CLOCK in tests.
     #
     # Raises ArgumentError for an option of another kind.
     def initialize(app, max_age: 3600, max_future: 10, clock_offset: 0, route: nil, server_timing: false,
-                   telemetry: true, logger: nil, clock: CLOCK)
+                   telemetry: true, prometheus: false, prometheus_name: PrometheusMetrics::QUEUEING_DELAY, service: nil,
+                   logger: nil, clock: CLOCK)
       @app = app
       @max_age_us = microseconds("max_age", max_age)
       @max_future_us = microseconds("max_future", max_future)
@@ -52,6 +57,7 @@ module Sojourn
       @answer = Answer.new(server_timing: server_timing)
       @warnings = Warnings.new(logger)
       @telemetry = telemetry_of(telemetry)
+      @metrics = PrometheusMetrics.of(prometheus, service: service, name: prometheus_name, warnings: @warnings)
       @clock = clock
     end
 
@@ -63,7 +69,7 @@ module Sojourn
       return @app.call(env) if exchange.nil?
 
       recording = @telemetry && @telemetry.start(exchange, @clock, @warnings)
-      response = called(env, recording)
+      response = called(env, exchange, recording)
       answered?(response) ? measured(response, exchange, recording) : response
     end
 
@@ -86,7 +92,7 @@ module Sojourn
     end
 
     # The app's response; an exception, or a throw, ends the recording.
-    def called(env, recording)
+    def called(env, exchange, recording)
       returned = false
       env[MEASURED] = true
       response = recording ? recording.current { @app.call(env) } : @app.call(env)
@@ -97,7 +103,15 @@ module Sojourn
       raise
     ensure
       env.delete(MEASURED)
-      recording.failed(error) if recording && !returned
+      failed(exchange, recording, error) unless returned
+    end
+
+    def failed(exchange, recording, error)
+      recording.failed(error) if recording
+      return if @metrics.nil?
+
+      exchange.route = route_of(exchange.env)
+      observe(exchange)
     end
 
     # A server that hands the connection to the app takes a status below 100 for its sign, and no header beside it.
@@ -114,7 +128,7 @@ module Sojourn
       exchange.status = status.to_i
       exchange.route = route_of(exchange.env)
       answer = @answer.headers(headers, exchange)
-      exchange.route ||= Answer.route_of(headers) if recording
+      exchange.route ||= Answer.route_of(headers) if recording || @metrics
       # The body is handed on untouched: to_path, close and streaming callables stay the server's business.
       [status, answer, body]
     rescue StandardError => e
@@ -122,6 +136,13 @@ module Sojourn
       response
     ensure
       recording.answered if recording
+      observe(exchange) if @metrics
+    end
+
+    def observe(exchange)
+      @metrics.observe(exchange)
+    rescue StandardError => e
+      @warnings.warn("a request is not counted in the metrics", e)
     end
 
     def route_of(env)

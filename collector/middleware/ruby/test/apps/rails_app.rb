@@ -94,7 +94,11 @@ responses = %w[/users/7 /own/7 /fail /nowhere /other].map do |path|
   body.close if body.respond_to?(:close)
   [path, [status, headers.to_h.transform_keys(&:downcase)]]
 end
+if defined?(Prometheus::Client)
+  require "prometheus/client/formats/text"
+  metrics = Prometheus::Client::Formats::Text.marshal(Prometheus::Client.registry).lines(chomp: true)
+end
 puts JSON.generate(
-  "version" => Rails.version, "stack" => ShopApp.middleware.map { |each| each.klass.name },
+  "metrics" => metrics, "version" => Rails.version, "stack" => ShopApp.middleware.map { |each| each.klass.name },
   "responses" => responses.to_h, "log" => LOG.string
 )

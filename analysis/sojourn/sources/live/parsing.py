@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from itertools import islice
 
 import polars as pl
 
-from sojourn.model.frame import SPLIT_COLUMNS, Records
+from sojourn.model.frame import SCHEMA, SPLIT_COLUMNS, Records
 from sojourn.readers.blocks import Parsers, format_of
 from sojourn.readers.foreign_logs import LENGTH, LINES
 from sojourn.readers.formats.line_format import LineFormat
@@ -24,19 +25,25 @@ class Parser:
 
     Args:
         form: format of all logs; None: each log's own, recognised by its lines.
+        columns: read in addition to ``COLUMNS``.
+
+    Attributes:
+        empty: a table without rows.
     """
 
-    def __init__(self, form: LineFormat | None = None) -> None:
+    def __init__(self, form: LineFormat | None = None, columns: Sequence[str] = ()) -> None:
         self._form = form
+        self._columns = tuple(dict.fromkeys((*COLUMNS, *columns)))
+        self.empty = pl.DataFrame(schema={**{name: SCHEMA[name] for name in self._columns}, RECORD: pl.UInt64()})
         # A second's lines are one batch: more threads only wait for each other.
-        self._parsers = Parsers(lambda form: records_query((*COLUMNS, RECORD), "block", log=form), threads=1)
-        self._units = in_seconds(COLUMNS)
+        self._parsers = Parsers(lambda form: records_query((*self._columns, RECORD), "block", log=form), threads=1)
+        self._units = in_seconds(self._columns)
         self._kept = 0
         self._logs: dict[str, LogInput] = {}
         self._recognised: set[str] = set()
 
     def rows(self, lines: bytes, name: str = "") -> tuple[list[pl.DataFrame], Records]:
-        """Return the accepted lines as rows (``COLUMNS`` and ``RECORD``), and the counts of all lines.
+        """Return the accepted lines as rows (the columns of ``empty``), and the counts of all lines.
 
         An invalid last line without a newline counts as cut off. The first rejected lines are kept, to name their
         format.
@@ -67,6 +74,6 @@ class Parser:
                 self._kept += 1
                 records.rejects.append({"source": "", "reason": reject.reason, "raw": reject.raw[:LENGTH]})
             if parsed.accepted is not None and len(parsed.accepted):
-                rows = pl.DataFrame(parsed.accepted.select((*COLUMNS, RECORD)))
+                rows = pl.DataFrame(parsed.accepted.select((*self._columns, RECORD)))
                 tables.append(rows.with_columns(self._units))
         return tables, records

@@ -1,4 +1,4 @@
-"""The requests of the last ten minutes."""
+"""The requests of the last minutes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import polars as pl
 
 from sojourn.model.frame import INSTANT, SCHEMA, Records
 from sojourn.readers.record import RECORD
-from sojourn.watch.parsing import COLUMNS
+from sojourn.sources.live.parsing import COLUMNS
 
 SPAN = 600.0  # s
 MOST = 1_500_000  # requests held
@@ -22,6 +22,9 @@ EMPTY = pl.DataFrame(schema={**{name: SCHEMA[name] for name in COLUMNS}, RECORD:
 class Recent:
     """Requests held in memory.
 
+    Args:
+        span: s for which a request is held after its end.
+
     Attributes:
         records: counts of accepted and rejected lines since the beginning.
         duplicates: repeated records that were left out.
@@ -30,6 +33,7 @@ class Recent:
         full: requests that ended until then were dropped early, to limit memory; None if none were.
     """
 
+    span: float = SPAN
     records: Records = field(default_factory=Records)
     duplicates: int = 0
     first: datetime | None = None
@@ -41,28 +45,30 @@ class Recent:
     def __len__(self) -> int:
         return sum(map(len, self._tables))
 
-    def add(self, rows: pl.DataFrame, records: Records | None = None) -> None:
-        """Add rows (columns of ``EMPTY``) and the counts of their lines."""
+    def add(self, rows: pl.DataFrame, records: Records | None = None) -> pl.DataFrame:
+        """Add rows (columns of ``EMPTY``; others are not held) and the counts of their lines; return the new rows."""
         if records is not None:
             self.records.add(records)
         if rows.is_empty():
-            return
+            return rows
         first, last = rows.select(first=pl.col("time").min(), last=pl.col("time").max()).row(0)
         self.first = first if self.first is None else min(self.first, first)
         self.last = last if self.last is None else max(self.last, last)
         # Few distinct names: a number each is enough. Sorting also makes a copy: rows from the engine lie in buffers
         # several times their size.
-        rows = self._each_once(rows).with_columns(pl.col(TEXTS).cast(pl.Categorical)).sort("time")
+        new = self._each_once(rows)
+        rows = new.select(EMPTY.columns).with_columns(pl.col(TEXTS).cast(pl.Categorical)).sort("time")
         if self._tables and len(self._tables[-1]) < SETTLED:
             self._tables[-1] = pl.concat([self._tables[-1], rows], rechunk=True)
             self._ends[-1] = max(self._ends[-1], last)
         else:
             self._tables.append(rows)
             self._ends.append(last)
+        return new
 
     def forget(self, now: datetime) -> None:
-        """Drop requests that ended more than ten minutes ago, and the oldest beyond ``MOST``."""
-        horizon = now - timedelta(seconds=SPAN)
+        """Drop requests that ended more than ``span`` ago, and the oldest beyond ``MOST``."""
+        horizon = now - timedelta(seconds=self.span)
         kept = [k for k, end in enumerate(self._ends) if end > horizon]
         self._tables, self._ends = [self._tables[k] for k in kept], [self._ends[k] for k in kept]
         while len(self) > MOST and len(self._tables) > 1:

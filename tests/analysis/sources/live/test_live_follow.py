@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sojourn.model.errors import SojournError
 from sojourn.readers.lines import LINE_LIMIT
-from sojourn.watch.follow import ArchiveFollower, FileFollower, StreamFollower, follower_of, reopens
+from sojourn.sources.live.follow import ArchiveFollower, FileFollower, StreamFollower, follower_of, reopens
+from sojourn.sources.live.tail import Tail, from_the_beginning, last_time, place_of
 from sojourn.watch.sources import read_once, watcher_of
-from sojourn.watch.tail import Tail, from_the_beginning, last_time, place_of
 from syrupy.assertion import SnapshotAssertion
 from watch_support import EPOCH, record
 

@@ -35,11 +35,16 @@ class LogClock:
 
     @property
     def late(self) -> float | None:
-        """Minimum lag of the log in the last minute, s (negative: ahead); None where the clocks agree."""
+        """The lag where it is not that of a log on this machine; None where the clocks agree."""
+        lag = self.lag
+        return lag if lag is not None and (lag > LATE or lag < -AHEAD) else None
+
+    @property
+    def lag(self) -> float | None:
+        """Minimum lag of the log in the last minute, s (negative: ahead); None before the first lines."""
         if not self._lags:
             return None
-        lag = self._lags[-1][1] if self.replay else min(lag for _, lag in self._lags)
-        return lag if lag > LATE or lag < -AHEAD else None
+        return self._lags[-1][1] if self.replay else min(lag for _, lag in self._lags)
 
     def now(self, wall: datetime) -> datetime:
         """Return the log's time at a local instant."""

@@ -17,7 +17,7 @@ from sojourn.model.errors import SojournError
 from sojourn.readers.compression import DAMAGE
 from sojourn.readers.inputs import LogInput, opened_inputs
 from sojourn.readers.lines import LINE_LIMIT
-from sojourn.watch.tail import Start
+from sojourn.sources.live.tail import Start
 
 READ_BYTES = 8 << 20  # per poll
 REMEMBERED = 4096  # bytes before the position reached, to recognise the file: a whole record with its time

@@ -1,0 +1,253 @@
+"""Follow logs, and keep counters, histograms and gauges up to date."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import polars as pl
+
+from sojourn.export.histograms import Histogram
+from sojourn.export.labels import Labels
+from sojourn.export.memory import Memory
+from sojourn.export.metrics import BUCKETS, GROUP
+from sojourn.export.state import LONGEST_LAG, MINUTE, ServiceState
+from sojourn.export.tally import READ, Sample, Tally
+from sojourn.export.wasted import JOINED, WastedWork
+from sojourn.model.objective import Objective
+from sojourn.readers.formats.line_format import LineFormat
+from sojourn.sources.live.follow import READ_BYTES, Follower
+from sojourn.sources.live.pace import Paced
+from sojourn.sources.live.reader import POLL_INTERVAL, LiveReader
+from sojourn.sources.live.recent import Recent
+from sojourn.sources.live.splitting import clock_of, split_by
+from sojourn.sources.live.tail import Tail
+from sojourn.timeline.visits import WorkersLike
+
+WINDOW = 60.0  # s; default length of the window of the signals
+EVERY = 5.0  # s; default time between two computations of the gauges
+READ_EVERY = 1.0  # s between two readings of what was polled
+READ_COLUMNS = tuple(dict.fromkeys((*READ, *JOINED)))
+PAUSE = 0.02  # s between two polls of an idle pipe
+CLOCK_SHARE, GAUGE_SHARE = 0.02, 0.1
+"""Share of one processor that each computation may use."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is exported.
+
+    Attributes:
+        objectives: that requests are counted for, and workers computed for.
+        window: length of the window of the signals, s.
+        every: time between two computations of the gauges, s.
+        workers: per backend, or the same for all; None: read off the log.
+        labels: labels with values.
+        limits: label -> number of values.
+        buckets: upper bounds of the classic histograms, s.
+        alias: second name of the histogram of queueing delays; empty: none.
+    """
+
+    objectives: Sequence[Objective] = ()
+    window: float = WINDOW
+    every: float = EVERY
+    workers: WorkersLike = None
+    labels: Sequence[str] = (*GROUP, "status_class")
+    limits: dict[str, int] = field(default_factory=dict)
+    buckets: Sequence[float] = BUCKETS
+    alias: str = ""
+
+
+class Exporter:
+    """Logs that are being written, as metrics.
+
+    Args:
+        followers: of the logs.
+        tails: start positions of the files that existed at the start.
+        spans: of files of the app's spans; without any, wasted work is unknown.
+        settings: what is exported.
+        from_beginning: count the requests of the whole log, and let its last record define the current time; otherwise
+            only requests that are logged from now on are counted.
+        form: format of all logs; None: each log's own.
+    """
+
+    def __init__(
+        self,
+        followers: Sequence[Follower],
+        tails: Sequence[Tail] = (),
+        *,
+        spans: Sequence[Follower] = (),
+        settings: Settings | None = None,
+        from_beginning: bool = False,
+        form: LineFormat | None = None,
+    ) -> None:
+        self.settings = Settings() if settings is None else settings
+        self.lock = threading.Lock()
+        labels = [label for label in self.settings.labels if label in GROUP]
+        self.tally = Tally(
+            Labels(labels, self.settings.limits),
+            self.settings.objectives,
+            self.settings.buckets,
+            by_status_class="status_class" in self.settings.labels,
+        )
+        held = max(self.settings.window, MINUTE) + LONGEST_LAG
+        self._reader = LiveReader(
+            followers, tails, replay=from_beginning, form=form, recent=Recent(held), columns=JOINED, on_rows=self._count
+        )
+        self._wasted = WastedWork(spans) if spans else None
+        self._counting = from_beginning
+        self._clock = Paced(self._clock_of, CLOCK_SHARE)
+        self._state = Paced(self._state_of, GAUGE_SHARE)
+        self._memory = Memory()
+        self._services: set[str] = set()
+        self._gauges: list[Sample] = []
+        self._logs: list[Sample] = []
+
+    @property
+    def ended(self) -> bool:
+        """Whether no more lines can arrive, and all are read."""
+        return self._reader.ended and not self._reader.behind
+
+    def close(self) -> None:
+        """Close the logs."""
+        self._reader.close()
+        if self._wasted is not None:
+            self._wasted.close()
+
+    def start(self) -> None:
+        """Read what is written already: counted from the beginning, otherwise only for the gauges."""
+        self._reader.catch_up(datetime.now(UTC))
+        self._counting = True
+
+    def run(self, stop: threading.Event) -> None:
+        """Read new lines until ``stop``; after ``start``."""
+        due = 0.0
+        while not stop.is_set():
+            wall = datetime.now(UTC)
+            self.update(wall, gauges=wall.timestamp() >= due)
+            if wall.timestamp() >= due:
+                due = wall.timestamp() + self.settings.every
+            waited = 0.0
+            while waited < READ_EVERY and self._reader.behind < READ_BYTES and not stop.wait(POLL_INTERVAL):
+                waited += POLL_INTERVAL
+                self._reader.poll()
+
+    def update(self, wall: datetime, *, gauges: bool = True) -> None:
+        """Count the lines written since the last update; ``wall`` is the local time; ``gauges``: compute them too."""
+        self._reader.poll()
+        self._reader.read(wall)
+        if self._wasted is not None:
+            rows = self._wasted.matched(self._reader.now(wall))
+            with self.lock:
+                self.tally.add_wasted(rows)
+        computed = self._state.get(self._reader.now(wall)) if gauges else self._gauges
+        logs = list(self._about_logs())
+        with self.lock:
+            self._gauges, self._logs = computed, logs
+
+    def read_all(self) -> None:
+        """Read the logs to their end, without waiting for more than pipes deliver; compute the gauges."""
+        self.start()
+        while self._reader.poll() or self._reader.piped:
+            self._reader.read(datetime.now(UTC))
+            time.sleep(0 if self._reader.behind else PAUSE)
+        self.update(datetime.now(UTC))
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield all counters and gauges; hold ``lock`` meanwhile."""
+        yield from self.tally.counters()
+        yield from self._logs
+        yield from self._gauges
+        for objective in self.settings.objectives:
+            yield Sample("sojourn_objective_ratio", (objective.text,), objective.share)
+            yield Sample("sojourn_objective_threshold_seconds", (objective.text,), objective.seconds)
+
+    def histograms(self) -> Iterator[tuple[str, tuple[str, ...], Histogram]]:
+        """Yield all histograms; hold ``lock`` meanwhile."""
+        return self.tally.histograms()
+
+    def _count(self, rows: pl.DataFrame) -> None:
+        """Count new rows."""
+        clock = self._clock.get(self._reader.recent.last)
+        labels = self.tally.labels
+        if self._counting:
+            split = labels.of(split_by(rows.lazy(), clock).select(READ_COLUMNS).collect(engine="streaming"))
+            with self.lock:
+                self.tally.add(split)
+            if self._wasted is not None:
+                self._wasted.add(split)
+        else:
+            labels.of(rows)
+        self._memory.add(rows, labels)
+
+    def _clock_of(self, now: datetime) -> pl.DataFrame:
+        recent = self._reader.recent
+        return clock_of(recent.rows(now, recent.span))
+
+    def _state_of(self, now: datetime) -> list[Sample]:
+        """Return the gauges of every service."""
+        recent = self._reader.recent
+        if recent.last is None:
+            return []
+        clock = self._clock.get(recent.last)
+        rows = split_by(recent.rows(now, recent.span), clock).collect(engine="streaming")
+        labels = self.tally.labels
+        samples = list(_clock_samples(clock, rows, labels))
+        of_service = dict(_by_label(rows.filter("proxied"), labels))
+        self._services |= of_service.keys()
+        for service in sorted(self._services):
+            samples += self._of_service(service, of_service.get(service, rows.clear()).lazy(), now)
+        return samples
+
+    def _of_service(self, service: str, rows: pl.LazyFrame, now: datetime) -> list[Sample]:
+        since = self._reader.recent.known_since()
+        settings = self.settings
+        state = ServiceState(service, rows, now, since, settings.window, self._memory, settings.workers)
+        if not state.known:
+            return []
+        return [*state.backends(self.tally.labels), *state.signals(settings.objectives)]
+
+    def _about_logs(self) -> Iterator[Sample]:
+        reader = self._reader
+        records = reader.recent.records
+        for reason, count in sorted(records.reasons.items()):
+            yield Sample("sojourn_log_refused_lines_total", (reason,), count)
+        yield Sample("sojourn_log_repeated_records_total", (), reader.recent.duplicates)
+        yield Sample("sojourn_export_window_requests", (), len(reader.recent))
+        for name, lines in reader.lines.items():
+            yield Sample("sojourn_log_lines_total", (name,), lines)
+        for follower in reader.followers:
+            yield Sample("sojourn_log_rotations_total", (follower.name,), follower.rotations)
+            yield Sample("sojourn_log_unread_bytes", (follower.name,), follower.behind)
+            yield Sample("sojourn_log_missing", (follower.name,), float(follower.missing))
+        if reader.recent.last is not None:
+            yield Sample("sojourn_log_last_record_timestamp_seconds", (), reader.recent.last.timestamp())
+        if reader.clock.lag is not None:
+            yield Sample("sojourn_log_lag_seconds", (), reader.clock.lag)
+
+
+def _by_label(rows: pl.DataFrame, labels: Labels) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Yield the rows of each service, by its label value."""
+    named = rows.with_columns(
+        __label=pl.col("service").replace_strict(
+            {name: labels.value("service", name) for name in rows["service"].unique()}, return_dtype=pl.String
+        )
+    )
+    for (label,), own in named.group_by("__label", maintain_order=True):
+        yield str(label), own.drop("__label")
+
+
+def _clock_samples(clock: pl.DataFrame, rows: pl.DataFrame, labels: Labels) -> Iterator[Sample]:
+    """Yield offset and uncertainty of each backend, for the services that it serves; of several, the least certain."""
+    pairs = rows.filter("proxied").select("service", "upstream", "proxy").unique()
+    known = pairs.join(clock, on=["proxy", "upstream"], nulls_equal=True).drop_nulls(["offset", "uncertainty"])
+    worst: dict[tuple[str, str], tuple[float, float]] = {}
+    for row in known.sort("uncertainty").iter_rows(named=True):
+        values = (labels.value("service", row["service"]), labels.value("upstream", row["upstream"]))
+        worst[values] = (row["offset"], row["uncertainty"])
+    for values, (offset, uncertainty) in sorted(worst.items()):
+        yield Sample("sojourn_clock_offset_seconds", values, offset)
+        yield Sample("sojourn_clock_offset_uncertainty_seconds", values, uncertainty)

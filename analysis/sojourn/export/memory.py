@@ -1,0 +1,71 @@
+"""What is remembered of a service when its log no longer tells: service times and workers.
+
+In an overload in which every request times out, no response carries the app's times. The last ones known are used then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sojourn.export.labels import Labels
+from sojourn.timeline.visits import FROM_CONCURRENCY, Visits
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+TIMES_KEPT = 500  # per service and route
+AGE = timedelta(minutes=10)  # after which the workers of a backend are forgotten
+ROUTES = 1_000  # services and routes of which times are kept
+
+
+class Memory:
+    """The last service times by service and route, and the last number of workers by backend."""
+
+    def __init__(self) -> None:
+        self._times: dict[tuple[str, str | None], Floats] = {}
+        self._workers: dict[tuple[str, str | None], tuple[int, datetime]] = {}
+
+    def add(self, rows: pl.DataFrame, labels: Labels) -> None:
+        """Remember the service times of canonical rows, by the label value of their service."""
+        known = rows.filter(pl.col("app_service_time").is_not_null()).select("service", "route", "app_service_time")
+        groups = known.group_by("service", "route").agg(pl.col("app_service_time").tail(TIMES_KEPT))
+        for service, route, times in groups.iter_rows():
+            key = (labels.value("service", service), route)
+            if key in self._times or len(self._times) < ROUTES:
+                before = self._times.get(key, np.empty(0))
+                self._times[key] = np.concatenate([before, np.asarray(times, np.float64)])[-TIMES_KEPT:]
+
+    def service_times(self, service: str) -> Mapping[str | None, Floats]:
+        """Return route -> the last service times, s."""
+        return {route: times for (name, route), times in self._times.items() if name == service}
+
+    def with_workers(self, service: str, visits: Visits, now: datetime) -> tuple[Visits, Bools]:
+        """Return visits with the last known number of workers where the log has no worker values, and what is known.
+
+        Args:
+            service: its label value.
+            visits: of this service.
+            now: the log's time.
+
+        Returns:
+            The visits, and for each backend whether its number of workers is known: without worker values, and without
+            a request of known service time, it is not.
+        """
+        self._workers = {key: value for key, value in self._workers.items() if now - value[1] < AGE}
+        count = visits.workers.count.copy()
+        known = np.ones(len(count), np.bool_)
+        for number, (upstream, source) in enumerate(zip(visits.backends, visits.workers.source, strict=True)):
+            key = (service, upstream)
+            if source != FROM_CONCURRENCY:
+                self._workers[key] = (int(count[number]), now)
+            elif key in self._workers:
+                count[number] = max(self._workers[key][0], int(count[number]))
+            else:
+                known[number] = not np.isnan(visits.busy_end[visits.at_backend[number]]).all()
+        return replace(visits, workers=replace(visits.workers, count=count)), known

@@ -1,0 +1,195 @@
+"""The state of a service's backends, as far as the log is complete, and the signals to scale on.
+
+A request is logged when it ends, so requests in progress are missing from the log. The state at an instant is complete
+once every request that was present has ended. It is therefore given as of the instant one lag ago: the longest response
+time of the last minute, at most ``LONGEST_LAG``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import numpy as np
+import polars as pl
+
+from sojourn.analyses.whatif.workers_needed import workers_needed
+from sojourn.analyses.whatif.workload import Workload, workload_of
+from sojourn.export.labels import Labels
+from sojourn.export.memory import Memory
+from sojourn.export.tally import GIVEN_UP, Sample
+from sojourn.model.errors import SojournError
+from sojourn.model.frame import INSTANT
+from sojourn.model.objective import Objective
+from sojourn.queueing.staffing import erlang_c_workers, square_root_workers
+from sojourn.sources.frame_measures import without_upgraded
+from sojourn.timeline.backend_state import backend_state
+from sojourn.timeline.charge import Services, accounts, services_of
+from sojourn.timeline.visits import Visits, WorkersLike, visits
+
+MINUTE = 60.0  # s; the lag is the longest response time in it
+LONGEST_LAG = 30.0  # s; longer requests are missing from the state while they last
+STATE_WINDOW = 10.0  # s; gauges of the state are means over it
+METHODS = ("replay", "erlang_c", "square_root")
+"""How the number of workers is computed; the last two apply to queueing delays only."""
+LEAST = 1.0  # s of a log that are needed for a state
+
+
+class ServiceState:
+    """The state of one service.
+
+    Args:
+        service: its name, as a label value.
+        rows: its split rows that ended in the last ``window`` + 2 lags, or more.
+        now: the log's time.
+        known_since: begin of the known part of the log.
+        window: s, of the requests that the signals are computed from.
+        memory: service times and workers that are used where the rows have none; learns those they have.
+        workers: per backend, or the same for all; None: read off the log.
+    """
+
+    def __init__(
+        self, service: str, rows: pl.LazyFrame, now: datetime, known_since: datetime, window: float, memory: Memory,
+        workers: WorkersLike = None,
+    ) -> None:  # fmt: skip
+        self.service = service
+        self._memory = memory
+        lag = lag_of(rows, now)
+        self.as_of = now - timedelta(seconds=lag)
+        self._begin = max(known_since, self.as_of - timedelta(seconds=window))
+        self._workers = workers
+        ended = without_upgraded(rows).filter(pl.col("time") > pl.lit(self._begin, INSTANT))
+        self._rows = ended.filter("proxied")
+
+    @property
+    def seconds(self) -> float:
+        """Length of the window, as far as the log is known."""
+        return (self.as_of - self._begin).total_seconds()
+
+    @property
+    def known(self) -> bool:
+        """Whether enough of the log is known."""
+        return self.seconds >= LEAST
+
+    def backends(self, labels: Labels) -> Iterator[Sample]:
+        """Yield the gauges of the backends, and the causes of waiting; backends with one label value are added up."""
+        yield Sample("sojourn_state_timestamp_seconds", (self.service,), self.as_of.timestamp())
+        recorded = visits(self._rows, columns=("header",), workers=self._workers, waits_unknown=True)
+        requests, known = self._memory.with_workers(self.service, recorded, self.as_of)
+        services = services_of(requests)
+        causes = self._causes(requests, services)
+        requests = _abandoned_wait(requests)
+        begin = max(self._begin, self.as_of - timedelta(seconds=STATE_WINDOW))
+        held: dict[str, tuple[float, float, float]] = {}
+        for number, name in enumerate(requests.backends):
+            label = labels.value("upstream", name)
+            waiting, serving, workers = held.get(label, (0.0, 0.0, 0.0))
+            state = backend_state(requests, services, number, begin, self.as_of)
+            count = requests.workers.count[number] if known[number] else math.nan
+            held[label] = (waiting + state.waiting, serving + state.serving, workers + count)
+        for label, (waiting, serving, workers) in held.items():
+            values = (self.service, label)
+            yield Sample("sojourn_requests_waiting", values, waiting)
+            yield Sample("sojourn_requests_in_service", values, serving)
+            yield Sample("sojourn_requests_in_system", values, waiting + serving)
+            if not math.isnan(workers):
+                yield Sample("sojourn_workers", values, workers)
+                yield Sample("sojourn_utilisation_ratio", values, serving / workers)
+        yield from causes
+
+    def signals(self, objectives: Sequence[Objective]) -> Iterator[Sample]:
+        """Yield the signals to scale on; nothing where no service time is known.
+
+        Args:
+            objectives: that the workers are to hold.
+        """
+        until = pl.lit(self.as_of, INSTANT)
+        present = self._rows.with_columns(__arrival=pl.col("start") + pl.duration(
+            microseconds=((pl.col("upload") + pl.col("retries")) * 1e6).round().cast(pl.Int64)
+        ))  # fmt: skip
+        table = present.filter((pl.col("__arrival") > pl.lit(self._begin, INSTANT)) & (pl.col("__arrival") <= until))
+        arrived = table.select(pl.exclude("__arrival")).collect()
+        if arrived.is_empty():
+            yield from self._idle(objectives)
+            return
+        try:
+            earlier = self._memory.service_times(self.service)
+            workload = workload_of(arrived.lazy(), workers=self._workers, service_times=earlier)
+        except SojournError:  # no service time was ever known
+            return
+        requests, known = self._memory.with_workers(self.service, workload.visits, self.as_of)
+        workload = replace(workload, visits=requests)
+        load = float(workload.services.sum()) / self.seconds
+        workers = float(requests.workers.count.sum())
+        yield Sample("sojourn_offered_load_workers", (self.service,), load)
+        if known.all():
+            yield Sample("sojourn_saturation", (self.service,), load / workers)
+            waiting = self._waiting_work(workload)
+            yield Sample("sojourn_seconds_to_drain", (self.service,), drain(waiting, load, workers))
+        for objective in objectives:
+            for method, needed in self._needed(workload, objective).items():
+                if needed is not None:
+                    yield Sample("sojourn_workers_needed", (self.service, objective.text, method), needed)
+
+    def _idle(self, objectives: Sequence[Objective]) -> Iterator[Sample]:
+        for name in ("sojourn_offered_load_workers", "sojourn_saturation", "sojourn_seconds_to_drain"):
+            yield Sample(name, (self.service,), 0.0)
+        for objective in objectives:
+            for method in METHODS if objective.measure == "queueing_delay" else METHODS[:1]:
+                yield Sample("sojourn_workers_needed", (self.service, objective.text, method), 0.0)
+
+    def _needed(self, workload: Workload, objective: Objective) -> Mapping[str, int | None]:
+        numbers: dict[str, int | None] = {METHODS[0]: workers_needed(workload, objective)}
+        if objective.measure == "queueing_delay":
+            mean = float(workload.services.mean())
+            arguments = (len(workload) / self.seconds, mean, objective.seconds, objective.share)
+            formulas = (erlang_c_workers, square_root_workers)
+            numbers |= {name: formula(*arguments) for name, formula in zip(METHODS[1:], formulas, strict=True)}
+        return numbers
+
+    def _waiting_work(self, workload: Workload) -> float:
+        """Return the worker seconds of the requests that were waiting at ``as_of``."""
+        requests = _abandoned_wait(workload.visits)
+        at = (self.as_of - requests.base).total_seconds()
+        waiting = (requests.arrival <= at) & (requests.wait_end > at)
+        return float(workload.services[waiting].sum())
+
+    def _causes(self, requests: Visits, services: Services) -> Iterator[Sample]:
+        begin = max(self._begin, self.as_of - timedelta(seconds=MINUTE))
+        victims = (requests.arrival >= (begin - requests.base).total_seconds()) & ~np.isnan(requests.wait)
+        charged = accounts(requests, services, victims)
+        waited = float(np.where(victims, requests.wait, 0.0).sum())
+        if waited > 0:
+            imbalance, dispatch = float(charged.imbalance.sum()), float(charged.dispatch.sum())
+            yield Sample("sojourn_waiting_imbalance_ratio", (self.service,), imbalance / waited)
+            yield Sample("sojourn_waiting_dispatch_ratio", (self.service,), dispatch / waited)
+
+
+def _abandoned_wait(requests: Visits) -> Visits:
+    """Return visits in which an abandoned request of unknown wait waits until nginx or the client gave it up."""
+    abandoned = requests.frame["status"].is_in(GIVEN_UP).to_numpy() & np.isnan(requests.wait_end)
+    return replace(requests, wait_end=np.where(abandoned, requests.ended, requests.wait_end))
+
+
+def lag_of(rows: pl.LazyFrame, now: datetime) -> float:
+    """Return the lag of the state, s: the longest response time in the last minute, at most ``LONGEST_LAG``."""
+    begin = pl.lit(now - timedelta(seconds=MINUTE), INSTANT)
+    recent = without_upgraded(rows).filter(pl.col("proxied") & (pl.col("time") > begin))
+    return min(float(recent.select(pl.col("request_time").max()).collect().item() or 0.0), LONGEST_LAG)
+
+
+def drain(waiting: float, load: float, workers: float) -> float:
+    """Return the time until the queue is empty if requests keep arriving at the recent rate, s; inf if it never is.
+
+    The fluid approximation (Newell 1971): the waiting work shrinks by workers - load seconds per second.
+
+    Args:
+        waiting: worker seconds of waiting requests.
+        load: offered load, workers.
+        workers: the present number.
+    """
+    if waiting <= 0:
+        return 0.0
+    return waiting / (workers - load) if workers > load else math.inf

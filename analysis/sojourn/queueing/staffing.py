@@ -1,0 +1,84 @@
+"""Number of workers for a bound on the wait, in closed form. Rates per s, durations in s."""
+
+from __future__ import annotations
+
+import math
+
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
+
+from sojourn.queueing.theory import mmc_wait_exceeds, offered_load
+
+MOST = 1_000_000  # workers
+
+
+def erlang_c_workers(arrival_rate: float, mean_service: float, seconds: float, share: float) -> int:
+    """Return the smallest number of workers of M/M/c for which a ``share`` of the requests waits at most ``seconds``.
+
+    P(wait > t) = C(c, a) exp(-(c - a)t/S) with a = rate · S (Erlang 1917), first come first served.
+
+    Args:
+        arrival_rate: requests/s.
+        mean_service: s.
+        seconds: the longest acceptable wait, s.
+        share: of the requests, between 0 and 1.
+
+    Raises:
+        ValueError: a value is out of its range, or more than ``MOST`` workers would be needed.
+    """
+    low = math.floor(_load(arrival_rate, mean_service, seconds, share)) + 1
+    if arrival_rate == 0 or mean_service == 0:
+        return 0
+
+    def holds(workers: int) -> bool:
+        return mmc_wait_exceeds(arrival_rate, mean_service, workers, seconds) <= 1 - share
+
+    step = 1
+    while not holds(low + step - 1):
+        step *= 2
+        if low + step > MOST:
+            raise ValueError(f"more than {MOST:,} workers would be needed")
+    high, low = low + step - 1, low + step // 2
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low
+
+
+def square_root_workers(arrival_rate: float, mean_service: float, seconds: float, share: float) -> int:
+    """Return the number of workers by square-root staffing: a + beta·sqrt(a), rounded up.
+
+    beta solves P(wait > t) = exp(-beta·sqrt(a)·t/S) / (1 + beta·Phi(beta)/phi(beta)) (Halfin & Whitt 1981), the limit
+    of M/M/c with many workers.
+
+    Args:
+        arrival_rate: requests/s.
+        mean_service: s.
+        seconds: the longest acceptable wait, s.
+        share: of the requests, between 0 and 1.
+
+    Raises:
+        ValueError: a value is out of its range.
+    """
+    load = _load(arrival_rate, mean_service, seconds, share)
+    if load == 0:
+        return 0
+    steepness = math.sqrt(load) * seconds / mean_service
+
+    def beyond(beta: float) -> float:
+        # Phi/phi as a logarithm: it overflows for a large beta.
+        ratio = math.exp(min(float(log_ndtr(beta)) + beta**2 / 2 + math.log(2 * math.pi) / 2, 700.0))
+        return -beta * steepness - math.log1p(beta * ratio) - math.log(1 - share)
+
+    high = 1.0
+    while beyond(high) > 0:
+        high *= 2
+    return math.ceil(load + brentq(beyond, 0.0, high) * math.sqrt(load))
+
+
+def _load(arrival_rate: float, mean_service: float, seconds: float, share: float) -> float:
+    if not 0 <= seconds < math.inf:
+        raise ValueError("seconds: must be 0 or more, and finite")
+    if not 0 < share < 1:
+        raise ValueError("share: must be between 0 and 1")
+    return offered_load(arrival_rate, mean_service)

@@ -1,0 +1,137 @@
+"""Read what is written to logs: poll, parse, hold the recent requests, and know the log's time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+import polars as pl
+
+from sojourn.model.frame import Records
+from sojourn.readers.formats.line_format import LineFormat
+from sojourn.sources.live.follow import READ_BYTES, FileFollower, Follower
+from sojourn.sources.live.log_clock import LogClock
+from sojourn.sources.live.parsing import Parser
+from sojourn.sources.live.recent import Recent
+from sojourn.sources.live.tail import Tail
+
+LITTLE = 1 << 20  # bytes
+POLL_INTERVAL = 0.25  # s between two polls of the files; lines written and truncated in between are lost
+
+
+class LiveReader:
+    """Logs that are being written, with their recent requests.
+
+    Args:
+        followers: of the logs.
+        tails: start positions of the files that existed at the start.
+        replay: the last record defines the current time.
+        form: format of all logs; None: each log's own.
+        recent: holds the requests; None: those of the last ten minutes.
+        columns: read in addition, for ``on_rows``.
+        on_rows: receives new rows that ``recent`` did not have yet.
+
+    Attributes:
+        recent: the requests held.
+        followers: of the logs.
+        clock: the log's time.
+        lines: name of a log -> lines read.
+    """
+
+    def __init__(
+        self,
+        followers: Sequence[Follower],
+        tails: Sequence[Tail] = (),
+        *,
+        replay: bool = False,
+        form: LineFormat | None = None,
+        recent: Recent | None = None,
+        columns: Sequence[str] = (),
+        on_rows: Callable[[pl.DataFrame], None] | None = None,
+    ) -> None:
+        self.recent = Recent() if recent is None else recent
+        self.followers = list(followers)
+        self.clock = LogClock(replay=replay)
+        self.lines: dict[str, int] = {}
+        self._tails = list(tails)
+        self._parser = Parser(form, columns)
+        self._on_rows = on_rows
+        self._pending: list[tuple[str, bytes]] = []
+        self._caught_up = replay
+
+    def close(self) -> None:
+        """Close the logs."""
+        for follower in self.followers:
+            follower.close()
+
+    @property
+    def ended(self) -> bool:
+        """Whether no more lines can arrive."""
+        return all(follower.ended for follower in self.followers)
+
+    @property
+    def behind(self) -> int:
+        """Bytes written and not read yet."""
+        return sum(follower.behind for follower in self.followers) + self._held
+
+    @property
+    def _held(self) -> int:
+        """Bytes fetched and not parsed yet."""
+        return sum(len(lines) for _, lines in self._pending)
+
+    @property
+    def piped(self) -> bool:
+        """Whether a pipe has not ended."""
+        return any(not follower.ended for follower in self.followers if not isinstance(follower, FileFollower))
+
+    def poll(self) -> int:
+        """Fetch the lines written since the last poll without parsing them; return their size in bytes.
+
+        Cheap, and best done often: lines written and truncated between two polls are lost.
+        """
+        if self._held >= READ_BYTES:
+            return 0
+        batches = [(follower.name, lines) for follower in self.followers if (lines := follower.lines())]
+        self._pending += batches
+        return sum(len(lines) for _, lines in batches)
+
+    def read(self, wall: datetime) -> None:
+        """Parse the fetched lines; ``wall`` is the local time."""
+        for tail in self._tails:
+            if tail.since is not None:
+                self.recent.known_from(datetime.fromtimestamp(tail.since, UTC))
+        pending, self._pending = self._pending, []
+        tables, records = [], Records()
+        for name in dict.fromkeys(name for name, _ in pending):
+            # A line cut off by a rotation has no newline; what follows it begins on a line of its own.
+            lines = [lines if lines.endswith(b"\n") else lines + b"\n" for log, lines in pending[:-1] if log == name]
+            lines += [lines for log, lines in pending[-1:] if log == name]
+            parsed, counts = self._parser.rows(b"".join(lines), name)
+            tables += parsed
+            records.add(counts)
+            self.lines[name] = self.lines.get(name, 0) + counts.read
+        rows = self.recent.add(pl.concat([self._parser.empty, *tables]), records)
+        if self._on_rows is not None and len(rows):
+            self._on_rows(rows)
+        live = self._caught_up or not any(isinstance(follower, FileFollower) for follower in self.followers)
+        if tables and live:
+            self.clock.observe(pl.concat(tables).select(pl.col("time").max()).item(), wall)
+        self.recent.forget(self.now(wall) if live else min(wall, self.recent.last or wall))
+
+    def catch_up(self, wall: datetime, on_bytes: Callable[[int, int], None] | None = None) -> None:
+        """Read all lines written so far; ``on_bytes`` receives the bytes read and the bytes left."""
+        done = 0
+        while size := self.poll():
+            self.read(wall)
+            done += size
+            if on_bytes:
+                on_bytes(done, self.behind)
+            if size < LITTLE:  # lines that arrived meanwhile; there are always more
+                break
+        self._caught_up = True
+
+    def now(self, wall: datetime) -> datetime:
+        """Return the log's time at a local time."""
+        if self.ended and self.recent.last is not None and self.clock.late is not None:
+            return self.recent.last
+        return self.clock.now(wall)
