@@ -47,6 +47,9 @@ CALIBRATION, CALIBRATION_WARMUP = 4.0, 1.0
 TIMELINE = "timeline.json"
 """In the logs of a case: its looks and its windows."""
 
+LEAST_WINDOW, EVERY = 5.0, 1.0
+"""Seconds: the shortest window of the exporter, and its shortest time between two computations of the gauges."""
+
 MOST_UNLIMITED = 64
 """The most workers of the yardstick: it has no limits of its own."""
 
@@ -208,7 +211,8 @@ def _exporter(stage: Stage, stack: contextlib.ExitStack, settings: Autoscale) ->
         *("--listen", "127.0.0.1:0"),
         *("--objective", f"queueing_delay:p{100.0 * settings.share:g}={settings.threshold:g}"),
         *("--labels", "service"),
-        *("--window", f"{settings.window:g}"),
+        *("--window", f"{max(settings.window, LEAST_WINDOW):g}"),
+        *("--every", f"{EVERY:g}"),
     ]
     with stage.interrupts.shielded():
         exporter = Process(command, name="exporter", folder=stage.logs)

@@ -9,6 +9,7 @@ from functools import partial
 
 from sojourn.model.formatting import formatted, milliseconds
 
+from sojourn_lab.experiments.autoscale.case import EVERY
 from sojourn_lab.experiments.autoscale.controller import CALM, STEP_DOWN, STEPS_UP, TOLERANCE
 from sojourn_lab.experiments.autoscale.loop import SAMPLES
 from sojourn_lab.experiments.autoscale.recorded import Measured, Measurement
@@ -71,7 +72,7 @@ falls late. The HPA's rule: desired = ceil(workers · value / target), and no ch
 - `queueing_delay`: its {percentile}th percentile since the last look, from the exporter's histogram, linear
   within a bucket. Steps: {steps}; below {calm} of the threshold × {down}; at least one worker more or less.
 - `workers_needed`: the exporter's gauge, method `replay`, set as it is. The exporter's `--window` is
-  {exporter_window} s, four looks; its default of 60 s is four looks of the HPA, which looks every 15 s.
+  {exporter_window} s, four looks; its default of 60 s is four looks of the HPA, which looks every 15 s. `--every` is {every} s.
 - `fixed_mean`, `fixed_peak`: the mean and the maximum of the yardstick. {fixed}
 
 A request is in the log, and so in the exporter's values, when it ends; it is in nginx's count when it arrives.
@@ -183,5 +184,6 @@ def _parameters(measurement: Measurement, one: Measured) -> str:
         calm=f"{CALM:g}",
         down=f"{STEP_DOWN:g}",
         exporter_window=f"{settings.window:g}",
+        every=f"{EVERY:g}",
         fixed="; ".join(fixed),
     )
