@@ -39,6 +39,7 @@ class Values:
         in_flight: requests in nginx per worker, mean since the last look.
         queueing_delay: its 95th percentile since the last look, s.
         workers_needed: the exporter's gauge.
+        age: of its state, s: from the instant that it is as of to this look.
     """
 
     time: float
@@ -48,6 +49,7 @@ class Values:
     in_flight: float | None
     queueing_delay: float | None
     workers_needed: float | None
+    age: float | None = None
 
 
 @dataclass
@@ -143,7 +145,9 @@ class Loop(SamplerThread):
         self._looks.append(Look(time.monotonic(), self._workers.wanted, values.get(signal)))
         if not self._settings.signal.startswith("fixed"):
             self._workers.wanted = desired_workers(self._settings, self._target, self._looks)
-        self.recorded.values.append(Values(time.time(), len(live), self._workers.wanted, **values))
+        now = time.time()
+        age = None if scrape is None or scrape.as_of is None else now - scrape.as_of
+        self.recorded.values.append(Values(now, len(live), self._workers.wanted, **values, age=age))
 
 
 def _mean(samples: Sequence[int], workers: int) -> float | None:

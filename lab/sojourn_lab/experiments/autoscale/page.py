@@ -72,7 +72,8 @@ falls late. The HPA's rule: desired = ceil(workers · value / target), and no ch
 - `queueing_delay`: its {percentile}th percentile since the last look, from the exporter's histogram, linear
   within a bucket. Steps: {steps}; below {calm} of the threshold × {down}; at least one worker more or less.
 - `workers_needed`: the exporter's gauge, method `replay`, set as it is. The exporter's `--window` is
-  {exporter_window} s, four looks; its default of 60 s is four looks of the HPA, which looks every 15 s. `--every` is {every} s.
+  {exporter_window} s, four looks; its default of 60 s is four looks of the HPA, which looks every 15 s.
+  `--every` is {every} s.
 - `fixed_mean`, `fixed_peak`: the mean and the maximum of the yardstick. {fixed}
 
 A request is in the log, and so in the exporter's values, when it ends; it is in nginx's count when it arrives.

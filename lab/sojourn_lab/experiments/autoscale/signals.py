@@ -22,6 +22,7 @@ STATUS_LOCATION = f"""
 """nginx's own counters, for the server block."""
 
 DELAY, NEEDED = "sojourn_queueing_delay_seconds", "sojourn_workers_needed"
+AS_OF = "sojourn_state_timestamp_seconds"
 METHOD = "replay"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
@@ -36,10 +37,12 @@ class Scrape:
     Attributes:
         delays: cumulative counts of the queueing delay's histogram, by upper bound, s.
         needed: workers needed; None: no value yet.
+        as_of: the instant that it is as of, unix s; None: no value yet.
     """
 
     delays: Mapping[float, float]
     needed: float | None
+    as_of: float | None = None
 
 
 def fetched(url: str) -> str | None:
@@ -78,10 +81,10 @@ def scrape_of(text: str, service: str) -> Scrape:
     from prometheus_client.openmetrics.parser import text_string_to_metric_families  # noqa: PLC0415 - for scrapes only
 
     delays: dict[float, float] = {}
-    needed = None
+    needed = as_of = None
     try:
         for family in text_string_to_metric_families(text):  # type: ignore[no-untyped-call]
-            if family.name not in (DELAY, NEEDED):
+            if family.name not in (DELAY, NEEDED, AS_OF):
                 continue
             for sample in family.samples:
                 if sample.labels.get("service") != service:
@@ -91,9 +94,11 @@ def scrape_of(text: str, service: str) -> Scrape:
                     delays[bound] = delays.get(bound, 0.0) + sample.value
                 elif sample.name == NEEDED and sample.labels.get("method") == METHOD:
                     needed = sample.value
+                elif sample.name == AS_OF:
+                    as_of = sample.value
     except ValueError as error:
         raise LabError(f"the exporter's metrics cannot be read: {error}") from None
-    return Scrape(delays, needed)
+    return Scrape(delays, needed, as_of)
 
 
 def quantile_between(before: Mapping[float, float], after: Mapping[float, float], share: float) -> float | None:
