@@ -279,11 +279,11 @@ def test_figures_of_a_known_case() -> None:
     figures, windows = case_figures(waits, recorded, Needed([100.0, 105.0, 110.0], [2, 4]), OBJECTIVE)
     assert (figures["requests"], figures["within_share"], figures["unanswered"]) == (40, 0.75, 10)
     assert figures["worker_seconds"] == 4 * 2 + 5 * 6 + 1 * 3
-    assert figures["oracle"] == {"worker_seconds": 30.0, "mean": 3.0, "max": 4}
+    assert figures["oracle"] == {"worker_seconds": 30.0, "mean": 3.0, "most": 4}
     assert figures["overshoot"] == 4
     assert (figures["changes"], figures["reversals"]) == (2, 1)
     assert figures["violation"] == {"seconds": 5.0, "share": 0.5}
-    assert figures["workers"] == {"mean": 4.1, "max": 6, "min": 2}
+    assert figures["workers"] == {"mean": 4.1, "most": 6, "least": 2}
     assert [each["delay"] for each in windows] == [0.0, None]
     assert [each["rate"] for each in windows] == [4.0, 4.0]
 

@@ -170,7 +170,7 @@ def _parameters(measurement: Measurement, one: Measured) -> str:
         if name == "cpu_of_busy"
     ]
     fixed = [
-        f"{load.capitalize()}: {' and '.join(str(each.figures['workers']['max']) for each in fixed_ones)}"
+        f"{load.capitalize()}: {' and '.join(str(each.figures['workers']['most']) for each in fixed_ones)}"
         for load, signals in measurement.cases.items()
         if (fixed_ones := [each for name, each in signals.items() if name.startswith("fixed")])
     ]
