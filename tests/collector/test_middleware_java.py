@@ -32,6 +32,7 @@ ROOT = Path(__file__).parents[2]
 PROJECT = ROOT / "collector" / "middleware" / "java"
 BUILD = ROOT / ".tools" / "middleware-java"
 ANSWERS = json.loads((ROOT / "tests" / "vectors" / "answer_headers.json").read_text())["cases"]
+METRICS = json.loads((ROOT / "tests" / "vectors" / "prometheus.json").read_text())["cases"]
 SERVICE_S = 0.15
 MAVEN_DEADLINE_S = 200.0
 PACKAGES_MISSING = re.compile(
@@ -97,11 +98,18 @@ def test_sets_headers_by_the_table(report: Report, name: str) -> None:
         assert report.of("AnswerTableTest", f"{test}(Case) {name}") == ""
 
 
+@pytest.mark.parametrize("name", [case["name"] for case in METRICS])
+def test_exports_metrics_by_the_table(report: Report, name: str) -> None:
+    for test in ("exportsMetricsInTomcat", "exportsMetricsInHttpServer"):
+        assert report.of("PrometheusTableTest", f"{test}(Case) {name}") == ""
+    assert report.of("PrometheusTableTest", "helpTextsAndKindsAreThoseOfTheTable") == ""
+
+
 @pytest.mark.parametrize(
     "name",
     [
-        *("HttpServerTest", "IsolationTest", "JettyTest", "SojournFilterTest", "SpringBootTest"),
-        *("TelemetryTest", "TomcatTest", "WebXmlTest", "WorkerNumbersTest"),
+        *("HttpServerTest", "IsolationTest", "JettyTest", "PrometheusTest", "ReadmeTest", "SojournFilterTest"),
+        *("SpringBootTest", "TelemetryTest", "TomcatTest", "WebXmlTest", "WorkerNumbersTest"),
     ],
 )
 def test_own_tests_pass(report: Report, name: str) -> None:

@@ -22,6 +22,7 @@ from collector_support import (
 from node_support import INSTALLED, ROOT, TESTS, node, why_not_installed
 
 ANSWERS = json.loads((ROOT / "tests" / "vectors" / "answer_headers.json").read_text("utf-8"))["cases"]
+METRICS = json.loads((ROOT / "tests" / "vectors" / "prometheus.json").read_text("utf-8"))["cases"]
 SERVICE_S = 0.15
 
 
@@ -65,6 +66,14 @@ def test_reads_stamps_by_the_table(results: list[dict[str, Any]], name: str) -> 
 @pytest.mark.parametrize("name", [case["name"] for case in ANSWERS])
 def test_sends_headers_by_the_table(results: list[dict[str, Any]], name: str) -> None:
     entry = result_of(results, "answer_headers.json", name)
+    assert entry["ok"], entry["error"]
+
+
+@pytest.mark.parametrize("name", [case["name"] for case in METRICS])
+def test_exports_metrics_by_the_table(results: list[dict[str, Any]], packages: str, name: str) -> None:
+    if packages:
+        pytest.skip(packages)
+    entry = result_of(results, "prometheus.json", name)
     assert entry["ok"], entry["error"]
 
 

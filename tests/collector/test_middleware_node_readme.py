@@ -15,7 +15,13 @@ from sojourn_lab.runtime.process import free_port
 README = (PACKAGE / "README.md").read_text("utf-8")
 PAGE = (ROOT / "docs" / "how-to" / "node.md").read_text("utf-8")
 BLOCK = re.compile(r"^```js\n// ([^\n]+)\n.*?\n^```$", re.MULTILINE | re.DOTALL)
-FRAMEWORKS = {"express": "express5", "fastify": "fastify5", "koa": "koa3", "@koa/router": "@koa/router"}
+FRAMEWORKS = {
+    "express": "express5",
+    "fastify": "fastify5",
+    "koa": "koa3",
+    "@koa/router": "@koa/router",
+    "prom-client": "prom-client",
+}
 
 
 def blocks_of(text: str) -> dict[str, str]:
@@ -44,7 +50,7 @@ BLOCKS = blocks_of(README) | blocks_of(PAGE)
 
 def test_every_block_is_known() -> None:
     assert set(blocks_of(README)) == {
-        *("http: app.js", "express: app.js", "fastify: app.mjs", "koa: app.js", "stats: app.js"),
+        *("http: app.js", "express: app.js", "fastify: app.mjs", "koa: app.js", "prometheus: app.js", "stats: app.js"),
     }
     assert set(blocks_of(PAGE)) == {"server.js", "express.js", "fastify.js", "koa.js"}
     assert len(blocks_of(README)) == README.count("```js")
@@ -52,7 +58,7 @@ def test_every_block_is_known() -> None:
 
 
 # The tests of the how-to pages run its server.js behind nginx.
-@pytest.mark.parametrize("name", sorted(set(BLOCKS) - {"stats: app.js", "server.js"}))
+@pytest.mark.parametrize("name", sorted(set(BLOCKS) - {"prometheus: app.js", "stats: app.js", "server.js"}))
 def test_server_of_a_block(tmp_path: Path, name: str) -> None:
     if name != "http: app.js" and (reason := why_not_installed()):
         pytest.skip(reason)
@@ -84,6 +90,28 @@ def test_stats_of_a_block(tmp_path: Path) -> None:
     assert {type(value) for value in answer.values()} <= {int, str, float, dict}
     assert list(answer["event_loop_delay"]) == list(documented["event_loop_delay"])
     assert (answer["sojourn"], answer["kind"], answer["requests"]) == (1, "node", 1)
+
+
+def test_histograms_of_a_block(tmp_path: Path) -> None:
+    if reason := why_not_installed():
+        pytest.skip(reason)
+    project(tmp_path)
+    metrics_port = free_port()
+    file = tmp_path / "app.js"
+    file.write_text(BLOCKS["prometheus: app.js"].replace("8001", str(metrics_port)))
+    documented = re.search(r"^    (sojourn_queueing_delay_seconds_bucket\{.*) 1$", README, re.MULTILINE)
+    assert documented is not None
+    with served(command(file), tmp_path) as (port, _):
+        assert fetch(port).body == b"hello\n"
+        with urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}", timeout=20) as response:
+            assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+            samples = dict(line.rsplit(" ", 1) for line in response.read().decode().splitlines() if "{" in line)
+    labels = '{service="shop",route="",status_class="2xx"}'
+    assert samples[f"sojourn_service_time_seconds_count{labels}"] == "1"
+    assert samples[f"sojourn_queueing_delay_seconds_count{labels}"] == "1"
+    assert documented[1] in samples
+    names = set(re.findall(r"^\| `(sojourn_\w+)` \|", README, re.MULTILINE))
+    assert names == {re.sub(r"(_bucket|_sum|_count)?\{.*", "", series) for series in samples}
 
 
 def test_options_of_the_table_are_the_options_there_are() -> None:

@@ -14,6 +14,7 @@ import typer
 
 from sojourn.command.options import LogFormatOption, WorkersOption, workers_of
 from sojourn.command.progress import pipe_closed_early_is_fine
+from sojourn.command.reading import nothing
 from sojourn.model.errors import SojournError
 from sojourn.model.objective import DEFAULT
 
@@ -106,6 +107,10 @@ def export(
         buckets=BUCKETS if buckets is None else buckets_of(buckets),
         alias=_name(alias),
     )
+    if once:
+        from sojourn.sources.live.opening import refuse_endless  # noqa: PLC0415
+
+        refuse_endless(logs)
     exporter = _exporter(logs, spans or [], settings, from_beginning or once, log_format)
     try:
         if once:
@@ -133,6 +138,8 @@ def _print_once(exporter: Exporter) -> None:
     from sojourn.export.exposition import text_of  # noqa: PLC0415
 
     exporter.read_all()
+    if not exporter.records.accepted:
+        raise SojournError(nothing(exporter.records))
     with pipe_closed_early_is_fine():
         sys.stdout.write(text_of(exporter))
 
@@ -180,7 +187,7 @@ def address_of(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon:
         host = "127.0.0.1"
-    if not port.isdigit() or int(port) > 65_535:
+    if not (port.isascii() and port.isdigit()) or int(port) > 65_535:
         raise typer.BadParameter(f"{text!r} is not HOST:PORT", param_hint="--listen")
     return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)  # noqa: S104 - the user wrote :PORT
 

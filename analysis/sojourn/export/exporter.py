@@ -17,6 +17,7 @@ from sojourn.export.metrics import BUCKETS, GROUP
 from sojourn.export.state import LONGEST_LAG, MINUTE, ServiceState
 from sojourn.export.tally import READ, Sample, Tally
 from sojourn.export.wasted import JOINED, WastedWork
+from sojourn.model.frame import Records
 from sojourn.model.objective import Objective
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.sources.live.follow import READ_BYTES, Follower
@@ -107,9 +108,9 @@ class Exporter:
         self._logs: list[Sample] = []
 
     @property
-    def ended(self) -> bool:
-        """Whether no more lines can arrive, and all are read."""
-        return self._reader.ended and not self._reader.behind
+    def records(self) -> Records:
+        """Counts of the lines read."""
+        return self._reader.recent.records
 
     def close(self) -> None:
         """Close the logs."""
@@ -181,6 +182,8 @@ class Exporter:
                 self._wasted.add(split)
         else:
             labels.of(rows)
+        proxied = rows.filter(pl.col("upstream").is_not_null())["service"].unique()
+        self._services.update(labels.value("service", name) for name in proxied)
         self._memory.add(rows, labels)
 
     def _clock_of(self, now: datetime) -> pl.DataFrame:
@@ -197,7 +200,6 @@ class Exporter:
         labels = self.tally.labels
         samples = list(_clock_samples(clock, rows, labels))
         of_service = dict(_by_label(rows.filter("proxied"), labels))
-        self._services |= of_service.keys()
         for service in sorted(self._services):
             samples += self._of_service(service, of_service.get(service, rows.clear()).lazy(), now)
         return samples

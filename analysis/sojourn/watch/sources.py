@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from datetime import datetime
 
-from sojourn.model.errors import SojournError
 from sojourn.model.verdict import SLO
 from sojourn.readers.formats.line_format import LineFormat
-from sojourn.sources.live.follow import reopens
-from sojourn.sources.live.opening import log_names, opened_followers
+from sojourn.sources.live.opening import opened_followers, refuse_endless
 from sojourn.watch.watcher import Watcher
 
 PAUSE = 0.02  # s between two polls of an idle pipe
@@ -41,11 +38,7 @@ def read_once(logs: Sequence[str], wall: datetime, *, slo: float = SLO, form: Li
     Raises:
         SojournError: a log does not exist, or cannot be read.
     """
-    for name in log_names(logs):
-        if name != "-" and not os.path.exists(name):
-            raise SojournError(f"{name}: no such file or folder")
-        if name != "-" and reopens(name, os.stat(name).st_mode):
-            raise SojournError(f"{name}: a named pipe has no last ten minutes; watch it without --once")
+    refuse_endless(logs)
     watcher = watcher_of(logs, slo=slo, form=form)
     watcher.catch_up(wall)
     while watcher.piped:

@@ -44,6 +44,8 @@ test('the packed package, installed', { skip: noNpm }, async (t) => {
         'index.d.ts',
         'index.js',
         'index.mjs',
+        'optional.js',
+        'prometheus.js',
         'response.js',
       ],
       ...['route.js', 'semantics.js', 'settings.js', 'stamp.js', 'stats.js', 'telemetry.js', 'warning.js', 'worker.js'],

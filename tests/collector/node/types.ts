@@ -6,6 +6,7 @@ import * as http2 from 'node:http2';
 import { trace, metrics } from '@opentelemetry/api';
 import Fastify, { type FastifyRequest } from 'fastify5';
 import Koa from 'koa';
+import client from 'prom-client';
 import * as sojourn from 'sojourn-middleware';
 import {
   eventLoop,
@@ -46,6 +47,11 @@ const fastify = Fastify();
 fastify.register(sojourn.fastify);
 fastify.register(sojourn.fastify, { maxAge: 60, route: (request: FastifyRequest) => request.routeOptions.url });
 
+wrap(() => {}, { prometheus: true, service: 'shop', prometheusName: 'http_request_queue_duration_seconds' });
+wrap(() => {}, { prometheus: client });
+wrap(() => {}, { prometheus: client.register });
+wrap(() => {}, { prometheus: new client.Registry() });
+
 new Koa().use(koa()).use(koa({ telemetry: false }));
 
 const state: Stats = stats();
@@ -57,5 +63,7 @@ export { kind, seconds };
 wrap(() => {}, { maxAge: '60' });
 // @ts-expect-error: there is no such option
 sojourn.express({ maxage: 60 });
+// @ts-expect-error: a registry
+sojourn.express({ prometheus: 'yes' });
 // @ts-expect-error: a request and a response
 measure(1, 2);

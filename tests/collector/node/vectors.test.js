@@ -6,10 +6,11 @@ const assert = require('node:assert/strict');
 const http = require('node:http');
 const test = require('node:test');
 
-const { ManualClock, NOW_US, listen, raw, sojourn, table } = require('./support');
+const { ManualClock, NOW_US, listen, raw, requireInstalled, skip, sojourn, table } = require('./support');
 
 const STAMPS = table('request_start.json');
 const ANSWERS = table('answer_headers.json');
+const METRICS = table('prometheus.json');
 
 function headersOf(response) {
   const lines = response.split('\r\n\r\n', 1)[0].split('\r\n').slice(1);
@@ -80,4 +81,96 @@ test('answer_headers.json', async (t) => {
       assert.equal(valueOf(headersOf(await raw(port, request)), 'Server-Timing'), each.server_timing);
     });
   }
+});
+
+/** The entries of a list; a repeated one has each number of its range instead of the `#` in its route. */
+function unrolled(entries) {
+  return entries.flatMap((entry) => {
+    if (entry.repeat === undefined) return [entry];
+    const [first, last] = entry.repeat;
+    const numbers = Array.from({ length: last - first + 1 }, (_, index) => String(first + index));
+    const text = JSON.stringify({ ...entry, repeat: undefined });
+    return numbers.map((number) => JSON.parse(text.replace('#', number)));
+  });
+}
+
+/** What a registry of prom-client has, in the form of the table: sorted lists of histograms and counters. */
+async function exported(registry) {
+  const metrics = await registry.getMetricsAsJSON();
+  const histograms = [];
+  for (const { name, values } of metrics.filter(({ type }) => type === 'histogram')) {
+    const series = new Map();
+    for (const { labels, metricName, value } of values) {
+      const { le, ...own } = labels;
+      const key = JSON.stringify(own);
+      if (!series.has(key)) series.set(key, { name, labels: own, bounds: [], buckets: [] });
+      const point = series.get(key);
+      if (metricName === `${name}_sum`) point.sum = value;
+      if (metricName !== `${name}_bucket`) continue;
+      point.bounds.push(le);
+      point.buckets.push(value);
+    }
+    histograms.push(...series.values());
+  }
+  const counters = metrics
+    .filter(({ type }) => type === 'counter')
+    .flatMap(({ name, values }) => values.map(({ labels, value }) => ({ name, labels, value })));
+  return { histograms: sorted(histograms), counters: sorted(counters) };
+}
+
+function sorted(entries) {
+  const keyOf = ({ name, labels }) => [name, labels.service, labels.route, labels.status_class].join('\n');
+  return [...entries].sort((one, other) => (keyOf(one) < keyOf(other) ? -1 : 1));
+}
+
+test('prometheus.json', { skip }, async (t) => {
+  const { Registry } = requireInstalled('prom-client');
+  const clock = new ManualClock();
+  let current;
+  let options;
+  const port = await listen(
+    t,
+    http.createServer((req, res) => {
+      sojourn.measure(req, res, options);
+      clock.advance(current.service_ns / 1000);
+      res.writeHead(current.status).end();
+    }),
+  );
+  for (const each of METRICS.cases) {
+    await t.test(each.name, async () => {
+      const registry = new Registry();
+      const { clock_offset: clockOffset, prometheus_name: prometheusName, service } = each.options ?? {};
+      options = { prometheus: registry, clockOffset, prometheusName, service, clock, route: () => current.route };
+      const environment = process.env.OTEL_SERVICE_NAME;
+      delete process.env.OTEL_SERVICE_NAME;
+      Object.assign(process.env, each.environment);
+      try {
+        sojourn.express(options); // made before the first request
+      } finally {
+        delete process.env.OTEL_SERVICE_NAME;
+        if (environment !== undefined) process.env.OTEL_SERVICE_NAME = environment;
+      }
+      for (current of unrolled(each.requests)) {
+        clock.wall = METRICS.now_ns / 1000;
+        const stamp = current.stamp === null ? '' : `X-Request-Start: ${current.stamp}\r\n`;
+        await raw(port, `GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${stamp}\r\n`);
+      }
+      const { histograms, counters } = await exported(registry);
+      const expected = sorted(unrolled(each.histograms));
+      const ids = (entries) => entries.map(({ name, labels, buckets }) => ({ name, labels, buckets }));
+      assert.deepEqual(ids(histograms), ids(expected));
+      for (const [index, { bounds, sum }] of histograms.entries()) {
+        assert.deepEqual(bounds, [...METRICS.bounds, '+Inf']);
+        assert.ok(Math.abs(sum - expected[index].sum) < 1e-9, `${sum} is not ${expected[index].sum}`);
+      }
+      assert.deepEqual(counters, sorted(each.counters));
+    });
+  }
+  await t.test('help texts and kinds', async () => {
+    const registry = new Registry();
+    sojourn.express({ prometheus: registry });
+    const metrics = (await registry.getMetricsAsJSON()).map(({ name, type, help }) => ({ name, kind: type, help }));
+    const byName = (one, other) => (one.name < other.name ? -1 : 1);
+    assert.deepEqual(metrics.sort(byName), [...METRICS.metrics].sort(byName));
+  });
 });

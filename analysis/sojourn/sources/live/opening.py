@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sojourn.model.errors import SojournError
 from sojourn.readers.formats.line_format import LineFormat
-from sojourn.sources.live.follow import FileFollower, Follower, StreamFollower, follower_of
+from sojourn.sources.live.follow import FileFollower, Follower, StreamFollower, follower_of, reopens
 from sojourn.sources.live.recent import MOST, SPAN
 from sojourn.sources.live.tail import Tail, from_the_beginning
 
@@ -52,6 +52,21 @@ def opened_followers(
             tails.append(tail)
         followers.append(follower)
     return followers, tails
+
+
+def refuse_endless(logs: Sequence[str]) -> None:
+    """Check that logs can be read to their end.
+
+    Raises:
+        SojournError: a log does not exist, or is a named pipe.
+    """
+    for name in log_names(logs):
+        if name == "-":
+            continue
+        if not os.path.exists(name):
+            raise SojournError(f"{name}: no such file or folder")
+        if reopens(name, os.stat(name).st_mode):
+            raise SojournError(f"{name}: a named pipe has no end; leave out --once")
 
 
 def log_names(logs: Sequence[str]) -> list[str]:

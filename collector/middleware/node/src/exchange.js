@@ -88,6 +88,7 @@ class Exchange {
   headersLeft(status) {
     this.status = status;
     this.span?.headersLeft();
+    if (!this.finished) this.settings.prometheus?.record(this);
   }
 
   /** The response has ended, or its connection. Only the first call counts. */
@@ -96,6 +97,8 @@ class Exchange {
     this.finished = true;
     counts.inProgress -= 1;
     this.span?.end();
+    // With headers, it has been recorded when they left.
+    if (this.status === null) this.settings.prometheus?.record(this);
   }
 }
 

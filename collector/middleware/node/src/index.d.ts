@@ -25,6 +25,19 @@ export interface TelemetryProviders {
   meterProvider?: MeterProvider;
 }
 
+/** A registry of prom-client. */
+export interface PrometheusRegistry {
+  getSingleMetric(name: string): any;
+  registerMetric(metric: any): void;
+}
+
+/** prom-client, as `require('prom-client')` returns it; its default registry is used. */
+export interface PrometheusClient {
+  register: PrometheusRegistry;
+  Histogram: new (configuration: any) => any;
+  Counter: new (configuration: any) => any;
+}
+
 /** Two clocks, in microseconds. For tests. */
 export interface Clock {
   /** Return the wall clock: whole microseconds since the Unix epoch. */
@@ -53,6 +66,15 @@ export interface Options<R = any> {
   serverTiming?: boolean;
   /** `false` for headers only; `true`, the default, for OpenTelemetry's global providers, if the app has set any. */
   telemetry?: boolean | TelemetryProviders;
+  /**
+   * Where histograms of queueing delay and service time go, for Prometheus: prom-client, one of its registries,
+   * or `true` for its default registry. Without prom-client there is one process warning. Default: false.
+   */
+  prometheus?: boolean | PrometheusRegistry | PrometheusClient;
+  /** Value of the label `service` in these histograms. Default: the environment's `OTEL_SERVICE_NAME`, or empty. */
+  service?: string;
+  /** Name of the queueing delay's histogram. Default: `sojourn_queueing_delay_seconds`. */
+  prometheusName?: string;
   /** For tests. */
   clock?: Clock;
 }

@@ -1,9 +1,13 @@
 'use strict';
 
 const systemClock = require('./clock');
+const { prometheusOf } = require('./prometheus');
 const { Telemetry } = require('./telemetry');
 
-const NAMES = new Set(['maxAge', 'maxFuture', 'clockOffset', 'route', 'serverTiming', 'telemetry', 'clock']);
+const NAMES = new Set([
+  ...['maxAge', 'maxFuture', 'clockOffset', 'route', 'serverTiming', 'telemetry', 'prometheus', 'service'],
+  ...['prometheusName', 'clock'],
+]);
 
 function seconds(name, value, least) {
   if (typeof value !== 'number' || !Number.isFinite(value)) {
@@ -26,6 +30,7 @@ class Settings {
     this.maxAgeMicros = Math.round(seconds('maxAge', maxAge, 0) * 1e6);
     this.maxFutureMicros = Math.round(seconds('maxFuture', maxFuture, 0) * 1e6);
     this.clockOffset = seconds('clockOffset', clockOffset, -Infinity);
+    this.clockOffsetMicros = Math.round(this.clockOffset * 1e6);
     if (route !== undefined && route !== null && typeof route !== 'function') {
       throw new TypeError('route must be a function from the request to its route');
     }
@@ -40,6 +45,7 @@ class Settings {
       throw new TypeError('telemetry must be a boolean, or an object with tracerProvider, meterProvider or both');
     }
     this.telemetry = telemetry === false ? null : new Telemetry(typeof telemetry === 'object' ? telemetry : undefined);
+    this.prometheus = prometheusOf(options.prometheus, options.service, options.prometheusName);
     this.clock = clock ?? systemClock;
   }
 }

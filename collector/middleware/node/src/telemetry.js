@@ -3,9 +3,7 @@
 // A span and a histogram value for each request, in the names of OpenTelemetry. A process that has set no provider
 // never loads its API. A failure to record is one warning, never an error of the request.
 
-const { createRequire } = require('node:module');
-const path = require('node:path');
-
+const { packageOfApp } = require('./optional');
 const {
   BUCKETS,
   HISTOGRAM,
@@ -29,15 +27,7 @@ const RPC_METADATA = 'OpenTelemetry SDK Context Key RPC_METADATA';
 let loaded = null;
 
 function loadApi() {
-  if (loaded === null) {
-    try {
-      loaded = require('@opentelemetry/api');
-    } catch (error) {
-      if (error.code !== 'MODULE_NOT_FOUND') throw error;
-      // A package installed from a folder is a symbolic link, and the app's packages are not above its target.
-      loaded = createRequire(path.join(process.cwd(), 'package.json'))('@opentelemetry/api');
-    }
-  }
+  loaded ??= packageOfApp('@opentelemetry/api', () => require('@opentelemetry/api'));
   return loaded;
 }
 

@@ -217,6 +217,7 @@ final class Exchange {
         } catch (RuntimeException | LinkageError failure) {
             measurement.warn("a span could not be recorded", failure);
         } finally {
+            measurement.record(this);
             if (borrowed != 0) {
                 workers.giveBack(borrowed);
             }

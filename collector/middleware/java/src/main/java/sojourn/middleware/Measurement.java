@@ -16,6 +16,7 @@ final class Measurement {
     final boolean serverTiming;
     private final StampReader reader;
     private final Telemetry telemetry;
+    private final Prometheus.Recorder metrics;
     private final WorkerNumbers workers;
     private final Set<String> warned = ConcurrentHashMap.newKeySet();
 
@@ -25,6 +26,9 @@ final class Measurement {
             Duration clockOffset,
             boolean serverTiming,
             Telemetry telemetry,
+            Prometheus prometheus,
+            String service,
+            String prometheusName,
             Clock clock,
             WorkerNumbers workers) {
         this.reader = new StampReader(maxAge, maxFuture);
@@ -33,6 +37,7 @@ final class Measurement {
         this.telemetry = telemetry;
         this.clock = clock;
         this.workers = workers;
+        this.metrics = prometheus.recorder(service, prometheusName, this::warn);
     }
 
     /** Starts the clocks of one request; returns null, and logs a warning, if that fails. */
@@ -47,6 +52,15 @@ final class Measurement {
         } catch (RuntimeException | LinkageError error) {
             warn("a request is served unmeasured", error);
             return null;
+        }
+    }
+
+    /** Records the metrics of a request that has ended. */
+    void record(Exchange exchange) {
+        try {
+            metrics.record(exchange);
+        } catch (RuntimeException | LinkageError error) {
+            warn("the metrics of a request are not recorded", error);
         }
     }
 

@@ -1,8 +1,10 @@
 package sojourn.middleware;
 
 import java.time.Duration;
+import java.util.Map;
 import java.util.Objects;
 import java.util.function.Function;
+import java.util.regex.Pattern;
 
 /**
  * The options of a filter.
@@ -13,6 +15,7 @@ import java.util.function.Function;
 public abstract class MeasurementBuilder<R, B extends MeasurementBuilder<R, B>> {
 
     private static final Duration LONGEST = Duration.ofDays(36_500);
+    private static final Pattern METRIC_NAME = Pattern.compile("[a-zA-Z_:][a-zA-Z0-9_:]*");
 
     private Duration maxAge = Duration.ofHours(1);
     private Duration maxFuture = Duration.ofSeconds(10);
@@ -20,6 +23,10 @@ public abstract class MeasurementBuilder<R, B extends MeasurementBuilder<R, B>> 
     private Function<? super R, String> route = request -> null;
     private boolean serverTiming;
     private Telemetry telemetry = Telemetry.automatic();
+    private Prometheus prometheus = Prometheus.none();
+    private String service;
+    private String prometheusName = "sojourn_queueing_delay_seconds";
+    private Map<String, String> environment = System.getenv();
     private Clock clock = Clock.SYSTEM;
     private WorkerNumbers workers = WorkerNumbers.PROCESS;
 
@@ -59,7 +66,7 @@ public abstract class MeasurementBuilder<R, B extends MeasurementBuilder<R, B>> 
     }
 
     /**
-     * Corrects span and histogram by the difference of the clocks. The header is never corrected. The default is zero.
+     * Corrects span and histograms by the difference of the clocks. The header is never corrected. The default is zero.
      *
      * @param offset how far this machine's wall clock is ahead of the proxy's; negative if it is behind
      * @return this builder
@@ -107,6 +114,51 @@ public abstract class MeasurementBuilder<R, B extends MeasurementBuilder<R, B>> 
         return self();
     }
 
+    /**
+     * Sets where histograms for Prometheus go. The default is {@link Prometheus#none()}.
+     *
+     * @param destination of the histograms, such as {@code MicrometerOutput.of(registry)}
+     * @return this builder
+     */
+    public B prometheus(Prometheus destination) {
+        prometheus = Objects.requireNonNull(destination, "prometheus");
+        return self();
+    }
+
+    /**
+     * Sets the label {@code service} of the histograms for Prometheus. The default is the environment's
+     * {@code OTEL_SERVICE_NAME}, or empty.
+     *
+     * @param name of the service
+     * @return this builder
+     */
+    public B service(String name) {
+        service = Objects.requireNonNull(name, "service");
+        return self();
+    }
+
+    /**
+     * Sets the name of the queueing delay's histogram for Prometheus. The default is
+     * {@code sojourn_queueing_delay_seconds}. Micrometer adds {@code _seconds} to a name that does not end with it.
+     *
+     * @param name such as {@code http_request_queue_duration_seconds}
+     * @return this builder
+     * @throws IllegalArgumentException if Prometheus does not allow the name
+     */
+    public B prometheusName(String name) {
+        if (!METRIC_NAME.matcher(name).matches()) {
+            throw new IllegalArgumentException(
+                    "prometheusName must have letters, digits, _ and : only, and no digit first, not " + name);
+        }
+        prometheusName = name;
+        return self();
+    }
+
+    B environment(Map<String, String> variables) {
+        environment = variables;
+        return self();
+    }
+
     B clock(Clock source) {
         clock = source;
         return self();
@@ -122,6 +174,17 @@ public abstract class MeasurementBuilder<R, B extends MeasurementBuilder<R, B>> 
     }
 
     Measurement measurement() {
-        return new Measurement(maxAge, maxFuture, clockOffset, serverTiming, telemetry, clock, workers);
+        String label = service != null ? service : environment.getOrDefault("OTEL_SERVICE_NAME", "");
+        return new Measurement(
+                maxAge,
+                maxFuture,
+                clockOffset,
+                serverTiming,
+                telemetry,
+                prometheus,
+                label,
+                prometheusName,
+                clock,
+                workers);
     }
 }

@@ -25,8 +25,8 @@ import java.util.function.Function;
  * dispatches {@code REQUEST}, {@code ASYNC} and {@code ERROR}. If several are registered, only the outer one measures.
  *
  * <p>Options come from a {@link Builder}, or from the init-params {@code maxAge}, {@code maxFuture} and {@code clockOffset}
- * (seconds, with decimals), {@code serverTiming} and {@code telemetry} ({@code true} or {@code false}) of a filter that the
- * container creates.
+ * (seconds, with decimals), {@code serverTiming}, {@code telemetry} and {@code prometheus} ({@code true} or {@code false}),
+ * {@code service} and {@code prometheusName} of a filter that the container creates.
  */
 public final class SojournFilter implements Filter {
 
@@ -217,8 +217,11 @@ public final class SojournFilter implements Filter {
                 case "clockOffset" -> clockOffset(seconds(value));
                 case "serverTiming" -> serverTiming(bool(value));
                 case "telemetry" -> telemetry(bool(value) ? Telemetry.automatic() : Telemetry.none());
-                default -> throw new IllegalArgumentException(
-                        "use maxAge, maxFuture, clockOffset, serverTiming or telemetry");
+                case "prometheus" -> prometheus(bool(value) ? Prometheus.global() : Prometheus.none());
+                case "service" -> service(value);
+                case "prometheusName" -> prometheusName(value);
+                default -> throw new IllegalArgumentException("use maxAge, maxFuture, clockOffset, serverTiming, telemetry, "
+                        + "prometheus, service or prometheusName");
             }
         }
 

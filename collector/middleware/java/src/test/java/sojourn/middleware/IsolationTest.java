@@ -2,6 +2,7 @@ package sojourn.middleware;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.sun.net.httpserver.HttpServer;
 import jakarta.servlet.http.HttpServlet;
@@ -57,7 +58,7 @@ class IsolationTest {
         public String call() throws IOException {
             Server.App app = new Server.App();
             app.filters = List.of(new SojournFilter());
-            app.initParameters = Map.of("telemetry", "true");
+            app.initParameters = Map.of("telemetry", "true", "prometheus", "true");
             app.servlets.put("/", new HttpServlet() {
                 @Override
                 protected void doGet(HttpServletRequest request, HttpServletResponse response) {
@@ -93,17 +94,22 @@ class IsolationTest {
     private static final String FIRST_WORKER = ProcessHandle.current().pid() + ".1";
 
     @Test
-    void servletFilterNeedsNeitherOpenTelemetryNorSpring() throws Exception {
-        try (URLClassLoader loader = without("opentelemetry", "spring")) {
-            String missing = "io.opentelemetry.api.OpenTelemetry";
-            assertThrows(ClassNotFoundException.class, () -> loader.loadClass(missing));
+    void servletFilterNeedsNeitherOpenTelemetryNorMicrometerNorSpring() throws Exception {
+        try (URLClassLoader loader = without("opentelemetry", "micrometer", "spring");
+                Warnings warnings = new Warnings()) {
+            assertThrows(ClassNotFoundException.class, () -> loader.loadClass("io.opentelemetry.api.OpenTelemetry"));
+            assertThrows(ClassNotFoundException.class, () -> loader.loadClass("io.micrometer.core.instrument.Metrics"));
             assertEquals(FIRST_WORKER, run(InJetty.class, loader));
+            assertEquals(FIRST_WORKER, run(InJetty.class, loader));
+            // The option prometheus is on.
+            assertEquals(1, warnings.messages().size(), warnings.messages().toString());
+            assertTrue(warnings.messages().get(0).contains("Micrometer"));
         }
     }
 
     @Test
     void httpServerFilterNeedsOnlyTheJdk() throws Exception {
-        try (URLClassLoader loader = without("opentelemetry", "spring", "tomcat", "jetty", "servlet")) {
+        try (URLClassLoader loader = without("opentelemetry", "micrometer", "spring", "tomcat", "jetty", "servlet")) {
             assertThrows(ClassNotFoundException.class, () -> loader.loadClass("jakarta.servlet.Filter"));
             assertEquals(FIRST_WORKER, run(InHttpServer.class, loader));
         }

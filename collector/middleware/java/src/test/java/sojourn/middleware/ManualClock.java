@@ -22,6 +22,11 @@ final class ManualClock implements Clock {
         return monotonic.get();
     }
 
+    /** Sets the wall clock alone. */
+    void setWallNanos(long nanos) {
+        wall.set(nanos);
+    }
+
     void advanceNanos(long nanos) {
         wall.addAndGet(nanos);
         monotonic.addAndGet(nanos);

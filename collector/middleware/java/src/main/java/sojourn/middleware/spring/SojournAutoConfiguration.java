@@ -1,8 +1,10 @@
 package sojourn.middleware.spring;
 
+import io.micrometer.core.instrument.MeterRegistry;
 import io.opentelemetry.api.OpenTelemetry;
 import jakarta.servlet.DispatcherType;
 import jakarta.servlet.Filter;
+import java.lang.System.Logger.Level;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
@@ -15,7 +17,9 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.core.Ordered;
 import org.springframework.core.annotation.Order;
+import sojourn.middleware.MicrometerOutput;
 import sojourn.middleware.OpenTelemetryOutput;
+import sojourn.middleware.Prometheus;
 import sojourn.middleware.SojournFilter;
 import sojourn.middleware.Telemetry;
 
@@ -45,7 +49,15 @@ public class SojournAutoConfiguration {
                 .maxAge(properties.getMaxAge())
                 .maxFuture(properties.getMaxFuture())
                 .clockOffset(properties.getClockOffset())
-                .serverTiming(properties.isServerTiming());
+                .serverTiming(properties.isServerTiming())
+                .prometheusName(properties.getPrometheusName());
+        if (properties.getService() != null) {
+            builder.service(properties.getService());
+        }
+        if (properties.isPrometheus()) {
+            // A bean below replaces the global registry, unless there is no Micrometer; then there is a warning.
+            builder.prometheus(Prometheus.global());
+        }
         customizers.orderedStream().forEach(customizer -> customizer.customize(builder));
         if (!properties.isTelemetry()) {
             builder.telemetry(Telemetry.none());
@@ -66,6 +78,24 @@ public class SojournAutoConfiguration {
         @Order(Ordered.HIGHEST_PRECEDENCE)
         SojournFilterCustomizer sojournOpenTelemetry(ObjectProvider<OpenTelemetry> openTelemetry) {
             return builder -> openTelemetry.ifUnique(bean -> builder.telemetry(OpenTelemetryOutput.of(bean)));
+        }
+    }
+
+    /** Uses the app's bean of MeterRegistry. */
+    @Configuration(proxyBeanMethods = false)
+    @ConditionalOnClass(MeterRegistry.class)
+    @ConditionalOnProperty(prefix = "sojourn", name = "prometheus", havingValue = "true")
+    static class MicrometerConfiguration {
+
+        @Bean
+        @Order(Ordered.HIGHEST_PRECEDENCE)
+        SojournFilterCustomizer sojournMicrometer(ObjectProvider<MeterRegistry> registries) {
+            MeterRegistry registry = registries.getIfUnique();
+            if (registry == null) {
+                System.getLogger("sojourn.middleware")
+                        .log(Level.WARNING, "sojourn.prometheus: there is no single or primary bean of MeterRegistry");
+            }
+            return builder -> builder.prometheus(registry == null ? Prometheus.none() : MicrometerOutput.of(registry));
         }
     }
 }

@@ -23,6 +23,9 @@ public class SojournProperties {
 
     private boolean serverTiming;
     private boolean telemetry = true;
+    private boolean prometheus;
+    private String service;
+    private String prometheusName = "sojourn_queueing_delay_seconds";
     private int filterOrder = Ordered.HIGHEST_PRECEDENCE;
 
     /** Creates the default properties. */
@@ -134,6 +137,60 @@ public class SojournProperties {
      */
     public void setTelemetry(boolean telemetry) {
         this.telemetry = telemetry;
+    }
+
+    /**
+     * Returns whether histograms are recorded in the application's registry of Micrometer.
+     *
+     * @return false by default
+     */
+    public boolean isPrometheus() {
+        return prometheus;
+    }
+
+    /**
+     * Sets whether histograms are recorded in the application's registry of Micrometer.
+     *
+     * @param prometheus whether they are
+     */
+    public void setPrometheus(boolean prometheus) {
+        this.prometheus = prometheus;
+    }
+
+    /**
+     * Returns the label {@code service} of the histograms.
+     *
+     * @return null by default, for the environment's {@code OTEL_SERVICE_NAME}
+     */
+    public String getService() {
+        return service;
+    }
+
+    /**
+     * Sets the label {@code service} of the histograms.
+     *
+     * @param service name of the service
+     */
+    public void setService(String service) {
+        this.service = service;
+    }
+
+    /**
+     * Returns the name of the queueing delay's histogram.
+     *
+     * @return {@code sojourn_queueing_delay_seconds} by default
+     */
+    public String getPrometheusName() {
+        return prometheusName;
+    }
+
+    /**
+     * Sets the name of the queueing delay's histogram.
+     *
+     * @param prometheusName a name that Prometheus allows
+     */
+    public void setPrometheusName(String prometheusName) {
+        this.prometheusName = prometheusName;
     }
 
     /**

@@ -15,9 +15,11 @@ import io.opentelemetry.sdk.testing.exporter.InMemorySpanExporter;
 import io.opentelemetry.sdk.trace.SdkTracerProvider;
 import io.opentelemetry.sdk.trace.export.SimpleSpanProcessor;
 import jakarta.servlet.http.HttpServletResponse;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.InputStreamReader;
+import java.io.PrintStream;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
@@ -197,6 +199,66 @@ class SpringBootTest {
         assertEquals("GET /customized", CustomizedApp.SPANS.getFinishedSpanItems().get(0).getName());
     }
 
+    private static final Map<String, Object> ENDPOINT = Map.of(
+            "management.endpoints.web.exposure.include", "prometheus",
+            "sojourn.prometheus", "true",
+            "sojourn.service", "shop",
+            "sojourn.prometheus-name", "http_request_queue_duration_seconds");
+
+    @Test
+    void propertySelectsRegistryOfActuator() throws Exception {
+        start(App.class, ENDPOINT);
+        get("/users/7");
+        get("/unknown");
+        String labels = "{route=\"/users/{id}\",service=\"shop\",status_class=\"2xx\"}";
+        String scraped;
+        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(20);
+        do {
+            assertTrue(System.nanoTime() < deadline, "no request is recorded");
+            HttpResponse<String> response = get("/actuator/prometheus");
+            assertEquals(200, response.statusCode());
+            scraped = response.body();
+        } while (!scraped.contains("sojourn_service_time_seconds_count" + labels + " 1\n"));
+        assertTrue(scraped.contains("http_request_queue_duration_seconds_count" + labels + " 1\n"), scraped);
+        String bucket = "http_request_queue_duration_seconds_bucket" + labels.replaceAll("}$", ",le=");
+        assertTrue(scraped.contains(bucket + "\"1.0\"} 0\n"), scraped);
+        assertTrue(scraped.contains(bucket + "\"30.0\"} 1\n"), scraped);
+        assertTrue(scraped.contains("sojourn_negative_queueing_delays_total{service=\"shop\"} 0"), scraped);
+    }
+
+    @Test
+    void nothingIsRecordedWithoutProperty() throws Exception {
+        start(App.class, Map.of("management.endpoints.web.exposure.include", "prometheus"));
+        get("/users/7");
+        String scraped = get("/actuator/prometheus").body();
+        assertTrue(scraped.contains("jvm_"), scraped);
+        assertFalse(scraped.contains("sojourn_"), scraped);
+    }
+
+    @Test
+    void propertyWithoutRegistryIsOneWarning() throws Exception {
+        String metrics = "org.springframework.boot.actuate.autoconfigure.metrics.";
+        String excluded = String.join(
+                ",",
+                metrics + "CompositeMeterRegistryAutoConfiguration",
+                metrics + "export.prometheus.PrometheusMetricsExportAutoConfiguration",
+                metrics + "export.simple.SimpleMetricsExportAutoConfiguration");
+        PrintStream before = System.err;
+        ByteArrayOutputStream log = new ByteArrayOutputStream();
+        System.setErr(new PrintStream(log, true, StandardCharsets.UTF_8));
+        try {
+            start(App.class, Map.of(
+                    "sojourn.prometheus", "true",
+                    "spring.autoconfigure.exclude", excluded,
+                    "logging.level.sojourn.middleware", "warn"));
+        } finally {
+            System.setErr(before);
+        }
+        assertMeasured(get("/users/7"), "/users/{id}");
+        String text = log.toString(StandardCharsets.UTF_8);
+        assertEquals(2, text.split("MeterRegistry", -1).length, text);
+    }
+
     @Test
     void filterCanBeDisabled() throws Exception {
         start(App.class, Map.of("sojourn.enabled", "false"));
@@ -227,11 +289,15 @@ class SpringBootTest {
             assertNotNull(type, name);
             String wrapper = type == boolean.class ? "java.lang.Boolean" : "java.lang.Integer";
             assertEquals(type.isPrimitive() ? wrapper : type.getName(), property.get("type").getAsString());
-            String expected = property.get("defaultValue").getAsString();
+            described++;
             Object value = properties.getPropertyValue(name);
+            if (value == null) {
+                assertFalse(property.has("defaultValue"), name);
+                continue;
+            }
+            String expected = property.get("defaultValue").getAsString();
             Object parsed = value instanceof Duration ? Duration.parse("PT" + expected) : expected;
             assertEquals(value instanceof Duration ? value : String.valueOf(value), parsed, name);
-            described++;
         }
         // One more is the class of the bean.
         assertEquals(properties.getPropertyDescriptors().length - 1, described);

@@ -1,0 +1,88 @@
+"""`sojourn export` beside real servers: a real Prometheus agrees with the split of the same log; and the long run."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import msgspec
+import polars as pl
+import pytest
+import sojourn
+from lab_support import eventually
+from prometheus_server import prometheus_of
+from sojourn.export.metrics import BUCKETS
+from sojourn_lab.experiments.endurance.of_export import export_run, table_of
+from sojourn_lab.load.plan import Plan
+from sojourn_lab.runtime.interrupts import Interrupts
+from sojourn_lab.runtime.runtime import ProcessRuntime
+from sojourn_lab.scenario.load import PoissonLoad, Route
+from sojourn_lab.scenario.topology import Topology
+
+pytestmark = pytest.mark.alone
+
+ROUTES = [Route("/cart", 6.0, 0.010), Route("/search", 3.0, 0.040, "exponential"), Route("/export", 1.0, 0.100)]
+SECONDS = 12.0
+QUANTILES = (0.5, 0.9, 0.99)
+COLUMNS = {"response_time": "request_time", "queueing_delay": "queueing_delay", "service_time": "service_time"}
+
+
+def test_prometheus_agrees_with_the_split(tmp_path: Path) -> None:
+    runtime = ProcessRuntime(Topology(backends=2, workers=1), tmp_path, tmp_path / "logs", Interrupts())
+    with runtime:
+        plan = Plan(
+            case="export", url=runtime.url, seed=[1, 0], load=PoissonLoad(55.0), service_time=0.0, warmup=0.0,
+            duration=SECONDS, timeout=30.0, client_log=str(tmp_path / "client.jsonl"),
+            summary=str(tmp_path / "summary.json"), routes=ROUTES,
+        )  # fmt: skip
+        (tmp_path / "plan.json").write_bytes(msgspec.json.encode(plan))
+        sojourn_export = [sys.executable, "-m", "sojourn", "--no-config", "export", str(runtime.access_log)]
+        exporter = runtime.started([*sojourn_export, "--listen", "127.0.0.1:0", "--every", "1"], "export")
+        eventually(lambda: "metrics: " in exporter.last_lines(), 60.0, "the exporter")
+        target = exporter.last_lines().split("http://")[1].removesuffix("/metrics")
+        with prometheus_of(target, tmp_path) as prometheus:
+            eventually(lambda: prometheus.query("up == 1") != {}, 30.0, "the first scrape")
+            load = [sys.executable, "-m", "sojourn_lab.load.generator", str(tmp_path / "plan.json")]
+            generator = runtime.started(load, "generator")
+            generator.wait(60.0)
+            lines = len(runtime.access_log.read_bytes().splitlines())
+            eventually(lambda: prometheus.query(f"sum(sojourn_requests_total) == {lines}") != {}, 30.0, "the count")
+            rows = sojourn.split(runtime.access_log).rows.collect()
+            for metric, column in COLUMNS.items():
+                values = rows[column].drop_nulls()
+                assert prometheus.value(f"sum(sojourn_{metric}_seconds_count)") == len(values)
+                total = prometheus.value(f"sum(sojourn_{metric}_seconds_sum)")
+                assert total == pytest.approx(values.filter(values > 0).sum(), rel=0.01)
+                for share in QUANTILES:
+                    text = f"histogram_quantile({share}, sum by (le) (sojourn_{metric}_seconds_bucket))"
+                    exact = float(values.quantile(share, "nearest") or 0.0)
+                    low, high = _bucket(exact)
+                    # Interpolated within a bucket: at most a bucket from the exact quantile.
+                    assert low <= prometheus.value(text) <= high, (metric, share, exact)
+            by_route = prometheus.query("sum by (route) (sojourn_response_time_seconds_count)")
+            expected = rows.group_by("route").agg(pl.len())
+            assert by_route == {(("route", route),): count for route, count in expected.iter_rows()}
+            exemplars = prometheus.exemplars("sojourn_queueing_delay_seconds_bucket")
+            logged = {json.loads(line)["trace_id"] for line in runtime.access_log.read_bytes().splitlines()}
+            assert exemplars
+            assert {each["labels"]["trace_id"] for each in exemplars} <= logged
+            assert prometheus.value('sojourn_workers_needed{method="replay"}') in range(1, 10)
+            assert prometheus.value("sum(sojourn_workers)") == 2
+
+
+def _bucket(value: float) -> tuple[float, float]:
+    """Return the bounds of the bucket of a value, and those of its neighbours where it lies at a bound."""
+    bounds = (0.0, *BUCKETS, math.inf)
+    place = next(number for number, bound in enumerate(bounds[1:], 1) if value <= bound + 2e-6)
+    return bounds[place - 1] - 1e-9, bounds[place] + 1e-9
+
+
+def test_long_run_counts_every_record(tmp_path: Path) -> None:
+    run = export_run(tmp_path, 400.0, 20.0)
+    assert run.counted == run.written > 7_000
+    assert 0 < run.cpu_per_request < 0.01
+    assert len(run.instants) >= 3
+    table = table_of(400.0, run)
+    assert f"| 400 | {run.written:,} | {run.counted:,} |" in table
