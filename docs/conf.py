@@ -61,9 +61,9 @@ PARTS = (
     "README", "nginx/README", "collector/README", "collector/middleware/README", "collector/middleware/python/README",
     "collector/middleware/ruby/README", "collector/middleware/php/README", "collector/middleware/node/README",
     "collector/middleware/go/README", "collector/middleware/java/README", "collector/vector/README",
-    "collector/clickhouse/README", "analysis/README", "dashboards/README", "dashboards/runbook", "lab/README",
-    "lab/scenarios/README", "lab/playbooks/README", "docs/examples/README", "tests/README",
-    "CONTRIBUTING", "SECURITY", "CHANGELOG",
+    "collector/clickhouse/README", "analysis/README", "dashboards/README", "dashboards/prometheus",
+    "dashboards/runbook", "lab/README", "lab/scenarios/README", "lab/playbooks/README", "docs/examples/README",
+    "tests/README", "CONTRIBUTING", "SECURITY", "CHANGELOG",
 )  # fmt: skip
 
 

@@ -17,10 +17,11 @@ case $stage in
         wanted="njs unicorn ruby-rack siege chromium zstd tcpdump tshark goaccess haproxy jq nodejs curl
             tmux libatomic1 php-fpm puma uwsgi-core uwsgi-plugin-python3 apache2-bin libtomcat10-java
             varnish default-jdk-headless maven php-cli composer phpunit php-nyholm-psr7 php-symfony-http-kernel
-            php-illuminate-routing php-illuminate-events libapache2-mod-php ruby-minitest ruby-railties ruby-sinatra" ;;
+            php-illuminate-routing php-illuminate-events libapache2-mod-php ruby-minitest ruby-railties ruby-sinatra
+            prometheus" ;;
     # Over and above the tests'.
     tools) sh lab/setup.sh test
-        requirements=requirements/tools.txt needed="" wanted="wrk valgrind" ;;
+        requirements=requirements/tools.txt needed="" wanted="wrk valgrind mtail" ;;
     *) fail "no such stage: $stage (run, test or tools)" ;;
 esac
 
@@ -50,7 +51,7 @@ provided() { # what another installation than the distribution's may provide as 
             done
             return 1
             ;;
-        njs | unicorn | siege | wrk | valgrind | chromium | zstd | tshark | goaccess | jq | tmux | curl | puma) command -v "$1" > /dev/null ;;
+        njs | unicorn | siege | wrk | valgrind | mtail | chromium | zstd | tshark | goaccess | jq | tmux | curl | puma) command -v "$1" > /dev/null ;;
         haproxy) command -v haproxy > /dev/null || [ -x /usr/sbin/haproxy ] ;;
         nodejs) command -v node > /dev/null ;;
         default-jdk-headless) command -v javac > /dev/null ;;
@@ -90,6 +91,9 @@ if [ -n "$missing" ]; then
     say "setup: apt-get install$available"
     case $available in
         *" nginx"*) say "setup: (Debian's package starts an nginx of its own on port 80; nothing here uses it)" ;;
+    esac
+    case $available in
+        *" prometheus"*) say "setup: (Debian's package starts a prometheus of its own on port 9090; nothing here uses it)" ;;
     esac
     case $available in
         *" varnish"*) say "setup: (Debian's package starts a varnishd of its own on port 6081; nothing here uses it)" ;;

@@ -1,4 +1,4 @@
-"""Grafana dashboards and alert rules as code. ``python -m sojourn_dashboards`` writes what Grafana reads."""
+"""Dashboards, alerts and recording rules as code. ``python -m sojourn_dashboards`` writes the files."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sojourn_dashboards.distributions import distributions
 from sojourn_dashboards.explain import explain
 from sojourn_dashboards.load import load
 from sojourn_dashboards.pipeline import pipeline
+from sojourn_dashboards.prometheus_board import prometheus
 from sojourn_dashboards.request import request
 from sojourn_dashboards.runbook import runbook
 from sojourn_dashboards.search import search
@@ -28,6 +29,7 @@ DASHBOARDS: dict[str, Callable[[], Dashboard]] = {
     "request": request,
     "compare": compare,
     "pipeline": pipeline,
+    "prometheus": prometheus,
     "runbook": runbook,
 }
 

@@ -1,4 +1,4 @@
-"""Write dashboards/grafana from the code here; ``--check`` says what is not current instead, and fails.
+"""Write dashboards/grafana and dashboards/prometheus from the code; ``--check`` says what is not current, and fails.
 
 PYTHONPATH=dashboards python -m sojourn_dashboards [--check] [FOLDER]
 """
@@ -14,9 +14,10 @@ import yaml
 
 from sojourn_dashboards import DASHBOARDS, model
 from sojourn_dashboards.alerts import provisioning
+from sojourn_dashboards.prometheus_file import page, rule_file
 
-HOME = Path(__file__).parents[1] / "grafana"
-NOTE = "# Written by python -m sojourn_dashboards from dashboards/sojourn_dashboards/alerts.py: change it there.\n"
+HOME = Path(__file__).parents[1]
+NOTE = "# Written by python -m sojourn_dashboards from dashboards/sojourn_dashboards/{}: change it there.\n"
 
 
 class _Dumper(yaml.SafeDumper):
@@ -35,11 +36,19 @@ def files() -> dict[str, str]:
     models = {name: model(name) for name in DASHBOARDS}
     panels = {name: {panel["title"]: panel["id"] for panel in board["panels"]} for name, board in models.items()}
     boards = {
-        f"dashboards/{name}.json": json.dumps(board, indent=2, ensure_ascii=False) + "\n"
+        f"grafana/dashboards/{name}.json": json.dumps(board, indent=2, ensure_ascii=False) + "\n"
         for name, board in models.items()
     }
-    rules = yaml.dump(provisioning(panels), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000)
-    return boards | {"provisioning/alerting/sojourn.yaml": NOTE + rules}
+    return boards | {
+        "grafana/provisioning/alerting/sojourn.yaml": _yaml("alerts.py", provisioning(panels)),
+        "prometheus/rules/sojourn.yaml": _yaml("prometheus_*.py", rule_file()),
+        "prometheus.md": page(),
+    }
+
+
+def _yaml(sources: str, content: object) -> str:
+    text = yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000)
+    return NOTE.format(sources) + text
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,10 +28,12 @@ from grafana_foundation_sdk.models.dashboard import (
     ValueMappingResult,
 )
 from grafana_foundation_sdk.models.heatmap import HeatmapColorMode
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 from grafana_foundation_sdk.models.text import TextMode
 from sojourn.present.palette import OTHER, QUEUEING, RESPONSE, SERVICE
 
 from sojourn_dashboards.datasource import TABLE, TIME_SERIES, TRACE, ClickHouseQuery, source
+from sojourn_dashboards.prometheus import Series, joined_columns, prometheus_source
 
 COLOURS = {
     "response time": RESPONSE,
@@ -70,13 +73,27 @@ class Shown:
     links: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 
-def _dressed(panel: Any, shown: Shown, query: ClickHouseQuery) -> Any:
+Query = str | Sequence[Series]
+"""SQL for ClickHouse, or series of Prometheus."""
+PROMETHEUS_FORMATS = {TIME_SERIES: PromQueryFormat.TIME_SERIES, TABLE: PromQueryFormat.TABLE}
+
+
+def _dressed(panel: Any, shown: Shown, query: Query, format_: int) -> Any:
     panel.title(shown.title).description(shown.description).unit(shown.unit).no_value(shown.empty)
-    panel.span(shown.width).height(shown.height).datasource(source()).with_target(query)
+    panel.span(shown.width).height(shown.height)
+    if isinstance(query, str):
+        panel.datasource(source()).with_target(ClickHouseQuery(query, format_))
+        colours = {name: colour for name, colour in COLOURS.items() if f'"{name}"' in query}
+    else:
+        heatmaps = isinstance(panel, heatmap.Panel)
+        kind = PromQueryFormat.HEATMAP if heatmaps else PROMETHEUS_FORMATS[format_]
+        panel.datasource(prometheus_source())
+        for number, series in enumerate(query):
+            panel.with_target(series.target(kind, number))
+        colours = {series.name: COLOURS[series.name] for series in query if series.name in COLOURS}
     everywhere = shown.links.get("")
     if everywhere:
         panel.data_links([_link(*everywhere)])
-    colours = {name: colour for name, colour in COLOURS.items() if f'"{name}"' in query.text}
     for name in dict.fromkeys([*shown.units, *filter(None, shown.links), *colours]):
         properties = []
         if name in shown.units:
@@ -110,10 +127,10 @@ def to_request(column: str = "request id") -> dict[str, tuple[str, str]]:
 
 
 def lines(
-    shown: Shown, query: str, *, stacked: bool = False, log: bool = False, bars: bool = False
+    shown: Shown, query: Query, *, stacked: bool = False, log: bool = False, bars: bool = False
 ) -> timeseries.Panel:
     """Return a panel of values over time, coloured by the name of the column."""
-    panel: timeseries.Panel = _dressed(timeseries.Panel(), shown, ClickHouseQuery(query, TIME_SERIES))
+    panel: timeseries.Panel = _dressed(timeseries.Panel(), shown, query, TIME_SERIES)
     panel.interval("1m").line_width(1).fill_opacity(60 if stacked or bars else 0).show_points(VisibilityMode.NEVER)
     if stacked or bars:
         panel.stacking(common.StackingConfig().mode(StackingMode.NORMAL).group("A"))
@@ -128,7 +145,7 @@ def lines(
 
 def against(shown: Shown, query: str, x: str, *, log: bool = False) -> trend.Panel:
     """Return a panel of values against a number (column ``x``, ascending) other than time."""
-    panel: trend.Panel = _dressed(trend.Panel(), shown, ClickHouseQuery(query, TABLE))
+    panel: trend.Panel = _dressed(trend.Panel(), shown, query, TABLE)
     panel.x_field(x).line_width(2).fill_opacity(0).show_points(VisibilityMode.NEVER)
     if log:
         panel.scale_distribution(common.ScaleDistributionConfig().type(ScaleDistribution.LOG).log(10))
@@ -137,9 +154,9 @@ def against(shown: Shown, query: str, x: str, *, log: bool = False) -> trend.Pan
     return panel.legend(_legend()).tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI))
 
 
-def number(shown: Shown, query: str, *, mappings: dict[str, tuple[str, str]] | None = None) -> stat.Panel:
+def number(shown: Shown, query: Query, *, mappings: dict[str, tuple[str, str]] | None = None) -> stat.Panel:
     """Create a panel with the single value of a query. ``mappings``: value -> (words, colour)."""
-    panel: stat.Panel = _dressed(stat.Panel(), shown, ClickHouseQuery(query, TABLE))
+    panel: stat.Panel = _dressed(stat.Panel(), shown, query, TABLE)
     panel.graph_mode(BigValueGraphMode.NONE).text_mode(BigValueTextMode.VALUE)
     panel.reduce_options(
         common.ReduceDataOptions().calcs(["lastNotNull"]).fields("/.*/" if mappings else "").values(False)
@@ -157,15 +174,23 @@ def number(shown: Shown, query: str, *, mappings: dict[str, tuple[str, str]] | N
     return panel
 
 
-def columns(shown: Shown, query: str) -> table.Panel:
+def columns(shown: Shown, query: Query) -> table.Panel:
     """Create a table."""
-    panel: table.Panel = _dressed(table.Panel(), shown, ClickHouseQuery(query, TABLE))
+    panel: table.Panel = _dressed(table.Panel(), shown, query, TABLE)
     return panel.show_header(True).filterable(True).inspect(True)
+
+
+def joined(shown: Shown, labels: Sequence[str], series: Sequence[Series]) -> table.Panel:
+    """Create a table of a row for each set of labels, and a column for each series."""
+    panel = columns(shown, series)
+    for step in joined_columns(labels, series):
+        panel.with_transformation(step)
+    return panel
 
 
 def bars(shown: Shown, query: str, x: str, *, share: bool = False) -> barchart.Panel:
     """Return horizontal bars, one per row, stacked by column; ``share``: each to 100 %."""
-    panel: barchart.Panel = _dressed(barchart.Panel(), shown, ClickHouseQuery(query, TABLE))
+    panel: barchart.Panel = _dressed(barchart.Panel(), shown, query, TABLE)
     panel.x_field(x).orientation(VizOrientation.HORIZONTAL).stacking(
         StackingMode.PERCENT if share else StackingMode.NORMAL
     )
@@ -173,9 +198,9 @@ def bars(shown: Shown, query: str, x: str, *, share: bool = False) -> barchart.P
     return panel.legend(_legend()).tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI))
 
 
-def heat(shown: Shown, query: str, scheme: str) -> heatmap.Panel:
+def heat(shown: Shown, query: Query, scheme: str) -> heatmap.Panel:
     """Create a heatmap of requests by time and bucket; number columns are named by the bucket's upper edge, s."""
-    panel: heatmap.Panel = _dressed(heatmap.Panel(), shown, ClickHouseQuery(query, TIME_SERIES))
+    panel: heatmap.Panel = _dressed(heatmap.Panel(), shown, query, TIME_SERIES)
     return (
         panel.interval("1m")
         .calculate(False)
@@ -191,7 +216,7 @@ def heat(shown: Shown, query: str, scheme: str) -> heatmap.Panel:
 
 def trace(shown: Shown, query: str) -> dashboard.Panel:
     """Return Grafana's own view of one trace."""
-    panel: dashboard.Panel = _dressed(dashboard.Panel().type("traces"), shown, ClickHouseQuery(query, TRACE))
+    panel: dashboard.Panel = _dressed(dashboard.Panel().type("traces"), shown, query, TRACE)
     return panel
 
 

@@ -1,4 +1,4 @@
-"""One request by its id: the log row, its split, its attempts, its spans."""
+"""One request by its id or that of its trace: the log row, its split, its attempts, its spans."""
 
 from __future__ import annotations
 
@@ -11,9 +11,16 @@ from sojourn_dashboards.panels import Shown, bars, columns, trace
 
 ID = value_of("request_id")
 
-# Not bound to a range: a link to a request is kept longer than a range is looked at. There is an index on the id.
+# Not bound to a range: a link to a request is kept longer than a range is looked at. There is an index on either id,
+# which a condition on both with OR would not use. A trace may have several requests.
 ROW = sql(
-    "SELECT * FROM requests_split WHERE request_id = @id@ AND request_id != '' ORDER BY time LIMIT 20",
+    """
+    SELECT * FROM requests_split
+    WHERE request_id != '' AND request_id GLOBAL IN
+        (SELECT request_id FROM requests WHERE request_id = @id@
+        UNION ALL SELECT request_id FROM requests WHERE trace_id = @id@)
+    ORDER BY time LIMIT 20
+    """,
     id=ID,
 )
 
@@ -66,7 +73,7 @@ ATTEMPTS = sql(
 SPAN_ROWS = sql(
     """
     SELECT *, seconds FROM spans
-    WHERE (request_id = @id@ AND request_id != '')
+    WHERE (@id@ IN (request_id, trace_id) AND @id@ != '')
         OR trace_id IN (SELECT trace FROM requests WHERE request_id = @id@ AND request_id != '' AND trace != '')
     ORDER BY start LIMIT 1 BY trace_id, span_id LIMIT 1000
     """,
@@ -118,7 +125,7 @@ TREE = sql(
     row=ROW,
 )
 
-NO_ROW = "no record with this request id is stored"
+NO_ROW = "no record with this request id or trace id is stored"
 NO_SPANS = "no span of this request is stored: the app may not export any, or the request may not have been sampled"
 
 
@@ -127,8 +134,8 @@ def request() -> Dashboard:
     board = dashboard(
         "sojourn-request",
         "One request",
-        "A request by its id: what nginx logged, what it went to, what the app recorded.",
-        [box("request_id", "Request id", "As in the log, the header X-Request-ID and the span.")],
+        "A request by its id or by the id of its trace: what nginx logged, what it went to, what the app recorded.",
+        [box("request_id", "Request id", "As in the log, the header X-Request-ID and the span; or the id of a trace.")],
     )
     board.with_row(Row("In nginx's log"))
     board.with_panel(
@@ -137,7 +144,7 @@ def request() -> Dashboard:
                 "Split",
                 "Response time from the first byte nginx read to the last it wrote, by what it went to. The parts "
                 "add up "
-                "to it. One bar for each record with this id.",
+                "to it. One bar for each record with this id or of this trace.",
                 "s",
                 NO_ROW,
                 width=24,

@@ -12,6 +12,8 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from sojourn.export.metrics import BUCKETS as EXPORTED_BUCKETS
+from sojourn.export.metrics import METRICS, NATIVE_SCHEMA
 from sojourn.host.sample import COUNTERS, SETTINGS
 from sojourn_middleware import Telemetry, WSGIMiddleware
 from sojourn_middleware.semantics import BUCKETS, HISTOGRAM, SCOPE, STAMP_EVENT
@@ -86,6 +88,7 @@ def page() -> str:
     spans, measured = _emitted()
     attributes = {name for span in spans for name in span.attributes or ()}
     parts = [HEAD, "## The middleware", "", *_of_the_span(spans, attributes), "", *_of_histograms(measured)]
+    parts += ["", "## The exporter", "", *_of_the_exporter()]
     parts += ["", "## The agent", "", *_of_the_agent(), "", "## The kernel", "", *_of_the_kernel(), ""]
     return "\n".join(parts)
 
@@ -126,6 +129,27 @@ def _of_histograms(metrics: list[Any]) -> list[str]:
         ),
         "",
         f"    {' '.join(f'{bound:g}' for bound in BUCKETS)}",
+    ]
+
+
+def _of_the_exporter() -> list[str]:
+    rows = [
+        f"| `{metric.name}` | {metric.kind} | {', '.join(f'`{label}`' for label in metric.labels)} | {metric.help} |"
+        for metric in METRICS
+    ]
+    return [
+        paragraph(
+            "[`sojourn export`](export.md) serves these to Prometheus, and sends them by OTLP under the same names.",
+            "Histograms have the classic buckets below, s, and the thresholds of the objectives; in",
+            "OpenMetrics 2.0 they have",
+            f"native buckets as well (schema {NATIVE_SCHEMA}). A label without a value is omitted by Prometheus.",
+        ),
+        "",
+        f"    {' '.join(f'{bound:g}' for bound in EXPORTED_BUCKETS)}",
+        "",
+        "| metric | kind | labels | |",
+        "| --- | --- | --- | --- |",
+        *rows,
     ]
 
 

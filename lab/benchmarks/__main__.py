@@ -31,6 +31,7 @@ SUITES = {
     "wire": "Captures",
     "store": "Store and dashboards",
     "agent": "Agent",
+    "export": "Export to Prometheus",
     "generator": "Load generator",
 }
 LIBRARIES = ("polars", "duckdb", "numpy", "numba", "pyarrow", "chdb")

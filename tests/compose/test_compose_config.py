@@ -22,6 +22,7 @@ PROFILES = {
     "explain": {"explain"},
     "lab": {"lab"},
     "capture": {"capture"},
+    "prometheus": {"export", "prometheus"},
     "scale": {"kafka", "shard1", "shard2", "scale-init", "aggregator", "agent"},
 }
 
@@ -60,12 +61,21 @@ def test_every_limit_is_one_to_the_engine(profile: str) -> None:
 
 
 def test_ports_days_and_sizes_can_be_chosen() -> None:
+    ports = {"nginx": "18080", "grafana": "13000", "prometheus": "19090"}
     chosen = composed(
-        "", SOJOURN_HTTP_PORT="18080", SOJOURN_GRAFANA_PORT="13000", SOJOURN_KEEP_DAYS="7", SOJOURN_LOG_BYTES="1000"
+        "prometheus",
+        SOJOURN_HTTP_PORT=ports["nginx"],
+        SOJOURN_GRAFANA_PORT=ports["grafana"],
+        SOJOURN_PROMETHEUS_PORT=ports["prometheus"],
+        SOJOURN_KEEP_DAYS="7",
+        SOJOURN_LOG_BYTES="1000",
     )["services"]
-    assert [port["published"] for name in ("nginx", "grafana") for port in chosen[name]["ports"]] == ["18080", "13000"]
+    assert {name: [port["published"] for port in chosen[name]["ports"]] for name in ports} == {
+        name: [port] for name, port in ports.items()
+    }
     assert chosen["nginx"]["environment"]["SOJOURN_LOG_BYTES"] == "1000"
     assert chosen["store-init"]["command"][-2:] == ["--keep", "7"]
+    assert "--storage.tsdb.retention.time=7d" in chosen["prometheus"]["command"], "both stores keep the same days"
 
 
 def test_a_sampler_is_judged_by_its_own_file() -> None:

@@ -1,8 +1,8 @@
 """The parts of docker-compose.yml that are our own, really built, brought up and put under load.
 
 Needs a Docker engine with compose, and an image debian:bookworm-slim to build from; skipped where one is missing.
-The images of others are not needed here: the Vector of this machine takes the place of one, a recorder of requests that
-of ClickHouse, and Grafana is not started.
+The images of others are not needed here: Vector and Prometheus of this machine take the place of theirs, a recorder of
+requests that of ClickHouse, and Grafana is not started.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.parse
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,7 @@ BASE = os.environ.get("SOJOURN_BASE", "debian:bookworm-slim")
 UP = ["nginx", "listen-nginx", "listen-app1", "listen-app2"]
 ATTEMPTS = 3
 VECTOR_IMAGE = f"sojourn-test-vector:{os.getpid()}"
+PROMETHEUS_IMAGE = f"sojourn-test-prometheus:{os.getpid()}"
 
 # Takes the place of ClickHouse: accepts every request and writes it to its output, a line of JSON each.
 RECORDER = """
@@ -66,6 +69,7 @@ class Handler(BaseHTTPRequestHandler):
 ThreadingHTTPServer(("", 8123), Handler).serve_forever()
 """
 PING = "import urllib.request as u; u.urlopen('http://127.0.0.1:8123/ping', timeout=2)"
+READY = "import urllib.request as u; u.urlopen('http://127.0.0.1:9090/-/ready', timeout=2)"
 
 
 def docker(*arguments: str, check: bool = True, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -102,8 +106,14 @@ class Stack:
     def __init__(self, override: Path) -> None:
         self.name = f"sojourn-test-{os.getpid()}"
         self._files = ["-f", "docker-compose.yml", "-f", str(override)]
-        # A small bound, so that a run of the test sees a rotation.
-        self._env = {"SOJOURN_HTTP_PORT": str(free_port()), "SOJOURN_LOG_BYTES": "150000", "COMPOSE_BAKE": "false"}
+        self.prometheus = free_port()
+        self._env = {
+            "SOJOURN_HTTP_PORT": str(free_port()),
+            "SOJOURN_PROMETHEUS_PORT": str(self.prometheus),
+            # A small bound, so that a run of the test sees a rotation.
+            "SOJOURN_LOG_BYTES": "150000",
+            "COMPOSE_BAKE": "false",
+        }
 
     def __call__(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         return docker("compose", "-p", self.name, *self._files, *arguments, check=check, env=self._env)
@@ -128,6 +138,10 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         # Where the mirrors of a build are reached through the host, as behind a corporate proxy.
         services[name]["build"] = {"network": "host"}
     services["vector"] = {"image": VECTOR_IMAGE}
+    services["prometheus"] = {
+        "image": PROMETHEUS_IMAGE,
+        "healthcheck": {"test": ["CMD", "python3", "-c", READY]},
+    }
     services["clickhouse"] = {
         "image": "sojourn-tools:0.1.0",
         "entrypoint": ["python3", "-c", RECORDER],
@@ -330,3 +344,63 @@ def test_the_agent_sends_lines_spans_and_samples_as_the_writer(stack: Stack, tmp
         assert sockets == [{"machine": "vector", "socket": name} for name in ("app1", "app2", "nginx")]
         assert count("pipeline_metrics") > 0
         assert count("dead_letters") == 0
+
+
+@pytest.fixture
+def prometheus_image(stack: Stack, tmp_path: Path) -> Iterator[None]:
+    """An image with the Prometheus of this machine, whose folders belong to the user that prom/prometheus has."""
+    program = shutil.which("prometheus")
+    if program is None:
+        pytest.skip("prometheus is not installed")
+    shutil.copy(program, tmp_path / "prometheus")
+    (tmp_path / "Dockerfile").write_text(
+        "FROM sojourn-tools:0.1.0\nUSER 0:0\nCOPY prometheus /bin/prometheus\n"
+        "RUN mkdir /prometheus && chown 65534:65534 /prometheus\n"
+        'USER 65534:65534\nWORKDIR /prometheus\nENTRYPOINT ["/bin/prometheus"]\nCMD []\n'
+    )
+    docker("build", "--quiet", "--tag", PROMETHEUS_IMAGE, str(tmp_path))
+    try:
+        yield
+    finally:
+        stack("rm", "--stop", "--force", "prometheus", "export", check=False)
+        docker("image", "rm", PROMETHEUS_IMAGE, check=False)
+
+
+@pytest.mark.usefixtures("prometheus_image")
+@pytest.mark.timeout(600)
+def test_prometheus_has_the_delays_that_the_log_has(stack: Stack, tmp_path: Path) -> None:
+    stack("up", "--detach", "--no-build", "--wait", "--no-deps", "export", "prometheus")
+
+    def api(path: str, **parameters: str) -> Any:
+        url = f"http://127.0.0.1:{stack.prometheus}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return json.load(answer)["data"]
+
+    def value(query: str) -> float:
+        result = api("query", query=query)["result"]
+        return float(result[0]["value"][1]) if result else 0.0
+
+    load = ["load", "--concurrency", "6", "--duration", "8", "--name", "metered", "--json"]
+    client = json.loads(stack("run", "--rm", "-T", "--no-deps", *load, check=False).stdout)
+    of_load = 'sojourn_queueing_delay_seconds_{}{{service="metered"}}'
+    eventually(lambda: value('sum(sojourn_requests_total{service="metered"})') == client["offered"], 60, "the requests")
+    folder = stack.logs_folder(tmp_path / "logs")
+    result = sojourn.split([str(folder / "access.jsonl*")], by=["service"])
+    (row,) = [row for row in result.by["service"] if row["service"] == "metered"]
+    negative = 'sum(sojourn_negative_queueing_delay_seconds_total{service="metered"})'
+    total = value(f"sum({of_load.format('sum')})") - value(negative)
+    mean = total / value(f"sum({of_load.format('count')})")
+    # The exporter and the split may estimate the clock offset from different requests.
+    assert mean == pytest.approx(row["queueing_delay"]["mean"], abs=0.002)  # type: ignore[index]
+    assert mean > 0.1, "six users, two workers of 0.1 s"
+    # Two workers are busy for 8 s of a window of at most a minute.
+    eventually(lambda: value('sojourn_offered_load_workers{service="metered"}') > 0.1, 60, "the signals")
+    assert value('sojourn_workers_needed{service="metered",method="replay"}') >= 2
+    exemplars = api(
+        "query_exemplars", query=of_load.format("bucket"), start=str(time.time() - 600), end=f"{time.time()}"
+    )
+    assert any(each["labels"].get("trace_id") for series in exemplars for each in series["exemplars"])
+    groups = api("rules")["groups"]
+    assert [rule["lastError"] for group in groups for rule in group["rules"] if rule.get("lastError")] == []
+    targets = api("targets")["activeTargets"]
+    assert {target["labels"]["job"]: target["health"] for target in targets} == {"sojourn": "up", "prometheus": "up"}

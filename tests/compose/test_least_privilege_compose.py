@@ -29,6 +29,7 @@ WRITABLE = {
     "grafana": {"grafana-data"},
     "lab": {"runs"},
     "capture": {"captures"},
+    "prometheus": {"prometheus-data"},
     "kafka": {"kafka-data"},
     "shard1": {"shard1-data"},
     "shard2": {"shard2-data"},
@@ -42,9 +43,9 @@ def test_a_service_writes_to_its_own_volumes_only(name: str) -> None:
     assert writable == WRITABLE.get(name, set())
 
 
-def test_only_two_services_publish_a_port_and_both_are_on_a_network_of_their_own() -> None:
+def test_only_three_services_publish_a_port_and_all_are_on_a_network_of_their_own() -> None:
     published = {name: service["networks"] for name, service in SERVICES.items() if "ports" in service}
-    assert set(published) == {"nginx", "grafana"}
+    assert set(published) == {"nginx", "grafana", "prometheus"}
     assert all("edge" in networks for networks in published.values())
 
 
@@ -53,6 +54,14 @@ def test_spans_and_the_apps_cannot_leave_the_machine() -> None:
     assert COMPOSE["networks"]["web"]["internal"]
     for name in ("app1", "app2"):
         assert set(SERVICES[name]["networks"]) == {"web", "telemetry"}
+
+
+def test_metrics_stay_between_the_exporter_prometheus_and_grafana() -> None:
+    """The exporter listens on all addresses of its container; its only network reaches no other service."""
+    assert COMPOSE["networks"]["metrics"]["internal"]
+    assert SERVICES["export"]["networks"] == ["metrics"]
+    members = {name for name, service in SERVICES.items() if "metrics" in service.get("networks", [])}
+    assert members == {"export", "prometheus", "grafana"}
 
 
 def test_grafana_has_no_anonymous_access_and_no_sign_up() -> None:

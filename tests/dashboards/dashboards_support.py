@@ -49,13 +49,29 @@ def panels(board: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from ([panel] if panel["type"] != "row" else panel.get("panels") or [])
 
 
+def text_of(target: dict[str, Any]) -> str:
+    """SQL of ClickHouse, or PromQL."""
+    return target["expr"] if "expr" in target else target["rawSql"]
+
+
+def has_column(panel: dict[str, Any], name: str) -> bool:
+    """Whether an answer of the panel's queries has a column, a series or a label of this name."""
+    for target in panel["targets"]:
+        if "rawSql" in target and f'"{name}"' in target["rawSql"]:
+            return True
+        if "expr" in target and (target["legendFormat"] == name or re.search(rf"by \([^)]*\b{name}\b", target["expr"])):
+            return True
+    return False
+
+
 def queries() -> list[tuple[str, str, str]]:
-    """(dashboard, panel, SQL) of every panel that asks."""
+    """(dashboard, panel, SQL) of every panel that asks ClickHouse."""
     return [
         (name, panel["title"], target["rawSql"])
         for name, board in boards().items()
         for panel in panels(board)
         for target in panel.get("targets") or []
+        if "rawSql" in target
     ]
 
 

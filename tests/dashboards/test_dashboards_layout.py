@@ -11,16 +11,26 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from dashboards_support import HERE, boards, panels, placeholders, variables
+from dashboards_support import HERE, boards, has_column, panels, placeholders, text_of, variables
 from sojourn.present.palette import QUEUEING, SERVICE
 from sojourn_dashboards import DASHBOARDS
 from sojourn_dashboards.datasource import PLUGIN, UID
 from sojourn_dashboards.panels import UNITS
+from sojourn_dashboards.prometheus import PROMETHEUS, PROMETHEUS_UID
 
 BOARDS = boards()
 PANELS = [pytest.param(n, p, id=f"{n}: {p['title']}") for n, board in BOARDS.items() for p in panels(board)]
+SOURCES = {
+    "clickhouse": {"type": PLUGIN, "uid": UID},
+    "prometheus": {"type": PROMETHEUS, "uid": PROMETHEUS_UID},
+}
 # Columns of requests that Grafana's dashboards must know to link by.
 SPECIAL = {"__url_time_range", "__value", "__data"}
+
+
+def source_of(name: str) -> dict[str, str]:
+    """The data source of a dashboard."""
+    return SOURCES["prometheus" if name == "prometheus" else "clickhouse"]
 
 
 def environment() -> dict[str, str]:
@@ -38,7 +48,7 @@ def test_the_files_are_what_the_code_makes(tmp_path: Path) -> None:
         [*command, str(tmp_path)], capture_output=True, text=True, env=environment(), check=False
     )
     assert elsewhere.returncode == 1
-    assert elsewhere.stderr.count("not current: ") == len(DASHBOARDS) + 1
+    assert elsewhere.stderr.count("not current: ") == len(DASHBOARDS) + 3  # two files of rules, and a page
     assert list(tmp_path.iterdir()) == []
 
 
@@ -99,12 +109,12 @@ def test_a_panel_says_what_it_shows(name: str, panel: dict[str, Any]) -> None:
 def test_an_override_is_for_a_column_that_is_there(name: str, panel: dict[str, Any]) -> None:
     if panel["type"] == "text":
         return
-    [target] = panel["targets"]
+    assert len(panel["targets"]) == 1 or panel["datasource"] == SOURCES["prometheus"]
     for override in panel["fieldConfig"]["overrides"]:
         assert override["matcher"]["id"] == "byName"
-        assert f'"{override["matcher"]["options"]}"' in target["rawSql"]
+        assert has_column(panel, override["matcher"]["options"])
     if panel["type"] in {"trend", "barchart"}:
-        assert f'"{panel["options"]["xField"]}"' in target["rawSql"]
+        assert has_column(panel, panel["options"]["xField"])
 
 
 @pytest.mark.parametrize(("name", "panel"), PANELS)
@@ -117,20 +127,28 @@ def test_the_two_colours_are_the_same_everywhere(name: str, panel: dict[str, Any
         for one in o["properties"]
         if one["id"] == "color"
     }
-    sql = panel["targets"][0]["rawSql"]
     for column, colour in (
         ("queueing delay", QUEUEING),
         ("waiting", QUEUEING),
         ("service time", SERVICE),
         ("in service", SERVICE),
     ):
-        assert (f'"{column}"' in sql) == (overrides.get(column) == colour)
+        assert has_column(panel, column) == (overrides.get(column) == colour)
 
 
 @pytest.mark.parametrize(("name", "panel"), PANELS)
 def test_a_query_is_as_the_plugin_stores_it(name: str, panel: dict[str, Any]) -> None:
-    for target in panel.get("targets") or []:
-        assert target["datasource"] == panel["datasource"] == {"type": PLUGIN, "uid": UID}
+    for number, target in enumerate(panel.get("targets") or []):
+        assert target["datasource"] == panel["datasource"] == source_of(name)
+        if "expr" in target:
+            assert target["refId"] == "ABCDEFGH"[number]
+            assert (target["format"], target["instant"], target["range"]) == {
+                "table": ("table", True, False),
+                "heatmap": ("heatmap", False, True),
+            }.get(panel["type"], ("time_series", False, True))
+            assert target["editorMode"] == "code"
+            assert "#" not in target["expr"]
+            continue
         assert target["editorType"] == "sql"
         assert target["pluginVersion"].startswith("4.")
         assert (target["format"], target["queryType"]) in {(0, "timeseries"), (1, "table"), (3, "traces")}
@@ -142,15 +160,16 @@ def test_a_query_is_as_the_plugin_stores_it(name: str, panel: dict[str, Any]) ->
 @pytest.mark.parametrize(("name", "board"), BOARDS.items(), ids=list(BOARDS))
 def test_variables_are_defined_and_used(name: str, board: dict[str, Any]) -> None:
     known = set(variables(board))
-    requested = [target["rawSql"] for panel in panels(board) for target in panel.get("targets") or []]
-    requested += [v["query"]["rawSql"] for v in board["templating"].get("list") or [] if v["type"] == "query"]
+    queries = [v["query"] for v in board["templating"].get("list") or [] if v["type"] == "query"]
+    requested = [text_of(target) for panel in panels(board) for target in panel.get("targets") or []]
+    requested += [query["rawSql"] if "rawSql" in query else query["query"] for query in queries]
     used = set().union(*(placeholders(text) for text in requested), set())
     assert used == known
     for variable in board["templating"].get("list") or []:
         assert variable["label"]
         assert variable["description"].endswith(".")
         if variable["type"] == "query":
-            assert variable["datasource"] == {"type": PLUGIN, "uid": UID}
+            assert variable["datasource"] == source_of(name)
 
 
 def links() -> list[tuple[str, str]]:
@@ -176,6 +195,7 @@ def test_there_are_links() -> None:
         "/d/sojourn-requests/requests",
         "/d/sojourn-request/one-request",
         "/d/sojourn-distributions/distributions",
+        "/d/sojourn-prometheus/queueing-delay-prometheus",
     }
 
 
@@ -195,7 +215,7 @@ def test_a_link_leads_somewhere(name: str, url: str) -> None:
 def test_every_table_with_request_ids_leads_to_the_request() -> None:
     for board in BOARDS.values():
         for panel in panels(board):
-            if any('"request id"' in t["rawSql"] for t in panel.get("targets") or []):
+            if panel.get("targets") and has_column(panel, "request id"):
                 shown = [o for o in panel["fieldConfig"]["overrides"] if o["matcher"]["options"] == "request id"]
                 assert [p["id"] for o in shown for p in o["properties"]] == ["links"]
 

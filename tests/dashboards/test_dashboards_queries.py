@@ -6,7 +6,21 @@ import re
 from datetime import datetime
 
 import pytest
-from dashboards_support import BEGIN, END, HOSTILE, LATER, Boards, PanelAnswer, boards, opened, panels, queries, whole
+from dashboards_support import (
+    BEGIN,
+    END,
+    HOSTILE,
+    LATER,
+    NAMED,
+    TRACE,
+    Boards,
+    PanelAnswer,
+    boards,
+    opened,
+    panels,
+    queries,
+    whole,
+)
 from grafana_expand import View, expanded
 from sojourn_dashboards.alerts import RULES
 
@@ -15,12 +29,18 @@ READABLE = re.compile(
     r"(Nullable\()?(U?Int(8|16|32|64)|Float(32|64)|Bool|String|DateTime(64\(\d(, 'UTC')?\))?(\('UTC'\))?)\)?"
     r"|LowCardinality\(String\)"
 )
-TIME_SERIES, TRACE = 0, 3
+TIME_SERIES = 0
 CASES = [pytest.param(name, title, sql, id=f"{name}: {title}") for name, title, sql in queries()]
 
 
 def targets() -> list[tuple[str, dict, dict]]:
-    return [(name, p, t) for name, board in boards().items() for p in panels(board) for t in p.get("targets") or []]
+    return [
+        (name, p, t)
+        for name, board in boards().items()
+        for p in panels(board)
+        for t in p.get("targets") or []
+        if "rawSql" in t
+    ]
 
 
 def answer(store: Boards, name: str, sql: str) -> PanelAnswer:
@@ -28,8 +48,6 @@ def answer(store: Boards, name: str, sql: str) -> PanelAnswer:
     if name == "compare":
         view = whole(name, service_a="shop", service_b="shop", start_b=str(int((BEGIN + LATER).timestamp())))
     if name == "request":
-        from dashboards_support import NAMED  # noqa: PLC0415
-
         view = whole(name, request_id=NAMED)
     return store.sql(expanded(sql, view))
 
@@ -79,9 +97,21 @@ def test_a_time_series_is_one(boards_store: Boards, name: str, panel: dict, targ
     assert len(keys) == len(set(keys))
 
 
+@pytest.mark.parametrize("title", ["Split", "Record", "Attempts", "Spans", "Span tree"])
+def test_the_id_of_a_trace_shows_its_requests(boards_store: Boards, title: str) -> None:
+    """An exemplar of Prometheus has the id of a trace."""
+    by_request, by_trace = (
+        boards_store.panel("request", title, whole("request", request_id=id_)).rows for id_ in (NAMED, TRACE)
+    )
+    assert by_trace == by_request != []
+
+
 def variable_queries() -> list[tuple[str, dict]]:
     return [
-        (n, v) for n, board in boards().items() for v in board["templating"].get("list") or [] if v["type"] == "query"
+        (n, v)
+        for n, board in boards().items()
+        for v in board["templating"].get("list") or []
+        if v["type"] == "query" and "rawSql" in v["query"]
     ]
 
 

@@ -32,6 +32,8 @@ NOT_HERE = {
     "java": "test_recipes_apps runs it where there is a javac",
     "php": "test_recipes_php runs it where there is a php-fpm",
     "crontab": "its commands are parsed; cron itself is not run",
+    "promql": "test_recipes_prometheus runs it where there is a promtool",
+    "ini": "test_recipes_prometheus checks the unit, and systemd where it is installed",
 }
 MIXED = ("lab/README.md: server = ",)  # a line of a scenario beside the command that does the same
 HALF_TYPED = ("sp",)  # of the page on completion

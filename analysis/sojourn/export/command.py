@@ -66,7 +66,11 @@ def export(
     ] = 60.0,
     every: Annotated[float, typer.Option(metavar="S", min=1, max=3600, help="Compute the gauges every S seconds.")] = 5,
     labels: Annotated[
-        str, typer.Option(metavar="LABEL,...", help="Labels of the histograms: " + ", ".join(LABELS) + ".")
+        str,
+        typer.Option(
+            metavar="LABEL,...",
+            help="Labels with values: " + ", ".join(LABELS) + "; series are added up over the others.",
+        ),
     ] = ",".join(LABELS),
     routes: Annotated[
         int, typer.Option(metavar="N", min=1, max=10_000, help="Routes; later ones are counted as other.")
@@ -129,7 +133,7 @@ def _exporter(
     from sojourn.sources.log_files import format_of_text  # noqa: PLC0415
 
     form = None if log_format is None else format_of_text(log_format)
-    followers, tails = opened_followers(logs, from_start=from_beginning, form=form)
+    followers, tails = opened_followers(logs, from_start=from_beginning, form=form, seconds=settings.held)
     of_spans, _ = opened_followers(spans, from_start=True)
     return Exporter(followers, tails, spans=of_spans, settings=settings, from_beginning=from_beginning, form=form)
 

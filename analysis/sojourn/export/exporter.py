@@ -61,6 +61,11 @@ class Settings:
     buckets: Sequence[float] = BUCKETS
     alias: str = ""
 
+    @property
+    def held(self) -> float:
+        """How long a request is held after its end, s: for the state as of the longest lag."""
+        return max(self.window, MINUTE) + LONGEST_LAG
+
 
 class Exporter:
     """Logs that are being written, as metrics.
@@ -94,7 +99,7 @@ class Exporter:
             self.settings.buckets,
             by_status_class="status_class" in self.settings.labels,
         )
-        held = max(self.settings.window, MINUTE) + LONGEST_LAG
+        held = self.settings.held
         self._reader = LiveReader(
             followers, tails, replay=from_beginning, form=form, recent=Recent(held), columns=JOINED, on_rows=self._count
         )
@@ -121,6 +126,8 @@ class Exporter:
     def start(self) -> None:
         """Read what is written already: counted from the beginning, otherwise only for the gauges."""
         self._reader.catch_up(datetime.now(UTC))
+        if not self._counting:
+            self.tally.labels.other.clear()
         self._counting = True
 
     def run(self, stop: threading.Event) -> None:

@@ -33,6 +33,7 @@ ABSENT = {
     **{verb: [verb, "/nowhere/a.jsonl"] for verb in VERBS},
     "capture": ["capture", "--nginx", "/nowhere/nginx.conf", "--out", "/nowhere/f.pcap"],
     "compare": ["compare", "/nowhere/a.jsonl", "/nowhere/b.jsonl"],
+    "export": ["export", "/nowhere/a.jsonl", "--once"],
     "movie": ["movie", "/nowhere/a.jsonl", "--out", "/nowhere/f.html"],
     "plot": ["plot", "ccdf", "/nowhere/a.jsonl", "--out", "/nowhere/f.svg"],
     "report": ["report", "/nowhere/a.jsonl", "--html", "/nowhere/f.html"],

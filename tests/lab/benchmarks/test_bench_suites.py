@@ -14,7 +14,7 @@ import pytest
 from benchmarks import growth
 from benchmarks.measure import Cost
 from benchmarks.rows import Settings, Slope
-from benchmarks.suites import agent, analyses, plain
+from benchmarks.suites import agent, analyses, export, plain
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -137,6 +137,20 @@ def test_records_missing_vector_as_skipped(tmp_path: Path, monkeypatch: pytest.M
     measurements = agent.run(settings_in(tmp_path))
     assert measurements.rows == []
     assert len(measurements.skipped) == 1
+
+
+def test_compares_export_with_mtail_on_the_same_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if shutil.which("mtail") is None:
+        pytest.skip("there is no mtail")
+    monkeypatch.setattr(export, "RATE", 500.0)
+    monkeypatch.setattr(export, "WARM", 1.0)
+    measurements = export.run(settings_in(tmp_path))
+    (row,) = measurements.rows
+    assert row.peer == "mtail"
+    assert row.ours > 0
+    assert row.theirs is not None
+    assert row.theirs > 0
+    assert measurements.versions["mtail"][0].isdigit()
 
 
 def test_a_log_without_stamps_is_compared_with_a_scan(tmp_path: Path) -> None:

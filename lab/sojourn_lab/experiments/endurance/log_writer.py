@@ -1,6 +1,6 @@
 """`python -m sojourn_lab.experiments.endurance.log_writer LOG RATE SECONDS`: write records as nginx would, at a rate.
 
-Waits and service times are exponential; twenty routes on eight backends. The log is renamed and created anew, as
+Waits and service times are exponential; twenty routes on eight backends. The log is renamed and created again, as
 logrotate does, when it is longer than ``LONGEST``; the renamed one is removed at the next time. Prints the number of
 records.
 """

@@ -71,7 +71,7 @@ def export_run(folder: Path, rate: float, seconds: float) -> ExportRun:
     command = [sys.executable, "-m", "sojourn", "--no-config", "export", str(log), "--listen", "127.0.0.1:0"]
     writing = [sys.executable, "-m", "sojourn_lab.experiments.endurance.log_writer", str(log), str(rate), str(seconds)]
     with Process(command, name="export", folder=folder) as exporter:
-        url = _url(exporter)
+        url = exporter_url(exporter)
         with Process(writing, name="writer", folder=folder) as writer:
             begun = time.monotonic()
             while writer.running():
@@ -128,7 +128,7 @@ def _rest(writer: Process, seconds: float) -> None:
         time.sleep(0.1)
 
 
-def _url(exporter: Process) -> str:
+def exporter_url(exporter: Process) -> str:
     """Return the address that the exporter reports, once it answers."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and exporter.running():

@@ -1,0 +1,109 @@
+"""Processor time of `sojourn export` per request on a busy log, against mtail that counts one histogram of the same."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+from sojourn_lab.experiments.endurance.of_export import counted, exporter_url
+from sojourn_lab.experiments.endurance.usage import usage_of
+from sojourn_lab.runtime.process import Process, free_port
+
+from benchmarks.measure import ratio_of
+from benchmarks.rows import Measurements, Row, Settings
+
+RATE, SECONDS = 5_000.0, 40.0
+WARM = 10.0  # s of load before the measurement: caches fill, and the first gauges load code
+READ_SECONDS = 60.0
+PROGRAM = """
+histogram response_time_seconds by service, route, upstream, status buckets 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, \
+0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60
+counter lines_total
+/^{/ {
+  lines_total++
+}
+/"service":"(?P<service>[^"]*)","route":"(?P<route>[^"]*)".*"status":"(?P<status>\\d)\\d\\d".*\
+"request_time":"(?P<seconds>[\\d.]+)","upstream_addr":"(?P<upstream>[^"]*)"/ {
+  response_time_seconds[$service][$route][$upstream][$status] = $seconds
+}
+"""
+
+
+def run(settings: Settings) -> Measurements:
+    """Measure µs of processor per request of both, at the same time and on the same log."""
+    measurements = Measurements()
+    mtail = shutil.which("mtail")
+    if mtail is None:
+        measurements.skipped.append("export: mtail is not installed")
+        return measurements
+    shown = subprocess.run([mtail, "--version"], capture_output=True, text=True, check=False)
+    measurements.versions["mtail"] = (shown.stdout or shown.stderr).split("mtail version ")[-1].split()[0]
+    ours, theirs, peaks = [], [], []
+    for turn in range(settings.repeats):
+        settings.progress(f"export {turn + 1}")
+        folder = settings.folder / f"export-{turn}"
+        folder.mkdir()
+        own, peer, peak = _round(folder, mtail, max(settings.scale, 0.1) * SECONDS)
+        ours.append(own)
+        theirs.append(peer)
+        peaks.append(peak)
+    ratio, low, high = ratio_of(ours, theirs)
+    measurements.rows.append(
+        Row(
+            f"a log of {RATE:,.0f} requests/s as metrics", "µs of processor per request", statistics.median(ours),
+            "mtail", statistics.median(theirs), ratio, low, high, peak_mb=max(peaks) / 1e6,
+            note="mtail counts one histogram by a regular expression; export three, counters, gauges and signals",
+        )
+    )  # fmt: skip
+    return measurements
+
+
+def _round(folder: Path, mtail: str, seconds: float) -> tuple[float, float, float]:
+    """Return µs per request of the exporter and of mtail, and the exporter's private memory in bytes."""
+    log, program, port = folder / "access.jsonl", folder / "sojourn.mtail", free_port()
+    log.touch()
+    program.write_text(PROGRAM, encoding="utf-8")
+    command = [sys.executable, "-m", "sojourn", "--no-config", "export", str(log), "--listen", "127.0.0.1:0"]
+    peer = [mtail, "--progs", str(program), "--logs", str(log), "--address", "127.0.0.1", "--port", str(port)]
+    writing = [sys.executable, "-m", "sojourn_lab.experiments.endurance.log_writer", str(log), str(RATE)]
+    with (
+        Process(command, name="export", folder=folder) as exporter,
+        Process(peer, name="mtail", folder=folder) as other,
+    ):
+        url = exporter_url(exporter)
+        with Process([*writing, str(WARM)], name="warm", folder=folder) as warm:
+            warm.wait(2 * WARM + READ_SECONDS)
+            before = int(warm.last_lines())
+        _until_read(url, port, before)
+        begun = [usage_of(each.pid).cpu for each in (exporter, other)]
+        with Process([*writing, str(seconds)], name="writer", folder=folder) as writer:
+            writer.wait(2 * seconds + READ_SECONDS)
+            written = int(writer.last_lines())
+        _until_read(url, port, before + written)
+        spent = [usage_of(each.pid) for each in (exporter, other)]
+    per_request = [(each.cpu - first) / written * 1e6 for each, first in zip(spent, begun, strict=True)]
+    return per_request[0], per_request[1], float(spent[0].resident)
+
+
+def _until_read(url: str, port: int, lines: int) -> None:
+    """Wait until both have read so many lines."""
+    deadline = time.monotonic() + READ_SECONDS
+    while counted(_text(url)) < lines or _lines(_text(f"http://127.0.0.1:{port}/metrics")) < lines:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{lines:,} lines were not read within {READ_SECONDS:.0f} s")
+        time.sleep(0.2)
+
+
+def _lines(text: str) -> int:
+    values = [line.rsplit(" ", 1)[1] for line in text.splitlines() if line.startswith("lines_total{")]
+    return int(float(values[0])) if values else 0
+
+
+def _text(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=READ_SECONDS) as answer:  # noqa: S310 - an address of this machine
+        return str(answer.read().decode())
