@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
+import statistics
 import textwrap
 from collections.abc import Mapping
 from functools import partial
 
-from sojourn.model.formatting import formatted, milliseconds
+from sojourn.model.formatting import formatted, listed, milliseconds
 
 from sojourn_lab.experiments.autoscale.case import EVERY
 from sojourn_lab.experiments.autoscale.controller import CALM, STEP_DOWN, STEPS_UP, TOLERANCE
 from sojourn_lab.experiments.autoscale.loop import SAMPLES
-from sojourn_lab.experiments.autoscale.recorded import Measured, Measurement
+from sojourn_lab.experiments.autoscale.recorded import LOADS, Measured, Measurement
 
 PROGRAMS = ("gunicorn", "nginx", "python")
+SIGNALS = ("cpu", "cpu_of_busy", "in_flight", "queueing_delay", "workers_needed")
 
 HEAD = """# Autoscaling: which signal says how many workers an app needs
 
@@ -79,6 +81,33 @@ falls late. The HPA's rule: desired = ceil(workers · value / target), and no ch
 A request is in the log, and so in the exporter's values, when it ends; it is in nginx's count when it arrives.
 """
 
+VOIDS = """
+**Void** are cases in which the generator was late or other programs took processor time
+([why](../../lab/README.md#void-runs)); a few milliseconds of lateness hardly change the table, but the figures are
+less certain:
+
+"""
+
+FINDINGS = """
+## What the runs show
+
+- **CPU at the usual target does nothing.** A busy worker of this app uses {busy} of a core, so {target} of a core
+  per worker is never reached: the number of workers is the minimum all the time.
+- **CPU with a target for this app follows a slow rise, not a step**: {cpu_of_busy}. It says how busy the workers
+  are, and nothing about the queue: when all are busy, the rule multiplies their number by at most 1 / {target} at
+  each look, however many requests wait.
+- **Requests in flight know first**: {in_flight}. nginx counts a request when it arrives. A request that waits
+  counts as much as one that is served, so a queue makes the number overshoot.
+- **The queueing delay says that workers are missing, not how many**: {queueing_delay}. The steps overshoot, and
+  requests report their delay when they end.
+- **The workers needed are frugal and late**: {workers_needed}. The gauge is as of {age} s before the look (median):
+  a request is in the log when it ends, so the state is complete only as far back as the slowest request of the last
+  minute. To that come the exporter's window and its second between two computations. Where the load doubles within
+  seconds, as here, that costs more than in a day of 24 hours.
+
+One run per case, without intervals: differences of a few per cent mean nothing.
+"""
+
 TAIL = """
 To measure it again, in about half an hour:
 
@@ -114,7 +143,50 @@ def page(measurement: Measurement) -> str:
         f"{name} {version}" for name, version in sorted(measurement.run.versions.items()) if name in PROGRAMS
     )
     tail = TAIL.format(versions=f"{versions}.")
-    return filled(head + loads + _parameters(measurement, measured[0]) + tail)
+    return filled(
+        head + loads + _findings(measurement) + _voids(measurement) + _parameters(measurement, measured[0]) + tail
+    )
+
+
+def _findings(measurement: Measurement) -> str:
+    """Return the findings; empty if a signal was not measured with every load."""
+    loads = measurement.cases
+    if any(name not in signals for signals in loads.values() for name in SIGNALS) or set(loads) != set(LOADS):
+        return ""
+
+    def result(name: str) -> str:
+        return listed([_result(load, signals[name]) for load, signals in loads.items()])
+
+    needed = [signals["workers_needed"] for signals in loads.values()]
+    ages = [look["age"] for each in needed for look in each.looks if look["age"] is not None]
+    return FINDINGS.format(
+        busy=_busy(measurement),
+        target=f"{needed[0].settings.target:g}",
+        age=formatted(statistics.median(ages), ".1f"),
+        **{name: result(name) for name in SIGNALS},
+    )
+
+
+def _result(load: str, measured: Measured) -> str:
+    share, cost = measured.figures["within_share"] or 0.0, measured.figures["of_oracle"]
+    return f"{load} {share:.0%} within the objective for {cost:.0%} of the yardstick's worker-seconds"
+
+
+def _voids(measurement: Measurement) -> str:
+    """Return why cases are void; empty if none is."""
+    reasons = [
+        f"- {load}, `{name}`: {reason}.\n"
+        for load, signals in measurement.cases.items()
+        for name, each in signals.items()
+        for reason in each.void
+    ]
+    return VOIDS + "".join(reasons) if reasons else ""
+
+
+def _busy(measurement: Measurement) -> str:
+    """Return what a busy worker used of a core, in each case that measured it."""
+    cases = [signals["cpu_of_busy"] for signals in measurement.cases.values() if "cpu_of_busy" in signals]
+    return " and ".join(f"{each.figures['busy_cores']:.3f}" for each in cases) or "–"
 
 
 def filled(text: str, width: int = 120) -> str:
@@ -163,12 +235,6 @@ def _row(name: str, measured: Measured) -> str:
 
 def _parameters(measurement: Measurement, one: Measured) -> str:
     settings = one.settings
-    busy = [
-        each.figures["busy_cores"]
-        for signals in measurement.cases.values()
-        for name, each in signals.items()
-        if name == "cpu_of_busy"
-    ]
     fixed = [
         f"{load.capitalize()}: {' and '.join(str(each.figures['workers']['most']) for each in fixed_ones)}"
         for load, signals in measurement.cases.items()
@@ -178,7 +244,7 @@ def _parameters(measurement: Measurement, one: Measured) -> str:
         stabilisation=f"{settings.stabilisation:g}",
         target=f"{settings.target:g}",
         tolerance=f"{TOLERANCE:g}",
-        busy=" and ".join(f"{each:.3f}" for each in busy) or "–",
+        busy=_busy(measurement),
         samples=SAMPLES,
         percentile=f"{100.0 * settings.share:g}",
         steps=", ".join(f"above {least:g} × the threshold × {factor:g}" for least, factor in STEPS_UP),
