@@ -100,10 +100,10 @@ FINDINGS = """
   counts as much as one that is served, so a queue makes the number overshoot.
 - **The queueing delay says that workers are missing, not how many**: {queueing_delay}. The steps overshoot, and
   requests report their delay when they end.
-- **The workers needed are frugal and late**: {workers_needed}. The gauge is as of {age} s before the look (median):
-  a request is in the log when it ends, so the state is complete only as far back as the slowest request of the last
-  minute. To that come the exporter's window and its second between two computations. Where the load doubles within
-  seconds, as here, that costs more than in a day of 24 hours.
+- **The workers needed come late**: {workers_needed}. The gauge is as of {age} s before the look (median): a request
+  is in the log when it ends, so the state is complete only as far back as the slowest request of the last minute. To
+  that come the exporter's window and its second between two computations. The load of these runs multiplies within
+  seconds; the delay is the same where it takes minutes.
 
 One run per case, without intervals: differences of a few per cent mean nothing.
 """
