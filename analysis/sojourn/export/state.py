@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from sojourn.analyses.whatif.workers_needed import workers_needed
-from sojourn.analyses.whatif.workload import Workload, workload_of
+from sojourn.analyses.whatif.workload import Bools, Workload, workload_of
 from sojourn.export.labels import Labels
 from sojourn.export.memory import Memory
 from sojourn.export.tally import GIVEN_UP, Sample
@@ -141,7 +141,7 @@ class ServiceState:
                 yield Sample("sojourn_workers_needed", (self.service, objective.text, method), 0.0)
 
     def _needed(self, workload: Workload, objective: Objective) -> Mapping[str, int | None]:
-        numbers: dict[str, int | None] = {METHODS[0]: workers_needed(workload, objective)}
+        numbers: dict[str, int | None] = {METHODS[0]: workers_needed(workload, objective, self._waits(workload))}
         if objective.measure == "queueing_delay":
             mean = float(workload.services.mean())
             arguments = (len(workload) / self.seconds, mean, objective.seconds, objective.share)
@@ -151,10 +151,13 @@ class ServiceState:
 
     def _waiting_work(self, workload: Workload) -> float:
         """Return the worker seconds of the requests that were waiting at ``as_of``."""
+        return float(workload.services[self._waits(workload)].sum())
+
+    def _waits(self, workload: Workload) -> Bools:
+        """Return for each request whether it was waiting at ``as_of``."""
         requests = _abandoned_wait(workload.visits)
         at = (self.as_of - requests.base).total_seconds()
-        waiting = (requests.arrival <= at) & (requests.wait_end > at)
-        return float(workload.services[waiting].sum())
+        return (requests.arrival <= at) & (requests.wait_end > at)
 
     def _causes(self, requests: Visits, services: Services) -> Iterator[Sample]:
         begin = max(self._begin, self.as_of - timedelta(seconds=MINUTE))

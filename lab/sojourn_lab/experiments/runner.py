@@ -242,6 +242,8 @@ def experiment_of(kind: str) -> Callable[[Stage], Outcome]:
             from sojourn_lab.experiments.collector import run_case  # noqa: PLC0415
         case "pipeline":
             from sojourn_lab.experiments.pipeline import run_case  # noqa: PLC0415
+        case "autoscale":
+            from sojourn_lab.experiments.autoscale import run_case  # noqa: PLC0415
         case _:
             raise ValueError(f"no experiment is called {kind}")
     return run_case

@@ -46,6 +46,21 @@ def stepped_instants(spells: list[tuple[float, float, float]], rng: np.random.Ge
     return np.concatenate(parts) if parts else np.empty(0)
 
 
+def diurnal_instants(
+    low: float, high: float, period: float, before: float, horizon: float, rng: np.random.Generator
+) -> Instants:
+    """Return the instants of a Poisson process whose rate follows a cosine that is lowest after `before` seconds.
+
+    rate(t) = (low + high)/2 - (high - low)/2 · cos(2π(t - before)/period)
+
+    By thinning (Lewis & Shedler 1979): instants of a process of the rate `high` remain with the probability
+    rate(t) / high.
+    """
+    instants = poisson_instants(high, horizon, rng)
+    rates = (low + high) / 2.0 - (high - low) / 2.0 * np.cos(2.0 * np.pi * (instants - before) / period)
+    return instants[rng.uniform(0.0, high, len(instants)) < rates]
+
+
 def ramp_instants(first_rate: float, last_rate: float, horizon: float) -> Instants:
     """Return instants whose rate goes linearly from `first_rate` to `last_rate`.
 

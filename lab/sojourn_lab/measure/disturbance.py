@@ -33,6 +33,7 @@ from sojourn_lab.load.plan import Summary, Window
 from sojourn_lab.measure.proc import GONE, PROC, Stat, family_in, run_queue_waits_of, stats_of_all, stolen_time
 from sojourn_lab.measure.sampling import SamplerThread
 from sojourn_lab.scenario.case import Case
+from sojourn_lab.scenario.load import expected_requests
 from sojourn_lab.scenario.topology import Topology
 
 DELAYED_LIMIT = LAG_SHARE
@@ -262,6 +263,8 @@ def requested_wait(case: Case, topology: Topology, window: Window, summary: Summ
         return min(attempts * (case.mean_service_time + case.dependency), most)
     if case.grpc is not None:
         return case.grpc.rate * seconds * case.grpc.service_time
+    if case.autoscale is not None and case.load is not None:
+        return (expected_requests(case.load, 0.0, seconds) or 0.0) * case.mean_service_time
     if case.collector is not None:
         return case.collector.rate * seconds * case.collector.ack / case.collector.batch
     return 0.0

@@ -58,6 +58,19 @@ def case_what_if(requests: Requests, case: str, change: dict[str, Any]) -> dict[
         raise _failure(f"the prediction from case {case}", error) from error
 
 
+def queueing_delays(requests: Requests, case: str) -> dict[str, float]:
+    """Return the queueing delay (s) of every request of a case that has one, by request id; LabError if that fails."""
+    from sojourn.analyses.split.run import split_requests  # noqa: PLC0415
+
+    try:
+        rows = (
+            split_requests(requests, where={"service": case}).rows.select("request_id", "queue").drop_nulls().collect()
+        )
+    except Exception as error:
+        raise _failure(f"the queueing delays of case {case}", error) from error
+    return dict(rows.iter_rows())
+
+
 def logged(requests: Requests, case: str) -> bool:
     """Return whether the log has any row of a case."""
     import polars as pl  # noqa: PLC0415

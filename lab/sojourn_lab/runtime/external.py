@@ -23,7 +23,16 @@ from sojourn_lab.runtime.interrupts import Interrupts
 from sojourn_lab.runtime.lifecycle import Lifecycle
 from sojourn_lab.runtime.runtime import AppServer, RuntimeMaker
 from sojourn_lab.scenario.case import Action, Case
-from sojourn_lab.scenario.load import AnyLoad, ClosedLoad, ConstantLoad, InstantsLoad, PoissonLoad, RampLoad, StepsLoad
+from sojourn_lab.scenario.load import (
+    AnyLoad,
+    ClosedLoad,
+    ConstantLoad,
+    DiurnalLoad,
+    InstantsLoad,
+    PoissonLoad,
+    RampLoad,
+    StepsLoad,
+)
 from sojourn_lab.scenario.schema import Column, Contrast, Criterion, Scenario
 from sojourn_lab.scenario.topology import Topology, TopologyChange
 
@@ -193,6 +202,8 @@ def peak_rate(load: AnyLoad) -> float:
             return max(load.from_rate, load.to_rate)
         case StepsLoad():
             return max(load.rates)
+        case DiurnalLoad():
+            return load.high
         case InstantsLoad():
             at = np.asarray(load.at)
             return float((np.searchsorted(at, at + 1.0, side="left") - np.arange(len(at))).max())

@@ -6,8 +6,18 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from sojourn_lab.scenario.experiment_settings import OTHER_KINDS, Collector, Grpc, Pipeline, Websocket
-from sojourn_lab.scenario.load import AnyLoad, Distribution, InstantsLoad, Name, NotNegative, Positive, Retries, Route
+from sojourn_lab.scenario.experiment_settings import OTHER_KINDS, Autoscale, Collector, Grpc, Pipeline, Websocket
+from sojourn_lab.scenario.load import (
+    AnyLoad,
+    ClosedLoad,
+    Distribution,
+    InstantsLoad,
+    Name,
+    NotNegative,
+    Positive,
+    Retries,
+    Route,
+)
 from sojourn_lab.scenario.topology import TopologyChange
 
 MOST_HALF_OPEN = 300
@@ -48,7 +58,7 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `quick = false`: the short form of the scenario leaves out this case, and criteria that match no other case.
 
     A case of another kind than requests through nginx has `websocket`, `grpc`, `collector` or `pipeline` instead of a
-    `load`.
+    `load`. `autoscale`: an autoscaler changes the number of workers while the load is offered.
     """
 
     name: Name
@@ -71,11 +81,14 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     grpc: Grpc | None = None
     collector: Collector | None = None
     pipeline: Pipeline | None = None
+    autoscale: Autoscale | None = None
 
     def __post_init__(self) -> None:
         kinds = [kind for kind in OTHER_KINDS if getattr(self, kind) is not None]
         if len(kinds) + (self.load is not None) != 1:
             raise ValueError(f"a case needs exactly one of `load`, {', '.join(f'`{kind}`' for kind in OTHER_KINDS)}")
+        if self.autoscale is not None and (self.load is None or isinstance(self.load, ClosedLoad)):
+            raise ValueError("`autoscale` needs an open `load`: the yardstick replays its schedule")
         if kinds:
             return
         own = isinstance(self.load, InstantsLoad) and self.load.service_times is not None
@@ -88,7 +101,9 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def kind(self) -> str:
-        """The kind of the case: `http`, or the key that it has instead of a load."""
+        """The kind of the case: `http`, `autoscale`, or the key that it has instead of a load."""
+        if self.autoscale is not None:
+            return "autoscale"
         return next((kind for kind in OTHER_KINDS if getattr(self, kind) is not None), "http")
 
     @property

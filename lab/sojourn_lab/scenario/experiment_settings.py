@@ -1,4 +1,4 @@
-"""Settings of cases that are not plain requests through nginx; one struct per kind.
+"""Settings of cases that are more than plain requests through nginx; one struct per kind.
 
 They are separate from the code that runs them, so that a scenario can be read without its programs being installed.
 Each has `with_time_scaled(scale)`, which returns it with every duration multiplied by `scale` and every rate divided.
@@ -11,9 +11,13 @@ from typing import Annotated, Literal, Self
 import msgspec
 
 from sojourn_lab.scenario.load import Distribution, NotNegative, Positive, Rate, scaled_seconds
+from sojourn_lab.scenario.topology import Workers
 
 OTHER_KINDS = ("websocket", "grpc", "collector", "pipeline")
 """Keys of a case that replace its `load`."""
+
+Signal = Literal["cpu", "cpu_of_busy", "in_flight", "queueing_delay", "workers_needed", "fixed_mean", "fixed_peak"]
+"""What an autoscaler goes by; the last two are no signals: the number of workers is constant, as the yardstick says."""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -129,3 +133,33 @@ class Pipeline(Settings, frozen=True):
     batch: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 10_000
     table: Literal["shipped", "day", "hour", "none"] = "shipped"
     spread: Annotated[float, msgspec.Meta(gt=0.0, le=31 * 86_400.0)] = 3600.0
+
+
+class Autoscale(Settings, frozen=True):
+    """An autoscaler beside the case's `load`: every `period` seconds it sets the number of gunicorn's workers.
+
+    `signal`: what it goes by. `target`: the value per worker that it aims at: a share of a core (`cpu`), of what a busy
+    worker of this app uses of a core (`cpu_of_busy`), or requests in flight (`in_flight`). The number rises at once and
+    falls when no recommendation of the last `stabilisation` seconds was higher, within `minimum` and `maximum`. The
+    objective: `share` of the requests wait at most `threshold` seconds. `window`: seconds of requests that the
+    exporter's gauges cover.
+    """
+
+    signal: Signal
+    minimum: Workers = 2
+    maximum: Workers = 16
+    period: Positive = 2.0
+    stabilisation: NotNegative = 10.0
+    target: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.7
+    threshold: Positive = 0.1
+    share: Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)] = 0.95
+    window: Positive = 8.0
+
+    def __post_init__(self) -> None:
+        if self.minimum > self.maximum:
+            raise ValueError("`minimum` must not exceed `maximum`")
+
+    def with_time_scaled(self, scale: float) -> Self:
+        """Return the settings with every duration multiplied by `scale`."""
+        times = ("period", "stabilisation", "threshold", "window")
+        return msgspec.structs.replace(self, **{name: scaled_seconds(getattr(self, name), scale) for name in times})

@@ -6,6 +6,7 @@ system under test sets the pace. In an *open* loop requests arrive by a schedule
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 import msgspec
@@ -96,6 +97,21 @@ class StepsLoad(Load, frozen=True, tag="steps"):
         return [spell for spell in cut if spell[1] > spell[0]]
 
 
+class DiurnalLoad(Load, frozen=True, tag="diurnal"):
+    """Poisson arrivals whose rate follows a cosine, from `low` a second to `high` and back in `period` seconds.
+
+    The rate is lowest at the end of the warm-up.
+    """
+
+    low: Annotated[float, msgspec.Meta(ge=0.0, le=1_000_000.0)]
+    high: Rate
+    period: Positive
+
+    def __post_init__(self) -> None:
+        if self.low > self.high:
+            raise ValueError("`low` must not exceed `high`")
+
+
 class InstantsLoad(Load, frozen=True, tag="instants"):
     """Arrivals at the listed seconds after the warm-up, with their own service times and routes where given."""
 
@@ -138,7 +154,7 @@ class Retries(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     jitter: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0
 
 
-AnyLoad = ClosedLoad | PoissonLoad | ConstantLoad | RampLoad | StepsLoad | InstantsLoad
+AnyLoad = ClosedLoad | PoissonLoad | ConstantLoad | RampLoad | StepsLoad | DiurnalLoad | InstantsLoad
 
 
 def scaled_seconds(seconds: float, scale: float) -> float:
@@ -164,6 +180,10 @@ def load_with_time_scaled(load: AnyLoad, scale: float) -> AnyLoad:
                 rates=[rate / scale for rate in load.rates],
                 at=[scaled_seconds(instant, scale) for instant in load.at],
             )
+        case DiurnalLoad():
+            return msgspec.structs.replace(
+                load, low=load.low / scale, high=load.high / scale, period=scaled_seconds(load.period, scale)
+            )
         case InstantsLoad():
             own = load.service_times
             return msgspec.structs.replace(
@@ -184,6 +204,11 @@ def expected_requests(load: AnyLoad, warmup: float, duration: float) -> float | 
             return load.from_rate * warmup + (load.from_rate + load.to_rate) / 2.0 * duration
         case StepsLoad():
             return sum((end - begin) * rate for begin, end, rate in load.spells(warmup, duration))
+        case DiurnalLoad():
+            # The integral of the rate, from the warm-up to the end of the measured time.
+            waves = [math.sin(math.tau * instant / load.period) for instant in (-warmup, duration)]
+            swing = load.period / math.tau * (waves[1] - waves[0])
+            return (load.low + load.high) / 2.0 * (warmup + duration) - (load.high - load.low) / 2.0 * swing
         case InstantsLoad():
             return float(len(load.at))
 

@@ -15,7 +15,9 @@ PLACE = re.compile(r"\{([a-z_]+)\}")
 MOST = 1_000
 """The most cases of one matrix: each takes seconds at least."""
 OWN_KEYS = ("service_time", "distribution")
-"""Matrix keys of the case itself; all others are keys of its load."""
+"""Matrix keys of the case itself; all others are keys of its load or of an experiment's table."""
+TABLES = {"signal": "autoscale"}
+"""Matrix keys of an experiment's table, and the table."""
 
 
 def expanded_cases(templates: list[Any]) -> list[Any]:
@@ -52,8 +54,13 @@ def _combinations(matrix: Any, index: int) -> list[dict[str, Any]]:
 def _case(bare: dict[str, Any], chosen: dict[str, Any], index: int) -> dict[str, Any]:
     load = bare.get("load")
     own = {key: value for key, value in chosen.items() if key in OWN_KEYS}
-    of_load = {key: value for key, value in chosen.items() if key not in OWN_KEYS}
+    of_load = {key: value for key, value in chosen.items() if key not in (*OWN_KEYS, *TABLES)}
     case = {**bare, **own}
+    for key, table in TABLES.items():
+        if key in chosen:
+            if not isinstance(case.get(table), dict):
+                raise ValueError(f"a matrix over {key} needs a table - at `$.cases[{index}].{table}`")
+            case[table] = {**case[table], key: chosen[key]}
     if isinstance(load, dict):
         case["load"] = {**load, **of_load}
     elif of_load:
@@ -66,6 +73,10 @@ def _case(bare: dict[str, Any], chosen: dict[str, Any], index: int) -> dict[str,
 def _text_for(key: str, case: dict[str, Any], index: int) -> str:
     load = case["load"] if isinstance(case.get("load"), dict) else {}
     known = {**load, **{name: case[name] for name in OWN_KEYS if name in case}}
+    for name, table in TABLES.items():
+        settings = case.get(table)
+        if isinstance(settings, dict) and name in settings:
+            known[name] = settings[name]
     service_time = known.get("service_time")
     if isinstance(service_time, int | float):
         known["service_ms"] = f"{service_time * 1000:g}"

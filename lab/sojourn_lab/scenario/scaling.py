@@ -57,6 +57,7 @@ def _scaled_case(case: Case, scale: float) -> Case:
         duration=_maybe_scaled(case.duration, scale),
         retries=retries_with_time_scaled(case.retries, scale),
         actions=[msgspec.structs.replace(each, at=scaled_seconds(each.at, scale)) for each in case.actions],
+        autoscale=None if case.autoscale is None else case.autoscale.with_time_scaled(scale),
         **others,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -309,6 +310,16 @@ def test_expensive_values_are_computed_less_often() -> None:
     for _ in range(3):
         cheap.get()
     assert items[3:] == [1, 1, 1]
+
+
+def test_computation_that_takes_long_once_does_not_delay_the_next() -> None:
+    sizes = iter([1, 2_000_000, 1, 1, 1])
+    items = []
+    paced = Paced(lambda: items.append(sum(range(next(sizes)))), share=0.001)
+    deadline = time.monotonic() + 5.0  # at its pace the long one would delay the next by more
+    while len(items) < 4 and time.monotonic() < deadline:
+        paced.get()
+    assert len(items) == 4
 
 
 # --- the screen

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from scipy import stats
 from sojourn_lab.load.schedules import (
     constant_instants,
+    diurnal_instants,
     poisson_instants,
     ramp_instants,
     service_times,
     stepped_instants,
 )
-from sojourn_lab.scenario.load import StepsLoad, expected_requests
+from sojourn_lab.scenario.load import DiurnalLoad, StepsLoad, expected_requests
 
 rates = st.floats(0.1, 500.0)
 horizons = st.floats(0.1, 20.0)
@@ -110,3 +111,31 @@ def test_a_rate_that_changes_changes_at_its_instant() -> None:
     assert counts[2] == pytest.approx(1800, abs=5 * 1800**0.5)
     assert (np.diff(instants) >= 0).all()
     assert expected_requests(load, 2.0, 8.0) == pytest.approx(2800.0)
+
+
+def test_a_diurnal_rate_follows_a_cosine() -> None:
+    instants = diurnal_instants(100.0, 500.0, 20.0, 4.0, 24.0, seeded(6))
+    assert np.all(np.diff(instants) >= 0.0)
+    assert instants[-1] < 24.0
+    quarters = np.histogram(instants, [4.0, 9.0, 14.0, 19.0, 24.0])[0]
+    # The integral of the rate over a quarter that ends at the peak: 5 s of the mean, and half of the swing's area.
+    low, high = 5.0 * 300.0 - 200.0 * 20.0 / (2.0 * np.pi), 5.0 * 300.0 + 200.0 * 20.0 / (2.0 * np.pi)
+    for count, expected in zip(quarters, (low, high, high, low), strict=True):
+        assert count == pytest.approx(expected, abs=5.0 * expected**0.5)
+    # Before the period begins the rate falls towards the lowest point.
+    assert np.count_nonzero(instants < 2.0) > np.count_nonzero((instants >= 2.0) & (instants < 4.0))
+
+
+@given(st.floats(0.0, 50.0), st.floats(50.0, 100.0), st.floats(0.0, 10.0), st.floats(1.0, 40.0))
+def test_expected_requests_of_a_diurnal_load_are_its_integral(
+    low: float, high: float, warmup: float, duration: float
+) -> None:
+    load = DiurnalLoad(low=low, high=high, period=30.0)
+    times = np.linspace(-warmup, duration, 20_001)
+    rates = (low + high) / 2.0 - (high - low) / 2.0 * np.cos(2.0 * np.pi * times / 30.0)
+    assert expected_requests(load, warmup, duration) == pytest.approx(np.trapezoid(rates, times), rel=1e-4, abs=1e-3)
+
+
+def test_a_diurnal_load_that_is_higher_at_night_is_refused() -> None:
+    with pytest.raises(ValueError, match="must not exceed"):
+        DiurnalLoad(low=2.0, high=1.0, period=10.0)

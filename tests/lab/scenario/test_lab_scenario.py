@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lab_support import find_scenario
 from sojourn_lab.errors import ScenarioError
+from sojourn_lab.scenario.experiment_settings import Autoscale
 from sojourn_lab.scenario.files import scenario_from_file, scenario_from_text, shipped_scenario_paths
 from sojourn_lab.scenario.laws import warmup_of
-from sojourn_lab.scenario.load import ClosedLoad, ConstantLoad, InstantsLoad, PoissonLoad, RampLoad
+from sojourn_lab.scenario.load import ClosedLoad, ConstantLoad, DiurnalLoad, InstantsLoad, PoissonLoad, RampLoad
 from sojourn_lab.scenario.scaling import scenario_with_time_scaled
 from sojourn_lab.scenario.schema import Scenario
 
@@ -58,6 +59,7 @@ def test_defaults_are_the_settings_of_the_article() -> None:
         ('kind = "poisson"\nrate = 8', PoissonLoad(8.0)),
         ('kind = "constant"\nrate = 8.5', ConstantLoad(8.5)),
         ('kind = "ramp"\nfrom_rate = 0\nto_rate = 9', RampLoad(0.0, 9.0)),
+        ('kind = "diurnal"\nlow = 1\nhigh = 9\nperiod = 60', DiurnalLoad(1.0, 9.0, 60.0)),
         ('kind = "instants"\nat = [0, 1.5]\nservice_times = [2, 1]', InstantsLoad([0.0, 1.5], [2.0, 1.0])),
     ],
 )
@@ -76,6 +78,22 @@ def test_matrix_is_expanded_in_the_order_of_its_keys() -> None:
         ("c8-s100", 0.1, ClosedLoad(8)),
         ("c1-s300", 0.3, ClosedLoad(1)),
         ("c8-s300", 0.3, ClosedLoad(8)),
+    ]
+
+
+def test_matrix_of_signals_is_of_the_autoscaler_and_not_of_the_load() -> None:
+    text = HEAD + (
+        '[[cases]]\nname = "{rate}-{signal}"\nservice_time = 0.1\nautoscale = {period = 3}\n'
+        'load = {kind = "poisson"}\n[cases.matrix]\nrate = [8]\nsignal = ["cpu", "in_flight"]\n'
+    )
+    cases = loads(text).cases
+    assert [(case.name, case.kind, case.load) for case in cases] == [
+        ("8-cpu", "autoscale", PoissonLoad(8.0)),
+        ("8-in_flight", "autoscale", PoissonLoad(8.0)),
+    ]
+    assert [case.autoscale for case in cases] == [
+        Autoscale("cpu", period=3.0),
+        Autoscale("in_flight", period=3.0),
     ]
 
 
@@ -113,6 +131,11 @@ MATRIX = '[[cases]]\nname = "{name}"\nservice_time = 0.1\n{matrix}\n[cases.load]
         (HEAD + MATRIX.format(name="x{u}", matrix="matrix = {concurrency = [1]}"), "{u}"),
         (HEAD + MATRIX.format(name="x", matrix="matrix = {user = [1]}"), "unknown field `user`"),
         (HEAD + '[[cases]]\nname = "x"\nservice_time = 1\nmatrix = {rate = [1]}', "needs a load table"),
+        (
+            HEAD + MATRIX.format(name="x", matrix='matrix = {signal = ["cpu"]}'),
+            "needs a table - at `$.cases[0].autoscale`",
+        ),
+        (HEAD + CLOSED.replace("[cases.load]", 'autoscale = {signal = "cpu"}\n[cases.load]'), "an open `load`"),
         ("a = 1\na = 2", "Cannot overwrite a value"),
         ("x: 1", "line 1"),
         ("x = !!python/object/apply:os.system ['true']", "line 1"),

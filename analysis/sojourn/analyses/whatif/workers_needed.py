@@ -14,32 +14,36 @@ import numpy as np
 
 from sojourn.analyses.whatif.replays import Station, stations
 from sojourn.analyses.whatif.variants import Change
-from sojourn.analyses.whatif.workload import Floats, Workload
+from sojourn.analyses.whatif.workload import Bools, Floats, Workload
 from sojourn.model.objective import Objective
 from sojourn.queueing.replay import replay
 from sojourn.queueing.system import System
 
 
-def workers_needed(workload: Workload, objective: Objective) -> int | None:
+def workers_needed(workload: Workload, objective: Objective, backlog: Bools | None = None) -> int | None:
     """Return the smallest total number of workers that holds the objective, first come first served.
 
     Args:
         workload: the requests; without any, 0 workers are needed.
         objective: the share of the requests, and the time they may take.
+        backlog: requests that are there again when the first one arrives, and are not judged: those that wait at the
+            end, if the recent requests are to say what the next ones need; None: no request waits at the beginning.
 
     Returns:
         The number; None if no number of workers holds the objective, because service alone takes too long.
     """
     total = 0
     for number, station in enumerate(stations(workload, Change()) if len(workload) else ()):
-        needed = _of_station(workload, station, workload.balancers[number], objective)
+        needed = _of_station(workload, station, workload.balancers[number], objective, backlog)
         if needed is None:
             return None
         total += needed
     return total
 
 
-def _of_station(workload: Workload, station: Station, balancer: str, objective: Objective) -> int | None:
+def _of_station(
+    workload: Workload, station: Station, balancer: str, objective: Objective, backlog: Bools | None
+) -> int | None:
     rows = station.rows
     present = station.system.workers
     size = 1 if len(present) == 1 else Counter(present).most_common(1)[0][0]
@@ -50,6 +54,10 @@ def _of_station(workload: Workload, station: Station, balancer: str, objective: 
         beyond = beyond + np.nan_to_num(workload.rest[rows]) + workload.head[rows]
     allowed = math.floor((1 - objective.share) * len(rows) + 1e-9)  # requests that may miss it
 
+    before = services[backlog[rows]] if backlog is not None else services[:0]
+    all_arrivals = np.concatenate([np.full(len(before), arrival[0]), arrival])
+    all_services = np.concatenate([before, services])
+
     def missed(wait: Floats) -> int:
         return int((wait + beyond > objective.seconds).sum())
 
@@ -59,14 +67,15 @@ def _of_station(workload: Workload, station: Station, balancer: str, objective: 
     def holds(units: int) -> bool:
         counts = (units,) if len(present) == 1 else (size,) * units
         system = System(counts, balancer="shared_queue" if len(counts) == 1 else balancer)
-        return missed(replay(arrival, services, system).wait) <= allowed
+        return missed(replay(all_arrivals, all_services, system).wait[len(before) :]) <= allowed
 
     high = max(math.ceil(float(services.sum()) / max(float(arrival[-1] - arrival[0]), 1e-9) / size), 1)
-    high = min(high, len(rows))
+    most = len(all_services)
+    high = min(high, most)
     low = 1
     while not holds(high):
-        low, high = high + 1, min(2 * high, len(rows))
-        if low > len(rows):  # as many units as requests: only a balancer that ignores free workers fails
+        low, high = high + 1, min(2 * high, most)
+        if low > most:  # as many units as requests: only a balancer that ignores free workers fails
             return None
     while low < high:
         middle = (low + high) // 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -10,6 +11,8 @@ Value = TypeVar("Value")
 
 SHARE = 0.04
 LONGEST = 30.0  # s between two computations at most
+RECENT = 3
+"""Computations whose least time sets the pace: one that loads or compiles code takes seconds, and predicts nothing."""
 
 
 class Paced(Generic[Value]):
@@ -25,7 +28,7 @@ class Paced(Generic[Value]):
         self._share = share
         self._value: Value | None = None
         self._due = 0.0
-        self._loaded = False
+        self._spent: deque[float] = deque(maxlen=RECENT)
 
     def get(self, *arguments: Any) -> Value:
         """Return the value, computed from ``arguments`` when it is due."""
@@ -33,10 +36,9 @@ class Paced(Generic[Value]):
         if begun >= self._due:
             spent = time.process_time()
             self._value = self._compute(*arguments)
-            spent = time.process_time() - spent
-            # The first computation mostly loads code, so its time predicts nothing.
-            self._due = begun + min(spent / self._share, LONGEST) if self._loaded else 0.0
-            self._loaded = True
+            self._spent.append(time.process_time() - spent)
+            # The first one loads code nearly always: a second follows at once.
+            self._due = begun + min(min(self._spent) / self._share, LONGEST) if len(self._spent) > 1 else 0.0
         return self._value  # type: ignore[return-value]
 
     def outdated(self) -> None:

@@ -17,12 +17,22 @@ from sojourn_lab.load.schedules import (
     Instants,
     chosen_routes,
     constant_instants,
+    diurnal_instants,
     poisson_instants,
     ramp_instants,
     service_times,
     stepped_instants,
 )
-from sojourn_lab.scenario.load import AnyLoad, ClosedLoad, ConstantLoad, InstantsLoad, PoissonLoad, RampLoad, StepsLoad
+from sojourn_lab.scenario.load import (
+    AnyLoad,
+    ClosedLoad,
+    ConstantLoad,
+    DiurnalLoad,
+    InstantsLoad,
+    PoissonLoad,
+    RampLoad,
+    StepsLoad,
+)
 
 Write = Callable[[ClientRecord], None]
 
@@ -68,6 +78,8 @@ def _instants(load: AnyLoad, warmup: float, duration: float, rng: np.random.Gene
             return np.concatenate([steady, warmup + ramp_instants(load.from_rate, load.to_rate, duration)])
         case StepsLoad():
             return stepped_instants(load.spells(warmup, duration), rng)
+        case DiurnalLoad():
+            return diurnal_instants(load.low, load.high, load.period, warmup, warmup + duration, rng)
         case InstantsLoad():
             listed = np.asarray(load.at, dtype=np.float64)
             return warmup + listed[listed < duration]

@@ -13,7 +13,9 @@ from sojourn.analyses.whatif.variants import Amount, Change
 from sojourn.analyses.whatif.workers_needed import workers_needed
 from sojourn.analyses.whatif.workload import Workload, workload_of
 from sojourn.model.objective import objective_of
+from sojourn.queueing.replay import replay
 from sojourn.queueing.staffing import erlang_c_workers
+from sojourn.queueing.system import System
 
 
 def workload(folder: Path, settings: PoolSettings) -> Workload:
@@ -42,6 +44,25 @@ def test_is_the_smallest_number_that_holds_the_objective(tmp_path: Path, text: s
     units = needed // size
     assert share(units) >= objective.share
     assert all(share(fewer) < objective.share for fewer in range(1, units))
+
+
+def test_requests_that_wait_are_served_before_the_next_ones(tmp_path: Path) -> None:
+    load = workload(tmp_path, PoolSettings(requests=300, backends=1, workers=4, rate=24.0, skews=()))
+    objective = objective_of("queueing_delay:p95=0.1")
+    arrivals, services, count = load.visits.arrival, load.services, 100
+    waiting = np.arange(len(load)) >= len(load) - count
+
+    def share(workers: int) -> float:
+        first = np.concatenate([np.full(count, arrivals[0]), arrivals])
+        waits = replay(first, np.concatenate([services[-count:], services]), System((workers,))).wait[count:]
+        return float((waits + load.way <= objective.seconds).mean())
+
+    needed = workers_needed(load, objective, waiting)
+    assert needed is not None
+    assert share(needed) >= objective.share
+    assert all(share(fewer) < objective.share for fewer in range(1, needed))
+    assert needed > workers_needed(load, objective)
+    assert workers_needed(load, objective, np.zeros(len(load), np.bool_)) == workers_needed(load, objective)
 
 
 def test_agrees_with_erlang_c_where_its_assumptions_hold(tmp_path: Path) -> None:
