@@ -112,8 +112,8 @@ METRICS = (
     Metric("sojourn_workers_needed", GAUGE, ("service", "objective", "method"), "{worker}",
            "Smallest number of workers that holds the objective for the recent requests. replay: their arrivals and "
            "service times through c workers, first come first served, behind the requests that wait now; erlang_c: "
-           "P(wait > t) = C(c, a) exp(-(c - a)t/S) (Erlang 1917); square_root: a + beta sqrt(a) with the beta of Halfin "
-           "and Whitt (1981)."),
+           "P(wait > t) = C(c, a) exp(-(c - a)t/S) (Erlang 1917); square_root: a + beta sqrt(a) with the beta of "
+           "Halfin and Whitt (1981)."),
     Metric("sojourn_saturation", GAUGE, ("service",), "1",
            "Offered load per worker, a/c with a = arrival rate times mean service time (Erlang 1917): at 1 or more the "
            "queue grows without limit."),
