@@ -109,7 +109,7 @@ Beside each signal: the requests within the objective, and the cost.
 - **A fixed number at the peak** needs no signal: {fixed_peak}. Against steps that are shorter than the hysteresis and
   the delays of a signal, no autoscaler of these is better and cheaper.
 
-One run per case, without intervals. Cases that were repeated differed by up to five percentage points within the
+One run per case, without intervals. Cases that were repeated differed by up to eight percentage points within the
 objective, and by up to 15 % in worker-seconds: smaller differences mean nothing.
 """
 
