@@ -92,7 +92,7 @@ METRICS = (
            "Times that a log was replaced or truncated."),
     # State of the backends, as of sojourn_state_timestamp_seconds
     Metric("sojourn_state_timestamp_seconds", GAUGE, ("service",), "s",
-           "Instant up to which the log is complete, unix time: now less the longest response time of the last 10 s "
+           "Instant up to which the log is complete, unix time: now less the longest response time of the last minute "
            "(at most 30 s), because a request is logged when it ends. Gauges of the state are as of this instant."),
     Metric("sojourn_requests_in_system", GAUGE, _BACKEND, "{request}",
            "Requests waiting or in service, mean over 10 s."),
@@ -111,9 +111,9 @@ METRICS = (
     # Signals to scale on
     Metric("sojourn_workers_needed", GAUGE, ("service", "objective", "method"), "{worker}",
            "Smallest number of workers that holds the objective for the recent requests. replay: their arrivals and "
-           "service times through c workers, first come first served, behind the requests that wait now; the same for "
-           "the last quarter of the window, and the larger number; erlang_c: P(wait > t) = C(c, a) exp(-(c - a)t/S) "
-           "(Erlang 1917); square_root: a + beta sqrt(a) with the beta of Halfin and Whitt (1981)."),
+           "service times through c workers, first come first served, behind the requests that wait now; erlang_c: "
+           "P(wait > t) = C(c, a) exp(-(c - a)t/S) (Erlang 1917); square_root: a + beta sqrt(a) with the beta of "
+           "Halfin and Whitt (1981)."),
     Metric("sojourn_saturation", GAUGE, ("service",), "1",
            "Offered load per worker, a/c with a = arrival rate times mean service time (Erlang 1917): at 1 or more the "
            "queue grows without limit."),

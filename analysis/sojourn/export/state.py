@@ -2,7 +2,7 @@
 
 A request is logged when it ends, so requests in progress are missing from the log. The state at an instant is complete
 once every request that was present has ended. It is therefore given as of the instant one lag ago: the longest response
-time of the last ``LAG_WINDOW``, at most ``LONGEST_LAG``.
+time of the last minute, at most ``LONGEST_LAG``.
 """
 
 from __future__ import annotations
@@ -29,10 +29,7 @@ from sojourn.timeline.backend_state import backend_state
 from sojourn.timeline.charge import Services, accounts, services_of
 from sojourn.timeline.visits import Visits, WorkersLike, visits
 
-MINUTE = 60.0  # s of waiting, of which the causes are given
-LAG_WINDOW = 10.0  # s; the lag is the longest response time of the requests that ended in it
-LATEST, FEW = 0.25, 50
-"""The last part of the window, which shows a rise first, and the number of requests that it needs."""
+MINUTE = 60.0  # s; the lag is the longest response time in it
 LONGEST_LAG = 30.0  # s; longer requests are missing from the state while they last
 STATE_WINDOW = 10.0  # s; gauges of the state are means over it
 METHODS = ("replay", "erlang_c", "square_root")
@@ -108,47 +105,33 @@ class ServiceState:
         Args:
             objectives: that the workers are to hold.
         """
-        arrival = pl.col("start") + pl.duration(
+        until = pl.lit(self.as_of, INSTANT)
+        present = self._rows.with_columns(__arrival=pl.col("start") + pl.duration(
             microseconds=((pl.col("upload") + pl.col("retries")) * 1e6).round().cast(pl.Int64)
-        )
-        rows = self._rows.with_columns(__arrival=arrival)
-        inside = (pl.col("__arrival") > pl.lit(self._begin, INSTANT)) & (
-            pl.col("__arrival") <= pl.lit(self.as_of, INSTANT)
-        )
-        arrived = rows.filter(inside).collect()
+        ))  # fmt: skip
+        table = present.filter((pl.col("__arrival") > pl.lit(self._begin, INSTANT)) & (pl.col("__arrival") <= until))
+        arrived = table.select(pl.exclude("__arrival")).collect()
         if arrived.is_empty():
             yield from self._idle(objectives)
             return
         try:
-            workload, known = self._workload(arrived)
-            latest = self._latest(arrived)
+            earlier = self._memory.service_times(self.service)
+            workload = workload_of(arrived.lazy(), workers=self._workers, service_times=earlier)
         except SojournError:  # no service time was ever known
             return
+        requests, known = self._memory.with_workers(self.service, workload.visits, self.as_of)
+        workload = replace(workload, visits=requests)
         load = float(workload.services.sum()) / self.seconds
-        workers = float(workload.visits.workers.count.sum())
+        workers = float(requests.workers.count.sum())
         yield Sample("sojourn_offered_load_workers", (self.service,), load)
         if known.all():
             yield Sample("sojourn_saturation", (self.service,), load / workers)
-            waiting = float(workload.services[self._waits(workload)].sum())
+            waiting = self._waiting_work(workload)
             yield Sample("sojourn_seconds_to_drain", (self.service,), drain(waiting, load, workers))
         for objective in objectives:
-            for method, needed in self._needed(workload, latest, objective).items():
+            for method, needed in self._needed(workload, objective).items():
                 if needed is not None:
                     yield Sample("sojourn_workers_needed", (self.service, objective.text, method), needed)
-
-    def _workload(self, arrived: pl.DataFrame) -> tuple[Workload, Bools]:
-        """Return the workload of rows, and for each backend whether its number of workers is known."""
-        earlier = self._memory.service_times(self.service)
-        rows = arrived.drop("__arrival").lazy()
-        workload = workload_of(rows, workers=self._workers, service_times=earlier)
-        requests, known = self._memory.with_workers(self.service, workload.visits, self.as_of)
-        return replace(workload, visits=requests), known
-
-    def _latest(self, arrived: pl.DataFrame) -> Workload | None:
-        """Return the workload of the last part of the window; None if it has too few requests to say anything."""
-        begin = self.as_of - timedelta(seconds=LATEST * self.seconds)
-        latest = arrived.filter(pl.col("__arrival") > pl.lit(begin, INSTANT))
-        return self._workload(latest)[0] if len(latest) >= FEW else None
 
     def _idle(self, objectives: Sequence[Objective]) -> Iterator[Sample]:
         for name in ("sojourn_offered_load_workers", "sojourn_saturation", "sojourn_seconds_to_drain"):
@@ -157,19 +140,18 @@ class ServiceState:
             for method in METHODS if objective.measure == "queueing_delay" else METHODS[:1]:
                 yield Sample("sojourn_workers_needed", (self.service, objective.text, method), 0.0)
 
-    def _needed(self, workload: Workload, latest: Workload | None, objective: Objective) -> Mapping[str, int | None]:
-        """Return method -> workers; None: no number holds the objective."""
-        parts = [workload, *([latest] if latest is not None else [])]
-        replayed = [workers_needed(part, objective, self._waits(part)) for part in parts]
-        # A rise shows in the last part of the window first.
-        most = max((number for number in replayed if number is not None), default=None)
-        numbers: dict[str, int | None] = {METHODS[0]: None if replayed[0] is None else most}
+    def _needed(self, workload: Workload, objective: Objective) -> Mapping[str, int | None]:
+        numbers: dict[str, int | None] = {METHODS[0]: workers_needed(workload, objective, self._waits(workload))}
         if objective.measure == "queueing_delay":
             mean = float(workload.services.mean())
             arguments = (len(workload) / self.seconds, mean, objective.seconds, objective.share)
             formulas = (erlang_c_workers, square_root_workers)
             numbers |= {name: formula(*arguments) for name, formula in zip(METHODS[1:], formulas, strict=True)}
         return numbers
+
+    def _waiting_work(self, workload: Workload) -> float:
+        """Return the worker seconds of the requests that were waiting at ``as_of``."""
+        return float(workload.services[self._waits(workload)].sum())
 
     def _waits(self, workload: Workload) -> Bools:
         """Return for each request whether it was waiting at ``as_of``."""
@@ -195,8 +177,8 @@ def _abandoned_wait(requests: Visits) -> Visits:
 
 
 def lag_of(rows: pl.LazyFrame, now: datetime) -> float:
-    """Return the lag of the state, s: the longest recent response time, at most ``LONGEST_LAG``."""
-    begin = pl.lit(now - timedelta(seconds=LAG_WINDOW), INSTANT)
+    """Return the lag of the state, s: the longest response time in the last minute, at most ``LONGEST_LAG``."""
+    begin = pl.lit(now - timedelta(seconds=MINUTE), INSTANT)
     recent = without_upgraded(rows).filter(pl.col("proxied") & (pl.col("time") > begin))
     return min(float(recent.select(pl.col("request_time").max()).collect().item() or 0.0), LONGEST_LAG)
 

@@ -34,7 +34,7 @@ def test_state_agrees_with_the_simulation(tmp_path: Path) -> None:
         samples = samples_of(exporter)
     as_of = value_of(samples, "sojourn_state_timestamp_seconds") - EPOCH
     last = max(float(each["time"]) for each in records) - EPOCH
-    longest = max(float(each["request_time"]) for each in records if float(each["time"]) - EPOCH > last - 10)
+    longest = max(float(each["request_time"]) for each in records if float(each["time"]) - EPOCH > last - 60)
     assert as_of == pytest.approx(last - longest, abs=0.01)
     for backend in range(2):
         own = [each for each in truth.requests if each.backend == backend]
@@ -101,22 +101,6 @@ def test_overload_in_which_every_request_times_out_still_has_signals(tmp_path: P
     assert value_of(samples, "sojourn_requests_waiting") == pytest.approx(50, rel=0.03)
     assert value_of(samples, "sojourn_workers") >= 1
     assert value_of(samples, "sojourn_seconds_to_drain") == math.inf
-
-
-def test_rise_shows_in_the_last_part_of_the_window(tmp_path: Path) -> None:
-    """10 requests/s of 0.1 s, then 60 for ten seconds: 6 workers are busy then, and 1.8 on average."""
-    calm = [record(EPOCH + n / 10, 0.0, 0.1) for n in range(500)]
-    rise = [record(EPOCH + 50 + n / 60, 0.0, 0.1) for n in range(600)]
-    counts = []
-    for number, lines in enumerate((calm[:-100] + rise, [*calm, *rise[:0]])):
-        log = tmp_path / f"{number}.jsonl"
-        log.write_bytes(b"".join(lines))
-        with exported([log], window=60.0, workers=20) as exporter:
-            samples = samples_of(exporter)
-        counts.append(value_of(samples, "sojourn_workers_needed", method="replay"))
-        assert value_of(samples, "sojourn_offered_load_workers") < 2.1
-    assert counts[0] >= 6
-    assert counts[1] <= 2
 
 
 def test_app_without_times_has_no_signals(tmp_path: Path) -> None:
