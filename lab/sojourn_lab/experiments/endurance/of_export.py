@@ -17,6 +17,8 @@ import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sojourn.model.formatting import formatted
+
 from sojourn_lab.errors import LabError
 from sojourn_lab.experiments.endurance.growth import Growth, growth_of
 from sojourn_lab.experiments.endurance.usage import Usage, usage_of
@@ -103,7 +105,9 @@ def table_of(rate: float, run: ExportRun) -> str:
         level = "| too few samples | | |"
     else:
         word = "flat" if memory.flat else "grows"
-        level = f"| {memory.level / 1e6:.0f} | {memory.most / 1e6:.0f} | {memory.growth / 1e6:+.1f}, {word} |"
+        level = (
+            f"| {memory.level / 1e6:.0f} | {memory.most / 1e6:.0f} | {formatted(memory.growth / 1e6, '+.1f')}, {word} |"
+        )
     scrape = sorted(run.scrape_seconds)[len(run.scrape_seconds) // 2]
     return (
         "| minutes | requests/s | written | counted | CPU, µs per request | scrape, ms | memory, MB | most | growth |\n"
