@@ -183,7 +183,7 @@ def _until_signalled(stop: threading.Event) -> Iterator[None]:
 
 
 def address_of(text: str) -> tuple[str, int]:
-    """Return host and port of ``HOST:PORT``, ``:PORT`` (all addresses) or ``PORT`` (this machine only).
+    """Return host and port of ``HOST:PORT``, or of ``PORT`` (this machine only).
 
     Raises:
         typer.BadParameter: it is no address.
@@ -191,9 +191,10 @@ def address_of(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon:
         host = "127.0.0.1"
-    if not (port.isascii() and port.isdigit()) or int(port) > 65_535:
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
         raise typer.BadParameter(f"{text!r} is not HOST:PORT", param_hint="--listen")
-    return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)  # noqa: S104 - the user wrote :PORT
+    return host, int(port)
 
 
 def buckets_of(text: str) -> list[float]:

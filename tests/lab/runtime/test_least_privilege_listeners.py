@@ -24,6 +24,8 @@ LISTENING = "0A"  # the state, in /proc/net/tcp
 # others are described; and code that reads such an address from other programs.
 EVERYWHERE = {
     "collector/vector/compose/listeners.yaml",
+    "docker-compose.yml",  # the exporter, in a network of its own; tests/compose checks what is published
+    "dashboards/prometheus/scaling/scrape.yaml",  # a container of a pod, which Prometheus scrapes
     "lab/images/Dockerfile",
     "lab/sojourn_lab/runtime/compose",
     "docs/how-to/load-balancer-in-front.md",
