@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sojourn.export.exporter import Exporter, Settings
+from sojourn.export.exporter import Exporter
+from sojourn.export.histograms import Histogram
 from sojourn.export.metrics import BY_NAME
+from sojourn.export.settings import Settings
 from sojourn.export.tally import Sample
 from sojourn.model.objective import DEFAULT, objective_of
 from sojourn.sources.live.opening import opened_followers
@@ -32,11 +34,16 @@ def exported(
 
 def samples_of(exporter: Exporter) -> list[Sample]:
     """Return all counters and gauges; each has the labels that the table of metrics names."""
-    samples = list(exporter.samples())
+    samples = [sample for of_name in exporter.snapshot().samples.values() for sample in of_name]
     for sample in samples:
         assert len(sample.labels) == len(BY_NAME[sample.name].labels), sample
     assert len({(sample.name, sample.labels) for sample in samples}) == len(samples)
     return samples
+
+
+def histograms_of(exporter: Exporter) -> list[tuple[str, tuple[str, ...], Histogram]]:
+    """Return name, label values and histogram of every group."""
+    return [(name, *each) for name, of_name in exporter.snapshot().histograms.items() for each in of_name]
 
 
 def value_of(samples: Sequence[Sample], name: str, **labels: str) -> float:

@@ -15,14 +15,15 @@ import typer
 from sojourn.command.options import LogFormatOption, WorkersOption, workers_of
 from sojourn.command.progress import pipe_closed_early_is_fine
 from sojourn.command.reading import nothing
+from sojourn.export.metrics import BUCKETS, RESPONSE_LABELS
+from sojourn.export.settings import EVERY, LIMITS, WINDOW, Settings
 from sojourn.model.errors import SojournError
-from sojourn.model.objective import DEFAULT
+from sojourn.model.objective import DEFAULT, objective_of
 
 if TYPE_CHECKING:
-    from sojourn.export.exporter import Exporter, Settings
+    from sojourn.export.exporter import Exporter
 
 LISTEN = "127.0.0.1:9145"
-LABELS = ("service", "route", "upstream", "status_class")
 
 
 def export(
@@ -63,18 +64,20 @@ def export(
     workers: WorkersOption = None,
     window: Annotated[
         float, typer.Option(metavar="S", min=5, max=3600, help="Compute the signals from this many seconds.")
-    ] = 60.0,
-    every: Annotated[float, typer.Option(metavar="S", min=1, max=3600, help="Compute the gauges every S seconds.")] = 5,
+    ] = WINDOW,
+    every: Annotated[
+        float, typer.Option(metavar="S", min=1, max=3600, help="Compute the gauges every S seconds.")
+    ] = EVERY,
     labels: Annotated[
         str,
         typer.Option(
             metavar="LABEL,...",
-            help="Labels with values: " + ", ".join(LABELS) + "; series are added up over the others.",
+            help="Labels with values: " + ", ".join(RESPONSE_LABELS) + "; series are added up over the others.",
         ),
-    ] = ",".join(LABELS),
+    ] = ",".join(RESPONSE_LABELS),
     routes: Annotated[
         int, typer.Option(metavar="N", min=1, max=10_000, help="Routes; later ones are counted as other.")
-    ] = 100,
+    ] = LIMITS["route"],
     buckets: Annotated[
         str | None, typer.Option(metavar="S,...", help="Upper bounds of the histograms' buckets, in seconds.")
     ] = None,
@@ -93,10 +96,6 @@ def export(
     waiting requests, busy workers and clocks; and signals to scale on, such as the number of workers that is needed.
     """
     host, port = address_of(listen)
-    from sojourn.export.exporter import Settings  # noqa: PLC0415 - Polars and DuckDB take their time to load
-    from sojourn.export.metrics import BUCKETS  # noqa: PLC0415
-    from sojourn.model.objective import objective_of  # noqa: PLC0415
-
     try:
         objectives = [objective_of(text) for text in objective or [DEFAULT]]
     except SojournError as error:
@@ -128,7 +127,7 @@ def export(
 def _exporter(
     logs: Sequence[str], spans: Sequence[str], settings: Settings, from_beginning: bool, log_format: str | None
 ) -> Exporter:
-    from sojourn.export.exporter import Exporter  # noqa: PLC0415
+    from sojourn.export.exporter import Exporter  # noqa: PLC0415 - Polars and DuckDB take their time to load
     from sojourn.sources.live.opening import opened_followers  # noqa: PLC0415
     from sojourn.sources.log_files import format_of_text  # noqa: PLC0415
 
@@ -214,9 +213,9 @@ def buckets_of(text: str) -> list[float]:
 
 def _labels(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
-    unknown = [name for name in names if name not in LABELS]
+    unknown = [name for name in names if name not in RESPONSE_LABELS]
     if unknown:
-        raise typer.BadParameter(f"{unknown[0]!r} is not one of {', '.join(LABELS)}", param_hint="--labels")
+        raise typer.BadParameter(f"{unknown[0]!r} is not one of {', '.join(RESPONSE_LABELS)}", param_hint="--labels")
     return names
 
 

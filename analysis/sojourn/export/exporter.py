@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import polars as pl
@@ -13,12 +14,12 @@ import polars as pl
 from sojourn.export.histograms import Histogram
 from sojourn.export.labels import Labels
 from sojourn.export.memory import Memory
-from sojourn.export.metrics import BUCKETS, GROUP
-from sojourn.export.state import LONGEST_LAG, MINUTE, ServiceState
+from sojourn.export.metrics import GROUP
+from sojourn.export.settings import Settings
+from sojourn.export.state import ServiceState
 from sojourn.export.tally import READ, Sample, Tally
 from sojourn.export.wasted import JOINED, WastedWork
 from sojourn.model.frame import Records
-from sojourn.model.objective import Objective
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.sources.live.follow import READ_BYTES, Follower
 from sojourn.sources.live.pace import Paced
@@ -26,10 +27,7 @@ from sojourn.sources.live.reader import POLL_INTERVAL, LiveReader
 from sojourn.sources.live.recent import Recent
 from sojourn.sources.live.splitting import clock_of, split_by
 from sojourn.sources.live.tail import Tail
-from sojourn.timeline.visits import WorkersLike
 
-WINDOW = 60.0  # s; default length of the window of the signals
-EVERY = 5.0  # s; default time between two computations of the gauges
 READ_EVERY = 1.0  # s between two readings of what was polled
 READ_COLUMNS = tuple(dict.fromkeys((*READ, *JOINED)))
 PAUSE = 0.02  # s between two polls of an idle pipe
@@ -38,33 +36,16 @@ CLOCK_SHARE, GAUGE_SHARE = 0.02, 0.1
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What is exported.
+class Snapshot:
+    """All metrics at one instant, by name.
 
     Attributes:
-        objectives: that requests are counted for, and workers computed for.
-        window: length of the window of the signals, s.
-        every: time between two computations of the gauges, s.
-        workers: per backend, or the same for all; None: read off the log.
-        labels: labels with values.
-        limits: label -> number of values.
-        buckets: upper bounds of the classic histograms, s.
-        alias: second name of the histogram of queueing delays; empty: none.
+        histograms: label values and histogram of each group.
+        samples: of counters and gauges.
     """
 
-    objectives: Sequence[Objective] = ()
-    window: float = WINDOW
-    every: float = EVERY
-    workers: WorkersLike = None
-    labels: Sequence[str] = (*GROUP, "status_class")
-    limits: dict[str, int] = field(default_factory=dict)
-    buckets: Sequence[float] = BUCKETS
-    alias: str = ""
-
-    @property
-    def held(self) -> float:
-        """How long a request is held after its end, s: for the state as of the longest lag."""
-        return max(self.window, MINUTE) + LONGEST_LAG
+    histograms: Mapping[str, Sequence[tuple[tuple[str, ...], Histogram]]]
+    samples: Mapping[str, Sequence[Sample]]
 
 
 class Exporter:
@@ -164,18 +145,24 @@ class Exporter:
             time.sleep(0 if self._reader.behind else PAUSE)
         self.update(datetime.now(UTC))
 
-    def samples(self) -> Iterator[Sample]:
-        """Yield all counters and gauges; hold ``lock`` meanwhile."""
+    def snapshot(self) -> Snapshot:
+        """Return all metrics as they are now, by name; safe while another thread updates them."""
+        histograms: dict[str, list[tuple[tuple[str, ...], Histogram]]] = defaultdict(list)
+        samples: dict[str, list[Sample]] = defaultdict(list)
+        with self.lock:
+            for name, labels, histogram in self.tally.histograms():
+                histograms[name].append((labels, histogram))
+            for sample in self._samples():
+                samples[sample.name].append(sample)
+        return Snapshot(histograms, samples)
+
+    def _samples(self) -> Iterator[Sample]:
         yield from self.tally.counters()
         yield from self._logs
         yield from self._gauges
         for objective in self.settings.objectives:
             yield Sample("sojourn_objective_ratio", (objective.text,), objective.share)
             yield Sample("sojourn_objective_threshold_seconds", (objective.text,), objective.seconds)
-
-    def histograms(self) -> Iterator[tuple[str, tuple[str, ...], Histogram]]:
-        """Yield all histograms; hold ``lock`` meanwhile."""
-        return self.tally.histograms()
 
     def _count(self, rows: pl.DataFrame) -> None:
         """Count new rows."""

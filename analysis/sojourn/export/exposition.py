@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
@@ -24,7 +23,6 @@ from prometheus_client.samples import BucketSpan, NativeHistogram
 from sojourn.export.exporter import Exporter
 from sojourn.export.histograms import ZERO, Histogram
 from sojourn.export.metrics import COUNTER, GAUGE, HISTOGRAM, METRICS, NATIVE_SCHEMA
-from sojourn.export.tally import Sample
 from sojourn.model.errors import SojournError
 
 QUEUEING = "sojourn_queueing_delay_seconds"
@@ -50,21 +48,16 @@ class ExporterCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """See ``Collector``."""
-        with self._exporter.lock:
-            histograms = list(self._exporter.histograms())
-            samples = list(self._exporter.samples())
-        by_name: dict[str, list[Sample]] = defaultdict(list)
-        for sample in samples:
-            by_name[sample.name].append(sample)
+        snapshot = self._exporter.snapshot()
         for metric in METRICS:
             if metric.kind == HISTOGRAM:
-                own = [(labels, histogram) for name, labels, histogram in histograms if name == metric.name]
+                own = snapshot.histograms.get(metric.name, ())
                 names = (metric.name, *((self._exporter.settings.alias,) if metric.name == QUEUEING else ()))
                 for name in filter(None, names):
                     yield self._histogram(name, metric.help, metric.labels, own)
-            elif metric.name in by_name:
+            elif samples := snapshot.samples.get(metric.name):
                 family = _FAMILIES[metric.kind](metric.name, metric.help, labels=metric.labels)
-                for sample in by_name[metric.name]:
+                for sample in samples:
                     family.add_metric(sample.labels, sample.value)
                 yield family
 
@@ -170,7 +163,7 @@ class MetricsServer:
 
 
 class _Server(ThreadingWSGIServer):
-    """A server that leaves no request for later when it ends."""
+    """A server that does not wait for unfinished responses when it ends."""
 
     daemon_threads = True
 

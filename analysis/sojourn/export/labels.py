@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from sojourn.export.metrics import GROUP, OTHER, UNKNOWN
+from sojourn.export.settings import LIMITS
 
-LIMITS = {"service": 50, "route": 100, "upstream": 200}
-"""Default number of values of each label."""
 MOST_GROUPS = 5_000  # combinations of values
 
 

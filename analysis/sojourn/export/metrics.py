@@ -46,16 +46,17 @@ class Metric:
     help: str
 
 
-_RESPONSES = (*GROUP, "status_class")
+RESPONSE_LABELS = (*GROUP, "status_class")
+"""Labels of the histograms."""
 _BACKEND = ("service", "upstream")
 
 METRICS = (
     # Distributions
-    Metric("sojourn_response_time_seconds", HISTOGRAM, _RESPONSES, "s",
+    Metric("sojourn_response_time_seconds", HISTOGRAM, RESPONSE_LABELS, "s",
            "Response time of requests as nginx measured it ($request_time)."),
-    Metric("sojourn_queueing_delay_seconds", HISTOGRAM, _RESPONSES, "s",
+    Metric("sojourn_queueing_delay_seconds", HISTOGRAM, RESPONSE_LABELS, "s",
            "Time that requests waited for a worker; negative values count in the lowest bucket, and not in the sum."),
-    Metric("sojourn_service_time_seconds", HISTOGRAM, _RESPONSES, "s",
+    Metric("sojourn_service_time_seconds", HISTOGRAM, RESPONSE_LABELS, "s",
            "Time from the app's start to its response headers."),
     # Counters
     Metric("sojourn_requests_total", COUNTER, (*_BACKEND, "status"), "{request}",

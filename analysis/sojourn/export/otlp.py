@@ -13,14 +13,13 @@ import os
 import sys
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from sojourn.export.exporter import Exporter
+from sojourn.export.exporter import Exporter, Snapshot
 from sojourn.export.histograms import Histogram
-from sojourn.export.metrics import COUNTER, HISTOGRAM, METRICS, NATIVE_SCHEMA, Metric
+from sojourn.export.metrics import COUNTER, METRICS, NATIVE_SCHEMA, Metric
 from sojourn.export.tally import Sample
 from sojourn.model.errors import SojournError, install_command
 from sojourn.model.formatting import printable
@@ -84,10 +83,7 @@ class Sender:
 
     def send(self) -> bool:
         """Send all metrics now; return whether the endpoint accepted them."""
-        with self._exporter.lock:
-            histograms = list(self._exporter.histograms())
-            samples = list(self._exporter.samples())
-        return bool(self._client.export(self._data(histograms, samples)) is sdk.MetricExportResult.SUCCESS)
+        return bool(self._client.export(self._data(self._exporter.snapshot())) is sdk.MetricExportResult.SUCCESS)
 
     def _run(self) -> None:
         while not self._stop.wait(self._interval):
@@ -100,21 +96,14 @@ class Sender:
             sys.stderr.write(f"otlp: {printable(self._url, 200)} {state}\n")
         self._failing = not accepted
 
-    def _data(
-        self, histograms: Sequence[tuple[str, tuple[str, ...], Histogram]], samples: Sequence[Sample]
-    ) -> MetricsData:
+    def _data(self, snapshot: Snapshot) -> MetricsData:
         now = time.time_ns()
-        of_histograms, of_samples = defaultdict(list), defaultdict(list)
-        for name, labels, histogram in histograms:
-            of_histograms[name].append((labels, histogram))
-        for sample in samples:
-            of_samples[sample.name].append(sample)
         metrics = []
         for metric in METRICS:
-            if metric.kind == HISTOGRAM and of_histograms[metric.name]:
-                metrics.append(self._histogram(metric, of_histograms[metric.name], now))
-            elif of_samples[metric.name]:
-                metrics.append(self._number(metric, of_samples[metric.name], now))
+            if histograms := snapshot.histograms.get(metric.name):
+                metrics.append(self._histogram(metric, histograms, now))
+            elif samples := snapshot.samples.get(metric.name):
+                metrics.append(self._number(metric, samples, now))
         scope = ScopeMetrics(InstrumentationScope("sojourn", version()), metrics, "")
         return MetricsData([ResourceMetrics(self._resource, [scope], "")])
 

@@ -19,7 +19,9 @@ from sojourn.analyses.whatif.workers_needed import workers_needed
 from sojourn.analyses.whatif.workload import Bools, Workload, workload_of
 from sojourn.export.labels import Labels
 from sojourn.export.memory import Memory
-from sojourn.export.tally import GIVEN_UP, Sample
+from sojourn.export.settings import LONGEST_LAG, MINUTE
+from sojourn.export.tally import Sample
+from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.model.errors import SojournError
 from sojourn.model.frame import INSTANT
 from sojourn.model.objective import Objective
@@ -29,8 +31,6 @@ from sojourn.timeline.backend_state import backend_state
 from sojourn.timeline.charge import Services, accounts, services_of
 from sojourn.timeline.visits import Visits, WorkersLike, visits
 
-MINUTE = 60.0  # s; the lag is the longest response time in it
-LONGEST_LAG = 30.0  # s; longer requests are missing from the state while they last
 STATE_WINDOW = 10.0  # s; gauges of the state are means over it
 METHODS = ("replay", "erlang_c", "square_root")
 """How the number of workers is computed; the last two apply to queueing delays only."""
@@ -172,7 +172,7 @@ class ServiceState:
 
 def _abandoned_wait(requests: Visits) -> Visits:
     """Return visits in which an abandoned request of unknown wait waits until nginx or the client gave it up."""
-    abandoned = requests.frame["status"].is_in(GIVEN_UP).to_numpy() & np.isnan(requests.wait_end)
+    abandoned = requests.frame["status"].is_in(GIVEN_UP_STATUSES).to_numpy() & np.isnan(requests.wait_end)
     return replace(requests, wait_end=np.where(abandoned, requests.ended, requests.wait_end))
 
 

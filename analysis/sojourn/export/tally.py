@@ -11,12 +11,9 @@ import polars as pl
 from sojourn.export.histograms import Histogram, Histograms
 from sojourn.export.labels import Labels
 from sojourn.export.metrics import BUCKETS, GROUP, HISTOGRAM, METRICS, STATUS_CLASSES, UNKNOWN
-from sojourn.model.components import COMPONENTS, SWITCHING_PROTOCOLS
+from sojourn.model.components import COMPONENTS, GIVEN_UP_STATUSES, SWITCHING_PROTOCOLS
 from sojourn.model.frame import HALF_MICROSECOND
 from sojourn.model.objective import Objective
-
-GIVEN_UP = (499, 504)
-"""Status of requests that were abandoned: by the client, or by nginx."""
 
 COLUMNS_OF = {
     "sojourn_response_time_seconds": "request_time",
@@ -32,7 +29,7 @@ READ = (
 """Columns of split rows that ``Tally.add`` reads."""
 
 _HELD = ("connect", "queue", "service_time", "unattributed")  # components between nginx's contact and its giving up
-ABANDONED = pl.col("proxied") & ~pl.col("answered") & pl.col("status").is_in(GIVEN_UP)
+ABANDONED = pl.col("proxied") & ~pl.col("answered") & pl.col("status").is_in(GIVEN_UP_STATUSES)
 _ABANDONED_SECONDS = pl.sum_horizontal(pl.col(name).fill_null(0.0) for name in _HELD)
 
 

@@ -40,6 +40,8 @@ STAMP_TICK = 1000
 
 # No upstream was contacted because of the client: the time was spent reading the request.
 CLIENT_STATUSES = (400, 408, 413, 499)
+# The client (499) or nginx (504) stopped waiting for the app, which is not notified.
+GIVEN_UP_STATUSES = (499, 504)
 SWITCHING_PROTOCOLS = 101
 
 

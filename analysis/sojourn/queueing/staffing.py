@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
@@ -33,16 +34,10 @@ def erlang_c_workers(arrival_rate: float, mean_service: float, seconds: float, s
     def holds(workers: int) -> bool:
         return mmc_wait_exceeds(arrival_rate, mean_service, workers, seconds) <= 1 - share
 
-    step = 1
-    while not holds(low + step - 1):
-        step *= 2
-        if low + step > MOST:
-            raise ValueError(f"more than {MOST:,} workers would be needed")
-    high, low = low + step - 1, low + step // 2
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return low
+    workers = least_that_holds(holds, low, low, MOST)
+    if workers is None:
+        raise ValueError(f"more than {MOST:,} workers would be needed")
+    return workers
 
 
 def square_root_workers(arrival_rate: float, mean_service: float, seconds: float, share: float) -> int:
@@ -74,6 +69,26 @@ def square_root_workers(arrival_rate: float, mean_service: float, seconds: float
     while beyond(high) > 0:
         high *= 2
     return math.ceil(load + brentq(beyond, 0.0, high) * math.sqrt(load))
+
+
+def least_that_holds(holds: Callable[[int], bool], low: int, guess: int, most: int) -> int | None:
+    """Return the smallest number for which ``holds``, which then holds for every larger one; None if it is above most.
+
+    Args:
+        holds: the condition.
+        low: the smallest possible number.
+        guess: the number to try first, at least ``low``; twice as many are next.
+        most: the largest possible number.
+    """
+    high = guess
+    while not holds(high):
+        if high >= most:
+            return None
+        low, high = high + 1, min(2 * high, most)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low
 
 
 def _load(arrival_rate: float, mean_service: float, seconds: float, share: float) -> float:

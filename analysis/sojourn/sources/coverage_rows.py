@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.model.coverage import Coverage, coverage_of
 
 # Requests by what is known of them; of a frame as ``split_rows`` makes it. store/sql/backends.sql has the same.
@@ -18,7 +19,7 @@ COVERAGE_COUNTS = {
     "silent": pl.col("answered") & pl.col("queue").is_null(),
     "timed_out": _UNANSWERED & (pl.col("status") == 504),
     "left": _UNANSWERED & (pl.col("status") == 499),
-    "failed": _UNANSWERED & ~pl.col("status").is_in([499, 504]),
+    "failed": _UNANSWERED & ~pl.col("status").is_in(GIVEN_UP_STATUSES),
     "impossible": pl.col("impossible"),
 }
 COVERAGE_COLUMNS = ("upstream", "status", "proxied", "answered", "queue", "service_time", "queue_source", "impossible")

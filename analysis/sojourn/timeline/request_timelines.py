@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 import numpy as np
 import polars as pl
 
+from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted
 from sojourn.timeline.visits import Visits, visits
@@ -115,7 +116,7 @@ def timelines_of_visits(visits: Visits) -> RequestTimelines:
     first = float(visits.arrival[0])
     begin = np.where(np.isnan(services.end), np.nan, services.begin)
     outcome = (
-        pl.when(pl.col("status").is_in([499, 504]))
+        pl.when(pl.col("status").is_in(GIVEN_UP_STATUSES))
         .then(pl.lit(GIVEN_UP))
         .when((pl.col("status") >= 500) & ~pl.col("began"))
         .then(pl.lit(TURNED_AWAY))

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.timeline.apparent_loop import ApparentLoop, loop_of
 from sojourn.timeline.load_windows import RESPONSES, WINDOWS
 from sojourn.timeline.visits import Visits
@@ -121,7 +122,7 @@ def _station(visits: Visits, members: npt.NDArray[np.intp], kind: str, name: str
         dispersion_error=dispersion_error,
         mean_wait=float(wait.mean()),
         wait_error=_batch_error(wait),
-        given_up=float(np.isin(gone, (499, 504)).mean()),
+        given_up=float(np.isin(gone, GIVEN_UP_STATUSES).mean()),
         loop=loop_of_requests(arrival, ended),
         windows=_windows(arrival, wait, np.where(known, held, service), workers),
         in_one_worker=max(visits.workers.in_one_worker(int(member)) for member in members),

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 import sojourn
-from export_support import exported, samples_of, value_of
+from export_support import exported, histograms_of, samples_of, value_of
 from pool_simulator import PoolSettings, as_lines, simulated_pool, span_lines
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from sojourn.export.exposition import MetricsServer
@@ -42,7 +42,7 @@ def shop() -> pl.DataFrame:
 )
 def test_histograms_agree_with_the_split(shop: pl.DataFrame, name: str, column: str, tolerance: float) -> None:
     with exported([SHOP]) as exporter:
-        histograms = {labels: each for metric, labels, each in exporter.histograms() if metric == name}
+        histograms = {labels: each for metric, labels, each in histograms_of(exporter) if metric == name}
     bounds = sorted({*BUCKETS, 0.1})
     groups = shop.filter(pl.col(column).is_not_null()).partition_by(GROUP, as_dict=True)
     assert histograms.keys() == groups.keys()
@@ -92,7 +92,7 @@ def test_every_metric_of_the_table_is_exported(tmp_path: Path) -> None:
     # The routes of the two odd records are more than the limit.
     with exported([log], spans=[spans], limits={"route": 3}) as exporter:
         samples = samples_of(exporter)
-        histograms = {name for name, _, _ in exporter.histograms()}
+        histograms = {name for name, _, _ in histograms_of(exporter)}
     assert {sample.name for sample in samples} | histograms == {metric.name for metric in METRICS}
     assert value_of(samples, "sojourn_log_refused_lines_total", reason="invalid_json") == 1
     assert value_of(samples, "sojourn_negative_queueing_delays_total") >= 1
@@ -111,7 +111,7 @@ def test_negative_delays_do_not_decrease_the_sum(tmp_path: Path) -> None:
     log.write_bytes(record(EPOCH, 0.2) + record(EPOCH + 1, 0.0, queueing_delay="-0.300000"))
     with exported([log]) as exporter:
         samples = samples_of(exporter)
-        delays = {labels: each for name, labels, each in exporter.histograms() if "queueing" in name}
+        delays = {labels: each for name, labels, each in histograms_of(exporter) if "queueing" in name}
     (histogram,) = delays.values()
     negative = value_of(samples, "sojourn_negative_queueing_delay_seconds_total")
     exact = sojourn.split(log).rows.collect()["queueing_delay"].sum()
@@ -125,14 +125,14 @@ def test_switched_protocols_are_in_no_histogram(tmp_path: Path) -> None:
     log.write_bytes(record(EPOCH) + record(EPOCH + 1, 0.0, 900.0, status="101"))
     with exported([log]) as exporter:
         assert value_of(samples_of(exporter), "sojourn_requests_total", status="101") == 1
-        assert sum(each.count for name, _, each in exporter.histograms() if "response" in name) == 1
+        assert sum(each.count for name, _, each in histograms_of(exporter) if "response" in name) == 1
 
 
 def test_labels_beyond_their_limit_are_other(tmp_path: Path) -> None:
     log = tmp_path / "access.jsonl"
     log.write_bytes(b"".join(record(EPOCH + n, route=f"/{n // 2}") for n in range(10)))
     with exported([log], limits={"route": 2}) as exporter:
-        counts = {labels[1]: each.count for name, labels, each in exporter.histograms() if "response" in name}
+        counts = {labels[1]: each.count for name, labels, each in histograms_of(exporter) if "response" in name}
         assert value_of(samples_of(exporter), "sojourn_other_label_total", label="route") == 6
     assert counts == {"/0": 2, "/1": 2, "other": 6}
 
@@ -141,7 +141,7 @@ def test_omitted_labels_are_empty(tmp_path: Path) -> None:
     log = tmp_path / "access.jsonl"
     log.write_bytes(b"".join(record(EPOCH + n, route=f"/{n}") for n in range(4)))
     with exported([log], labels=("service",)) as exporter:
-        labels = [labels for name, labels, _ in exporter.histograms() if "response" in name]
+        labels = [labels for name, labels, _ in histograms_of(exporter) if "response" in name]
     assert labels == [("shop", "", "", "")]
 
 
@@ -150,7 +150,7 @@ def test_too_many_combinations_share_one(tmp_path: Path, monkeypatch: pytest.Mon
     log = tmp_path / "access.jsonl"
     log.write_bytes(b"".join(record(EPOCH + n, route=f"/{n}") for n in range(8)))
     with exported([log]) as exporter:
-        routes = {labels[1]: each.count for name, labels, each in exporter.histograms() if "response" in name}
+        routes = {labels[1]: each.count for name, labels, each in histograms_of(exporter) if "response" in name}
         assert value_of(samples_of(exporter), "sojourn_other_label_total", label="group") == 5
     assert len(routes) == 4
     assert routes["other"] == 5

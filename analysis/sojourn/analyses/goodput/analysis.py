@@ -22,6 +22,7 @@ import polars as pl
 from sojourn.analyses.goodput.retry_storms import Storm, storms_of
 from sojourn.analyses.goodput.sums import WORKED, groups_of, over_time_of
 from sojourn.inference.inferred import INFERRED
+from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import iso
 from sojourn.model.frame import INSTANT, Records
@@ -31,7 +32,6 @@ from sojourn.sources.inferred_queue import inferred_note
 from sojourn.timeline.classes import NO_VALUE, checked_column
 from sojourn.timeline.windows import EPOCH, Windows
 
-GIVEN_UP = (499, 504)
 AGAIN = 60.0  # s after a failure: a later request of the same client is not a retry
 CLIENT = ("remote_addr", "method", "uri")
 MOST_ROWS = 1_000  # of a list in the JSON
@@ -203,7 +203,7 @@ def _table(rows: pl.LazyFrame, by: str, app_log: pl.DataFrame | None) -> pl.Data
     seconds = pl.coalesce("span_seconds", "late_seconds")
     begun = pl.when(pl.col("span_seconds").is_not_null()).then("span_start").otherwise("late_start")
     done = (begun - pl.col("time")).dt.total_microseconds() / 1e6 + seconds - pl.col("clock_offset").fill_null(0.0)
-    given_up = pl.col("proxied") & status.is_in(GIVEN_UP)
+    given_up = pl.col("proxied") & status.is_in(GIVEN_UP_STATUSES)
     answered = pl.col("answered")
     # Without connect times the log does not show whether the app was reached.
     connects = pl.col("connect").is_not_null().any()

@@ -17,6 +17,7 @@ from sojourn.analyses.whatif.variants import Change
 from sojourn.analyses.whatif.workload import Bools, Floats, Workload
 from sojourn.model.objective import Objective
 from sojourn.queueing.replay import replay
+from sojourn.queueing.staffing import least_that_holds
 from sojourn.queueing.system import System
 
 
@@ -69,15 +70,8 @@ def _of_station(
         system = System(counts, balancer="shared_queue" if len(counts) == 1 else balancer)
         return missed(replay(all_arrivals, all_services, system).wait[len(before) :]) <= allowed
 
-    high = max(math.ceil(float(services.sum()) / max(float(arrival[-1] - arrival[0]), 1e-9) / size), 1)
+    busy = math.ceil(float(services.sum()) / max(float(arrival[-1] - arrival[0]), 1e-9) / size)
+    # As many units as requests are enough, unless a balancer ignores free workers.
     most = len(all_services)
-    high = min(high, most)
-    low = 1
-    while not holds(high):
-        low, high = high + 1, min(2 * high, most)
-        if low > most:  # as many units as requests: only a balancer that ignores free workers fails
-            return None
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return low * size
+    units = least_that_holds(holds, 1, min(max(busy, 1), most), most)
+    return None if units is None else units * size

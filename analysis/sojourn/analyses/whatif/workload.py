@@ -10,6 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sojourn.analyses.whatif.balancing import balancers_seen
+from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.model.errors import SojournError
 from sojourn.timeline.visits import Visits, places_of, visits
 
@@ -21,7 +22,6 @@ COLUMNS = (
     "request_time", "app_service", "upload", "answered", "retries", "response", "connection", "remote_addr",
     "queue_source",
 )  # fmt: skip
-GIVEN_UP = (499, 504)
 LEFT = 499
 ENOUGH_FREE = 20  # requests that arrived at a free worker, to estimate the duration of the way
 TIMEOUT_SPREAD = 0.05  # time-outs that lie nearer together than this share are one setting
@@ -89,7 +89,7 @@ def workload_of(
         SojournError: the service time of every request is unknown, and there are no earlier ones.
     """
     names = rows.collect_schema().names()
-    accepted = pl.col("proxied") & (pl.col("answered") | pl.col("status").is_in(GIVEN_UP))
+    accepted = pl.col("proxied") & (pl.col("answered") | pl.col("status").is_in(GIVEN_UP_STATUSES))
     refused = rows.select((pl.col("proxied") & ~accepted).sum()).collect(engine="streaming").item()
     columns = [name for name in COLUMNS if name in names]
     recorded = visits(rows.filter(accepted), columns=columns, workers=workers, waits_unknown=True)

@@ -17,7 +17,7 @@ from .answer import printable_route
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
-    from .exchange import Exchange
+    from .semantics import MeasuredRequest
 
 QUEUEING_DELAY = "sojourn_queueing_delay_seconds"
 SERVICE_TIME = "sojourn_service_time_seconds"
@@ -111,12 +111,12 @@ class PrometheusMetrics:
         self._delays: dict[tuple[str, str], Any] = {}
         self._service_times: dict[tuple[str, str], Any] = {}
 
-    def observe(self, exchange: Exchange) -> None:
+    def observe(self, request: MeasuredRequest) -> None:
         """Observe one request."""
-        status = exchange.status
+        status = request.status
         status_class = "" if status is None else _STATUS_CLASSES.get(status // 100, "")
-        key = (self._route_label(exchange.route), status_class)
-        delay, service_time = exchange.corrected_delay, exchange.timing.service_time
+        key = (self._route_label(request.route), status_class)
+        delay, service_time = request.corrected_delay, request.timing.service_time
         if delay is not None:
             series = self._delays.get(key)
             if series is None:
