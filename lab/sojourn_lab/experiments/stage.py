@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from sojourn_lab.load.plan import Plan
 from sojourn_lab.results.progress import Watcher
 from sojourn_lab.runtime.interrupts import Interrupts
 from sojourn_lab.scenario.case import Case
+from sojourn_lab.scenario.load import AnyLoad, Distribution
 from sojourn_lab.scenario.schema import Scenario
 from sojourn_lab.scenario.topology import Topology
 
@@ -37,3 +39,25 @@ class Stage:
     access_log: Path
     interrupts: Interrupts
     watcher: Watcher
+
+    def plan(self, load: AnyLoad, service_time: float, distribution: Distribution = "constant") -> Plan:
+        """Return the plan of the case's generator, without the address, which is not known yet.
+
+        Args:
+            load: the load to offer.
+            service_time: mean, s.
+            distribution: of the service times.
+        """
+        return Plan(
+            case=self.name,
+            url="",
+            seed=self.seed,
+            load=load,
+            service_time=service_time,
+            distribution=distribution,
+            warmup=self.scenario.warmup,
+            duration=self.scenario.duration_of(self.case),
+            timeout=self.scenario.timeout_of(self.case),
+            client_log=str(self.logs / "client.jsonl"),
+            summary=str(self.logs / "summary.json"),
+        )

@@ -30,7 +30,7 @@ from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.runtime.process import Process
 from sojourn_lab.runtime.proxy import Upstreams, http_text, server_text
 from sojourn_lab.scenario.experiment_settings import Autoscale
-from sojourn_lab.scenario.load import AnyLoad, ClosedLoad
+from sojourn_lab.scenario.load import ClosedLoad
 from sojourn_lab.scenario.topology import changed
 
 MARGIN = 30.0
@@ -70,7 +70,7 @@ def run_case(stage: Stage) -> Outcome:
         raise LabError(f"case {stage.case.name} has no autoscaler or no load")
     if (stage.topology.server, stage.topology.backends, stage.topology.threads) != ("gunicorn", 1, 1):
         raise LabError(f"case {stage.case.name}: an autoscaler needs one backend of gunicorn, of one thread per worker")
-    plan = _plan(stage, load)
+    plan = stage.plan(load, stage.case.mean_service_time, stage.case.distribution)
     objective = Objective(settings.threshold, settings.share)
     edges = window_edges(plan.warmup, plan.warmup + plan.duration, WINDOW_PERIODS * settings.period)
     instants, services = open_schedule(plan, np.random.default_rng(plan.seed))
@@ -122,23 +122,6 @@ def _client(summary: Summary) -> dict[str, Any]:
         "client": {"offered": summary.offered, "failed": summary.failed, "errors": summary.errors},
         "generator": {"cpu": summary.cpu, "lag_p99": summary.schedule_lag.p99},
     }
-
-
-def _plan(stage: Stage, load: AnyLoad) -> Plan:
-    scenario, case, logs = stage.scenario, stage.case, stage.logs
-    return Plan(
-        case=stage.name,
-        url="",
-        seed=stage.seed,
-        load=load,
-        service_time=case.mean_service_time,
-        distribution=case.distribution,
-        warmup=scenario.warmup,
-        duration=scenario.duration_of(case),
-        timeout=scenario.timeout_of(case),
-        client_log=str(logs / "client.jsonl"),
-        summary=str(logs / "summary.json"),
-    )
 
 
 def _records(plan: Plan) -> list[ClientRecord]:

@@ -12,7 +12,7 @@ from sojourn_lab.experiments.collector.figures import Acknowledged, Sample, capa
 from sojourn_lab.experiments.collector.plan import BEAT_SECONDS, Offered, Traffic
 from sojourn_lab.experiments.collector.system import System
 from sojourn_lab.experiments.stage import Stage
-from sojourn_lab.load.plan import ClientRecord, Plan
+from sojourn_lab.load.plan import ClientRecord
 from sojourn_lab.results.run_context import Outcome
 from sojourn_lab.scenario.experiment_settings import Collector
 from sojourn_lab.scenario.load import PoissonLoad
@@ -76,18 +76,6 @@ def run_case(stage: Stage) -> Outcome:
 
 def traffic_of(stage: Stage, settings: Collector) -> Traffic:
     """Return the plan of the generator, without the address, which is not known yet."""
-    scenario, case, logs = stage.scenario, stage.case, stage.logs
-    plan = Plan(
-        case=stage.name,
-        url="",
-        seed=stage.seed,
-        load=PoissonLoad(settings.rate),
-        service_time=0.0,
-        warmup=scenario.warmup,
-        duration=scenario.duration_of(case),
-        timeout=scenario.timeout_of(case),
-        client_log=str(logs / "client.jsonl"),
-        summary=str(logs / "summary.json"),
-    )
+    plan = stage.plan(PoissonLoad(settings.rate), 0.0)
     viewers = max(1, round(settings.rate * BEAT_SECONDS))
     return Traffic(plan=plan, rate=settings.rate, read_rate=settings.read_rate, viewers=viewers)

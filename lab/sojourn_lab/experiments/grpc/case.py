@@ -67,21 +67,8 @@ def measured_case(stage: Stage) -> Outcome:
 
 
 def _plan(stage: Stage, settings: Grpc) -> Plan:
-    scenario, case, logs = stage.scenario, stage.case, stage.logs
-    return Plan(
-        case=stage.name,
-        url="",
-        seed=stage.seed,
-        load=PoissonLoad(settings.rate),
-        service_time=settings.service_time,
-        distribution=settings.distribution,
-        warmup=scenario.warmup,
-        duration=scenario.duration_of(case),
-        timeout=scenario.timeout_of(case),
-        client_log=str(logs / "client.jsonl"),
-        summary=str(logs / "summary.json"),
-        started=str(logs / "started"),
-    )
+    plan = stage.plan(PoissonLoad(settings.rate), settings.service_time, settings.distribution)
+    return msgspec.structs.replace(plan, started=str(stage.logs / "started"))
 
 
 def _servers(stage: Stage, stack: contextlib.ExitStack) -> list[GrpcServer]:
