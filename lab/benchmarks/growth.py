@@ -28,13 +28,16 @@ Command = Callable[[Path], list[str]]
 
 
 def written_log(folder: Path, requests: int, *, backends: int = BACKENDS, routes: int = ROUTES) -> Path:
-    """Write a log of ``requests`` requests whose backends are 80 % busy, whatever their number; return its path."""
+    """Write a log of ``requests`` requests whose backends are 80 % busy, whatever their number; return its path.
+
+    Some of its lines are odd (``odd_lines``), as in a real log.
+    """
     path = folder / f"log-{requests}-{backends}-{routes}.jsonl"
     if not path.exists():
         rate = BUSY * WORKERS * BACKENDS / SERVICE
         service = SERVICE * backends / BACKENDS
         traffic = Traffic(requests, rate=rate, service=service, workers=WORKERS, backends=backends, kept=4)
-        write_log(generate_traffic(traffic), path, routes)
+        write_log(generate_traffic(traffic), path, routes, odd=True)
     return path
 
 

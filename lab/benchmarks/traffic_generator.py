@@ -7,7 +7,6 @@ and retransmitted a second later; some responses to clients are retransmitted. T
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from sojourn.queueing.replay import replay
 from sojourn.queueing.system import System
+
+from benchmarks.odd_lines import THOUSAND, kind_of, odd_line
 
 EPOCH = 1_767_225_600 * 10**9  # ns
 Ints = npt.NDArray[np.int64]
@@ -171,13 +172,14 @@ def client_of(connection: int) -> tuple[str, int]:
     return f"10.9.{address >> 8}.{address & 255}", 2048 + connection // CLIENTS % 60_000
 
 
-def write_log(traffic: Traffic, path: Path, routes: int = 10) -> None:
+def write_log(traffic: Traffic, path: Path, routes: int = 10, *, odd: bool = False) -> None:
     """Write nginx's log of the traffic, one JSON object a line, in order of the requests' ends.
 
     Args:
         traffic: the requests.
         path: of the log.
         routes: number of routes; every backend serves each.
+        odd: whether some lines are odd, as in a real log (``odd_lines``), and routes of uneven popularity.
     """
     started = (traffic.request + 60 * MICROSECOND) // MILLISECOND
     ended = (traffic.answer + 80 * MICROSECOND) // MILLISECOND
@@ -196,13 +198,17 @@ def write_log(traffic: Traffic, path: Path, routes: int = 10) -> None:
         "number": traffic.number,
     }
     backends = traffic.settings.backends
-    with path.open("w", encoding="ascii") as log:
+    rng = np.random.default_rng(traffic.settings.seed)
+    kinds = rng.integers(0, THOUSAND, len(traffic)) if odd else np.full(len(traffic), THOUSAND)
+    even = np.arange(len(traffic)) // backends % routes
+    route = (routes * rng.random(len(traffic)) ** 3).astype(np.int64) if odd else even
+    with path.open("w", encoding="utf-8") as log:
         for request in np.argsort(traffic.answer, kind="stable").tolist():
             of = {name: int(values[request]) for name, values in columns.items()}
             upstream = f"{of['header'] / 1e3:.3f}"
             record = {
                 "time": f"{of['ended'] / 1e3:.3f}", "request_id": traffic.identity[request].tobytes().hex(),
-                "service": "shop", "route": f"/r{request // backends % routes}", "method": "GET",
+                "service": "shop", "route": f"/r{route[request]}", "method": "GET",
                 "uri": path_of(request), "status": "200", "protocol": "HTTP/1.1", "host": "example.com",
                 "remote_addr": client_of(of["connection"])[0], "bytes_sent": "360", "request_length": "120",
                 "connection": str(of["connection"] + 1), "connection_requests": str(of["number"] + 1),
@@ -212,4 +218,4 @@ def write_log(traffic: Traffic, path: Path, routes: int = 10) -> None:
                 "upstream_response_time": upstream, "queueing_delay": f"{of['delay'] / 1e9:.6f}",
                 "service_time": f"{of['service'] / 1e9:.6f}", "worker": str(of["worker"]),
             }  # fmt: skip
-            log.write(json.dumps(record, separators=(",", ":")) + "\n")
+            log.write(odd_line(record, kind_of(int(kinds[request]))) + "\n")

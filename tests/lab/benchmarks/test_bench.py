@@ -7,13 +7,19 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from benchmarks.log_generator import LogShape, write_combined, write_log
 from benchmarks.measure import Cost, command_cost
+from benchmarks.odd_lines import ODD
 from benchmarks.rows import Settings
 from benchmarks.suites import split, startup
+from benchmarks.traffic_generator import Settings as Traffic
+from benchmarks.traffic_generator import generate_traffic
+from benchmarks.traffic_generator import write_log as write_traffic_log
+from sojourn.readers.record import LIST_KEYS
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -57,7 +63,7 @@ def test_writes_results_as_json_and_markdown(tmp_path: Path) -> None:
 
 def test_both_log_formats_hold_the_same_requests(tmp_path: Path) -> None:
     own, combined = tmp_path / "access.jsonl", tmp_path / "access.log"
-    shape = LogShape(2_000, routes=7, backends=3, first=500)
+    shape = LogShape(2_000, routes=7, backends=3, first=500, clean=True)
     write_log(shape, own)
     write_combined(shape, combined)
     records = [json.loads(line) for line in own.read_text().splitlines()]
@@ -69,3 +75,33 @@ def test_both_log_formats_hold_the_same_requests(tmp_path: Path) -> None:
     assert len({line.split('"')[5] for line in lines}) > 300
     waits = [float(record["queueing_delay"]) for record in records]
     assert 0.09 < sum(waits) / len(waits) < 0.11
+
+
+def test_generated_logs_hold_odd_lines_in_their_parts(tmp_path: Path) -> None:
+    by_sql, by_python = tmp_path / "access.jsonl", tmp_path / "traffic.jsonl"
+    write_log(LogShape(20_000), by_sql)
+    write_traffic_log(generate_traffic(Traffic(requests=20_000)), by_python, odd=True)
+    for log in (by_sql, by_python):
+        lines = log.read_text().splitlines()
+        counts = Counter(map(_kind_of, lines))
+        assert len(lines) == 20_000
+        for kind, thousandths in ODD.items():
+            assert abs(counts[kind] - 20 * thousandths) < 5 * (20 * thousandths) ** 0.5, (log.name, counts)
+        routes = Counter(json.loads(line)["route"] for line in lines if _kind_of(line) is None)
+        assert routes.most_common(1)[0][1] > 3 * sorted(routes.values())[len(routes) // 2]
+
+
+def _kind_of(line: str) -> str | None:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return "damaged"
+    if ", " in record["upstream_addr"]:
+        assert len({record[key].count(", ") for key in LIST_KEYS}) == 1
+        return "retried"
+    if record["status"] in {"499", "504"}:
+        assert record["queueing_delay"] == record["worker"] == ""
+        return "abandoned" if record["status"] == "499" else "timed out"
+    if not record["uri"].isascii():
+        return "not ASCII"
+    return "escaped" if '"' in record["uri"] else None
