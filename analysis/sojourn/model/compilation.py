@@ -1,13 +1,47 @@
-"""Functions compiled to machine code, cached between runs where a cache folder exists."""
+"""Functions compiled to machine code on their first call, cached between runs where a cache folder exists.
+
+numba is loaded by that call, not before: a module of compiled functions is imported in no time, also without numba.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import threading
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numba
+from sojourn.model.extras import needed_for
+
+_LOCK = threading.RLock()
+
+
+class CompiledFunction:
+    """A function that numba compiles on its first call.
+
+    Attributes:
+        options: how numba compiles it.
+    """
+
+    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
+        functools.update_wrapper(self, function)
+        self.options = options
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the compiled function."""
+        return self.dispatcher(*arguments)
+
+    @functools.cached_property
+    def dispatcher(self) -> Any:
+        """The compiled function as numba has it.
+
+        Raises:
+            SojournError: numba is not installed.
+        """
+        with _LOCK, needed_for("compiled code"):
+            return self.__dict__.get("dispatcher") or _kept(self.__wrapped__, **self.options)  # type: ignore[attr-defined]
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -15,7 +49,7 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Where neither can be written (a read-only image without a home), every process compiles it again.
     """
-    return _kept(function)
+    return CompiledFunction(function)
 
 
 def compiled_part(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -24,19 +58,47 @@ def compiled_part(function: Callable[..., Any]) -> Callable[..., Any]:
     Without the way in from Python it compiles faster. Without counted references (numba's ``_nrt``) a call costs what
     it should: it would count those of every array of every tuple that is handed over, atomically.
     """
-    return _kept(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
+    return CompiledFunction(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
 
 
-def is_kept(function: Any) -> bool:
-    """Return whether the machine code of a function of ``compiled`` exists, from this process or an earlier one."""
-    if function.signatures:
+def is_compilation_installed() -> bool:
+    """Return whether the extra ``compiled`` is installed, without loading it: if not, a compiled function raises."""
+    try:
+        return find_spec("numba") is not None
+    except ModuleNotFoundError:  # a finder may say it this way
+        return False
+
+
+def is_kept(function: Callable[..., Any]) -> bool:
+    """Return whether the machine code of a function of ``compiled`` exists, from this process or an earlier one.
+
+    Raises:
+        SojournError: numba is not installed.
+    """
+    assert isinstance(function, CompiledFunction)  # noqa: S101 - what ``compiled`` returns
+    dispatcher = function.dispatcher
+    if dispatcher.signatures:
         return True
-    path = function.stats.cache_path
-    return path is not None and any(_indexes(function.py_func, Path(path)))
+    path = dispatcher.stats.cache_path
+    return path is not None and any(_indexes(dispatcher.py_func, Path(path)))
 
 
-def _kept(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+@functools.cache
+def _numba() -> Any:
+    """Return numba, able to call a ``CompiledFunction`` from compiled code."""
+    import numba  # noqa: PLC0415 - takes its time to load
+    from numba.extending import typeof_impl  # noqa: PLC0415
+
+    @typeof_impl.register(CompiledFunction)
+    def type_of(function: CompiledFunction, context: Any) -> Any:
+        return typeof_impl(function.dispatcher, context)
+
+    return numba
+
+
+def _kept(function: Callable[..., Any], **options: Any) -> Any:
     """Return the compiled function, cached if possible."""
+    numba = _numba()
     try:
         compiled = numba.njit(cache=True, nogil=True, **options)(function)
     except RuntimeError:  # numba has no writable cache folder

@@ -40,6 +40,34 @@ from sojourn.model.compilation import compiled
 def add(a, b):
     return a + b
 """
+WITHOUT_NUMBA = """
+import sys
+sys.path.insert(0, sys.argv[1])
+
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "numba":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+sys.meta_path.insert(0, Hidden())
+from sojourn.model.compilation import is_compilation_installed
+from sojourn.model.errors import SojournError
+from small import add
+print(is_compilation_installed(), "numba" in sys.modules)
+try:
+    add(1, 2)
+except SojournError as error:
+    print(error)
+"""
+LOADS_LATE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from sojourn.model.compilation import is_compilation_installed
+from small import add
+print(is_compilation_installed(), "numba" in sys.modules, add(1, 2), "numba" in sys.modules)
+"""
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "wire.pcap.gz"
 
 
@@ -77,7 +105,7 @@ def test_machine_code_is_recompiled_after_a_change_of_a_called_function(tmp_path
     header = "from sojourn.model.compilation import compiled, compiled_part\n"
     (tmp_path / "inner.py").write_text(f"{header}@compiled_part\ndef step(x):\n    return x + 1\n")
     outer = f"{header}from inner import step\n@compiled\ndef walk(x):\n    return step(x)\n"
-    (tmp_path / "outer.py").write_text(f"{outer}print(walk(1), *walk.stats.cache_hits)\n")
+    (tmp_path / "outer.py").write_text(f"{outer}print(walk(1), *walk.dispatcher.stats.cache_hits)\n")
 
     def words() -> list[str]:
         return printed(tmp_path / "cache", tmp_path / "outer.py").split()
@@ -92,3 +120,17 @@ def test_machine_code_is_recompiled_after_a_change_of_a_called_function(tmp_path
 
 def test_the_first_use_of_the_packet_reader_says_that_it_compiles(tmp_path: Path) -> None:
     assert printed(tmp_path, "-c", FIRST_STEP, EXAMPLE) == "compiling the packet reader (once, about 15 s)"
+
+
+def test_a_module_of_compiled_functions_loads_without_numba_and_a_call_names_the_extra(tmp_path: Path) -> None:
+    (tmp_path / "small.py").write_text(SMALL)
+    assert printed(tmp_path / "cache", "-c", WITHOUT_NUMBA, tmp_path) == (
+        "False False\n"
+        "compiled code needs the Python package numba, which is not installed: "
+        "pip install '.[compiled]' (in a checkout of Sojourn)"
+    )
+
+
+def test_numba_is_loaded_by_the_first_call(tmp_path: Path) -> None:
+    (tmp_path / "small.py").write_text(SMALL)
+    assert printed(tmp_path / "cache", "-c", LOADS_LATE, tmp_path) == "True False 3 True"

@@ -1,0 +1,65 @@
+"""The packages that extras bring, and the error of a missing one: it names the command that installs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sojourn.model.errors import SojournError
+
+EXTRAS = {
+    "PIL": "charts",
+    "aiohttp": "lab",
+    "altair": "charts",
+    "chdb": "store",
+    "clickhouse_connect": "store",
+    "grpc": "lab",
+    "gunicorn": "lab",
+    "numba": "compiled",
+    "opentelemetry": "otlp",
+    "pyarrow": "store",
+    "scapy": "capture",
+    "scipy": "compiled",
+    "sojourn_middleware": "lab",
+    "vl_convert": "charts",
+}
+"""Module -> the extra that brings it. A module of a name that is not listed belongs to the base."""
+
+
+def install_command(extra: str = "") -> str:
+    """Return the command that installs Sojourn with an extra, such as ``store`` or ``otlp``: no index has it."""
+    middleware = "./collector/middleware/python " if extra in {"lab", "all"} else ""
+    return f"pip install {middleware}" + (f"'.[{extra}]'" if extra else ".") + " (in a checkout of Sojourn)"
+
+
+def missing_package(module: str, what: str = "this", extra: str | None = None) -> str:
+    """Return the sentence that names a missing package and how to install it.
+
+    Args:
+        module: the module that could not be imported, or one inside it.
+        what: what needs it, such as ``sojourn blame`` or ``--otlp``.
+        extra: the extra to name; None: the one that ``EXTRAS`` lists.
+    """
+    package = module.partition(".")[0]
+    extra = EXTRAS.get(package, "") if extra is None else extra
+    return f"{what} needs the Python package {package}, which is not installed: {install_command(extra)}"
+
+
+@contextmanager
+def needed_for(what: str, extra: str | None = None) -> Iterator[None]:
+    """Turn a failed import of a package of an extra into an error that names the command that installs it.
+
+    Args:
+        what: what needs the package, as for ``missing_package``.
+        extra: the extra to name, also for packages that ``EXTRAS`` does not list; None: the one of the table.
+
+    Raises:
+        SojournError: the package is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if extra is None and package not in EXTRAS:
+            raise
+        raise SojournError(missing_package(package or "a module", what, extra)) from None
