@@ -230,7 +230,7 @@ def _samples_of(log: LogInput, records: Records) -> Iterator[Sample]:
         records.read += block.count
         for number, reason, raw in block.refused:
             _refuse(records, log.name, number, reason, raw)
-        for line, number in zip(block.lines.to_pylist(), block.numbers.to_pylist(), strict=True):
+        for line, number in zip(block.lines.to_list(), block.numbers.tolist(), strict=True):
             if not line.strip():
                 _refuse(records, log.name, number, "empty_line", line)
                 continue

@@ -86,7 +86,7 @@ def read_app_log(paths: Sequence[str | os.PathLike[str]]) -> tuple[pl.DataFrame,
                     }
                     records.rejects.append(rejection)
             if block.accepted is not None:
-                frames.append(_spans(pl.DataFrame(block.accepted)))
+                frames.append(_spans(block.accepted))
     finally:
         inputs.close()
     return pl.concat(frames), records

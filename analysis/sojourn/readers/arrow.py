@@ -1,33 +1,44 @@
-"""Convert NumPy arrays to Arrow arrays that share their memory.
-
-``pyarrow.array`` does the same, but imports pandas if it is installed, which takes a third of a second.
-"""
+"""Polars series of NumPy arrays whose memory they share: numbers, and texts from their bytes."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import nanoarrow as na
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
+import polars as pl
+from nanoarrow import c_array_from_buffers
+
+TYPES = {
+    "bool": na.bool_(),
+    "int16": na.int16(),
+    "int32": na.int32(),
+    "int64": na.int64(),
+    "uint64": na.uint64(),
+    "float64": na.float64(),
+}
 
 
-def arrow(values: npt.NDArray[Any], null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return one-dimensional numbers or booleans as an Arrow array of their type, null where ``null``."""
-    data = bitmap(values) if values.dtype == np.bool_ else pa.py_buffer(np.ascontiguousarray(values))
-    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [_validity(null), data])
+def series(values: npt.NDArray[Any], null: npt.NDArray[np.bool_] | None = None) -> pl.Series:
+    """Return one-dimensional numbers or booleans as a series of their type, null where ``null``."""
+    data = bitmap(values) if values.dtype == np.bool_ else np.ascontiguousarray(values)
+    return _series(TYPES[values.dtype.name], len(values), null, data)
 
 
-def texts(offsets: npt.NDArray[np.int32], data: Any, null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return texts from their offsets in the bytes ``data``; null where ``null``."""
-    buffers = [_validity(null), pa.py_buffer(offsets), pa.py_buffer(data)]
-    return pa.Array.from_buffers(pa.string(), len(offsets) - 1, buffers)
+def texts(
+    offsets: npt.NDArray[np.int32], data: npt.NDArray[np.uint8], null: npt.NDArray[np.bool_] | None = None
+) -> pl.Series:
+    """Return texts from their offsets in the bytes ``data``, which are UTF-8; null where ``null``."""
+    return _series(na.string(), len(offsets) - 1, null, offsets, data)
 
 
-def bitmap(true: npt.NDArray[np.bool_]) -> pa.Buffer:
+def bitmap(true: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
     """Return booleans as bits, the first in the lowest."""
-    return pa.py_buffer(np.packbits(true, bitorder="little"))
+    return np.packbits(true, bitorder="little")
 
 
-def _validity(null: npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
-    return None if null is None or not null.any() else bitmap(~null)
+def _series(kind: Any, length: int, null: npt.NDArray[np.bool_] | None, *buffers: npt.NDArray[Any]) -> pl.Series:
+    validity = None if null is None or not null.any() else bitmap(~null)
+    missing = 0 if validity is None else -1  # -1: to be counted
+    return pl.Series(c_array_from_buffers(kind, length, [validity, *buffers], null_count=missing))

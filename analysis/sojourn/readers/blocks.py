@@ -10,9 +10,9 @@ from typing import TypeVar, overload
 
 import duckdb
 import numpy as np
-import pyarrow as pa
+import polars as pl
+from numpy.typing import NDArray
 
-from sojourn.readers.arrow import arrow
 from sojourn.readers.formats.detect import LINES, detected_format, with_header
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.inputs import LogInput
@@ -21,9 +21,8 @@ from sojourn.readers.record import MACROS
 
 SPREAD = 10_000  # lines of a log that its format is recognised among
 ROWS_PER_BATCH = 20_000  # DuckDB spreads batches over its threads
-BLOCK_SCHEMA = pa.schema([("line", pa.string()), ("number", pa.int64())])
-NO_LINES = pa.Table.from_batches([], BLOCK_SCHEMA)
-REFUSED_SCHEMA = pa.schema([("number", pa.int64()), ("reason", pa.string()), ("raw", pa.string())])
+NO_LINES = pl.DataFrame(schema={"line": pl.String, "number": pl.Int64})
+REFUSED = {"number": pl.Int64, "reason": pl.String, "raw": pl.String}
 
 Item = TypeVar("Item")
 Query = Callable[[LineFormat | None], str]
@@ -47,11 +46,18 @@ def rejects_of(block: Block) -> list[Reject]:
 class Refused(Sequence[Reject]):
     """Refused lines in order, created on access: a file of empty lines has millions of them."""
 
-    def __init__(self, block: Block, table: pa.Table) -> None:
+    def __init__(self, block: Block, table: pl.DataFrame) -> None:
         """Keep ``table``: ``number``, ``reason`` and ``raw`` of lines of the block."""
-        self._block = block
-        self._table = table.select(["number", "reason", "raw"]).sort_by("number")
+        self._block = block.without_data()
+        self._table = table.select(*REFUSED).sort("number")
         self._rest = rejects_of(block)
+        last = self._table.row(-1, named=True) if len(table) else None
+        self._cut_off = (
+            last is not None
+            and last["reason"] == "invalid_json"
+            and block.open_end
+            and last["number"] == block.numbers[-1]
+        )
 
     def __len__(self) -> int:
         return len(self._rest) + len(self._table)
@@ -65,27 +71,20 @@ class Refused(Sequence[Reject]):
 
     def __iter__(self) -> Iterator[Reject]:
         yield from self._rest
-        for part in self._table.to_batches(max_chunksize=ROWS_PER_BATCH):
-            for row in part.to_pylist():
-                number, reason = row["number"], row["reason"]
-                if reason == "invalid_json" and self._is_cut_off(number):
-                    reason = "incomplete_line"
-                yield Reject(number, self._block.position(number), reason, row["raw"])
+        last = len(self._table) - 1
+        for at, (number, reason, raw) in enumerate(self._table.iter_rows()):
+            named = "incomplete_line" if self._cut_off and at == last else reason
+            yield Reject(number, self._block.position(number), named, raw)
 
     def reasons(self) -> dict[str, int]:
         """Return the number of lines per reason."""
         counts = Counter(reject.reason for reject in self._rest)
-        for each in self._table["reason"].value_counts().to_pylist():
-            counts[each["values"]] += each["counts"]
-        if len(self._table):
-            last = self._table.slice(len(self._table) - 1).to_pylist()[0]
-            if last["reason"] == "invalid_json" and self._is_cut_off(last["number"]):
-                counts.subtract(["invalid_json"])
-                counts["incomplete_line"] += 1
+        for reason, count in self._table["reason"].value_counts().iter_rows():
+            counts[reason] += count
+        if self._cut_off:
+            counts.subtract(["invalid_json"])
+            counts["incomplete_line"] += 1
         return {reason: count for reason, count in counts.items() if count}
-
-    def _is_cut_off(self, number: int) -> bool:
-        return self._block.open_end and bool(number == self._block.numbers[-1].as_py())
 
 
 @dataclass
@@ -102,7 +101,7 @@ class ParsedBlock:
 
     source: str
     lines: int
-    accepted: pa.Table | None
+    accepted: pl.DataFrame | None
     rejects: Sequence[Reject]
     form: LineFormat | None = None
 
@@ -150,10 +149,10 @@ def format_of(log: LogInput, block: Block) -> LineFormat | None:
     """Return the format of a log: the one that was given, or else that of the first lines of its first block."""
     if log.recognised and (log.form is None or log.looked_at):
         return log.form
-    lines = [line.as_py() for line in block.lines.take(_sample(len(block.lines)))]
+    lines = block.lines_at(block.positions[_sample(len(block))]).to_list()
     if not log.recognised:
         log.form = detected_format(lines)
-        log.recognised = log.form is not None or len(block.lines) >= LINES
+        log.recognised = log.form is not None or len(block) >= LINES
         log.looked_at = log.recognised
     elif log.form is not None and lines:
         log.form = with_header(log.form, lines)
@@ -161,12 +160,12 @@ def format_of(log: LogInput, block: Block) -> LineFormat | None:
     return log.form
 
 
-def _sample(count: int) -> pa.Array:
+def _sample(count: int) -> NDArray[np.int64]:
     """Return the positions of the lines that a format is recognised by: half are the first, half are spread."""
     if count <= LINES:
-        return arrow(np.arange(count))
+        return np.arange(count)
     spread = np.linspace(LINES // 2, min(count, SPREAD), LINES - LINES // 2, endpoint=False, dtype=np.int64)
-    return arrow(np.concatenate([np.arange(LINES // 2), spread]))
+    return np.concatenate([np.arange(LINES // 2), spread])
 
 
 def reading_engine(macros: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
@@ -204,17 +203,20 @@ class BlockParser:
 
     def parsed(self, source: str, block: Block) -> ParsedBlock:
         """Parse one block; ``source``: the input's name."""
-        refused = pa.Table.from_batches([], REFUSED_SCHEMA)
+        refused = pl.DataFrame(schema=REFUSED)
         accepted = None
-        if len(block.lines):
-            self._lines.table = _table(block)
-            accepted = self._engine.sql("EXECUTE parsed").to_arrow_table()
-            self._lines.table = NO_LINES
-            if accepted["reason"].null_count != len(accepted):
-                refused = accepted.select(REFUSED_SCHEMA.names).filter(accepted["reason"].is_valid())
-                accepted = accepted.filter(accepted["reason"].is_null())
-            accepted = accepted.drop_columns(["reason", "raw"])
+        if len(block):
+            accepted, refused = self.rows(pl.DataFrame({"line": block.lines, "number": block.numbers}))
         return ParsedBlock(source, block.count, accepted, Refused(block, refused))
+
+    def rows(self, lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Parse ``lines`` (line, number) of any blocks; return the accepted records, and the refused lines."""
+        self._lines.table = lines
+        rows = pl.DataFrame(self._engine.sql("EXECUTE parsed"))
+        self._lines.table = NO_LINES
+        refused = rows.filter(pl.col("reason").is_not_null()).select(*REFUSED)
+        accepted = rows.filter(pl.col("reason").is_null()) if len(refused) else rows
+        return accepted.drop("reason", "raw"), refused
 
 
 class Parsers:
@@ -250,7 +252,10 @@ class _Lines:
     table = NO_LINES
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self.table.__arrow_c_stream__(requested_schema)
+        rows = self.table.to_struct()
+        # A frame would be one batch, a series keeps its chunks.
+        batches = [rows.slice(i, ROWS_PER_BATCH) for i in range(0, max(len(rows), 1), ROWS_PER_BATCH)]
+        return pl.concat(batches, rechunk=False).__arrow_c_stream__(requested_schema)
 
 
 def prefetched(items: Iterator[Item]) -> Iterator[Item]:
@@ -273,11 +278,3 @@ def blocks_ahead(log: LogInput, blocks: Iterator[Block]) -> Iterator[tuple[Block
 def _with_positions(log: LogInput, blocks: Iterator[Block]) -> Iterator[tuple[Block, int]]:
     for block in blocks:
         yield block, log.raw.tell() if log.raw is not None and log.size is not None else 0
-
-
-def _table(block: Block) -> pa.Table:
-    arrays = (block.lines, block.numbers)
-    starts = range(0, len(block.lines), ROWS_PER_BATCH)
-    return pa.Table.from_batches(
-        [pa.record_batch([array.slice(i, ROWS_PER_BATCH) for array in arrays], schema=BLOCK_SCHEMA) for i in starts]
-    )

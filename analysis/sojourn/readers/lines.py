@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pyarrow as pa
+import polars as pl
 from numpy.typing import NDArray
 
 from sojourn.model.formatting import counted
-from sojourn.readers.arrow import arrow, texts
+from sojourn.readers.arrow import texts
 from sojourn.readers.compression import DAMAGE
 from sojourn.readers.inputs import LogInput
 
@@ -20,7 +21,9 @@ LINE_LIMIT = 1 << 20
 NEWLINE = 10
 Bytes = NDArray[np.uint8]
 Ends = NDArray[np.int32]
+Ints = NDArray[np.int64]
 STRETCH = 1 << 18
+HIGH_BITS = np.uint64(0x8080808080808080)
 LINES = 1 << 20  # lines of a block, about; shorter lines need less memory than their metadata
 
 
@@ -29,36 +32,89 @@ class Block:
     """Consecutive whole lines of one input.
 
     Attributes:
-        lines: Arrow string array, valid UTF-8 (a run of other bytes is one U+FFFD), each with its line end.
-        numbers: 1-based number of each line in its input.
+        data: the bytes of the lines, each with its line end.
+        ends: bytes from the beginning of the block to the beginning of each line, and to the end of the last.
         open_end: the last line has no newline and may be truncated.
         refused: (line number, reason, first characters) of lines that are not in ``lines``.
         first: number of the first line of the block, refused or not.
         start: bytes of the input (decompressed) before the block.
-        ends: bytes from the beginning of the block to the beginning of each line, and to the end of the last.
+        kept: positions in the block of the lines that are not refused; None: all.
     """
 
-    lines: pa.StringArray
-    numbers: pa.Int64Array
+    data: Bytes
+    ends: Ends
     open_end: bool = False
     refused: list[tuple[int, str, str]] = field(default_factory=list)
     first: int = 1
     start: int = 0
-    ends: Ends = field(default_factory=lambda: np.zeros(2, np.int32))
+    kept: Ints | None = None
 
     @property
     def count(self) -> int:
         """The number of lines of the input in this block."""
-        return len(self.lines) + len(self.refused)
+        return len(self) + len(self.refused)
+
+    def __len__(self) -> int:
+        """Return the number of lines that are not refused."""
+        return len(self.ends) - 1 if self.kept is None else len(self.kept)
+
+    @property
+    def positions(self) -> Ints:
+        """The positions in the block of the lines that are not refused."""
+        return np.arange(len(self.ends) - 1) if self.kept is None else self.kept
+
+    @property
+    def numbers(self) -> Ints:
+        """The 1-based numbers, in the input, of the lines that are not refused."""
+        return self.first + self.positions
+
+    @functools.cached_property
+    def lines(self) -> pl.Series:
+        """The lines that are not refused: valid UTF-8 (a run of other bytes is one U+FFFD), with their line ends."""
+        return self.lines_at(self.positions)
+
+    def lines_at(self, positions: Ints) -> pl.Series:
+        """Return the lines at positions in the block, as in ``lines``."""
+        data, ends = self.data, self.ends
+        if len(positions) < len(ends) - 1:
+            parts = [data[ends[at] : ends[at + 1]] for at in positions.tolist()]
+            data = np.concatenate(parts) if parts else data[:0]
+            ends = np.cumsum([0, *map(len, parts)], dtype=np.int32)
+        if not is_utf8(data):
+            # nginx passes bytes above 0x7F through as they came, so one client's 0xFF makes the block invalid UTF-8.
+            return pl.Series(_decoded(data).split("\n")[:-1], dtype=pl.String)
+        return texts(ends, data)
 
     def position(self, number: int) -> int:
         """Return the byte of the input (decompressed) at which the line of this number begins, counted from 0."""
         return self.start + int(self.ends[number - self.first])
 
+    def without_data(self) -> Block:
+        """Return the block without the bytes of its lines: their numbers and positions need less memory."""
+        return replace(self, data=self.data[:0].copy())
+
+    def without_last(self) -> Block:
+        """Return the block without its last line that is not refused."""
+        return replace(self, kept=self.positions[:-1])
+
+
+def is_utf8(data: Bytes) -> bool:
+    """Return whether bytes are UTF-8."""
+    whole = len(data) // 8 * 8
+    if not (data[:whole].view(np.uint64) & HIGH_BITS).any() and not (data[whole:] & 0x80).any():
+        return True
+    try:
+        str(data.data, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
 
 def _refusal(number: int, reason: str, raw: str, start: int) -> Block:
-    refused = [(number, reason, raw)]
-    return Block(pa.array([], pa.string()), pa.array([], pa.int64()), refused=refused, first=number, start=start)
+    return Block(
+        np.empty(0, np.uint8), np.zeros(2, np.int32), refused=[(number, reason, raw)], first=number, start=start,
+        kept=np.empty(0, np.int64),
+    )  # fmt: skip
 
 
 def blocks_of_lines(log: LogInput, block_bytes: int = BLOCK_BYTES, line_limit: int = LINE_LIMIT) -> Iterator[Block]:
@@ -158,19 +214,14 @@ def _line_ends(data: Bytes) -> Ends:
 def _block(data: Bytes, ends: Ends, first: int, start: int, line_limit: int) -> Block:
     """Return the lines of ``data``, which end before each of ``ends``."""
     offsets = np.concatenate([np.zeros(1, np.int32), ends])
-    lines = texts(offsets, data)
-    try:
-        lines.validate(full=True)
-    except pa.ArrowInvalid:
-        # nginx passes bytes above 0x7F through as they came, so one client's 0xFF makes the block invalid UTF-8.
-        lines = pa.array(_decoded(data).split("\n")[:-1], pa.string())
-    numbers = np.arange(first, first + len(ends))
     too_long = np.diff(offsets) > line_limit
     if not too_long.any():
-        return Block(lines, arrow(numbers), first=first, start=start, ends=offsets)
-    refused = [(first + int(i), "line_too_long", lines[int(i)].as_py()[:200]) for i in np.flatnonzero(too_long)]
-    kept = lines.filter(arrow(~too_long))
-    return Block(kept, arrow(numbers[~too_long]), refused=refused, first=first, start=start, ends=offsets)
+        return Block(data, offsets, first=first, start=start)
+    refused = [
+        (first + at, "line_too_long", _text(data[offsets[at] : offsets[at + 1]]))
+        for at in np.flatnonzero(too_long).tolist()
+    ]
+    return Block(data, offsets, refused=refused, first=first, start=start, kept=np.flatnonzero(~too_long))
 
 
 def _text(raw: Bytes) -> str:

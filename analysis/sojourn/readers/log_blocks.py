@@ -1,4 +1,7 @@
-"""Parse blocks of a log: lines of one shape in compiled code, several blocks at once, the others in SQL."""
+"""Parse blocks of a log: lines of one shape in compiled code, several blocks at once, the others in SQL.
+
+The SQL takes tens of milliseconds however few lines it is to parse: the others of several blocks are parsed together.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,14 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pyarrow as pa
+import numpy.typing as npt
+import polars as pl
 
-from sojourn.readers.arrow import arrow
-from sojourn.readers.blocks import BlockParser, ParsedBlock, Parsers, blocks_ahead, format_of
+from sojourn.model.compilation import is_compilation_installed
+from sojourn.readers.blocks import REFUSED, ParsedBlock, Parsers, Refused, blocks_ahead, format_of
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import Block, blocks_of_lines
@@ -21,7 +25,38 @@ from sojourn.readers.record import EXPRESSIONS, IDENTITY_TEXT, RECORD, records_q
 BLOCK_BYTES = 8 << 20
 # A smaller log is read before what reads it the short way is loaded.
 BYTES_WORTH, COMPRESSED_WORTH = 32 << 20, 2 << 20
-Scanned = tuple[pa.Table, np.ndarray] | None
+OTHERS_AT_ONCE, LINES_AT_ONCE = 10_000, 250_000  # lines whose others are parsed together, at least
+Scanned = tuple[pl.DataFrame, npt.NDArray[np.int64]] | None
+
+
+@dataclass
+class _Begun:
+    """A block whose lines of one shape are being read; ``future``: None where none is to be read that way."""
+
+    block: Block
+    position: int
+    future: Future[Scanned] | None
+
+
+@dataclass
+class _Waiting:
+    """Blocks whose other lines are not parsed yet, with the records of their lines of one shape."""
+
+    blocks: list[tuple[Block, pl.DataFrame]] = field(default_factory=list)
+    others: list[pl.DataFrame] = field(default_factory=list)
+    lines: int = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether the other lines are to be parsed now."""
+        return sum(map(len, self.others)) >= OTHERS_AT_ONCE or self.lines >= LINES_AT_ONCE
+
+    def add(self, block: Block, scanned: pl.DataFrame, others: npt.NDArray[np.int64]) -> None:
+        """Add a block; ``others``: positions in it of its other lines."""
+        if len(others):
+            self.others.append(pl.DataFrame({"line": block.lines_at(others), "number": block.first + others}))
+        self.blocks.append((block.without_data(), scanned))
+        self.lines += block.count
 
 
 def log_blocks(
@@ -33,39 +68,64 @@ def log_blocks(
     """
     if not logs:
         return
-    workers = max(min(os.cpu_count() or 1, 4), 1)
     expressions = {**EXPRESSIONS, RECORD: IDENTITY_TEXT}
 
     def query(form: LineFormat | None) -> str:
         return records_query(tuple(columns), "block", expressions, form)
 
-    def named(log: LogInput, block: ParsedBlock) -> ParsedBlock:
-        return _with_proxy(block, log.name) if len(logs) > 1 and log.form is not None else block
+    def progress(position: int) -> None:
+        if on_progress:
+            on_progress(done + position)
 
+    workers = max(min(os.cpu_count() or 1, 4), 1)
     with Parsers(query) as parsers, ThreadPoolExecutor(workers, thread_name_prefix="sojourn-scan") as pool:
         done = 0
         for log in logs:
-            pending: deque[tuple[Block, int, Future[Scanned] | None]] = deque()
-            for block, position in blocks_ahead(log, blocks_of_lines(log, BLOCK_BYTES)):
-                form = format_of(log, block)
-                long = _is_large(log) and block.ends[-1] > BLOCK_BYTES // 2
-                future = pool.submit(_scanned, block, columns, form) if long else None
-                pending.append((block, position, future))
-                if len(pending) > workers:
-                    yield named(log, _parsed(parsers.of(log.form), log, pending, done, on_progress))
-            while pending:
-                yield named(log, _parsed(parsers.of(log.form), log, pending, done, on_progress))
+            for block in _blocks_of(log, columns, parsers, pool, workers, progress):
+                named = _with_proxy(block, log.name) if len(logs) > 1 and log.form is not None else block
+                yield replace(named, form=log.form)
             done += log.size or 0
+
+
+def _blocks_of(
+    log: LogInput, columns: Sequence[str], parsers: Parsers, pool: ThreadPoolExecutor, workers: int,
+    progress: Callable[[int], None],
+) -> Iterator[ParsedBlock]:  # fmt: skip
+    """Yield every block of a log."""
+    begun: deque[_Begun] = deque()
+    waiting = _Waiting()
+
+    def finished() -> Iterator[ParsedBlock]:
+        """Yield the block that was begun first, or keep it until its other lines are parsed."""
+        nonlocal waiting
+        first = begun.popleft()
+        scanned = None if first.future is None else first.future.result()
+        if scanned is not None:
+            waiting.add(first.block, *scanned)
+        if waiting.full or (scanned is None and waiting.blocks):
+            whole, waiting = waiting, _Waiting()
+            yield from _completed(log, parsers, whole)
+        if scanned is None:
+            yield parsers.of(log.form).parsed(log.name, first.block)
+        progress(first.position)
+
+    for block, position in blocks_ahead(log, blocks_of_lines(log, BLOCK_BYTES)):
+        form = format_of(log, block)
+        long = is_compilation_installed() and _is_large(log) and block.ends[-1] > BLOCK_BYTES // 2
+        begun.append(_Begun(block, position, pool.submit(_scanned, block, columns, form) if long else None))
+        if len(begun) > workers:
+            yield from finished()
+    while begun:
+        yield from finished()
+    yield from _completed(log, parsers, waiting)
 
 
 def _with_proxy(block: ParsedBlock, name: str) -> ParsedBlock:
     """Return the block with the log's name as the proxy, where the format does not name one: of several logs."""
     table = block.accepted
-    if table is None or "proxy" not in table.column_names or table["proxy"].null_count < len(table):
+    if table is None or "proxy" not in table.columns or table["proxy"].null_count() < len(table):
         return block
-    names = pa.array([name], pa.string()).take(pa.array(np.zeros(len(table), np.int64)))
-    at = table.column_names.index("proxy")
-    return replace(block, accepted=table.set_column(at, "proxy", names))
+    return replace(block, accepted=table.with_columns(proxy=pl.lit(name)))
 
 
 def _is_large(log: LogInput) -> bool:
@@ -79,34 +139,16 @@ def _scanned(block: Block, columns: Sequence[str], form: LineFormat | None) -> S
     return scanned(block, columns) if form is None else scanned_text(block, columns, form)
 
 
-def _parsed(
-    parser: BlockParser,
-    log: LogInput,
-    pending: deque[tuple[Block, int, Future[Scanned] | None]],
-    done: int,
-    on_progress: Callable[[int], None] | None,
-) -> ParsedBlock:
-    """Return the block that was begun first, finished."""
-    block, position, future = pending.popleft()
-    parseds = None if future is None else future.result()
-    parsed = parser.parsed(log.name, block) if parseds is None else _completed(parser, log.name, block, *parseds)
-    if on_progress:
-        on_progress(done + position)
-    return replace(parsed, form=log.form)
-
-
-def _completed(parser: BlockParser, source: str, block: Block, scanned: pa.Table, others: np.ndarray) -> ParsedBlock:
-    """Return a block of which some lines were read the short way, and ``others`` (positions) are not yet."""
-    if not len(others) and not block.refused:
-        return ParsedBlock(source, block.count, scanned, [])
-    at = arrow(others)
-    last = len(others) > 0 and others[-1] == len(block.lines) - 1
-    rest = replace(
-        block, lines=block.lines.take(at), numbers=block.numbers.take(at), open_end=block.open_end and bool(last)
-    )
-    parsed = parser.parsed(source, rest)
-    accepted = scanned
-    if parsed.accepted is not None and len(parsed.accepted):
-        both = pa.concat_tables([scanned, parsed.accepted.select(scanned.column_names).cast(scanned.schema)])
-        accepted = both.sort_by("number")
-    return ParsedBlock(source, block.count, accepted, parsed.rejects)
+def _completed(log: LogInput, parsers: Parsers, waiting: _Waiting) -> Iterator[ParsedBlock]:
+    """Yield blocks with the records of their other lines, which are parsed here."""
+    accepted, refused = None, pl.DataFrame(schema=REFUSED)
+    if waiting.others:
+        accepted, refused = parsers.of(log.form).rows(pl.concat(waiting.others))
+    for block, scanned in waiting.blocks:
+        inside = pl.col("number").is_between(block.first, block.first + block.count - 1)
+        rejects = Refused(block, refused.filter(inside)) if len(refused) or block.refused else []
+        rows = scanned
+        if accepted is not None and len(others := accepted.filter(inside)):
+            both = [scanned, others.select(scanned.columns).cast(dict(scanned.schema))]
+            rows = pl.concat(both).sort("number")
+        yield ParsedBlock(log.name, block.count, rows, rejects)

@@ -6,12 +6,18 @@ import numpy as np
 
 from sojourn.model.compilation import compiled, compiled_part
 
-TEXT, SECONDS, WHOLE, ADDRESS, CLOCK = 0, 1, 2, 3, 4
+# The last three hold an element per attempt; SECONDS and ADDRESS with several elements are not read here.
+TEXT, SECONDS, WHOLE, ADDRESS, CLOCK, ATTEMPT_TIMES, RESPONSE_TIMES, ATTEMPT_ADDRESSES = range(8)
 BLANK = -(1 << 63)  # nothing, or -
 ODD = BLANK + 1  # in a form that is not read here
+ESCAPED = 1  # a text that holds escapes
+ATTEMPTS, BEFORE = 0, 1  # rows of ``of_attempts``: their number, and whole microseconds of all but the last
 SECONDS_DIGITS = 10  # before the point; a double holds these and six more exactly
 WHOLE_DIGITS = 18
 COMMA, DASH, POINT, COLON, SPACE, QUOTE, BACKSLASH, SLASH, PLUS = 44, 45, 46, 58, 32, 34, 92, 47, 43
+BEYOND_ASCII = 0x80
+LETTER_U, SHORTEST_ESCAPED = 117, 7  # a text shorter than this may be - by an escape
+LONGEST = 10**15  # us: in longer times doubles lose microseconds
 LINE_FEED, CARRIAGE_RETURN = 10, 13
 ONE = np.uint64(1)  # an unsigned index needs no check for negative values
 MONTHS = np.frombuffer(b"JanFebMarAprMayJunJulAugSepOctNovDec", np.uint8)
@@ -112,6 +118,69 @@ def _clock(data, begin, end):  # type: ignore[no-untyped-def] # numba
 
 
 @compiled_part
+def _hex(data, at):  # type: ignore[no-untyped-def] # numba
+    """Return the number that four hexadecimal digits write; -1 if there is another byte."""
+    value = 0
+    for position in range(at, at + 4):
+        byte = data[position]
+        if 48 <= byte <= 57:
+            digit = byte - 48
+        elif 65 <= byte <= 70:
+            digit = byte - 55
+        elif 97 <= byte <= 102:
+            digit = byte - 87
+        else:
+            return -1
+        value = value * 16 + digit
+    return value
+
+
+@compiled_part
+def _escaped(data, at, end):  # type: ignore[no-untyped-def] # numba
+    """Return the character that a JSON escape at ``at`` stands for, and its length; -1 for one that is not read here.
+
+    Not read here: surrogates, and the character 0.
+    """
+    if at + 1 >= end:
+        return -1, 2
+    byte = data[at + 1]
+    if byte in (QUOTE, BACKSLASH, SLASH):
+        return np.int64(byte), 2
+    for letter, character in ((98, 8), (102, 12), (110, 10), (114, 13), (116, 9)):  # b, f, n, r, t
+        if byte == letter:
+            return character, 2
+    if byte != LETTER_U or at + 6 > end:
+        return -1, 2
+    character = _hex(data, at + 2)
+    return (-1 if character == 0 or 0xD800 <= character < 0xE000 else character), 6
+
+
+@compiled_part
+def _utf8_length(data, at, end):  # type: ignore[no-untyped-def] # numba
+    """Return the length of the UTF-8 sequence of a character beyond ASCII; 0 if it is none (RFC 3629, section 4)."""
+    first = data[at]
+    if 0xC2 <= first <= 0xDF:
+        length = 2
+    elif 0xE0 <= first <= 0xEF:
+        length = 3
+    elif 0xF0 <= first <= 0xF4:
+        length = 4
+    else:
+        return 0
+    if at + length > end:
+        return 0
+    for position in range(at + 1, at + length):
+        if data[position] & 0xC0 != 0x80:
+            return 0
+    second = data[at + 1]
+    if (first == 0xE0 and second < 0xA0) or (first == 0xED and second > 0x9F):
+        return 0
+    if (first == 0xF0 and second < 0x90) or (first == 0xF4 and second > 0x8F):
+        return 0
+    return length
+
+
+@compiled_part
 def _of_one_attempt(data, begin, end):  # type: ignore[no-untyped-def] # numba
     for at in range(begin, end):
         if data[at] == COMMA:
@@ -122,9 +191,50 @@ def _of_one_attempt(data, begin, end):  # type: ignore[no-untyped-def] # numba
 
 
 @compiled_part
+def _part_end(data, begin, end):  # type: ignore[no-untyped-def] # numba
+    """Return where the element of a list of attempts that begins at ``begin`` ends, and where the next one begins.
+
+    The next one begins behind the list if this is the last.
+    """
+    for at in range(begin, end - 1):
+        if data[at] == COMMA and data[at + 1] == SPACE:
+            return at, at + 2
+        if data[at] == SPACE and data[at + 1] == COLON and at + 2 < end and data[at + 2] == SPACE:
+            return at, at + 3
+    return end, end + 1
+
+
+@compiled_part
+def _attempts(data, begin, end):  # type: ignore[no-untyped-def] # numba
+    """Return how many attempts a value that is not blank lists, and where the last of them begins."""
+    count, first, following = 0, begin, begin
+    while following <= end:
+        first = following
+        _, following = _part_end(data, first, end)
+        count += 1
+    return count, first
+
+
+@compiled_part
+def _attempt_times(data, begin, end):  # type: ignore[no-untyped-def] # numba
+    """Return the time of the last attempt (us; ``BLANK``: none; ``ODD``) and the sum of those before it."""
+    before, last, at = 0, BLANK, begin
+    while at <= end:
+        if last != BLANK:
+            before += last
+        stop, following = _part_end(data, at, end)
+        if stop == at + 1 and data[at] == DASH:
+            last = BLANK
+        else:
+            last = _micros(data, at, stop) if stop > at else ODD
+            if last == ODD or last < 0 or last >= LONGEST:
+                return ODD, 0
+        at = following
+    return (ODD if before + max(last, 0) >= LONGEST else last), before
+
+
+@compiled_part
 def _number(data, begin, end, kind):  # type: ignore[no-untyped-def] # numba
-    if begin == end or (end - begin == 1 and data[begin] == DASH):
-        return BLANK
     if kind == SECONDS:
         return _micros(data, begin, end)
     if kind == WHOLE:
@@ -151,20 +261,57 @@ def _stands(data, at, end, between, begin, stop):  # type: ignore[no-untyped-def
 
 
 @compiled_part
-def _closed(data, at, end, stop, interrupts):  # type: ignore[no-untyped-def] # numba
-    """Return the end of the value that begins at ``at``; -1 if it has an escape or a control character."""
-    position, last = np.uint64(at), np.uint64(end)
-    while position < last and not interrupts[data[position]]:
-        position += ONE
-    if position == last:
-        # The last value of a line; blanks at its end belong to no value.
-        ended = stop in (LINE_FEED, CARRIAGE_RETURN) and (end == at or data[end - 1] != SPACE)
-        return np.int64(position) if ended else np.int64(-1)
-    return np.int64(position) if data[position] == stop else np.int64(-1)
+def _closed(data, at, end, stop, interrupts, escapes):  # type: ignore[no-untyped-def] # numba
+    """Return the end of the value that begins at ``at``, and whether it holds escapes.
+
+    The end is -1 if the value holds a control character, bytes that are not UTF-8, or an escape that is not read here.
+    """
+    position, last, escaped = np.uint64(at), np.uint64(end), False
+    while True:
+        while position < last and not interrupts[data[position]]:
+            position += ONE
+        if position == last:
+            # The last value of a line; blanks at its end belong to no value.
+            ended = stop in (LINE_FEED, CARRIAGE_RETURN) and (end == at or data[end - 1] != SPACE)
+            return (np.int64(position) if ended else np.int64(-1)), escaped
+        if data[position] == stop:
+            return np.int64(position), escaped
+        if data[position] >= BEYOND_ASCII:
+            length = _utf8_length(data, np.int64(position), end)
+            if length == 0:
+                return np.int64(-1), escaped
+        elif data[position] == BACKSLASH and escapes:
+            character, length = _escaped(data, np.int64(position), end)
+            if character < 0:
+                return np.int64(-1), escaped
+            escaped = True
+        else:
+            return np.int64(-1), escaped
+        position += np.uint64(length)
+
+
+@compiled_part
+def _read(data, begin, end, kind, escaped):  # type: ignore[no-untyped-def] # numba
+    """Return what a value is in ``numbers``, how many attempts it lists, and two facts of these attempts.
+
+    The facts are where the last address begins, or whole microseconds of all attempts but the last.
+    """
+    if escaped and (kind != TEXT or end - begin < SHORTEST_ESCAPED):
+        return ODD, 0, 0
+    if end == begin or (end == begin + 1 and data[begin] == DASH):
+        return BLANK, 0, 0
+    if kind == ATTEMPT_ADDRESSES:
+        listed, last = _attempts(data, begin, end)
+        return 0, listed, last
+    if kind in (ATTEMPT_TIMES, RESPONSE_TIMES):
+        number, before = _attempt_times(data, begin, end)
+        listed, _ = _attempts(data, begin, end)
+        return number, listed, before
+    return (ESCAPED if escaped else _number(data, begin, end, kind)), 0, 0
 
 
 @compiled
-def scan(data, lines, between, between_ends, stops, slots, kinds, spans, numbers):  # type: ignore[no-untyped-def] # numba
+def scan(data, lines, between, between_ends, stops, slots, kinds, escapes, spans, numbers, of_attempts):  # type: ignore[no-untyped-def] # numba
     """Return which lines have the shape, and fill in the positions of their values.
 
     Args:
@@ -176,19 +323,25 @@ def scan(data, lines, between, between_ends, stops, slots, kinds, spans, numbers
             no blank.
         slots: index of each value in ``spans`` and ``numbers``; -1: none.
         kinds: kind of each value.
-        spans: output: line, slot -> begin and end of the value.
-        numbers: output: slot, line -> whole microseconds (``SECONDS``, ``CLOCK``), the number (``WHOLE``), ``BLANK``,
-            or 0.
+        escapes: whether values may hold escapes, as in JSON.
+        spans: output: line, slot -> begin and end of the value; the last slot is the address of the last attempt.
+        numbers: output: slot, line -> whole microseconds (``SECONDS``, ``CLOCK``; of the last attempt:
+            ``ATTEMPT_TIMES``, ``RESPONSE_TIMES``), the number (``WHOLE``), ``BLANK``, ``ESCAPED``, or 0.
+        of_attempts: output: ``ATTEMPTS`` (of the addresses, or of ``RESPONSE_TIMES`` without any) and ``BEFORE`` (of
+            ``RESPONSE_TIMES``), line -> the number.
     """
     count = len(lines) - 1
-    # Bytes that end or interrupt each value: its stop, a backslash, and control characters, which JSON does not allow.
+    # Bytes that end or interrupt each value: its stop, a backslash, control characters, which JSON does not allow, and
+    # what is not ASCII.
     interrupts = np.zeros((len(stops), 256), np.bool_)
     interrupts[:, :SPACE] = True
     interrupts[:, BACKSLASH] = True
+    interrupts[:, BEYOND_ASCII:] = True
     for value in range(len(stops)):
         interrupts[value, stops[value]] = True
         interrupts[value, SPACE] |= stops[value] == CARRIAGE_RETURN
     sound = np.zeros(count, np.bool_)
+    last_address = spans.shape[1] - 1
     for line in range(count):
         at, end = lines[line], lines[line + 1]
         if end > at and data[end - 1] == LINE_FEED:
@@ -196,6 +349,9 @@ def scan(data, lines, between, between_ends, stops, slots, kinds, spans, numbers
             if end > at and data[end - 1] == CARRIAGE_RETURN:
                 end -= 1
         begin = 0
+        addresses, responses, before = -1, 0, 0
+        fewest, most = 1 << 30, 0  # attempts that a time is listed for
+        spans[line, last_address, 0], spans[line, last_address, 1] = 0, 0
         for value in range(len(between_ends)):
             stop = between_ends[value]
             if not _stands(data, at, end, between, begin, stop):
@@ -205,49 +361,93 @@ def scan(data, lines, between, between_ends, stops, slots, kinds, spans, numbers
             begin = stop
             if value == len(slots):
                 break
-            first, at = at, _closed(data, at, end, stops[value], interrupts[value])
+            first = at
+            at, escaped = _closed(data, first, end, stops[value], interrupts[value], escapes)
             slot = slots[value]
             if at < 0 or slot < 0:
                 continue
             spans[line, slot, 0], spans[line, slot, 1] = first, at
-            numbers[slot, line] = _number(data, first, at, kinds[value])
-            if numbers[slot, line] == ODD:
+            number, listed, fact = _read(data, first, at, kinds[value], escaped)
+            numbers[slot, line] = number
+            if number == ODD:
                 at = -1
                 break
+            if kinds[value] == ATTEMPT_ADDRESSES:
+                addresses = listed
+                spans[line, last_address, 0], spans[line, last_address, 1] = fact, at if listed else fact
+            elif listed:
+                fewest, most = min(fewest, listed), max(most, listed)
+            if kinds[value] == RESPONSE_TIMES:
+                # - is one attempt without a time.
+                responses, before = max(listed, min(at - first, 1)), fact
+        if addresses > 0 and most > 0 and (fewest != addresses or most != addresses):
+            at = -1
+        of_attempts[ATTEMPTS, line] = addresses if addresses >= 0 else responses
+        of_attempts[BEFORE, line] = before
         sound[line] = at == end
     return sound
 
 
+@compiled_part
+def _copy_unescaped(data, begin, end, copied, to):  # type: ignore[no-untyped-def] # numba
+    """Copy a text with escapes as the characters that they stand for, in UTF-8; return where the copy ends."""
+    at = begin
+    while at < end:
+        if data[at] != BACKSLASH:
+            copied[to] = data[at]
+            to += 1
+            at += 1
+            continue
+        character, length = _escaped(data, at, end)
+        at += length
+        if character < 0x80:
+            copied[to] = character
+            to += 1
+        elif character < 0x800:
+            copied[to], copied[to + 1] = 0xC0 | character >> 6, 0x80 | character & 0x3F
+            to += 2
+        else:
+            copied[to], copied[to + 1] = 0xE0 | character >> 12, 0x80 | character >> 6 & 0x3F
+            copied[to + 2] = 0x80 | character & 0x3F
+            to += 3
+    return to
+
+
 @compiled
-def gathered(data, spans, rows, slots, separator):  # type: ignore[no-untyped-def] # numba
+def gathered(data, spans, numbers, rows, slots, separator):  # type: ignore[no-untyped-def] # numba
     """Copy values of some lines: (offsets, bytes); several slots give one text per line, joined by ``separator``.
 
-    ``slots``: -1 for a missing value.
+    ``slots``: -1 for a missing value. Escapes become the characters that they stand for.
     """
     offsets = np.empty(len(rows) + 1, np.int32)
     total = 0
     for k in range(len(rows)):
-        offsets[k] = total
         for slot in slots:
             if slot >= 0:
                 total += spans[rows[k], slot, 1] - spans[rows[k], slot, 0]
-        total += 2 * (len(slots) - 1)
-    offsets[len(rows)] = total
-    copied = np.empty(total, np.uint8)
+    copied = np.empty(total + 2 * (len(slots) - 1) * len(rows), np.uint8)
     to = np.uint64(0)
     for k in range(len(rows)):
+        offsets[k] = to
         for part in range(len(slots)):
+            slot = slots[part]
             if part:
                 copied[to] = separator
-                copied[to + ONE] = 48 + (slots[part] >= 0)
+                copied[to + ONE] = 48 + (slot >= 0)
                 to += ONE + ONE
-            if slots[part] >= 0:
-                position = np.uint64(spans[rows[k], slots[part], 0])
-                for _ in range(spans[rows[k], slots[part], 1] - spans[rows[k], slots[part], 0]):
-                    copied[to] = data[position]
-                    to += ONE
-                    position += ONE
-    return offsets, copied
+            if slot < 0:
+                continue
+            begin, end = spans[rows[k], slot, 0], spans[rows[k], slot, 1]
+            if slot < len(numbers) and numbers[slot, rows[k]] == ESCAPED:
+                to = np.uint64(_copy_unescaped(data, begin, end, copied, np.int64(to)))
+                continue
+            position = np.uint64(begin)
+            for _ in range(end - begin):
+                copied[to] = data[position]
+                to += ONE
+                position += ONE
+    offsets[len(rows)] = to
+    return offsets, copied[: np.int64(to)]
 
 
 @compiled

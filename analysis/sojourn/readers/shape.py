@@ -1,22 +1,22 @@
 """Lines of one shape, read without a JSON parser: nginx writes the same keys in the same order on every line.
 
 The shape is taken from one line of a block, and the others are compared with it. Lines of any other form (another key,
-an escape, several attempts, an unusual number, an invalid value) are read by the SQL of ``sojourn.readers.record``.
+an unusual number or escape, an invalid value) are read by the SQL of ``sojourn.readers.record``.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
+import polars as pl
 
-from sojourn.readers.arrow import arrow, texts
+from sojourn.readers.arrow import series, texts
 from sojourn.readers.lines import Block
 from sojourn.readers.record import (
     EARLIEST_INSTANT,
@@ -31,7 +31,21 @@ from sojourn.readers.record import (
     WHOLE_KEYS,
     keys_needed,
 )
-from sojourn.readers.scan import ADDRESS, BLANK, QUOTE, SECONDS, TEXT, WHOLE, gathered, scan
+from sojourn.readers.scan import (
+    ATTEMPT_ADDRESSES,
+    ATTEMPT_TIMES,
+    ATTEMPTS,
+    BEFORE,
+    BLANK,
+    LONGEST,
+    QUOTE,
+    RESPONSE_TIMES,
+    SECONDS,
+    TEXT,
+    WHOLE,
+    gathered,
+    scan,
+)
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -40,13 +54,18 @@ REQUIRED = ("time", "request_time", "status")
 STARTS = ("request_start", "proxy_start")
 KINDS = {
     **dict.fromkeys(("time", "request_time", *STARTS, "queueing_delay", "service_time"), SECONDS),
-    **dict.fromkeys((f"upstream_{name}_time" for name in TIMES), SECONDS),
+    **dict.fromkeys((f"upstream_{name}_time" for name in TIMES), ATTEMPT_TIMES),
+    "upstream_response_time": RESPONSE_TIMES,
     **dict.fromkeys(("status", *WHOLE_KEYS), WHOLE),
-    "upstream_addr": ADDRESS,
+    "upstream_addr": ATTEMPT_ADDRESSES,
 }
 LINES_TRIED = 10
-# Longer times (us) and later instants (us since 1970) are left to the SQL: doubles lose microseconds there.
-LONGEST, LATEST = 10**15, 4 * 10**15
+LATEST = 4 * 10**15  # us since 1970: later instants are left to the SQL, for doubles lose microseconds there
+MOST_ATTEMPTS = 32767
+SPACE = r"[ \t\r\n]*"
+KEY = rf'{SPACE}"[^"\\]*"{SPACE}:{SPACE}"'
+FIRST_KEY, NEXT_KEY = re.compile(rf"{SPACE}\{{{KEY}"), re.compile(rf'"{SPACE},{KEY}')
+VALUE, END = re.compile(r'(?:[^"\\]|\\.)*'), re.compile(rf'"{SPACE}\}}{SPACE}')
 
 
 @dataclass(frozen=True)
@@ -60,6 +79,7 @@ class Shape:
         slots: number of each value's key among the selected keys; -1: not selected.
         kinds: kind of each value.
         slot_of: key -> slot, of the selected keys in the lines.
+        escapes: whether values may hold the escapes of JSON.
     """
 
     between: npt.NDArray[np.uint8]
@@ -68,6 +88,7 @@ class Shape:
     slots: npt.NDArray[np.int32]
     kinds: npt.NDArray[np.int32]
     slot_of: dict[str, int]
+    escapes: bool = False
 
     @classmethod
     def of(cls, line: str, wanted: Sequence[str]) -> Shape | None:
@@ -79,7 +100,8 @@ class Shape:
             return None
         if not isinstance(pairs, list) or not all(isinstance(p, tuple) and isinstance(p[1], str) for p in pairs):
             return None
-        if "\\" in line or line != "{" + ",".join(f'"{key}":"{value}"' for key, value in pairs) + "}":
+        between = _between(line)
+        if between is None or len(between) != len(pairs) + 1:
             return None
         keys = [key for key, _ in pairs]
         # Names in DuckDB are case-insensitive.
@@ -89,11 +111,10 @@ class Shape:
         if any(lower.get(key.lower(), key) != key for key in keys):
             return None
         slot_of = {key: slot for slot, key in enumerate(key for key in keys if key in set(wanted))}
-        between = [f'{"{" if number == 0 else chr(34) + ","}"{key}":"'.encode() for number, key in enumerate(keys)]
-        between.append(b'"}')
         return cls(
             between=np.frombuffer(b"".join(between), np.uint8),
             ends=np.cumsum([len(part) for part in between], dtype=np.int32),
+            escapes=True,
             stops=np.full(len(keys), QUOTE, np.uint8),
             slots=np.array([slot_of.get(key, -1) for key in keys], np.int32),
             kinds=np.array([KINDS.get(key, TEXT) for key in keys], np.int32),
@@ -101,14 +122,37 @@ class Shape:
         )
 
 
+def _between(line: str) -> list[bytes] | None:
+    """Return what is before, between and after the texts of a JSON object of texts; None if keys hold escapes."""
+    between = []
+    part = FIRST_KEY.match(line)
+    while part:
+        between.append(part[0].encode())
+        value = VALUE.match(line, part.end())
+        at = value.end() if value else len(line)
+        part = NEXT_KEY.match(line, at)
+    end = END.fullmatch(line, at) if between else None
+    return [*between, end[0].encode()] if end else None
+
+
 @dataclass(frozen=True)
 class Scanned:
-    """Lines of one shape; ``rows``: the valid ones, indices into ``spans`` (line, slot) and ``numbers``."""
+    """Lines of one shape.
+
+    Attributes:
+        shape: the shape.
+        data: bytes of all lines of the block.
+        spans: line, slot -> begin and end of the value; the last slot is the address of the last attempt.
+        numbers: slot, line -> as from ``scan``.
+        of_attempts: ``ATTEMPTS`` and ``BEFORE``, line -> the number.
+        rows: the valid lines, indices into these.
+    """
 
     shape: Shape
     data: npt.NDArray[np.uint8]
     spans: npt.NDArray[np.int32]
     numbers: Ints
+    of_attempts: Ints
     rows: Ints
 
     def number(self, key: str) -> tuple[Ints, Bools]:
@@ -125,22 +169,28 @@ class Scanned:
         blank: Bools = self.numbers[self.shape.slot_of[key]][self.rows] == BLANK
         return blank
 
-    def text(self, keys: Sequence[str], null: Bools | None = None) -> pa.Array:
+    def text(self, keys: Sequence[str], null: Bools | None = None) -> pl.Series:
         """Return the texts of the valid lines (several keys joined by ``SEPARATOR``), null where ``null``."""
-        slots = np.array([self.shape.slot_of.get(key, -1) for key in keys], np.int32)
-        if len(keys) == 1 and slots[0] < 0:
-            return pa.nulls(len(self.rows), pa.string())
-        offsets, copied = gathered(self.data, self.spans, self.rows, slots, ord(SEPARATOR))
-        return texts(offsets, copied, null)
+        if len(keys) == 1 and keys[0] not in self.shape.slot_of:
+            return none(self, pl.String)
+        return self._gathered([self.shape.slot_of.get(key, -1) for key in keys], null)
+
+    def last_address(self) -> pl.Series:
+        """Return the address of the last attempt; null without one."""
+        return self._gathered([self.spans.shape[1] - 1], self.blank("upstream_addr"))
+
+    def _gathered(self, slots: Sequence[int], null: Bools | None) -> pl.Series:
+        wanted = np.array(slots, np.int32)
+        return texts(*gathered(self.data, self.spans, self.numbers, self.rows, wanted, ord(SEPARATOR)), null)
 
 
-def scanned(block: Block, columns: Sequence[str]) -> tuple[pa.Table, npt.NDArray[np.int64]] | None:
-    """Return the records of a block that have its shape, and the positions in ``block.lines`` of the other lines.
+def scanned(block: Block, columns: Sequence[str]) -> tuple[pl.DataFrame, Ints] | None:
+    """Return the records of a block that have its shape, and the positions in the block of the other lines.
 
     The table has ``columns`` as from ``records_query``, and ``number``. None: the block has no shape.
     """
     wanted = keys_needed(columns)
-    tried = (Shape.of(line.as_py(), wanted) for line in block.lines[:LINES_TRIED])
+    tried = (Shape.of(line, wanted) for line in block.lines_at(block.positions[:LINES_TRIED]))
     shape = next((each for each in tried if each is not None), None)
     if shape is None:
         return None
@@ -149,36 +199,49 @@ def scanned(block: Block, columns: Sequence[str]) -> tuple[pa.Table, npt.NDArray
     sound = is_sound(lines, with_identity=RECORD in columns)
     like[every[~sound]] = False
     usable = replace(lines, rows=every[sound])
-    arrays = [COLUMN_OF.get(name, named)(usable, name) for name in columns]
-    return table_of(block, usable, columns, arrays), np.flatnonzero(~like)
+    return table_of(block, usable, {name: COLUMN_OF.get(name, named)(usable, name) for name in columns}), others_of(
+        block, like
+    )
 
 
 def shape_lines(block: Block, shape: Shape) -> tuple[Scanned, Bools]:
     """Return the lines of a block that have a shape, and whether each line has it."""
-    _, offsets, data = block.lines.buffers()
-    lines = np.frombuffer(offsets, np.int32)[: len(block.lines) + 1]
-    bytes_ = np.frombuffer(data, np.uint8)
-    spans, numbers = _scratch(len(block.lines), len(shape.slot_of))
-    like = scan(bytes_, lines, shape.between, shape.ends, shape.stops, shape.slots, shape.kinds, spans, numbers)
-    return Scanned(shape, bytes_, spans, numbers, np.flatnonzero(like)), like
+    spans, numbers, of_attempts = _scratch(len(block.ends) - 1, len(shape.slot_of))
+    like = scan(
+        block.data, block.ends, shape.between, shape.ends, shape.stops, shape.slots, shape.kinds, shape.escapes,
+        spans, numbers, of_attempts,
+    )  # fmt: skip
+    if block.kept is not None:
+        like[np.setdiff1d(np.arange(len(like)), block.kept)] = False
+    return Scanned(shape, block.data, spans, numbers, of_attempts, np.flatnonzero(like)), like
 
 
-def table_of(block: Block, lines: Scanned, columns: Sequence[str], arrays: Sequence[pa.Array]) -> pa.Table:
+def others_of(block: Block, like: Bools) -> Ints:
+    """Return the positions in a block of the lines that are neither ``like`` its shape nor refused."""
+    others = np.flatnonzero(~like)
+    return others if block.kept is None else np.intersect1d(others, block.kept, assume_unique=True)
+
+
+def table_of(block: Block, lines: Scanned, columns: Mapping[str, pl.Series]) -> pl.DataFrame:
     """Return columns as a table, with the number of each line."""
-    numbered = np.from_dlpack(block.numbers)[lines.rows]
-    return pa.table([*arrays, arrow(numbered)], [*columns, "number"])
+    return pl.DataFrame({**columns, "number": series(block.first + lines.rows)})
 
 
 _kept = threading.local()
 
 
-def _scratch(lines: int, slots: int) -> tuple[npt.NDArray[np.int32], Ints]:
+def _scratch(lines: int, slots: int) -> tuple[npt.NDArray[np.int32], Ints, Ints]:
     """Arrays for ``scan`` to fill, reused by each thread: allocating memory takes time."""
-    if getattr(_kept, "size", 0) < lines * slots:
-        _kept.size = lines * slots + lines * slots // 4
+    needed = lines * (slots + 1)
+    if getattr(_kept, "size", 0) < needed:
+        _kept.size = needed + needed // 4
         _kept.spans, _kept.numbers = np.empty(2 * _kept.size, np.int32), np.empty(_kept.size, np.int64)
-    spans = _kept.spans[: 2 * lines * slots].reshape(lines, slots, 2)
-    return spans, _kept.numbers[: lines * slots].reshape(slots, lines)
+    if getattr(_kept, "lines", 0) < lines:
+        _kept.lines = lines + lines // 4
+        _kept.of_attempts = np.empty(2 * _kept.lines, np.int64)
+    spans = _kept.spans[: 2 * needed].reshape(lines, slots + 1, 2)
+    numbers = _kept.numbers[: lines * slots].reshape(slots, lines)
+    return spans, numbers, _kept.of_attempts[: 2 * lines].reshape(2, lines)
 
 
 def _plausible(micros: Ints) -> Bools:
@@ -208,106 +271,94 @@ def is_sound(lines: Scanned, *, with_identity: bool) -> Bools:
     return np.asarray(sound, np.bool_)
 
 
-def _instant(micros: Ints, null: Bools) -> pa.Array:
-    return arrow(micros, null).cast(pa.timestamp("us"))
+def _instant(micros: Ints, null: Bools) -> pl.Series:
+    return series(micros, null).cast(pl.Datetime("us"))
 
 
-def _time(lines: Scanned, _: str) -> pa.Array:
+def _time(lines: Scanned, _: str) -> pl.Series:
     return _instant(*lines.number("time"))
 
 
-def _start(lines: Scanned, _: str) -> pa.Array:
+def _start(lines: Scanned, _: str) -> pl.Series:
     value, null = lines.number("time")
     return _instant(value - lines.number("request_time")[0], null)
 
 
-def _request_start(lines: Scanned, _: str) -> pa.Array:
+def _request_start(lines: Scanned, _: str) -> pl.Series:
     return _instant(*lines.number("request_start"))
 
 
-def _proxy_start(lines: Scanned, _: str) -> pa.Array:
+def _proxy_start(lines: Scanned, _: str) -> pl.Series:
     own, no_own = lines.number("proxy_start")
     sent, not_sent = lines.number("request_start")
     return _instant(np.where(no_own, sent, own), no_own & not_sent)
 
 
-def _attempts(lines: Scanned, _: str) -> pa.Array:
-    if "upstream_addr" in lines.shape.slot_of:
-        return arrow((~lines.blank("upstream_addr")).astype(np.int16))
-    if "upstream_response_time" not in lines.shape.slot_of:
-        return arrow(np.zeros(len(lines.rows), np.int16))
-    begin, end = lines.spans[:, lines.shape.slot_of["upstream_response_time"], :][lines.rows].T
-    return arrow((end > begin).astype(np.int16))
+def _attempts(lines: Scanned, _: str) -> pl.Series:
+    return series(np.minimum(lines.of_attempts[ATTEMPTS][lines.rows], MOST_ATTEMPTS).astype(np.int16))
 
 
-def _micros_of(key: str) -> Callable[[Scanned, str], pa.Array]:
-    def column(lines: Scanned, _: str) -> pa.Array:
-        value, null = lines.number(key)
-        return arrow(value, null)
+def _retries(lines: Scanned, _: str) -> pl.Series:
+    return series(lines.of_attempts[BEFORE][lines.rows])
+
+
+def _number_of(key: str) -> Callable[[Scanned, str], pl.Series]:
+    def column(lines: Scanned, _: str) -> pl.Series:
+        return series(*lines.number(key))
 
     return column
 
 
-def _status(lines: Scanned, _: str) -> pa.Array:
-    return arrow(lines.number("status")[0].astype(np.int16))
+def _status(lines: Scanned, _: str) -> pl.Series:
+    return series(lines.number("status")[0].astype(np.int16))
 
 
-def _zero(lines: Scanned, _: str) -> pa.Array:
-    return arrow(np.zeros(len(lines.rows), np.int64))
+def _false(lines: Scanned, _: str) -> pl.Series:
+    return series(np.zeros(len(lines.rows), np.bool_))
 
 
-def _false(lines: Scanned, _: str) -> pa.Array:
-    return arrow(np.zeros(len(lines.rows), np.bool_))
+def none(lines: Scanned, dtype: type[pl.DataType]) -> pl.Series:
+    """Return nulls, one per line."""
+    return pl.Series([None], dtype=dtype).new_from_index(0, len(lines.rows))
 
 
-def _no_number(lines: Scanned, _: str) -> pa.Array:
-    return pa.nulls(len(lines.rows), pa.int64())
+def same(lines: Scanned, value: object) -> pl.Series:
+    """Return one value for all lines."""
+    return pl.Series([value]).new_from_index(0, len(lines.rows))
 
 
-def _no_text(lines: Scanned, _: str) -> pa.Array:
-    return pa.nulls(len(lines.rows), pa.string())
+def _upstream(lines: Scanned, _: str) -> pl.Series:
+    return lines.last_address()
 
 
-def _tick(lines: Scanned, _: str) -> pa.Array:
-    return pa.repeat(pa.scalar(0.001), len(lines.rows))
-
-
-def _upstream(lines: Scanned, _: str) -> pa.Array:
-    return lines.text(["upstream_addr"], lines.blank("upstream_addr"))
-
-
-def _route(lines: Scanned, _: str) -> pa.Array:
+def _route(lines: Scanned, _: str) -> pl.Series:
     blank = lines.blank("route")
     route = lines.text(["route"], blank)
     if not blank.any():
         return route
     # Once for each different URI: most logs have far fewer of them than lines.
-    uris = lines.text(["uri"]).dictionary_encode()
-    path = pc.replace_substring_regex(uris.dictionary, "[?#](?s:.*)$", "")
-    templates = pc.replace_substring_regex(path, ROUTE_PART, "/:id").take(uris.indices)
-    return templates if blank.all() else pc.if_else(arrow(blank), templates, route)
+    uri = pl.DataFrame({"uri": lines.text(["uri"])})
+    path = pl.col("uri").str.replace(r"(?s)[?#].*$", "")
+    templates = uri.unique().with_columns(template=path.str.replace_all(ROUTE_PART, "/:id"))
+    made = uri.join(templates, on="uri", how="left", nulls_equal=True, maintain_order="left")["template"]
+    return made if blank.all() else pl.select(pl.when(series(blank)).then(made).otherwise(route)).to_series()
 
 
-def _whole(lines: Scanned, name: str) -> pa.Array:
-    value, null = lines.number(name)
-    return arrow(value, null)
-
-
-def named(lines: Scanned, name: str) -> pa.Array:
+def named(lines: Scanned, name: str) -> pl.Series:
     """Return a text, null where it is blank."""
     return lines.text([name], lines.blank(name))
 
 
-def _verbatim(lines: Scanned, name: str) -> pa.Array:
+def _verbatim(lines: Scanned, name: str) -> pl.Series:
     return lines.text([name])
 
 
-def _identity(lines: Scanned, _: str) -> pa.Array:
+def _identity(lines: Scanned, _: str) -> pl.Series:
     return lines.text(IDENTITY)
 
 
 # Canonical column -> its computation from scanned lines, as in ``EXPRESSIONS``; other columns are custom keys.
-COLUMN_OF: dict[str, Callable[[Scanned, str], pa.Array]] = {
+COLUMN_OF: dict[str, Callable[[Scanned, str], pl.Series]] = {
     "time": _time,
     "start": _start,
     "request_start": _request_start,
@@ -315,19 +366,19 @@ COLUMN_OF: dict[str, Callable[[Scanned, str], pa.Array]] = {
     "status": _status,
     "attempts": _attempts,
     "upstream": _upstream,
-    "retries": _zero,
-    "request_time": _micros_of("request_time"),
-    **{name: _micros_of(f"upstream_{name}_time") for name in TIMES},
-    "app_queueing_delay": _micros_of("queueing_delay"),
-    "app_service_time": _micros_of("service_time"),
+    "retries": _retries,
+    "request_time": _number_of("request_time"),
+    **{name: _number_of(f"upstream_{name}_time") for name in TIMES},
+    "app_queueing_delay": _number_of("queueing_delay"),
+    "app_service_time": _number_of("service_time"),
     "app_garbled": _false,
-    "proxy_queue": _no_number,
-    "vantage": _no_text,
-    "time_step": _tick,
+    "proxy_queue": lambda lines, _: none(lines, pl.Int64),
+    "vantage": lambda lines, _: none(lines, pl.String),
+    "time_step": lambda lines, _: same(lines, 0.001),
     "route": _route,
     RECORD: _identity,
     **dict.fromkeys((key for key in NAME_KEYS if key != "route"), named),
     **dict.fromkeys(TEXT_KEYS, _verbatim),
-    **dict.fromkeys(WHOLE_KEYS, _whole),
+    **{key: _number_of(key) for key in WHOLE_KEYS},
     **dict.fromkeys(LIST_KEYS, _verbatim),
 }

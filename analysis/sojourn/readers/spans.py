@@ -117,7 +117,7 @@ def read_spans(paths: Sequence[str | os.PathLike[str] | Path]) -> pl.DataFrame:
     try:
         for log in inputs.logs:
             for block in blocks_of_lines(log):
-                for line in block.lines.to_pylist():
+                for line in block.lines.to_list():
                     rows.extend(_rows(decoder, line))
                 if len(rows) > 200_000:
                     frames.append(pl.DataFrame(rows, schema=SPANS_SCHEMA, orient="row"))

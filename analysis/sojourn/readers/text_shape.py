@@ -12,19 +12,43 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
+import polars as pl
 
 from sojourn.model.frame import APP, WHOLE
-from sojourn.readers.arrow import arrow
+from sojourn.readers.arrow import series
 from sojourn.readers.formats.fields import DURATIONS, INSTANTS
 from sojourn.readers.formats.line_format import UPSTREAM, LineFormat
 from sojourn.readers.formats.record_sql import NOT_ANSWERED
 from sojourn.readers.formats.template import Variable, variables
 from sojourn.readers.lines import Block
 from sojourn.readers.record import LIST_KEYS, RECORD, TIMES
-from sojourn.readers.scan import CARRIAGE_RETURN, CLOCK, LINE_FEED, SECONDS, TEXT, split_words
+from sojourn.readers.scan import (
+    ADDRESS,
+    ATTEMPT_ADDRESSES,
+    ATTEMPT_TIMES,
+    CARRIAGE_RETURN,
+    CLOCK,
+    LINE_FEED,
+    RESPONSE_TIMES,
+    SECONDS,
+    TEXT,
+    split_words,
+)
 from sojourn.readers.scan import WHOLE as WHOLE_NUMBER
-from sojourn.readers.shape import COLUMN_OF, KINDS, Bools, Scanned, Shape, is_sound, named, shape_lines, table_of
+from sojourn.readers.shape import (
+    COLUMN_OF,
+    KINDS,
+    Bools,
+    Scanned,
+    Shape,
+    is_sound,
+    named,
+    none,
+    others_of,
+    same,
+    shape_lines,
+    table_of,
+)
 
 KEY_OF = {
     "end": "time",
@@ -33,13 +57,14 @@ KEY_OF = {
     "response": "upstream_response_time",
 }
 CLOCKS = {"s": SECONDS, "clf": CLOCK}  # of the instants that are read here
+OF_ONE_ATTEMPT = {ATTEMPT_TIMES: SECONDS, RESPONSE_TIMES: SECONDS, ATTEMPT_ADDRESSES: ADDRESS}
 WORDS = ("method", "uri", "protocol")  # of the request
 
 
 def scanned_text(
     block: Block, columns: Sequence[str], log: LineFormat
-) -> tuple[pa.Table, npt.NDArray[np.int64]] | None:
-    """Return the records of a block that have the format, and the positions in ``block.lines`` of the other lines.
+) -> tuple[pl.DataFrame, npt.NDArray[np.int64]] | None:
+    """Return the records of a block that have the format, and the positions in the block of the other lines.
 
     The table has ``columns`` as from ``records_query``, and ``number``. None: the format or a column is not read here.
     """
@@ -59,7 +84,8 @@ def scanned_text(
             sound &= begin < end
     like[lines.rows[~sound]] = False
     usable = replace(lines, rows=lines.rows[sound])
-    return table_of(block, usable, columns, [_column(usable, name, log) for name in columns]), np.flatnonzero(~like)
+    table = table_of(block, usable, {name: _column(usable, name, log) for name in columns})
+    return table, others_of(block, like)
 
 
 @functools.lru_cache(maxsize=64)
@@ -124,12 +150,13 @@ def _kind(value: Variable) -> int | None:
         return None
     if field.name == "body_bytes_sent":
         return WHOLE_NUMBER
-    return KINDS.get(KEY_OF.get(field.name, field.name), TEXT)
+    kind = KINDS.get(KEY_OF.get(field.name, field.name), TEXT)
+    return OF_ONE_ATTEMPT.get(kind, kind)
 
 
-def _column(lines: Scanned, name: str, log: LineFormat) -> pa.Array:
+def _column(lines: Scanned, name: str, log: LineFormat) -> pl.Series:
     if name == RECORD and not log.has("request_id"):
-        return pa.nulls(len(lines.rows), pa.string())
+        return none(lines, pl.String)
     if name in _OWN:
         return _OWN[name](lines, log)
     return COLUMN_OF.get(name, named)(lines, name)
@@ -139,21 +166,21 @@ def _answered(lines: Scanned) -> Bools:
     return ~np.isin(lines.number("status")[0], NOT_ANSWERED)
 
 
-def _header(lines: Scanned, log: LineFormat) -> pa.Array:
+def _header(lines: Scanned, log: LineFormat) -> pl.Series:
     if log.vantage == WHOLE:
         values, null = lines.number("request_time")
-        return arrow(values, null | ~_answered(lines) | ~_proxied(lines, log))
+        return series(values, null | ~_answered(lines) | ~_proxied(lines, log))
     if log.has("header"):
-        return arrow(*lines.number("upstream_header_time"))
+        return series(*lines.number("upstream_header_time"))
     values, null = lines.number("upstream_response_time")
-    return arrow(values, null | ~_answered(lines))
+    return series(values, null | ~_answered(lines))
 
 
-def _response(lines: Scanned, log: LineFormat) -> pa.Array:
+def _response(lines: Scanned, log: LineFormat) -> pl.Series:
     if log.vantage == WHOLE:
         values, null = lines.number("request_time")
-        return arrow(values, null | ~_proxied(lines, log))
-    return arrow(*lines.number(_timed(log)))
+        return series(values, null | ~_proxied(lines, log))
+    return series(*lines.number(_timed(log)))
 
 
 def _timed(log: LineFormat) -> str:
@@ -170,45 +197,47 @@ def _proxied(lines: Scanned, log: LineFormat) -> Bools:
     return np.ones(len(lines.rows), np.bool_) if log.vantage == WHOLE else ~lines.blank(_timed(log))
 
 
-def _attempts(lines: Scanned, log: LineFormat) -> pa.Array:
-    return arrow(_proxied(lines, log).astype(np.int16))
+def _attempts(lines: Scanned, log: LineFormat) -> pl.Series:
+    return series(_proxied(lines, log).astype(np.int16))
 
 
-def _connect(lines: Scanned, log: LineFormat) -> pa.Array:
+def _connect(lines: Scanned, log: LineFormat) -> pl.Series:
     value, null = lines.number("upstream_connect_time")
-    return arrow(value, null | (log.vantage == WHOLE))
+    return series(value, null | (log.vantage == WHOLE))
 
 
-def _texts(key: str) -> Callable[[Scanned, LineFormat], pa.Array]:
+def _texts(key: str) -> Callable[[Scanned, LineFormat], pl.Series]:
     """Return the computation of the text of an upstream time."""
 
-    def column(lines: Scanned, log: LineFormat) -> pa.Array:
+    def column(lines: Scanned, log: LineFormat) -> pl.Series:
         last = key == "upstream_response_time"
         if log.vantage == WHOLE:
-            return pa.repeat(pa.scalar("-"), len(lines.rows)) if last else pa.nulls(len(lines.rows), pa.string())
+            return same(lines, "-") if last else none(lines, pl.String)
         if last and not log.has("upstream_addr"):
             return lines.text([_timed(log)], lines.blank(_timed(log)))
         if key == "upstream_header_time" and not log.has("header"):
             if not log.has("response"):
-                return pa.nulls(len(lines.rows), pa.string())
+                return none(lines, pl.String)
             return lines.text(["upstream_response_time"], ~_answered(lines))
         return lines.text([key])
 
     return column
 
 
-def _vantage(lines: Scanned, log: LineFormat) -> pa.Array:
-    return pa.repeat(pa.scalar(log.vantage), len(lines.rows))
+def _vantage(lines: Scanned, log: LineFormat) -> pl.Series:
+    return same(lines, log.vantage)
 
 
-def _step(lines: Scanned, log: LineFormat) -> pa.Array:
-    return pa.repeat(pa.scalar(log.step), len(lines.rows))
+def _step(lines: Scanned, log: LineFormat) -> pl.Series:
+    return same(lines, log.step)
 
 
-_OWN: dict[str, Callable[[Scanned, LineFormat], pa.Array]] = {
+_OWN: dict[str, Callable[[Scanned, LineFormat], pl.Series]] = {
     "header": _header,
     "response": _response,
     "attempts": _attempts,
+    "retries": lambda lines, _: series(np.zeros(len(lines.rows), np.int64)),
+    "upstream": lambda lines, _: named(lines, "upstream_addr"),
     "connect": _connect,
     **{key: _texts(key) for key in LIST_KEYS if key.endswith("_time")},
     "vantage": _vantage,

@@ -149,8 +149,7 @@ class _LogReader:
             for reject in block.rejects if self._rejects_to is not None else islice(block.rejects, room):
                 self._refuse(block.source, reject)
             if block.accepted is not None:
-                rows = pl.DataFrame(block.accepted.select(self._columns))
-                self._spool.add(rows.with_columns(self._units))
+                self._spool.add(block.accepted.select(*self._columns).with_columns(self._units))
 
     def _refuse(self, source: str, reject: Reject) -> None:
         rejection = {"source": source, "line": reject.line, "reason": reject.reason, "raw": reject.raw}

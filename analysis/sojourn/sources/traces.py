@@ -63,7 +63,7 @@ def read_traces(
             frames += [stored_traces(dsn, since, until) for dsn in inputs.stores]
         for log in inputs.logs:
             for block in blocks_of_lines(log):
-                for line in block.lines.to_pylist():
+                for line in block.lines.to_list():
                     rows.extend(_rows(decoder, line, refused))
                 if block.refused:
                     _count(refused, "not_an_export", len(block.refused))

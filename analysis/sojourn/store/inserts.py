@@ -83,8 +83,9 @@ def _load_logs(
         for log, block, form in formed_blocks(logs, on_progress):
             loaded.records.read += block.count
             if form is None:
-                rejects: Iterable[Reject] = _refused_here(block)
-                own.add(log.name, block)
+                rejects: Iterable[Reject]
+                rejects, whole = _refused_here(block)
+                own.add(log.name, whole)
             else:
                 parsed = parsers.of(form).parsed(log.name, block)
                 rejects = parsed.rejects
@@ -115,16 +116,16 @@ def _load_lines(store: Store, kind: str, files: Sequence[Source], loaded: Loaded
     return lines.sent - lines.refused
 
 
-def _refused_here(block: Block) -> list[Reject]:
-    """Take off a block the lines that only the file can tell to be bad: too long to be read, damaged, or cut off."""
+def _refused_here(block: Block) -> tuple[list[Reject], Block]:
+    """Return the lines that only the file can tell to be bad (too long, damaged, cut off), and the block without."""
     refused = rejects_of(block)
-    if block.open_end and len(block.lines):
-        line = block.lines[-1].as_py().rstrip("\r\n")
+    if block.open_end and len(block):
+        line = block.lines_at(block.positions[-1:])[0].rstrip("\r\n")
         if line.strip() and not _is_json(line):
-            number = block.numbers[-1].as_py()
+            number = int(block.numbers[-1])
             refused.append(Reject(number, block.position(number), "incomplete_line", line))
-            block.lines, block.numbers = block.lines[:-1], block.numbers[:-1]
-    return refused
+            return refused, block.without_last()
+    return refused, block
 
 
 def _is_json(line: str) -> bool:

@@ -6,6 +6,7 @@ ClickHouse keeps, and no float is involved.
 
 from __future__ import annotations
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -79,14 +80,22 @@ def rows_query(form: LineFormat | None) -> str:
     return records_query(tuple(columns), "block", columns, form)
 
 
-def request_rows(accepted: pa.Table, source: str) -> pa.Table:
+def request_rows(accepted: pl.DataFrame, source: str) -> pa.Table:
     """Return parsed records as Arrow for ``requests``: decimals in seconds, with their source, redacted."""
-    table = accepted.drop_columns(["number"]).combine_chunks()
+    table = accepted.drop("number").to_arrow()
+    table = table.cast(pa.schema([(each.name, _short(each.type)) for each in table.schema])).combine_chunks()
     if redacting():
         table = redacted_rows(table)
     columns = [in_seconds(column.chunk(0)) if column.num_chunks else column for column in table.columns]
     table = pa.table(columns, names=table.column_names)
     return table.append_column("source", pa.repeat(pa.scalar(source, pa.string()), len(table)))
+
+
+def _short(kind: pa.DataType) -> pa.DataType:
+    """Return a type of Polars as the one with offsets of 32 bits that ClickHouse reads."""
+    if pa.types.is_large_list(kind):
+        return pa.list_(_short(kind.value_type))
+    return pa.string() if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) else kind
 
 
 def redacted_rows(rows: pa.Table) -> pa.Table:

@@ -111,10 +111,10 @@ class LineSender:
 
     def add(self, source: str, block: Block) -> None:
         """Add the lines of a block; those that it has refused itself are not among them."""
-        if len(block.lines):
+        if len(block):
             self._batch.blocks.append((source, block))
-            self._batch.bytes += block.lines.nbytes
-            self._batch.lines += len(block.lines)
+            self._batch.bytes += len(block.data)
+            self._batch.lines += len(block)
             if self._batch.bytes >= self._limit:
                 self._send()
 
@@ -162,10 +162,10 @@ class LineSender:
 
 
 def _table(source: str, block: Block) -> pa.Table:
-    count = len(block.lines)
-    starts = block.start + block.ends[block.numbers.to_numpy() - block.first].astype(np.uint64)
+    count = len(block)
+    starts = block.start + block.ends[block.positions].astype(np.uint64)
     columns = {
-        "line": block.lines,
+        "line": block.lines.to_arrow().cast(pa.string()),
         "file": pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), pa.array([source])),
         "position": pa.array(starts, pa.uint64()),
     }
@@ -179,5 +179,5 @@ def _number(batch: _Batch, source: str, position: int) -> int | None:
     for name, block in batch.blocks:
         if name == source and block.start <= position < block.start + int(block.ends[-1]):
             number = block.first + int(np.searchsorted(block.ends, position - block.start))
-            return number if number in block.numbers.to_numpy() else None
+            return number if number in block.numbers else None
     return None

@@ -207,7 +207,7 @@ def test_line_numbers_hold_across_small_blocks(tmp_path: Path, block_bytes: int)
     inputs = opened_inputs([log])
     seen: dict[int, bytes] = {}
     for block in blocks_of_lines(inputs.logs[0], block_bytes=block_bytes, line_limit=2000):
-        for number, text in zip(block.numbers.to_pylist(), block.lines.to_pylist(), strict=True):
+        for number, text in zip(block.numbers.tolist(), block.lines.to_list(), strict=True):
             seen[number] = text.encode()
         for number, reason, _ in block.refused:
             assert reason == "line_too_long"
@@ -225,7 +225,7 @@ def test_a_log_rotated_while_it_is_read(tmp_path: Path) -> None:
     (tmp_path / "access.jsonl.1").rename(tmp_path / "access.jsonl.2")
     (tmp_path / "access.jsonl").rename(tmp_path / "access.jsonl.1")
     (tmp_path / "access.jsonl").write_bytes(line(connection="3") * 7)
-    texts = [text for log in inputs.logs for block in blocks_of_lines(log) for text in block.lines.to_pylist()]
+    texts = [text for log in inputs.logs for block in blocks_of_lines(log) for text in block.lines.to_list()]
     inputs.close()
     assert Counter(json.loads(text)["connection"] for text in texts) == {"1": 50, "2": 50}
 

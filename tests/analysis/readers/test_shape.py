@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
@@ -16,8 +18,8 @@ from simulator import Settings, as_lines, simulated_log
 from sojourn.model.frame import COLUMNS, Records
 from sojourn.readers import log_blocks
 from sojourn.readers.inputs import opened_inputs
-from sojourn.readers.lines import blocks_of_lines
-from sojourn.readers.record import RECORD, keys_needed
+from sojourn.readers.lines import Block, blocks_of_lines
+from sojourn.readers.record import LIST_KEYS, RECORD, keys_needed
 from sojourn.readers.shape import Shape, scanned
 from sojourn.sources.requests import read
 
@@ -27,7 +29,9 @@ VALUES = (
     "12345678901", "999999999.999999", "1000000000", "1e300", "1767225600.123", "1767225600", "9999999999.999999",
     "200", "99", "1000", "0.001, 0.002", "0.1 : 0.2", "10.0.0.1:80, 10.0.0.2:80", "10.0.0.1:80 : 10.0.0.2:80",
     "[::1]:80", "unix:/run/a.sock", "/a/123/b?c=1#d", "/#x?y", "é", "\x1f", '"', "\\", "a\nb", "\x7f", "/Straße/αβγ",
-    "123456789012345678", "12345678901234567890",
+    "123456789012345678", "12345678901234567890", "-, 0.1", "0.1, -", "0.1, ", ", 0.1", "0.1 : -, 0.2", "a, b, c",
+    "a,b", "999999999, 999999999", "/long/enough\t\"x\"", "/😀/",
+    "\x01", "\x7f\x80", "/\u2028/and/more", "-\n", ", ", " : ",
 )  # fmt: skip
 KEYS = list(json.loads(LINES[0]))
 
@@ -118,6 +122,58 @@ def test_routes_made_of_paths(tmp_path: Path) -> None:
     check(written(tmp_path / "access.jsonl", records))
 
 
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": "), (" ,\t", " :  ")])
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_lines_with_blanks_and_escapes(tmp_path: Path, separators: tuple[str, str], ascii_only: bool) -> None:
+    records = [json.loads(line) for line in LINES]
+    for number, value in enumerate(VALUES):
+        records[number] = {**records[number], "uri": value, "route": value}
+    lines = [json.dumps(each, separators=separators, ensure_ascii=ascii_only).encode() for each in records]
+    check(written(tmp_path / "access.jsonl", [*lines]))
+    with opened(tmp_path / "access.jsonl") as block:
+        result = scanned(block, (*COLUMNS, RECORD))
+    assert result is not None
+    assert len(result[1]) < len(VALUES) / 3
+
+
+@pytest.mark.parametrize("without", ["", "upstream_addr", "upstream_response_time", "upstream_header_time"])
+def test_requests_with_several_attempts(tmp_path: Path, without: str) -> None:
+    """Every number of attempts in every list beside each other, those that do not agree included."""
+    lists = {
+        "upstream_addr": ("", "-", "10.0.0.1:80", "10.0.0.1:80, 10.0.0.2:80", "a : b, c"),
+        "upstream_connect_time": ("", "-", "0.001", "0.001, 0.002", "-, -, 0.003"),
+        "upstream_response_time": ("", "-", "0.010", "0.010, 0.020", "0.010 : 0.020, 0.030", "0.010, -"),
+    }
+    records: list[dict[str, str] | bytes] = []
+    for number, values in enumerate(itertools.product(*lists.values())):
+        record = {**json.loads(LINES[number % len(LINES)]), **dict(zip(lists, values, strict=True))}
+        records.append({key: value for key, value in record.items() if key != without})
+    log = written(tmp_path / "access.jsonl", [*LINES[:1], *records])
+    check(log)
+    usual = [json.loads(LINES[number]) for number in range(50)]
+    retried = [{**each, **{key: f"{each[key]}, {each[key]}" for key in LIST_KEYS if key in each}} for each in usual]
+    with opened(written(tmp_path / "retried.jsonl", [usual[0], *retried])) as block:
+        result = scanned(block, (*COLUMNS, RECORD))
+    assert result is not None
+    assert not len(result[1])
+    assert (result[0]["attempts"].to_list()[1:], set(result[0]["attempts"].to_list()[:1])) == ([2] * 50, {1})
+
+
+def test_other_lines_of_several_blocks_are_parsed_together(tmp_path: Path) -> None:
+    records: list[dict[str, str] | bytes] = [json.loads(line) for line in LINES]
+    for number in range(0, 300, 10):
+        records[number] = b'{"time":1' if number % 20 else json.dumps({**json.loads(LINES[number]), "more": 1}).encode()
+    log = written(tmp_path / "access.jsonl", records)
+    for lines in (1, 40, 1_000_000):
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            monkeypatch.setattr(log_blocks, "BLOCK_BYTES", 20_000)
+            monkeypatch.setattr(log_blocks, "LINES_AT_ONCE", lines)
+            (rows, _, counts), (by_sql, _, counts_by_sql) = both(monkeypatch, log)
+        assert_frame_equal(rows, by_sql)
+        assert counts == counts_by_sql
+        assert counts.reasons == {"invalid_json": 15}
+
+
 def test_a_key_of_ones_own(tmp_path: Path) -> None:
     records = [{**json.loads(line), "tenant": str(k % 7)} for k, line in enumerate(LINES)]
     check(written(tmp_path / "access.jsonl", [*records]), ("time", "tenant"))
@@ -141,11 +197,18 @@ def loaded(line: bytes) -> object:
         return None
 
 
-def test_nearly_all_lines_go_the_short_way(tmp_path: Path) -> None:
-    inputs = opened_inputs([written(tmp_path / "access.jsonl", [json.loads(line) for line in LINES])])
+@contextmanager
+def opened(log: Path) -> Iterator[Block]:
+    """Yield the only block of a log."""
+    inputs = opened_inputs([log])
     (block,) = blocks_of_lines(inputs.logs[0])
-    result = scanned(block, (*COLUMNS, RECORD))
+    yield block
     inputs.close()
+
+
+def test_nearly_all_lines_go_the_short_way(tmp_path: Path) -> None:
+    with opened(written(tmp_path / "access.jsonl", [json.loads(line) for line in LINES])) as block:
+        result = scanned(block, (*COLUMNS, RECORD))
     assert result is not None
     assert len(result[0]) > 0.7 * len(LINES)
     assert len(result[0]) + len(result[1]) == len(LINES)
@@ -155,9 +218,10 @@ def test_nearly_all_lines_go_the_short_way(tmp_path: Path) -> None:
     "line",
     [
         "{}", "[]", "", "{", '{"time":1,"request_time":"1","status":"200"}',
-        '{"time": "1","request_time":"1","status":"1"}', '{"time":"1","time":"1","request_time":"1","status":"200"}',
+        '{"time":"1","time":"1","request_time":"1","status":"200"}',
+        '{"ti\\u006de":"1","request_time":"1","status":"1"}',
         '{"time":"1","Time":"1","request_time":"1","status":"2"}', '{"TIME":"1","request_time":"1","status":"2"}',
-        '{"time":"1","request_time":"1","Status":"200"}', '{"time":"1","request_time":"1","status":"\\u0031"}',
+        '{"time":"1","request_time":"1","Status":"200"}',
     ],
 )  # fmt: skip
 def test_lines_that_have_no_shape(line: str) -> None:

@@ -133,7 +133,7 @@ def clock(text: str) -> int:
     numbers = np.zeros((1, 1), np.int64)
     scan(
         data, np.array([0, len(data)], np.int32), np.zeros(0, np.uint8), np.array([0, 0], np.int32),
-        np.array([10], np.uint8), np.zeros(1, np.int32), np.array([CLOCK], np.int32),
-        np.zeros((1, 1, 2), np.int32), numbers,
+        np.array([10], np.uint8), np.zeros(1, np.int32), np.array([CLOCK], np.int32), False,
+        np.zeros((1, 2, 2), np.int32), numbers, np.zeros((2, 1), np.int64),
     )  # fmt: skip
     return int(numbers[0, 0])

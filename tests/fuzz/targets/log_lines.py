@@ -96,7 +96,7 @@ def read(data: bytes) -> tuple[dict[int, dict[str, Any]], dict[int, str]]:
             assert reject.line not in refused
             refused[reject.line] = reject.reason
         if parsed.accepted is not None:
-            rows.update(zip(parsed.accepted["number"].to_pylist(), parsed.accepted.to_pylist(), strict=True))
+            rows.update(zip(parsed.accepted["number"].to_list(), parsed.accepted.to_dicts(), strict=True))
     assert count == data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
     assert sorted([*rows, *refused]) == list(range(1, count + 1))
     return rows, refused

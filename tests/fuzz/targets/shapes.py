@@ -34,9 +34,9 @@ def check(data: bytes) -> None:
             continue
         table, others = result
         accepted = _BY_SQL.parsed("", block).accepted
-        by_number = {row["number"]: row for row in accepted.to_pylist()} if accepted is not None else {}
+        by_number = {row["number"]: row for row in accepted.to_dicts()} if accepted is not None else {}
         assert len(table) + len(others) == len(block.lines)
-        for row in table.cast(accepted.schema).to_pylist() if accepted is not None and len(table) else ():
+        for row in table.cast(dict(accepted.schema)).to_dicts() if accepted is not None and len(table) else ():
             expected = by_number.get(row["number"])
             assert expected is not None, ("refused by the SQL", row)
             differ = {name: (row[name], expected[name]) for name in row if row[name] != expected[name]}

@@ -74,6 +74,5 @@ class Parser:
                 self._kept += 1
                 records.rejects.append({"source": "", "reason": reject.reason, "raw": reject.raw[:LENGTH]})
             if parsed.accepted is not None and len(parsed.accepted):
-                rows = pl.DataFrame(parsed.accepted.select((*self._columns, RECORD)))
-                tables.append(rows.with_columns(self._units))
+                tables.append(parsed.accepted.select(*self._columns, RECORD).with_columns(self._units))
         return tables, records
