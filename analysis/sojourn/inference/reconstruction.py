@@ -10,11 +10,8 @@ Friel & Pettitt 2008, Journal of the Royal Statistical Society B 70).
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,10 +23,10 @@ from sojourn.inference.inferred import INFERRED, REFUSED, Inference, refused, wi
 from sojourn.inference.kernels import depth_on_arrival, served_in_order
 from sojourn.inference.likelihood import BLOCK, RATIO, classes_of
 from sojourn.model.formatting import counted
+from sojourn.model.parallel import in_threads
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-Value = TypeVar("Value")
 
 LEAST = 2_000  # requests
 LEAST_UNKNOWN = 8_000  # with an unknown number of workers
@@ -165,7 +162,7 @@ def reconstruct(
         return _judged(spread_evenly, checks)
     search.widened()
     low, high = search.credible()
-    means = _in_threads(lambda number: _sampled(search.fresh(), number, seed, 25, 10), {low, chosen, high})
+    means = in_threads(lambda number: _sampled(search.fresh(), number, seed, 25, 10), [*{low, chosen, high}])
     spread = (max(means) - min(means)) / float(search.busiest.lasted.mean())
     drawn, state = _drawn(lines, chosen, order, (low, high), seed)
     return _judged(drawn, (*_checks(state, chosen, seed), Check("set_of_workers", spread, spread > MOST_SPREAD)))
@@ -190,7 +187,7 @@ def _drawn(lines: Lines, workers: int, order: Ints, ends: tuple[int, int], seed:
         mean = _sampled(part, workers, seed + number, sweeps, kept, begin - first)
         return part.departure[begin - first :], mean * (end - begin) / count
 
-    pieces = _in_threads(piece, range(len(edges) - 1))
+    pieces = in_threads(piece, range(len(edges) - 1))
     departure = np.maximum.accumulate(np.concatenate([each for each, _ in pieces]))
     state = Lines.at(departure, lines.second, lines.lasted, lines.codes, lines.classes)
     mean = sum(part for _, part in pieces)
@@ -285,14 +282,14 @@ class _Search:
 
     def _learn(self, numbers: Iterable[int]) -> None:
         new = sorted(number for number in set(numbers) - self._known.keys() if 1 <= number <= self._most)
-        evidence = _in_threads(lambda number: _evidence(self.busiest, number, self._seed), new)
+        evidence = in_threads(lambda number: _evidence(self.busiest, number, self._seed), new)
         self._known.update(zip(new, evidence, strict=True))
 
     def climbed(self) -> int:
         """Search from the best power of two, known from fewer lines, in steps that become smaller; return the best."""
         coarse = _busiest(self.busiest, COARSE)
         powers = [2**power for power in range(max(int(math.log2(self._most)) + 1, 1))]
-        sums = _in_threads(lambda number: float(_evidence(coarse, number, self._seed).sum()), powers)
+        sums = in_threads(lambda number: float(_evidence(coarse, number, self._seed).sum()), powers)
         best = powers[int(np.argmax(sums))]
         step = max(best // 4, 1)
         while True:
@@ -316,12 +313,6 @@ class _Search:
         best = self._known[self.best]
         kept = [number for number, blocks in self._known.items() if not _excluded(best - blocks)]
         return min(kept), max(kept)
-
-
-def _in_threads(make: Callable[[int], Value], numbers: Iterable[int]) -> list[Value]:
-    """Return ``make`` of every number; the compiled functions leave the interpreter to other threads."""
-    with ThreadPoolExecutor(min(os.cpu_count() or 1, 4), thread_name_prefix="sojourn-infer") as pool:
-        return list(pool.map(make, numbers))
 
 
 def _evidence(lines: Lines, workers: int, seed: int) -> Floats:

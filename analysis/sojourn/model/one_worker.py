@@ -69,13 +69,36 @@ def overlap(
     count = len(begin)
     if not count:
         return Overlap()
-    instants = np.concatenate([np.maximum(end - slack, begin), begin])
-    steps = np.repeat(np.array([-1, 1], np.int64), count)
+    end = np.maximum(end - slack, begin)
+    suspects = _suspects(begin, end, worker)
+    # In all other workers one request is served after the other.
+    least = int((end > begin).any())
+    if not suspects.any():
+        return Overlap(least, 0.0)
+    begin, end, worker = begin[suspects], end[suspects], worker[suspects]
+    instants = np.concatenate([end, begin])
+    steps = np.repeat(np.array([-1, 1], np.int64), len(begin))
     # At one instant ends come first: a worker that takes its next request at once does not serve two.
     order = np.lexsort((steps, instants, np.concatenate([worker, worker])))
     # The steps of a worker sum to 0: the next one begins at 0 again.
     depth = np.cumsum(steps[order])
-    return Overlap(int(depth.max()), float((depth[steps[order] > 0] > 1).sum() / count))
+    return Overlap(max(int(depth.max()), least), float((depth[steps[order] > 0] > 1).sum() / count))
+
+
+def _suspects(
+    begin: npt.NDArray[Any], end: npt.NDArray[Any], worker: npt.NDArray[np.integer[Any]]
+) -> npt.NDArray[np.bool_]:
+    """Return which intervals are of a worker that begins one before an earlier one has ended; or all, if not known."""
+    base, code = begin.min(), (worker - worker.min()).astype(np.int64)
+    width = int(end.max() - base) + 1
+    if not np.issubdtype(begin.dtype, np.integer) or int(code.max() + 1) * width > np.iinfo(np.int64).max:
+        return np.ones(len(begin), np.bool_)
+    # One number that grows with the worker and, within it, with time.
+    begun, ended = code * width + (begin - base), code * width + (end - base)
+    order = np.argsort(begun)
+    latest = np.maximum.accumulate(ended[order])
+    inside = order[1:][begun[order][1:] < latest[:-1]]
+    return np.isin(code, np.unique(code[inside]))
 
 
 def overlaps(held: pl.DataFrame) -> dict[str | None, tuple[Overlap, float]]:
@@ -85,10 +108,11 @@ def overlaps(held: pl.DataFrame) -> dict[str | None, tuple[Overlap, float]]:
     """
     known = held.drop_nulls(["worker", "begin", "end"]).head(LOOKED_AT)
     measured = {}
-    for (name,), part in known.group_by("upstream"):
+    numbered = known.with_columns(pl.col("worker").cast(pl.String).cast(pl.Categorical).to_physical())
+    for (name,), part in numbered.group_by("upstream"):
         begin, end = part["begin"].to_numpy(), part["end"].to_numpy()
         slack = tick_of(begin) + round(SLACK * 1e6)
-        worker = part["worker"].cast(pl.String).rank("dense").to_numpy().astype(np.int64)
+        worker = part["worker"].to_numpy()
         measured[name] = overlap(begin, end, worker, slack), slack / 1e6
     return measured
 

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from sojourn.model.figures import FIGURES, QUANTILES, Floats, Summary, summary
+from sojourn.model.parallel import in_threads
 
 
 def summary_exprs(column: str) -> list[pl.Expr]:
@@ -27,7 +28,35 @@ def summaries(rows: pl.LazyFrame, columns: Sequence[str]) -> dict[str, Summary]:
     """Return column -> its figures, nulls left out."""
     row = rows.select(pl.col(*columns).cast(pl.Float64)).collect(engine="streaming")
     # A copy of one's own: what polars calls writable may share its memory with the frame.
-    return {column: summary(row[column].drop_nulls().to_numpy().copy()) for column in columns}
+    figures = in_threads(lambda column: summary(row[column].drop_nulls().to_numpy().copy()), columns)
+    return dict(zip(columns, figures, strict=True))
+
+
+def summaries_by(rows: pl.LazyFrame, groups: pl.DataFrame, columns: Sequence[str]) -> dict[str, list[Summary]]:
+    """Return column -> the figures of each group, nulls left out.
+
+    Args:
+        rows: the rows, in memory.
+        groups: values of one column, one row per group (null is a group as well); rows of others are left out.
+        columns: of numbers.
+    """
+    name = groups.columns[0]
+    numbered = groups.select(name).with_row_index("__group")
+    values = rows.select(name, pl.col(*columns).cast(pl.Float64)).collect(engine="streaming")
+    joined = values.select(name).join(numbered, on=name, how="left", nulls_equal=True, maintain_order="left")
+    kind = pl.UInt16 if len(groups) < np.iinfo(np.uint16).max else pl.UInt32  # numpy sorts 16 bits fast
+    kind = pl.UInt16 if len(groups) < np.iinfo(np.uint16).max else pl.UInt32  # numpy sorts 16 bits fast
+    numbers = joined["__group"].fill_null(len(groups)).cast(kind).to_numpy()
+    order = np.argsort(numbers, kind="stable")
+
+    def of(column: str) -> list[Summary]:
+        value = values[column]
+        known = order[value.is_not_null().to_numpy()[order]] if value.null_count() else order
+        sizes = np.bincount(numbers[known], minlength=len(groups) + 1)[: len(groups)]
+        ordered = value.to_numpy()[known[: sizes.sum()]]
+        return [summary(part) for part in np.split(ordered, np.cumsum(sizes))[: len(groups)]]
+
+    return dict(zip(columns, in_threads(of, columns), strict=True))
 
 
 def trend(values: Floats) -> float:

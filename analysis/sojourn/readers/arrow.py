@@ -1,4 +1,4 @@
-"""Polars series of NumPy arrays whose memory they share: numbers, and texts from their bytes."""
+"""Arrow without PyArrow: Polars series of NumPy arrays whose memory they share, and frames of DuckDB's results."""
 
 from __future__ import annotations
 
@@ -31,6 +31,12 @@ def texts(
 ) -> pl.Series:
     """Return texts from their offsets in the bytes ``data``, which are UTF-8; null where ``null``."""
     return _series(na.string(), len(offsets) - 1, null, offsets, data)
+
+
+def frame_of(result: object) -> pl.DataFrame:
+    """Return the rows of a result of DuckDB, or of another producer of an Arrow stream."""
+    # Handed to Polars itself, a result of DuckDB is kept until the end of the process, which then complains of it.
+    return pl.DataFrame(na.c_array_stream(result))
 
 
 def bitmap(true: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from sojourn.readers.arrow import frame_of
 from sojourn.readers.formats.detect import LINES, detected_format, with_header
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.inputs import LogInput
@@ -212,7 +213,7 @@ class BlockParser:
     def rows(self, lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Parse ``lines`` (line, number) of any blocks; return the accepted records, and the refused lines."""
         self._lines.table = lines
-        rows = pl.DataFrame(self._engine.sql("EXECUTE parsed"))
+        rows = frame_of(self._engine.sql("EXECUTE parsed"))
         self._lines.table = NO_LINES
         refused = rows.filter(pl.col("reason").is_not_null()).select(*REFUSED)
         accepted = rows.filter(pl.col("reason").is_null()) if len(refused) else rows

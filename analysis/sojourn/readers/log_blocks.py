@@ -149,6 +149,6 @@ def _completed(log: LogInput, parsers: Parsers, waiting: _Waiting) -> Iterator[P
         rejects = Refused(block, refused.filter(inside)) if len(refused) or block.refused else []
         rows = scanned
         if accepted is not None and len(others := accepted.filter(inside)):
-            both = [scanned, others.select(scanned.columns).cast(dict(scanned.schema))]
+            both = [scanned, others.select(scanned.columns).cast(scanned.schema)]
             rows = pl.concat(both).sort("number")
         yield ParsedBlock(log.name, block.count, rows, rejects)

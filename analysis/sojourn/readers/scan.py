@@ -247,6 +247,16 @@ def _number(data, begin, end, kind):  # type: ignore[no-untyped-def] # numba
 
 
 @compiled_part
+def _line_end(data, begin, end):  # type: ignore[no-untyped-def] # numba
+    """Return where a line ends, without the bytes that end it."""
+    if end > begin and data[end - 1] == LINE_FEED:
+        end -= 1
+        if end > begin and data[end - 1] == CARRIAGE_RETURN:
+            end -= 1
+    return end
+
+
+@compiled_part
 def _stands(data, at, end, between, begin, stop):  # type: ignore[no-untyped-def] # numba
     """Return whether a line that ends at ``end`` has ``between[begin:stop]`` at ``at``; False for -1."""
     if at < 0 or at + stop - begin > end:
@@ -266,28 +276,39 @@ def _closed(data, at, end, stop, interrupts, escapes):  # type: ignore[no-untype
 
     The end is -1 if the value holds a control character, bytes that are not UTF-8, or an escape that is not read here.
     """
-    position, last, escaped = np.uint64(at), np.uint64(end), False
+    position, last = np.uint64(at), np.uint64(end)
+    while position < last and not interrupts[data[position]]:
+        position += ONE
+    if position < last and data[position] == stop:
+        return np.int64(position), False
+    return _closed_later(data, at, np.int64(position), end, stop, interrupts, escapes)
+
+
+@compiled_part
+def _closed_later(data, begin, at, end, stop, interrupts, escapes):  # type: ignore[no-untyped-def] # numba
+    """Return the same for a value from ``begin`` that a byte at ``at`` interrupts, or that ends with the line."""
+    escaped = False
     while True:
-        while position < last and not interrupts[data[position]]:
-            position += ONE
-        if position == last:
+        while at < end and not interrupts[data[at]]:
+            at += 1
+        if at == end:
             # The last value of a line; blanks at its end belong to no value.
-            ended = stop in (LINE_FEED, CARRIAGE_RETURN) and (end == at or data[end - 1] != SPACE)
-            return (np.int64(position) if ended else np.int64(-1)), escaped
-        if data[position] == stop:
-            return np.int64(position), escaped
-        if data[position] >= BEYOND_ASCII:
-            length = _utf8_length(data, np.int64(position), end)
+            ended = stop in (LINE_FEED, CARRIAGE_RETURN) and (begin == end or data[end - 1] != SPACE)
+            return (at if ended else -1), escaped
+        if data[at] == stop:
+            return at, escaped
+        if data[at] >= BEYOND_ASCII:
+            length = _utf8_length(data, at, end)
             if length == 0:
-                return np.int64(-1), escaped
-        elif data[position] == BACKSLASH and escapes:
-            character, length = _escaped(data, np.int64(position), end)
+                return -1, escaped
+        elif data[at] == BACKSLASH and escapes:
+            character, length = _escaped(data, at, end)
             if character < 0:
-                return np.int64(-1), escaped
+                return -1, escaped
             escaped = True
         else:
-            return np.int64(-1), escaped
-        position += np.uint64(length)
+            return -1, escaped
+        at += length
 
 
 @compiled_part
@@ -304,6 +325,9 @@ def _read(data, begin, end, kind, escaped):  # type: ignore[no-untyped-def] # nu
         listed, last = _attempts(data, begin, end)
         return 0, listed, last
     if kind in (ATTEMPT_TIMES, RESPONSE_TIMES):
+        number = _micros(data, begin, end)
+        if number != ODD:
+            return (number if 0 <= number < LONGEST else ODD), 1, 0
         number, before = _attempt_times(data, begin, end)
         listed, _ = _attempts(data, begin, end)
         return number, listed, before
@@ -343,11 +367,7 @@ def scan(data, lines, between, between_ends, stops, slots, kinds, escapes, spans
     sound = np.zeros(count, np.bool_)
     last_address = spans.shape[1] - 1
     for line in range(count):
-        at, end = lines[line], lines[line + 1]
-        if end > at and data[end - 1] == LINE_FEED:
-            end -= 1
-            if end > at and data[end - 1] == CARRIAGE_RETURN:
-                end -= 1
+        at, end = lines[line], _line_end(data, lines[line], lines[line + 1])
         begin = 0
         addresses, responses, before = -1, 0, 0
         fewest, most = 1 << 30, 0  # attempts that a time is listed for

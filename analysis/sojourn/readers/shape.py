@@ -181,7 +181,8 @@ class Scanned:
 
     def _gathered(self, slots: Sequence[int], null: Bools | None) -> pl.Series:
         wanted = np.array(slots, np.int32)
-        return texts(*gathered(self.data, self.spans, self.numbers, self.rows, wanted, ord(SEPARATOR)), null)
+        offsets, copied = gathered(self.data, self.spans, self.numbers, self.rows, wanted, ord(SEPARATOR))
+        return texts(offsets, copied, null)
 
 
 def scanned(block: Block, columns: Sequence[str]) -> tuple[pl.DataFrame, Ints] | None:

@@ -5,9 +5,10 @@ Those of a long log lie in a temporary file, and are read a window at a time.
 
 from __future__ import annotations
 
+import functools
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import polars as pl
@@ -66,32 +67,34 @@ class Visits:
     Attributes:
         frame: ``__row`` (position among the rows), ``answered``, ``upstream``, ``route``, ``proxy``, ``vantage``,
             ``time_step`` (s), ``measured``, ``unserved``, and ``arrival``, ``departure`` and ``finish`` (us after
-            ``base``).
+            ``base``); computed at each use.
         base: an instant in whole seconds.
+        rows: number of the rows that they are among.
     """
 
     frame: pl.LazyFrame
     base: datetime
-    _folder: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
+    rows: int
 
     @classmethod
     def of(cls, rows: pl.LazyFrame) -> Visits:
-        """Return those among split rows.
+        """Return those among split rows."""
+        epoch = pl.col("start").dt.epoch("us")
+        first, count = rows.select(epoch.min(), pl.len()).collect(engine="streaming").row(0)
+        base = (first or 0) // SECOND * SECOND
+        return cls(_visits(rows, epoch - base), datetime.fromtimestamp(0, UTC) + timedelta(microseconds=base), count)
+
+    @functools.cached_property
+    def _held(self) -> tuple[pl.LazyFrame, tempfile.TemporaryDirectory[str] | None]:
+        """The frame, computed once: in memory, or in a temporary folder.
 
         Raises:
             SojournError: there are many, and the temporary folder has no space.
         """
-        epoch = pl.col("start").dt.epoch("us")
-        first, count = rows.select(epoch.min(), pl.len()).collect(engine="streaming").row(0)
-        base = (first or 0) // SECOND * SECOND
-        frame = _visits(rows, epoch - base)
-        folder = None
-        if count > ROWS_IN_MEMORY:
-            frame, folder = on_disk(frame, statistics=True)
-        else:
-            # Numbers in place of texts.
-            frame = frame.with_columns(pl.col(*TEXTS).cast(pl.Categorical)).collect(engine="streaming").lazy()
-        return cls(frame, datetime.fromtimestamp(0, UTC) + timedelta(microseconds=base), folder)
+        if self.rows > ROWS_IN_MEMORY:
+            return on_disk(self.frame, statistics=True)
+        # Numbers in place of texts.
+        return self.frame.with_columns(pl.col(*TEXTS).cast(pl.Categorical)).collect(engine="streaming").lazy(), None
 
     def backends(self) -> Iterator[Backend]:
         """Yield the backends, the one with most requests first."""
@@ -134,7 +137,7 @@ class Visits:
         return part.with_columns(pl.col(*TEXTS).cast(pl.Categorical)).collect(engine="streaming")
 
     def _of(self, backend: Backend) -> pl.LazyFrame:
-        return self.frame.filter(pl.col("upstream").eq_missing(pl.lit(backend.upstream, pl.String)))
+        return self._held[0].filter(pl.col("upstream").eq_missing(pl.lit(backend.upstream, pl.String)))
 
     def _end(self, backend: Backend) -> int:
         """Return an instant after the last arrival, us."""

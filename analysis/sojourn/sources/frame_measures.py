@@ -26,7 +26,7 @@ from sojourn.model.measures import (
     microseconds_between,
 )
 from sojourn.model.one_worker import LOOKED_AT, TICKS, Overlap, app_instants, overlaps
-from sojourn.model.statistics import summaries, summary_exprs
+from sojourn.model.statistics import summaries, summaries_by
 from sojourn.sources import frame_bins as binned
 from sojourn.sources import out_of_core as large
 from sojourn.sources.coverage_rows import coverage_of_frame
@@ -93,20 +93,23 @@ class FrameMeasures:
 
     def grouped(self, group: str, limit: int) -> tuple[list[Row], int]:
         """See ``Measures``."""
-        exprs = [expr for column in GROUP_SHOWN for expr in summary_exprs(column)] if self._count is None else []
         table = (
             self._served.group_by(group)
-            .agg(pl.len().alias("requests"), pl.col("request_time").sum().alias("seconds"), group_share(), *exprs)
+            .agg(pl.len().alias("requests"), pl.col("request_time").sum().alias("seconds"), group_share())
             .sort("seconds", group, descending=[True, False], nulls_last=True)
             .collect(engine="streaming")
         )
-        groupss = table.head(limit).to_dicts()
-        if self._count is not None:
-            groups = large.Grouped.of(self._rows, self._count, table.head(limit).select(group, "requests"), SERVED)
-            for column in GROUP_SHOWN:
-                for row, figures in zip(groupss, groups.summaries(column), strict=True):
-                    row.update({f"{column}/{figure}": value for figure, value in figures.items()})
-        return groupss, len(table)
+        shown = table.head(limit)
+        if self._count is None:
+            figures = summaries_by(self._served, shown.select(group), GROUP_SHOWN)
+        else:
+            groups = large.Grouped.of(self._rows, self._count, shown.select(group, "requests"), SERVED)
+            figures = {column: groups.summaries(column) for column in GROUP_SHOWN}
+        rows = shown.to_dicts()
+        for column, each in figures.items():
+            for row, known in zip(rows, each, strict=True):
+                row.update({f"{column}/{figure}": value for figure, value in known.items()})
+        return rows, len(table)
 
     def checks(self) -> Row:
         """See ``Measures``."""

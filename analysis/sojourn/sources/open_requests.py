@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import tempfile
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
+from sojourn.inference.inferred import REFUSED
 from sojourn.model.frame import Records, Requests, Selection
 from sojourn.model.measures import Measures
 from sojourn.readers.spool import on_disk
@@ -78,16 +80,20 @@ def of_requests(
 ) -> OpenedRequests:
     """Compute the components of requests already read; ``since``, ``until`` and ``where`` as of ``open_sources``."""
     rows, offsets = split_rows(Selection.of(since, until, where).of_rows(requests.rows), requests.spans)
-    rows, inferred = inferred_rows(rows)
-    folder, count = None, None
-    if requests.spool is None:
-        rows = rows.collect(engine="streaming").lazy()
-    else:
-        rows, folder = on_disk(rows)
-        count = int(rows.select(pl.len()).collect().item())
+    rows, folder = _computed(rows, requests.spool is not None)
+    filled, inferred = inferred_rows(rows)
+    if any(each.result.verdict != REFUSED for each in inferred):
+        filled, folder = _computed(filled, requests.spool is not None)
+    count = int(filled.select(pl.len()).collect().item()) if folder is not None else None
+    rows = filled
     kept = (rows, folder)  # the temporary folder lives as long as the rows
     measures = FrameMeasures(rows, offsets, requests.duplicates, count)
     return OpenedRequests(
         measures=measures, records=requests.records, names=requests.names, inferred=tuple(inferred),
         _rows=lambda: kept[0],
     )  # fmt: skip
+
+
+def _computed(rows: pl.LazyFrame, many: bool) -> tuple[pl.LazyFrame, tempfile.TemporaryDirectory[str] | None]:
+    """Return computed rows: in memory, or in a temporary folder if there are ``many``."""
+    return on_disk(rows) if many else (rows.collect(engine="streaming").lazy(), None)
