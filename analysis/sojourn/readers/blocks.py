@@ -27,6 +27,7 @@ REFUSED = {"number": pl.Int64, "reason": pl.String, "raw": pl.String}
 
 Item = TypeVar("Item")
 Query = Callable[[LineFormat | None], str]
+Made = Callable[[pl.DataFrame], pl.DataFrame]
 
 
 @dataclass
@@ -184,8 +185,10 @@ class BlockParser:
     Planning takes 70 ms, more than parsing a small block.
     """
 
-    def __init__(self, query: str, macros: Sequence[str] = (), threads: int | None = None) -> None:
-        self._lines = _Lines()
+    def __init__(
+        self, query: str, macros: Sequence[str] = (), threads: int | None = None, made: Made | None = None
+    ) -> None:
+        self._lines, self._made = _Lines(), made
         self._engine = reading_engine(macros)
         if threads is not None:
             self._engine.execute(f"SET threads = {threads:d}")
@@ -217,7 +220,8 @@ class BlockParser:
         self._lines.table = NO_LINES
         refused = rows.filter(pl.col("reason").is_not_null()).select(*REFUSED)
         accepted = rows.filter(pl.col("reason").is_null()) if len(refused) else rows
-        return accepted.drop("reason", "raw"), refused
+        accepted = accepted.drop("reason", "raw")
+        return (self._made(accepted) if self._made else accepted), refused
 
 
 class Parsers:
@@ -227,10 +231,13 @@ class Parsers:
         query: the SQL for a format, as for ``BlockParser``.
         macros: macros of the query in addition to the reader's.
         threads: threads of an engine; None: all.
+        made: what is made of the accepted records; None: nothing.
     """
 
-    def __init__(self, query: Query, macros: Sequence[str] = (), threads: int | None = None) -> None:
-        self._query, self._macros, self._threads = query, macros, threads
+    def __init__(
+        self, query: Query, macros: Sequence[str] = (), threads: int | None = None, made: Made | None = None
+    ) -> None:
+        self._query, self._macros, self._threads, self._made = query, macros, threads, made
         self._parsers: dict[LineFormat | None, BlockParser] = {}
 
     def __enter__(self) -> Parsers:
@@ -243,7 +250,7 @@ class Parsers:
     def of(self, form: LineFormat | None) -> BlockParser:
         """Return the parser of a format."""
         if form not in self._parsers:
-            self._parsers[form] = BlockParser(self._query(form), self._macros, self._threads)
+            self._parsers[form] = BlockParser(self._query(form), self._macros, self._threads, self._made)
         return self._parsers[form]
 
 

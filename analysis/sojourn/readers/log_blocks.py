@@ -62,13 +62,14 @@ class _Waiting:
 def log_blocks(
     logs: Sequence[LogInput], columns: Sequence[str], on_progress: Callable[[int], None] | None = None
 ) -> Iterator[ParsedBlock]:
-    """Yield every block of every log as ``columns``, in order; ``record`` as a text (``IDENTITY_TEXT``).
+    """Yield every block of every log as ``columns``, in order; ``record`` as a hash of ``IDENTITY_TEXT``.
 
-    ``on_progress`` is called with the bytes read so far, after each block.
+    ``on_progress`` is called with the bytes read so far, after each block. Hashes of one call can be compared.
     """
     if not logs:
         return
     expressions = {**EXPRESSIONS, RECORD: IDENTITY_TEXT}
+    compiled = is_compilation_installed() and any(map(_is_large, logs))
 
     def query(form: LineFormat | None) -> str:
         return records_query(tuple(columns), "block", expressions, form)
@@ -78,20 +79,23 @@ def log_blocks(
             on_progress(done + position)
 
     workers = max(min(os.cpu_count() or 1, 4), 1)
-    with Parsers(query) as parsers, ThreadPoolExecutor(workers, thread_name_prefix="sojourn-scan") as pool:
+    with (
+        Parsers(query, made=_hashed if compiled else _plainly_hashed) as parsers,
+        ThreadPoolExecutor(workers, thread_name_prefix="sojourn-scan") as pool,
+    ):
         done = 0
         for log in logs:
-            for block in _blocks_of(log, columns, parsers, pool, workers, progress):
+            for block in _blocks_of(log, columns, parsers, pool if compiled else None, workers, progress):
                 named = _with_proxy(block, log.name) if len(logs) > 1 and log.form is not None else block
                 yield replace(named, form=log.form)
             done += log.size or 0
 
 
 def _blocks_of(
-    log: LogInput, columns: Sequence[str], parsers: Parsers, pool: ThreadPoolExecutor, workers: int,
+    log: LogInput, columns: Sequence[str], parsers: Parsers, pool: ThreadPoolExecutor | None, workers: int,
     progress: Callable[[int], None],
 ) -> Iterator[ParsedBlock]:  # fmt: skip
-    """Yield every block of a log."""
+    """Yield every block of a log; ``pool``: where lines are read in compiled code."""
     begun: deque[_Begun] = deque()
     waiting = _Waiting()
 
@@ -111,13 +115,29 @@ def _blocks_of(
 
     for block, position in blocks_ahead(log, blocks_of_lines(log, BLOCK_BYTES)):
         form = format_of(log, block)
-        long = is_compilation_installed() and _is_large(log) and block.ends[-1] > BLOCK_BYTES // 2
-        begun.append(_Begun(block, position, pool.submit(_scanned, block, columns, form) if long else None))
+        long = pool is not None and _is_large(log) and block.ends[-1] > BLOCK_BYTES // 2
+        begun.append(_Begun(block, position, pool.submit(_scanned, block, columns, form) if pool and long else None))
         if len(begun) > workers:
             yield from finished()
     while begun:
         yield from finished()
     yield from _completed(log, parsers, waiting)
+
+
+def _plainly_hashed(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows with a hash in place of the text of an identity."""
+    if RECORD not in rows.columns:
+        return rows
+    return rows.with_columns(pl.when(pl.col(RECORD).is_not_null()).then(pl.col(RECORD).hash()).alias(RECORD))
+
+
+def _hashed(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the same with the hash of compiled code."""
+    if RECORD not in rows.columns:
+        return rows
+    from sojourn.readers.shape import hashes_of  # noqa: PLC0415 - numba takes its time to load
+
+    return rows.with_columns(hashes_of(rows[RECORD]).alias(RECORD))
 
 
 def _with_proxy(block: ParsedBlock, name: str) -> ParsedBlock:

@@ -44,7 +44,9 @@ from sojourn.readers.scan import (
     TEXT,
     WHOLE,
     gathered,
+    identities,
     scan,
+    text_identities,
 )
 
 Ints = npt.NDArray[np.int64]
@@ -188,7 +190,8 @@ class Scanned:
 def scanned(block: Block, columns: Sequence[str]) -> tuple[pl.DataFrame, Ints] | None:
     """Return the records of a block that have its shape, and the positions in the block of the other lines.
 
-    The table has ``columns`` as from ``records_query``, and ``number``. None: the block has no shape.
+    The table has ``columns`` as from ``records_query``, the identity as a hash (``hashes_of``), and ``number``. None:
+    the block has no shape.
     """
     wanted = keys_needed(columns)
     tried = (Shape.of(line, wanted) for line in block.lines_at(block.positions[:LINES_TRIED]))
@@ -355,7 +358,19 @@ def _verbatim(lines: Scanned, name: str) -> pl.Series:
 
 
 def _identity(lines: Scanned, _: str) -> pl.Series:
-    return lines.text(IDENTITY)
+    slots = np.array([lines.shape.slot_of.get(key, -1) for key in IDENTITY], np.int32)
+    hashes, escaped = identities(lines.data, lines.spans, lines.numbers, lines.rows, slots)
+    if escaped.any():
+        hashes[escaped] = hashes_of(replace(lines, rows=lines.rows[escaped]).text(IDENTITY)).to_numpy()
+    return series(hashes)
+
+
+def hashes_of(identity: pl.Series) -> pl.Series:
+    """Return the hash of each identity (``IDENTITY_TEXT``), as of scanned lines; null where it is null."""
+    known = identity.fill_null("").cast(pl.Binary)
+    offsets = np.concatenate([[0], np.cumsum(known.bin.size().to_numpy(), dtype=np.int64)])
+    data = np.frombuffer(b"".join(known), np.uint8)
+    return series(text_identities(data, offsets, ord(SEPARATOR)), identity.is_null().to_numpy())
 
 
 # Canonical column -> its computation from scanned lines, as in ``EXPRESSIONS``; other columns are custom keys.

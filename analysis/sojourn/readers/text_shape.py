@@ -66,7 +66,7 @@ def scanned_text(
 ) -> tuple[pl.DataFrame, npt.NDArray[np.int64]] | None:
     """Return the records of a block that have the format, and the positions in the block of the other lines.
 
-    The table has ``columns`` as from ``records_query``, and ``number``. None: the format or a column is not read here.
+    The table has ``columns`` as from ``scanned``, and ``number``. None: the format or a column is not read here.
     """
     shape = _shape_of(log)
     if shape is None or (RECORD in columns and log.has("connection") and not log.has("request_id")):
@@ -156,7 +156,7 @@ def _kind(value: Variable) -> int | None:
 
 def _column(lines: Scanned, name: str, log: LineFormat) -> pl.Series:
     if name == RECORD and not log.has("request_id"):
-        return none(lines, pl.String)
+        return none(lines, pl.UInt64)
     if name in _OWN:
         return _OWN[name](lines, log)
     return COLUMN_OF.get(name, named)(lines, name)

@@ -134,8 +134,7 @@ class _LogReader:
         self._columns = columns
         self._spool = spool
         self._rejects_to = rejects_to
-        record = pl.col(RECORD)
-        self._units = [*in_seconds(columns), pl.when(record.is_not_null()).then(record.hash())]
+        self._units = in_seconds(columns)
 
     def read_all(self, logs: list[LogInput], on_progress: Progress | None) -> None:
         """Read every log."""

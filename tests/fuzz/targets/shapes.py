@@ -15,7 +15,7 @@ from sojourn.readers.blocks import BlockParser
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import blocks_of_lines
 from sojourn.readers.record import EXPRESSIONS, IDENTITY_TEXT, KEYS, RECORD, records_query
-from sojourn.readers.shape import scanned
+from sojourn.readers.shape import hashes_of, scanned
 
 from fuzz import nasty
 from fuzz.targets import log_lines
@@ -34,6 +34,8 @@ def check(data: bytes) -> None:
             continue
         table, others = result
         accepted = _BY_SQL.parsed("", block).accepted
+        if accepted is not None:
+            accepted = accepted.with_columns(hashes_of(accepted[RECORD]).alias(RECORD))
         by_number = {row["number"]: row for row in accepted.to_dicts()} if accepted is not None else {}
         assert len(table) + len(others) == len(block.lines)
         for row in table.cast(dict(accepted.schema)).to_dicts() if accepted is not None and len(table) else ():

@@ -43,7 +43,7 @@ def test_judges_every_goal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert len(ran) >= 7
     rows = [row for suite in suites for row in suite.to_dict()["rows"]]
     goals = {(row["goal"], row["at"]) for row in rows if row["goal"] is not None}
-    assert {(3.0, "most"), (1500.0, "most"), (0.3, "most"), (1.5, "most")} <= goals
+    assert {(2.5, "most"), (1200.0, "most"), (0.3, "most"), (1.5, "most")} <= goals
     if not suites[0].skipped:
         assert (8.0, "least") in goals
     assert all(row["met"] is not None for row in rows if row["goal"] is not None)
