@@ -11,7 +11,7 @@ import polars as pl
 
 from sojourn.model.components import COMPONENTS, QUEUE_SOURCES, SWITCHING_PROTOCOLS, component_sum
 from sojourn.model.coverage import Coverage
-from sojourn.model.figures import Summary, quantiles, summary
+from sojourn.model.figures import Summary
 from sojourn.model.frame import INSTANT
 from sojourn.model.measures import (
     EDGE,
@@ -81,9 +81,12 @@ class FrameMeasures:
 
     def figures(self) -> dict[str, Summary]:
         """See ``Measures``."""
+        columns = ["request_time", *SHOWN]
         if self._count is None:
-            return summaries(self._served, ["request_time", *SHOWN])
-        return {name: summary(self._column(pl.col(name))) for name in ("request_time", *SHOWN)}
+            return summaries(self._served, columns)
+        ends = _row(self._served.select(_mean_and_max(columns)))
+        known = large.summaries(self._rows, self._count, columns, SERVED)
+        return {name: _whole(figures[0], ends, name) for name, figures in known.items()}
 
     def means(self, at_least: float | None = None) -> tuple[int, dict[str, float]]:
         """See ``Measures``."""
@@ -95,7 +98,12 @@ class FrameMeasures:
         """See ``Measures``."""
         table = (
             self._served.group_by(group)
-            .agg(pl.len().alias("requests"), pl.col("request_time").sum().alias("seconds"), group_share())
+            .agg(
+                pl.len().alias("requests"),
+                pl.col("request_time").sum().alias("seconds"),
+                group_share(),
+                *(_mean_and_max(GROUP_SHOWN) if self._count is not None else ()),
+            )
             .sort("seconds", group, descending=[True, False], nulls_last=True)
             .collect(engine="streaming")
         )
@@ -103,12 +111,16 @@ class FrameMeasures:
         if self._count is None:
             figures = summaries_by(self._served, shown.select(group), GROUP_SHOWN)
         else:
-            groups = large.Grouped.of(self._rows, self._count, shown.select(group, "requests"), SERVED)
-            figures = {column: groups.summaries(column) for column in GROUP_SHOWN}
-        rows = shown.to_dicts()
+            groups = large.Groups.of(self._rows, self._count, shown.select(group), SERVED)
+            known = large.summaries(self._rows, self._count, GROUP_SHOWN, SERVED, groups)
+            figures = {
+                column: [_whole(each, ends, column) for each, ends in zip(part, shown.to_dicts(), strict=True)]
+                for column, part in known.items()
+            }
+        rows = shown.select(group, "requests", "seconds", "share").to_dicts()
         for column, each in figures.items():
-            for row, known in zip(rows, each, strict=True):
-                row.update({f"{column}/{figure}": value for figure, value in known.items()})
+            for row, own in zip(rows, each, strict=True):
+                row.update({f"{column}/{figure}": value for figure, value in own.items()})
         return rows, len(table)
 
     def checks(self) -> Row:
@@ -137,12 +149,8 @@ class FrameMeasures:
             )
         )
         for name, (value, level) in ranked.items() if self._count is not None else ():
-            row[name] = quantiles(self._column(value), [level])[0]
+            row[name] = large.quantiles(self._rows, self._count or 0, value, SERVED, [level])[0][0]
         return {**row, "duplicates": self._duplicates}
-
-    def _column(self, value: pl.Expr) -> npt.NDArray[np.float64]:
-        """Return the values of a frame on disk."""
-        return large.column(self._rows, self._count or 0, value, SERVED)
 
     def known(self) -> Coverage:
         """See ``Measures``."""
@@ -299,6 +307,19 @@ def group_share() -> pl.Expr:
 def _tolerance(component: str) -> pl.Expr:
     """Return how far below 0 a component may be without counting as negative, s: half a tick of the clock."""
     return pl.col("half_tick") + ROUNDING if component == "queue" else pl.lit(ROUNDING)
+
+
+def _mean_and_max(columns: Sequence[str]) -> list[pl.Expr]:
+    return [
+        expr.alias(f"{column}/{name}")
+        for column in columns
+        for name, expr in (("mean", pl.col(column).mean()), ("max", pl.col(column).max()))
+    ]
+
+
+def _whole(quantiles: Summary, ends: Row, column: str) -> Summary:
+    """Return the figures of a column from its quantiles and a row of ``_mean_and_max``."""
+    return {"mean": ends[f"{column}/mean"], **quantiles, "max": ends[f"{column}/max"]}
 
 
 def _row(rows: pl.LazyFrame) -> Row:

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 import sojourn
 from simulator import Settings, as_lines, simulated_log
-from sojourn.model.figures import Summary
+from sojourn.model.figures import QUANTILES, Summary
 from sojourn.model.groups import GROUPS
-from sojourn.model.statistics import summaries, summary_exprs, summary_of
+from sojourn.model.statistics import summaries, summaries_by, summary_exprs, summary_of
 from sojourn.readers import spool
 from sojourn.sources import out_of_core as large
 
@@ -82,8 +82,45 @@ def test_figures_of_groups_are_polars(limit: int, monkeypatch: pytest.MonkeyPatc
         }
     ).with_columns(x=pl.when(rng.random(100_000) < 0.8).then("x"))
     groups = rows.group_by("name").agg(requests=pl.len()).sort("name", nulls_last=False).head(limit)
-    result = large.Grouped.of(rows.lazy(), 100_000, groups, pl.col("counts")).summaries("x")
-    assert len(result) == len(groups)
+    counted = pl.col("counts")
+    of_rows = large.Groups.of(rows.lazy(), 100_000, groups, counted)
+    (result,) = large.summaries(rows.lazy(), 100_000, ["x"], counted, of_rows).values()
+    in_memory = summaries_by(rows.filter("counts").lazy(), groups.select("name"), ["x"])["x"]
+    assert len(result) == len(groups) == len(in_memory)
     wanted = {name: part for (name,), part in rows.filter("counts").partition_by("name", as_dict=True).items()}
-    for name, figures in list(zip(groups["name"], result, strict=True))[:40]:
-        same(figures, by_polars(wanted.get(name, rows.head(0))))
+    for name, figures, held in list(zip(groups["name"], result, in_memory, strict=True))[:40]:
+        expected = by_polars(wanted.get(name, rows.head(0)))
+        same(held, expected)
+        same(figures, {name: expected[name] for name in QUANTILES})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [], [1.5], [None], [0.0, -0.0, 0.0], [-1.0, -2.0, -1e-300, 1e-300, 3.0], [2.0] * 9, [1e300, -1e300, 0.0, None],
+        [1.0, 1.0 + 2**-52, 1.0 + 2**-51],
+    ],
+)  # fmt: skip
+def test_quantiles_in_two_passes_are_numpys(values: list[float | None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large, "BATCH", 2)
+    rows = pl.DataFrame({"x": values}, schema={"x": pl.Float64}).lazy()
+    levels = [0.0, 0.25, 0.5, 0.99, 1.0]
+    (result,) = large.quantiles(rows, len(values), pl.col("x"), pl.lit(value=True), levels)
+    known = np.sort([value for value in values if value is not None])
+    with np.errstate(invalid="ignore"):
+        assert np.array_equal(
+            np.array(result, np.float64),
+            np.quantile(known, levels) if len(known) else np.full(len(levels), np.nan),
+            equal_nan=True,
+        )
+
+
+def test_quantiles_in_two_passes_keep_few_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = []
+    lexsort = np.lexsort
+    monkeypatch.setattr(np, "lexsort", lambda keys: (kept.append(len(keys[0])), lexsort(keys))[1])
+    values = np.random.default_rng(1).exponential(size=1_000_000)
+    rows = pl.DataFrame({"x": values}).lazy()
+    (result,) = large.quantiles(rows, len(values), pl.col("x"), pl.lit(value=True), [0.5, 0.9, 0.99, 0.999])
+    assert result == pytest.approx(np.quantile(values, [0.5, 0.9, 0.99, 0.999]).tolist(), rel=1e-12)
+    assert kept[0] < 0.05 * len(values)
