@@ -1,14 +1,14 @@
-"""Exact quantiles of frames too large for memory, in two passes over batches of rows.
+"""Exact quantiles of frames too large for memory.
 
-The first pass counts values in bins: a double's bits, read as a whole number, grow with it, and the highest ones number
-the bin. The second keeps the values of the bins that hold a quantile: a few in a hundred.
+A sample says between which values each lies, and one pass keeps these and counts those below. If a quantile does not
+lie where the sample said, the pass is repeated with wider intervals.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ from sojourn.model.figures import QUANTILES, Floats, Summary
 from sojourn.model.parallel import in_threads
 
 BATCH = 1_000_000  # rows; those of a part of the file they lie in
-# Bits of a bin's number: sign, exponent, and the first of the fraction. Of groups each bin counts for every group.
-BITS, BITS_OF_GROUPS = 18, 14
+SAMPLED = 200_000  # rows of a sample
+DEVIATIONS = 6.0  # standard deviations of a sample's rank, by which an interval reaches to either side
 Ints = npt.NDArray[np.int64]
 Levels = Sequence[float]
 
@@ -54,7 +54,7 @@ class Groups:
             where: the rows that count.
         """
         name = groups.columns[0]
-        kind: type = np.uint16 if len(groups) < np.iinfo(np.uint16).max else np.uint32
+        kind: type = np.uint16 if len(groups) < np.iinfo(np.uint16).max else np.uint32  # numpy sorts 16 bits fast
         numbered = groups.select(name).with_row_index("number")
         numbers: npt.NDArray[Any] = np.empty(count, kind)
         begin = 0
@@ -64,53 +64,6 @@ class Groups:
             numbers[begin : begin + len(batch)] = codes.select(number).to_series().to_numpy()
             begin += len(batch)
         return cls(numbers, len(groups))
-
-
-@dataclass
-class Bins:
-    """Values of each group counted in bins.
-
-    Attributes:
-        groups: number of groups.
-        bits: of a bin's number.
-        dense: number of a bin -> its place among those that occur; -1: it does not occur.
-        counts: place, group -> values.
-    """
-
-    groups: int
-    bits: int
-    dense: npt.NDArray[np.int32] = field(init=False)
-    counts: Ints = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.dense = np.full(1 << self.bits, -1, np.int32)
-        self.counts = np.zeros((0, self.groups), np.int64)
-
-    def places(self, values: Floats) -> npt.NDArray[np.int32]:
-        """Return the place of each value's bin."""
-        return self.dense[self._numbers(values)]
-
-    def add(self, values: Floats, groups: npt.NDArray[Any] | None) -> None:
-        """Count values; ``groups``: of each, None: there is one."""
-        numbers = self._numbers(values)
-        if (self.dense[numbers] < 0).any():
-            occurring = np.bincount(numbers, minlength=len(self.dense)) > 0
-            new = np.flatnonzero(occurring & (self.dense < 0))
-            self.dense[new] = np.arange(len(self.counts), len(self.counts) + len(new))
-            self.counts = np.concatenate([self.counts, np.zeros((len(new), self.groups), np.int64)])
-        cells = self.dense[numbers].astype(np.int64) * self.groups + (0 if groups is None else groups)
-        self.counts += np.bincount(cells, minlength=self.counts.size).reshape(self.counts.shape)
-
-    def order(self) -> Ints:
-        """Return the places in the order of their bins."""
-        occurring = np.flatnonzero(self.dense >= 0)
-        return self.dense[occurring].astype(np.int64)
-
-    def _numbers(self, values: Floats) -> Ints:
-        bits = values.view(np.int64)
-        # Of negative values the bits grow as the value falls.
-        ascending = np.where(bits < 0, ~bits, bits | np.iinfo(np.int64).min)
-        return (ascending.view(np.uint64) >> np.uint64(64 - self.bits)).view(np.int64)
 
 
 def quantiles(
@@ -126,32 +79,21 @@ def quantiles(
         levels: of the quantiles, 0 … 1.
         groups: of the rows; None: one group.
     """
-    bins = Bins(1, BITS) if groups is None else Bins(groups.count, BITS_OF_GROUPS)
-    for values, numbers in _known(rows, count, value, where, groups):
-        bins.add(values, numbers)
-    order = bins.order()
-    until = np.cumsum(bins.counts[order], axis=0)  # bin, group -> values up to the end of the bin
-    sizes = until[-1] if len(order) else np.zeros(bins.groups, np.int64)
-    wanted = np.zeros(bins.counts.shape, np.bool_)
-    for group in np.flatnonzero(sizes).tolist():
-        ranks = _ranks(int(sizes[group]), levels)
-        wanted[order[np.searchsorted(until[:, group], ranks, side="right")], group] = True
-    kept: list[Floats] = []
-    of_kept: list[npt.NDArray[Any]] = []
-    for values, numbers in _known(rows, count, value, where, groups):
-        own = np.zeros(len(values), np.int64) if numbers is None else numbers
-        inside = wanted[bins.places(values), own]
-        kept.append(values[inside])
-        of_kept.append(own[inside])
-    values, own = np.concatenate([np.empty(0), *kept]), np.concatenate([np.empty(0, np.int64), *of_kept])
-    sorted_values = values[np.lexsort((values, own))]
-    begins = np.concatenate([[0], np.cumsum(np.bincount(own, minlength=bins.groups))])
-    before = np.cumsum(np.where(wanted[order], 0, bins.counts[order]), axis=0)  # values that are not kept
-    result: list[list[float | None]] = []
-    for group, size in enumerate(sizes.tolist()):
-        part = sorted_values[begins[group] : begins[group + 1]]
-        result.append([_at(part, place, until[:, group], before[:, group]) for place in _places(size, levels)])
-    return result
+    wanted = pl.when(where).then(value).cast(pl.Float64).alias("value")
+    every = max(count // SAMPLED, 1)
+    (sample,) = _parts(rows.select(wanted).gather_every(every).collect().to_series(), 0, every, groups)
+    deviations = DEVIATIONS
+    while True:
+        parts = [_Part(_intervals(np.sort(each), levels, deviations)) for each in sample]
+        begin = 0
+        for batch in batches(rows, count, wanted):
+            (values,) = _parts(batch.to_series(), begin, 1, groups)
+            for part, own in zip(parts, values, strict=True):
+                part.add(own)
+            begin += len(batch)
+        if all(part.holds(levels) for part in parts):
+            return [part.quantiles(levels) for part in parts]
+        deviations *= 4
 
 
 def summaries(
@@ -166,39 +108,80 @@ def summaries(
     return dict(zip(columns, in_threads(of, columns), strict=True))
 
 
-def _known(
-    rows: pl.LazyFrame, count: int, value: pl.Expr, where: pl.Expr, groups: Groups | None
-) -> Iterator[tuple[Floats, npt.NDArray[Any] | None]]:
-    """Yield the values that are known and the numbers of their groups, a batch at a time."""
-    begin = 0
-    for batch in batches(rows, count, pl.when(where).then(value).cast(pl.Float64).alias("value")):
-        values = batch["value"]
-        known = values.is_not_null().to_numpy()
-        numbers = None
-        if groups is not None:
-            numbers = groups.numbers[begin : begin + len(batch)]
-            known &= numbers < groups.count
-            numbers = numbers[known]
-        begin += len(batch)
-        yield values.to_numpy()[known], numbers
+def _parts(values: pl.Series, begin: int, step: int, groups: Groups | None) -> Iterator[list[Floats]]:
+    """Yield the known values of each group, of rows from ``begin`` in steps of ``step``."""
+    known = values.is_not_null().to_numpy() if values.null_count() else None
+    array = values.to_numpy()
+    if groups is None:
+        yield [array if known is None else array[known]]
+        return
+    numbers = groups.numbers[begin::step][: len(array)]
+    if known is not None:
+        array, numbers = array[known], numbers[known]
+    order = np.argsort(numbers, kind="stable")
+    sizes = np.bincount(numbers, minlength=groups.count + 1)
+    yield np.split(array[order], np.cumsum(sizes))[: groups.count]
 
 
-def _places(size: int, levels: Levels) -> list[float]:
-    return [(size - 1) * level for level in levels]
+def _intervals(sample: Floats, levels: Levels, deviations: float) -> Floats:
+    """Return intervals in which the quantiles of a sample's population lie: the ends of each (low, high], in order."""
+    size = len(sample)
+    ends: list[float] = []
+    for level in sorted(levels):
+        reach = deviations * math.sqrt(level * (1 - level) * size) + 2
+        low, high = math.floor((size - 1) * level - reach), math.ceil((size - 1) * level + reach)
+        begin = np.nextafter(sample[low], -np.inf) if low >= 0 else -np.inf
+        end = sample[high] if high < size else np.inf
+        if ends and begin <= ends[-1]:
+            ends[-1] = max(ends[-1], end)
+        else:
+            ends += [float(begin), float(end)]
+    return np.array(ends)
 
 
-def _ranks(size: int, levels: Levels) -> Ints:
-    places = _places(size, levels)
-    return np.array(sorted({rank for place in places for rank in (math.floor(place), math.ceil(place))}), np.int64)
+class _Part:
+    """The values of a group: those in intervals are kept, the others counted."""
 
+    def __init__(self, ends: Floats) -> None:
+        """Begin without values; ``ends``: as from ``_intervals``."""
+        self._ends = ends
+        self._counts = np.zeros(len(ends) + 1, np.int64)  # below, inside, between, inside, …, above
+        self._kept: list[tuple[Floats, Ints]] = []
 
-def _at(kept: Floats, place: float, until: Ints, before: Ints) -> float | None:
-    """Return the value at a place among all, of which ``kept`` are the sorted values of some bins."""
-    if not len(kept):
-        return None
+    def add(self, values: Floats) -> None:
+        """Add values."""
+        inside = np.zeros(len(values), np.bool_)
+        above = [len(values)]
+        for end in self._ends:
+            beyond = values > end
+            inside ^= beyond
+            above.append(int(np.count_nonzero(beyond)))
+        self._counts -= np.diff([*above, 0])
+        # Each different value once: of a column of zeros nearly all are inside.
+        self._kept.append(np.unique(values[inside], return_counts=True))
 
-    def ranked(rank: int) -> float:
-        return float(kept[rank - before[np.searchsorted(until, rank, side="right")]])
+    def holds(self, levels: Levels) -> bool:
+        """Return whether the quantiles lie in the intervals."""
+        until = np.cumsum(self._counts)
+        ranks = [rank for place in self._places(levels) for rank in (math.floor(place), math.ceil(place))]
+        return not until[-1] or bool((np.searchsorted(until, ranks, side="right") & 1).all())
 
-    below, above = ranked(math.floor(place)), ranked(math.ceil(place))
-    return below + (above - below) * (place - math.floor(place))
+    def quantiles(self, levels: Levels) -> list[float | None]:
+        """Return the quantiles."""
+        if not self._counts.any():
+            return [None for _ in levels]
+        values, times = (np.concatenate(each) for each in zip(*self._kept, strict=True))
+        order = np.argsort(values)
+        values, kept_until = values[order], np.cumsum(times[order])
+        until = np.cumsum(self._counts)
+        not_kept = np.cumsum(np.where(np.arange(len(self._counts)) & 1, 0, self._counts))
+
+        def ranked(rank: int) -> float:
+            own = rank - not_kept[np.searchsorted(until, rank, side="right")]
+            return float(values[np.searchsorted(kept_until, own, side="right")])
+
+        ranks = [(ranked(math.floor(place)), ranked(math.ceil(place)), place % 1) for place in self._places(levels)]
+        return [below + (above - below) * part for below, above, part in ranks]
+
+    def _places(self, levels: Levels) -> list[float]:
+        return [(int(self._counts.sum()) - 1) * level for level in levels]
