@@ -85,7 +85,8 @@ class FrameMeasures:
         if self._count is None:
             return summaries(self._served, columns)
         ends = _row(self._served.select(_mean_and_max(columns)))
-        known = large.summaries(self._rows, self._count, columns, SERVED)
+        served = {name: pl.when(SERVED).then(pl.col(name)) for name in columns}
+        known = large.summaries(self._rows, self._count, served)
         return {name: _whole(figures[0], ends, name) for name, figures in known.items()}
 
     def means(self, at_least: float | None = None) -> tuple[int, dict[str, float]]:
@@ -112,7 +113,7 @@ class FrameMeasures:
             figures = summaries_by(self._served, shown.select(group), GROUP_SHOWN)
         else:
             groups = large.Groups.of(self._rows, self._count, shown.select(group), SERVED)
-            known = large.summaries(self._rows, self._count, GROUP_SHOWN, SERVED, groups)
+            known = large.summaries(self._rows, self._count, {name: pl.col(name) for name in GROUP_SHOWN}, groups)
             figures = {
                 column: [_whole(each, ends, column) for each, ends in zip(part, shown.to_dicts(), strict=True)]
                 for column, part in known.items()
@@ -149,7 +150,8 @@ class FrameMeasures:
             )
         )
         for name, (value, level) in ranked.items() if self._count is not None else ():
-            row[name] = large.quantiles(self._rows, self._count or 0, value, SERVED, [level])[0][0]
+            served = {name: pl.when(SERVED).then(value)}
+            row[name] = large.quantiles(self._rows, self._count or 0, served, [level])[name][0][0]
         return {**row, "duplicates": self._duplicates}
 
     def known(self) -> Coverage:

@@ -7,7 +7,7 @@ lie where the sample said, the pass is repeated with wider intervals.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,60 +67,88 @@ class Groups:
 
 
 def quantiles(
-    rows: pl.LazyFrame, count: int, value: pl.Expr, where: pl.Expr, levels: Levels, groups: Groups | None = None
-) -> list[list[float | None]]:
-    """Return quantiles of each group, or of all rows, linear between order statistics; None without values.
+    rows: pl.LazyFrame, count: int, values: Mapping[str, pl.Expr], levels: Levels, groups: Groups | None = None
+) -> dict[str, list[list[float | None]]]:
+    """Return name -> quantiles of each group, or of all rows, linear between order statistics; None without values.
 
     Args:
         rows: the frame.
         count: number of its rows.
-        value: of a row; nulls are left out.
-        where: the rows that count.
+        values: name -> value of a row; nulls are left out.
         levels: of the quantiles, 0 … 1.
-        groups: of the rows; None: one group.
+        groups: of the rows; None: one group of all.
     """
-    wanted = pl.when(where).then(value).cast(pl.Float64).alias("value")
+    exprs = [value.cast(pl.Float64).alias(name) for name, value in values.items()]
     every = max(count // SAMPLED, 1)
-    (sample,) = _parts(rows.select(wanted).gather_every(every).collect().to_series(), 0, every, groups)
+    sample = _Batch.of(rows.select(exprs).gather_every(every).collect(), 0, every, groups)
+    sorted_sample = {name: [np.sort(part) for part in sample.parts(name)] for name in values}
     deviations = DEVIATIONS
     while True:
-        parts = [_Part(_intervals(np.sort(each), levels, deviations)) for each in sample]
+        wanted = {
+            name: [_Part(_intervals(part, levels, deviations)) for part in parts]
+            for name, parts in sorted_sample.items()
+        }
         begin = 0
-        for batch in batches(rows, count, wanted):
-            (values,) = _parts(batch.to_series(), begin, 1, groups)
-            for part, own in zip(parts, values, strict=True):
-                part.add(own)
-            begin += len(batch)
-        if all(part.holds(levels) for part in parts):
-            return [part.quantiles(levels) for part in parts]
+        for table in batches(rows, count, *exprs):
+            _count(wanted, _Batch.of(table, begin, 1, groups))
+            begin += len(table)
+        if all(part.holds(levels) for parts in wanted.values() for part in parts):
+            return {name: [part.quantiles(levels) for part in parts] for name, parts in wanted.items()}
         deviations *= 4
 
 
 def summaries(
-    rows: pl.LazyFrame, count: int, columns: Sequence[str], where: pl.Expr, groups: Groups | None = None
+    rows: pl.LazyFrame, count: int, values: Mapping[str, pl.Expr], groups: Groups | None = None
 ) -> dict[str, list[Summary]]:
-    """Return column -> the quantiles of a summary in each group, or in all rows; arguments as of ``quantiles``."""
-
-    def of(column: str) -> list[Summary]:
-        known = quantiles(rows, count, pl.col(column), where, list(QUANTILES.values()), groups)
-        return [dict(zip(QUANTILES, each, strict=True)) for each in known]
-
-    return dict(zip(columns, in_threads(of, columns), strict=True))
+    """Return name -> the quantiles of a summary in each group, or in all rows; arguments as of ``quantiles``."""
+    known = quantiles(rows, count, values, list(QUANTILES.values()), groups)
+    return {name: [dict(zip(QUANTILES, each, strict=True)) for each in parts] for name, parts in known.items()}
 
 
-def _parts(values: pl.Series, begin: int, step: int, groups: Groups | None) -> Iterator[list[Floats]]:
-    """Yield the known values of each group, of rows from ``begin`` in steps of ``step``."""
-    known = values.is_not_null().to_numpy() if values.null_count() else None
-    array = values.to_numpy()
-    if groups is None:
-        yield [array if known is None else array[known]]
-        return
-    numbers = groups.numbers[begin::step][: len(array)]
-    if known is not None:
-        array, numbers = array[known], numbers[known]
-    order = np.argsort(numbers, kind="stable")
-    sizes = np.bincount(numbers, minlength=groups.count + 1)
-    yield np.split(array[order], np.cumsum(sizes))[: groups.count]
+@dataclass(frozen=True)
+class _Batch:
+    """Some rows, and their order by group.
+
+    Attributes:
+        table: the rows.
+        numbers: number of each row's group; None: there is one group.
+        order: positions of the rows by group.
+        count: number of groups.
+    """
+
+    table: pl.DataFrame
+    numbers: npt.NDArray[Any] | None
+    order: Ints | None
+    count: int
+
+    @classmethod
+    def of(cls, table: pl.DataFrame, begin: int, step: int, groups: Groups | None) -> _Batch:
+        """Return every ``step``-th of some rows, from the ``begin``-th of all."""
+        if groups is None:
+            return cls(table, None, None, 1)
+        numbers = groups.numbers[begin::step][: len(table)]
+        return cls(table, numbers, np.argsort(numbers, kind="stable"), groups.count)
+
+    def parts(self, name: str) -> list[Floats]:
+        """Return the known values of each group."""
+        values = self.table[name]
+        known = values.is_not_null().to_numpy() if values.null_count() else None
+        array = values.to_numpy()
+        if self.numbers is None or self.order is None:
+            return [array if known is None else array[known]]
+        order = self.order if known is None else self.order[known[self.order]]
+        sizes = np.bincount(self.numbers[order], minlength=self.count + 1)
+        return np.split(array[order], np.cumsum(sizes))[: self.count]
+
+
+def _count(wanted: Mapping[str, list[_Part]], batch: _Batch) -> None:
+    """Add the values of a batch to their parts."""
+
+    def add(name: str) -> None:
+        for part, own in zip(wanted[name], batch.parts(name), strict=True):
+            part.add(own)
+
+    in_threads(add, list(wanted))
 
 
 def _intervals(sample: Floats, levels: Levels, deviations: float) -> Floats:

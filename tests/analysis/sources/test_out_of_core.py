@@ -84,7 +84,7 @@ def test_figures_of_groups_are_polars(limit: int, monkeypatch: pytest.MonkeyPatc
     groups = rows.group_by("name").agg(requests=pl.len()).sort("name", nulls_last=False).head(limit)
     counted = pl.col("counts")
     of_rows = large.Groups.of(rows.lazy(), 100_000, groups, counted)
-    (result,) = large.summaries(rows.lazy(), 100_000, ["x"], counted, of_rows).values()
+    (result,) = large.summaries(rows.lazy(), 100_000, {"x": pl.col("x")}, of_rows).values()
     in_memory = summaries_by(rows.filter("counts").lazy(), groups.select("name"), ["x"])["x"]
     assert len(result) == len(groups) == len(in_memory)
     wanted = {name: part for (name,), part in rows.filter("counts").partition_by("name", as_dict=True).items()}
@@ -105,7 +105,7 @@ def test_quantiles_on_disk_are_numpys(values: list[float | None], monkeypatch: p
     monkeypatch.setattr(large, "BATCH", 2)
     rows = pl.DataFrame({"x": values}, schema={"x": pl.Float64}).lazy()
     levels = [0.0, 0.25, 0.5, 0.99, 1.0]
-    (result,) = large.quantiles(rows, len(values), pl.col("x"), pl.lit(value=True), levels)
+    (result,) = large.quantiles(rows, len(values), {"x": pl.col("x")}, levels)["x"]
     known = np.sort([value for value in values if value is not None])
     with np.errstate(invalid="ignore"):
         assert np.array_equal(
@@ -124,7 +124,7 @@ def test_quantiles_do_not_depend_on_the_sample(shuffled: bool, monkeypatch: pyte
     values[::10] += 0 if shuffled else 1_000
     rows = pl.DataFrame({"x": values}).lazy()
     levels = [0.5, 0.9, 0.99, 0.999]
-    (result,) = large.quantiles(rows, len(values), pl.col("x"), pl.lit(value=True), levels)
+    (result,) = large.quantiles(rows, len(values), {"x": pl.col("x")}, levels)["x"]
     assert result == pytest.approx(np.quantile(values, levels).tolist(), rel=1e-12)
 
 
@@ -134,6 +134,6 @@ def test_few_values_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(np, "unique", lambda values, **more: (kept.append(len(values)), unique(values, **more))[1])
     values = np.random.default_rng(1).exponential(size=1_000_000)
     rows = pl.DataFrame({"x": values}).lazy()
-    (result,) = large.quantiles(rows, len(values), pl.col("x"), pl.lit(value=True), [0.5, 0.9, 0.99, 0.999])
+    (result,) = large.quantiles(rows, len(values), {"x": pl.col("x")}, [0.5, 0.9, 0.99, 0.999])["x"]
     assert result == pytest.approx(np.quantile(values, [0.5, 0.9, 0.99, 0.999]).tolist(), rel=1e-12)
     assert sum(kept) < 0.03 * len(values)
