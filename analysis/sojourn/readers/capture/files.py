@@ -66,6 +66,7 @@ class CaptureFile:
     Attributes:
         name: the name that the user gave, or its path.
         identity: (device, inode) of the file.
+        regular: whether it can be closed and opened again.
         is_capture, is_empty: its kind; ``what_it_is`` describes a file that is neither.
         first: unix time of its first packet, ns; None: none near the beginning.
     """
@@ -78,14 +79,14 @@ class CaptureFile:
         """
         self.name = name
         self._content: Content | None = Content(name)
-        self.identity = self._content.identity
+        self.identity, self.regular = self._content.identity, self._content.regular
         self._head, walked = _look(self._content)
         self.is_capture = walked is not None
         self.is_empty = not len(self._head) and self._content.damage is None
         self.what_it_is = self._content.damage or _not_a_capture(self._head)
         timed = walked is not None and walked.records.time[walked.records.verdict == SEGMENT].tolist()
         self.first: int | None = timed[0] if timed else None
-        if self._content.regular:
+        if self.regular:
             self.close()
             self._head = _NOTHING
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 
 import numpy as np
@@ -13,6 +14,7 @@ from sojourn.readers.capture.files import CaptureFile, capture_files
 from sojourn.readers.capture.link import IPV4, IPV6, network_packets
 from sojourn.readers.capture.network import tcp_over_ipv4, tcp_over_ipv6
 from sojourn.readers.capture.packets import Bytes, Packets, Verdicts, joined
+from sojourn.readers.capture.plain_packets import plain_segments
 from sojourn.readers.capture.records import Records
 from sojourn.readers.capture.time_order import TimeOrder
 from sojourn.readers.capture.transport import Columns, segments
@@ -89,6 +91,12 @@ class Capture:
         if self._begun:
             raise RuntimeError("a capture can be read once only")
         self._begun = True
+        batches = self._batches()
+        if not all(file.regular for file in self._files):  # a pipe may have no more bytes for any time
+            return batches
+        return _one_ahead(batches)
+
+    def _batches(self) -> Iterator[Batch]:
         ended: tuple[str, int] | None = None  # the file before, and the time of its last packet
         for file in self._files:
             ordered = TimeOrder(file.name)
@@ -120,21 +128,33 @@ class Capture:
         )
 
 
+def _one_ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
+    """Yield the batches; the next one is read in another thread while the caller uses one."""
+    with ThreadPoolExecutor(1, "sojourn-capture") as thread:
+        following = thread.submit(next, batches, None)
+        while (batch := following.result()) is not None:
+            following = thread.submit(next, batches, None)
+            yield batch
+
+
 def _decoded(buffer: Bytes, records: Records, verdicts: Verdicts, addresses: Addresses) -> Columns:
     """Return the columns of the TCP segments among the records, in their order."""
+    plain, unusual, cut = plain_segments(buffer, records, addresses)
+    verdicts.cut += cut
+    fine = unusual & (records.verdict == SEGMENT)
+    if not fine.any():
+        return plain
     nowhere = records.at
     packets = Packets(
         buffer, np.arange(len(records.at)), records.at, records.at + records.kept, records.at + records.sent,
         nowhere, nowhere,
     )  # fmt: skip
-    fine = records.verdict == SEGMENT
-    link_types = records.link_type if fine.all() else records.link_type[fine]
-    layer = network_packets(packets.where(fine), link_types, verdicts, records.interface)
-    parts: list[Columns] = []
+    layer = network_packets(packets.where(fine), records.link_type[fine], verdicts, records.interface)
+    parts = [plain]
     for _ in range(MOST_LAYERS + 1):
         ipv4, ipv6 = layer.kind == IPV4, layer.kind == IPV6
         inner = []
-        if ipv4.any() or not parts:
+        if ipv4.any():
             tcp, others = tcp_over_ipv4(layer.where(ipv4), verdicts)
             parts.append(segments(tcp, ipv6=False, addresses=addresses, verdicts=verdicts))
             inner.append(inside_ip(others, verdicts))

@@ -136,6 +136,9 @@ HOLE = np.dtype([("start", np.int64), ("end", np.int64), ("next", np.int32)])
 SEGMENT = np.dtype([("time", np.int64), ("numbers", np.int64), ("rest", np.int64), ("ip_id", np.int32)])
 """The fields that two copies of one packet share."""
 
+GROWTH = 4
+"""A table that is full becomes this many times as long: entries that were never written take no memory, copies do."""
+
 N_CONNECTIONS, N_EXCHANGES, N_HOLES, N_HEADS, N_TEXTS, FREE_HOLE, UPGRADED, ANSWER_ALONE = range(8)
 """Positions in ``Tables.counts``: entries in use of each table, the first free hole (ABSENT: none), connections
 upgraded to another protocol, and answers without a request in the capture."""
@@ -213,9 +216,10 @@ def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def grown(table: npt.NDArray[Any], need: int) -> npt.NDArray[Any]:
-    """Return a table with at least ``need`` entries: the same, or a copy half as long again as needed."""
+    """Return a table with at least ``need`` entries: the same, or a copy ``GROWTH`` times as long as needed."""
     if need <= len(table):
         return table
-    larger = np.zeros((need + need // 2, *table.shape[1:]), table.dtype)
-    larger[: len(table)] = table
+    larger = np.zeros((GROWTH * need, *table.shape[1:]), table.dtype)
+    # As bytes: numpy copies records field by field.
+    larger.reshape(-1).view(np.uint8)[: table.nbytes] = table.reshape(-1).view(np.uint8)
     return larger
