@@ -33,6 +33,13 @@ def texts(
     return _series(na.string(), len(offsets) - 1, null, offsets, data)
 
 
+def octets(
+    offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8], null: npt.NDArray[np.bool_] | None = None
+) -> pl.Series:
+    """Return values of bytes from their offsets in the bytes ``data``; null where ``null``."""
+    return _series(na.large_binary(), len(offsets) - 1, null, offsets, data)
+
+
 def frame_of(result: object) -> pl.DataFrame:
     """Return the rows of a result of DuckDB, or of another producer of an Arrow stream."""
     # Handed to Polars itself, a result of DuckDB is kept until the end of the process, which then complains of it.

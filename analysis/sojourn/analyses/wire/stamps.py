@@ -24,17 +24,25 @@ def duration(column: str) -> pl.Expr:
     return pl.when(pl.col(column).is_finite() & (pl.col(column).abs() < LONGEST)).then(column)
 
 
-def stamp_us(column: str) -> pl.Expr:
+def stamp_us(stamps: pl.Series) -> pl.Series:
     """Return stamps as microseconds since 1970, floored; null where invalid (a list, no number, an unknown unit)."""
-    parts = pl.col(column).str.strip_chars(" \t").str.extract_groups(r"^(?:t=)?([1-9][0-9]*)(?:\.([0-9]+))?$")
-    whole, fraction = parts.struct.field("1"), parts.struct.field("2").fill_null("")
-    digits, more = whole.str.len_bytes(), fraction.str.len_bytes()
-    stamp = pl.lit(None, pl.Int64)
+    text = pl.lit(stamps).str.strip_chars(" \t").str.strip_prefix("t=")
+    parts = pl.select(
+        sound=text.str.contains(r"^[1-9][0-9]*(?:\.[0-9]+)?$"),
+        length=text.str.len_bytes().cast(pl.Int64),
+        whole=text.str.find(".", literal=True).cast(pl.Int64),
+        # An integer: a float has too few digits. 20 digits fit.
+        number=text.str.replace(".", "", literal=True).cast(pl.UInt64, strict=False),
+    )
+    parts = parts.with_columns(
+        fraction=(pl.col("length") - pl.col("whole") - 1).fill_null(0), whole=pl.coalesce("whole", "length")
+    )
+    beyond = pl.lit(None, pl.Int64)  # digits after the microseconds; less than 0: missing before
     for size, (most, places) in UNITS.items():
-        if places >= 0:
-            text = pl.concat_str(whole, fraction.str.slice(0, places).str.pad_end(places, "0"))
-        else:
-            text = whole.str.slice(0, size + places)
-        fits = (digits == size) & (more <= most)
-        stamp = pl.when(fits).then(text.cast(pl.Int64, strict=False)).otherwise(stamp)
-    return stamp
+        unit = pl.col("sound") & (pl.col("whole") == size) & (pl.col("fraction") <= most)
+        beyond = pl.when(unit).then(pl.col("fraction") - places).otherwise(beyond)
+    ten = pl.lit(10, pl.UInt64)
+    parts = parts.with_columns(beyond=beyond).with_columns(
+        scale=ten.pow(-pl.col("beyond").clip(None, 0)), divisor=ten.pow(pl.col("beyond").clip(0, None))
+    )
+    return parts.select((pl.col("number") * pl.col("scale") // pl.col("divisor")).cast(pl.Int64)).to_series()

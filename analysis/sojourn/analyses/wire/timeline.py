@@ -108,7 +108,7 @@ def _wire(connections: pl.DataFrame, exchanges: pl.DataFrame) -> pl.DataFrame:
         request_ended=ns["request_last"],
         answered=ns["response_first"],
         ended=ns["response_last"],
-        stamp_us=stamp_us("stamp"),
+        stamp_us=stamp_us(wire["stamp"]),
     )
 
 
