@@ -9,10 +9,10 @@ Packets show the SYN queue of each side, unanswered SYNs, and bounds of the acce
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -27,16 +27,18 @@ from sojourn.analyses.wire.tracking_result import TrackingResult
 from sojourn.model.errors import SojournError
 from sojourn.model.figures import Summary
 from sojourn.model.statistics import summaries
-from sojourn.readers.capture.batch import Batch, Counts
+from sojourn.readers.capture.batch import Counts
 from sojourn.readers.inputs import Source
+
+if TYPE_CHECKING:
+    from sojourn.analyses.wire.tracked_capture import TrackedCapture
 
 # Figures that end at a time of nginx's clock, which is truncated to whole milliseconds.
 BY_NGINX = ("proxy_unread",)
-READING, COMPILING = "reading packets", "compiling the packet reader (once, about 15 s)"
 
 
 def wire(
-    captures: Sequence[Source] | Source,
+    captures: TrackedCapture | Sequence[Source] | Source,
     *,
     rows: pl.LazyFrame | None = None,
     backends: Collection[str] = (),
@@ -48,7 +50,8 @@ def wire(
     """Read captures and analyse them.
 
     Args:
-        captures: files (pcap, pcapng; plain, gzip, zstd), globs, folders of ring files, run folders, ``-``.
+        captures: files (pcap, pcapng; plain, gzip, zstd), globs, folders of ring files, run folders, ``-``; or those
+            that are tracked already.
         rows: the log of the same requests with their components, read with ``READ``.
         backends: address:port (or :port, of any address) of backends, in addition to those in the log.
         since: keep connections that began then or later.
@@ -59,32 +62,19 @@ def wire(
     Raises:
         SojournError: a capture cannot be read at all, or a backend is not an address with a port.
     """
-    from sojourn.analyses.wire.tracker import track  # noqa: PLC0415
-    from sojourn.analyses.wire.tracking.walk import walk  # noqa: PLC0415
-    from sojourn.model.compilation import is_kept  # noqa: PLC0415 - brings numba
-    from sojourn.readers.capture.reader import Capture  # noqa: PLC0415
+    from sojourn.analyses.wire.tracked_capture import TrackedCapture  # noqa: PLC0415 - loaded for captures only
 
     named = [checked_backend(name) for name in backends]
     ports = {int(name.rpartition(":")[2]) for name in named}
     if rows is not None:
         ports |= _ports(rows)
-    files = [captures] if isinstance(captures, str | os.PathLike) else list(captures)
-    on_step(READING if is_kept(walk) else COMPILING)
-    with Capture(files) as capture:
-        tracking = track(_announced(capture, on_step), capture.addresses, servers=sorted(ports))
-        counts, names, interfaces = capture.counts, tuple(capture.names), tuple(capture.interfaces)
+    with captures if isinstance(captures, TrackedCapture) else TrackedCapture(captures) as capture:
+        tracked = capture.result(sorted(ports), on_step)
     on_step("joining")
     return wire_of(
-        tracking, counts, names, interfaces, rows=rows, backends=named, since=since, until=until, tolerance=tolerance
-    )
-
-
-def _announced(batches: Iterable[Batch], on_step: Callable[[str], None]) -> Iterator[Batch]:
-    """Yield the batches; the code is compiled once the first batch was processed."""
-    for number, batch in enumerate(batches):
-        if number == 1:
-            on_step(READING)
-        yield batch
+        tracked.tracking, tracked.counts, tracked.names, tracked.interfaces,
+        rows=rows, backends=named, since=since, until=until, tolerance=tolerance,
+    )  # fmt: skip
 
 
 def wire_of(

@@ -6,6 +6,7 @@ that was accepted; and from there to the app's own start, or bounds of that wait
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from pathlib import Path
@@ -70,22 +71,25 @@ def pcap(
     begin, end = instant(since), instant(until)
     from sojourn.analyses.wire.log_join import READ  # noqa: PLC0415 - Polars is slow to load
     from sojourn.analyses.wire.run import wire  # noqa: PLC0415
+    from sojourn.analyses.wire.tracked_capture import TrackedCapture  # noqa: PLC0415
     from sojourn.present.display import section_of  # noqa: PLC0415
 
     log = log or _of_folders(captures, "access.jsonl")
-    logged = requests_of(log, spans=spans, columns=READ, quiet=quiet) if log else None
-    with doing(quiet) as say:
+    with contextlib.ExitStack() as stack:
+        tracked = stack.enter_context(TrackedCapture(captures))
+        logged = requests_of(log, spans=spans, columns=READ, quiet=quiet) if log else None
+        say = stack.enter_context(doing(quiet))
         result = wire(
-            captures, log=logged, backends=backends or (), since=begin, until=end, tolerance=tolerance, on_step=say
+            tracked, log=logged, backends=backends or (), since=begin, until=end, tolerance=tolerance, on_step=say
         )
-        sections = [section_of(result)]
+        sections = [] if as_json and html is None else [section_of(result)]
         samples = kernel or _of_folders(captures, "kernel.jsonl")
         if samples:
             from sojourn.analyses.kernel.run import kernel_queues  # noqa: PLC0415
 
             say("reading kernel samples")
             result = dataclasses.replace(result, kernel=kernel_queues(samples))
-            sections.append(section_of(result.kernel))
+            sections += [section_of(result.kernel)] if sections else []
         if parquet is not None:
             result.write_parquet(parquet)
         if html is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
 
 from sojourn.analyses.wire.log_join import READ as WIRE_COLUMNS
 from sojourn.analyses.wire.result import WireResult
@@ -11,9 +12,12 @@ from sojourn.readers.inputs import Source
 from sojourn.sources.open_requests import Instant
 from sojourn.sources.opening import RequestsLike, requests_from
 
+if TYPE_CHECKING:
+    from sojourn.analyses.wire.tracked_capture import TrackedCapture
+
 
 def wire(
-    captures: Sequence[Source] | Source,
+    captures: TrackedCapture | Sequence[Source] | Source,
     *,
     log: RequestsLike | None = None,
     spans: Sequence[Source] | Source = (),
@@ -30,7 +34,8 @@ def wire(
     139
 
     Args:
-        captures: pcap or pcapng files (plain, gzip, zstd), globs, folders of ring files, run folders, ``-``.
+        captures: pcap or pcapng files (plain, gzip, zstd), globs, folders of ring files, run folders, ``-``; or those
+            that are tracked already.
         log: nginx's log of the same requests.
         spans: the app's spans of the same requests.
         backends: ``address:port`` (or ``:port``) of backends, in addition to those in the log.
@@ -43,15 +48,17 @@ def wire(
         SojournError: a capture cannot be read, or a backend is not an address with a port.
     """
     from sojourn.analyses.wire.analysis import wire as wire_of_captures  # noqa: PLC0415 - compiled when it is loaded
+    from sojourn.analyses.wire.tracked_capture import TrackedCapture  # noqa: PLC0415
 
     window = Selection.of(since, until, None)
-    rows = None if log is None else requests_from(log, columns=WIRE_COLUMNS, spans=spans).rows
-    return wire_of_captures(
-        captures,
-        rows=rows,
-        backends=backends,
-        since=window.since,
-        until=window.until,
-        tolerance=tolerance,
-        on_step=on_step or (lambda _: None),
-    )
+    with captures if isinstance(captures, TrackedCapture) else TrackedCapture(captures) as tracked:
+        rows = None if log is None else requests_from(log, columns=WIRE_COLUMNS, spans=spans).rows
+        return wire_of_captures(
+            tracked,
+            rows=rows,
+            backends=backends,
+            since=window.since,
+            until=window.until,
+            tolerance=tolerance,
+            on_step=on_step or (lambda _: None),
+        )

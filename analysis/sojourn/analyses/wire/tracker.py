@@ -7,7 +7,7 @@ Segments are processed one by one in the order of the capture. State is kept per
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import numpy as np
 
@@ -52,19 +52,21 @@ COLUMNS = (
 """Columns of a batch, in the order of the parameters of ``walk``."""
 
 
-def track(batches: Iterable[Batch], addresses: list[str], *, servers: Collection[int] = ()) -> TrackingResult:
+def track(
+    batches: Iterable[Batch], addresses: list[str], *, servers: Collection[int] | Callable[[], Collection[int]] = ()
+) -> TrackingResult:
     """Return the connections and exchanges of a capture.
 
     Args:
         batches: segments in the order of time.
         addresses: the texts that ``Batch.source`` and ``Batch.target`` index; it may grow while batches are read.
-        servers: ports of servers; they determine the client of a connection whose SYN is not in the capture.
+        servers: ports of servers; they determine the client of a connection whose SYN is not in the capture. A function
+            is called when the first such connection begins.
     """
-    listened = np.zeros(1 << 16, np.bool_)
-    listened[[port for port in servers if 0 <= port < 1 << 16]] = True
-    tables, flows = new_tables(), new_flows(listened, secrets.randbits(64))
+    tables, flows = new_tables(), new_flows(secrets.randbits(64))
+    ports = servers if callable(servers) else lambda: servers
     for batch in batches:
-        tables, flows = _with_batch(tables, flows, batch)
+        tables, flows = _with_batch(tables, flows, batch, ports)
     tables = tables._replace(texts=grown(tables.texts, int(tables.counts[N_TEXTS] + tables.counts[N_HEADS])))
     give_up_heads(tables)
     connections = connections_frame(tables, addresses)
@@ -72,12 +74,19 @@ def track(batches: Iterable[Batch], addresses: list[str], *, servers: Collection
     return TrackingResult(connections, exchanges, unparsed_counts(tables, connections, exchanges))
 
 
-def _with_batch(tables: Tables, flows: Flows, batch: Batch) -> tuple[Tables, Flows]:
+def _with_batch(
+    tables: Tables, flows: Flows, batch: Batch, servers: Callable[[], Collection[int]]
+) -> tuple[Tables, Flows]:
     """Return the state after all segments of a batch."""
     columns = [read_only(getattr(batch, name)) for name in COLUMNS]
     at = 0
     while (at := walk(tables, flows, *columns, at)) < len(batch):
-        tables, flows = _with_room(tables, flows, int(batch.kept[at]))
+        if at < 0:
+            at = ~at
+            flows.servers[[port for port in servers() if 0 <= port < 1 << 16]] = True
+            flows.servers_known[0] = True
+        else:
+            tables, flows = _with_room(tables, flows, int(batch.kept[at]))
     return tables, flows
 
 

@@ -65,6 +65,11 @@ class Capture:
         return tuple(file.name for file in self._files)
 
     @property
+    def regular(self) -> bool:
+        """Whether all are files on a disk: a pipe may have no more bytes for any time."""
+        return all(file.regular for file in self._files)
+
+    @property
     def addresses(self) -> list[str]:
         """Addresses, indexed by ``Batch.source`` and ``Batch.target``."""
         return self._addresses.texts
@@ -92,9 +97,7 @@ class Capture:
             raise RuntimeError("a capture can be read once only")
         self._begun = True
         batches = self._batches()
-        if not all(file.regular for file in self._files):  # a pipe may have no more bytes for any time
-            return batches
-        return _one_ahead(batches)
+        return _one_ahead(batches) if self.regular else batches
 
     def _batches(self) -> Iterator[Batch]:
         ended: tuple[str, int] | None = None  # the file before, and the time of its last packet

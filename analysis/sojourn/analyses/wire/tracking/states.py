@@ -177,12 +177,14 @@ class Flows(NamedTuple):
         salt: mixed into the hash of a flow, so that a crafted capture cannot force collisions.
         seen: shape (2 per connection, SEEN), records of SEGMENT.
         servers: shape (65536,), whether a port is known to be a server's.
+        servers_known: shape (1,), whether ``servers`` is complete.
     """
 
     slots: npt.NDArray[np.int32]
     salt: npt.NDArray[np.uint64]
     seen: npt.NDArray[Any]
     servers: npt.NDArray[np.bool_]
+    servers_known: npt.NDArray[np.bool_]
 
 
 def new_tables() -> Tables:
@@ -202,10 +204,10 @@ def new_tables() -> Tables:
     )
 
 
-def new_flows(servers: npt.NDArray[np.bool_], salt: int) -> Flows:
-    """Return an empty index; ``servers``: shape (65536,), whether a port is a server's."""
-    slots = np.full(1 << 10, ABSENT, np.int32)
-    return Flows(slots, np.array([salt], np.uint64), np.zeros((2 << 8, SEEN), SEGMENT), servers)
+def new_flows(salt: int) -> Flows:
+    """Return an empty index; the ports of servers are not known yet."""
+    slots, seen = np.full(1 << 10, ABSENT, np.int32), np.zeros((2 << 8, SEEN), SEGMENT)
+    return Flows(slots, np.array([salt], np.uint64), seen, np.zeros(1 << 16, np.bool_), np.zeros(1, np.bool_))
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from sojourn.analyses.wire.tracking.flows import new_connection, slot_of
 from sojourn.analyses.wire.tracking.heads import HEAD_LIMIT
-from sojourn.analyses.wire.tracking.segments import is_another, is_copy, remember, take_segment
+from sojourn.analyses.wire.tracking.segments import RST, SYN, is_another, is_copy, remember, take_segment
 from sojourn.analyses.wire.tracking.states import ABSENT, N_CONNECTIONS, N_EXCHANGES, N_HEADS, N_HOLES, N_TEXTS
 from sojourn.model.compilation import compiled, compiled_part
 
@@ -24,6 +24,15 @@ def has_room(tables, flows, kept):
         and used[N_HEADS] + 8 * HEAD_LIMIT <= len(tables.heads)
         and used[N_TEXTS] + kept + 2 * HEAD_LIMIT <= len(tables.texts)
     )
+
+
+@compiled_part
+def needs_servers(flags):
+    """Return whether the client of a connection with this first segment depends on the ports of servers.
+
+    A SYN determines the client; one with a reset is not processed as a SYN.
+    """
+    return not flags & SYN or flags & RST
 
 
 @compiled
@@ -46,7 +55,12 @@ def walk(
     buffer,
     at,
 ):
-    """Process the segments from ``at`` on; return the index of the first for which the tables had no room."""
+    """Process the segments from ``at`` on.
+
+    Returns:
+        The index of the first segment for which the tables have no room; its complement (less than 0) if the segment
+        needs the ports of servers, which are not known yet; else the number of segments.
+    """
     for i in range(at, len(time)):
         if not has_room(tables, flows, np.int64(kept[i])):
             return i
@@ -67,6 +81,8 @@ def walk(
             if is_another(tables, number, d, s, a, f, size):
                 number = ABSENT
         if number == ABSENT:
+            if not flows.servers_known[0] and needs_servers(f):
+                return ~i
             number = new_connection(tables, flows, low, high, slot, time[i])
         remember(tables, flows, 2 * number + d, time[i], numbers, rest, identity)
         take_segment(tables, number, d, time[i], s, a, f, w, size, buffer, payload[i], np.int64(kept[i]))
