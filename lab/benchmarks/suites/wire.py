@@ -1,10 +1,10 @@
 """The cost of reading a capture, against tshark and scapy, and of joining it to the log.
 
 Every command is a process of its own on generated traffic of both sides of a proxy (``capture_generator``). Its start,
-the time for a capture of one request, is subtracted before packets per second are computed, for all alike. tshark reads
-the same packets and prints the fields that the reader and the tracker produce, its TCP analysis included; scapy parses
-each packet as far as TCP, for fewer packets, as its cost per packet is constant. The log join is timed without reading
-the log: connections, exchanges and rows are in memory.
+the time for a capture of one request (and its log), is subtracted before packets per second are computed, for all
+alike. tshark reads the same packets and prints the fields that the reader and the tracker produce, its TCP analysis
+included; scapy parses each packet as far as TCP, for fewer packets, as its cost per packet is constant. The log join is
+timed without reading the log: connections, exchanges and rows are in memory.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ from benchmarks.expected_frames import expected_tracked
 from benchmarks.traffic_generator import Settings, generate_traffic, write_log
 from pathlib import Path
 from sojourn.analyses.wire.timeline import timeline
-from sojourn.analyses.wire.analysis import READ
+from sojourn.analyses.wire.log_join import READ
 settings, log = Settings(requests=int(sys.argv[1]), kept=3), Path(sys.argv[2])
 traffic = generate_traffic(settings)
 write_log(traffic, log)
@@ -95,12 +95,13 @@ print(json.dumps({"seconds": seconds, "rows": result.frame.height, "joined": one
 
 @dataclass(frozen=True)
 class Files:
-    """Captures of ``packets`` packets, of ``fewer`` for scapy, and of one request; and a log."""
+    """Captures of ``packets`` packets, of ``fewer`` for scapy, and of one request; the logs of first and last."""
 
     large: Path
     small: Path
     one: Path
     log: Path
+    log_of_one: Path
     packets: int
     fewer: int
 
@@ -134,11 +135,14 @@ def write_files(settings: Settings) -> Files:
     settings.progress(f"making captures of {packets:,} and {fewer:,} packets")
     traffic = generate_traffic(Traffic(requests=packets // PACKETS_OF_REQUEST))
     few = generate_traffic(Traffic(requests=fewer // PACKETS_OF_REQUEST))
-    large, small, one, log = (settings.folder / file for file in ("large.pcap", "small.pcap", "one.pcap", "log.jsonl"))
+    names = ("large.pcap", "small.pcap", "one.pcap", "log.jsonl", "log-of-one.jsonl")
+    large, small, one, log, log_of_one = (settings.folder / name for name in names)
     many, less = write_capture(traffic, large), write_capture(few, small)
-    write_capture(generate_traffic(Traffic(requests=1)), one)
+    single = generate_traffic(Traffic(requests=1))
+    write_capture(single, one)
     write_log(traffic, log)
-    return Files(large, small, one, log, many, less)
+    write_log(single, log_of_one)
+    return Files(large, small, one, log, log_of_one, many, less)
 
 
 def commands(files: Files) -> dict[str, list[str]]:
@@ -178,10 +182,13 @@ def _rates(
 
 
 def of_one(command: list[str], files: Files) -> list[str]:
-    """Return the same command for a capture of one request, without a log: it measures the start."""
-    read = {str(files.large), str(files.small)}
-    kept = command[: command.index("--log")] if "--log" in command else command
-    return [str(files.one) if part in read else part for part in kept]
+    """Return the same command for a capture of one request, and its log: it measures the start."""
+    replaced = {
+        str(files.large): str(files.one),
+        str(files.small): str(files.one),
+        str(files.log): str(files.log_of_one),
+    }
+    return [replaced.get(part, part) for part in command]
 
 
 def _row(name: str, peer: str, files: Files, rates: dict[str, list[float]], costs: dict[str, list[Cost]]) -> Row:
@@ -190,7 +197,7 @@ def _row(name: str, peer: str, files: Files, rates: dict[str, list[float]], cost
     if not peer:
         return Row(what, "packets/s", ours, peak_mb=peak)
     ratio, low, high = ratio_of(rates[name], rates[peer])
-    goal = TIMES_TSHARK if (name, peer) == ("sojourn pcap", "tshark") else None
+    goal = TIMES_TSHARK if name.startswith("sojourn pcap") and peer == "tshark" else None
     return Row(
         what, "packets/s", ours, peer, statistics.median(rates[peer]), ratio, low, high, times=True, goal=goal,
         peak_mb=peak, peer_mb=max(cost.peak_mb for cost in costs[peer]),

@@ -117,4 +117,6 @@ def test_measures_a_row_against_every_installed_peer(tmp_path: Path, monkeypatch
 def test_start_is_measured_with_a_capture_of_one_request(tmp_path: Path) -> None:
     files = wire.write_files(BenchSettings(repeats=1, scale=0.001, folder=tmp_path, progress=lambda _: None))
     with_log = wire.commands(files)["sojourn pcap, with the log"]
-    assert wire.of_one(with_log, files) == [*with_log[:4], str(files.one), "--json", "--limit", "0"]
+    one = [*with_log[:4], str(files.one), "--json", "--limit", "0", "--log", str(files.log_of_one)]
+    assert wire.of_one(with_log, files) == one
+    assert len(files.log_of_one.read_text().splitlines()) == 1

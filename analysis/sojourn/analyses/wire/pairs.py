@@ -75,7 +75,11 @@ def _possible(first: Side, second: Side, tolerance: int) -> pl.DataFrame:
     parts = []
     for by in ("begin", "end"):
         one, two = (
-            side.frame.with_row_index("at").filter(pl.col(by).is_not_null()).sort("key", by)["at"].to_numpy()
+            side.frame.select("key", by)
+            .with_row_index("at")
+            .filter(pl.col(by).is_not_null())
+            .sort("key", by)["at"]
+            .to_numpy()
             for side in (first, second)
         )
         if len(one) and len(two):
