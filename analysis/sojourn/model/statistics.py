@@ -1,4 +1,4 @@
-"""Summary statistics of a distribution, and a trend test of a series."""
+"""Summary statistics of a distribution, a trend test of a series, and the quantiles of Student's t."""
 
 from __future__ import annotations
 
@@ -94,3 +94,28 @@ def slope(positions: Floats, values: Floats) -> float:
     """Return the median of the slopes between all pairs of points (Theil 1950; Sen 1968); positions are distinct."""
     first, second = np.triu_indices(len(values), 1)
     return float(np.median((values[second] - values[first]) / (positions[second] - positions[first])))
+
+
+def student_t(share: float, freedom: int) -> float:
+    """Return the value that Student's t does not exceed with a probability, by bisection of its closed form.
+
+    Args:
+        share: the probability, between 0.5 and 1.
+        freedom: degrees of freedom, a whole number.
+    """
+    low, high = 0.0, math.pi / 2
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if _inside(middle, freedom) < 2 * share - 1 else (low, middle)
+    return math.sqrt(freedom) * math.tan(high)
+
+
+def _inside(angle: float, freedom: int) -> float:
+    """Return P(-t < T < t) for t = sqrt(freedom) · tan(angle) (Abramowitz & Stegun 1964, eq. 26.7.3 and 26.7.4)."""
+    square = math.cos(angle) ** 2
+    odd = freedom % 2
+    term = math.cos(angle) if odd else 1.0
+    terms = 0.0
+    for number in range(freedom // 2):
+        terms += term
+        term *= square * (2 * number + 1 + odd) / (2 * number + 2 + odd)
+    return 2 / math.pi * (angle + math.sin(angle) * terms) if odd else math.sin(angle) * terms

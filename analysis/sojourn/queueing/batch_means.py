@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sojourn.model.statistics import student_t
+
 BATCHES = 30  # more do not narrow the interval much (Schmeiser 1982)
 CONFIDENCE = 0.95
 
@@ -51,8 +53,6 @@ class Interval:
 
 def interval(values: npt.NDArray[np.float64]) -> Interval | None:
     """Return the mean of a series and its 95 % interval; None if a batch would be shorter than 30 values."""
-    from scipy.special import stdtrit  # noqa: PLC0415 - takes its time to load
-
     size = len(values) // BATCHES
     if size < 30:
         return None
@@ -61,5 +61,5 @@ def interval(values: npt.NDArray[np.float64]) -> Interval | None:
     whole = float(spread @ spread)
     correlation = float(spread[1:] @ spread[:-1]) / whole if whole > 0 else 0.0
     error = math.sqrt(whole / (BATCHES - 1) / BATCHES)
-    half = float(stdtrit(BATCHES - 1, (1 + CONFIDENCE) / 2)) * error
+    half = student_t((1 + CONFIDENCE) / 2, BATCHES - 1) * error
     return Interval(float(values.mean()), half, BATCHES, correlation)

@@ -5,9 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from scipy.optimize import brentq
-from scipy.special import log_ndtr
-
 from sojourn.queueing.theory import mmc_wait_exceeds, offered_load
 
 MOST = 1_000_000  # workers
@@ -62,13 +59,11 @@ def square_root_workers(arrival_rate: float, mean_service: float, seconds: float
 
     def beyond(beta: float) -> float:
         # Phi/phi as a logarithm: it overflows for a large beta.
-        ratio = math.exp(min(float(log_ndtr(beta)) + beta**2 / 2 + math.log(2 * math.pi) / 2, 700.0))
+        log_phi = math.log1p(-math.erfc(beta / math.sqrt(2)) / 2)
+        ratio = math.exp(min(log_phi + beta**2 / 2 + math.log(2 * math.pi) / 2, 700.0))
         return -beta * steepness - math.log1p(beta * ratio) - math.log(1 - share)
 
-    high = 1.0
-    while beyond(high) > 0:
-        high *= 2
-    return math.ceil(load + brentq(beyond, 0.0, high) * math.sqrt(load))
+    return math.ceil(load + _falling_root(beyond) * math.sqrt(load))
 
 
 def least_that_holds(holds: Callable[[int], bool], low: int, guess: int, most: int) -> int | None:
@@ -89,6 +84,16 @@ def least_that_holds(holds: Callable[[int], bool], low: int, guess: int, most: i
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle + 1, high)
     return low
+
+
+def _falling_root(function: Callable[[float], float]) -> float:
+    """Return where a function that falls from 0 on, and from above 0 at 0, is 0, by bisection to the last digit."""
+    low, high = 0.0, 1.0
+    while function(high) > 0:
+        low, high = high, 2 * high
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if function(middle) > 0 else (low, middle)
+    return high
 
 
 def _load(arrival_rate: float, mean_service: float, seconds: float, share: float) -> float:

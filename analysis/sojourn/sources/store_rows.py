@@ -6,10 +6,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import polars as pl
-import pyarrow as pa
 
 from sojourn.model.errors import SojournError
 from sojourn.model.frame import COLUMNS, SCHEMA, Records, Requests, Selection
@@ -17,6 +16,9 @@ from sojourn.readers.spans import SPANS_SCHEMA
 from sojourn.readers.spool import Spool
 from sojourn.store import statements as sql
 from sojourn.store.client import Store, connect, plainly
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ROW_LIMIT = 20_000_000
 SPAN_LIMIT = 5_000_000  # spans are held in memory

@@ -225,23 +225,31 @@ def _codes(values: pl.Series, codes: Mapping[str | None, int]) -> Codes:
 
 def _pools(table: pl.DataFrame, backend: Codes, backends: list[str | None]) -> tuple[Codes, tuple[str, ...]]:
     """Return backends joined if they serve a common (service, route), and a name for each such upstream."""
-    from scipy.sparse import coo_array  # noqa: PLC0415 - takes its time to load
-    from scipy.sparse.csgraph import connected_components  # noqa: PLC0415
-
     if not backends:
         return np.array([], np.int32), ()
     served = table.select("service", "route").with_columns(backend=pl.Series(backend, dtype=pl.Int64)).unique()
     route = served.select(pl.struct("service", "route").rank("dense")).to_series().to_numpy().astype(np.int64) - 1
-    node = served["backend"].to_numpy()
-    size = len(backends) + int(route.max()) + 1
-    links = coo_array((np.ones(len(node)), (node, len(backends) + route)), shape=(size, size))
-    _, component = connected_components(links, directed=False)
-    labels, pool = np.unique(component[: len(backends)], return_inverse=True)
+    joined = _joined(served["backend"].to_numpy(), route, len(backends))
+    labels, pool = np.unique(joined, return_inverse=True)
     names = []
     for number in range(len(labels)):
         members = [str(backends[i] or "–") for i in np.flatnonzero(pool == number)]
         names.append(", ".join(members[:3]) + (f" and {len(members) - 3} more" if len(members) > 3 else ""))
     return pool.astype(np.int32), tuple(names)
+
+
+def _joined(backend: Ints, route: Ints, count: int) -> Ints:
+    """Return, per backend, the first of the backends linked to it, over any number of links (backend, route)."""
+    first = np.arange(count)
+    while True:
+        of_route = np.full(int(route.max()) + 1, count)
+        np.minimum.at(of_route, route, first[backend])
+        linked = first.copy()
+        np.minimum.at(linked, backend, of_route[route])
+        linked = linked[linked]  # the first of the first, for half as many rounds
+        if (linked == first).all():
+            return first
+        first = linked
 
 
 def _workers(

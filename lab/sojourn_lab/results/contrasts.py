@@ -40,8 +40,7 @@ def ratio_with_interval(ratios: Sequence[float]) -> tuple[float, float | None, f
     median, mean = math.exp(statistics.median(logs)), statistics.fmean(logs)
     if len(logs) < LEAST_ROUNDS:
         return median, None, None
-    # Late, because it brings SciPy.
-    from scipy.stats import t  # noqa: PLC0415
+    from sojourn.model.statistics import student_t  # noqa: PLC0415 - brings Polars
 
-    half = float(t.ppf(0.975, len(logs) - 1)) * statistics.stdev(logs) / math.sqrt(len(logs))
+    half = student_t(0.975, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
     return median, math.exp(mean - half), math.exp(mean + half)

@@ -1,11 +1,12 @@
-"""The trend test and the slope, beside scipy's."""
+"""The trend test, the slope and Student's t, beside scipy's."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from scipy.stats import kendalltau, theilslopes
-from sojourn.model.statistics import slope, trend
+from scipy.stats import t as scipy_t
+from sojourn.model.statistics import slope, student_t, trend
 
 
 @pytest.mark.parametrize("count", [2, 3, 10, 19, 20])
@@ -26,3 +27,9 @@ def test_the_surest_trend_there_is() -> None:
     values = np.arange(20.0)
     assert trend(values) == pytest.approx(kendalltau(values, values).pvalue, rel=1e-9)
     assert trend(-values) == trend(values)
+
+
+@pytest.mark.parametrize("freedom", [*range(1, 12), 29, 200, 1001])
+def test_quantiles_of_students_t_are_scipys(freedom: int) -> None:
+    for share in (0.5, 0.6, 0.9, 0.975, 0.9995):
+        assert student_t(share, freedom) == pytest.approx(float(scipy_t.ppf(share, freedom)), rel=1e-10, abs=1e-15)

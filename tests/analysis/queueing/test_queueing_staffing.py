@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
 from sojourn.queueing.replay import replay
 from sojourn.queueing.staffing import erlang_c_workers, square_root_workers
 from sojourn.queueing.system import System
@@ -40,6 +42,25 @@ def test_square_root_staffing_approaches_erlang_c(seconds: float, share: float) 
     for load in (30, 100, 1_000, 10_000):
         exact = erlang_c_workers(load / 0.1, 0.1, seconds, share)
         assert abs(square_root_workers(load / 0.1, 0.1, seconds, share) - exact) <= 1
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    rate=st.floats(0.01, 5_000),
+    mean=st.floats(0.001, 2),
+    seconds=st.floats(0, 2),
+    share=st.floats(0.05, 0.999),
+)
+def test_square_root_staffing_solves_its_equation(rate: float, mean: float, seconds: float, share: float) -> None:
+    load = rate * mean
+
+    def beyond(beta: float) -> float:
+        ratio = math.exp(min(float(log_ndtr(beta)) + beta**2 / 2 + math.log(2 * math.pi) / 2, 700.0))
+        return -beta * math.sqrt(load) * seconds / mean - math.log1p(beta * ratio) - math.log(1 - share)
+
+    exact = load + brentq(beyond, 0.0, 100.0, xtol=1e-14) * math.sqrt(load)
+    workers = square_root_workers(rate, mean, seconds, share)
+    assert exact - 1e-9 * max(exact, 1) <= workers <= exact + 1 + 1e-9 * max(exact, 1)
 
 
 def test_erlang_c_workers_hold_the_objective_in_a_simulation() -> None:

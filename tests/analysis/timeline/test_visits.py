@@ -10,6 +10,8 @@ import pytest
 import sojourn
 from analysis_support import frame, span, spans
 from pool_simulator import EPOCH, PoolSettings, PoolTruth, as_lines, simulated_pool, span_lines
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from sojourn.sources.rows import checked_split
 from sojourn.timeline.visits import FROM_CONCURRENCY, FROM_OPTION, FROM_WORKER_VALUES, Visits, most_at_once, visits
 
@@ -119,6 +121,17 @@ def test_backends_that_share_a_route_are_one_upstream() -> None:
     assert pools["a:1"] == pools["b:1"] == pools["c:1"]
     assert len({pools[name] for name in ("a:1", "d:1", "e:1")}) == 3
     assert result.pools[pools["a:1"]] == "a:1, b:1, c:1"
+
+
+def test_backends_are_joined_as_connected_components_are() -> None:
+    rng = np.random.default_rng(11)
+    for links in rng.integers(1, 80, 40):
+        rows = [(f"{a:02d}:1", f"/{b}") for a, b in rng.integers(0, 40, (links, 2))]
+        result = of(*({**ANSWERED, "upstream": backend, "route": route} for backend, route in rows))
+        edges = [(result.backends.index(backend), 100 + int(route[1:])) for backend, route in rows]
+        graph = coo_array((np.ones(links), np.array(edges).T), shape=(200, 200))
+        expected = connected_components(graph, directed=False)[1][: len(result.backends)]
+        assert result.pool.tolist() == np.unique(expected, return_inverse=True)[1].tolist()
 
 
 def test_the_order_of_the_lines_does_not_matter(tmp_path: Path) -> None:

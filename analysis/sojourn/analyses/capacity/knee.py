@@ -175,8 +175,6 @@ class _Smooth:
 
     def monotone(self, values: Floats, weights: Floats) -> tuple[Floats, Floats]:
         """Return the weight of the windows at each rate, and the monotone fit; one column per column of ``weights``."""
-        from scipy.optimize import isotonic_regression  # noqa: PLC0415 - takes its time to load
-
         kernel, apart = self._kernel, self._kernel * self._apart
         s0, s1, s2 = kernel @ weights, apart @ weights, (apart * self._apart) @ weights
         weighted = weights * values[:, None]
@@ -188,8 +186,30 @@ class _Smooth:
             fitted = np.where(sloped, (s2 * t0 - s1 * t1) / across, t0 / s0)
         for column in range(fitted.shape[1]):
             known = s0[:, column] > 0
-            fitted[known, column] = isotonic_regression(fitted[known, column], weights=s0[known, column]).x
+            fitted[known, column] = isotonic(fitted[known, column], s0[known, column])
         return s0, fitted
+
+
+def isotonic(values: Floats, weights: Floats) -> Floats:
+    """Return the nearest sequence that never falls, by weighted least squares: pool adjacent violators (Ayer 1955).
+
+    Args:
+        values: the sequence.
+        weights: of each value, above 0.
+    """
+    means: list[float] = []
+    totals: list[float] = []
+    lengths: list[int] = []
+    for value, weight in zip(values.tolist(), weights.tolist(), strict=True):
+        mean, total, length = value, weight, 1
+        while means and means[-1] >= mean:
+            before = totals.pop()
+            mean = (before * means.pop() + total * mean) / (before + total)
+            total, length = before + total, lengths.pop() + length
+        means.append(mean)
+        totals.append(total)
+        lengths.append(length)
+    return np.repeat(means, lengths)
 
 
 def _crossing(grid: Floats, weight: Floats, fitted: Floats, limit: float) -> Floats:

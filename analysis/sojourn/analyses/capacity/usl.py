@@ -9,7 +9,9 @@ N* = sqrt((1 - sigma) / kappa); beyond it more load gives less throughput.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +23,7 @@ RESAMPLES = 500
 LEVEL = 0.95
 LEAST_WINDOWS = 6
 PARAMETERS = ("throughput_of_one", "sigma", "kappa")
+STEPS = 200  # of one fit, at most
 NOTHING = 1e-3  # of the denominator at the highest concurrency: a coefficient that adds less is not significant
 
 
@@ -136,38 +139,88 @@ def fit_usl(concurrency: Floats, throughput: Floats, *, resamples: int = RESAMPL
 
 def _beginning(concurrency: Floats, throughput: Floats) -> Floats:
     """Return a start: N / X is linear in 1/lambda, sigma/lambda and kappa/lambda (Gunther 2007, section 5.2)."""
-    from scipy.optimize import nnls  # noqa: PLC0415 - takes its time to load
-
     others = concurrency - 1
     terms = np.column_stack([np.ones_like(concurrency), others, concurrency * others])
     weights = np.sqrt(throughput / concurrency)
-    coefficients, _ = nnls(terms * weights[:, None], concurrency / throughput * weights)
+    coefficients = nonnegative_solution(terms * weights[:, None], concurrency / throughput * weights)
     one = 1 / coefficients[0] if coefficients[0] > 0 else float((throughput / concurrency).max())
     return np.array([one, min(coefficients[1] * one, 0.99), coefficients[2] * one])
 
 
-def _fit(concurrency: Floats, throughput: Floats, weights: Floats, beginning: Floats) -> Floats:
-    from scipy.optimize import least_squares  # noqa: PLC0415 - takes its time to load
+def nonnegative_solution(terms: Floats, values: Floats) -> Floats:
+    """Return the coefficients, 0 or more, with the least squares of ``terms @ coefficients - values``.
 
+    The solution without bounds of those that are above 0 is the one with them (Lawson & Hanson 1974, ch. 23), and of
+    the few terms here every subset is tried.
+    """
+    count = terms.shape[1]
+    best, least = np.zeros(count), float(values @ values)
+    for subset in itertools.chain.from_iterable(itertools.combinations(range(count), k + 1) for k in range(count)):
+        chosen = list(subset)
+        solution = np.zeros(count)
+        solution[chosen] = np.linalg.lstsq(terms[:, chosen], values, rcond=None)[0]
+        missed = terms @ solution - values
+        if solution.min() >= 0 and float(missed @ missed) < least:
+            best, least = solution, float(missed @ missed)
+    return best
+
+
+def _fit(concurrency: Floats, throughput: Floats, weights: Floats, beginning: Floats) -> Floats:
     others = concurrency - 1
     pairs = concurrency * others
     root = np.sqrt(weights)
     # Each parameter in the size at which it matters.
     scale = np.array([beginning[0], 1.0, 1 / max(float(np.abs(pairs).max()), 1e-9)])
 
-    def denominator(scaled: Floats) -> Floats:
-        # Below 1 in system a large kappa would make it negative, where the law says nothing.
-        return np.maximum(1 + scaled[1] * scale[1] * others + scaled[2] * scale[2] * pairs, 1e-6)
-
-    def residuals(scaled: Floats) -> Floats:
-        return root * (scaled[0] * scale[0] * concurrency / denominator(scaled) - throughput)
-
-    def jacobian(scaled: Floats) -> Floats:
-        below = denominator(scaled)
+    def residuals(scaled: Floats) -> tuple[Floats, Floats]:
+        """Return the residuals, and their derivatives: one column per parameter."""
+        # Below 1 in system a large kappa would make the denominator negative, where the law says nothing.
+        below = np.maximum(1 + scaled[1] * scale[1] * others + scaled[2] * scale[2] * pairs, 1e-6)
         per_one = root * concurrency / below
         slope = -per_one * scaled[0] * scale[0] / below
-        return np.column_stack([per_one * scale[0], slope * others * scale[1], slope * pairs * scale[2]])
+        derivatives = np.column_stack([per_one * scale[0], slope * others * scale[1], slope * pairs * scale[2]])
+        return per_one * scaled[0] * scale[0] - root * throughput, derivatives
 
-    start = np.clip(beginning / scale, [1e-9, 0, 0], [np.inf, 1, np.inf])
-    solution = least_squares(residuals, start, jac=jacobian, bounds=([1e-9, 0, 0], [np.inf, 1, np.inf]), max_nfev=100)
-    return solution.x * scale
+    low, high = np.array([1e-9, 0, 0]), np.array([np.inf, 1, np.inf])
+    return least_squares(residuals, np.clip(beginning / scale, low, high), low, high) * scale
+
+
+def least_squares(
+    residuals: Callable[[Floats], tuple[Floats, Floats]], start: Floats, low: Floats, high: Floats
+) -> Floats:
+    """Return the parameters with the least sum of squares inside bounds, by damped steps (Levenberg 1944).
+
+    A parameter at a bound that the gradient pushes against keeps its value in that step (Bertsekas 1982).
+
+    Args:
+        residuals: parameters -> residuals, and their derivatives with one column per parameter.
+        start: where to begin, inside the bounds.
+        low: the lower bounds.
+        high: the upper bounds.
+    """
+    place = start
+    missed, derivatives = residuals(place)
+    squares, damping = float(missed @ missed), 1e-3
+    for _ in range(STEPS):
+        gradient, curvature = derivatives.T @ missed, derivatives.T @ derivatives
+        free = ~(((place <= low) & (gradient > 0)) | ((place >= high) & (gradient < 0)))
+        diagonal = np.maximum(np.diagonal(curvature), 1e-300)
+        if not free.any() or (gradient[free] ** 2 <= 1e-24 * diagonal[free] * squares).all():
+            break
+        damped = (curvature + damping * np.diag(diagonal))[np.ix_(free, free)]
+        nearby = place.copy()
+        nearby[free] -= np.linalg.solve(damped, gradient[free])
+        nearby = np.clip(nearby, low, high)
+        missed_there, derivatives_there = residuals(nearby)
+        squares_there = float(missed_there @ missed_there)
+        if squares_there < squares:
+            place, missed, derivatives = nearby, missed_there, derivatives_there
+            done = squares - squares_there <= 1e-14 * squares
+            squares, damping = squares_there, max(damping / 10, 1e-12)
+            if done:
+                break
+        elif damping > 1e12:
+            break
+        else:
+            damping *= 10
+    return place
