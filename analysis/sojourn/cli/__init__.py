@@ -16,11 +16,12 @@ from sojourn.cli.config import config as print_defaults
 from sojourn.cli.defaults import ConfigError, Defaults, config_files, defaults_of
 from sojourn.cli.store import app as store
 from sojourn.cli.streams import made_usable
-from sojourn.cli.verbs import GIVEN, Verbs, missing
+from sojourn.cli.verbs import GIVEN, Verbs
 from sojourn.command.progress import pipe_closed_early_is_fine
 from sojourn.doctor.command import doctor
 from sojourn.export.command import export
 from sojourn.model.errors import SojournError
+from sojourn.model.extras import missing_package
 from sojourn.model.formatting import printable
 from sojourn.movie.command import movie
 from sojourn.plots.command import plot
@@ -134,7 +135,7 @@ def main() -> None:
 
 def _in_words(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("sojourn."):
-        return missing(error)
+        return missing_package(error.name or "a module")
     if isinstance(error, OSError) and error.strerror:
         # What has no name is what was printed: files are written under theirs.
         return f"{error.filename or 'standard output'}: {error.strerror}"

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from sojourn.model.errors import SojournError, install_command
+from sojourn.model.extras import needed_for
 from sojourn.model.formatting import printable
 
 GIVEN = "sojourn.cli.given"
@@ -35,10 +35,8 @@ class Plugin(TyperGroup):
         Raises:
             SojournError: what it needs is not installed.
         """
-        try:
+        with needed_for(f"sojourn {self.name}", self.name):
             command = getattr(import_module(self._module), self._attribute)
-        except ModuleNotFoundError as error:
-            raise SojournError(missing(error, f"sojourn {self.name}", extra=self.name)) from None
         outer = typer.Typer(rich_markup_mode=None)  # its help is set as that of the other verbs is
         outer.add_typer(command, name=self.name)
         outer.callback()(lambda: None)
@@ -109,23 +107,3 @@ def _plugins() -> Iterator[tuple[str, str, str]]:
 
     for plugin in entry_points(group=PLUGINS):
         yield plugin.name, plugin.module, plugin.attr
-
-
-# Packages that an extra brings, by the module that is missed.
-_EXTRAS = {
-    "aiohttp": "lab",
-    "chdb": "store",
-    "clickhouse_connect": "store",
-    "grpc": "lab",
-    "gunicorn": "lab",
-    "opentelemetry": "lab",
-    "scapy": "capture",
-    "sojourn_middleware": "lab",
-}
-
-
-def missing(error: ModuleNotFoundError, what: str = "this", extra: str | None = None) -> str:
-    """Return which package is missing, and how it is installed."""
-    module = (error.name or "a module").partition(".")[0]
-    extra = _EXTRAS.get(module, extra)
-    return f"{what} needs the Python package {module}, which is not installed: {install_command(extra or '')}"

@@ -13,7 +13,8 @@ from sojourn.doctor.findings import ERROR, INFO, RUN, WARNING, Diagnosis, Findin
 from sojourn.doctor.requests import checked_requests, request_findings
 from sojourn.doctor.split_findings import checked_split, split_findings
 from sojourn.model.dsn import parse
-from sojourn.model.errors import SojournError, install_command
+from sojourn.model.errors import SojournError
+from sojourn.model.extras import install_command
 from sojourn.model.formatting import counted, duration, iso, printable
 from sojourn.store.client import Store, connect, plainly, rows
 from sojourn.store.migrate import migrations

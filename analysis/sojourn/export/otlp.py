@@ -21,18 +21,17 @@ from sojourn.export.exporter import Exporter, Snapshot
 from sojourn.export.histograms import Histogram
 from sojourn.export.metrics import COUNTER, METRICS, NATIVE_SCHEMA, Metric
 from sojourn.export.tally import Sample
-from sojourn.model.errors import SojournError, install_command
+from sojourn.model.errors import SojournError
+from sojourn.model.extras import needed_for
 from sojourn.model.formatting import printable
 from sojourn.model.version import version
 
-try:
+with needed_for("--otlp", "otlp"):
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     from opentelemetry.sdk.metrics import export as sdk
     from opentelemetry.sdk.metrics.export import AggregationTemporality, MetricsData, ResourceMetrics, ScopeMetrics
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-except ImportError:
-    raise SojournError(f"--otlp needs more packages: {install_command('otlp')}") from None
 
 PATH = "/v1/metrics"
 INTERVAL = "OTEL_METRIC_EXPORT_INTERVAL"

@@ -26,7 +26,8 @@ from sojourn.host.filters import Endpoint
 from sojourn.host.frames import wanted_frame
 from sojourn.host.limits import PRIVATE, existing_refused, waited
 from sojourn.host.tcpdump import BUFFER_MEGABYTES, SNAPLEN, Summary
-from sojourn.model.errors import CaptureError, install_command
+from sojourn.model.errors import CaptureError
+from sojourn.model.extras import install_command
 
 _ETHERNET_AND_LOOPBACK = {1, 772}  # linux/if_arp.h
 _ETHERNET = 1  # DLT_EN10MB

@@ -1,4 +1,4 @@
-"""The exceptions whose text is written for the user, the reason of a failed read or write, install commands."""
+"""The exceptions whose text is written for the user, and the reason of a failed read or write."""
 
 from __future__ import annotations
 
@@ -29,12 +29,6 @@ class CaptureError(SojournError):
 
 class KernelUnavailableError(SojournError):
     """This kernel does not provide a figure: not Linux, no such file, or no permission. The text names the figure."""
-
-
-def install_command(extra: str = "") -> str:
-    """Return the command that installs Sojourn with an extra, such as ``store`` or ``otlp``: no index has it."""
-    middleware = "./collector/middleware/python " if extra == "lab" else ""
-    return f"pip install {middleware}" + (f"'.[{extra}]'" if extra else ".") + " (in a checkout of Sojourn)"
 
 
 def reason_of(error: Exception, folder: Path | None = None) -> str:

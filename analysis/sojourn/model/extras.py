@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
 
 from sojourn.model.errors import SojournError
 
@@ -63,3 +65,22 @@ def needed_for(what: str, extra: str | None = None) -> Iterator[None]:
         if extra is None and package not in EXTRAS:
             raise
         raise SojournError(missing_package(package or "a module", what, extra)) from None
+
+
+class LateModule:
+    """A module of an extra that is imported by the first use of one of its names."""
+
+    def __init__(self, module: str, what: str) -> None:
+        """Args: ``module``: its name; ``what``: what needs it, for the error of a missing package."""
+        self._module, self._what = module, what
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a name of the module.
+
+        Raises:
+            SojournError: the package is not installed.
+        """
+        with needed_for(self._what):
+            value = getattr(import_module(self._module), name)
+        setattr(self, name, value)
+        return value

@@ -12,6 +12,7 @@ import polars as pl
 from sojourn.analyses.split.result import SplitResult
 from sojourn.inference.inferred import INFERRED
 from sojourn.model.errors import SojournError
+from sojourn.model.extras import needed_for
 from sojourn.model.formatting import counted, printable
 from sojourn.movie.film import MOST, MOST_SCENES, Film, film_of
 from sojourn.movie.scenes import Scene, scene_of
@@ -121,7 +122,8 @@ def write_film(
 
         write_page(film, path, seconds=seconds, speed=speed, theme=theme or "auto")
         return
-    from sojourn.movie import gif  # noqa: PLC0415 - Pillow is loaded for pictures only
+    with needed_for(f"a {suffix[1:].upper()}"):
+        from sojourn.movie import gif  # noqa: PLC0415 - Pillow is loaded for pictures only
     from sojourn.movie.theme import theme_of  # noqa: PLC0415
 
     paper = theme_of(theme or "light")

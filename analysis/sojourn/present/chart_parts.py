@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import altair as alt
 import polars as pl
 
+from sojourn.present.chart_libraries import alt
 from sojourn.present.palette import PARTS, QUEUEING, RESPONSE, SERVICE
 
 STACKED = tuple(reversed(PARTS))  # from the bottom: everything else, service time, queueing delay on top

@@ -6,10 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import altair as alt
-import vl_convert
-
 from sojourn.model.formatting import printable
+from sojourn.present.chart_libraries import alt, vl_convert
 from sojourn.present.palette import THEMES, Theme
 from sojourn.present.section import Chart
 

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import jinja2
 import markupsafe
-import vl_convert
 
 from sojourn.model.components import COMPONENTS
 from sojourn.model.figures import FIGURES
 from sojourn.model.formatting import counted, duration, group_name, milliseconds, percent, printable, unbroken
 from sojourn.model.version import version
+from sojourn.present.chart_libraries import vl_convert
 from sojourn.present.drawing import vega_lite_version
 from sojourn.present.files import written_whole
 from sojourn.present.pictures import Drawing, drawn, with_unique_ids

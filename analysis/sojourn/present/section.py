@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-import altair as alt
+from sojourn.present.chart_libraries import alt
 
-Chart = alt.Chart | alt.LayerChart | alt.VConcatChart | alt.HConcatChart | alt.FacetChart
+if TYPE_CHECKING:
+    Chart = alt.Chart | alt.LayerChart | alt.VConcatChart | alt.HConcatChart | alt.FacetChart
+else:
+    Chart = Any  # Altair is loaded when a chart is drawn
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from sojourn.model.dsn import Dsn, parse
-from sojourn.model.errors import SojournError, install_command
+from sojourn.model.errors import SojournError
+from sojourn.model.extras import needed_for
 from sojourn.store.failures import broken, is_transport
 
 if TYPE_CHECKING:
@@ -92,10 +93,8 @@ def connect(dsn: str | Dsn, *, database: str | None = None) -> Store:
 
 
 def _client(address: Dsn, database: str) -> Client:
-    try:
-        import clickhouse_connect  # noqa: PLC0415 - takes its time to load
-    except ImportError:
-        raise SojournError(f"a store needs two more packages: {install_command('store')}") from None
+    import clickhouse_connect  # noqa: PLC0415
+
     # It raises every error that it logs.
     logging.getLogger("clickhouse_connect").setLevel(logging.CRITICAL)
     if address.embedded:
@@ -103,10 +102,8 @@ def _client(address: Dsn, database: str) -> Client:
         # At import, the engine reads ./config.xml, of a folder that can belong to another user. It sets where logs
         # are written and which programs run.
         with chdir("/"):
-            try:
+            with needed_for("a chdb:// store", "store"):
                 import chdb  # noqa: F401, PLC0415
-            except ImportError:
-                raise SojournError(f"a chdb:// store needs one more package: {install_command('store')}") from None
             return clickhouse_connect.get_client(interface="chdb", path=path, database=database, settings=SETTINGS)
     client = clickhouse_connect.get_client(
         host=address.host,
@@ -135,7 +132,8 @@ def _client(address: Dsn, database: str) -> Client:
 @contextmanager
 def _opening_errors(address: Dsn) -> Iterator[None]:
     """Turn errors of opening a store into a ``SojournError``."""
-    from clickhouse_connect.driver.exceptions import ClickHouseError  # noqa: PLC0415
+    with needed_for("a store", "store"):
+        from clickhouse_connect.driver.exceptions import ClickHouseError  # noqa: PLC0415 - takes its time to load
 
     try:
         yield

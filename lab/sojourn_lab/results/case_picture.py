@@ -65,8 +65,8 @@ def case_table(run: Run, splits: Mapping[str, Sequence[SplitResult]]) -> pl.Data
 
 def case_chart(table: pl.DataFrame) -> alt.LayerChart | alt.FacetChart:
     """Draw the columns of ``case_table``: a bar per case in the order of the scenario, the law as a line across it."""
-    import altair as alt  # noqa: PLC0415
     import polars as pl  # noqa: PLC0415
+    from sojourn.present.chart_libraries import alt  # noqa: PLC0415
     from sojourn.present.chart_parts import HALO, INK, inline, part_colour  # noqa: PLC0415
     from sojourn.present.chart_sizes import WIDTH  # noqa: PLC0415
 

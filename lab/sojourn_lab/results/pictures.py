@@ -58,9 +58,9 @@ def _workers(case: CaseResult) -> int | None:
 
 def write_sequence(timelines: pl.DataFrame, path: Path, *, title: str) -> None:
     """Write the sequence chart of request timelines as SVG."""
-    import vl_convert  # noqa: PLC0415
     from sojourn.analyses.depth.charts_sequence import sequence_chart  # noqa: PLC0415
     from sojourn.model.formatting import printable  # noqa: PLC0415
+    from sojourn.present.chart_libraries import vl_convert  # noqa: PLC0415
 
     # A control character in a text would crash the drawing engine; the other texts are numbers and constants.
     chart = sequence_chart(timelines, printable(title, 80)).configure(background="white")

@@ -11,7 +11,7 @@ import random
 import socket
 import struct
 
-from sojourn.model.errors import install_command
+from sojourn.model.extras import install_command
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.runtime.namespace import UNANSWERED, own_namespace

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import altair as alt
 import polars as pl
 
 from sojourn.analyses.blame.analysis import BlameResult
 from sojourn.analyses.blame.charts import COLOURS
 from sojourn.analyses.blame.charts import IMBALANCE as SLATE
 from sojourn.model.formatting import duration, percent, printable
+from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_sizes import WIDTH
 from sojourn.present.palette import OTHER as GREY
 from sojourn.timeline.classes import NO_VALUE, OTHER

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import altair as alt
 import numpy as np
 import polars as pl
 
 from sojourn.analyses.capacity.analysis import Capacity
 from sojourn.analyses.capacity.knee import Knee, monotone
+from sojourn.present.chart_libraries import alt
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 from sojourn.present.section import Chart
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import altair as alt
 import polars as pl
 
 from sojourn.analyses.clock.analysis import ClockResult
 from sojourn.model.formatting import printable
+from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_parts import TIME
 from sojourn.present.chart_sizes import WIDTH
 from sojourn.present.palette import OTHER, SERVICE

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import altair as alt
 import polars as pl
 
 from sojourn.analyses.compare.analysis import Comparison
 from sojourn.model.verdict import CAUSES
+from sojourn.present.chart_libraries import alt
 from sojourn.present.palette import OTHER, PARTS, QUEUEING, SERVICE
 from sojourn.present.section import Chart
 

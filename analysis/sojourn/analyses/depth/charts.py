@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import altair as alt
 import polars as pl
 
 from sojourn.analyses.depth.analysis import ALL, DepthResult
+from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_parts import HALO, INK, TIME
 from sojourn.present.chart_sizes import HEIGHT, WIDTH
 from sojourn.present.palette import QUEUEING, RESPONSE, SERVICE

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import altair as alt
 import polars as pl
 
+from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_sizes import COARSE
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE, UNKNOWN_TIME
 from sojourn.timeline.request_timelines import GIVEN_UP, SERVED, TURNED_AWAY

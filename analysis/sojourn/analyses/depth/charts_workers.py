@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import altair as alt
-
 from sojourn.model.formatting import printable
+from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_sizes import COARSE, WIDTH
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE, UNKNOWN_TIME
 from sojourn.timeline.busiest_excerpt import Scene

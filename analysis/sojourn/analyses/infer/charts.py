@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import altair as alt
 import polars as pl
 
+from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_sizes import HEIGHT, WIDTH
 from sojourn.present.palette import SERVICE
 

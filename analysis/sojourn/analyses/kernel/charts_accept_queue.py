@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import altair as alt
 import polars as pl
 
 from sojourn.analyses.kernel.result import KernelResult
 from sojourn.model.formatting import printable
+from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_parts import TIME
 from sojourn.present.chart_sizes import HEIGHT, WIDTH
 from sojourn.present.palette import OTHER, QUEUEING, RESPONSE

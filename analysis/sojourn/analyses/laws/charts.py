@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import altair as alt
 import numpy as np
 import polars as pl
 
 from sojourn.analyses.laws.analysis import StationLaws
+from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_parts import inline
 from sojourn.present.chart_sizes import HEIGHT, WIDTH
 from sojourn.present.palette import QUEUEING, RESPONSE, SERVICE

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import altair as alt
 import numpy as np
 
 from sojourn.analyses.simulate.analysis import SimulationResult
+from sojourn.present.chart_libraries import alt
 from sojourn.present.palette import QUEUEING, RESPONSE
 from sojourn.queueing.theory import mmc_wait_exceeds
 

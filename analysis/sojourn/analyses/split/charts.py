@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 
-import altair as alt
 import numpy as np
 import polars as pl
 
 from sojourn.model.formatting import printable
 from sojourn.model.measures import Measures
+from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_parts import (
     LINES,
     MEASURED,

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from datetime import timedelta
 
-import altair as alt
 import polars as pl
 
 from sojourn.model.measures import LogBins, Measures
+from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_parts import LINES, count_colour, inline
 from sojourn.present.chart_sizes import HEIGHT, WIDTH
 

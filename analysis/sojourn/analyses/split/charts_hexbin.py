@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import altair as alt
 import polars as pl
 
 from sojourn.analyses.split.charts_heatmap import LEAST
 from sojourn.model.measures import Hexagons, Measures
+from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_parts import count_colour, inline
 from sojourn.present.chart_sizes import WIDTH
 

@@ -6,11 +6,11 @@ logarithmic scale.
 
 from __future__ import annotations
 
-import altair as alt
 import numpy as np
 import polars as pl
 
 from sojourn.model.measures import Measures
+from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_parts import LINES, inline, line_colour, line_dash
 from sojourn.present.chart_sizes import HEIGHT, SMALLEST, WIDTH
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import altair as alt
 import polars as pl
 
 from sojourn.analyses.split.charts_heatmap import time_bins
 from sojourn.model.formatting import counted, printable
 from sojourn.model.measures import LogBins, Measures
+from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_parts import STACKED, inline, part_colour, part_shares
 from sojourn.present.chart_sizes import WIDTH
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import altair as alt
 import polars as pl
 
 from sojourn.analyses.split.result import SplitResult
 from sojourn.model.figures import QUANTILES
 from sojourn.model.formatting import duration
 from sojourn.model.verdict import CAUSES
+from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_parts import inline
 from sojourn.present.chart_sizes import WIDTH
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE

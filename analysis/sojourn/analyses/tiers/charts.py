@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import altair as alt
 import polars as pl
 
 from sojourn.analyses.tiers.analysis import Tiers
 from sojourn.model.formatting import printable
+from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_sizes import HEIGHT, WIDTH
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 

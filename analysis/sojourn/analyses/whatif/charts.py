@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import altair as alt
 import numpy as np
 import numpy.typing as npt
 
 from sojourn.analyses.whatif.result import WhatIfResult
 from sojourn.model.measures import exceeding_ranks
+from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_parts import HALO, INK
 from sojourn.present.chart_sizes import HEIGHT, SMALLEST, WIDTH
 from sojourn.present.palette import QUEUEING, RESPONSE, SERVICE

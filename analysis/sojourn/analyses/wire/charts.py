@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import altair as alt
 import numpy as np
 import polars as pl
 
 from sojourn.analyses.wire.result import WireResult
+from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_sizes import HEIGHT, WIDTH
 from sojourn.present.palette import OTHER, QUEUEING, RESPONSE, SERVICE
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-import altair as alt
 import polars as pl
 
 from sojourn.analyses.wire.charts_packet_request import Sequence, sequence_of
 from sojourn.analyses.wire.charts_packet_steps import APP, BACKEND, NOWHERE, Step
 from sojourn.analyses.wire.frames import seconds_on_wire
 from sojourn.model.formatting import counted
+from sojourn.present.chart_libraries import alt
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 
 WIDTH = 800

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import altair as alt
+from sojourn.present.chart_libraries import alt
 from sojourn.present.drawing import specification, svg
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-import altair as alt
 import numpy as np
 from sojourn.analyses.infer.analysis import service_by_depth
 from sojourn.analyses.infer.charts import service_against_depth
 from sojourn.inference.engine import infer
 from sojourn.inference.inferred import STAMP_ERROR
 from sojourn.inference.likelihood import Queue, searched
+from sojourn.present.chart_libraries import alt
 from sojourn.present.drawing import specification, svg
 from sojourn.present.palette import QUEUEING, SERVICE
 from sojourn.sources.backend_inference import BackendInference

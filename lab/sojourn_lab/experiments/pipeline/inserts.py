@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
-from sojourn.model.errors import install_command
+from sojourn.model.extras import install_command
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.experiments.pipeline.plan import Inserted, Inserts

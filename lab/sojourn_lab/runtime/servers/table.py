@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal
 
-from sojourn.model.errors import install_command
+from sojourn.model.extras import install_command
 
 from sojourn_lab.runtime.process import Process
 from sojourn_lab.runtime.servers import java, others, python, ruby
