@@ -27,9 +27,9 @@ def versions() -> str:
 
 def _vega_lite() -> str:
     """Return the version of Vega-Lite that charts are written in; empty where there is none."""
-    from importlib.util import find_spec  # noqa: PLC0415
+    from sojourn.model.extras import spec_of  # noqa: PLC0415
 
-    spec = find_spec("altair")
+    spec = spec_of("altair")
     if spec is None or not spec.submodule_search_locations:
         return ""
     import re  # noqa: PLC0415

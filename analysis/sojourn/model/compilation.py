@@ -9,11 +9,10 @@ import contextlib
 import functools
 import threading
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sojourn.model.extras import needed_for
+from sojourn.model.extras import needed_for, spec_of
 
 _LOCK = threading.RLock()
 
@@ -22,12 +21,13 @@ class CompiledFunction:
     """A function that numba compiles on its first call.
 
     Attributes:
+        interpreted: whether the interpreter runs it where numba is not installed.
         options: how numba compiles it.
     """
 
-    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
+    def __init__(self, function: Callable[..., Any], *, interpreted: bool = False, **options: Any) -> None:
         functools.update_wrapper(self, function)
-        self.options = options
+        self.interpreted, self.options = interpreted, options
 
     def __call__(self, *arguments: Any) -> Any:
         """Call the compiled function."""
@@ -35,13 +35,16 @@ class CompiledFunction:
 
     @functools.cached_property
     def dispatcher(self) -> Any:
-        """The compiled function as numba has it.
+        """The compiled function as numba has it, or the plain one.
 
         Raises:
-            SojournError: numba is not installed.
+            SojournError: numba is not installed, and the function is not one that may be interpreted.
         """
-        with _LOCK, needed_for("compiled code"):
-            return self.__dict__.get("dispatcher") or _kept(self.__wrapped__, **self.options)  # type: ignore[attr-defined]
+        function: Callable[..., Any] = self.__wrapped__  # type: ignore[attr-defined]
+        if self.interpreted and not is_compilation_installed():
+            return function
+        with _LOCK, needed_for("this analysis"):
+            return self.__dict__.get("dispatcher") or _kept(function, **self.options)
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -50,6 +53,14 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     Where neither can be written (a read-only image without a home), every process compiles it again.
     """
     return CompiledFunction(function)
+
+
+def compiled_if_installed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile like ``compiled``; where numba is not installed, the interpreter runs the function.
+
+    That is a hundred times slower: the caller bounds the work.
+    """
+    return CompiledFunction(function, interpreted=True)
 
 
 def compiled_part(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -63,10 +74,7 @@ def compiled_part(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def is_compilation_installed() -> bool:
     """Return whether the extra ``compiled`` is installed, without loading it: if not, a compiled function raises."""
-    try:
-        return find_spec("numba") is not None
-    except ModuleNotFoundError:  # a finder may say it this way
-        return False
+    return spec_of("numba") is not None
 
 
 def is_kept(function: Callable[..., Any]) -> bool:

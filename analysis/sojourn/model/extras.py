@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sojourn.model.errors import SojournError
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
 
 EXTRAS = {
     "PIL": "charts",
@@ -34,7 +37,7 @@ def install_command(extra: str = "") -> str:
     return f"pip install {middleware}" + (f"'.[{extra}]'" if extra else ".") + " (in a checkout of Sojourn)"
 
 
-def missing_package(module: str, what: str = "this", extra: str | None = None) -> str:
+def missing_package(module: str, what: str = "this command", extra: str | None = None) -> str:
     """Return the sentence that names a missing package and how to install it.
 
     Args:
@@ -45,6 +48,16 @@ def missing_package(module: str, what: str = "this", extra: str | None = None) -
     package = module.partition(".")[0]
     extra = EXTRAS.get(package, "") if extra is None else extra
     return f"{what} needs the Python package {package}, which is not installed: {install_command(extra)}"
+
+
+def spec_of(module: str) -> ModuleSpec | None:
+    """Return where a module is installed, without loading it; None: it is not."""
+    from importlib.util import find_spec  # noqa: PLC0415 - takes its time to load
+
+    try:
+        return find_spec(module)
+    except ModuleNotFoundError:  # a finder of another package may say it this way
+        return None
 
 
 @contextmanager

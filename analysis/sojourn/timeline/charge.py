@@ -9,6 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.compilation import is_compilation_installed
+from sojourn.model.errors import SojournError
+from sojourn.model.extras import missing_package
 from sojourn.timeline.sweep import accounts_of
 from sojourn.timeline.visits import Visits
 
@@ -16,6 +19,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
+INTERPRETED = 100_000  # requests; without numba each takes some 20 µs
 CELLS = 4_000_000  # cells of the matrices in memory: 64 MB with the compensation of rounding
 
 
@@ -49,6 +53,16 @@ def services_of(visits: Visits) -> Services:
         guessed = ~known & (answered > visits.wait_end)
         begin[guessed], end[guessed] = visits.wait_end[guessed], answered[guessed]
     return Services(begin, end, known)
+
+
+def refuse_too_many(visits: Visits) -> None:
+    """Refuse visits that take longer than some seconds without compiled code.
+
+    Raises:
+        SojournError: numba is not installed, and there are more than ``INTERPRETED``.
+    """
+    if len(visits) > INTERPRETED and not is_compilation_installed():
+        raise SojournError(missing_package("numba", f"the blame of {len(visits):,} requests"))
 
 
 def accounts(visits: Visits, services: Services, victims: Bools | None = None) -> Accounts:

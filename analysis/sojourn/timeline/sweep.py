@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.model.compilation import compiled
+from sojourn.model.compilation import compiled_if_installed
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -69,7 +69,7 @@ def accounts_of(
     return dispatch, imbalance, blamed, caused, matrix
 
 
-@compiled
+@compiled_if_installed
 def _add(matrix, lost, w, v, c, value):  # type: ignore[no-untyped-def]
     """Add to a cell and keep what rounding lost: Kahan (1965) in the form of Neumaier (1974)."""
     before = matrix[w, v, c]
@@ -81,7 +81,7 @@ def _add(matrix, lost, w, v, c, value):  # type: ignore[no-untyped-def]
     matrix[w, v, c] = after
 
 
-@compiled
+@compiled_if_installed
 def _sweep(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop, inlined for its speed
     instants, order, waiting, busy, backend, workers, pool, victim, culprit, window,
     dispatch, imbalance, blamed, caused, matrix, lost,

@@ -126,7 +126,7 @@ def test_a_module_of_compiled_functions_loads_without_numba_and_a_call_names_the
     (tmp_path / "small.py").write_text(SMALL)
     assert printed(tmp_path / "cache", "-c", WITHOUT_NUMBA, tmp_path) == (
         "False False\n"
-        "compiled code needs the Python package numba, which is not installed: "
+        "this analysis needs the Python package numba, which is not installed: "
         "pip install '.[compiled]' (in a checkout of Sojourn)"
     )
 

@@ -29,7 +29,7 @@ from sojourn.model.errors import SojournError
 from sojourn.model.formatting import iso
 from sojourn.model.measures import ROUNDING
 from sojourn.model.result import Result
-from sojourn.timeline.charge import Services, accounts, matrices, services_of
+from sojourn.timeline.charge import Services, accounts, matrices, refuse_too_many, services_of
 from sojourn.timeline.classes import checked_column, classes_of, having, largest, summed
 from sojourn.timeline.tables import (
     costliest_requests,
@@ -163,13 +163,15 @@ def blame_of(
         queue_source: how the queueing delays are known.
 
     Raises:
-        SojournError: no request with a known wait meets ``where``, or a column was not read.
+        SojournError: no request with a known wait meets ``where``, a column was not read, or there are too many
+            requests for the interpreter where numba is not installed.
     """
     services = services_of(visits)
     is_victim = having(visits.frame, where or {})
     if where and not is_victim.any():
         conditions = ", ".join(f"{column} = {value}" for column, value in where.items())
         raise SojournError(f"no request with a known wait meets the condition ({conditions})")
+    refuse_too_many(visits)
     charged = accounts(visits, services, is_victim)
     wait = np.where(is_victim, visits.wait, 0.0)
     victim, victims = classes_of(checked_column(visits.frame[by], by))

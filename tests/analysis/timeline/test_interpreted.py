@@ -1,0 +1,62 @@
+"""Without numba the sweep is interpreted: the same figures, of a bounded number of requests."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from analysis_support import frame
+from sojourn.model import compilation
+from sojourn.model.compilation import CompiledFunction
+from sojourn.model.errors import SojournError
+from sojourn.sources.rows import checked_split
+from sojourn.timeline import charge, sweep
+from sojourn.timeline.charge import accounts, refuse_too_many, services_of
+from sojourn.timeline.visits import visits
+
+
+def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the sweep run as it does where numba is not installed."""
+    for name in ("_add", "_sweep"):
+        monkeypatch.setattr(sweep, name, CompiledFunction(getattr(sweep, name).__wrapped__, interpreted=True))
+    for module in (compilation, charge):
+        monkeypatch.setattr(module, "is_compilation_installed", lambda: False)
+
+
+def charged(seed: int) -> sweep.Accounts:
+    rng = np.random.default_rng(seed)
+    count, backends, classes = 300, 3, 4
+    begin = np.sort(rng.uniform(0, 30, count))
+    end = begin + rng.exponential(0.3, count)
+    end[::50] = begin[::50] - 0.1
+    busy_end = np.where(rng.random(count) < 0.05, np.nan, end + rng.exponential(0.2, count))
+    return sweep.accounts_of(
+        begin, end, end, busy_end, rng.integers(0, backends, count),
+        workers=np.array([2, 1, 3]), pool=np.array([0, 0, 1]), victim=rng.integers(0, classes, count),
+        culprit=rng.integers(0, classes, count), window=rng.integers(-1, 2, count), victims=classes, culprits=classes,
+        windows=2,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_interpreter_charges_what_compiled_code_charges(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = charged(seed)
+    assert compiled[2].sum() > 0.1
+    interpreted(monkeypatch)
+    for ours, theirs in zip(charged(seed), compiled, strict=True):
+        assert ours.tolist() == theirs.tolist()
+
+
+def test_more_requests_than_the_interpreter_sweeps_in_seconds_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        {"request_start": t, "start": t, "app_queueing_delay": 0.1, "app_service_time": 0.2, "header": 0.3,
+         "response": 0.3, "request_time": 0.3, "request_id": str(t)}
+        for t in (0.0, 0.1, 0.2)
+    ]  # fmt: skip
+    requests = visits(checked_split(frame(*rows), None).lazy())
+    interpreted(monkeypatch)
+    refuse_too_many(requests)
+    monkeypatch.setattr(charge, "INTERPRETED", 2)
+    with pytest.raises(SojournError, match=r"the blame of 3 requests needs .*'\.\[compiled\]'"):
+        refuse_too_many(requests)
+    # A monitor charges the waits of one minute, however many they are.
+    assert accounts(requests, services_of(requests)).dispatch.shape == (3,)
