@@ -24,7 +24,6 @@ EXTRAS = {
     "opentelemetry": "otlp",
     "pyarrow": "store",
     "scapy": "capture",
-    "scipy": "compiled",
     "sojourn_middleware": "lab",
     "vl_convert": "charts",
 }
