@@ -205,18 +205,20 @@ def _normal(name: str) -> str:
 
 def test_a_bare_install_starts_and_names_the_extra_that_is_missing(installed: Path, tmp_path: Path) -> None:
     hidden = hidden_modules(installed)
-    assert {"chdb", "clickhouse_connect", "scapy", "aiohttp", "pytest"} <= set(hidden)
-    assert not {"polars", "duckdb", "typer", "rich", "PIL", "altair"} & set(hidden)
+    assert {"chdb", "scapy", "aiohttp", "pytest", "numba", "altair", "PIL", "pyarrow", "scipy"} <= set(hidden)
+    assert not {"polars", "duckdb", "numpy", "typer", "rich", "textual", "msgspec"} & set(hidden)
     (tmp_path / "a.jsonl").write_text(LINE * 3)
 
     def bare(*arguments: str) -> subprocess.CompletedProcess[str]:
         return run(installed, tmp_path, "python", "-c", BARE, json.dumps(hidden), "--no-config", *arguments)
 
-    for arguments in (["--help"], ["split", "a.jsonl", "--html", "bare.html"]):
+    for arguments in (["--help"], ["split", "a.jsonl"], ["split", "a.jsonl", "--parquet", "bare.parquet"]):
         done = bare(*arguments)
         assert done.returncode == 0, done.stderr
-    assert (tmp_path / "bare.html").stat().st_size > 10_000
+    assert (tmp_path / "bare.parquet").stat().st_size > 1_000
     for arguments, extra in (
+        (["split", "a.jsonl", "--html", "bare.html"], "charts"),
+        (["simulate", "--arrivals", "poisson:8", "--service", "exponential:0.1", "--requests", "1000"], "compiled"),
         (["lab", "list"], "lab"),
         (["store", "init", f"chdb://{tmp_path}/store"], "store"),
         (["store", "init", "clickhouse://127.0.0.1:1/x"], "store"),

@@ -5,49 +5,48 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, ClassVar, NoReturn
 
 import typer
 
 from sojourn.analyses import questions
-from sojourn.cli.capture import capture
-from sojourn.cli.config import config as print_defaults
 from sojourn.cli.defaults import ConfigError, Defaults, config_files, defaults_of
-from sojourn.cli.store import app as store
 from sojourn.cli.streams import made_usable
 from sojourn.cli.verbs import GIVEN, Verbs
 from sojourn.command.progress import pipe_closed_early_is_fine
-from sojourn.doctor.command import doctor
-from sojourn.export.command import export
 from sojourn.model.errors import SojournError
 from sojourn.model.extras import missing_package
 from sojourn.model.formatting import printable
-from sojourn.movie.command import movie
-from sojourn.plots.command import plot
 from sojourn.present.signals import ended_in_order
-from sojourn.report.command import report
-from sojourn.watch.command import watch
+
+
+class _Verbs(Verbs):
+    """The verbs of Sojourn, in the order of the help."""
+
+    places: ClassVar[Mapping[str, tuple[str, str]]] = {
+        **{question.verb: (f"{question.package}.command", question.verb) for question in questions()},
+        "capture": ("sojourn.cli.capture", "capture"),
+        "report": ("sojourn.report.command", "report"),
+        "plot": ("sojourn.plots.command", "plot"),
+        "movie": ("sojourn.movie.command", "movie"),
+        "watch": ("sojourn.watch.command", "watch"),
+        "export": ("sojourn.export.command", "export"),
+        "doctor": ("sojourn.doctor.command", "doctor"),
+        "config": ("sojourn.cli.config", "config"),
+        "store": ("sojourn.cli.store", "app"),
+    }
+
 
 app = typer.Typer(
     name="sojourn",
-    cls=Verbs,
+    cls=_Verbs,
     help="Slow code, or a queue? Split response time behind nginx into queueing delay and service time.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for question in questions():
-    app.command(question.verb)(question.load("command", question.verb))
-app.command("capture")(capture)
-app.command("report")(report)
-app.command("plot")(plot)
-app.command("movie")(movie)
-app.command("watch")(watch)
-app.command("export")(export)
-app.command("doctor")(doctor)
-app.command("config")(print_defaults)
-app.add_typer(store, name="store")
 
 
 def _version(wanted: bool) -> None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -118,6 +117,8 @@ def defaults_of(files: list[Path], root: Any, context: Any) -> Defaults:
 
 
 def _read(file: Path) -> dict[str, Any]:
+    import tomllib  # noqa: PLC0415 - for a file only
+
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:

@@ -179,3 +179,24 @@ def test_help_loads_neither_polars_nor_duckdb() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stderr.strip() == "[]"
+
+
+def test_a_plugin_of_another_distribution_is_listed_and_run(tmp_path: Path) -> None:
+    (tmp_path / "other_verbs.py").write_text(
+        '"""Say something else."""\nimport typer\napp = typer.Typer()\n'
+        '@app.command()\ndef say() -> None:\n    """Say it."""\n    print("said")\n'
+        "@app.callback()\ndef all_() -> None: ...\n"
+    )
+    information = tmp_path / "other-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text(
+        "[console_scripts]\nother = other_verbs:app\n\n[sojourn.commands]\n# a comment\nother = other_verbs:app\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{tmp_path}"}
+    for arguments, words in ((["--help"], "other     Say something else."), (["other", "say"], "said\n")):
+        done = subprocess.run(
+            [sys.executable, "-m", "sojourn", *arguments],
+            capture_output=True, text=True, check=True, timeout=60, env=environment,
+        )  # fmt: skip
+        assert words in done.stdout
