@@ -17,6 +17,7 @@ from sojourn.cli.defaults import ConfigError, Defaults, config_files, defaults_o
 from sojourn.cli.streams import made_usable
 from sojourn.cli.verbs import GIVEN, Verbs
 from sojourn.command.progress import pipe_closed_early_is_fine
+from sojourn.model.compilation import announce_compilation
 from sojourn.model.errors import SojournError
 from sojourn.model.extras import missing_package
 from sojourn.model.formatting import printable
@@ -115,6 +116,7 @@ def program() -> None:
 def main() -> None:
     """Run a command. Exit codes: 0, 1 for a failure, 2 for wrong usage, 130 when interrupted, 143 when terminated."""
     made_usable()
+    announce_compilation(_say_that_code_is_compiled)
     try:
         with ended_in_order(), pipe_closed_early_is_fine():
             app()
@@ -135,6 +137,11 @@ def main() -> None:
         if os.environ.get("SOJOURN_DEBUG") or not (engine or isinstance(error, Exception)):
             raise
         _end(_in_words(error), 1)
+
+
+def _say_that_code_is_compiled() -> None:
+    if sys.stderr.isatty() and not {"-q", "--quiet"} & set(sys.argv):
+        print("sojourn: compiling code for this machine (once, some seconds)", file=sys.stderr)  # noqa: T201
 
 
 def _in_words(error: BaseException) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from sojourn.model.extras import needed_for, spec_of
 
 _LOCK = threading.RLock()
+_CACHE, _SHARED = "__pycache__", "sojourn-shared"  # where numba keeps machine code, and the mark that it is shared
 
 
 class CompiledFunction:
@@ -44,7 +45,20 @@ class CompiledFunction:
         if self.interpreted and not is_compilation_installed():
             return function
         with _LOCK, needed_for("this analysis"):
-            return self.__dict__.get("dispatcher") or _kept(function, **self.options)
+            if "dispatcher" in self.__dict__:
+                return self.__dict__["dispatcher"]
+            dispatcher = _kept(function, **self.options)
+        if _announcers and not _is_kept(dispatcher):
+            _announcers.pop()()
+        return dispatcher
+
+
+_announcers: list[Callable[[], None]] = []
+
+
+def announce_compilation(announce: Callable[[], None]) -> None:
+    """Set what is called, once, before the first function is compiled: nothing is heard of it for seconds."""
+    _announcers[:] = [announce]
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,7 +98,10 @@ def is_kept(function: Callable[..., Any]) -> bool:
         SojournError: numba is not installed.
     """
     assert isinstance(function, CompiledFunction)  # noqa: S101 - what ``compiled`` returns
-    dispatcher = function.dispatcher
+    return _is_kept(function.dispatcher)
+
+
+def _is_kept(dispatcher: Any) -> bool:
     if dispatcher.signatures:
         return True
     path = dispatcher.stats.cache_path
@@ -111,8 +128,43 @@ def _kept(function: Callable[..., Any], **options: Any) -> Any:
         compiled = numba.njit(cache=True, nogil=True, **options)(function)
     except RuntimeError:  # numba has no writable cache folder
         return numba.njit(nogil=True, **options)(function)
-    _forget_outdated(function, Path(compiled.stats.cache_path))
+    kept = Path(compiled.stats.cache_path)
+    _forget_outdated(function, kept)
+    _take_shared(function, kept)
     return compiled
+
+
+def share_compiled(package: Path) -> None:
+    """Let those who cannot write beside the modules of a package take the machine code that is kept there.
+
+    It is marked with a digest of the sources it is of, folder by folder.
+    """
+    for folder in {index.parent for index in package.rglob(f"{_CACHE}/*.nbi")}:
+        (folder / _SHARED).write_text(_digest(folder.parent), encoding="ascii")
+
+
+def _take_shared(function: Callable[..., Any], kept: Path) -> None:
+    """Copy the shared machine code of a function to where it is kept for this user, unless there is some."""
+    shared = Path(function.__code__.co_filename).parent / _CACHE
+    if shared == kept or not (shared / _SHARED).is_file() or any(_indexes(function, kept)):
+        return
+    import shutil  # noqa: PLC0415
+
+    with contextlib.suppress(OSError):
+        if (shared / _SHARED).read_text(encoding="ascii") == _digest(shared.parent):
+            # Data first: an index names them.
+            for file in sorted(shared.glob(f"{_name(function)}.*.nb[ci]")):
+                shutil.copyfile(file, kept / file.name)
+
+
+def _digest(folder: Path) -> str:
+    """Return a digest of the modules of a folder."""
+    import hashlib  # noqa: PLC0415 - takes its time to load
+
+    digest = hashlib.sha256()
+    for file in sorted(folder.glob("*.py")):
+        digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
 
 
 def _forget_outdated(function: Callable[..., Any], kept: Path) -> None:
@@ -131,4 +183,9 @@ def _forget_outdated(function: Callable[..., Any], kept: Path) -> None:
 
 def _indexes(function: Callable[..., Any], kept: Path) -> Iterator[Path]:
     """Return the index files of numba for the cached machine code of a function."""
-    return kept.glob(f"*.{function.__qualname__}-{function.__code__.co_firstlineno}.*.nbi")
+    return kept.glob(f"{_name(function)}.*.nbi")
+
+
+def _name(function: Callable[..., Any]) -> str:
+    """Return how the names of the files of a function's machine code begin, as a pattern."""
+    return f"*.{function.__qualname__}-{function.__code__.co_firstlineno}"

@@ -68,6 +68,15 @@ from sojourn.model.compilation import is_compilation_installed
 from small import add
 print(is_compilation_installed(), "numba" in sys.modules, add(1, 2), "numba" in sys.modules)
 """
+SHARES = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from small import add
+from sojourn.model.compilation import share_compiled
+add(1, 2)
+share_compiled(Path(sys.argv[1]))
+"""
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "wire.pcap.gz"
 
 
@@ -134,3 +143,16 @@ def test_a_module_of_compiled_functions_loads_without_numba_and_a_call_names_the
 def test_numba_is_loaded_by_the_first_call(tmp_path: Path) -> None:
     (tmp_path / "small.py").write_text(SMALL)
     assert printed(tmp_path / "cache", "-c", LOADS_LATE, tmp_path) == "True False 3 True"
+
+
+def test_who_cannot_write_beside_the_modules_takes_the_shared_machine_code(tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "small.py").write_text(SMALL)
+    beside = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    subprocess.run([sys.executable, "-c", SHARES, str(package)], check=True, env=beside)
+    assert list((package / "__pycache__").glob("small.add-*.nbc"))
+    assert printed(tmp_path / "cache", "-c", USES_TWICE, package) == "True 3 True"
+    # Machine code of other sources is not taken.
+    (package / "other.py").write_text("")
+    assert printed(tmp_path / "other-cache", "-c", USES_TWICE, package) == "False 3 True"
