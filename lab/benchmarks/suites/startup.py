@@ -1,21 +1,24 @@
-"""Time until the first output: the help, and the table of a small log."""
+"""Time until the first output: the help, and the table of a small log. Size of the installation."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+from benchmarks.install_size import megabytes
 from benchmarks.measure import Job, command_cost, in_turns, median_of, ratio_of
 from benchmarks.rows import Measurements, Row, Settings
 
 LOG = Path(__file__).parents[3] / "docs" / "examples" / "shop.jsonl.gz"
-SHOWN, TABLE = 0.3, 1.5  # s
+SHOWN, TABLE = 0.10, 0.6  # s
+BASE = 450  # MB
+EXTRAS = ("charts", "compiled", "store", "lab")
 HELP, SPLIT = "sojourn --help", "sojourn split, 3,087 requests"
 PYTHON, IMPORTS = "python -c pass", "python -c 'import polars, duckdb'"
 
 
 def run(settings: Settings) -> Measurements:
-    """Measure the two goals, and the start of Python and of the libraries for comparison."""
+    """Measure the two times, and the start of Python and of the libraries for comparison; and the sizes."""
     commands = {
         HELP: ["-m", "sojourn", "--help"],
         PYTHON: ["-c", "pass"],
@@ -36,4 +39,6 @@ def run(settings: Settings) -> Measurements:
             Row(name, "s", median_of(costs[name]), goal=goal, at="most", peak_mb=memory),
             Row(name, "s", median_of(costs[name]), peer, median_of(costs[peer]), ratio, low, high, peak_mb=memory),
         ]
+    measurements.rows.append(Row("installation: the base", "MB", megabytes(), goal=BASE, at="most"))
+    measurements.rows += [Row(f"installation: with {extra}", "MB", megabytes(extra)) for extra in EXTRAS]
     return measurements
