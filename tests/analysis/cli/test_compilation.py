@@ -22,11 +22,11 @@ import importlib, pkgutil, sojourn
 from sojourn.model.compilation import CompiledFunction, is_kept
 
 functions = {}
-for found in pkgutil.walk_packages(sojourn.__path__, "sojourn."):
-    if not found.name.endswith("__main__"):
+for module in pkgutil.walk_packages(sojourn.__path__, "sojourn."):
+    if not module.name.endswith("__main__"):
         functions |= {
             f"{each.__module__}.{each.__qualname__}": each
-            for each in vars(importlib.import_module(found.name)).values() if isinstance(each, CompiledFunction)
+            for each in vars(importlib.import_module(module.name)).values() if isinstance(each, CompiledFunction)
         }
 called = {name: each for name, each in functions.items() if "no_cpython_wrapper" not in each.options}
 print(len(called) > 40, sorted(name for name, each in called.items() if not is_kept(each)))

@@ -83,12 +83,12 @@ def test_the_solvers_reach_the_minimum_that_scipys_reach(seed: int) -> None:
         )
 
     start = np.array([throughput.max(), 0.1, 1e-4])
-    ours = float((residuals(least_squares(residuals, start, low, high))[0] ** 2).sum())
+    squares = float((residuals(least_squares(residuals, start, low, high))[0] ** 2).sum())
     theirs = optimize.least_squares(
         lambda each: residuals(each)[0], start, jac=lambda each: residuals(each)[1], bounds=(low, high),
         x_scale=[1.0, 1.0, 1e-3], xtol=1e-14, ftol=1e-14, gtol=1e-14,
     )  # fmt: skip
-    assert ours <= 2 * theirs.cost * (1 + 1e-6)
+    assert squares <= 2 * theirs.cost * (1 + 1e-6)
     terms = np.column_stack([np.ones_like(concurrency), concurrency - 1, pairs])
     exact, _ = optimize.nnls(terms, concurrency / throughput)
     assert nonnegative_solution(terms, concurrency / throughput) == pytest.approx(exact, rel=1e-6, abs=1e-9)
