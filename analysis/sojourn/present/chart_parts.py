@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,7 +29,18 @@ LINES = {
 def inline(table: pl.DataFrame, digits: int = 6) -> alt.InlineData:
     """Return inline data with floats of few digits and instants as text: a third of the bytes."""
     short = table.with_columns(pl.col(pl.Float64).round_sig_figs(digits), pl.col(pl.Datetime).dt.strftime(TIME))
-    return alt.InlineData(values=short.to_dicts())
+    return _shared_data()(values=short.to_dicts())
+
+
+@functools.cache
+def _shared_data() -> type[alt.InlineData]:
+    """Return the class of inline data that copies of a chart share; Altair copies charts whenever it layers them."""
+
+    class SharedData(alt.InlineData):
+        def __deepcopy__(self, _: Any = None) -> SharedData:
+            return self
+
+    return SharedData
 
 
 def part_shares(row: Mapping[str, Any]) -> dict[str, float]:

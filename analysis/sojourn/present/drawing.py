@@ -29,9 +29,12 @@ TIMES = {
 }
 
 
-def specification(chart: Chart, theme: str = "light") -> dict[str, Any]:
-    """Return the Vega-Lite specification of a chart in the colours of a theme, with its texts safe to draw."""
-    return _merged(safe(chart.to_dict()), {"config": _config(THEMES[theme])})
+def specification(chart: Chart, theme: str = "light", *, validate: bool = True) -> dict[str, Any]:
+    """Return the Vega-Lite specification of a chart in the colours of a theme, with its texts safe to draw.
+
+    ``validate``: compare it with Vega-Lite's schema first, which takes longer than everything else.
+    """
+    return _merged(safe(chart.to_dict(validate=validate)), {"config": _config(THEMES[theme])})
 
 
 def legends_above(chart: Chart) -> Chart:
@@ -61,17 +64,17 @@ def legends_above(chart: Chart) -> Chart:
 
 def svg(spec: dict[str, Any]) -> str:
     """Return a specification drawn as SVG."""
-    return str(vl_convert.vegalite_to_svg(_drawable(spec), vl_version=vega_lite_version()))
+    return str(vl_convert.vegalite_to_svg(drawable(spec), vl_version=vega_lite_version()))
 
 
 def png(spec: dict[str, Any], scale: float = 2.0) -> bytes:
     """Return a specification drawn as PNG, with ``scale`` pixels per pixel of the chart."""
-    return bytes(vl_convert.vegalite_to_png(_drawable(spec), vl_version=vega_lite_version(), scale=scale))
+    return bytes(vl_convert.vegalite_to_png(drawable(spec), vl_version=vega_lite_version(), scale=scale))
 
 
 def pdf(spec: dict[str, Any]) -> bytes:
     """Return a specification drawn as a PDF of one page of the chart's size; lines and texts remain vectors."""
-    return bytes(vl_convert.vegalite_to_pdf(_drawable(spec), vl_version=vega_lite_version()))
+    return bytes(vl_convert.vegalite_to_pdf(drawable(spec), vl_version=vega_lite_version()))
 
 
 def tables_of(spec: dict[str, Any]) -> list[list[dict[str, Any]]]:
@@ -112,7 +115,7 @@ def safe(value: Any) -> Any:
     return _with_texts(value, lambda text: printable(text, LONGEST))
 
 
-def _drawable(spec: dict[str, Any]) -> dict[str, Any]:
+def drawable(spec: dict[str, Any]) -> dict[str, Any]:
     """Return a specification without characters outside the basic plane, such as emoji.
 
     Vega cuts long texts, and a cut inside a surrogate pair ends the drawing engine.

@@ -15,10 +15,8 @@ from sojourn.model.components import COMPONENTS
 from sojourn.model.figures import FIGURES
 from sojourn.model.formatting import counted, duration, group_name, milliseconds, percent, printable, unbroken
 from sojourn.model.version import version
-from sojourn.present.chart_libraries import vl_convert
-from sojourn.present.drawing import vega_lite_version
 from sojourn.present.files import written_whole
-from sojourn.present.pictures import Drawing, drawn, with_unique_ids
+from sojourn.present.pictures import Drawing, Drawings, with_unique_ids
 from sojourn.present.section import Picture, Section
 from sojourn.present.templating import templates_of
 from sojourn.readers.record import REASONS
@@ -96,27 +94,34 @@ class Page:
     opening: Sequence[Picture] = ()
     short: Sequence[Line] = ()
 
-    def write(self, path: str | os.PathLike[str]) -> None:
+    def write(self, path: str | os.PathLike[str], drawings: Drawings | None = None) -> None:
         """Write the page, completely or not at all.
 
+        Args:
+            path: the file.
+            drawings: draws the pictures, some of which it may have drawn; None: all are drawn now.
+
         Raises:
-            SojournError: the file cannot be written.
+            SojournError: the file cannot be written, or a picture cannot be drawn.
         """
-        text = self.text()
+        text = self.text(drawings)
         with written_whole(path) as partial:
             partial.write_text(text, encoding="utf-8")
 
-    def text(self) -> str:
-        """Return the page as text."""
+    def text(self, drawings: Drawings | None = None) -> str:
+        """Return the page as text; ``drawings`` as of ``write``."""
+        drawings = drawings or Drawings()
         environment = _environment()
         leads = [] if self.lead is None else [self.lead]
         reserved = {*PLACES, *(section.key for section in (*leads, *self.sections))}
-        opened = with_unique_ids([drawn(each) for each in self.opening], reserved)
+        opened = with_unique_ids([drawings.of(each) for each in self.opening], reserved)
         figures = (
-            with_unique_ids([drawn(each) for each in self.split.pictures], reserved) if self.split is not None else []
+            with_unique_ids([drawings.of(each) for each in self.split.pictures], reserved)
+            if self.split is not None
+            else []
         )
         pictures: dict[str, list[Drawing]] = {
-            section.key: with_unique_ids([drawn(each) for each in section.pictures], reserved)
+            section.key: with_unique_ids([drawings.of(each) for each in section.pictures], reserved)
             for section in (*leads, *self.sections)
         }
         result = None if self.split is None else self.split.result
@@ -139,7 +144,7 @@ class Page:
             table_rows=TABLE_ROWS,
             style=_file(environment, "report.css"),
             script=_file(environment, "report.js"),
-            bundle=markupsafe.Markup(_libraries()) if figures or opened or any(pictures.values()) else "",  # noqa: S704
+            bundle=markupsafe.Markup(drawings.libraries()) if figures or opened or any(pictures.values()) else "",  # noqa: S704
             version=version(),
             made=datetime.now(UTC),
         )
@@ -162,10 +167,6 @@ def _file(environment: jinja2.Environment, name: str) -> markupsafe.Markup:
     """Return a file of the templates folder unchanged; it has no text from a log."""
     assert environment.loader is not None  # noqa: S101 - it has just been given one
     return markupsafe.Markup(environment.loader.get_source(environment, name)[0])  # noqa: S704
-
-
-def _libraries() -> str:
-    return vl_convert.javascript_bundle(vl_version=vega_lite_version())  # type: ignore[call-arg]
 
 
 def _entries(split: SplitPart | None, sections: Sequence[Section]) -> list[Entry]:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sojourn.present.drawing import specification, svg
+from sojourn.present.chart_libraries import alt
+from sojourn.present.drawing import drawable, specification, svg, vega_lite_version
+from sojourn.present.drawing_process import DrawingProcess
+from sojourn.present.drawing_program import compact
+from sojourn.present.page_libraries import built_libraries, keep_libraries, kept_libraries
 from sojourn.present.picture_tables import Figures, figures_of
 from sojourn.present.section import Picture
 from sojourn.present.templating import script_json
@@ -43,20 +48,95 @@ class Drawing:
         return f"{self.title.rstrip('.')}. {self.reading or self.caption}"
 
 
+@dataclass(frozen=True)
+class _Begun:
+    spec: dict[str, Any]
+    svg: Callable[[], str]
+
+
+class Drawings:
+    """Draws pictures, each once."""
+
+    def __init__(self, process: DrawingProcess | None = None) -> None:
+        """Args: ``process``: draws SVGs while this process computes; None: this process draws them."""
+        self._process = process
+        self._begun: dict[Picture, _Begun] = {}
+        self._building: Future[str] | None = None
+
+    def begin(self, pictures: Iterable[Picture]) -> None:
+        """Compute the specifications of pictures, and let the drawing process draw them."""
+        if self._process is not None and self._building is None and kept_libraries(vega_lite_version()) is None:
+            self._building = self._process.libraries(vega_lite_version())
+        for picture in pictures:
+            self._begin(picture)
+
+    def of(self, picture: Picture) -> Drawing:
+        """Return a picture as SVG, which a script replaces by one with the width of the page.
+
+        Raises:
+            SojournError: the drawing process has ended unexpectedly.
+        """
+        begun = self._begin(picture)
+        spec = begun.spec
+        fits = not _is_diagram(spec)
+        return Drawing(
+            picture.key,
+            picture.title,
+            picture.caption,
+            picture.reading,
+            begun.svg(),
+            script_json(with_short_rows(_as_wide_as_the_page(spec) if fits else spec)),
+            tuple(figures_of(spec)),
+            fits,
+        )
+
+    def libraries(self) -> str:
+        """Return the script that draws the charts of a page.
+
+        Raises:
+            SojournError: as of ``of``.
+        """
+        version = vega_lite_version()
+        script = kept_libraries(version)
+        if script is None:
+            script = built_libraries(version) if self._building is None else self._building.result()
+            keep_libraries(version, script)
+        return script
+
+    def _begin(self, picture: Picture) -> _Begun:
+        if picture not in self._begun:
+            # Every chart of a report is compared with Vega-Lite's schema by the tests.
+            with alt.utils.schemapi.debug_mode(False):
+                spec = specification(picture.chart(), "page", validate=False)
+            self._begun[picture] = _Begun(spec, self._svg(spec))
+        return self._begun[picture]
+
+    def _svg(self, spec: dict[str, Any]) -> Callable[[], str]:
+        if self._process is None:
+            return lambda: compact(svg(spec))
+        return self._process.svg(drawable(spec), vega_lite_version()).result
+
+
 def drawn(picture: Picture) -> Drawing:
-    """Return a picture as SVG, which a script replaces by one with the width of the page."""
-    spec = specification(picture.chart(), "page")
-    fits = not _is_diagram(spec)
-    return Drawing(
-        picture.key,
-        picture.title,
-        picture.caption,
-        picture.reading,
-        _without_roles(svg(spec)),
-        script_json(_as_wide_as_the_page(spec) if fits else spec),
-        tuple(figures_of(spec)),
-        fits,
-    )
+    """Return a picture as ``Drawings`` does, drawn by this process."""
+    return Drawings().of(picture)
+
+
+def with_short_rows(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return a specification whose data name their columns once, not in every row: half the bytes.
+
+    A set of data becomes ``{"names": [...], "rows": [[...], ...]}``; one whose rows differ in columns remains a list.
+    """
+    if "datasets" not in spec:
+        return spec
+    return {**spec, "datasets": {name: _short(rows) for name, rows in spec["datasets"].items()}}
+
+
+def _short(rows: list[dict[str, Any]]) -> Any:
+    names = list(rows[0]) if rows else []
+    if not names or any(list(row) != names for row in rows):
+        return rows
+    return {"names": names, "rows": [list(row.values()) for row in rows]}
 
 
 def with_unique_ids(drawings: Sequence[Drawing], used: set[str]) -> list[Drawing]:
@@ -77,12 +157,6 @@ def with_unique_ids(drawings: Sequence[Drawing], used: set[str]) -> list[Drawing
         used.add(key)
         apart.append(replace(each, key=key, svg=_with_own_ids(each.svg, key)))
     return apart
-
-
-def _without_roles(drawing: str) -> str:
-    """Return an SVG without descriptions of single marks, a third of the file: the picture has one description."""
-    # Only inside of tags: a text may look like an attribute.
-    return re.sub(r"<[^<>]+>", lambda tag: re.sub(r' (?:role|aria-[a-z]+|pointer-events)="[^"]*"', "", tag[0]), drawing)
 
 
 def _with_own_ids(drawing: str, key: str) -> str:

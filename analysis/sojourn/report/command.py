@@ -57,26 +57,27 @@ def report(
 ) -> None:
     """Write all analyses of the same requests on one HTML page."""
     column, counts = column_of(by), workers_of(workers)
-    from sojourn.report.build import columns_of, sections_of  # noqa: PLC0415
-    from sojourn.report.html import report_page  # noqa: PLC0415
-    from sojourn.report.short import in_short  # noqa: PLC0415
+    from sojourn.present.drawing_process import DrawingProcess  # noqa: PLC0415
 
-    packets = captures or []
-    columns = columns_of(column, packets)
-    result = read_split(
-        sources, log_format=log_format, spans=spans, since=since, until=until, where=where, columns=columns,
-        by=DEFAULT_GROUPS, slo=slo, quiet=quiet,
-    )  # fmt: skip
-    earlier = None
-    if before:
-        earlier = read_split(before, log_format=log_format, columns=columns, where=where, quiet=quiet)
-    with doing(quiet) as say:
-        sections = sections_of(
-            result, sources=sources, spans=spans or (), captures=packets, by=column, workers=counts, slo=slo,
-            before=earlier, on_step=say,
+    # Vega starts while the analyses are loaded and the requests are read.
+    with DrawingProcess() as process:
+        from sojourn.report.build import columns_of, write_analyses  # noqa: PLC0415
+        from sojourn.report.short import in_short  # noqa: PLC0415
+
+        packets = captures or []
+        columns = columns_of(column, packets)
+        result = read_split(
+            sources, log_format=log_format, spans=spans, since=since, until=until, where=where, columns=columns,
+            by=DEFAULT_GROUPS, slo=slo, quiet=quiet,
         )  # fmt: skip
-        say("drawing")
-        report_page(result, sections=sections).write(html)
+        earlier = None
+        if before:
+            earlier = read_split(before, log_format=log_format, columns=columns, where=where, quiet=quiet)
+        with doing(quiet) as say:
+            sections = write_analyses(
+                result, html, process=process, by=column, workers=counts, slo=slo, before=earlier, sources=sources,
+                spans=spans or (), captures=packets, on_step=say,
+            )  # fmt: skip
     _say(result, in_short(result, sections), html)
 
 

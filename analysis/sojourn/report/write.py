@@ -51,16 +51,17 @@ def write_report(
     Raises:
         SojournError: a source cannot be read, or the file cannot be written.
     """
-    from sojourn.report.build import columns_of, sections_of  # noqa: PLC0415 - late, as the whole report is
-    from sojourn.report.html import report_page  # noqa: PLC0415
+    from sojourn.present.drawing_process import DrawingProcess  # noqa: PLC0415 - late, as the whole report is
+    from sojourn.report.build import columns_of, write_analyses  # noqa: PLC0415
 
     packets = listed(captures)
     columns = columns_of(by, packets)
-    result = split_from(requests, columns=columns, spans=spans, since=since, until=until, where=where)
-    earlier = None if before is None else split_from(before, columns=columns, where=where)
-    sources = [] if read_already(requests) else listed(requests)  # type: ignore[arg-type]
-    sections = sections_of(
-        result, sources=sources, spans=listed(spans), captures=packets, by=by, workers=workers, slo=slo, before=earlier
-    )
-    report_page(result, title=title, sections=sections).write(path)
+    with DrawingProcess() as process:
+        result = split_from(requests, columns=columns, spans=spans, since=since, until=until, where=where)
+        earlier = None if before is None else split_from(before, columns=columns, where=where)
+        sources = [] if read_already(requests) else listed(requests)  # type: ignore[arg-type]
+        write_analyses(
+            result, path, process=process, title=title, by=by, workers=workers, slo=slo, before=earlier,
+            sources=sources, spans=listed(spans), captures=packets,
+        )  # fmt: skip
     return result

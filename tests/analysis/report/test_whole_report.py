@@ -13,7 +13,9 @@ from analysis_support import line
 from sojourn.analyses import report_columns
 from sojourn.analyses.depth.section import depth_section
 from sojourn.analyses.goodput.section import goodput_section
+from sojourn.analyses.split.pictures import split_pictures
 from sojourn.cli import app
+from sojourn.present.drawing import specification
 from sojourn.report.build import sections_of, traces_of
 from sojourn.report.html import report_page
 from typer.testing import CliRunner
@@ -51,8 +53,18 @@ def test_every_chart_is_drawn_without_scripts_too(page: str) -> None:
     assert len(keys) == len(set(keys))
 
 
+def test_every_chart_is_a_valid_specification() -> None:
+    shop = sojourn.split(SHOP, spans=SPANS, columns=report_columns())
+    ramp = sojourn.split(EXAMPLES / "ramp.jsonl.gz", columns=report_columns())
+    sections = sections_of(shop, before=ramp, spans=[str(EXAMPLES / "checkout-spans.jsonl.gz")])
+    pictures = [*split_pictures(shop), *(each for section in sections for each in section.pictures)]
+    assert len(pictures) >= 20
+    for picture in pictures:
+        specification(picture.chart())  # compares it with the schema, which a page leaves out
+
+
 def test_makes_no_network_request_and_is_small(page: str) -> None:
-    assert len(page) < 5_000_000
+    assert len(page.encode()) < 3_000_000
     without_libraries = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
     assert not re.search(r'(?:src|href)="https?:', without_libraries)
 

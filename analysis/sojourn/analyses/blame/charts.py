@@ -28,8 +28,8 @@ def blame_matrix(result: BlameResult) -> alt.LayerChart:
         x=alt.X("culprit:N", title="culprit", sort=order, axis=alt.Axis(labelAngle=-30)),
         y=alt.Y("victim:N", title="victim", sort=order),
         tooltip=[
-            "victim:N",
-            "culprit:N",
+            alt.Tooltip("victim:N"),
+            alt.Tooltip("culprit:N"),
             alt.Tooltip("seconds:Q", title="seconds", format=",.3~f"),
             alt.Tooltip("share:Q", title="of the blamed seconds", format=".1%"),
         ],
@@ -79,7 +79,11 @@ def blame_over_time(result: BlameResult) -> alt.Chart:
                 "part:N", title=None, scale=alt.Scale(domain=parts, range=[colours[part] for part in parts])
             ),
             order=alt.Order("rank:Q"),
-            tooltip=["part:N", alt.Tooltip("seconds:Q", format=",.3~f"), alt.Tooltip("begin:T", format="%H:%M:%S")],
+            tooltip=[
+                alt.Tooltip("part:N"),
+                alt.Tooltip("seconds:Q", format=",.3~f"),
+                alt.Tooltip("begin:T", format="%H:%M:%S"),
+            ],
         )
         .properties(width=WIDTH, height=HEIGHT)
     )

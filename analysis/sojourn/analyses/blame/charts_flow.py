@@ -82,10 +82,10 @@ def blame_flow(result: BlameResult) -> alt.LayerChart:
         .encode(
             x=x,
             y=alt.Y("y:Q", scale=scale, axis=None),
-            y2="y2:Q",
+            y2=alt.Y2("y2:Q"),
             color=colour,
-            detail="victim:N",
-            tooltip=["cause:N", "victim:N", alt.Tooltip("seconds:Q", format=",.3~f")],
+            detail=alt.Detail("victim:N"),
+            tooltip=[alt.Tooltip("cause:N"), alt.Tooltip("victim:N"), alt.Tooltip("seconds:Q", format=",.3~f")],
         )
     )
     blocks = [
@@ -105,9 +105,9 @@ def blame_flow(result: BlameResult) -> alt.LayerChart:
         .mark_rect(color=GREY)
         .encode(
             x=x,
-            x2="x2:Q",
+            x2=alt.X2("x2:Q"),
             y=alt.Y("y:Q", scale=scale, axis=None),
-            y2="y2:Q",
+            y2=alt.Y2("y2:Q"),
             color=alt.condition("datum.cause != ''", colour, alt.value(GREY)),
         )
     )
@@ -177,5 +177,5 @@ def _labels(places: Places, at: float, align: Any, x: alt.X, scale: alt.Scale, t
     return (
         alt.Chart(alt.InlineData(values=rows))
         .mark_text(align=align, baseline="middle", limit=200)
-        .encode(x=x, y=alt.Y("y:Q", scale=scale, axis=None), text="label:N")
+        .encode(x=x, y=alt.Y("y:Q", scale=scale, axis=None), text=alt.Text("label:N"))
     )

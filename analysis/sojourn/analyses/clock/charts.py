@@ -66,7 +66,7 @@ def _clock(result: ClockResult, number: int) -> alt.LayerChart:
         .encode(
             x=x,
             y=alt.Y("lower:Q", title="offset (ms)", scale=scale),
-            y2="upper:Q",
+            y2=alt.Y2("upper:Q"),
             tooltip=[
                 alt.Tooltip("at:T", title="time", format="%H:%M:%S"),
                 alt.Tooltip("lower:Q", title="at least (ms)", format=",.1f"),
@@ -78,7 +78,7 @@ def _clock(result: ClockResult, number: int) -> alt.LayerChart:
     line = (
         alt.Chart(alt.InlineData(values=line_table(result, number).to_dicts()))
         .mark_line(color=SERVICE, strokeWidth=2)
-        .encode(x=x, y=alt.Y("offset:Q", scale=scale), detail="segment:N")
+        .encode(x=x, y=alt.Y("offset:Q", scale=scale), detail=alt.Detail("segment:N"))
     )
     names = [printable(part, 60) for part in (pair["proxy"], pair["upstream"]) if part]
     return (band + line).properties(width=WIDTH, height=HEIGHT, title=" → ".join(names) or "–")

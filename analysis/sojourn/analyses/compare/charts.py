@@ -36,7 +36,12 @@ def composition(comparison: Comparison) -> alt.Chart:
             row=alt.Row("requests:N", title=None, sort=["all", "slowest 1 %"]),
             color=alt.Color("part:N", title=None, scale=alt.Scale(domain=list(PARTS), range=list(PARTS.values()))),
             order=alt.Order("rank:Q"),
-            tooltip=["requests:N", "side:N", "part:N", alt.Tooltip("seconds:Q", title="mean (s)", format=".4~f")],
+            tooltip=[
+                alt.Tooltip("requests:N"),
+                alt.Tooltip("side:N"),
+                alt.Tooltip("part:N"),
+                alt.Tooltip("seconds:Q", title="mean (s)", format=".4~f"),
+            ],
         )
         .resolve_scale(x="independent")
         .properties(width=WIDTH - 120, height=70)
@@ -60,10 +65,13 @@ def changes(comparison: Comparison) -> Chart:
             x=alt.X("change:Q", title="change of the slowest 1 %, B minus A (s)"),
             y=y,
             color=alt.Color("part:N", title=None, scale=scale),
-            tooltip=["component:N", *(alt.Tooltip(f"{name}:Q", format="+.4~f") for name in ("change", "low", "high"))],
+            tooltip=[
+                alt.Tooltip("component:N"),
+                *(alt.Tooltip(f"{name}:Q", format="+.4~f") for name in ("change", "low", "high")),
+            ],
         )
     )
-    spread = alt.Chart(_data(table)).mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q", y=y)
+    spread = alt.Chart(_data(table)).mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=y)
     return alt.layer(bars, spread).properties(width=WIDTH, height=40 + 24 * len(table))
 
 

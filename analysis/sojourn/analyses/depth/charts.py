@@ -24,12 +24,16 @@ def depth_over_time(result: DepthResult) -> alt.LayerChart:
             y=alt.Y("requests:Q", title="requests", stack="zero"),
             color=alt.Color("part:N", title=None, scale=alt.Scale(domain=list(PARTS), range=list(PARTS.values()))),
             order=alt.Order("rank:Q"),
-            tooltip=["part:N", alt.Tooltip("requests:Q", format=".2~f"), alt.Tooltip("begin:T", format="%H:%M:%S")],
+            tooltip=[
+                alt.Tooltip("part:N"),
+                alt.Tooltip("requests:Q", format=".2~f"),
+                alt.Tooltip("begin:T", format="%H:%M:%S"),
+            ],
         )
     )
     workers = alt.Chart(alt.InlineData(values=[{"workers": result.overall["workers"]}]))
-    line = workers.mark_rule(color=INK, strokeDash=[4, 3]).encode(y="workers:Q")
-    return (areas + workers.mark_rule(color=HALO, strokeWidth=3).encode(y="workers:Q") + line).properties(
+    line = workers.mark_rule(color=INK, strokeDash=[4, 3]).encode(y=alt.Y("workers:Q"))
+    return (areas + workers.mark_rule(color=HALO, strokeWidth=3).encode(y=alt.Y("workers:Q")) + line).properties(
         width=WIDTH, height=HEIGHT
     )
 
@@ -56,7 +60,7 @@ def depth_on_arrival(result: DepthResult) -> alt.VConcatChart:
     base = alt.Chart(alt.InlineData(values=table.to_dicts())).encode(
         x=alt.X("depth:O", title="waiting on arrival", sort=table["depth"].to_list(), axis=alt.Axis(labelAngle=0)),
         tooltip=[
-            "depth:O",
+            alt.Tooltip("depth:O"),
             alt.Tooltip("requests:Q", format=","),
             alt.Tooltip("share:Q", format=".1%"),
             alt.Tooltip("wait:Q", title="mean wait (s)", format=".4~f"),

@@ -62,20 +62,20 @@ def sequence_chart(timelines: pl.DataFrame, title: str = "") -> alt.LayerChart:
         .encode(
             x=x,
             y=down("begin:Q"),
-            y2="end:Q",
+            y2=alt.Y2("end:Q"),
             color=alt.Color("what:N", title=None, scale=alt.Scale(domain=kept, range=[COLOURS[what] for what in kept])),
-            tooltip=["request:N", "what:N", alt.Tooltip("seconds:Q", format=".4~g")],
+            tooltip=[alt.Tooltip("request:N"), alt.Tooltip("what:N"), alt.Tooltip("seconds:Q", format=".4~g")],
         )
     )
     ways = (
         alt.Chart(alt.InlineData(values=arrows))
         .mark_rule(color="#808080", strokeWidth=1)
-        .encode(x=x, x2="to:Q", y=down("t:Q"), y2="until:Q")
+        .encode(x=x, x2=alt.X2("to:Q"), y=down("t:Q"), y2=alt.Y2("until:Q"))
     )
     numbers = (
         alt.Chart(alt.InlineData(values=_names(table)))
         .mark_text(align="right", fontSize=11)
-        .encode(x=x, y=down("t:Q"), text="request:N")
+        .encode(x=x, y=down("t:Q"), text=alt.Text("request:N"))
     )
     crosses = (
         alt.Chart(alt.InlineData(values=ends))
@@ -89,7 +89,7 @@ def sequence_chart(timelines: pl.DataFrame, title: str = "") -> alt.LayerChart:
                 scale=alt.Scale(domain=[SERVED, GIVEN_UP, TURNED_AWAY], range=["circle", "cross", "triangle-down"]),
             ),
             color=alt.value("#808080"),
-            tooltip=["request:N", "what:N", alt.Tooltip("t:Q", format=".4~g")],
+            tooltip=[alt.Tooltip("request:N"), alt.Tooltip("what:N"), alt.Tooltip("t:Q", format=".4~g")],
         )
     )
     height = max(LEAST_HEIGHT, 40 * len(table))

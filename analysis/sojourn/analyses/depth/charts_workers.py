@@ -175,14 +175,14 @@ def workers_gantt(scene: Scene) -> alt.LayerChart:
         .transform_calculate(begin=f"{begun} + 1000 * datum.from", end=f"{begun} + 1000 * datum.to")
         .encode(
             x=x,
-            x2="end:T",
+            x2=alt.X2("end:T"),
             y=alt.Y("y:Q", scale=scale, axis=None),
-            y2="y2:Q",
+            y2=alt.Y2("y2:Q"),
             color=alt.Color("what:N", title=None, scale=alt.Scale(domain=kept, range=[COLOURS[what] for what in kept])),
             tooltip=[
-                "request:N",
-                "route:N",
-                "what:N",
+                alt.Tooltip("request:N"),
+                alt.Tooltip("route:N"),
+                alt.Tooltip("what:N"),
                 alt.Tooltip("seconds:Q", title="seconds", format=".4~g"),
                 alt.Tooltip("begin:T", title="from", format="%H:%M:%S.%L"),
             ],
@@ -193,7 +193,7 @@ def workers_gantt(scene: Scene) -> alt.LayerChart:
             alt.InlineData(values=[{"name": each["name"], "y": each["y"]} for each in names if each["bold"] == bold])
         )
         .mark_text(align="right", dx=-8, baseline="middle", fontWeight="bold" if bold else "normal", limit=190)
-        .encode(x=alt.value(0), y=alt.Y("y:Q", scale=scale, axis=None), text="name:N")
+        .encode(x=alt.value(0), y=alt.Y("y:Q", scale=scale, axis=None), text=alt.Text("name:N"))
         for bold in (1, 0)
     ]
     chart = drawn + labels[0] + labels[1]
@@ -205,7 +205,7 @@ def workers_gantt(scene: Scene) -> alt.LayerChart:
             .encode(
                 x=alt.X("begin:T", title="time (UTC)"),
                 y=alt.Y("middle:Q", scale=scale, axis=None),
-                text="request:N",
+                text=alt.Text("request:N"),
                 color=alt.condition(f"datum.what == '{WORKING}'", alt.value("#ffffff"), alt.value("#000000")),
             )
         )

@@ -28,7 +28,11 @@ def goodput_over_time(result: GoodputResult) -> alt.VConcatChart:
             strokeDash=alt.StrokeDash(
                 "part:N", title=None, scale=alt.Scale(domain=["throughput", "goodput"], range=[[2, 2], [1, 0]])
             ),
-            tooltip=["part:N", alt.Tooltip("rate:Q", format=".3~f"), alt.Tooltip("begin:T", format="%H:%M:%S")],
+            tooltip=[
+                alt.Tooltip("part:N"),
+                alt.Tooltip("rate:Q", format=".3~f"),
+                alt.Tooltip("begin:T", format="%H:%M:%S"),
+            ],
         )
         .properties(width=WIDTH, height=HEIGHT // 2)
     )

@@ -28,13 +28,13 @@ def service_against_depth(service: pl.DataFrame) -> alt.LayerChart:
             axis=alt.Axis(labelAngle=0, labelOverlap="greedy", labelSeparation=4),
         ),
         tooltip=[
-            "depth:O",
+            alt.Tooltip("depth:O"),
             alt.Tooltip("requests:Q", format=","),
             alt.Tooltip("service:Q", title="mean service (s)", format=".4~f"),
         ],
     )  # fmt: skip
     interval = base.mark_rule(color=SERVICE).encode(
-        y=alt.Y("from_:Q", title="inferred service time (s)", scale=alt.Scale(zero=True)), y2="to:Q"
+        y=alt.Y("from_:Q", title="inferred service time (s)", scale=alt.Scale(zero=True)), y2=alt.Y2("to:Q")
     )
-    points = base.mark_point(color=SERVICE, filled=True, size=60).encode(y="service:Q")
+    points = base.mark_point(color=SERVICE, filled=True, size=60).encode(y=alt.Y("service:Q"))
     return (interval + points).properties(width=WIDTH, height=HEIGHT)

@@ -74,7 +74,9 @@ def _depth(result: KernelResult, socket: str, scale: alt.Scale) -> alt.Chart | a
     if not visible:
         return sized
     line = alt.Chart(data).mark_line(interpolate="step-after", color=RESPONSE, strokeDash=[4, 3])
-    return (sized + line.encode(x=_time(scale), y="most:Q")).properties(width=WIDTH, height=HEIGHT // 2, title=title)
+    return (sized + line.encode(x=_time(scale), y=alt.Y("most:Q"))).properties(
+        width=WIDTH, height=HEIGHT // 2, title=title
+    )
 
 
 def _servers_with_queues(result: KernelResult) -> list[str]:
@@ -134,13 +136,17 @@ def _turned_away(result: KernelResult, scale: alt.Scale) -> alt.Chart:
         .mark_rect()
         .encode(
             x=_time(scale),
-            x2="end:T",
+            x2=alt.X2("end:T"),
             y=alt.Y("bottom:Q", title="packets / s", scale=alt.Scale(domain=[0, top])),
-            y2="top:Q",
+            y2=alt.Y2("top:Q"),
             color=alt.Color(
                 "reason:N", title=None, scale=alt.Scale(domain=list(REFUSED), range=list(REFUSED.values()))
             ),
-            tooltip=["reason:N", alt.Tooltip("rate:Q", format=".3~f"), alt.Tooltip("begin:T", format="%H:%M:%S.%L")],
+            tooltip=[
+                alt.Tooltip("reason:N"),
+                alt.Tooltip("rate:Q", format=".3~f"),
+                alt.Tooltip("begin:T", format="%H:%M:%S.%L"),
+            ],
         )
         .properties(width=WIDTH, height=HEIGHT // 3, title=_title("turned away (SYNs and final ACKs)"))
     )
@@ -158,7 +164,7 @@ def _handshakes(result: KernelResult, sockets: list[str], scale: alt.Scale) -> a
             x=_time(scale),
             y=alt.Y("syn_recv:Q", title="handshakes", axis=alt.Axis(tickMinStep=1)),
             strokeDash=alt.StrokeDash("socket:N", title=None, sort=None),
-            tooltip=["socket:N", "syn_recv:Q", alt.Tooltip("begin:T", format="%H:%M:%S.%L")],
+            tooltip=[alt.Tooltip("socket:N"), alt.Tooltip("syn_recv:Q"), alt.Tooltip("begin:T", format="%H:%M:%S.%L")],
         )
         .properties(width=WIDTH, height=HEIGHT // 3, title=_title("handshakes under way (SYN_RECV)"))
     )

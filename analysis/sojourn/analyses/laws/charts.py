@@ -37,7 +37,9 @@ def wait_against_utilisation(stations: StationLaws) -> Chart:
     colour = alt.Color("what:N", title=None, scale=scale)
     tooltip = [alt.Tooltip("utilisation:Q", format=".0%"), alt.Tooltip("wait:Q", format=".4~f")]
     marks = (
-        alt.Chart(inline(points)).mark_circle(size=30).encode(x=x, y=y, color=colour, tooltip=[*tooltip, "requests:Q"])
+        alt.Chart(inline(points))
+        .mark_circle(size=30)
+        .encode(x=x, y=y, color=colour, tooltip=[*tooltip, alt.Tooltip("requests:Q")])
     )
     dashes = alt.Scale(domain=[THEORY, POISSON], range=[[1, 0], [6, 3]])
     drawn = (

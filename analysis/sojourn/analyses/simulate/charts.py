@@ -32,7 +32,7 @@ def wait_chart(result: SimulationResult) -> alt.Chart:
             color=alt.Color("source:N", title=None, scale=alt.Scale(domain=domain, range=[QUEUEING, RESPONSE])),
             strokeDash=alt.StrokeDash("source:N", title=None, scale=alt.Scale(domain=domain, range=[[1, 0], [4, 3]])),
             tooltip=[
-                "source:N",
+                alt.Tooltip("source:N"),
                 alt.Tooltip("seconds:Q", title="longer than (s)", format=".4~f"),
                 alt.Tooltip("exceeding:Q", title="share", format=".3%"),
             ],

@@ -45,9 +45,9 @@ def stacked_distribution(table: pl.DataFrame) -> alt.Chart:
         .mark_rect(stroke=None)
         .encode(
             x=alt.X("low:Q", title="response time (s)", scale=scale, axis=alt.Axis(tickCount=8, format="~g")),
-            x2="high:Q",
+            x2=alt.X2("high:Q"),
             y=alt.Y("bottom:Q", title="requests"),
-            y2="top:Q",
+            y2=alt.Y2("top:Q"),
             color=part_colour(),
             tooltip=[
                 alt.Tooltip("low:Q", title="from (s)", format=".3~f"),
@@ -105,7 +105,12 @@ def split_by(table: pl.DataFrame, group: str) -> alt.Chart:
             y=alt.Y("group:N", title=group, sort=alt.EncodingSortField("seconds", op="sum", order="descending")),
             color=part_colour(),
             order=alt.Order("rank:Q"),
-            tooltip=["group:N", "part:N", alt.Tooltip("seconds:Q", title="mean (s)", format=".4~f"), "requests:Q"],
+            tooltip=[
+                alt.Tooltip("group:N"),
+                alt.Tooltip("part:N"),
+                alt.Tooltip("seconds:Q", title="mean (s)", format=".4~f"),
+                alt.Tooltip("requests:Q"),
+            ],
         )
         .properties(width=WIDTH, height=60 + 24 * table["group"].n_unique())
     )
@@ -148,7 +153,7 @@ def ccdfs(table: pl.DataFrame) -> alt.Chart:
             color=line_colour(),
             strokeDash=line_dash(),
             tooltip=[
-                "part:N",
+                alt.Tooltip("part:N"),
                 alt.Tooltip("seconds:Q", title="longer than (s)", format=".4~f"),
                 alt.Tooltip("exceeding:Q", title="share", format=".3%"),
             ],
@@ -191,7 +196,7 @@ def response_over_time(table: pl.DataFrame) -> alt.LayerChart:
             order=alt.Order("rank:Q"),
             tooltip=[
                 alt.Tooltip("arrived:T", title="arrival", format="%H:%M:%S.%L"),
-                "part:N",
+                alt.Tooltip("part:N"),
                 alt.Tooltip("seconds:Q", title="mean (s)", format=".4~f"),
                 alt.Tooltip("requests:Q", format=","),
             ],
@@ -201,7 +206,7 @@ def response_over_time(table: pl.DataFrame) -> alt.LayerChart:
     line = (
         alt.Chart(inline(table.select("arrived", "p99")))
         .mark_line(color=RESPONSE, strokeDash=[4, 3])
-        .encode(x=x, y="p99:Q")
+        .encode(x=x, y=alt.Y("p99:Q"))
     )
     return (areas + line).properties(width=WIDTH, height=HEIGHT)
 

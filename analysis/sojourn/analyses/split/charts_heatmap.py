@@ -65,14 +65,14 @@ def heatmap(heat: Heat) -> alt.Chart:
         .transform_calculate(until=f"toNumber(toDate(datum.arrived)) + {milliseconds!r}")
         .encode(
             x=alt.X("arrived:T", title="arrival (UTC)", scale=alt.Scale(type="utc", nice=False)),
-            x2="until:T",
+            x2=alt.X2("until:T"),
             y=alt.Y(
                 "low:Q",
                 title=f"{name} (s)",
                 scale=alt.Scale(type="log", nice=False),
                 axis=alt.Axis(tickCount=8, format="~g"),
             ),
-            y2="high:Q",
+            y2=alt.Y2("high:Q"),
             color=count_colour(),
             tooltip=[
                 alt.Tooltip("arrived:T", title="arrived from", format="%H:%M:%S.%L"),

@@ -68,7 +68,7 @@ def percentile_curve(table: pl.DataFrame) -> alt.Chart:
             color=line_colour(),
             strokeDash=line_dash(),
             tooltip=[
-                "part:N",
+                alt.Tooltip("part:N"),
                 alt.Tooltip("share:Q", title="percentile", format=".4~%"),
                 alt.Tooltip("seconds:Q", title="at most (s)", format=".4~f"),
             ],

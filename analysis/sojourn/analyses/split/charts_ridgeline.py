@@ -80,16 +80,16 @@ def ridgeline(ridges: Ridges) -> alt.LayerChart:
         .mark_rect(stroke=None)
         .encode(
             x=x,
-            x2="high:Q",
+            x2=alt.X2("high:Q"),
             y=alt.Y("bottom:Q", title=None, scale=scale, axis=alt.Axis(values=list(range(len(groups))), labels=False)),
-            y2="top:Q",
+            y2=alt.Y2("top:Q"),
             color=part_colour(),
             tooltip=[
-                "group:N",
+                alt.Tooltip("group:N"),
                 alt.Tooltip("low:Q", title="from (s)", format=".3~g"),
                 alt.Tooltip("high:Q", title="to (s)", format=".3~g"),
                 alt.Tooltip("requests:Q", format=","),
-                "part:N",
+                alt.Tooltip("part:N"),
                 alt.Tooltip("share:Q", title="of their time", format=".0%"),
             ],
         )
@@ -100,6 +100,6 @@ def ridgeline(ridges: Ridges) -> alt.LayerChart:
         for number, name in enumerate(groups)
     ]
     base = alt.Chart(alt.InlineData(values=names)).encode(x=alt.value(0), y=alt.Y("at:Q", scale=scale))
-    labels = base.mark_text(align="right", dx=-8, dy=-20, fontWeight="bold").encode(text="name:N")
-    counts = base.mark_text(align="right", dx=-8, dy=-6).encode(text="requests:N")
+    labels = base.mark_text(align="right", dx=-8, dy=-20, fontWeight="bold").encode(text=alt.Text("name:N"))
+    counts = base.mark_text(align="right", dx=-8, dy=-6).encode(text=alt.Text("requests:N"))
     return (bars + labels + counts).properties(width=WIDTH - 120, height=ROW * max(len(groups), 1))

@@ -85,13 +85,13 @@ def tail_composition(table: pl.DataFrame) -> alt.LayerChart:
                 axis=alt.Axis(format="%"),
                 scale=alt.Scale(domain=[0, 1]),
             ),
-            x2="end:Q",
+            x2=alt.X2("end:Q"),
             color=alt.Color(
                 "part:N", title=None, scale=alt.Scale(domain=names, range=[colour for _, colour, _ in PARTS.values()])
             ),
             tooltip=[
                 alt.Tooltip("label:N", title="requests"),
-                "part:N",
+                alt.Tooltip("part:N"),
                 alt.Tooltip("share:Q", format=".1%"),
                 alt.Tooltip("seconds:Q", title="mean (s)", format=".4~f"),
             ],
@@ -115,7 +115,7 @@ def tail_composition(table: pl.DataFrame) -> alt.LayerChart:
             )
         )
         .mark_text(align="left", dx=6)
-        .encode(y=y, x=alt.datum(1), text="total:N")
+        .encode(y=y, x=alt.datum(1), text=alt.Text("total:N"))
     )
     chart = bars + means
     for layer in numbers:

@@ -26,7 +26,11 @@ def tiers_chart(result: Tiers) -> alt.Chart:
             y=alt.Y("service:N", title=None, sort=alt.EncodingSortField("seconds", op="sum", order="descending")),
             color=alt.Color("part:N", title=None, scale=alt.Scale(domain=names, range=list(COLOURS.values()))),
             order=alt.Order("rank:Q"),
-            tooltip=["service:N", "part:N", alt.Tooltip("seconds:Q", title="mean (s)", format=".4~f")],
+            tooltip=[
+                alt.Tooltip("service:N"),
+                alt.Tooltip("part:N"),
+                alt.Tooltip("seconds:Q", title="mean (s)", format=".4~f"),
+            ],
         )
         .properties(width=WIDTH, height=60 + 24 * min(len(result.services), SHOWN))
     )
@@ -54,7 +58,7 @@ def load_chart(result: Tiers) -> alt.Chart:
             y=alt.Y("seconds:Q", title="the callee takes (s)"),
             color=alt.Color("service:N", title=None),
             tooltip=[
-                "service:N",
+                alt.Tooltip("service:N"),
                 alt.Tooltip("under_way:Q", title="under way"),
                 alt.Tooltip("seconds:Q", title="mean (s)", format=".4~f"),
                 alt.Tooltip("calls:Q", format=","),

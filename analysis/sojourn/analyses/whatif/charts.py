@@ -28,12 +28,12 @@ def p99_by_variant(result: WhatIfResult) -> alt.LayerChart:
     base = alt.Chart(alt.InlineData(values=rows)).encode(y=alt.Y("change:N", title=None, sort=None))
     bars = base.mark_bar(color=SERVICE).encode(
         x=alt.X("p99:Q", title="p99 of the response time (s)"),
-        tooltip=["change:N", alt.Tooltip("p99:Q", title="p99 (s)", format=".3~f")],
+        tooltip=[alt.Tooltip("change:N"), alt.Tooltip("p99:Q", title="p99 (s)", format=".3~f")],
     )
-    around = base.mark_rule(strokeWidth=5, color=HALO).encode(x="low:Q", x2="high:Q")
-    lines = base.mark_rule(strokeWidth=2, color=INK).encode(x="low:Q", x2="high:Q")
+    around = base.mark_rule(strokeWidth=5, color=HALO).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))
+    lines = base.mark_rule(strokeWidth=2, color=INK).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))
     baseline = alt.Chart(alt.InlineData(values=[{"p99": result.replayed["response_time"]["p99"]}]))
-    dashed = baseline.mark_rule(strokeDash=[4, 3], color=QUEUEING).encode(x="p99:Q")
+    dashed = baseline.mark_rule(strokeDash=[4, 3], color=QUEUEING).encode(x=alt.X("p99:Q"))
     return (bars + around + lines + dashed).properties(width=WIDTH, height=60 + 24 * len(rows))
 
 
@@ -62,7 +62,11 @@ def responses(result: WhatIfResult) -> alt.Chart:
             strokeDash=alt.StrokeDash(
                 "what:N", title=None, scale=alt.Scale(domain=list(series), range=DASHES[: len(series)])
             ),
-            tooltip=["what:N", alt.Tooltip("seconds:Q", format=".4~f"), alt.Tooltip("exceeding:Q", format=".3%")],
+            tooltip=[
+                alt.Tooltip("what:N"),
+                alt.Tooltip("seconds:Q", format=".4~f"),
+                alt.Tooltip("exceeding:Q", format=".3%"),
+            ],
         )
         .properties(width=WIDTH, height=HEIGHT)
     )

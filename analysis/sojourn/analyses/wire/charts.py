@@ -123,7 +123,7 @@ def _waits(result: WireResult, side: str, table: pl.DataFrame, last: float) -> a
             color=alt.Color("queue:N", title=None, scale=alt.Scale(domain=names, range=colours)),
             strokeDash=alt.StrokeDash("queue:N", title=None, scale=alt.Scale(domain=names, range=dashes)),
             tooltip=[
-                "queue:N",
+                alt.Tooltip("queue:N"),
                 alt.Tooltip("share:Q", title="no longer than", format=".2%"),
                 alt.Tooltip("ms:Q", title="ms", format=".4~g"),
                 alt.Tooltip("requests:Q", title="of", format=","),
@@ -133,7 +133,7 @@ def _waits(result: WireResult, side: str, table: pl.DataFrame, last: float) -> a
     band = (
         alt.Chart(alt.InlineData(values=band_table(result, side).to_dicts()))
         .mark_rect(color=QUEUEING, opacity=0.12, clip=True)
-        .encode(x=alt.X("lower:Q", scale=scale), x2="upper:Q", y=alt.Y("share:Q"), y2="until:Q")
+        .encode(x=alt.X("lower:Q", scale=scale), x2=alt.X2("upper:Q"), y=alt.Y("share:Q"), y2=alt.Y2("until:Q"))
     )
     return (band + lines).properties(width=WIDTH, height=HEIGHT if side == "backend" else HEIGHT // 2)
 
@@ -173,7 +173,7 @@ def steps_chart(result: WireResult) -> alt.Chart:
             ),
             y=alt.Y("connections:Q", title="connections", axis=alt.Axis(tickMinStep=1, format=",d")),
             color=alt.Color("what:N", title=None, scale=alt.Scale(domain=domain, range=[BEFORE_ACCEPT, RESPONSE])),
-            tooltip=["step:N", "what:N", alt.Tooltip("connections:Q", format=",")],
+            tooltip=[alt.Tooltip("step:N"), alt.Tooltip("what:N"), alt.Tooltip("connections:Q", format=",")],
         )
         .properties(width=WIDTH, height=HEIGHT * 2 // 3)
     )
@@ -209,7 +209,7 @@ def agreement_chart(result: WireResult) -> alt.LayerChart:
     base = alt.Chart(alt.InlineData(values=table.to_dicts())).encode(
         y=y,
         tooltip=[
-            "figure:N",
+            alt.Tooltip("figure:N"),
             alt.Tooltip("requests:Q", format=","),
             *(alt.Tooltip(f"{name}:Q", title=f"{name} (ms)", format=".3~f") for name in ("p1", "p50", "p99")),
         ],
@@ -217,10 +217,10 @@ def agreement_chart(result: WireResult) -> alt.LayerChart:
     band = (
         alt.Chart(alt.InlineData(values=[{"from": -1, "to": 1}]))
         .mark_rect(color=OTHER, opacity=0.2)
-        .encode(x=alt.X("from:Q", scale=scale, axis=axis, title="log minus wire (ms)"), x2="to:Q")
+        .encode(x=alt.X("from:Q", scale=scale, axis=axis, title="log minus wire (ms)"), x2=alt.X2("to:Q"))
     )
-    whisker = base.mark_rule(color=SERVICE, strokeWidth=1.5).encode(x=x, x2="p99:Q")
-    box = base.mark_bar(color=SERVICE, height=12).encode(x=alt.X("p25:Q"), x2="p75:Q")
+    whisker = base.mark_rule(color=SERVICE, strokeWidth=1.5).encode(x=x, x2=alt.X2("p99:Q"))
+    box = base.mark_bar(color=SERVICE, height=12).encode(x=alt.X("p25:Q"), x2=alt.X2("p75:Q"))
     middle = base.mark_tick(color=RESPONSE, thickness=3, height=20).encode(x=alt.X("p50:Q"))
     return (band + whisker + box + middle).properties(width=WIDTH, height=30 + 30 * len(names))
 

@@ -75,27 +75,27 @@ def packet_sequence(
     layers = [
         layer([{"x": PROXY_IN, "to": PROXY_OUT, "y": 0, "until": height}])
         .mark_rect(color=OTHER, opacity=0.1)
-        .encode(x=x, x2="to:Q", y=y, y2="until:Q"),
+        .encode(x=x, x2=alt.X2("to:Q"), y=y, y2=alt.Y2("until:Q")),
         layer([{"x": TIMES + 4, "to": BACKEND_AT, "y": down[step.key]} for step in _timed(sequence)])
         .mark_rule(color=LINE, opacity=0.25, strokeDash=[1, 3])
-        .encode(x=x, x2="to:Q", y=y),
+        .encode(x=x, x2=alt.X2("to:Q"), y=y),
         layer([{"x": at, "y": 0, "until": height} for at in (CLIENT_AT, PROXY_IN, PROXY_OUT, BACKEND_AT)])
         .mark_rule(color=LINE, strokeWidth=1.5)
-        .encode(x=x, y=y, y2="until:Q"),
+        .encode(x=x, y=y, y2=alt.Y2("until:Q")),
         layer(bars)
         .mark_rect(tooltip=True)
         .encode(
             x=x,
-            x2="to:Q",
+            x2=alt.X2("to:Q"),
             y=y,
-            y2="until:Q",
+            y2=alt.Y2("until:Q"),
             color=alt.Color("colour:N", scale=None, legend=None),
             opacity=opacity,
-            tooltip=["where:N", "what:N"],
+            tooltip=[alt.Tooltip("where:N"), alt.Tooltip("what:N")],
         ),
         layer(arrows)
         .mark_rule(color=LINE, strokeWidth=1.5)
-        .encode(x=x, x2="to:Q", y=y, strokeDash=alt.StrokeDash("dash:N", scale=None, legend=None)),
+        .encode(x=x, x2=alt.X2("to:Q"), y=y, strokeDash=alt.StrokeDash("dash:N", scale=None, legend=None)),
         layer(heads)
         .mark_point(filled=True, opacity=1, strokeWidth=2)
         .encode(
@@ -117,7 +117,7 @@ def packet_sequence(
             lineBreak="\n",
             fontWeight="bold" if bold else 400,
         )
-        .encode(x=x, y=y, text="text:N")
+        .encode(x=x, y=y, text=alt.Text("text:N"))
         for align, bold in ALIGNED
     ]
     title = alt.TitleParams(sequence.title, subtitle=remark, anchor="start", offset=8)

@@ -44,9 +44,18 @@ function shorten(spec) {
   for (const [key, inner] of Object.entries(spec)) if (key !== "values") shorten(inner);
 }
 
+// The page names the columns of data once, and Vega reads them in every row.
+function lengthen(spec) {
+  for (const [name, data] of Object.entries(spec.datasets ?? {})) {
+    if (!data.names) continue;
+    spec.datasets[name] = data.rows.map((row) => Object.fromEntries(data.names.map((key, place) => [key, row[place]])));
+  }
+}
+
 async function draw(script) {
   const holder = document.getElementById(script.id.replace("spec-", "chart-"));
   const spec = JSON.parse(script.textContent);
+  lengthen(spec);
   const drawing = document.createElement("div");
   drawing.className = "live";
   drawing.style.width = "100%";

@@ -125,7 +125,7 @@ def test_a_report_has_the_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         seen.extend(more["sections"])
         return drawn(result, **more)
 
-    monkeypatch.setattr("sojourn.report.html.report_page", seen_page)
+    monkeypatch.setattr("sojourn.report.build.report_page", seen_page)
     result = run("report", LOG, "--capture", CAPTURE, "--html", str(tmp_path / "report.html"))
     assert result.exit_code == 0, result.output
     (section,) = seen

@@ -342,9 +342,7 @@ def test_every_picture_is_drawn() -> None:
 # --- hostile text
 
 
-def test_hostile_text_is_escaped(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    # The bundle for interactive charts takes seconds to build and is not part of the section.
-    monkeypatch.setattr("sojourn.present.page.vl_convert.javascript_bundle", lambda **_: "")
+def test_hostile_text_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     produced = requests()
     for row in produced.timeline:
         row["path"] = row["client"] = row["backend"] = HOSTILE
@@ -365,8 +363,7 @@ def test_hostile_text_is_escaped(capsys: pytest.CaptureFixture[str], monkeypatch
     assert "\x1b" not in capsys.readouterr().out
 
 
-def test_a_page_without_a_log_has_the_other_sections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sojourn.present.page.vl_convert.javascript_bundle", lambda **_: "")
+def test_a_page_without_a_log_has_the_other_sections() -> None:
     other = Section("kernel", "The kernel", "The queue was full.", failures=("No sample.",))
     page = report_page(None, title="t", lead=wire_section(result_of(requests())), sections=[other]).text()
     assert '<h2 id="kernel">The kernel</h2>' in page
