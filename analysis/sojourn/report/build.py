@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sojourn.analyses import report_columns, reported
-from sojourn.analyses.question import ReportContext
+from sojourn.analyses.question import Question, ReportContext
 from sojourn.analyses.split.page import split_part
 from sojourn.analyses.split.result import SplitResult
 from sojourn.analyses.split.run import with_wire
@@ -20,6 +21,10 @@ from sojourn.readers.inputs import Source, stores_and_files
 from sojourn.report.html import report_page
 from sojourn.sources.traces import Traces, read_traces
 from sojourn.timeline.visits import WorkersLike
+
+SHARE_VISITS = ("blame", "depth", "laws")
+"""Questions that start from the same visits. They are answered first, and the visits are released before the others."""
+LARGE = 100_000  # requests; the garbage of fewer is not worth the time to collect it
 
 
 def columns_of(by: str, captures: Sequence[Source]) -> tuple[str, ...]:
@@ -128,14 +133,32 @@ def sections_of(
     """
     on_step("reading spans")
     context = ReportContext(result, by, workers, slo, before, traces_of(sources, spans))
-    sections = []
-    for question in reported():
+    sections: dict[str, Section] = {}
+
+    def answer(question: Question) -> None:
         on_step(question.title)
         try:
             section = context.section(question)
         except SojournError as error:
             section = Section(question.name, question.title, f"Not available: {error}.")
         if section is not None:
-            sections.append(section)
+            sections[question.name] = section
             on_section(section)
-    return sections
+
+    listed = reported()
+    _collect(result)
+    for question in listed:
+        if question.name in SHARE_VISITS:
+            answer(question)
+    result.forget("visits")
+    _collect(result)
+    for question in listed:
+        if question.name not in SHARE_VISITS:
+            answer(question)
+    return [sections[question.name] for question in listed if question.name in sections]
+
+
+def _collect(result: SplitResult) -> None:
+    """Collect garbage, which may hold frames of all requests."""
+    if result.requests >= LARGE:
+        gc.collect()

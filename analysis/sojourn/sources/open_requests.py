@@ -52,6 +52,11 @@ class OpenedRequests:
             self._derived[key] = make()
         return self._derived[key]
 
+    def forget(self, name: str) -> None:
+        """Release what ``once`` keeps for the key ``name``, or for keys that are tuples which begin with it."""
+        for key in [key for key in self._derived if (key[0] if isinstance(key, tuple) else key) == name]:
+            del self._derived[key]
+
     @functools.cached_property
     def rows(self) -> pl.LazyFrame:
         """The frame with the components of every request; of a store, it is fetched at its first use.

@@ -54,7 +54,8 @@ def matrix_cells(result: BlameResult) -> pl.DataFrame:
         table = table.with_columns(
             pl.when(pl.col(column).is_in(names, nulls_equal=True)).then(column).otherwise(pl.lit(OTHER)).alias(column)
         )
-    return _printable(table.group_by("victim", "culprit").agg(pl.col("seconds", "share").sum()), "victim", "culprit")
+    cells = table.group_by("victim", "culprit").agg(pl.col("seconds", "share").sum()).sort("victim", "culprit")
+    return _printable(cells, "victim", "culprit")
 
 
 def blame_over_time(result: BlameResult) -> alt.Chart:
