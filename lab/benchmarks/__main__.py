@@ -28,6 +28,7 @@ SUITES = {
     "plain": "A log without stamps",
     "startup": "Start-up",
     "analyses": "Blame, what-if, replay",
+    "report": "Report and movie",
     "wire": "Captures",
     "store": "Store and dashboards",
     "agent": "Agent",

@@ -14,7 +14,7 @@ import pytest
 from benchmarks import growth
 from benchmarks.measure import Cost
 from benchmarks.rows import Settings, Slope
-from benchmarks.suites import agent, analyses, export, plain
+from benchmarks.suites import agent, analyses, export, plain, report
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -44,6 +44,25 @@ def test_compares_blame_and_what_if_with_the_split_and_every_kernel_with_simpy(
     assert rows["replay: fifo, 1 worker, one queue", "SimPy, M/M/1"].ours > 0
     assert rows["replay: fifo, 1 worker, one queue", "Ciw, M/M/1"].ours > 0
     assert all(row.ratio is not None and row.ratio > 0 for row in measurements.rows)
+
+
+@pytest.mark.thorough
+def test_pages_have_goals_of_time_memory_and_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY / "analysis"))
+    rows = {row.what: row for row in report.run(settings_in(tmp_path)).rows}
+    large, small = "`sojourn report`, 1,000 requests", "`sojourn report`, 3,087 requests"
+    assert {what: (row.unit, row.goal, row.at) for what, row in rows.items()} == {
+        large: ("s", 12.0, "most"),
+        f"{large}: memory": ("MB", 1800.0, "most"),
+        f"{large}: page": ("MB", 3.0, "most"),
+        small: ("s", 3.0, "most"),
+        f"{small}: page": ("MB", 3.0, "most"),
+        "`sojourn movie`, page, 3,087 requests": ("s", 2.0, "most"),
+    }
+    # The script of Vega alone has 0.9 MB.
+    assert all(0.9 < row.ours < 3.0 for what, row in rows.items() if what.endswith(": page"))
+    assert all(row.peak_mb is not None and row.peak_mb > 50 for row in rows.values() if row.unit == "s")
+    assert not list(tmp_path.glob("*.jsonl"))
 
 
 def test_interval_join_and_blame_agree(
