@@ -71,7 +71,8 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Answer requests until the input ends."""
     import vl_convert  # noqa: PLC0415 - from the folder that the program is started with
 
-    vl_convert.vegalite_to_svg(FIRST)
+    with suppress(Exception):  # the answer to a request says so
+        vl_convert.vegalite_to_svg(FIRST)
     for line in requests:
         answers.write(json.dumps(answer(line)).encode() + b"\n")
         answers.flush()
