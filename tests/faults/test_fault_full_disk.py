@@ -44,7 +44,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     }
     script = f"""
 from sojourn.present.page import Page
-Page.text = lambda _: "x" * 100_000  # drawing is slow, and not tested here
+Page.text = lambda *_: "x" * 100_000  # drawing is slow, and not tested here
 results = {{}}
 for name, arguments in {commands!r}.items():
     (disk / name).write_text("previous")
