@@ -21,6 +21,7 @@ import typer
 from analysis_support import BASE, line
 from sojourn.analyses import questions
 from sojourn.cli import app
+from sojourn.present.pictures import Drawings
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs/examples"
@@ -224,10 +225,10 @@ def test_the_report_holds_what_the_command_line_puts_into_it(tmp_path: Path, mon
         result: object
         more: dict[str, Any]
 
-        def write(self, path: Path) -> None:
+        def write(self, path: Path, _: Drawings) -> None:
             written.update(self.more, result=self.result, path=path)
 
-    monkeypatch.setattr("sojourn.report.html.report_page", lambda result, **more: Page(result, more))
+    monkeypatch.setattr("sojourn.report.build.report_page", lambda result, **more: Page(result, more))
     result = sojourn.write_report(SHOP, tmp_path / "r.html", spans=SPANS, by="tenant", workers=2, title="A")
     assert (written["result"], written["path"], written["title"]) == (result, tmp_path / "r.html", "A")
     sections = {section.key: section for section in written["sections"]}
