@@ -14,7 +14,7 @@ SMALL_REQUESTS = "3,087 requests"
 LARGE_SECONDS, SMALL_SECONDS, MOVIE_SECONDS = 12.0, 3.0, 2.0
 LARGE_MEMORY = 1_800.0  # MB
 PAGE_SIZE = 3.0  # MB
-CHARTS = "without the process that draws the charts, of about 250 MB"
+CHARTS = "without the process that draws the charts, of about 150 MB"
 
 
 def run(settings: Settings) -> Measurements:
