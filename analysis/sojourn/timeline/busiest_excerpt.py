@@ -108,5 +108,5 @@ def _some(visits: Visits, kept: Ints) -> Visits:
         busy_start=visits.busy_start[kept],
         busy_end=visits.busy_end[kept],
         backend=visits.backend[kept],
-        frame=visits.frame[kept],
+        rows=visits.rows_at(kept),
     )

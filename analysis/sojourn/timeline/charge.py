@@ -44,8 +44,8 @@ def services_of(visits: Visits) -> Services:
     """
     begin, end = visits.busy_start.copy(), visits.busy_end.copy()
     known = ~np.isnan(end)
-    if "header" in visits.frame.columns:
-        answered = visits.arrival + visits.frame["header"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    if "header" in visits.rows.columns:
+        answered = visits.arrival + visits.rows["header"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
         guessed = ~known & (answered > visits.wait_end)
         begin[guessed], end[guessed] = visits.wait_end[guessed], answered[guessed]
     return Services(begin, end, known)

@@ -101,7 +101,7 @@ def _station(visits: Visits, members: npt.NDArray[np.intp], kind: str, name: str
     service = float(held[known].mean())
     ended = np.fmax(visits.wait_end[memberss], visits.busy_end[memberss])
     dispersion, window, dispersion_error = _dispersion(arrival)
-    gone = visits.frame["status"].to_numpy()[memberss]
+    gone = visits.rows["status"].to_numpy()[memberss]
     return Station(
         kind=kind,
         name=name,

@@ -166,14 +166,14 @@ def blame_of(
         SojournError: no request with a known wait meets ``where``, or a column was not read.
     """
     services = services_of(visits)
-    is_victim = having(visits.frame, where or {})
+    is_victim = having(visits.rows, where or {})
     if where and not is_victim.any():
         conditions = ", ".join(f"{column} = {value}" for column, value in where.items())
         raise SojournError(f"no request with a known wait meets the condition ({conditions})")
     charged = accounts(visits, services, is_victim)
     wait = np.where(is_victim, visits.wait, 0.0)
-    victim, victims = classes_of(checked_column(visits.frame[by], by))
-    culprit, culprits = classes_of(checked_column(visits.frame[culprit_by or by], culprit_by or by))
+    victim, victims = classes_of(checked_column(visits.rows[by], by))
+    culprit, culprits = classes_of(checked_column(visits.rows[culprit_by or by], culprit_by or by))
     # The last class, without a name: requests without a service time.
     culprit_index = np.where(services.known, culprit, len(culprits))
     waited, blamed = float(wait.sum()), float(charged.blamed.sum())

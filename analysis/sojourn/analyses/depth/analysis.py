@@ -173,7 +173,7 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
         workers=workers_table(visits),
         left_out=dict(visits.left_out),
         queue_source=queue_source,
-        scene=scene_of(visits, DRAWN) if len(visits) and "time" in visits.frame.columns else None,
+        scene=scene_of(visits, DRAWN) if len(visits) and "time" in visits.rows.columns else None,
     )
 
 
@@ -242,8 +242,8 @@ def _peak(visits: Visits) -> dict[str, Any] | None:
 
 
 def _streamed(visits: Visits) -> tuple[float, int]:
-    if not {"app_service", "span_seconds"} <= set(visits.frame.columns):
+    if not {"app_service", "span_seconds"} <= set(visits.rows.columns):
         return 0.0, 0
     has_span = pl.col("span_seconds").is_not_null()
     later = (pl.col("span_seconds") - pl.col("app_service")).filter(has_span)
-    return visits.frame.select(later.sum(), has_span.sum().alias("with_span")).row(0)
+    return visits.table.select(later.sum(), has_span.sum().alias("with_span")).row(0)

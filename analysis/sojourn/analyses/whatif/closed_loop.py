@@ -53,7 +53,7 @@ def closed_loop_of(workload: Workload) -> ClosedLoop:
     pool = visits.pool[visits.backend] if n else np.empty(0, np.int32)
     answered = visits.arrival + np.nan_to_num(visits.wait) + workload.head
     # nginx logs when it answered; of the requests that it abandoned, the app logs nothing.
-    given_up = np.isnan(visits.wait) | np.isin(visits.frame["status"].to_numpy(), GIVEN_UP_STATUSES)
+    given_up = np.isnan(visits.wait) | np.isin(visits.rows["status"].to_numpy(), GIVEN_UP_STATUSES)
     answered[given_up] = visits.arrival[given_up] + (workload.response - workload.before)[given_up]
     client = _clients(workload)
     group = pool.astype(np.int64) * (int(client.max(initial=0)) + 1) + client
