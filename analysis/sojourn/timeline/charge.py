@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sojourn.timeline.sweep import accounts_of
 from sojourn.timeline.visits import Visits
 
 Floats = npt.NDArray[np.float64]
@@ -101,6 +100,8 @@ def _swept(
     visits: Visits, services: Services, victim: Ints, culprit: Ints, window: Ints, shape: tuple[int, int, int],
     matter: Bools | None = None,
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:  # fmt: skip
+    from sojourn.timeline.sweep import accounts_of  # noqa: PLC0415 - numba takes its time to load
+
     kept = slice(None) if matter is None else matter
     charged = window[kept] >= 0
     return accounts_of(

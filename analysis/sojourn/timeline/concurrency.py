@@ -58,11 +58,11 @@ def seen_on_arrival(visits: Visits, floats: Floats, services: Services) -> tuple
         sound = floats[members] >= now
         # Arrivals of one instant (nginx's clock ticks in milliseconds) come in the order of the visits.
         before: Ints = np.cumsum(sound) - sound
-        waiting[members] = before - np.searchsorted(np.sort(floats[members][sound]), now, "right")
+        waiting[members] = before - np.searchsorted(np.sort(floats[members][sound], kind="stable"), now, "right")
         # A request that a worker took at the instant of its arrival, before this one, has left the queue.
         waiting[members] += sound & (floats[members] <= now)
         held = end[members] > begin[members]
-        begun, free = np.sort(begin[members][held]), np.sort(end[members][held])
+        begun, free = (np.sort(instants[members][held], kind="stable") for instants in (begin, end))
         serving[members] = np.searchsorted(begun, now, "right") - np.searchsorted(free, now, "right")
         serving[members] -= held & (begin[members] <= now) & (end[members] > now)
     return np.maximum(waiting, 0), serving

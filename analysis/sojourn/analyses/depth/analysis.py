@@ -15,6 +15,7 @@ send bursts, make the two differ.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -140,21 +141,23 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
     last = float(max(visits.wait_end.max(), services.end[known].max(initial=-np.inf))) if len(visits) else 0.0
     windows = Windows.over(visits.base, first, last, seconds=width)
     seen_waiting, seen_serving = seen_on_arrival(visits, starts, services)
-    backends, tables, wait = [], [], visits.wait
+    backends, tables, queues, wait = [], [], [], visits.wait
     for code, name in [*enumerate(visits.backends), (-1, ALL)]:
-        members = np.arange(len(visits)) if code < 0 else visits.at_backend[code]
+        members = slice(None) if code < 0 else visits.at_backend[code]
         steps = {key: Steps.of(begin[members], end[members]) for key, (begin, end) in intervals.items()}
+        queues.append(steps["waiting"])
         count = int(visits.workers.count.sum() if code < 0 else visits.workers.count[code])
         figures = _figures(steps, first, last, count)
+        arrivals, waiting, serving = visits.arrival[members], seen_waiting[members], seen_serving[members]
         figures |= {
-            "arrivals": len(members),
-            "mean_wait": float(wait[members].mean()) if len(members) else 0.0,
-            "seen_waiting": float(seen_waiting[members].mean()) if len(members) else 0.0,
-            "seen_in_system": float((seen_waiting[members] + seen_serving[members]).mean()) if len(members) else 0.0,
+            "arrivals": len(arrivals),
+            "mean_wait": float(wait[members].mean()) if len(arrivals) else 0.0,
+            "seen_waiting": float(waiting.mean()) if len(arrivals) else 0.0,
+            "seen_in_system": float((waiting + serving).mean()) if len(arrivals) else 0.0,
             "workers": count,
         }
         backends.append({"upstream": name, **figures})
-        tables.append(_over_time(windows, name, steps, visits.arrival[members], count, (first, last)))
+        tables.append(_over_time(windows, name, steps, arrivals, count, (first, last)))
     overall = {key: value for key, value in backends.pop().items() if key != "upstream"}
     whole = (visits.base + timedelta(seconds=first), visits.base + timedelta(seconds=last))
     streamed, with_span = _streamed(visits)
@@ -163,8 +166,8 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
         window=whole if len(visits) else None,
         overall=overall,
         backends=backends,
-        peak=_peak(visits),
-        seen=_by_depth(seen_waiting, visits.wait),
+        peak=_peak(visits, queues[:-1]),
+        seen=_by_depth(seen_waiting, wait),
         over_time=pl.concat(tables) if len(visits) else pl.DataFrame(schema=OVER_TIME_SCHEMA),
         width=windows.seconds,
         streamed=streamed,
@@ -173,7 +176,7 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
         workers=workers_table(visits),
         left_out=dict(visits.left_out),
         queue_source=queue_source,
-        scene=scene_of(visits, DRAWN) if len(visits) and "time" in visits.rows.columns else None,
+        scene=scene_of(visits, DRAWN, waiting=queues[-1]) if len(visits) and "time" in visits.rows.columns else None,
     )
 
 
@@ -230,10 +233,9 @@ def _by_depth(seen: Ints, wait: Floats) -> pl.DataFrame:
     ).filter(pl.col("requests") > 0)
 
 
-def _peak(visits: Visits) -> dict[str, Any] | None:
+def _peak(visits: Visits, queues: Sequence[Steps]) -> dict[str, Any] | None:
     deepest: dict[str, Any] | None = None
-    for members, name in zip(visits.at_backend, visits.backends, strict=True):
-        steps = Steps.of(visits.arrival[members], visits.wait_end[members])
+    for steps, name in zip(queues, visits.backends, strict=True):
         if len(steps.level) and (deepest is None or steps.level.max() > deepest["waiting"]):
             k = int(steps.level.argmax())
             at = visits.base + timedelta(seconds=float(steps.at[k]))
