@@ -40,9 +40,12 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 
+SAME_REQUEST = ("request_id", "time", "upstream")
+"""Rows with the same values in these columns are one request, unless ``request_id`` is unknown."""
+
 __all__ = [
-    "FROM_CONCURRENCY", "FROM_INFERENCE", "FROM_OPTION", "FROM_WORKER_VALUES", "Visits", "Workers", "WorkersLike",
-    "most_at_once", "places_of", "visits",
+    "FROM_CONCURRENCY", "FROM_INFERENCE", "FROM_OPTION", "FROM_WORKER_VALUES", "SAME_REQUEST", "Visits", "Workers",
+    "WorkersLike", "all_differ", "most_at_once", "places_of", "visits",
 ]  # fmt: skip
 
 
@@ -197,15 +200,19 @@ def _numbers(column: pl.Series) -> Floats:
     return column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
 
 
+def all_differ(requests: pl.DataFrame) -> bool:
+    """Return whether no two rows are alike, by their hashes; False where two hashes are alike.
+
+    Of columns that identify a request, as the reader leaves them: no copy is made to search for duplicates.
+    """
+    return requests.hash_rows().n_unique() == len(requests)
+
+
 def _each_once(table: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    if "request_id" not in table.columns:
-        return table, 0
-    same = ["request_id", "time", "upstream"]
-    # Rows whose hashes all differ, differ: no copy is made where the reader has left no duplicate, as it mostly has.
-    if table.select(same).hash_rows().n_unique() == len(table):
+    if "request_id" not in table.columns or all_differ(table.select(SAME_REQUEST)):
         return table, 0
     known = pl.col("request_id").is_not_null() & (pl.col("request_id") != "")
-    named = table.filter(known).unique(same, keep="any")
+    named = table.filter(known).unique(SAME_REQUEST, keep="any")
     kept = pl.concat([named, table.filter(~known)])
     return kept, len(table) - len(kept)
 
