@@ -26,6 +26,7 @@ from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted
 from sojourn.model.one_worker import doubt
 from sojourn.timeline.apparent_loop import ApparentLoop
+from sojourn.timeline.classes import summed
 from sojourn.timeline.station import loop_of_requests
 from sojourn.timeline.tables import workers_table
 from sojourn.timeline.visits import Visits
@@ -148,13 +149,13 @@ def usual_changes(workload: Workload, *, closed: bool = False) -> list[Change]:
     if np.bincount(workload.visits.pool).max() > 1:
         variants += [{"balancer": "least_conn"}, {"balancer": "shared_queue"}]
     variants += [{"discipline": "lifo"}, {"discipline": "adaptive_lifo"}, {"discipline": "sjf"}]
-    routes = sorted({str(route) for route in workload.route if route is not None})
+    codes, routes = workload.routes
     if len(routes) > 1:
-        held = {route: float(workload.services[workload.route == route].sum()) for route in routes}
-        heaviest = max(routes, key=lambda route: held[route])
-        variants.append({f"service:{heaviest}": "x0.5"})
+        held = summed(codes, workload.services, len(routes) + 1)[:-1]
+        heaviest = int(held.argmax())
+        variants.append({f"service:{routes[heaviest]}": "x0.5"})
         if not closed:
-            variants.append({f"pool:{heaviest}": str(_enough(held[heaviest], workload))})
+            variants.append({f"pool:{routes[heaviest]}": str(_enough(float(held[heaviest]), workload))})
     return [change_of(settings) for settings in variants]
 
 

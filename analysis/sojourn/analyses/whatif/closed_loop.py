@@ -80,8 +80,8 @@ def _clients(workload: Workload) -> Ints:
 
     Connections that serve one request each do not identify clients.
     """
-    frame = workload.visits.frame
+    rows = workload.visits.rows
     for name in ("remote_addr", "connection"):
-        if name in frame.columns and 1 < frame[name].n_unique() <= len(frame) / 2:
-            return frame[name].cast(pl.String).rank("dense").fill_null(0).to_numpy().astype(np.int64)
+        if name in rows.columns and 1 < rows[name].n_unique() <= len(rows) / 2:
+            return rows[name].cast(pl.String).rank("dense").fill_null(0).to_numpy().astype(np.int64)
     return np.zeros(len(workload), np.int64)

@@ -164,7 +164,7 @@ def stations(workload: Workload, change: Change) -> Iterator[Station]:
         local[members] = np.arange(len(members))
         rows = np.flatnonzero(of_request == number)
         for route, count in change.pools.items():
-            own = workload.route[rows] == route
+            own = workload.of_route(route)[rows]
             if own.any():
                 yield _station(rows[own], np.zeros(int(own.sum()), np.int64), System((count,), balancer="given"), rules)
                 rows = rows[~own]
@@ -243,22 +243,22 @@ def _factors(workload: Workload, change: Change) -> Floats:
     _known_routes(workload, change)
     factors = np.full(len(workload), change.service)
     for route, factor in change.routes.items():
-        factors[workload.route == route] *= factor
+        factors[workload.of_route(route)] *= factor
     return factors
 
 
 def _known_routes(workload: Workload, change: Change) -> None:
     for route in (*change.routes, *change.pools):
-        if not (workload.route == route).any():
+        if not workload.of_route(route).any():
             raise SojournError(f"{_described(change)}: the log has no request of the route {route!r}")
 
 
 def _sessions(workload: Workload) -> Ints:
     """Return a number per client: by address if there are several, else by connection."""
-    frame = workload.visits.frame
+    rows = workload.visits.rows
     for name in ("remote_addr", "connection"):
-        if name in frame.columns and frame[name].n_unique() > 1:
-            return frame[name].cast(pl.String).fill_null("").rank("dense").to_numpy().astype(np.int64)
+        if name in rows.columns and rows[name].n_unique() > 1:
+            return rows[name].cast(pl.String).fill_null("").rank("dense").to_numpy().astype(np.int64)
     raise SojournError("balancer=pinned cannot identify clients: log remote_addr or connection")
 
 
