@@ -16,6 +16,7 @@ from sojourn.timeline.time_blocks import LEVEL, WINDOWS, Blocks, bin_edges, quan
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
+CELLS = 4096
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
@@ -45,7 +46,7 @@ class Resamples:
             return {name: np.full(len(self._weights), np.nan) for name in ("mean", *QUANTILES)}
         edges = bin_edges(ordered)
         counts, sums = np.zeros((WINDOWS, len(edges) - 1)), np.zeros(WINDOWS)
-        _add_up(values, self._window, _filled_up(edges[1:-1]), counts, sums)
+        _add_up(values, self._window, edges[1:-1], counts, sums)
         requests = self._weights @ counts.sum(axis=1)
         none = requests <= 0
         means = {"mean": self._weights @ sums / np.where(none, np.nan, requests)}
@@ -59,24 +60,32 @@ def ordered(values: Floats) -> Floats:
     return pl.Series(values).sort().to_numpy()
 
 
-def _filled_up(edges: Floats) -> Floats:
-    """Return edges filled up with infinity to a power of 2."""
-    return np.append(edges, np.full((1 << len(edges).bit_length()) - len(edges), np.inf))
-
-
 @compiled
 def _add_up(values, window, edges, counts, sums):  # type: ignore[no-untyped-def]
     """Add each value to its window in ``sums``, and 1 to its window and bin in ``counts``.
 
-    The bin of a value is the number of edges at or below it, by halves of ``edges``, whose length is a power of 2.
+    The bin of a value is the number of ``edges``, which ascend, at or below it. ``CELLS`` cells of one width narrow the
+    search: an edge in another cell than the value is on the same side of it as the cell.
     """
+    low = edges[0] if len(edges) else 0.0
+    span = edges[-1] - low if len(edges) else 0.0
+    scale = (CELLS - 1) / span if span > 0 else 0.0
+    below = np.zeros(CELLS + 1, np.int64)
+    for edge in edges:
+        below[int((edge - low) * scale) + 1] += 1
+    for cell in range(CELLS):
+        below[cell + 1] += below[cell]
     for i in range(len(values)):
-        value, place, half = values[i], 0, len(edges) // 2
-        while half > 0:
-            place += half * (edges[place + half - 1] <= value)
-            half //= 2
+        cell = int(min(max((values[i] - low) * scale, 0.0), CELLS - 1.0))
+        place, last = below[cell], below[cell + 1]
+        while place < last:
+            middle = (place + last) // 2
+            if edges[middle] <= values[i]:
+                place = middle + 1
+            else:
+                last = middle
         counts[window[i], place] += 1
-        sums[window[i]] += value
+        sums[window[i]] += values[i]
 
 
 def interval(values: Floats) -> list[float]:

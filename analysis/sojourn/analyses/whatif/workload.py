@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +74,19 @@ class Workload:
     def route(self) -> npt.NDArray[np.object_]:
         """The route of each request; None for those without one."""
         return self.visits.rows["route"].to_numpy()
+
+    @cached_property
+    def of_pool(self) -> list[Ints]:
+        """The requests of each upstream."""
+        return places_of(self.visits.pool[self.visits.backend], len(self.visits.pools))
+
+    @cached_property
+    def backend_in_pool(self) -> Ints:
+        """The backend of each request, numbered within its upstream."""
+        local = np.zeros(len(self.visits.backends), np.int64)
+        for members in places_of(self.visits.pool, len(self.visits.pools)):
+            local[members] = np.arange(len(members))
+        return local[self.visits.backend]
 
     def of_route(self, route: str) -> Bools:
         """Return which requests are of a route."""
