@@ -7,7 +7,9 @@ processor, a lock or a database, service times grow with load, and a replay with
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -35,6 +37,7 @@ from sojourn.timeline.visits import Visits
 RANKS = ("p99", "p90", "p50", "mean", "goodput")
 SEEDS = 5  # replays of a balancer that chooses at random
 FEW = 200  # requests
+AT_ONCE = 2  # variants
 
 
 def whatif(
@@ -99,10 +102,14 @@ def whatif(
     if refused is None or force:
         resamples = Resamples(workload.visits.arrival, included, seed)
         base = resamples.figures(baseline.response[included], ordered(baseline.response[included]))
-        predictions = [
-            _variant(workload, change, replayed["response_time"], base, resamples, loop, seed)
-            for change in changes or usual_changes(workload, closed=closed_loop)
-        ]
+        # Compiled code and sorts run side by side; each variant needs memory for arrays of all requests.
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, AT_ONCE), thread_name_prefix="sojourn-whatif") as pool:
+            predictions = list(
+                pool.map(
+                    lambda change: _variant(workload, change, replayed["response_time"], base, resamples, loop, seed),
+                    changes or usual_changes(workload, closed=closed_loop),
+                )
+            )
     predictions.sort(key=lambda v: -v.goodput if rank == "goodput" else v.response_time[rank] or 0.0)
     return WhatIfResult(
         requests=len(workload),
