@@ -82,9 +82,7 @@ def _most(begin: Floats, end: Floats, which: Ints) -> int:
     return int(Steps.of(begin[which], end[which]).level.max(initial=0))
 
 
-def _around(
-    arrival: Floats, leave: Floats, gone: Floats, most: int, waiting: Steps | None
-) -> tuple[Ints, int]:
+def _around(arrival: Floats, leave: Floats, gone: Floats, most: int, waiting: Steps | None) -> tuple[Ints, int]:
     """Return the indices of at most ``most`` requests, ascending, and the first of them that arrives in the excerpt."""
     count = len(arrival)
     if count <= most:

@@ -19,6 +19,7 @@ A backend's integrals restart at 0 whenever the queue is empty, so that sums kee
 from __future__ import annotations
 
 import math
+
 import numpy as np
 import numpy.typing as npt
 
