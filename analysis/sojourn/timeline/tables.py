@@ -106,7 +106,7 @@ def costliest_requests(
     visits: Visits, services: Services, caused: Floats, names: Sequence[str | None], ints: Ints
 ) -> list[dict[str, Any]]:
     """Return the requests that caused the most waiting, with their known fields."""
-    least = pl.Series(caused).top_k(MOST_REQUESTS).min() if len(caused) else 0.0
+    least = pl.Series(caused).top_k(MOST_REQUESTS).to_numpy().min(initial=np.inf)
     candidates = np.flatnonzero((caused >= least) & (caused > 0))
     ranked = candidates[np.argsort(-caused[candidates], kind="stable")[:MOST_REQUESTS]]
     rows = visits.rows_at(ranked)

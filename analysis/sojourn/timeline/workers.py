@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -114,7 +115,7 @@ def workers_of(
     return Workers(count, tuple(source), names, measure)
 
 
-def places_of(codes: npt.NDArray[np.integer], count: int) -> list[Ints]:  # type: ignore[type-arg]
+def places_of(codes: npt.NDArray[np.integer[Any]], count: int) -> list[Ints]:
     """Return the positions of each code from 0 to ``count`` - 1, ascending."""
     # 16 bits are sorted by radix.
     small = codes.astype(np.uint16) if count <= np.iinfo(np.uint16).max else codes
