@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -58,4 +59,20 @@ class Steps:
         if len(bounds):
             spent[several] += np.add.reduceat(self._area, bounds)[::2]
             most[several] = np.maximum(most[several], np.maximum.reduceat(self.level, bounds)[::2])
+        return spent, most
+
+
+@dataclass(frozen=True)
+class Together:
+    """The sum of several counts over the same time."""
+
+    parts: Sequence[Steps]
+
+    def between(self, edges: Floats) -> tuple[Floats, Ints]:
+        """Return the integral (s), and an upper bound of the maximum, between consecutive edges."""
+        spent, most = np.zeros(len(edges) - 1), np.zeros(len(edges) - 1, np.int64)
+        for part in self.parts:
+            seconds, largest = part.between(edges)
+            spent += seconds
+            most += largest
         return spent, most

@@ -32,7 +32,7 @@ from sojourn.timeline.busiest_excerpt import Scene, scene_of
 from sojourn.timeline.charge import services_of
 from sojourn.timeline.classes import summed
 from sojourn.timeline.concurrency import seen_on_arrival
-from sojourn.timeline.steps import Steps
+from sojourn.timeline.steps import Steps, Together
 from sojourn.timeline.tables import workers_table
 from sojourn.timeline.visits import Visits
 from sojourn.timeline.windows import Windows
@@ -141,11 +141,18 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
     last = float(max(visits.wait_end.max(), services.end[known].max(initial=-np.inf))) if len(visits) else 0.0
     windows = Windows.over(visits.base, first, last, seconds=width)
     seen_waiting, seen_serving = seen_on_arrival(visits, starts, services)
-    backends, tables, queues, wait = [], [], [], visits.wait
+    backends, tables, wait = [], [], visits.wait
+    counted: list[dict[str, Steps]] = []
     for code, name in [*enumerate(visits.backends), (-1, ALL)]:
         members = slice(None) if code < 0 else visits.at_backend[code]
-        steps = {key: Steps.of(begin[members], end[members]) for key, (begin, end) in intervals.items()}
-        queues.append(steps["waiting"])
+        steps: dict[str, Steps | Together]
+        if code < 0:
+            # Of all together only the queue is counted once more: its maximum is not a sum.
+            queue = Steps.of(*intervals["waiting"])
+            steps = {key: Together([each[key] for each in counted]) for key in intervals} | {"waiting": queue}
+        else:
+            counted.append({key: Steps.of(begin[members], end[members]) for key, (begin, end) in intervals.items()})
+            steps = {**counted[-1]}
         count = int(visits.workers.count.sum() if code < 0 else visits.workers.count[code])
         figures = _figures(steps, first, last, count)
         arrivals, waiting, serving = visits.arrival[members], seen_waiting[members], seen_serving[members]
@@ -166,7 +173,7 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
         window=whole if len(visits) else None,
         overall=overall,
         backends=backends,
-        peak=_peak(visits, queues[:-1]),
+        peak=_peak(visits, [each["waiting"] for each in counted]),
         seen=_by_depth(seen_waiting, wait),
         over_time=pl.concat(tables) if len(visits) else pl.DataFrame(schema=OVER_TIME_SCHEMA),
         width=windows.seconds,
@@ -176,11 +183,11 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
         workers=workers_table(visits),
         left_out=dict(visits.left_out),
         queue_source=queue_source,
-        scene=scene_of(visits, DRAWN, waiting=queues[-1]) if len(visits) and "time" in visits.rows.columns else None,
+        scene=scene_of(visits, DRAWN, waiting=queue) if len(visits) and "time" in visits.rows.columns else None,
     )
 
 
-def _figures(steps: dict[str, Steps], first: float, last: float, workers: int) -> dict[str, Any]:
+def _figures(steps: dict[str, Steps | Together], first: float, last: float, workers: int) -> dict[str, Any]:
     seconds = last - first
     spent = {key: step.between(np.array([first, last])) for key, step in steps.items()} if seconds > 0 else {}
     figures: dict[str, Any] = {key: float(spent[key][0][0]) / seconds if spent else 0.0 for key in steps}
@@ -191,7 +198,7 @@ def _figures(steps: dict[str, Steps], first: float, last: float, workers: int) -
 
 
 def _over_time(
-    windows: Windows, name: str | None, steps: dict[str, Steps], arrivals: Floats, workers: int,
+    windows: Windows, name: str | None, steps: dict[str, Steps | Together], arrivals: Floats, workers: int,
     bounds: tuple[float, float],
 ) -> pl.DataFrame:  # fmt: skip
     edges = windows.edges
