@@ -40,7 +40,8 @@ def bins_by_concurrency(visits: Visits, bins: LogBins) -> pl.DataFrame:
     lows = [0 if k == 0 else 1 << (k - 1) for k in range(int(rank.max()) + 1)]
     names = [f"{low}" if low < 2 else f"{low}–{2 * low - 1}" for low in lows]
     return (
-        visits.frame.with_columns(rank=pl.Series(rank))
+        pl.DataFrame([visits.rows[name] for name in COLUMNS])
+        .with_columns(rank=pl.Series(rank))
         .group_by("rank", bin_of("request_time", bins))
         .agg(*binned_sums())
         .sort("rank", "bin")
