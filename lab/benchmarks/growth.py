@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.measure import command_cost, median_of
@@ -41,13 +41,17 @@ def written_log(folder: Path, requests: int, *, backends: int = BACKENDS, routes
     return path
 
 
-def slopes(settings: Settings, commands: dict[str, Command], notes: dict[tuple[str, str], str]) -> list[Slope]:
+def slopes(
+    settings: Settings, commands: dict[str, Command], notes: dict[tuple[str, str], str],
+    goals: Mapping[str, float] | None = None,
+) -> list[Slope]:  # fmt: skip
     """Measure the slope of every command over requests, backends and routes.
 
     Args:
         settings: ``folder`` holds the logs, one size at a time.
         commands: name -> command.
         notes: (name, against) -> a note on that slope.
+        goals: name -> what its slopes should be at most.
     """
     requests = tuple(dict.fromkeys(settings.sized(size, FEW * 2) for size in REQUESTS_GROW))
     others = settings.sized(OTHERS, FEW * 2)
@@ -70,7 +74,8 @@ def slopes(settings: Settings, commands: dict[str, Command], notes: dict[tuple[s
         for name, spent in costs.items():
             if len(sizes) > 1:
                 points = _significant(sizes, spent, starts[name])
-                results.append(Slope(name, against, *points, note=notes.get((name, against), "")))
+                goal = (goals or {}).get(name)
+                results.append(Slope(name, against, *points, note=notes.get((name, against), ""), goal=goal))
     return results
 
 

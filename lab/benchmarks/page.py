@@ -40,8 +40,8 @@ def page(results: dict[str, Any]) -> str:
         if suite["slopes"]:
             lines += [
                 "",
-                "| cost of | grows with | from – to | slope |",
-                "| --- | --- | ---: | ---: |",
+                "| cost of | grows with | from – to | slope | goal |",
+                "| --- | --- | ---: | ---: | ---: |",
                 *map(_slope, suite["slopes"]),
             ]
             notes = [
@@ -67,14 +67,16 @@ def _row(row: dict[str, Any]) -> str:
 
 
 def _goal(row: dict[str, Any]) -> str:
-    if row["goal"] is None:
+    if row.get("goal") is None:
         return ""
-    return f"{'≥' if row['at'] == 'least' else '≤'} {_number(row['goal'])}: {'met' if row['met'] else '**not met**'}"
+    return (
+        f"{'≥' if row.get('at') == 'least' else '≤'} {_number(row['goal'])}: {'met' if row['met'] else '**not met**'}"
+    )
 
 
 def _slope(each: dict[str, Any]) -> str:
     sizes = f"{each['sizes'][0]:,.0f} – {each['sizes'][-1]:,.0f}"
-    return f"| {each['what']} | {each['against']} | {sizes} | {each['slope']:.2f} |"
+    return f"| {each['what']} | {each['against']} | {sizes} | {each['slope']:.2f} | {_goal(each)} |"
 
 
 def _number(value: float) -> str:

@@ -107,6 +107,7 @@ class Slope:
         against: requests, backends, routes, ….
         sizes, costs: measured points; unit: of the costs.
         note: for a slope above 1.1, the reason.
+        goal: what the slope should be at most; None: no goal.
     """
 
     what: str
@@ -115,11 +116,17 @@ class Slope:
     costs: tuple[float, ...]
     unit: str = "s"
     note: str = ""
+    goal: float | None = None
 
     @property
     def slope(self) -> float:
         """The slope by least squares through the logarithms."""
         return float(np.polyfit(np.log(self.sizes), np.log(self.costs), 1)[0])
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the goal is met, to two decimals; None without a goal."""
+        return None if self.goal is None else round(self.slope, 2) <= self.goal
 
 
 @dataclass
@@ -140,7 +147,7 @@ class Measurements:
         """Return the measurements for JSON, ``met`` and ``slope`` included."""
         return {
             "rows": [{**asdict(row), "met": row.met} for row in self.rows],
-            "slopes": [{**asdict(each), "slope": each.slope} for each in self.slopes],
+            "slopes": [{**asdict(each), "slope": each.slope, "met": each.met} for each in self.slopes],
             "versions": self.versions,
             "skipped": self.skipped,
         }

@@ -37,7 +37,7 @@ def built_visits(
         pool=np.array(pool, np.int32),
         pools=tuple(f"pool {i}" for i in range(max(pool) + 1)),
         workers=Workers(np.array(workers, np.int64), (FROM_OPTION,) * len(workers), np.zeros(len(workers), np.int64)),
-        frame=pl.DataFrame(
+        rows=pl.DataFrame(
             {
                 "upstream": [names[i] for i in backend],
                 "route": [row[5] for row in rows],

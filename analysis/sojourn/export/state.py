@@ -172,7 +172,7 @@ class ServiceState:
 
 def _abandoned_wait(requests: Visits) -> Visits:
     """Return visits in which an abandoned request of unknown wait waits until nginx or the client gave it up."""
-    abandoned = requests.frame["status"].is_in(GIVEN_UP_STATUSES).to_numpy() & np.isnan(requests.wait_end)
+    abandoned = requests.rows["status"].is_in(GIVEN_UP_STATUSES).to_numpy() & np.isnan(requests.wait_end)
     return replace(requests, wait_end=np.where(abandoned, requests.ended, requests.wait_end))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn.model.formatting import counted
-from sojourn.queueing import fifo, records, simulation_kernel
+from sojourn.queueing import fifo, records, request_records, simulation_kernel
 from sojourn.queueing.outcome import SERVED, TIMED_OUT_SERVED, TIMED_OUT_WAITING, Outcome
 from sojourn.queueing.system import DISCIPLINES, System
 
@@ -135,11 +135,8 @@ def _by_events(
         float(system.deadline_margin),
         seed % 2**32,
     )
-    requests = np.zeros(n, records.REQUEST)
-    requests["arrival"], requests["service"] = arrival, service
-    requests["start"], requests["status"] = np.nan, -1
-    requests["backend"] = destination if len(destination) else -1
-    requests["first"], requests["following"], requests["think"] = loop if len(loop[0]) else (-1, -1, math.nan)
+    requests = np.empty(n, records.REQUEST)
+    request_records.fill(requests, arrival, service, destination, *loop)
     queues = np.zeros(len(first) - 1, records.QUEUE)
     queues["first_worker"], queues["workers"] = first[:-1], np.diff(first)
     state = np.zeros(1, records.STATE)
@@ -153,8 +150,7 @@ def _by_events(
         requests, slots, queues, ending, coming, ring, owner, connections, current, state[0], rules
     ):  # fmt: skip
         slots = np.concatenate([slots, np.zeros_like(slots)])
-    column = {name: np.ascontiguousarray(requests[name]) for name in records.OUTCOMES}
-    column["status"] = column["status"].astype(np.int8)
+    column = dict(zip(records.OUTCOMES, request_records.outcomes(requests), strict=True))
     busy, wasted, ended = (float(state[0][name]) for name in ("busy", "wasted", "ended"))
     return Outcome(**column, busy=busy, wasted=wasted, ended=ended if n else 0.0, workers=sum(system.workers))
 

@@ -42,25 +42,27 @@ class Scene:
         return len(self.timelines.table) == self.requests
 
 
-def scene_of(excerpt: Visits, most: int, *, one_backend: bool = False) -> Scene:
+def scene_of(excerpt: Visits, most: int, *, one_backend: bool = False, waiting: Steps | None = None) -> Scene:
     """Return all visits, or ``most`` of them around the instant at which the most requests waited.
 
     Args:
         excerpt: visits with the columns ``sojourn.timeline.request_timelines.READ``.
         most: maximum number of requests.
         one_backend: only the backend with the deepest queue; its requests are numbered and counted alone.
+        waiting: how many of all these requests wait; None: computed if it is needed.
 
     Raises:
         SojournError: there are no visits.
     """
-    leave = np.where(np.isnan(excerpt.wait_end), excerpt.ended, excerpt.wait_end)
+    unknown = np.isnan(excerpt.wait_end)
+    leave = np.where(unknown, excerpt.ended, excerpt.wait_end) if unknown.any() else excerpt.wait_end
     if one_backend and len(excerpt.backends) > 1:
         codes = range(len(excerpt.backends))
         deepest = max(codes, key=lambda code: _most(excerpt.arrival, leave, excerpt.at_backend[code]))
         members = excerpt.at_backend[deepest]
-        excerpt, leave = _some(excerpt, members), leave[members]
+        excerpt, leave, waiting = _some(excerpt, members), leave[members], None
     gone = np.fmax(leave, excerpt.busy_end)
-    kept, first = _around(excerpt.arrival, leave, gone, most)
+    kept, first = _around(excerpt.arrival, leave, gone, most, waiting)
     timelines = timelines_of_visits(_some(excerpt, kept))
     numbered = timelines.table.with_columns(number=pl.Series(kept + 1, dtype=pl.Int64))
     begin, last = float(excerpt.arrival[first]), float(excerpt.arrival[kept[-1]])
@@ -80,12 +82,12 @@ def _most(begin: Floats, end: Floats, which: Ints) -> int:
     return int(Steps.of(begin[which], end[which]).level.max(initial=0))
 
 
-def _around(arrival: Floats, leave: Floats, gone: Floats, most: int) -> tuple[Ints, int]:
+def _around(arrival: Floats, leave: Floats, gone: Floats, most: int, waiting: Steps | None) -> tuple[Ints, int]:
     """Return the indices of at most ``most`` requests, ascending, and the first of them that arrives in the excerpt."""
     count = len(arrival)
     if count <= most:
         return np.arange(count), 0
-    steps = Steps.of(arrival, leave)
+    steps = waiting or Steps.of(arrival, leave)
     deepest = int(steps.level.argmax()) if len(steps.level) else 0
     at = float(steps.at[deepest]) if len(steps.level) else float(arrival[0])
     position = int(np.searchsorted(arrival, at, "right")) - 1
@@ -108,5 +110,5 @@ def _some(visits: Visits, kept: Ints) -> Visits:
         busy_start=visits.busy_start[kept],
         busy_end=visits.busy_end[kept],
         backend=visits.backend[kept],
-        frame=visits.frame[kept],
+        rows=visits.rows_at(kept),
     )

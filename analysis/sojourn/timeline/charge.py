@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +15,6 @@ import polars as pl
 from sojourn.model.compilation import is_compilation_installed
 from sojourn.model.errors import SojournError
 from sojourn.model.extras import missing_package
-from sojourn.timeline.sweep import accounts_of
 from sojourn.timeline.visits import Visits
 
 Floats = npt.NDArray[np.float64]
@@ -23,12 +25,32 @@ INTERPRETED = 100_000  # requests; without numba each takes some 20 µs
 CELLS = 4_000_000  # cells of the matrices in memory: 64 MB with the compensation of rounding
 
 
-class Services(NamedTuple):
+@dataclass(frozen=True)
+class Services:
     """When each request held a worker (s; NaN: unknown), and whether its service time is known."""
 
     begin: Floats
     end: Floats
     known: Bools
+
+    @cached_property
+    def by_begin(self) -> Ints:
+        """The services that are known and have a length, by their begin."""
+        return _sorted(self.begin, self.end > self.begin)
+
+    @cached_property
+    def by_end(self) -> Ints:
+        """The same by their end."""
+        return _sorted(self.end, self.end > self.begin)
+
+
+class Events(NamedTuple):
+    """Requests in the order of an instant: those whose waits count, and those whose services do."""
+
+    arrivals: Ints
+    wait_ends: Ints
+    begins: Ints
+    ends: Ints
 
 
 class Accounts(NamedTuple):
@@ -48,8 +70,8 @@ def services_of(visits: Visits) -> Services:
     """
     begin, end = visits.busy_start.copy(), visits.busy_end.copy()
     known = ~np.isnan(end)
-    if "header" in visits.frame.columns:
-        answered = visits.arrival + visits.frame["header"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    if "header" in visits.rows.columns:
+        answered = visits.arrival + visits.rows["header"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
         guessed = ~known & (answered > visits.wait_end)
         begin[guessed], end[guessed] = visits.wait_end[guessed], answered[guessed]
     return Services(begin, end, known)
@@ -75,8 +97,23 @@ def accounts(visits: Visits, services: Services, victims: Bools | None = None) -
     """
     nothing = np.zeros(len(visits), np.int64)
     window = nothing if victims is None else np.where(victims, 0, -1)
-    dispatch, imbalance, blamed, caused, _ = _swept(visits, services, nothing, nothing, window, (1, 1, 1))
-    return Accounts(dispatch, imbalance, blamed, caused)
+    return accounts_and_matrices(visits, services, nothing, nothing, window, (1, 1, 1))[0]
+
+
+def fit_at_once(shape: tuple[int, int, int]) -> bool:
+    """Return whether the matrices of all windows fit in memory at once; ``shape`` as of ``matrices``."""
+    return math.prod(shape) <= CELLS
+
+
+def accounts_and_matrices(
+    visits: Visits, services: Services, victim: Ints, culprit: Ints, window: Ints, shape: tuple[int, int, int]
+) -> tuple[Accounts, Floats]:
+    """Return ``accounts`` of the waits with a window, and all ``matrices`` at once; arguments as there."""
+    charged = (visits.wait_end >= visits.arrival) & (window >= 0)
+    waits = (np.flatnonzero(charged), _sorted(visits.wait_end, charged))
+    events = Events(*waits, services.by_begin, services.by_end)
+    *spent, matrix = _swept(visits, services, events, victim, culprit, window, shape)
+    return Accounts(*spent), matrix
 
 
 def matrices(
@@ -102,32 +139,60 @@ def matrices(
     for first in range(0, windows, at_once):
         count = min(at_once, windows - first)
         slot = np.where((window >= first) & (window < first + count), window - first, -1)
-        charged = slot >= 0
-        if not charged.any():
+        charged = np.flatnonzero((slot >= 0) & (visits.wait_end >= visits.arrival))
+        if not len(charged):
             continue
-        # Requests in service while one of them waited count as well.
-        begin, end = visits.arrival[charged].min(), visits.wait_end[charged].max()
-        matter = charged | ((services.end > begin) & (services.begin < end))
-        yield first, _swept(visits, services, victim, culprit, slot, (count, victims, culprits), matter)[-1]
+        events = _events_around(visits, services, charged, slot[charged])
+        yield first, _swept(visits, services, events, victim, culprit, slot, (count, victims, culprits))[-1]
+
+
+def _events_around(visits: Visits, services: Services, charged: Ints, window: Ints) -> Events:
+    """Return the waits that are charged, and at least the services during one of them; ``window``: of each wait."""
+    wait_end = visits.wait_end[charged]
+    by_end = charged[np.argsort(wait_end, kind="stable")]
+    begins, ends = services.by_begin, services.by_end
+    count = int(window.max()) + 1
+    first, last = np.full(count, np.inf), np.full(count, -np.inf)
+    np.minimum.at(first, window, visits.arrival[charged])
+    np.maximum.at(last, window, wait_end)
+    some = last >= first
+    longest = float((services.end[begins] - services.begin[begins]).max(initial=0.0))
+    begun = services.begin[begins]
+    bounds = np.searchsorted(begun, np.append(first[some] - longest, last[some])).reshape(2, -1)
+    # +1 where a window's services begin and -1 where they end: they matter where the sum is positive.
+    steps = np.bincount(bounds[0], minlength=len(begins) + 1) - np.bincount(bounds[1], minlength=len(begins) + 1)
+    during = np.cumsum(steps[:-1]) > 0
+    if not during.all():
+        matter = np.zeros(len(visits), np.bool_)
+        matter[begins[during]] = True
+        begins, ends = begins[during], ends[matter[ends]]
+    return Events(charged, by_end, begins, ends)
+
+
+def _sorted(instants: Floats, chosen: Bools) -> Ints:
+    """Return the chosen requests by an instant; those of one instant in their own order."""
+    places = np.flatnonzero(chosen)
+    return places[np.argsort(instants[places], kind="stable")]
 
 
 def _swept(
-    visits: Visits, services: Services, victim: Ints, culprit: Ints, window: Ints, shape: tuple[int, int, int],
-    matter: Bools | None = None,
+    visits: Visits, services: Services, events: Events, victim: Ints, culprit: Ints, window: Ints,
+    shape: tuple[int, int, int],
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:  # fmt: skip
-    kept = slice(None) if matter is None else matter
-    charged = window[kept] >= 0
+    from sojourn.timeline.sweep import accounts_of  # noqa: PLC0415 - numba takes its time to load
+
     return accounts_of(
-        visits.arrival[kept],
-        np.where(charged, visits.wait_end[kept], np.nan),
-        services.begin[kept],
-        services.end[kept],
-        visits.backend[kept].astype(np.int64),
+        visits.arrival,
+        visits.wait_end,
+        services.begin,
+        services.end,
+        visits.backend.astype(np.int64),
+        events,
         workers=visits.workers.count.astype(np.int64),
         pool=visits.pool.astype(np.int64),
-        victim=victim[kept],
-        culprit=culprit[kept],
-        window=window[kept],
+        victim=victim,
+        culprit=culprit,
+        window=window,
         windows=shape[0],
         victims=shape[1],
         culprits=shape[2],

@@ -10,6 +10,7 @@ import polars as pl
 
 from sojourn.model.errors import SojournError
 from sojourn.model.frame import HALF_MICROSECOND, is_extra
+from sojourn.timeline.ordered_rows import OrderedRows
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -24,8 +25,13 @@ def classes_of(values: pl.Series) -> tuple[Ints, list[str]]:
     """Return the class of each request, as an index, and the names of the classes in alphabetical order."""
     text = values.cast(pl.String).fill_null(NO_VALUE)
     names = text.unique().sort().to_list()
-    codes = text.replace_strict(names, range(len(names)), return_dtype=pl.Int64) if names else text.cast(pl.Int64)
-    return codes.to_numpy().astype(np.int64), names
+    return codes_of(text, names), names
+
+
+def codes_of(values: pl.Series, names: list[str]) -> Ints:
+    """Return the index of each value in ``names``, which holds all of them once; null is ``len(names)``."""
+    codes = values.cast(pl.Enum(names)).to_physical() if names else values.cast(pl.UInt32)
+    return codes.fill_null(len(names)).to_numpy().astype(np.int64)
 
 
 def checked_column(values: pl.Series, column: str) -> pl.Series:
@@ -39,14 +45,15 @@ def checked_column(values: pl.Series, column: str) -> pl.Series:
     return values
 
 
-def having(frame: pl.DataFrame, where: Mapping[str, object]) -> Bools:
+def having(rows: pl.DataFrame | OrderedRows, where: Mapping[str, object]) -> Bools:
     """Return which rows have the values of ``where`` (column -> value); durations are compared to the microsecond."""
-    chosen = np.ones(len(frame), np.bool_)
+    chosen = np.ones(len(rows), np.bool_)
     for column, value in where.items():
+        values = rows[column]
         equal = pl.col(column).eq(pl.lit(value))
-        if isinstance(value, int | float) and frame[column].dtype == pl.Float64:
+        if isinstance(value, int | float) and values.dtype == pl.Float64:
             equal = (pl.col(column) - value).abs() < HALF_MICROSECOND
-        chosen &= frame.select(equal.fill_null(False)).to_series().to_numpy()
+        chosen &= values.to_frame().select(equal.fill_null(False)).to_series().to_numpy()
     return chosen
 
 

@@ -40,7 +40,8 @@ def bins_by_concurrency(visits: Visits, bins: LogBins) -> pl.DataFrame:
     lows = [0 if k == 0 else 1 << (k - 1) for k in range(int(rank.max()) + 1)]
     names = [f"{low}" if low < 2 else f"{low}–{2 * low - 1}" for low in lows]
     return (
-        visits.frame.with_columns(rank=pl.Series(rank))
+        pl.DataFrame([visits.rows[name] for name in COLUMNS])
+        .with_columns(rank=pl.Series(rank))
         .group_by("rank", bin_of("request_time", bins))
         .agg(*binned_sums())
         .sort("rank", "bin")
@@ -58,11 +59,11 @@ def seen_on_arrival(visits: Visits, floats: Floats, services: Services) -> tuple
         sound = floats[members] >= now
         # Arrivals of one instant (nginx's clock ticks in milliseconds) come in the order of the visits.
         before: Ints = np.cumsum(sound) - sound
-        waiting[members] = before - np.searchsorted(np.sort(floats[members][sound]), now, "right")
+        waiting[members] = before - np.searchsorted(np.sort(floats[members][sound], kind="stable"), now, "right")
         # A request that a worker took at the instant of its arrival, before this one, has left the queue.
         waiting[members] += sound & (floats[members] <= now)
         held = end[members] > begin[members]
-        begun, free = np.sort(begin[members][held]), np.sort(end[members][held])
+        begun, free = (np.sort(instants[members][held], kind="stable") for instants in (begin, end))
         serving[members] = np.searchsorted(begun, now, "right") - np.searchsorted(free, now, "right")
         serving[members] -= held & (begin[members] <= now) & (end[members] > now)
     return np.maximum(waiting, 0), serving

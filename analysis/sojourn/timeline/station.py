@@ -86,7 +86,7 @@ def stations(visits: Visits, *, least: int) -> list[Station]:
 
 
 def _station(visits: Visits, members: npt.NDArray[np.intp], kind: str, name: str | None, least: int) -> Station | None:
-    memberss = np.sort(np.concatenate([visits.at_backend[member] for member in members]))
+    memberss = np.sort(np.concatenate([visits.at_backend[member] for member in members]), kind="stable")
     arrival = visits.arrival[memberss]
     wait, held = visits.wait_end[memberss] - arrival, visits.busy_end[memberss] - visits.busy_start[memberss]
     if len(arrival) < least or arrival[-1] <= arrival[0]:
@@ -101,7 +101,7 @@ def _station(visits: Visits, members: npt.NDArray[np.intp], kind: str, name: str
     service = float(held[known].mean())
     ended = np.fmax(visits.wait_end[memberss], visits.busy_end[memberss])
     dispersion, window, dispersion_error = _dispersion(arrival)
-    gone = visits.frame["status"].to_numpy()[memberss]
+    gone = visits.rows["status"].to_numpy()[memberss]
     return Station(
         kind=kind,
         name=name,
@@ -172,31 +172,30 @@ def loop_of_requests(arrival: Floats, ended: Floats) -> ApparentLoop:
     mean = float((until - at).mean()) / 1e6
     micros = max(min(round(max(span / 1e6 / WINDOWS, RESPONSES * mean) * 1e6), span), 1)
     count = span // micros
-    out = np.sort(until)
+    out = np.sort(until, kind="stable")  # which is fast where most is in order
     before = np.searchsorted(out, at, side="right") - 1  # the last departure at or before each arrival
-    bucket = at // micros
-    followed = (before >= 0) & (out[np.maximum(before, 0)] // micros == bucket)
+    bucket, leaving = at // micros, out // micros
+    followed = (before >= 0) & (leaving[np.maximum(before, 0)] == bucket)
     gap = np.diff(out)
-    same = out[1:] // micros == out[:-1] // micros
+    same = leaving[1:] == leaving[:-1]
 
     def summed(windows: npt.NDArray[np.int64], weights: Floats | npt.NDArray[np.int64] | None = None) -> Floats:
         # Requests that end after the last window are counted together, and cut.
         return np.bincount(np.minimum(windows, count), weights, minlength=count)[:count].astype(np.float64)
 
-    leaving = until // micros
     table = pl.DataFrame(
         {
             "arrivals": summed(bucket).astype(np.int64),
             "departures": summed(leaving).astype(np.int64),
             "followed": summed(bucket, followed).astype(np.int64),
             "age": summed(bucket, np.where(followed, at - out[np.maximum(before, 0)], 0)),
-            "gaps": summed(out[1:] // micros, np.where(same, gap, 0)),
-            "gaps_squared": summed(out[1:] // micros, np.where(same, (gap / 1e6) ** 2, 0)),
+            "gaps": summed(leaving[1:], np.where(same, gap, 0)),
+            "gaps_squared": summed(leaving[1:], np.where(same, (gap / 1e6) ** 2, 0)),
         }
     )
     change = table["arrivals"].to_numpy() - table["departures"].to_numpy()
     inside = np.cumsum(change) - change
-    left = summed(bucket, (micros - at % micros)) - summed(leaving, (micros - until % micros))
+    left = summed(bucket, (bucket + 1) * micros - at) - summed(leaving, (leaving + 1) * micros - out)
     return loop_of(table.with_columns(concurrency=inside + left / micros))
 
 

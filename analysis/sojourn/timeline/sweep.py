@@ -18,6 +18,8 @@ A backend's integrals restart at 0 whenever the queue is empty, so that sums kee
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -29,7 +31,8 @@ Accounts = tuple[Floats, Floats, Floats, Floats, Floats]
 
 
 def accounts_of(
-    wait_begin: Floats, wait_end: Floats, busy_begin: Floats, busy_end: Floats, backend: Ints, *,
+    wait_begin: Floats, wait_end: Floats, busy_begin: Floats, busy_end: Floats, backend: Ints,
+    events: tuple[Ints, Ints, Ints, Ints], *,
     workers: Ints, pool: Ints, victim: Ints, culprit: Ints, window: Ints, victims: int, culprits: int, windows: int,
 ) -> Accounts:  # fmt: skip
     """Charge the waits of n requests.
@@ -40,11 +43,13 @@ def accounts_of(
         busy_begin: begin of each service, s; NaN: unknown.
         busy_end: end of each service, s; NaN: unknown.
         backend: backend of each request, index into ``workers`` and ``pool``.
+        events: the requests whose waits count, by their begin and by their end, and those whose services count, by
+            their begin and by their end; every wait and service has an end that is not before its begin.
         workers: number of workers per backend.
         pool: upstream of each backend, from 0.
         victim: class of each request as a victim.
         culprit: class of each request as a culprit.
-        window: window of each wait in the matrix; -1: none.
+        window: window of each wait in the matrix; -1: its wait does not count.
         victims: number of victim classes.
         culprits: number of culprit classes.
         windows: number of windows.
@@ -53,20 +58,21 @@ def accounts_of(
         dispatch, imbalance, blamed (s, per request; their sum is its wait), caused (s of other requests' blamed time,
         per request), matrix (windows × victims × culprits, s).
     """
-    waiting = np.flatnonzero(wait_end >= wait_begin)
-    busy = np.flatnonzero(busy_end > busy_begin)
-    instants = np.concatenate([wait_begin[waiting], wait_end[waiting], busy_begin[busy], busy_end[busy]])
-    # Stable: a wait of no length begins before it ends.
-    order = np.argsort(instants, kind="stable")
     dispatch, imbalance, blamed, caused = (np.zeros(len(backend)) for _ in range(4))
-    negative = wait_end < wait_begin
+    negative = (wait_end < wait_begin) & (window >= 0)
     dispatch[negative] = (wait_end - wait_begin)[negative]
     matrix = np.zeros((windows, victims, culprits))
     _sweep(
-        instants, order, waiting, busy, backend, workers, pool, victim, culprit, window,
+        wait_begin, wait_end, busy_begin, busy_end, *events, backend, workers, pool, victim, culprit, window,
         dispatch, imbalance, blamed, caused, matrix, np.zeros_like(matrix),
     )  # fmt: skip
     return dispatch, imbalance, blamed, caused, matrix
+
+
+@compiled_if_installed
+def _instant(instants, order, place):  # type: ignore[no-untyped-def]
+    """Return the instant at a place of an order; after the last one, infinity."""
+    return instants[order[place]] if place < len(order) else math.inf
 
 
 @compiled_if_installed
@@ -83,8 +89,8 @@ def _add(matrix, lost, w, v, c, value):  # type: ignore[no-untyped-def]
 
 @compiled_if_installed
 def _sweep(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop, inlined for its speed
-    instants, order, waiting, busy, backend, workers, pool, victim, culprit, window,
-    dispatch, imbalance, blamed, caused, matrix, lost,
+    wait_begin, wait_end, busy_begin, busy_end, arrivals, wait_ends, begins, ends,
+    backend, workers, pool, victim, culprit, window, dispatch, imbalance, blamed, caused, matrix, lost,
 ):  # fmt: skip
     backends = len(workers)
     pools = pool.max() + 1 if backends else 0
@@ -99,13 +105,27 @@ def _sweep(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop
     own_free, others_free, all_busy = np.zeros(backends), np.zeros(backends), np.zeros(backends)
     share = np.zeros((backends, classes))
     blame = np.zeros(backends)
-    waits, services = len(waiting), len(busy)
-    for e in order:
-        now = instants[e]
-        if e < 2 * waits:
-            i = waiting[e if e < waits else e - waits]
+    # Of events at one instant, a wait of no length begins before it ends, and waits come before services.
+    arrived, left, taken, done = 0, 0, 0, 0
+    next_arrival, next_left = _instant(wait_begin, arrivals, 0), _instant(wait_end, wait_ends, 0)
+    next_taken, next_done = _instant(busy_begin, begins, 0), _instant(busy_end, ends, 0)
+    for _ in range(len(arrivals) + len(wait_ends) + len(begins) + len(ends)):
+        if next_arrival <= next_left and next_arrival <= next_taken and next_arrival <= next_done:
+            event, now, i = 0, next_arrival, arrivals[arrived]
+            arrived += 1
+            next_arrival = _instant(wait_begin, arrivals, arrived)
+        elif next_left <= next_taken and next_left <= next_done:
+            event, now, i = 1, next_left, wait_ends[left]
+            left += 1
+            next_left = _instant(wait_end, wait_ends, left)
+        elif next_taken <= next_done:
+            event, now, i = 2, next_taken, begins[taken]
+            taken += 1
+            next_taken = _instant(busy_begin, begins, taken)
         else:
-            i = busy[e - 2 * waits if e < 2 * waits + services else e - 2 * waits - services]
+            event, now, i = 3, next_done, ends[done]
+            done += 1
+            next_done = _instant(busy_end, ends, done)
         b = backend[i]
         p = pool[b]
         if full[p] == members[p]:
@@ -127,7 +147,7 @@ def _sweep(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop
                 own_free[b] += seconds
         at[b] = now
         seen[b] = none_free[p]
-        if e < waits:
+        if event == 0:
             if depth[b] == 0:
                 own_free[b] = others_free[b] = all_busy[b] = 0.0
                 share[b, :] = 0.0
@@ -140,7 +160,7 @@ def _sweep(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop
                 for c in range(classes):
                     if share[b, c] != 0.0:
                         _add(matrix, lost, w, victim[i], c, -share[b, c])
-        elif e < 2 * waits:
+        elif event == 1:
             depth[b] -= 1
             dispatch[i] += own_free[b]
             imbalance[i] += others_free[b]
@@ -150,7 +170,7 @@ def _sweep(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop
                 for c in range(classes):
                     if share[b, c] != 0.0:
                         _add(matrix, lost, w, victim[i], c, share[b, c])
-        elif e < 2 * waits + services:
+        elif event == 2:
             if serving[b] == 0:
                 blame[b] = 0.0
             serving[b] += 1

@@ -106,19 +106,21 @@ def costliest_requests(
     visits: Visits, services: Services, caused: Floats, names: Sequence[str | None], ints: Ints
 ) -> list[dict[str, Any]]:
     """Return the requests that caused the most waiting, with their known fields."""
-    frame = visits.frame
-    ranked = [int(i) for i in np.argsort(-caused, kind="stable")[:MOST_REQUESTS] if caused[i] > 0]
+    least = pl.Series(caused).top_k(MOST_REQUESTS).to_numpy().min(initial=np.inf)
+    candidates = np.flatnonzero((caused >= least) & (caused > 0))
+    ranked = candidates[np.argsort(-caused[candidates], kind="stable")[:MOST_REQUESTS]]
+    rows = visits.rows_at(ranked)
     return [
         {
-            "request_id": frame["request_id"][i] if "request_id" in frame.columns else None,
-            "uri": shown_uri(frame["uri"][i]) if "uri" in frame.columns else None,
+            "request_id": rows["request_id"][row] if "request_id" in rows.columns else None,
+            "uri": shown_uri(rows["uri"][row]) if "uri" in rows.columns else None,
             "culprit": names[ints[i]],
             "upstream": visits.backends[visits.backend[i]],
             "arrival": visits.base + timedelta(seconds=float(visits.arrival[i])),
             "held": float(services.end[i] - services.begin[i]),
             "seconds": float(caused[i]),
         }
-        for i in ranked
+        for row, i in enumerate(ranked.tolist())
     ]
 
 

@@ -113,14 +113,14 @@ def resampled_windows(seed: int, resamples: int = RESAMPLES) -> Floats:
 def quantiles_of(blocks: Blocks, weights: Floats, levels: Sequence[float]) -> Floats:
     """Return (resamples, levels): quantiles of the response time, linear within a bin, s."""
     below = np.cumsum(weights @ blocks.requests, axis=1)
+    rows = np.arange(len(weights))
     values = np.empty((len(weights), len(levels)))
-    for row, passed in enumerate(below):
-        for column, level in enumerate(levels):
-            wanted = level * passed[-1]
-            place = min(int(np.searchsorted(passed, wanted)), len(passed) - 1)
-            before = passed[place - 1] if place else 0.0
-            part = (wanted - before) / max(passed[place] - before, 1e-12)
-            values[row, column] = blocks.edges[place] + part * (blocks.edges[place + 1] - blocks.edges[place])
+    for column, level in enumerate(levels):
+        wanted = level * below[:, -1]
+        place = np.minimum((below < wanted[:, None]).sum(axis=1), below.shape[1] - 1)
+        before = np.where(place > 0, below[rows, np.maximum(place - 1, 0)], 0.0)
+        part = (wanted - before) / np.maximum(below[rows, place] - before, 1e-12)
+        values[:, column] = blocks.edges[place] + part * (blocks.edges[place + 1] - blocks.edges[place])
     return values
 
 

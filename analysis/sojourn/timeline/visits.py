@@ -15,51 +15,37 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sojourn.model.one_worker import SLACK, Overlap, app_instants, most_at_once, overlaps
+from sojourn.model.one_worker import app_instants, most_at_once
 from sojourn.sources.frame_measures import without_upgraded
+from sojourn.timeline.classes import codes_of
+from sojourn.timeline.ordered_rows import OrderedRows, arrival_order
+from sojourn.timeline.workers import (
+    FROM_CONCURRENCY,
+    FROM_INFERENCE,
+    FROM_OPTION,
+    FROM_WORKER_VALUES,
+    Workers,
+    WorkersLike,
+    places_of,
+    workers_of,
+)
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
-WorkersLike = int | Mapping[str, int] | None
 
-FROM_WORKER_VALUES = "worker values"
-FROM_OPTION = "told"
-FROM_CONCURRENCY = "most at once"
-FROM_INFERENCE = "inferred"
+SAME_REQUEST = ("request_id", "time", "upstream")
+"""Rows with the same values in these columns are one request, unless ``request_id`` is unknown."""
 
-
-@dataclass(frozen=True)
-class Workers:
-    """How many workers each backend has, and how that is known.
-
-    Attributes:
-        count: per backend, at least 1.
-        source: per backend: ``FROM_WORKER_VALUES`` (distinct worker values in use at the same time), ``FROM_OPTION``
-            (set by the user), or ``FROM_CONCURRENCY`` (no worker value was logged: the maximum number of requests in
-            service at the same time, a lower bound), or ``FROM_INFERENCE`` (the queue itself is inferred from the
-            log, and the workers with it).
-        names: per backend, distinct worker values; more than ``count`` where workers were replaced.
-        overlap: per backend, requests that one of its workers served at the same time.
-        slack: per backend, s: services that overlap by less may only seem to, by the steps of the app's clock.
-    """
-
-    count: npt.NDArray[np.int64]
-    source: tuple[str, ...]
-    names: npt.NDArray[np.int64]
-    overlap: tuple[Overlap, ...] = ()
-    slack: tuple[float, ...] = ()
-
-    def in_one_worker(self, backend: int) -> int:
-        """Return how many requests a worker of a backend serves at a time; 1 if the user set the number of workers."""
-        serial = not self.overlap or self.source[backend] == FROM_OPTION or not self.overlap[backend].concurrent
-        return 1 if serial else self.overlap[backend].most
+__all__ = [
+    "FROM_CONCURRENCY", "FROM_INFERENCE", "FROM_OPTION", "FROM_WORKER_VALUES", "SAME_REQUEST", "Visits", "Workers",
+    "WorkersLike", "all_differ", "most_at_once", "places_of", "visits",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -76,7 +62,7 @@ class Visits:
         pool: index into ``pools``, per backend. Backends that serve a (service, route) in common are one upstream.
         pools: names of the upstreams, for people.
         workers: per backend.
-        frame: the n rows, in the same order, with the requested columns.
+        rows: the n rows, in the same order, with the requested columns: by column, or all of them in ``frame``.
         left_out: reason -> requests of the source that are not here: ``not_proxied``, ``no_wait`` (proxied, but nothing
             shows how long it waited), ``duplicates`` (the same request id and end as another row).
     """
@@ -91,11 +77,25 @@ class Visits:
     pool: Codes
     pools: tuple[str, ...]
     workers: Workers
-    frame: pl.DataFrame
+    rows: pl.DataFrame | OrderedRows
     left_out: dict[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.arrival)
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The rows with all columns; a single one costs less in ``rows``."""
+        return self.rows.frame if isinstance(self.rows, OrderedRows) else self.rows
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """The rows in any order, for sums over all of them."""
+        return self.rows.table if isinstance(self.rows, OrderedRows) else self.rows
+
+    def rows_at(self, places: Ints) -> pl.DataFrame:
+        """Return some of the rows, with all columns."""
+        return self.rows.at(places) if isinstance(self.rows, OrderedRows) else self.rows[places]
 
     @property
     def wait(self) -> Floats:
@@ -110,7 +110,7 @@ class Visits:
     @property
     def ended(self) -> Floats:
         """The end of each request in nginx, s after base."""
-        return (self.frame["time"] - self.base).dt.total_microseconds().to_numpy() / 1e6
+        return (self.rows["time"] - self.base).dt.total_microseconds().to_numpy() / 1e6
 
     @property
     def held(self) -> Floats:
@@ -176,61 +176,54 @@ def visits(
     )
     left_out = {name: int(counted[name] or 0) for name in ("not_proxied", "no_wait")}
     table, left_out["duplicates"] = _each_once(table)
-    # A total order, whatever the order of the lines was.
-    table = table.sort("__arrival", "upstream", "__busy_start", "__wait_end", "__busy_end", "route", nulls_last=True)
-    backends = table["upstream"].unique(maintain_order=False).sort(nulls_last=True)
-    codes = {name: code for code, name in enumerate(backends)}
-    backend = _codes(table["upstream"], codes)
-    pool, pools = _pools(table, backend, backends.to_list())
-    instants = {
-        name: table[f"__{name}"].cast(pl.Float64).fill_null(float("nan")).to_numpy().copy()
-        for name in ("arrival", "wait_end", "busy_start", "busy_end")
-    }
+    backends = tuple(table["upstream"].unique(maintain_order=False).sort(nulls_last=True))
+    # None comes last.
+    backend = codes_of(table["upstream"], [name for name in backends if name is not None]).astype(np.int32)
+    pool, pools = _pools(table, backend, backends)
+    instants = {name: _numbers(table[f"__{name}"]) for name in ("arrival", "wait_end", "busy_start", "busy_end")}
+    order = arrival_order(table, instants["arrival"], backend)
     return Visits(
         base=datetime.fromtimestamp(0, UTC) + timedelta(microseconds=base),
-        **instants,
-        backend=backend,
-        backends=tuple(backends),
+        **{name: values[order] for name, values in instants.items()},
+        backend=backend[order],
+        backends=backends,
         pool=pool,
         pools=pools,
-        workers=_workers(table, backend, tuple(backends), workers),
-        frame=table.select(*kept),
+        workers=workers_of(table, backend, backends, order, workers),
+        rows=OrderedRows(table.select(*kept), order),
         left_out=left_out,
     )
 
 
-def places_of(codes: npt.NDArray[np.integer[Any]], count: int) -> list[Ints]:
-    """Return the positions of each code from 0 to ``count`` - 1, ascending."""
-    order = np.argsort(codes, kind="stable").astype(np.int64)
-    return np.split(order, np.cumsum(np.bincount(codes, minlength=count))[:-1]) if count else []
+def _numbers(column: pl.Series) -> Floats:
+    return column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+
+
+def all_differ(requests: pl.DataFrame) -> bool:
+    """Return whether no two rows are alike, by their hashes; False where two hashes are alike.
+
+    Of columns that identify a request, as the reader leaves them: no copy is made to search for duplicates.
+    """
+    return requests.hash_rows().n_unique() == len(requests)
 
 
 def _each_once(table: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    if "request_id" not in table.columns:
-        return table, 0
-    same = ["request_id", "time", "upstream"]
-    # Rows whose hashes all differ, differ: no copy is made where the reader has left no duplicate, as it mostly has.
-    if table.select(pl.struct(same).hash().n_unique()).item() == len(table):
+    if "request_id" not in table.columns or all_differ(table.select(SAME_REQUEST)):
         return table, 0
     known = pl.col("request_id").is_not_null() & (pl.col("request_id") != "")
-    named = table.filter(known).unique(same, keep="any")
+    named = table.filter(known).unique(SAME_REQUEST, keep="any")
     kept = pl.concat([named, table.filter(~known)])
     return kept, len(table) - len(kept)
 
 
-def _codes(values: pl.Series, codes: Mapping[str | None, int]) -> Codes:
-    codess = values.replace_strict(list(codes), list(codes.values()), return_dtype=pl.Int32) if codes else values
-    return codess.cast(pl.Int32).to_numpy().copy()
-
-
-def _pools(table: pl.DataFrame, backend: Codes, backends: list[str | None]) -> tuple[Codes, tuple[str, ...]]:
+def _pools(table: pl.DataFrame, backend: Codes, backends: tuple[str | None, ...]) -> tuple[Codes, tuple[str, ...]]:
     """Return backends joined if they serve a common (service, route), and a name for each such upstream."""
     if not backends:
         return np.array([], np.int32), ()
-    served = table.select("service", "route").with_columns(backend=pl.Series(backend, dtype=pl.Int64)).unique()
+    served = table.select("service", "route").with_columns(backend=pl.Series(backend, dtype=pl.Int64))
+    served = served.lazy().unique().collect(engine="streaming")
     route = served.select(pl.struct("service", "route").rank("dense")).to_series().to_numpy().astype(np.int64) - 1
-    joined = _joined(served["backend"].to_numpy(), route, len(backends))
-    labels, pool = np.unique(joined, return_inverse=True)
+    labels, pool = np.unique(_joined(served["backend"].to_numpy(), route, len(backends)), return_inverse=True)
     names = []
     for number in range(len(labels)):
         members = [str(backends[i] or "–") for i in np.flatnonzero(pool == number)]
@@ -238,60 +231,19 @@ def _pools(table: pl.DataFrame, backend: Codes, backends: list[str | None]) -> t
     return pool.astype(np.int32), tuple(names)
 
 
-def _joined(backend: Ints, route: Ints, count: int) -> Ints:
-    """Return, per backend, the first of the backends linked to it, over any number of links (backend, route)."""
-    first = np.arange(count)
+def _joined(backend: Ints, route: Ints, backends: int) -> Ints:
+    """Return the smallest backend that each backend is joined with, by common routes, directly or through others.
+
+    Every backend takes over the smallest number of its routes until none changes. A library for graphs would take
+    longer to load than this takes.
+    """
+    joined = np.arange(backends)
     while True:
-        of_route = np.full(int(route.max()) + 1, count)
-        np.minimum.at(of_route, route, first[backend])
-        linked = first.copy()
-        np.minimum.at(linked, backend, of_route[route])
-        linked = linked[linked]  # the first of the first, for half as many rounds
-        if (linked == first).all():
-            return first
-        first = linked
-
-
-def _workers(
-    table: pl.DataFrame, backend: Codes, backends: tuple[str | None, ...], option: int | Mapping[str, int] | None
-) -> Workers:
-    inferred = dict(table.group_by("upstream").agg(pl.col("inferred_workers").max()).iter_rows())
-    held = table.select("worker", "__busy_start", "__busy_end").with_columns(backend=pl.Series(backend, dtype=pl.Int32))
-    held = held.filter(pl.col("__busy_end").is_not_null())
-    lives = (
-        held.filter(pl.col("worker").is_not_null())
-        .group_by("backend", "worker")
-        .agg(pl.col("__busy_start").min(), pl.col("__busy_end").max())
-    )
-    instants = table.select("upstream", "worker", begin="__app_begin", end="__app_end")
-    measured = overlaps(instants)
-    of_backend = [measured.get(name, (Overlap(), SLACK)) for name in backends]
-    count, source, names = [], [], []
-    of_names, of_requests = (_intervals(frame, len(backends)) for frame in (lives, held))
-    for code, name in enumerate(backends):
-        names.append(len(of_names[code][0]))
-        configured = option.get(name or "") if isinstance(option, Mapping) else option
-        if configured is not None:
-            count.append(configured)
-            source.append(FROM_OPTION)
-            continue
-        if inferred.get(name):
-            count.append(inferred[name])
-            source.append(FROM_INFERENCE)
-            continue
-        begin, end = of_names[code] if names[-1] else of_requests[code]
-        count.append(max(most_at_once(begin, end), 1))
-        source.append(FROM_WORKER_VALUES if names[-1] else FROM_CONCURRENCY)
-    return Workers(
-        np.array(count, np.int64),
-        tuple(source),
-        np.array(names, np.int64),
-        tuple(overlap for overlap, _ in of_backend),
-        tuple(slack for _, slack in of_backend),
-    )
-
-
-def _intervals(frame: pl.DataFrame, backends: int) -> list[tuple[Floats, Floats]]:
-    """Return the begins and ends of the frame's intervals, per backend."""
-    begin, end = frame["__busy_start"].to_numpy(), frame["__busy_end"].to_numpy()
-    return [(begin[members], end[members]) for members in places_of(frame["backend"].to_numpy(), backends)]
+        of_route = np.full(int(route.max()) + 1, backends)
+        np.minimum.at(of_route, route, joined[backend])
+        smaller = joined.copy()
+        np.minimum.at(smaller, backend, of_route[route])
+        smaller = smaller[smaller]
+        if (smaller == joined).all():
+            return joined
+        joined = smaller

@@ -97,7 +97,7 @@ def queues(rows: pl.LazyFrame, now: datetime, lag: float, *, by: str, where: str
     selected = (pl.col("time") > begin) & (fitting(where) if where else pl.lit(True))
     requests = visits(rows.with_columns(selected=selected), columns=("header", "time", "selected", by))
     services = services_of(requests)
-    victims = requests.frame["selected"].to_numpy()
+    victims = requests.rows["selected"].to_numpy()
     charged = accounts(requests, services, victims)
     waited = float(np.where(victims, requests.wait, 0.0).sum())
     kind, culprits = WAITING, _culprits(requests, services, charged.caused, by, waited)
@@ -107,7 +107,7 @@ def queues(rows: pl.LazyFrame, now: datetime, lag: float, *, by: str, where: str
     first = max(known_since, now - timedelta(seconds=lag + MINUTE))
     if as_of is None or (as_of - first).total_seconds() < LEAST:
         as_of = None
-    minute = requests.frame.select(pl.col("time") > begin).to_series().to_numpy()
+    minute = (requests.rows["time"] > (now - timedelta(seconds=MINUTE))).to_numpy()
     seconds = min(max((now - known_since).total_seconds(), LEAST), MINUTE)
     return Queues(
         kind=kind,
@@ -127,7 +127,7 @@ def queues(rows: pl.LazyFrame, now: datetime, lag: float, *, by: str, where: str
 def _culprits(
     requests: Visits, services: Services, caused: npt.NDArray[np.float64], by: str, waited: float
 ) -> list[dict[str, Any]]:
-    culprit, names = classes_of(requests.frame[by])
+    culprit, names = classes_of(requests.rows[by])
     charged_to = np.where(services.known, culprit, len(names))
     table = culprits_table(charged_to, culprit, names, caused, float(caused.sum()), waited)
     ranked = table.filter(pl.col("seconds") > 0).select("culprit", "seconds", share="of_waited")

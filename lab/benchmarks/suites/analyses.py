@@ -1,8 +1,11 @@
-"""The cost of blame, what-if and the replay, and how the cost of every analysis grows."""
+"""The cost of the analyses of a log and of the replay, and how the cost of every analysis grows."""
 
 from __future__ import annotations
 
+import json
+import statistics
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from benchmarks.growth import SOJOURN, WORKERS, Command, slopes, written_log
 from benchmarks.kernels import kernels
@@ -10,8 +13,10 @@ from benchmarks.measure import command_cost, in_turns, median_of, printed_second
 from benchmarks.rows import Measurements, Row, Settings
 
 REQUESTS = 1_000_000
+WITH_WORKERS = ["--workers", str(WORKERS)]
 JOINED = 50_000
 SPLIT = "`sojourn split` of the same log"
+ALONE = "in a process that has split the log already; with what a first call loads"
 JOIN = "the same by an interval join in DuckDB"
 
 # Both scripts compute blamed seconds by culprit from the same visits, which are read before the timing starts.
@@ -56,20 +61,57 @@ print(time.process_time() - begin, sum(seconds for _, seconds in blamed))
 
 NOTES: dict[tuple[str, str], str] = {}
 
+# An analysis on its own, with all that a first call loads; columns that some analysis uses are read before.
+OF_A_SPLIT = """
+import json, sys, time
+import sojourn
+requests = sojourn.split(sys.argv[1], columns=("request_id", "uri", "remote_addr", "connection", "method"))
+ask, options = getattr(sojourn, sys.argv[2]), json.loads(sys.argv[3])
+begin = time.perf_counter()
+answer = ask(requests, **options).to_dict()
+print(time.perf_counter() - begin, len(answer))
+"""
+SLOPE = 1.0
+
+
+class Question(NamedTuple):
+    """A question with its goals: s of the whole command, and of the analysis of a split that is there."""
+
+    command: list[str]
+    options: dict[str, Any]
+    whole: float
+    alone: float
+
+    @property
+    def name(self) -> str:
+        """Name of the command, and of the function."""
+        return self.command[0]
+
+
+QUESTIONS = {
+    "blame": Question(["blame", *WITH_WORKERS], {"workers": WORKERS}, 4.0, 1.5),
+    "whatif, one variant": Question(
+        ["whatif", "--set", "workers=+1", *WITH_WORKERS, "--force"],
+        {"variants": {"workers": "+1"}, "workers": WORKERS, "force": True}, 4.5, 2.0,
+    ),
+    "whatif, usual variants": Question(
+        ["whatif", *WITH_WORKERS, "--force"], {"workers": WORKERS, "force": True}, 4.5, 2.0
+    ),
+    "depth": Question(["depth", *WITH_WORKERS], {"workers": WORKERS}, 3.5, 1.0),
+    "goodput": Question(["goodput"], {}, 3.5, 1.0),
+    "laws": Question(["laws", *WITH_WORKERS], {"workers": WORKERS}, 3.5, 1.0),
+}  # fmt: skip
+
 
 def run(settings: Settings) -> Measurements:
-    """Measure blame and what-if against the split, blame in memory against SQL, the replay, and all slopes."""
+    """Measure every question, blame and what-if against the split, blame against SQL, the replay, and all slopes."""
     measurements = kernels(settings)
     requests = settings.sized(REQUESTS, 1_000)
     log = written_log(settings.folder, requests)
-    split = [*SOJOURN, "split", str(log), "--json"]
-    jobs = {
-        "split": split,
-        "blame": [*SOJOURN, "blame", str(log), "--workers", str(WORKERS), "--json"],
-        "whatif, one variant": [*SOJOURN, "whatif", str(log), *_whatif(), "--json"],
-    }
-    command_cost(jobs["blame"])  # fills the cache of compiled code
-    command_cost(jobs["whatif, one variant"])
+    jobs = {"split": [*SOJOURN, "split", str(log), "--json"]}
+    jobs |= {name: _command(question, log) for name, question in QUESTIONS.items()}
+    for name in QUESTIONS:
+        command_cost(jobs[name])  # fills the cache of compiled code
     costs = in_turns(
         {name: lambda command=command: command_cost(command) for name, command in jobs.items()},  # type: ignore[misc]
         settings.repeats,
@@ -86,29 +128,43 @@ def run(settings: Settings) -> Measurements:
                 peer_mb=max(cost.peak_mb for cost in costs["split"]),
             )
         )  # fmt: skip
+    for name, question in QUESTIONS.items():
+        what = f"`sojourn {name}`, {requests:,} requests"
+        alone = [_of_a_split(question, log, settings) for _ in range(settings.repeats)]
+        memory = max(cost.peak_mb for cost in costs[name])
+        measurements.rows += [
+            Row(what, "s", median_of(costs[name]), goal=question.whole, at="most", peak_mb=memory),
+            Row(f"{what}: of a split", "s", statistics.median(alone), goal=question.alone, at="most", note=ALONE),
+        ]
     measurements.rows.append(_against_sql(settings))
     log.unlink()
-    measurements.slopes += slopes(settings, _commands(settings.folder), NOTES)
+    goals = dict.fromkeys((question.name for question in QUESTIONS.values()), SLOPE)
+    measurements.slopes += slopes(settings, _commands(settings.folder), NOTES, goals)
     return measurements
 
 
-def _whatif() -> list[str]:
-    return ["--set", "workers=+1", "--workers", str(WORKERS), "--force"]
+def _command(question: Question, log: Path) -> list[str]:
+    return [*SOJOURN, question.name, str(log), *question.command[1:], "--json"]
+
+
+def _of_a_split(question: Question, log: Path, settings: Settings) -> float:
+    settings.progress(f"{question.name} of a split")
+    return _printed_seconds(OF_A_SPLIT, log, question.name, json.dumps(question.options))
 
 
 def _commands(folder: Path) -> dict[str, Command]:
     """Return every analysis of a log; the split has a suite of its own."""
-    workers = ["--workers", str(WORKERS)]
     page, film, picture = folder / "page.html", folder / "film.html", folder / "chart.svg"
     return {
-        "blame": lambda log: [*SOJOURN, "blame", str(log), *workers, "--json"],
-        "whatif": lambda log: [*SOJOURN, "whatif", str(log), *_whatif(), "--json"],
-        "depth": lambda log: [*SOJOURN, "depth", str(log), *workers, "--json"],
-        "goodput": lambda log: [*SOJOURN, "goodput", str(log), "--json"],
+        "blame": lambda log: _command(QUESTIONS["blame"], log),
+        "whatif": lambda log: _command(QUESTIONS["whatif, one variant"], log),
+        "depth": lambda log: _command(QUESTIONS["depth"], log),
+        "goodput": lambda log: _command(QUESTIONS["goodput"], log),
+        "laws": lambda log: _command(QUESTIONS["laws"], log),
         "capacity": lambda log: [*SOJOURN, "capacity", str(log), "--slo", "p99=0.5", "--window", "5", "--json"],
         "compare": lambda log: [*SOJOURN, "compare", str(log), str(log), "--json"],
-        "report": lambda log: [*SOJOURN, "report", str(log), *workers, "--html", str(page)],
-        "movie": lambda log: [*SOJOURN, "movie", str(log), *workers, "--out", str(film)],
+        "report": lambda log: [*SOJOURN, "report", str(log), *WITH_WORKERS, "--html", str(page)],
+        "movie": lambda log: [*SOJOURN, "movie", str(log), *WITH_WORKERS, "--out", str(film)],
         "plot heatmap": lambda log: [*SOJOURN, "plot", "heatmap", str(log), "--out", str(picture)],
     }
 
@@ -120,7 +176,7 @@ def _against_sql(settings: Settings) -> Row:
     for turn in range(settings.repeats):
         for name, script in (("ours", OURS), ("theirs", THEIRS)):
             settings.progress(f"{turn + 1}/{settings.repeats} blame of {requests:,} visits: {name}")
-            seconds[name].append(_printed_seconds(script, log))
+            seconds[name].append(_printed_seconds(BLAME_OF + script, log, WORKERS))
     ratio, low, high = ratio_of(seconds["theirs"], seconds["ours"])
     ours, theirs = (sorted(seconds[name])[len(seconds[name]) // 2] for name in ("ours", "theirs"))
     return Row(
@@ -130,5 +186,5 @@ def _against_sql(settings: Settings) -> Row:
     )  # fmt: skip
 
 
-def _printed_seconds(script: str, log: Path) -> float:
-    return printed_seconds(BLAME_OF + script, log, WORKERS).seconds
+def _printed_seconds(script: str, *arguments: object) -> float:
+    return printed_seconds(script, *arguments).seconds

@@ -33,17 +33,41 @@ def test_compares_blame_and_what_if_with_the_split_and_every_kernel_with_simpy(
         return Cost(2.0 if command[3] == "split" else 3.0, 1.0, 100.0)
 
     monkeypatch.setattr(analyses, "command_cost", cost)
-    monkeypatch.setattr(analyses, "_printed_seconds", lambda script, _: 1.0 if script is analyses.OURS else 4.0)
+    monkeypatch.setattr(
+        analyses, "_printed_seconds", lambda script, *_: 4.0 if script.endswith(analyses.THEIRS) else 1.0
+    )
     monkeypatch.setattr(analyses, "slopes", lambda *_: [Slope("blame", "requests", (1.0, 2.0), (1.0, 2.0))])
     measurements = analyses.run(settings_in(tmp_path))
-    assert {"split", "blame", "whatif"} == set(ran)
+    assert {"split", "blame", "whatif", "depth", "goodput", "laws"} == set(ran)
     rows = {(row.what, row.peer): row for row in measurements.rows}
     assert rows["`sojourn blame`, 1,000 requests", analyses.SPLIT].ratio == 1.5
     assert rows["`sojourn whatif, one variant`, 1,000 requests", analyses.SPLIT].ratio == 1.5
     assert rows["blame of 1,000 visits in memory", analyses.JOIN].ratio == 4.0
     assert rows["replay: fifo, 1 worker, one queue", "SimPy, M/M/1"].ours > 0
     assert rows["replay: fifo, 1 worker, one queue", "Ciw, M/M/1"].ours > 0
-    assert all(row.ratio is not None and row.ratio > 0 for row in measurements.rows)
+    assert all(row.ratio is not None and row.ratio > 0 for row in measurements.rows if row.peer)
+    for name, question in analyses.QUESTIONS.items():
+        whole, alone = (rows[f"`sojourn {name}`, 1,000 requests{part}", ""] for part in ("", ": of a split"))
+        assert (whole.ours, whole.goal, whole.at, whole.met) == (3.0, question.whole, "most", True)
+        assert (alone.ours, alone.goal, alone.at, alone.met) == (1.0, question.alone, "most", True)
+
+
+@pytest.mark.parametrize("name", analyses.QUESTIONS)
+def test_every_question_is_answered_of_a_split(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, question = growth.written_log(tmp_path, 2_000), analyses.QUESTIONS[name]
+    monkeypatch.setattr(sys, "argv", ["-c", str(log), question.name, json.dumps(question.options)])
+    exec(compile(analyses.OF_A_SPLIT, "timed", "exec"), {})
+    seconds, keys = capsys.readouterr().out.split()
+    assert float(seconds) > 0
+    assert int(keys) > 5
+
+
+def test_slope_meets_its_goal_to_two_decimals() -> None:
+    assert Slope("a", "b", (1.0, 10.0), (1.0, 10.0)).met is None
+    assert Slope("a", "b", (1.0, 10.0), (1.0, 10.05), goal=1.0).met is True
+    assert Slope("a", "b", (1.0, 10.0), (1.0, 12.0), goal=1.0).met is False
 
 
 @pytest.mark.thorough
@@ -100,13 +124,16 @@ def test_measures_three_slopes_per_command(tmp_path: Path, monkeypatch: pytest.M
         return Cost(1.0, 1.0 + read[-1] / 1_000, 1.0)
 
     monkeypatch.setattr(growth, "command_cost", cost)
-    slopes = growth.slopes(settings_in(tmp_path), {"wc": lambda log: ["wc", str(log)]}, {("wc", "routes"): "a word"})
+    slopes = growth.slopes(
+        settings_in(tmp_path), {"wc": lambda log: ["wc", str(log)]}, {("wc", "routes"): "a word"}, {"wc": 1.5}
+    )
     assert read == [2_000, 5_000, 6_000, 4_000, 4_000, 4_000, 4_000]
     assert [(each.against, each.sizes, each.note) for each in slopes] == [
         ("requests", (5_000, 6_000), ""),
         ("backends", (1, 2), ""),
         ("routes", (3, 4), "a word"),
     ]
+    assert {each.goal for each in slopes} == {1.5}
     assert slopes[0].costs == pytest.approx((3.0, 4.0))  # without the start
     assert slopes[0].slope == pytest.approx(np.log(4 / 3) / np.log(6 / 5))
     assert slopes[1].slope == pytest.approx(0.0, abs=1e-9)

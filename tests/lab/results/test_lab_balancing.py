@@ -29,7 +29,7 @@ def visits_of(rows: list[tuple[float, float, float, int]], backends: tuple[str, 
         backend=backend.astype(np.int32), backends=backends,
         pool=np.zeros(count, np.int32), pools=("all",),
         workers=Workers(np.ones(count, np.int64), (FROM_OPTION,) * count, np.ones(count, np.int64)),
-        frame=pl.DataFrame({"route": ["/"] * len(rows)}),
+        rows=pl.DataFrame({"route": ["/"] * len(rows)}),
     )  # fmt: skip
 
 

@@ -29,8 +29,16 @@ from sojourn.model.errors import SojournError
 from sojourn.model.formatting import iso
 from sojourn.model.measures import ROUNDING
 from sojourn.model.result import Result
-from sojourn.timeline.charge import Services, accounts, matrices, refuse_too_many, services_of
-from sojourn.timeline.classes import checked_column, classes_of, having, largest, summed
+from sojourn.timeline.charge import (
+    Services,
+    accounts,
+    accounts_and_matrices,
+    fit_at_once,
+    matrices,
+    refuse_too_many,
+    services_of,
+)
+from sojourn.timeline.classes import MOST_CLASSES, checked_column, classes_of, having, largest, summed
 from sojourn.timeline.tables import (
     costliest_requests,
     culprits_table,
@@ -167,29 +175,40 @@ def blame_of(
             requests for the interpreter where numba is not installed.
     """
     services = services_of(visits)
-    is_victim = having(visits.frame, where or {})
+    is_victim = having(visits.rows, where or {})
     if where and not is_victim.any():
         conditions = ", ".join(f"{column} = {value}" for column, value in where.items())
         raise SojournError(f"no request with a known wait meets the condition ({conditions})")
     refuse_too_many(visits)
-    charged = accounts(visits, services, is_victim)
     wait = np.where(is_victim, visits.wait, 0.0)
-    victim, victims = classes_of(checked_column(visits.frame[by], by))
-    culprit, culprits = classes_of(checked_column(visits.frame[culprit_by or by], culprit_by or by))
+    victim, victims = classes_of(checked_column(visits.rows[by], by))
+    culprit, culprits = victim, victims
+    if culprit_by not in (None, by):
+        culprit, culprits = classes_of(checked_column(visits.rows[culprit_by], culprit_by))
     # The last class, without a name: requests without a service time.
     culprit_index = np.where(services.known, culprit, len(culprits))
+    first, last = (float(visits.wait_end.min()), float(visits.wait_end.max())) if len(visits) else (0.0, 0.0)
+    windows = Windows.over(visits.base, first, last, seconds=width)
+    ended = windows.of(visits.wait_end)
+    window = ended if is_victim.all() else np.where(is_victim, ended, -1)
+    shape = (windows.count, len(victims), len(culprits) + 1)
+    few = max(len(victims), len(culprits)) <= MOST_CLASSES and fit_at_once(shape)
+    if few:
+        charged, matrix = accounts_and_matrices(visits, services, victim, culprit_index, window, shape)
+    else:
+        charged = accounts(visits, services, is_victim)
     waited, blamed = float(wait.sum()), float(charged.blamed.sum())
     negative = wait < -STAMP_TICK / 2e6 - ROUNDING
     table = culprits_table(culprit_index, culprit, culprits, charged.caused, blamed, waited)
     few_victims, victim_names = largest(victim, victims, summed(victim, wait, len(victims)))
     few_culprits, culprit_names = largest(culprit, culprits, summed(culprit, charged.caused, len(culprits)))
-    first, last = (float(visits.wait_end.min()), float(visits.wait_end.max())) if len(visits) else (0.0, 0.0)
-    windows = Windows.over(visits.base, first, last, seconds=width)
     begun = visits.base + timedelta(seconds=float(visits.arrival[0])) if len(visits) else None
-    window = np.where(is_victim, windows.of(visits.wait_end), -1)
-    shape = (windows.count, len(victim_names), len(culprit_names) + 1)
-    few_culprit_index = np.where(services.known, few_culprits, len(culprit_names))
-    cells, over_time = _cells(visits, services, few_victims, few_culprit_index, window, shape)
+    if few:
+        cells, over_time = matrix.sum(axis=0), matrix.sum(axis=1)
+    else:
+        shape = (windows.count, len(victim_names), len(culprit_names) + 1)
+        few_culprit_index = np.where(services.known, few_culprits, len(culprit_names))
+        cells, over_time = _cells(visits, services, few_victims, few_culprit_index, window, shape)
     return BlameResult(
         by=by,
         culprit_by=culprit_by or by,
@@ -204,7 +223,7 @@ def blame_of(
         matrix=matrix_table(cells, victim_names, culprit_names, blamed),
         culprits=table,
         victims=victims_table(victim, victims, is_victim, wait, charged),
-        over_time=over_time_table(over_time, culprit_names, windows, charged, windows.of(visits.wait_end)),
+        over_time=over_time_table(over_time, culprit_names, windows, charged, ended),
         width=windows.seconds,
         workers=workers_table(visits),
         costliest=costliest_requests(visits, services, charged.caused, (*culprits, None), culprit_index),

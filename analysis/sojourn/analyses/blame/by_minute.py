@@ -49,10 +49,10 @@ def blame_by_minute(visits: Visits, by: str = "route", *, seconds: float = MINUT
     charged = accounts(visits, services)
     windows = Windows.over(visits.base, float(visits.wait_end.min()), float(visits.wait_end.max()), seconds=seconds)
     window = windows.of(visits.wait_end)
-    value, values = classes_of(visits.frame[by])
+    value, values = classes_of(visits.rows[by])
     few, names = largest(value, values, summed(value, np.abs(visits.wait) + charged.caused, len(values)))
     # One row per service, backend and victim.
-    service = visits.frame["service"].fill_null("").to_physical()
+    service = visits.rows["service"].fill_null("").to_physical()
     keys = pl.DataFrame({"service": service, "backend": visits.backend, "victim": few}).with_columns(
         row=pl.struct("service", "backend", "victim").rank("dense").cast(pl.Int64) - 1
     )

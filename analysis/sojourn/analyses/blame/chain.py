@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sojourn.analyses.blame.explained import explained
 from sojourn.model.formatting import iso
 from sojourn.model.one_worker import most_at_once
 from sojourn.timeline.charge import Services, matrices
@@ -137,63 +138,16 @@ def _periods(
     victims = at_backend[visits.wait_end[at_backend] > visits.arrival[at_backend]]
     if not len(victims) or span <= 0:
         return None
-    victims = victims[np.argsort(visits.arrival[victims], kind="stable")]
     until = np.maximum.accumulate(visits.wait_end[victims])
     of = np.concatenate([[0], np.cumsum(visits.arrival[victims][1:] > until[:-1])])
     first = np.flatnonzero(np.diff(of, prepend=-1))
     start, end = visits.arrival[victims][first], until[np.append(first[1:], len(victims)) - 1]
     of_period = summed(of, blamed[victims], len(start))
-
-    # Requests in service when the period began; a long service may overlap the beginning of several.
-    begin, free = services.begin[at_backend], services.end[at_backend]
-    served = at_backend[~np.isnan(free)]
-    low, high = (np.searchsorted(start, bound[~np.isnan(free)], "left") for bound in (begin, free))
-    in_service = np.repeat(served, high - low)
-    skipped = np.cumsum(high - low) - (high - low)
-    period_of = np.arange(len(in_service)) - np.repeat(skipped - low, high - low)
-    earlier = visits.arrival[in_service] < start[period_of]
-    in_service, period_of = in_service[earlier], period_of[earlier]
-    onset = np.full(len(start), -np.inf)
-    np.maximum.at(onset, period_of, services.begin[in_service])
-    onset = np.where(np.isfinite(onset), onset, start)
-
-    # Arrivals in the period.
-    inside = np.searchsorted(start, visits.arrival[at_backend], "right") - 1
-    arrived = (inside >= 0) & (visits.arrival[at_backend] <= end[np.maximum(inside, 0)])
-    members = np.concatenate([at_backend[arrived], in_service])
-    periods = np.concatenate([inside[arrived], period_of])
-
-    count = np.bincount(culprit[at_backend], minlength=classes)
-    rate = count / span
-    seconds = summed(culprit[served], services.end[served] - services.begin[served], classes)
-    usual = seconds / np.maximum(np.bincount(culprit[served], minlength=classes), 1)
-    held = services.end[members] - services.begin[members]
-    service = np.where(np.isnan(services.end[members]), usual[culprit[members]], held)
-    # Only the classes that are there: one that is absent can only have brought less than usual.
-    cells, cell_of = np.unique(periods * classes + culprit[members], return_inverse=True)
-    period, kind = cells // classes, cells % classes
-    number = np.bincount(cell_of, minlength=len(cells))
-    work = summed(cell_of, service, len(cells))
-    length = end - onset
-    by_arrivals = np.maximum((number - rate[kind] * (length[period] + usual[kind])) * usual[kind], 0.0)
-    by_service = np.maximum(work - number * usual[kind], 0.0)
-    explained = summed(period, by_arrivals + by_service, len(start))
-    # Sums of floats: a millionth of a second's work explains nothing.
-    share = np.where(explained > 1e-6, of_period / np.maximum(explained, 1e-6), 0.0)
-    expected = rate.sum() * length
-    return _Periods(
-        backend=backend,
-        start=start,
-        end=end,
-        onset=onset,
-        burst=np.divide(np.bincount(inside[arrived], minlength=len(start)), expected),
-        blamed=of_period,
-        victims=victims,
-        of=of,
-        filled=summed(kind, share[period] * by_arrivals, classes),
-        held=summed(kind, share[period] * by_service, classes),
-        usual=float(of_period[explained <= 1e-6].sum()),
-    )
+    filled, held, usual, onset, burst = explained(
+        visits.arrival[at_backend], services.begin[at_backend], services.end[at_backend], culprit[at_backend],
+        start, end, of_period, classes, span,
+    )  # fmt: skip
+    return _Periods(backend, start, end, onset, burst, of_period, victims, of, filled, held, usual)
 
 
 def _costliest(

@@ -15,6 +15,7 @@ send bursts, make the two differ.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -31,7 +32,7 @@ from sojourn.timeline.busiest_excerpt import Scene, scene_of
 from sojourn.timeline.charge import services_of
 from sojourn.timeline.classes import summed
 from sojourn.timeline.concurrency import seen_on_arrival
-from sojourn.timeline.steps import Steps
+from sojourn.timeline.steps import Steps, Together
 from sojourn.timeline.tables import workers_table
 from sojourn.timeline.visits import Visits
 from sojourn.timeline.windows import Windows
@@ -141,20 +142,29 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
     windows = Windows.over(visits.base, first, last, seconds=width)
     seen_waiting, seen_serving = seen_on_arrival(visits, starts, services)
     backends, tables, wait = [], [], visits.wait
+    counted: list[dict[str, Steps]] = []
     for code, name in [*enumerate(visits.backends), (-1, ALL)]:
-        members = np.arange(len(visits)) if code < 0 else visits.at_backend[code]
-        steps = {key: Steps.of(begin[members], end[members]) for key, (begin, end) in intervals.items()}
+        members = slice(None) if code < 0 else visits.at_backend[code]
+        steps: dict[str, Steps | Together]
+        if code < 0:
+            # Of all together only the queue is counted once more: its maximum is not a sum.
+            queue = Steps.of(*intervals["waiting"])
+            steps = {key: Together([each[key] for each in counted]) for key in intervals} | {"waiting": queue}
+        else:
+            counted.append({key: Steps.of(begin[members], end[members]) for key, (begin, end) in intervals.items()})
+            steps = {**counted[-1]}
         count = int(visits.workers.count.sum() if code < 0 else visits.workers.count[code])
         figures = _figures(steps, first, last, count)
+        arrivals, waiting, serving = visits.arrival[members], seen_waiting[members], seen_serving[members]
         figures |= {
-            "arrivals": len(members),
-            "mean_wait": float(wait[members].mean()) if len(members) else 0.0,
-            "seen_waiting": float(seen_waiting[members].mean()) if len(members) else 0.0,
-            "seen_in_system": float((seen_waiting[members] + seen_serving[members]).mean()) if len(members) else 0.0,
+            "arrivals": len(arrivals),
+            "mean_wait": float(wait[members].mean()) if len(arrivals) else 0.0,
+            "seen_waiting": float(waiting.mean()) if len(arrivals) else 0.0,
+            "seen_in_system": float((waiting + serving).mean()) if len(arrivals) else 0.0,
             "workers": count,
         }
         backends.append({"upstream": name, **figures})
-        tables.append(_over_time(windows, name, steps, visits.arrival[members], count, (first, last)))
+        tables.append(_over_time(windows, name, steps, arrivals, count, (first, last)))
     overall = {key: value for key, value in backends.pop().items() if key != "upstream"}
     whole = (visits.base + timedelta(seconds=first), visits.base + timedelta(seconds=last))
     streamed, with_span = _streamed(visits)
@@ -163,8 +173,8 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
         window=whole if len(visits) else None,
         overall=overall,
         backends=backends,
-        peak=_peak(visits),
-        seen=_by_depth(seen_waiting, visits.wait),
+        peak=_peak(visits, [each["waiting"] for each in counted]),
+        seen=_by_depth(seen_waiting, wait),
         over_time=pl.concat(tables) if len(visits) else pl.DataFrame(schema=OVER_TIME_SCHEMA),
         width=windows.seconds,
         streamed=streamed,
@@ -173,11 +183,11 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
         workers=workers_table(visits),
         left_out=dict(visits.left_out),
         queue_source=queue_source,
-        scene=scene_of(visits, DRAWN) if len(visits) and "time" in visits.frame.columns else None,
+        scene=scene_of(visits, DRAWN, waiting=queue) if len(visits) and "time" in visits.rows.columns else None,
     )
 
 
-def _figures(steps: dict[str, Steps], first: float, last: float, workers: int) -> dict[str, Any]:
+def _figures(steps: dict[str, Steps | Together], first: float, last: float, workers: int) -> dict[str, Any]:
     seconds = last - first
     spent = {key: step.between(np.array([first, last])) for key, step in steps.items()} if seconds > 0 else {}
     figures: dict[str, Any] = {key: float(spent[key][0][0]) / seconds if spent else 0.0 for key in steps}
@@ -188,7 +198,7 @@ def _figures(steps: dict[str, Steps], first: float, last: float, workers: int) -
 
 
 def _over_time(
-    windows: Windows, name: str | None, steps: dict[str, Steps], arrivals: Floats, workers: int,
+    windows: Windows, name: str | None, steps: dict[str, Steps | Together], arrivals: Floats, workers: int,
     bounds: tuple[float, float],
 ) -> pl.DataFrame:  # fmt: skip
     edges = windows.edges
@@ -230,10 +240,9 @@ def _by_depth(seen: Ints, wait: Floats) -> pl.DataFrame:
     ).filter(pl.col("requests") > 0)
 
 
-def _peak(visits: Visits) -> dict[str, Any] | None:
+def _peak(visits: Visits, queues: Sequence[Steps]) -> dict[str, Any] | None:
     deepest: dict[str, Any] | None = None
-    for members, name in zip(visits.at_backend, visits.backends, strict=True):
-        steps = Steps.of(visits.arrival[members], visits.wait_end[members])
+    for steps, name in zip(queues, visits.backends, strict=True):
         if len(steps.level) and (deepest is None or steps.level.max() > deepest["waiting"]):
             k = int(steps.level.argmax())
             at = visits.base + timedelta(seconds=float(steps.at[k]))
@@ -242,8 +251,8 @@ def _peak(visits: Visits) -> dict[str, Any] | None:
 
 
 def _streamed(visits: Visits) -> tuple[float, int]:
-    if not {"app_service", "span_seconds"} <= set(visits.frame.columns):
+    if not {"app_service", "span_seconds"} <= set(visits.rows.columns):
         return 0.0, 0
     has_span = pl.col("span_seconds").is_not_null()
     later = (pl.col("span_seconds") - pl.col("app_service")).filter(has_span)
-    return visits.frame.select(later.sum(), has_span.sum().alias("with_span")).row(0)
+    return visits.table.select(later.sum(), has_span.sum().alias("with_span")).row(0)

@@ -44,4 +44,4 @@ def depth(
     """
     source = requests_from(requests, spans=spans, since=since, until=until, where=where)
     visited = visits_of(source, columns=(COLUMN,), workers=workers)
-    return depth_of(visited, queue_source=queue_source_of(source, visited.frame.lazy()))
+    return depth_of(visited, queue_source=queue_source_of(source, visited.table.lazy()))

@@ -13,10 +13,12 @@ long: from its spans, or from its own log. The worker time of an abandoned reque
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from sojourn.analyses.goodput.retry_storms import Storm, storms_of
@@ -30,6 +32,7 @@ from sojourn.model.result import Result
 from sojourn.sources.frame_measures import without_upgraded
 from sojourn.sources.inferred_queue import inferred_note
 from sojourn.timeline.classes import NO_VALUE, checked_column
+from sojourn.timeline.visits import SAME_REQUEST, all_differ
 from sojourn.timeline.windows import EPOCH, Windows
 
 AGAIN = 60.0  # s after a failure: a later request of the same client is not a retry
@@ -151,8 +154,8 @@ def goodput(
     repeats = int(table["again"].sum()) if table["again"].null_count() < len(table) else None
     firsts = len(proxied) - int(proxied["again"].sum() or 0)
     attempts = int(proxied["attempts"].sum())
-    base: datetime = table["start"][0] if len(table) else EPOCH
-    first, last = (float(table["begun"][0]), float(table["ended"].to_numpy().max())) if len(table) else (0.0, 0.0)
+    base: datetime = table.select(pl.col("start").min()).item() or EPOCH
+    first, last = table.select(pl.col("begun").min(), pl.col("ended").max()).row(0) if len(table) else (0.0, 0.0)
     windows = Windows.over(base, first, last, seconds=width)
     storms, storm_window = storms_of(proxied, base)
     return GoodputResult(
@@ -163,7 +166,7 @@ def goodput(
         unknown=len(given_up) - counts["known"] - counts["not_reached"],
         worked=table.select(WORKED).item(),
         by=by,
-        groups=groups_of(table),
+        groups=groups_of(proxied),
         over_time=over_time_of(table, windows, first, last),
         width=windows.seconds,
         good=int(table["good"].sum()),
@@ -178,27 +181,11 @@ def goodput(
 
 
 def _table(rows: pl.LazyFrame, by: str, app_log: pl.DataFrame | None) -> pl.DataFrame:
-    """Return one row per request with the columns of the analysis, in the order of their starts."""
+    """Return one row per request with the columns of the analysis."""
     names = rows.collect_schema().names()
     if by not in names:
         raise SojournError(f"there is no column {by!r} in what was read; read it with split(columns=…)")
-    served = without_upgraded(rows)
-    if "request_id" in names:
-        key = pl.col("request_id")
-        # Rows without an id are all kept: nothing shows that two of them are one request.
-        served = served.filter(
-            pl.struct("request_id", "time", "upstream").is_first_distinct() | key.is_null() | (key == "")
-        )
-    else:
-        served = served.with_columns(request_id=pl.lit(None, pl.String))
-    late = pl.LazyFrame(schema={"request_id": pl.String, "late_start": INSTANT, "late_seconds": pl.Float64})
-    if app_log is not None and len(app_log):
-        late = (
-            app_log.lazy()
-            .sort("span_start")
-            .unique("request_id", keep="last")
-            .select("request_id", late_start="span_start", late_seconds="span_seconds")
-        )
+    served = _with_app_log(_each_once(without_upgraded(rows), names), app_log)
     status = pl.col("status")
     seconds = pl.coalesce("span_seconds", "late_seconds")
     begun = pl.when(pl.col("span_seconds").is_not_null()).then("span_start").otherwise("late_start")
@@ -213,37 +200,65 @@ def _table(rows: pl.LazyFrame, by: str, app_log: pl.DataFrame | None) -> pl.Data
     after = pl.max_horizontal(pl.min_horizontal(done, seconds), pl.lit(0.0))
     failed = (status >= 500) | (status == 499)
     base = pl.col("start").min()
-    client = [column for column in CLIENT if column in names]
-    again = pl.lit(None, pl.Boolean)
-    if len(client) == len(CLIENT):
-        known = pl.all_horizontal(pl.col(column).is_not_null() for column in CLIENT)
-        before = pl.col("ended").shift(1).over(CLIENT, order_by=["start", "ended"])
-        lately = (pl.col("begun") - before).is_between(-0.002, AGAIN)  # nginx's clock ticks in milliseconds
-        again = (known & lately & failed.shift(1).over(CLIENT, order_by=["start", "ended"])).fill_null(False)
-    table = (
-        served.join(late, on="request_id", how="left")
-        .with_columns(
-            begun=(pl.col("start") - base).dt.total_microseconds() / 1e6,
-            ended=(pl.col("time") - base).dt.total_microseconds() / 1e6,
-        )
-        .select(
-            pl.col(by).cast(pl.String).alias("group"),
-            "start",
-            "begun",
-            "ended",
-            "proxied",
-            "attempts",
-            failed=failed,
-            good=~failed,
-            given_up=given_up,
-            not_reached=given_up & ~answered & connects & pl.col("connect").is_null() & seconds.is_null(),
-            wasted=pl.when(given_up & ~answered).then(seconds).when(given_up).then(after),
-            after=pl.when(given_up).then(after),
-            worked=pl.when("proxied").then(pl.coalesce(seconds, pl.when(answered).then(worked))),
-            again=again,
-        )
-        .sort("start", "ended", "group")
-        .collect(engine="streaming")
-    )
+    client = CLIENT if set(CLIENT) <= set(names) else ()
+    table = served.select(
+        pl.col(by).cast(pl.String).alias("group"),
+        "start",
+        "proxied",
+        "attempts",
+        *(pl.col(column).alias(f"client_{column}") for column in client),
+        begun=(pl.col("start") - base).dt.total_microseconds() / 1e6,
+        ended=(pl.col("time") - base).dt.total_microseconds() / 1e6,
+        failed=failed,
+        good=~failed,
+        given_up=given_up,
+        not_reached=given_up & ~answered & connects & pl.col("connect").is_null() & seconds.is_null(),
+        wasted=pl.when(given_up & ~answered).then(seconds).when(given_up).then(after),
+        after=pl.when(given_up).then(after),
+        worked=pl.when("proxied").then(pl.coalesce(seconds, pl.when(answered).then(worked))),
+    ).collect(engine="streaming")
     checked_column(table["group"], by)
-    return table.with_columns(pl.col("group").fill_null(NO_VALUE))  # fmt: skip
+    again = _again(table, [f"client_{column}" for column in client])
+    return table.drop(f"client_{column}" for column in client).with_columns(pl.col("group").fill_null(NO_VALUE), again)
+
+
+def _each_once(served: pl.LazyFrame, names: Sequence[str]) -> pl.LazyFrame:
+    """Return every request once; rows without an id are all kept, as nothing shows that two of them are one request."""
+    if "request_id" not in names:
+        return served.with_columns(request_id=pl.lit(None, pl.String))
+    if all_differ(served.select(SAME_REQUEST).collect(engine="streaming")):
+        return served
+    key = pl.col("request_id")
+    return served.filter(pl.struct(SAME_REQUEST).is_first_distinct() | key.is_null() | (key == ""))
+
+
+def _with_app_log(served: pl.LazyFrame, app_log: pl.DataFrame | None) -> pl.LazyFrame:
+    """Return the requests with ``late_start`` and ``late_seconds`` of the app's own log; null without one."""
+    if app_log is None or not len(app_log):
+        return served.with_columns(late_start=pl.lit(None, INSTANT), late_seconds=pl.lit(None, pl.Float64))
+    late = (
+        app_log.lazy()
+        .sort("span_start")
+        .unique("request_id", keep="last")
+        .select("request_id", late_start="span_start", late_seconds="span_seconds")
+    )
+    return served.join(late, on="request_id", how="left")
+
+
+def _again(table: pl.DataFrame, client: Sequence[str]) -> pl.Series:
+    """Return which requests are a client's own retry of a failed one; null where clients are not known.
+
+    Only the requests of clients with a failure are looked at: mostly few.
+    """
+    if not client:
+        return pl.Series("again", [None], pl.Boolean).new_from_index(0, len(table))
+    known = pl.all_horizontal(pl.col(column).is_not_null() for column in client)
+    key = table.select(client).hash_rows()
+    failures = key.filter(table.select(known & pl.col("failed")).to_series())
+    looked_at = key.is_in(failures.unique().implode()).arg_true()
+    some = table.select(*client, "start", "begun", "ended", "failed")[looked_at]
+    before, failed = (pl.col(name).shift(1).over(client, order_by=["start", "ended"]) for name in ("ended", "failed"))
+    lately = (pl.col("begun") - before).is_between(-0.002, AGAIN)  # nginx's clock ticks in milliseconds
+    again = np.zeros(len(table), np.bool_)
+    again[looked_at.to_numpy()] = some.select((known & lately & failed).fill_null(False)).to_series().to_numpy()
+    return pl.Series("again", again)

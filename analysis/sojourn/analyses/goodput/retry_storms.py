@@ -49,16 +49,17 @@ def storms_of(proxied: pl.DataFrame, base: datetime) -> tuple[tuple[Storm, ...],
     """Return the storms, and the width (s) of the windows: so wide that 20 requests arrive in one on average.
 
     Args:
-        proxied: columns begun (s after ``base``, sorted), attempts, again (bool: a client's retry), failed (bool).
+        proxied: columns begun (s after ``base``), attempts, again (bool: a client's retry), failed (bool).
         base: the instant that ``begun`` counts from.
     """
     if not len(proxied):
         return (), 0.0
     begun = proxied["begun"].to_numpy()
-    span = float(begun[-1] - begun[0])
+    first, last = float(begun.min()), float(begun.max())
+    span = last - first
     enough = span * STORM_REQUESTS / len(proxied)
     width = next((seconds for seconds in WIDTHS if seconds >= max(enough, 1.0)), WIDTHS[-1])
-    windows = Windows.over(base, float(begun[0]), float(begun[-1]), seconds=width)
+    windows = Windows.over(base, first, last, seconds=width)
     sums = (
         proxied.with_columns(window=pl.Series(windows.of(begun)))
         .group_by("window")

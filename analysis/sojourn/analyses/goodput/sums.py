@@ -26,13 +26,12 @@ WORKED = (
 )
 
 
-def groups_of(table: pl.DataFrame) -> pl.DataFrame:
-    """Return the sums of every group: columns as of ``GoodputResult.groups``."""
+def groups_of(proxied: pl.DataFrame) -> pl.DataFrame:
+    """Return the sums of every group of requests that went to an app: columns as of ``GoodputResult.groups``."""
     given_up = pl.col("given_up")
     known = pl.col("wasted").is_not_null()
     return (
-        table.filter("proxied")
-        .group_by("group")
+        proxied.group_by("group")
         .agg(
             requests=pl.len(),
             given_up=given_up.sum(),

@@ -40,6 +40,6 @@ def laws(
     audit = audit_of(source) if source.audited else None
     visited = visits_of(source, columns=(COLUMN,), workers=workers)
     try:
-        return laws_of_visits(visited, audit, queue_source=queue_source_of(source, visited.frame.lazy()))
+        return laws_of_visits(visited, audit, queue_source=queue_source_of(source, visited.table.lazy()))
     except SojournError as error:
         raise explained(error, source) from None

@@ -7,7 +7,9 @@ processor, a lock or a database, service times grow with load, and a replay with
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -17,15 +19,17 @@ import polars as pl
 from sojourn.analyses.queue_source import MEASURED, QueueSource
 from sojourn.analyses.whatif.closed_loop import ClosedLoop, closed_loop_of
 from sojourn.analyses.whatif.fit import errors_of, fits, refusal, relative
-from sojourn.analyses.whatif.intervals import Resamples, interval
-from sojourn.analyses.whatif.replays import Replay, replay_workload
+from sojourn.analyses.whatif.intervals import Resamples, interval, ordered
+from sojourn.analyses.whatif.replays import replay_workload
 from sojourn.analyses.whatif.result import Variant, WhatIfResult, figures_of
 from sojourn.analyses.whatif.variants import Change, change_of
 from sojourn.analyses.whatif.workload import Floats, Workload, workload_of
 from sojourn.model.errors import SojournError
+from sojourn.model.figures import Summary
 from sojourn.model.formatting import counted
 from sojourn.model.one_worker import doubt
 from sojourn.timeline.apparent_loop import ApparentLoop
+from sojourn.timeline.classes import summed
 from sojourn.timeline.station import loop_of_requests
 from sojourn.timeline.tables import workers_table
 from sojourn.timeline.visits import Visits
@@ -33,6 +37,7 @@ from sojourn.timeline.visits import Visits
 RANKS = ("p99", "p90", "p50", "mean", "goodput")
 SEEDS = 5  # replays of a balancer that chooses at random
 FEW = 200  # requests
+AT_ONCE = 2  # variants
 
 
 def whatif(
@@ -95,12 +100,16 @@ def whatif(
     refused = None if fits(error) else refusal(workload, error, apparent, seed, queue_source.moved)
     predictions: list[Variant] = []
     if refused is None or force:
-        resamples = Resamples(workload.visits.arrival, seed)
-        base = resamples.figures(baseline.response, included)
-        predictions = [
-            _variant(workload, change, baseline, base, resamples, loop, seed)
-            for change in changes or usual_changes(workload, closed=closed_loop)
-        ]
+        resamples = Resamples(workload.visits.arrival, included, seed)
+        base = resamples.figures(baseline.response[included], ordered(baseline.response[included]))
+        # Compiled code and sorts run side by side; each variant needs memory for arrays of all requests.
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, AT_ONCE), thread_name_prefix="sojourn-whatif") as pool:
+            predictions = list(
+                pool.map(
+                    lambda change: _variant(workload, change, replayed["response_time"], base, resamples, loop, seed),
+                    changes or usual_changes(workload, closed=closed_loop),
+                )
+            )
     predictions.sort(key=lambda v: -v.goodput if rank == "goodput" else v.response_time[rank] or 0.0)
     return WhatIfResult(
         requests=len(workload),
@@ -148,13 +157,13 @@ def usual_changes(workload: Workload, *, closed: bool = False) -> list[Change]:
     if np.bincount(workload.visits.pool).max() > 1:
         variants += [{"balancer": "least_conn"}, {"balancer": "shared_queue"}]
     variants += [{"discipline": "lifo"}, {"discipline": "adaptive_lifo"}, {"discipline": "sjf"}]
-    routes = sorted({str(route) for route in workload.route if route is not None})
+    codes, routes = workload.routes
     if len(routes) > 1:
-        held = {route: float(workload.services[workload.route == route].sum()) for route in routes}
-        heaviest = max(routes, key=lambda route: held[route])
-        variants.append({f"service:{heaviest}": "x0.5"})
+        held = summed(codes, workload.services, len(routes) + 1)[:-1]
+        heaviest = int(held.argmax())
+        variants.append({f"service:{routes[heaviest]}": "x0.5"})
         if not closed:
-            variants.append({f"pool:{heaviest}": str(_enough(held[heaviest], workload))})
+            variants.append({f"pool:{routes[heaviest]}": str(_enough(float(held[heaviest]), workload))})
     return [change_of(settings) for settings in variants]
 
 
@@ -165,20 +174,20 @@ def _enough(held: float, workload: Workload) -> int:
 
 
 def _variant(
-    workload: Workload, change: Change, baseline: Replay, base: dict[str, Floats], resamples: Resamples,
+    workload: Workload, change: Change, before: Summary, base: dict[str, Floats], resamples: Resamples,
     loop: ClosedLoop | None, seed: int,
 ) -> Variant:  # fmt: skip
     seeds = range(seed, seed + SEEDS) if change.balancer == "two_choices" else (seed,)
     runs = [replay_workload(workload, change, loop=loop, seed=number) for number in seeds]
     included = workload.counted
-    values = np.concatenate([run.response[included] for run in runs])
+    responses = [run.response[included] for run in runs]
+    in_order = [ordered(values) for values in responses]
     waits = np.concatenate([run.wait[included] for run in runs])
-    drawn = [resamples.figures(run.response, included) for run in runs]
+    drawn = [resamples.figures(*both) for both in zip(responses, in_order, strict=True)]
     # Each of several seeds contributes its part of the resamples, so that the interval contains their spread.
     mixed = {name: np.concatenate([one[name][i :: len(runs)] for i, one in enumerate(drawn)]) for name in base}
     matching = {name: np.concatenate([base[name][i :: len(runs)] for i in range(len(runs))]) for name in base}
-    response = figures_of(values)
-    before = figures_of(baseline.response[included])
+    response = figures_of(np.concatenate(in_order))
     return Variant(
         settings=dict(change.settings),
         response_time=response,
@@ -193,7 +202,7 @@ def _variant(
         interval={name: interval(mixed[name]) for name in base},
         change={name: relative(response[name], before[name]) for name in base},
         change_interval={name: interval(mixed[name] / matching[name] - 1) for name in base},
-        values=values,
+        values=np.concatenate(responses),
     )
 
 

@@ -33,9 +33,11 @@ def balancers_seen(visits: Visits, end: Floats) -> tuple[str, ...]:
 
 def _share_to_fewest(visits: Visits, end: Floats, rows: npt.NDArray[np.int64]) -> float:
     """Return the share of arrivals with a choice that went to the fewest connections; 0 if few had a choice."""
-    codes, backend = np.unique(visits.backend[rows], return_inverse=True)
+    used = np.bincount(visits.backend[rows], minlength=len(visits.backends)) > 0
+    backend = (np.cumsum(used) - 1)[visits.backend[rows]]
     leave = end[rows]
-    chosen, fewest, most = _present(visits.arrival[rows], backend, leave, np.argsort(leave), len(codes))
+    order = np.argsort(leave, kind="stable")  # which is fast where most is in order
+    chosen, fewest, most = _present(visits.arrival[rows], backend, leave, order, int(used.sum()))
     choice = most > fewest
     return float((chosen[choice] == fewest[choice]).mean()) if choice.sum() >= ENOUGH_CHOICES else 0.0
 
@@ -44,18 +46,32 @@ def _share_to_fewest(visits: Visits, end: Floats, rows: npt.NDArray[np.int64]) -
 def _present(arrival, backend, leave, order, backends):  # type: ignore[no-untyped-def]
     """Return the connections at each arrival, in order: at the chosen backend, and the fewest and most at any backend.
 
-    One pass over arrivals and departures: sorting them per backend would cost a pass for every backend.
+    One pass over arrivals and departures, at the same cost for any number of backends.
     """
     count = len(arrival)
     present = np.zeros(backends, np.int64)
     chosen, fewest, most = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)
+    # Backends by their connections, from -count on: a request may seem to leave before it arrives.
+    having = np.zeros(2 * count + 1, np.int64)
+    having[count] = backends
+    low, high = 0, 0
     gone = 0
     for i in range(count):
         while gone < count and leave[order[gone]] <= arrival[i]:
-            present[backend[order[gone]]] -= 1
+            b = backend[order[gone]]
             gone += 1
-        chosen[i] = present[backend[i]]
-        fewest[i] = present.min()
-        most[i] = max(present.max(), 0)
-        present[backend[i]] += 1
+            having[count + present[b]] -= 1
+            present[b] -= 1
+            having[count + present[b]] += 1
+            low = min(low, present[b])
+            if having[count + high] == 0:
+                high -= 1
+        b = backend[i]
+        chosen[i], fewest[i], most[i] = present[b], low, max(high, 0)
+        having[count + present[b]] -= 1
+        present[b] += 1
+        having[count + present[b]] += 1
+        high = max(high, present[b])
+        if having[count + low] == 0:
+            low += 1
     return chosen, fewest, most

@@ -53,7 +53,7 @@ def closed_loop_of(workload: Workload) -> ClosedLoop:
     pool = visits.pool[visits.backend] if n else np.empty(0, np.int32)
     answered = visits.arrival + np.nan_to_num(visits.wait) + workload.head
     # nginx logs when it answered; of the requests that it abandoned, the app logs nothing.
-    given_up = np.isnan(visits.wait) | np.isin(visits.frame["status"].to_numpy(), GIVEN_UP_STATUSES)
+    given_up = np.isnan(visits.wait) | np.isin(visits.rows["status"].to_numpy(), GIVEN_UP_STATUSES)
     answered[given_up] = visits.arrival[given_up] + (workload.response - workload.before)[given_up]
     client = _clients(workload)
     group = pool.astype(np.int64) * (int(client.max(initial=0)) + 1) + client
@@ -80,8 +80,8 @@ def _clients(workload: Workload) -> Ints:
 
     Connections that serve one request each do not identify clients.
     """
-    frame = workload.visits.frame
+    rows = workload.visits.rows
     for name in ("remote_addr", "connection"):
-        if name in frame.columns and 1 < frame[name].n_unique() <= len(frame) / 2:
-            return frame[name].cast(pl.String).rank("dense").fill_null(0).to_numpy().astype(np.int64)
+        if name in rows.columns and 1 < rows[name].n_unique() <= len(rows) / 2:
+            return rows[name].cast(pl.String).rank("dense").fill_null(0).to_numpy().astype(np.int64)
     return np.zeros(len(workload), np.int64)

@@ -78,7 +78,7 @@ def _several_at_once(workload: Workload) -> str:
 
 def _by_durations(workload: Workload) -> float:
     """Return the share of requests whose queueing delay is estimated from durations."""
-    frame = workload.visits.frame
-    if "queue_source" not in frame.columns or frame.is_empty():
+    table = workload.visits.table
+    if "queue_source" not in table.columns or table.is_empty():
         return 0.0
-    return float((frame["queue_source"] == "duration").sum() / len(frame))
+    return float((table["queue_source"] == "duration").sum() / len(table))

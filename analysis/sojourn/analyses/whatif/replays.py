@@ -13,6 +13,7 @@ import polars as pl
 from sojourn.analyses.whatif.closed_loop import ClosedLoop
 from sojourn.analyses.whatif.variants import Change
 from sojourn.analyses.whatif.workload import Bools, Floats, Ints, Workload
+from sojourn.model.compilation import compiled
 from sojourn.model.errors import SojournError
 from sojourn.queueing.outcome import DROPPED, SERVED, TIMED_OUT_SERVED, TIMED_OUT_WAITING, Outcome
 from sojourn.queueing.replay import replay
@@ -78,42 +79,38 @@ def replay_workload(workload: Workload, change: Change, *, loop: ClosedLoop | No
     Raises:
         SojournError: the change does not fit these upstreams.
     """
-    factors = _factors(workload, change)
-    services = workload.services * factors
-    head = workload.head * factors
+    services, head = _scaled(workload, change)
     n = len(workload)
     response, wait, arrival = np.full(n, math.nan), np.full(n, math.nan), np.full(n, math.nan)
     served = np.zeros(n, np.bool_)
     timeouts, wasted, busy, workers, ended = 0, 0.0, 0.0, 0, -math.inf
     start = float(workload.visits.arrival[0]) if n else 0.0
     scaled_arrival = start + (workload.visits.arrival - start) / change.load
-    way = workload.way
     session = _sessions(workload) if change.balancer == "pinned" else None
     for station in stations(workload, change):
         rows = station.rows
         recorded_backends = station.system.balancer == "given"
         timeout_afterwards = _independent_of_timeouts(change, loop)
         previous, think = (None, None) if loop is None else loop.among(rows, change.load)
+        some = rows if len(rows) < n else slice(None)  # a part of an array is a copy
         outcome = replay(
-            scaled_arrival[rows],
-            services[rows],
+            scaled_arrival[some],
+            services[some],
             replace(station.system, timeout=None) if timeout_afterwards else station.system,
             backend=station.backend if recorded_backends else None,
-            session=session[rows] if session is not None and station.system.balancer == "pinned" else None,
+            session=session[some] if session is not None and station.system.balancer == "pinned" else None,
             previous=previous,
             think=think,
             seed=seed,
         )
         if timeout_afterwards and station.system.timeout is not None:
-            outcome = _with_timeout(outcome, services[rows], head[rows], station.system.timeout)
-        # The way delays a request without queueing; it is short compared with any time-out.
-        arrival[rows], wait[rows] = outcome.arrival, outcome.wait + way[rows]
-        served[rows] = outcome.status == SERVED
-        # Streaming after the headers holds the worker, not the client.
-        streamed = np.where(outcome.status == SERVED, services[rows] - head[rows], 0.0)
-        beyond = np.where(outcome.status == SERVED, workload.rest[rows], workload.before[rows])
-        response[rows] = beyond + np.where(outcome.status == SERVED, way[rows], 0.0) + outcome.sojourn - streamed
-        timeouts += int(np.isin(outcome.status, (TIMED_OUT_WAITING, TIMED_OUT_SERVED)).sum())
+            outcome = _with_timeout(outcome, services[some], head[some], station.system.timeout)
+        arrival[some] = outcome.arrival
+        _measure(
+            rows, outcome.status, outcome.wait, outcome.sojourn, services, head, workload.way, workload.rest,
+            workload.before, response, wait, served,
+        )  # fmt: skip
+        timeouts += outcome.timeouts
         wasted += outcome.wasted
         busy += outcome.busy
         ended = max(ended, outcome.ended)
@@ -150,8 +147,6 @@ def stations(workload: Workload, change: Change) -> Iterator[Station]:
     """
     _known_routes(workload, change)
     visits = workload.visits
-    local = np.zeros(len(visits.backends), np.int64)
-    of_request = visits.pool[visits.backend] if len(visits) else np.empty(0, np.int32)
     rules = {
         "discipline": change.discipline or "fifo",
         "timeout": _timeout(workload, change),
@@ -161,10 +156,9 @@ def stations(workload: Workload, change: Change) -> Iterator[Station]:
     }
     for number in range(len(visits.pools)):
         members = np.flatnonzero(visits.pool == number)
-        local[members] = np.arange(len(members))
-        rows = np.flatnonzero(of_request == number)
+        rows = workload.of_pool[number]
         for route, count in change.pools.items():
-            own = workload.route[rows] == route
+            own = workload.of_route(route)[rows]
             if own.any():
                 yield _station(rows[own], np.zeros(int(own.sum()), np.int64), System((count,), balancer="given"), rules)
                 rows = rows[~own]
@@ -172,7 +166,7 @@ def stations(workload: Workload, change: Change) -> Iterator[Station]:
             present = visits.workers.count[members]
             counts = _workers(present, change)
             system = System(counts, balancer=_balancer(present, counts, change, workload.balancers[number]))
-            yield _station(rows, local[visits.backend[rows]], system, rules)
+            yield _station(rows, workload.backend_in_pool[rows], system, rules)
 
 
 def _independent_of_timeouts(change: Change, loop: ClosedLoop | None) -> bool:
@@ -186,17 +180,45 @@ def _with_timeout(outcome: Outcome, services: Floats, head: Floats, timeout: flo
     nginx waits that long for the next bytes: an answer that has begun may stream for longer. A system's own timeout
     ends when the worker is free, and is used only where a time-out affects later requests.
     """
-    waiting = (outcome.wait >= timeout) & np.isin(outcome.status, (SERVED, DROPPED))
-    during = (outcome.status == SERVED) & ~waiting & (outcome.wait + head >= timeout)
-    late = waiting | during
-    status = np.select([waiting, during], [TIMED_OUT_WAITING, TIMED_OUT_SERVED], outcome.status).astype(np.int8)
-    return replace(
-        outcome,
-        status=status,
-        wait=np.where(waiting, timeout, outcome.wait),
-        sojourn=np.where(late, timeout, outcome.sojourn),
-        wasted=float(services[late & (outcome.status == SERVED)].sum()),
-    )
+    status, wait, sojourn = outcome.status.copy(), outcome.wait.copy(), outcome.sojourn.copy()
+    wasted = _time_out(status, wait, sojourn, services, head, timeout)
+    return replace(outcome, status=status, wait=wait, sojourn=sojourn, wasted=wasted)
+
+
+@compiled
+def _time_out(status, wait, sojourn, services, head, timeout):  # type: ignore[no-untyped-def]
+    """Change the outcome of requests without headers by the ``timeout``; return the services of those served, s."""
+    wasted = 0.0
+    for i in range(len(status)):
+        waiting = wait[i] >= timeout and (status[i] == SERVED or status[i] == DROPPED)
+        if waiting or (status[i] == SERVED and wait[i] + head[i] >= timeout):
+            if status[i] == SERVED:
+                wasted += services[i]
+            sojourn[i] = timeout
+            if waiting:
+                wait[i], status[i] = timeout, TIMED_OUT_WAITING
+            else:
+                status[i] = TIMED_OUT_SERVED
+    return wasted
+
+
+@compiled
+def _measure(  # type: ignore[no-untyped-def]
+    rows, status, waits, sojourns, services, head, way, rest, before, response, wait, served
+):
+    """Fill in the response, the wait and whether it was served, of the requests ``rows`` with these outcomes.
+
+    The way delays a request without queueing; it is short compared with any time-out. Streaming after the headers holds
+    the worker, not the client.
+    """
+    for k in range(len(rows)):
+        i = rows[k]
+        wait[i] = waits[k] + way[i]
+        served[i] = status[k] == SERVED
+        if served[i]:
+            response[i] = rest[i] + way[i] + sojourns[k] - (services[i] - head[i])
+        else:
+            response[i] = before[i] + sojourns[k]
 
 
 def _station(rows: Ints, backend: Ints, system: System, rules: Mapping[str, object]) -> Station:
@@ -239,26 +261,29 @@ def _timeout(workload: Workload, change: Change) -> float | None:
     return None if math.isinf(change.timeout) else change.timeout
 
 
-def _factors(workload: Workload, change: Change) -> Floats:
+def _scaled(workload: Workload, change: Change) -> tuple[Floats, Floats]:
+    """Return service times and heads under a change."""
     _known_routes(workload, change)
+    if change.service == 1 and not change.routes:
+        return workload.services, workload.head
     factors = np.full(len(workload), change.service)
     for route, factor in change.routes.items():
-        factors[workload.route == route] *= factor
-    return factors
+        factors[workload.of_route(route)] *= factor
+    return workload.services * factors, workload.head * factors
 
 
 def _known_routes(workload: Workload, change: Change) -> None:
     for route in (*change.routes, *change.pools):
-        if not (workload.route == route).any():
+        if not workload.of_route(route).any():
             raise SojournError(f"{_described(change)}: the log has no request of the route {route!r}")
 
 
 def _sessions(workload: Workload) -> Ints:
     """Return a number per client: by address if there are several, else by connection."""
-    frame = workload.visits.frame
+    rows = workload.visits.rows
     for name in ("remote_addr", "connection"):
-        if name in frame.columns and frame[name].n_unique() > 1:
-            return frame[name].cast(pl.String).fill_null("").rank("dense").to_numpy().astype(np.int64)
+        if name in rows.columns and rows[name].n_unique() > 1:
+            return rows[name].cast(pl.String).fill_null("").rank("dense").to_numpy().astype(np.int64)
     raise SojournError("balancer=pinned cannot identify clients: log remote_addr or connection")
 
 

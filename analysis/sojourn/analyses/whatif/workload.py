@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ import polars as pl
 from sojourn.analyses.whatif.balancing import balancers_seen
 from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.model.errors import SojournError
+from sojourn.timeline.classes import codes_of
 from sojourn.timeline.visits import Visits, places_of, visits
 
 Floats = npt.NDArray[np.float64]
@@ -41,7 +43,7 @@ class Workload:
         response: as measured, s.
         wait: as measured, s; NaN where unknown.
         counted: whether its response is in the figures: not if the client disconnected.
-        route: value per request.
+        routes: the code of each request's route, and the routes by code, in order; requests without one come last.
         imputed: requests without a service time; theirs is drawn from others of the same route.
         left_early: requests whose client disconnected (499); they load the workers and are in no distribution.
         refused: requests that no worker accepted (502 and the like): left out.
@@ -58,7 +60,7 @@ class Workload:
     response: Floats
     wait: Floats
     counted: Bools
-    route: npt.NDArray[np.object_]
+    routes: tuple[Ints, list[str]]
     imputed: int
     left_early: int
     refused: int
@@ -67,6 +69,29 @@ class Workload:
 
     def __len__(self) -> int:
         return len(self.services)
+
+    @property
+    def route(self) -> npt.NDArray[np.object_]:
+        """The route of each request; None for those without one."""
+        return self.visits.rows["route"].to_numpy()
+
+    @cached_property
+    def of_pool(self) -> list[Ints]:
+        """The requests of each upstream."""
+        return places_of(self.visits.pool[self.visits.backend], len(self.visits.pools))
+
+    @cached_property
+    def backend_in_pool(self) -> Ints:
+        """The backend of each request, numbered within its upstream."""
+        local = np.zeros(len(self.visits.backends), np.int64)
+        for members in places_of(self.visits.pool, len(self.visits.pools)):
+            local[members] = np.arange(len(members))
+        return local[self.visits.backend]
+
+    def of_route(self, route: str) -> Bools:
+        """Return which requests are of a route."""
+        codes, routes = self.routes
+        return codes == routes.index(route) if route in routes else np.zeros(len(self), np.bool_)
 
 
 def workload_of(
@@ -93,7 +118,7 @@ def workload_of(
     refused = rows.select((pl.col("proxied") & ~accepted).sum()).collect(engine="streaming").item()
     columns = [name for name in COLUMNS if name in names]
     recorded = visits(rows.filter(accepted), columns=columns, workers=workers, waits_unknown=True)
-    table = recorded.frame
+    table = recorded.rows
     status = table["status"].to_numpy()
     answered = table["answered"].to_numpy()
     # The app's service time, of unanswered requests too: the app also sends their headers, and streams the rest.
@@ -103,8 +128,9 @@ def workload_of(
     earlier = {name: times for name, times in (service_times or {}).items() if len(times)}
     if drawn.all() and not earlier:
         raise SojournError("no request has a service time: log the app's service times, or give its spans (--spans)")
-    route = table["route"].to_numpy()
-    services[drawn] = head[drawn] = _drawn(services, drawn, table["route"], seed, earlier)
+    routes = _routes(recorded)
+    if drawn.any():
+        services[drawn] = head[drawn] = _drawn(services, drawn, recorded.rows["route"], routes, seed, earlier)
     before = _numbers(table["upload"]) + _numbers(table["retries"])
     response, wait = _numbers(table["request_time"]), recorded.wait
     known = answered & ~drawn & ~np.isnan(wait)
@@ -118,7 +144,7 @@ def workload_of(
         response=response,
         wait=wait,
         counted=status != LEFT,
-        route=route,
+        routes=routes,
         imputed=int(drawn.sum()),
         left_early=int((status == LEFT).sum()),
         refused=int(refused),
@@ -131,20 +157,30 @@ def _numbers(column: pl.Series) -> Floats:
     return column.cast(pl.Float64).fill_null(float("nan")).to_numpy().copy()
 
 
-def _drawn(services: Floats, drawn: Bools, route: pl.Series, seed: int, earlier: Mapping[str | None, Floats]) -> Floats:
+def _routes(visits: Visits) -> tuple[Ints, list[str]]:
+    values = visits.rows["route"]
+    names: list[str] = values.drop_nulls().unique().sort().to_list()
+    return codes_of(values, names), names
+
+
+def _drawn(
+    services: Floats, drawn: Bools, route: pl.Series, routes: tuple[Ints, list[str]], seed: int,
+    earlier: Mapping[str | None, Floats],
+) -> Floats:  # fmt: skip
     """Return a service time for each unknown one: that of another request of its route, else an earlier one, else any.
 
     ``earlier``: route -> service times of earlier requests, s.
     """
     rng = np.random.default_rng(seed)
-    codes = route.fill_null("").rank("dense").to_numpy().astype(np.int64) - 1
+    codes, names = routes
+    # The requests without a route come first, with those of an empty one.
+    codes = np.where(codes == len(names), 0, codes + ("" not in names))
     known = np.flatnonzero(~drawn)
     unknown = np.flatnonzero(drawn)
     any_route = services[known] if len(known) else np.concatenate([np.empty(0), *earlier.values()])
     times = rng.choice(any_route, len(unknown)) if len(unknown) else np.empty(0)
-    routes = int(codes.max(initial=-1)) + 1
-    of_route = places_of(codes[known], routes)
-    for code, places in enumerate(places_of(codes[unknown], routes)):
+    of_route = places_of(codes[known], len(names) + 1)
+    for code, places in enumerate(places_of(codes[unknown], len(names) + 1)):
         if not len(places):
             continue
         same = services[known[of_route[code]]]
@@ -159,7 +195,7 @@ def _way(visits: Visits) -> Floats:
     typical, wait = np.zeros(len(visits.backends)), visits.wait
     for code, rows in enumerate(visits.at_backend):
         arrival, known = visits.arrival[rows], ~np.isnan(visits.busy_end[rows])
-        ends = np.sort(visits.busy_end[rows][known])
+        ends = np.sort(visits.busy_end[rows][known], kind="stable")
         # Requests without a known end are not counted: they would seem to remain for ever.
         present = np.cumsum(known) - known - np.searchsorted(ends, arrival, side="right")
         waits = wait[rows][present < visits.workers.count[code]]

@@ -102,5 +102,5 @@ def visits_of(
         workers=Workers(
             np.full(len(names), workers, np.int64), (FROM_OPTION,) * len(names), np.full(len(names), workers, np.int64)
         ),
-        frame=pl.DataFrame({"route": ["/lab.Lab/Sleep"] * len(table)}),
+        rows=pl.DataFrame({"route": ["/lab.Lab/Sleep"] * len(table)}),
     )

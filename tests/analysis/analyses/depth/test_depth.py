@@ -167,7 +167,7 @@ def test_spans_show_workers_held_by_streaming(tmp_path: Path) -> None:
 
 def test_without_service_time_service_lasts_until_the_answer() -> None:
     visits = built_visits((0, 0.0, 1.0, NAN, NAN, "/"), (0, 0.0, 1.0, 1.0, 2.0, "/"))
-    visits = Visits(**{**visits.__dict__, "frame": visits.frame.with_columns(header=3.0)})
+    visits = Visits(**{**visits.__dict__, "rows": visits.frame.with_columns(header=3.0)})
     result = depth_of(visits)
     assert result.overall["in_service"] * 3 == pytest.approx(1 + 2)
     assert result.silent == 1

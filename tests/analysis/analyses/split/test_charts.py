@@ -245,7 +245,7 @@ def test_ridges_by_concurrency_count_who_was_there() -> None:
         request_time=pl.Series([n + 1.0 for n in range(4)]), queueing_delay=pl.Series([float(n) for n in range(4)]),
         service_time=pl.lit(1.0),
     )  # fmt: skip
-    table = bins_by_concurrency(replace(visits, frame=frame), BINS)
+    table = bins_by_concurrency(replace(visits, rows=frame), BINS)
     assert table.group_by("group", maintain_order=True).agg(pl.col("requests").sum()).rows() == [
         ("0", 1), ("1", 1), ("2–3", 2),
     ]  # fmt: skip
@@ -306,7 +306,7 @@ def test_few_requests_are_all_in_the_scene() -> None:
     frame = visits.frame.with_columns(
         time=pl.from_epoch(ends, time_unit="us").cast(INSTANT), worker=pl.lit("7"), status=pl.lit(200)
     )
-    scene = scene_of(replace(visits, frame=frame), 300)
+    scene = scene_of(replace(visits, rows=frame), 300)
     assert scene.whole
     (block,) = blocks_of(scene)
     assert bars(block, WORKING) == pytest.approx([2.0, 1.0, 1.0])
@@ -323,10 +323,10 @@ def test_a_worker_without_a_name_is_not_taken_for_one_with() -> None:
     frame = visits.frame.with_columns(
         time=pl.from_epoch(ends, time_unit="us").cast(INSTANT), worker=pl.Series(names), status=pl.lit(200)
     )
-    (block,) = blocks_of(scene_of(replace(visits, frame=frame), 300))
+    (block,) = blocks_of(scene_of(replace(visits, rows=frame), 300))
     assert sorted(block.lanes) == sorted([*names[:3], "–"])
     assert bars(block, WORKING) == pytest.approx([2.0] * 4)
-    (block,) = blocks_of(scene_of(replace(visits, frame=frame.with_columns(worker=pl.lit(None, pl.String))), 300))
+    (block,) = blocks_of(scene_of(replace(visits, rows=frame.with_columns(worker=pl.lit(None, pl.String))), 300))
     assert sorted(block.lanes) == ["1", "2", "3", "4"]
 
 
@@ -379,7 +379,7 @@ def test_a_scene_of_any_visits_can_be_laid_out(visits: Visits, most: int, one_ba
         worker=pl.when(pl.int_range(pl.len()) % 3 > 0).then(pl.lit("7")),
         status=pl.when(pl.int_range(pl.len()) % 4 == 0).then(504).otherwise(200),
     )
-    scene = scene_of(replace(visits, frame=frame), most, one_backend=one_backend)
+    scene = scene_of(replace(visits, rows=frame), most, one_backend=one_backend)
     table = scene.timelines.table
     assert 1 <= len(table) <= most
     assert table["number"].is_sorted()
