@@ -92,6 +92,9 @@ class Measures(Protocol):
         delay is known), and ``column/figure`` of ``GROUP_SHOWN``.
         """
 
+    def grouped_each(self, groups: Sequence[str], limit: int) -> list[tuple[list[Row], int]]:
+        """Return ``grouped`` of several groups, in their order."""
+
     def checks(self) -> Row:
         """Return the figures of the audit.
 

@@ -21,6 +21,7 @@ from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import Block, blocks_of_lines
 from sojourn.readers.record import EXPRESSIONS, IDENTITY_TEXT, RECORD, records_query
+from sojourn.readers.scan import line_ends
 
 BLOCK_BYTES = 8 << 20
 # A smaller log is read before what reads it the short way is loaded.
@@ -97,31 +98,69 @@ def _blocks_of(
 ) -> Iterator[ParsedBlock]:  # fmt: skip
     """Yield every block of a log; ``pool``: where lines are read in compiled code."""
     begun: deque[_Begun] = deque()
-    waiting = _Waiting()
+    groups = _Groups(log, parsers)
 
     def finished() -> Iterator[ParsedBlock]:
-        """Yield the block that was begun first, or keep it until its other lines are parsed."""
-        nonlocal waiting
+        """Yield the block that was begun first, or those before it if its other lines are parsed with more of them."""
         first = begun.popleft()
         scanned = None if first.future is None else first.future.result()
-        if scanned is not None:
-            waiting.add(first.block, *scanned)
-        if waiting.full or (scanned is None and waiting.blocks):
-            whole, waiting = waiting, _Waiting()
-            yield from _completed(log, parsers, whole)
         if scanned is None:
+            yield from groups.rest()
             yield parsers.of(log.form).parsed(log.name, first.block)
+        else:
+            yield from groups.add(first.block, *scanned)
         progress(first.position)
 
-    for block, position in blocks_ahead(log, blocks_of_lines(log, BLOCK_BYTES)):
-        form = format_of(log, block)
-        long = pool is not None and _is_large(log) and block.ends[-1] > BLOCK_BYTES // 2
-        begun.append(_Begun(block, position, pool.submit(_scanned, block, columns, form) if pool and long else None))
-        if len(begun) > workers:
+    try:
+        ends = line_ends if pool is not None and _is_large(log) else None
+        for block, position in blocks_ahead(log, blocks_of_lines(log, BLOCK_BYTES, line_ends=ends)):
+            form = format_of(log, block)
+            long = pool is not None and _is_large(log) and block.ends[-1] > BLOCK_BYTES // 2
+            future = pool.submit(_scanned, block, columns, form) if pool and long else None
+            begun.append(_Begun(block, position, future))
+            if len(begun) > workers:
+                yield from finished()
+        while begun:
             yield from finished()
-    while begun:
-        yield from finished()
-    yield from _completed(log, parsers, waiting)
+        yield from groups.rest()
+    finally:
+        groups.close()
+
+
+class _Groups:
+    """Blocks of a log whose other lines are parsed together, in a thread, while the next blocks are read."""
+
+    def __init__(self, log: LogInput, parsers: Parsers) -> None:
+        self._log, self._parsers = log, parsers
+        self._waiting = _Waiting()
+        self._parsed: tuple[_Waiting, Future[tuple[pl.DataFrame, pl.DataFrame]] | None] | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="sojourn-parse")
+
+    def add(self, block: Block, scanned: pl.DataFrame, others: npt.NDArray[np.int64]) -> Iterator[ParsedBlock]:
+        """Add a block, and yield those that are done."""
+        self._waiting.add(block, scanned, others)
+        if self._waiting.full:
+            yield from self._next()
+
+    def rest(self) -> Iterator[ParsedBlock]:
+        """Yield all blocks that were added and not yet yielded."""
+        yield from self._next()
+        yield from self._next()
+
+    def close(self) -> None:
+        """Wait for the thread: it uses an engine that is closed afterwards."""
+        self._thread.shutdown()
+
+    def _next(self) -> Iterator[ParsedBlock]:
+        """Begin to parse the other lines of the waiting blocks, and yield the blocks before them."""
+        before, waiting = self._parsed, self._waiting
+        future = None
+        if waiting.others:
+            lines = pl.concat(waiting.others)
+            future = self._thread.submit(lambda: self._parsers.of(self._log.form).rows(lines))
+        self._parsed, self._waiting = (waiting, future), _Waiting()
+        if before is not None:
+            yield from _completed(self._log, before[0], before[1].result() if before[1] else None)
 
 
 def _plainly_hashed(rows: pl.DataFrame) -> pl.DataFrame:
@@ -159,11 +198,11 @@ def _scanned(block: Block, columns: Sequence[str], form: LineFormat | None) -> S
     return scanned(block, columns) if form is None else scanned_text(block, columns, form)
 
 
-def _completed(log: LogInput, parsers: Parsers, waiting: _Waiting) -> Iterator[ParsedBlock]:
-    """Yield blocks with the records of their other lines, which are parsed here."""
-    accepted, refused = None, pl.DataFrame(schema=REFUSED)
-    if waiting.others:
-        accepted, refused = parsers.of(log.form).rows(pl.concat(waiting.others))
+def _completed(
+    log: LogInput, waiting: _Waiting, parsed: tuple[pl.DataFrame, pl.DataFrame] | None
+) -> Iterator[ParsedBlock]:
+    """Yield blocks with the records of their other lines; ``parsed``: these, accepted and refused."""
+    accepted, refused = parsed or (None, pl.DataFrame(schema=REFUSED))
     for block, scanned in waiting.blocks:
         inside = pl.col("number").is_between(block.first, block.first + block.count - 1)
         rejects = Refused(block, refused.filter(inside)) if len(refused) or block.refused else []

@@ -10,7 +10,7 @@ from sojourn.model.compilation import compiled, compiled_part
 TEXT, SECONDS, WHOLE, ADDRESS, CLOCK, ATTEMPT_TIMES, RESPONSE_TIMES, ATTEMPT_ADDRESSES = range(8)
 BLANK = -(1 << 63)  # nothing, or -
 ODD = BLANK + 1  # in a form that is not read here
-ESCAPED = 1  # a text that holds escapes
+ESCAPED = BLANK + 2  # a text that holds escapes
 ATTEMPTS, BEFORE = 0, 1  # rows of ``of_attempts``: their number, and whole microseconds of all but the last
 SECONDS_DIGITS = 10  # before the point; a double holds these and six more exactly
 WHOLE_DIGITS = 18
@@ -391,6 +391,10 @@ def scan(data, lines, between, between_ends, stops, slots, kinds, escapes, spans
             if at < 0 or slot < 0:
                 continue
             spans[line, slot, 0], spans[line, slot, 1] = first, at
+            if kinds[value] == TEXT and not escaped:  # most values
+                blank = first == at or (at == first + 1 and data[first] == DASH)
+                numbers[slot, line] = BLANK if blank else 0
+                continue
             number, listed, fact = _read(data, first, at, kinds[value], escaped)
             numbers[slot, line] = number
             if number == ODD:
@@ -544,3 +548,27 @@ def text_identities(data, offsets, separator):  # type: ignore[no-untyped-def] #
             at = min(stop + 2, end)
         hashes[k] = state
     return hashes
+
+
+@compiled
+def line_ends(data):  # type: ignore[no-untyped-def] # numba
+    """Return the position behind every line end of some bytes."""
+    ends = np.empty(len(data) // 64 + 128, np.int32)
+    count, whole = 0, len(data) // 64 * 64
+    for begin in range(0, whole, 64):
+        some = np.uint8(0)
+        for k in range(64):  # without a branch: many bytes at once
+            some |= np.uint8(data[begin + k] == LINE_FEED)
+        if some == 0:
+            continue
+        if count + 128 > len(ends):
+            ends = np.concatenate((ends, np.empty(len(ends), np.int32)))
+        for k in range(64):
+            if data[begin + k] == LINE_FEED:
+                ends[count] = begin + k + 1
+                count += 1
+    for position in range(whole, len(data)):
+        if data[position] == LINE_FEED:
+            ends[count] = position + 1
+            count += 1
+    return ends[:count]

@@ -344,8 +344,8 @@ def _route(lines: Scanned, _: str) -> pl.Series:
     uri = pl.DataFrame({"uri": lines.text(["uri"])})
     path = pl.col("uri").str.replace(r"(?s)[?#].*$", "")
     templates = uri.unique().with_columns(template=path.str.replace_all(ROUTE_PART, "/:id"))
-    made = uri.join(templates, on="uri", how="left", nulls_equal=True, maintain_order="left")["template"]
-    return made if blank.all() else pl.select(pl.when(series(blank)).then(made).otherwise(route)).to_series()
+    of_uri = uri.join(templates, on="uri", how="left", nulls_equal=True, maintain_order="left")["template"]
+    return of_uri if blank.all() else pl.select(pl.when(series(blank)).then(of_uri).otherwise(route)).to_series()
 
 
 def named(lines: Scanned, name: str) -> pl.Series:

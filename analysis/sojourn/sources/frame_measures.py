@@ -26,6 +26,7 @@ from sojourn.model.measures import (
     microseconds_between,
 )
 from sojourn.model.one_worker import LOOKED_AT, TICKS, Overlap, app_instants, overlaps
+from sojourn.model.parallel import in_threads
 from sojourn.model.statistics import summaries, summaries_by
 from sojourn.sources import frame_bins as binned
 from sojourn.sources import out_of_core as large
@@ -123,6 +124,12 @@ class FrameMeasures:
             for row, own in zip(rows, each, strict=True):
                 row.update({f"{column}/{figure}": value for figure, value in own.items()})
         return rows, len(table)
+
+    def grouped_each(self, groups: Sequence[str], limit: int) -> list[tuple[list[Row], int]]:
+        """See ``Measures``."""
+        if self._count is not None:
+            return [self.grouped(group, limit) for group in groups]
+        return in_threads(lambda group: self.grouped(group, limit), groups)
 
     def checks(self) -> Row:
         """See ``Measures``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -103,6 +103,10 @@ class StoreMeasures(ChartMeasures):
                 named |= {f"{column}/{figure}": value for figure, value in _summary(row, column).items()}
             groups.append(named)
         return groups, rows[0]["groups"] if rows else 0
+
+    def grouped_each(self, groups: Sequence[str], limit: int) -> list[tuple[list[Row], int]]:
+        """See ``Measures``."""
+        return [self.grouped(group, limit) for group in groups]
 
     def checks(self) -> Row:
         """See ``Measures``."""

@@ -15,6 +15,7 @@ import polars as pl
 from sojourn.model.compilation import is_compilation_installed
 from sojourn.model.errors import SojournError
 from sojourn.model.extras import missing_package
+from sojourn.model.formatting import counted
 from sojourn.timeline.visits import Visits
 
 Floats = npt.NDArray[np.float64]
@@ -84,7 +85,7 @@ def refuse_too_many(visits: Visits) -> None:
         SojournError: numba is not installed, and there are more than ``INTERPRETED``.
     """
     if len(visits) > INTERPRETED and not is_compilation_installed():
-        raise SojournError(missing_package("numba", f"the blame of {len(visits):,} requests"))
+        raise SojournError(missing_package("numba", f"the blame of {counted(len(visits), 'request')}"))
 
 
 def accounts(visits: Visits, services: Services, victims: Bools | None = None) -> Accounts:

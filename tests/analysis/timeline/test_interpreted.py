@@ -16,7 +16,7 @@ from sojourn.timeline.visits import visits
 
 def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the sweep run as it does where numba is not installed."""
-    for name in ("_add", "_sweep"):
+    for name in ("_instant", "_add", "_sweep"):
         monkeypatch.setattr(sweep, name, CompiledFunction(getattr(sweep, name).__wrapped__, interpreted=True))
     for module in (compilation, charge):
         monkeypatch.setattr(module, "is_compilation_installed", lambda: False)
@@ -29,8 +29,13 @@ def charged(seed: int) -> sweep.Accounts:
     end = begin + rng.exponential(0.3, count)
     end[::50] = begin[::50] - 0.1
     busy_end = np.where(rng.random(count) < 0.05, np.nan, end + rng.exponential(0.2, count))
+    waits, services = np.flatnonzero(end >= begin), np.flatnonzero(~np.isnan(busy_end))
+    events = (
+        waits[np.argsort(begin[waits])], waits[np.argsort(end[waits])],
+        services[np.argsort(end[services])], services[np.argsort(busy_end[services])],
+    )  # fmt: skip
     return sweep.accounts_of(
-        begin, end, end, busy_end, rng.integers(0, backends, count),
+        begin, end, end, busy_end, rng.integers(0, backends, count), events,
         workers=np.array([2, 1, 3]), pool=np.array([0, 0, 1]), victim=rng.integers(0, classes, count),
         culprit=rng.integers(0, classes, count), window=rng.integers(-1, 2, count), victims=classes, culprits=classes,
         windows=2,

@@ -14,7 +14,7 @@ from sojourn.model.coverage import Coverage
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted
 from sojourn.model.groups import GROUPS
-from sojourn.model.measures import GROUP_SHOWN, Measures, Row
+from sojourn.model.measures import GROUP_SHOWN, Row
 from sojourn.model.statistics import summary_of
 from sojourn.model.verdict import Verdict, queueing_share, verdict
 from sojourn.sources.open_requests import OpenedRequests
@@ -79,8 +79,8 @@ def split_of(requests: OpenedRequests, *, by: Sequence[str], slo: float) -> Spli
         _rows=lambda: requests.rows,
         _derived=requests._derived,
     )
-    for group in by:
-        result.by[group], result.by_total[group] = _grouped(measures, group)
+    for group, (rows, total) in zip(by, measures.grouped_each(by, GROUP_LIMIT), strict=True):
+        result.by[group], result.by_total[group] = _named(group, rows), total
     result.notes = [*measures.notes, *notes(result)]
     return result
 
@@ -112,8 +112,8 @@ def _marked(judged: Verdict, requests: OpenedRequests, known: Coverage) -> Verdi
     return replace(judged, sentence=sentence)
 
 
-def _grouped(measures: Measures, group: str) -> tuple[list[dict[str, object]], int]:
-    rows, total = measures.grouped(group, GROUP_LIMIT)
+def _named(group: str, rows: Sequence[Row]) -> list[dict[str, object]]:
+    """Return the rows of a group's values as they are in the JSON."""
     groups = []
     for row in rows:
         named: dict[str, object] = {
@@ -125,4 +125,4 @@ def _grouped(measures: Measures, group: str) -> tuple[list[dict[str, object]], i
             key = "response_time" if column == "request_time" else column
             named[key] = summary_of(row, column)
         groups.append(named)
-    return groups, total
+    return groups
