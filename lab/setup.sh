@@ -158,7 +158,7 @@ pip() { .venv/bin/python -m pip --disable-pip-version-check install --quiet "$@"
 pip --require-hashes -r "$requirements" || fail "pip could not install $requirements"
 [ "$stage" = tools ] || pip --no-deps --no-build-isolation -e collector/middleware/python -e . || fail "pip could not install the project"
 if [ "$stage" != tools ]; then
-    say "setup: compiling the code that commands call (half a minute)"
+    say "setup: compiling the code that commands call (about a minute)"
     .venv/bin/python -m sojourn.cli.compilation || fail "the compiled code could not be made"
 fi
 printf '%s\n' "$state" > "$stamp"
