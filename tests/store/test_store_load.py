@@ -208,7 +208,7 @@ def test_a_load_that_breaks_off_is_completed_by_loading_again(
     log = write_log(tmp_path / "a.jsonl", *(record(n) for n in range(1000)))
     load(store_dsn, write_log(tmp_path / "b.jsonl", record(0)))
     monkeypatch.setattr("sojourn.readers.lines.BLOCK_BYTES", 20_000)
-    monkeypatch.setattr("sojourn.readers.lines.blocks_of_lines.__defaults__", (20_000, 1 << 20))
+    monkeypatch.setattr("sojourn.readers.lines.blocks_of_lines.__defaults__", (20_000, 1 << 20, None))
     monkeypatch.setattr("sojourn.store.senders.LineSender.__init__.__defaults__", (20_000,))
     insert, calls = LineSender._insert, []
 
@@ -261,7 +261,7 @@ def test_an_insert_that_fails_beside_others_ends_the_load(
     store_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
     """Two inserts run at the same time; whichever fails, the load ends and says so."""
-    monkeypatch.setattr("sojourn.readers.lines.blocks_of_lines.__defaults__", (20_000, 1 << 20))
+    monkeypatch.setattr("sojourn.readers.lines.blocks_of_lines.__defaults__", (20_000, 1 << 20, None))
     monkeypatch.setattr("sojourn.store.senders.LineSender.__init__.__defaults__", (None, 1))  # an insert per block
     calls = iter(range(1, 1000))
 
