@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
-import duckdb
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -19,6 +18,9 @@ from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import Block, blocks_of_lines
 from sojourn.readers.record import MACROS
+
+if TYPE_CHECKING:
+    import duckdb
 
 SPREAD = 10_000  # lines of a log that its format is recognised among
 ROWS_PER_BATCH = 20_000  # DuckDB spreads batches over its threads
@@ -172,6 +174,8 @@ def _sample(count: int) -> NDArray[np.int64]:
 
 def reading_engine(macros: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
     """Return an engine with the macros of the reader, and ``macros``."""
+    import duckdb  # noqa: PLC0415 - a log whose lines are all read in compiled code needs none
+
     engine = duckdb.connect()
     engine.execute("SET enable_progress_bar = false")  # on under `python -c`, and it is written to stdout
     for macro in (*MACROS, *macros):

@@ -23,7 +23,7 @@ from sojourn.readers.lines import Block, blocks_of_lines
 from sojourn.readers.record import EXPRESSIONS, IDENTITY_TEXT, RECORD, records_query
 from sojourn.readers.scan import line_ends
 
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 16 << 20
 # A smaller log is read before what reads it the short way is loaded.
 BYTES_WORTH, COMPRESSED_WORTH = 32 << 20, 2 << 20
 OTHERS_AT_ONCE, LINES_AT_ONCE = 10_000, 250_000  # lines whose others are parsed together, at least

@@ -442,6 +442,20 @@ def _copy_unescaped(data, begin, end, copied, to):  # type: ignore[no-untyped-de
 
 
 @compiled
+def all_equal(data, spans, rows, slot):  # type: ignore[no-untyped-def] # numba
+    """Return whether the value of a slot is the same in all lines."""
+    for k in range(1, len(rows)):
+        first, begin = spans[rows[0], slot, 0], spans[rows[k], slot, 0]
+        length = spans[rows[0], slot, 1] - first
+        if spans[rows[k], slot, 1] - begin != length:
+            return False
+        for at in range(length):
+            if data[first + at] != data[begin + at]:
+                return False
+    return True
+
+
+@compiled
 def gathered(data, spans, numbers, rows, slots, separator):  # type: ignore[no-untyped-def] # numba
     """Copy values of some lines: (offsets, bytes); several slots give one text per line, joined by ``separator``.
 

@@ -43,6 +43,7 @@ from sojourn.readers.scan import (
     SECONDS,
     TEXT,
     WHOLE,
+    all_equal,
     gathered,
     identities,
     scan,
@@ -182,6 +183,18 @@ class Scanned:
         return self._gathered([self.spans.shape[1] - 1], self.blank("upstream_addr"))
 
     def _gathered(self, slots: Sequence[int], null: Bools | None) -> pl.Series:
+        if self._is_one(slots, null):
+            one = replace(self, rows=self.rows[:1])._copied(slots, None if null is None else null[:1])
+            return one.new_from_index(0, len(self.rows))
+        return self._copied(slots, null)
+
+    def _is_one(self, slots: Sequence[int], null: Bools | None) -> bool:
+        """Return whether all valid lines have one text, as nearly every block has of a service, a proxy, a stamp."""
+        if len(slots) > 1 or not len(self.rows) or (null is not None and null.any() and not null.all()):
+            return False
+        return bool(all_equal(self.data, self.spans, self.rows, slots[0]))
+
+    def _copied(self, slots: Sequence[int], null: Bools | None) -> pl.Series:
         wanted = np.array(slots, np.int32)
         offsets, copied = gathered(self.data, self.spans, self.numbers, self.rows, wanted, ord(SEPARATOR))
         return texts(offsets, copied, null)
