@@ -275,22 +275,11 @@ def _stands(data, at, end, between, begin, stop):  # type: ignore[no-untyped-def
 
 
 @compiled_part
-def _closed(data, at, end, stop, interrupts, escapes):  # type: ignore[no-untyped-def] # numba
-    """Return the end of the value that begins at ``at``, and whether it holds escapes.
+def _closed(data, begin, at, end, stop, interrupts, escapes):  # type: ignore[no-untyped-def] # numba
+    """Return the end of a value from ``begin`` that a byte at ``at`` interrupts, and whether it holds escapes.
 
     The end is -1 if the value holds a control character, bytes that are not UTF-8, or an escape that is not read here.
     """
-    position, last = np.uint64(at), np.uint64(end)
-    while position < last and not interrupts[data[position]]:
-        position += ONE
-    if position < last and data[position] == stop:
-        return np.int64(position), False
-    return _closed_later(data, at, np.int64(position), end, stop, interrupts, escapes)
-
-
-@compiled_part
-def _closed_later(data, begin, at, end, stop, interrupts, escapes):  # type: ignore[no-untyped-def] # numba
-    """Return the same for a value from ``begin`` that a byte at ``at`` interrupts, or that ends with the line."""
     escaped = False
     while True:
         while at < end and not interrupts[data[at]]:
@@ -339,7 +328,9 @@ def _read(data, begin, end, kind, escaped):  # type: ignore[no-untyped-def] # nu
 
 
 @compiled
-def scan(data, lines, between, between_ends, stops, slots, kinds, escapes, spans, numbers, of_attempts):  # type: ignore[no-untyped-def] # numba
+def scan(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop, inlined for its speed
+    data, lines, between, between_ends, stops, slots, kinds, escapes, spans, numbers, of_attempts
+):
     """Return which lines have the shape, and fill in the positions of their values.
 
     Args:
@@ -386,7 +377,12 @@ def scan(data, lines, between, between_ends, stops, slots, kinds, escapes, spans
             if value == len(slots):
                 break
             first = at
-            at, escaped = _closed(data, first, end, stops[value], interrupts[value], escapes)
+            position, escaped = np.uint64(first), False
+            while position < np.uint64(end) and not interrupts[value, data[position]]:
+                position += ONE
+            at = np.int64(position)
+            if at == end or data[position] != stops[value]:
+                at, escaped = _closed(data, first, at, end, stops[value], interrupts[value], escapes)
             slot = slots[value]
             if at < 0 or slot < 0:
                 continue
