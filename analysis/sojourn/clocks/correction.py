@@ -14,6 +14,8 @@ from sojourn.clocks.lines import Floats, Ints
 from sojourn.clocks.offsets import PAIR
 from sojourn.clocks.segments import is_step
 
+BETWEEN, NO_NAME = "\x1f", "\x1e"  # control characters: no proxy and no backend is called so
+
 
 @dataclass(frozen=True)
 class Lines:
@@ -71,8 +73,7 @@ def with_clock_offset(rows: pl.LazyFrame, clock: pl.DataFrame) -> pl.LazyFrame:
         return rows.with_columns(clock_offset=pl.lit(None, pl.Float64))
     lines = Lines.of(clock)
     if lines.constant:
-        table = clock.lazy().select(*PAIR, clock_offset=pl.col("offset"))
-        return rows.join(table, on=list(PAIR), how="left", nulls_equal=True, maintain_order="left")
+        return rows.with_columns(clock_offset=_of_pair(clock, clock["offset"]))
 
     def offsets(row: pl.Series) -> pl.Series:
         parts = row.struct.unnest()
@@ -84,16 +85,22 @@ def with_clock_offset(rows: pl.LazyFrame, clock: pl.DataFrame) -> pl.LazyFrame:
         offset = pl.Series(lines.at(pair, instant))
         return pl.select(pl.when(parts["pair"].is_not_null()).then(offset)).to_series()
 
-    table = clock.lazy().select(*PAIR, __pair=pl.int_range(pl.len(), dtype=pl.Int64))
+    pair = _of_pair(clock, pl.int_range(len(clock), dtype=pl.Int64, eager=True))
     after = pl.when("answered").then((pl.col("header") - pl.col("app_service")) * 1e6)
     instants = pl.struct(
-        pair="__pair", begun=pl.coalesce("proxy_start", "start").dt.epoch("us"), after=after, app_start="app_start"
+        pair=pair, begun=pl.coalesce("proxy_start", "start").dt.epoch("us"), after=after, app_start="app_start"
     )
-    return (
-        rows.join(table, on=list(PAIR), how="left", nulls_equal=True, maintain_order="left")
-        .with_columns(clock_offset=instants.map_batches(offsets, return_dtype=pl.Float64, is_elementwise=True))
-        .drop("__pair")
-    )
+    return rows.with_columns(clock_offset=instants.map_batches(offsets, return_dtype=pl.Float64, is_elementwise=True))
+
+
+def _of_pair(clock: pl.DataFrame, values: pl.Series) -> pl.Expr:
+    """Return the value, one per row of ``clock``, of the pair of each request; null without one.
+
+    A join would take three times as long: it keeps the order of all rows for a table of some.
+    """
+    proxy, upstream = (pl.col(name).fill_null(NO_NAME) for name in PAIR)
+    key = pl.concat_str(proxy, upstream, separator=BETWEEN)
+    return key.replace_strict(clock.select(key).to_series(), values, default=None, return_dtype=values.dtype)
 
 
 def steps(segments: list[dict[str, Any]]) -> list[dict[str, Any]]:
