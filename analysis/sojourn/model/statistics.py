@@ -41,12 +41,12 @@ def summaries_by(rows: pl.LazyFrame, groups: pl.DataFrame, columns: Sequence[str
         columns: of numbers.
     """
     name = groups.columns[0]
-    numbered = groups.select(name).with_row_index("__group")
-    values = rows.select(name, pl.col(*columns).cast(pl.Float64)).collect(engine="streaming")
-    joined = values.select(name).join(numbered, on=name, how="left", nulls_equal=True, maintain_order="left")
     kind = pl.UInt16 if len(groups) < np.iinfo(np.uint16).max else pl.UInt32  # numpy sorts 16 bits fast
-    kind = pl.UInt16 if len(groups) < np.iinfo(np.uint16).max else pl.UInt32  # numpy sorts 16 bits fast
-    numbers = joined["__group"].fill_null(len(groups)).cast(kind).to_numpy()
+    positions = pl.int_range(len(groups), dtype=kind, eager=True)
+    # Three times as fast as a join, which keeps the order of all rows for a table of some.
+    number = pl.col(name).replace_strict(groups[name], positions, default=len(groups), return_dtype=kind)
+    values = rows.select(number.alias("__group"), pl.col(*columns).cast(pl.Float64)).collect(engine="streaming")
+    numbers = values["__group"].to_numpy()
     order = np.argsort(numbers, kind="stable")
 
     def of(column: str) -> list[Summary]:
