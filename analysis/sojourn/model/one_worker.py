@@ -74,36 +74,27 @@ def overlap(
     count = len(begin)
     if not count:
         return Overlap()
-    end = np.maximum(end - slack, begin)
-    suspects = _suspects(begin, end, worker)
-    # In all other workers one request is served after the other.
-    least = int((end > begin).any())
-    if not suspects.any():
-        return Overlap(least, 0.0)
-    begin, end, worker = begin[suspects], end[suspects], worker[suspects]
-    instants = np.concatenate([end, begin])
-    steps = np.repeat(np.array([-1, 1], np.int64), len(begin))
-    # At one instant ends come first: a worker that takes its next request at once does not serve two.
-    order = np.lexsort((steps, instants, np.concatenate([worker, worker])))
+    steps = _steps(begin, np.maximum(end - slack, begin), worker)
     # The steps of a worker sum to 0: the next one begins at 0 again.
-    depth = np.cumsum(steps[order])
-    return Overlap(max(int(depth.max()), least), float((depth[steps[order] > 0] > 1).sum() / count))
+    depth = np.cumsum(steps)
+    return Overlap(int(depth.max()), float((depth[steps > 0] > 1).sum() / count))
 
 
-def _suspects(
+def _steps(
     begin: npt.NDArray[Any], end: npt.NDArray[Any], worker: npt.NDArray[np.integer[Any]]
-) -> npt.NDArray[np.bool_]:
-    """Return which intervals are of a worker that begins one before an earlier one has ended; or all, if not known."""
-    base, code = begin.min(), (worker - worker.min()).astype(np.int64)
+) -> npt.NDArray[np.int64]:
+    """Return 1 for each begin and -1 for each end, by worker and time.
+
+    At one instant ends come first: a worker that takes its next request at once does not serve two.
+    """
+    code, base = worker.astype(np.int64) - int(worker.min()), begin.min()
     width = int(end.max() - base) + 1
-    if not np.issubdtype(begin.dtype, np.integer) or int(code.max() + 1) * width > np.iinfo(np.int64).max:
-        return np.ones(len(begin), np.bool_)
-    # One number that grows with the worker and, within it, with time.
-    begun, ended = code * width + (begin - base), code * width + (end - base)
-    order = np.argsort(begun)
-    latest = np.maximum.accumulate(ended[order])
-    inside = order[1:][begun[order][1:] < latest[:-1]]
-    return np.isin(code, np.unique(code[inside])) if len(inside) else np.zeros(len(begin), np.bool_)
+    if np.issubdtype(begin.dtype, np.integer) and (int(code.max()) + 1) * width < np.iinfo(np.int64).max // 2:
+        # One number that grows with the worker, the time and the step: it is sorted faster than three.
+        numbers = np.concatenate([2 * (code * width + (end - base)), 2 * (code * width + (begin - base)) + 1])
+        return 2 * (pl.Series(numbers).sort().to_numpy() & 1) - 1
+    instants, steps = np.concatenate([end, begin]), np.repeat(np.array([-1, 1], np.int64), len(begin))
+    return steps[np.lexsort((steps, instants, np.concatenate([worker, worker])))]
 
 
 def overlaps(held: pl.DataFrame) -> dict[str | None, tuple[Overlap, float]]:

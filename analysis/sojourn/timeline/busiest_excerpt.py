@@ -58,7 +58,9 @@ def scene_of(excerpt: Visits, most: int, *, one_backend: bool = False, waiting: 
     leave = np.where(unknown, excerpt.ended, excerpt.wait_end) if unknown.any() else excerpt.wait_end
     if one_backend and len(excerpt.backends) > 1:
         codes = range(len(excerpt.backends))
-        deepest = max(codes, key=lambda code: _most(excerpt.arrival, leave, excerpt.at_backend[code]))
+        at = excerpt.at_backend
+        # Where no request waited, the backend with the most requests: another may have none.
+        deepest = max(codes, key=lambda code: (_most(excerpt.arrival, leave, at[code]), len(at[code])))
         members = excerpt.at_backend[deepest]
         excerpt, leave, waiting = _some(excerpt, members), leave[members], None
     gone = np.fmax(leave, excerpt.busy_end)
