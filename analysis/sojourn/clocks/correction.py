@@ -100,7 +100,13 @@ def _of_pair(clock: pl.DataFrame, values: pl.Series) -> pl.Expr:
     """
     proxy, upstream = (pl.col(name).fill_null(NO_NAME) for name in PAIR)
     key = pl.concat_str(proxy, upstream, separator=BETWEEN)
-    return key.replace_strict(clock.select(key).to_series(), values, default=None, return_dtype=values.dtype)
+    known = clock.select(key).to_series()
+
+    def of_each(keys: pl.Series) -> pl.Series:
+        return keys.replace_strict(known, values, default=None, return_dtype=values.dtype)
+
+    # As an expression of Polars' own it would hold all rows at once.
+    return key.map_batches(of_each, return_dtype=values.dtype, is_elementwise=True)
 
 
 def steps(segments: list[dict[str, Any]]) -> list[dict[str, Any]]:

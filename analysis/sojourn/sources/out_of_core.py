@@ -80,7 +80,13 @@ def quantiles(
     """
     exprs = [value.cast(pl.Float64).alias(name) for name, value in values.items()]
     every = max(count // SAMPLED, 1)
-    sample = _Batch.of(rows.select(exprs).gather_every(every).collect(), 0, every, groups)
+    # A batch at a time, each from the first row whose number is a multiple of the step.
+    sampled = [
+        batch.gather_every(every, -number * BATCH % every) for number, batch in enumerate(batches(rows, count, *exprs))
+    ]
+    sample = _Batch.of(
+        pl.concat(sampled) if sampled else pl.DataFrame(schema=dict.fromkeys(values, pl.Float64)), 0, every, groups
+    )
     sorted_sample = {name: [np.sort(part) for part in sample.parts(name)] for name in values}
     deviations = DEVIATIONS
     while True:
