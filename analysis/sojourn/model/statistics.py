@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from sojourn.model.figures import FIGURES, QUANTILES, Floats, Summary, summary
@@ -40,23 +43,49 @@ def summaries_by(rows: pl.LazyFrame, groups: pl.DataFrame, columns: Sequence[str
         groups: values of one column, one row per group (null is a group as well); rows of others are left out.
         columns: of numbers.
     """
+    number = group_number(groups).alias("__group")
+    values = rows.select(number, pl.col(*columns).cast(pl.Float64)).collect(engine="streaming")
+    members = Members.of(values["__group"].to_numpy(), len(groups))
+
+    def of(column: str) -> list[Summary]:
+        return [summary(part) for part in members.parts(values[column])]
+
+    return dict(zip(columns, in_threads(of, columns), strict=True))
+
+
+def group_number(groups: pl.DataFrame) -> pl.Expr:
+    """Return the place among ``groups`` (its first column) of each row's value; ``len(groups)`` for another."""
     name = groups.columns[0]
     kind = pl.UInt16 if len(groups) < np.iinfo(np.uint16).max else pl.UInt32  # numpy sorts 16 bits fast
     positions = pl.int_range(len(groups), dtype=kind, eager=True)
     # Three times as fast as a join, which keeps the order of all rows for a table of some.
-    number = pl.col(name).replace_strict(groups[name], positions, default=len(groups), return_dtype=kind)
-    values = rows.select(number.alias("__group"), pl.col(*columns).cast(pl.Float64)).collect(engine="streaming")
-    numbers = values["__group"].to_numpy()
-    order = np.argsort(numbers, kind="stable")
+    return pl.col(name).replace_strict(groups[name], positions, default=len(groups), return_dtype=kind)
 
-    def of(column: str) -> list[Summary]:
-        value = values[column]
-        known = order[value.is_not_null().to_numpy()[order]] if value.null_count() else order
-        sizes = np.bincount(numbers[known], minlength=len(groups) + 1)[: len(groups)]
-        ordered = value.to_numpy()[known[: sizes.sum()]]
-        return [summary(part) for part in np.split(ordered, np.cumsum(sizes))[: len(groups)]]
 
-    return dict(zip(columns, in_threads(of, columns), strict=True))
+@dataclass(frozen=True)
+class Members:
+    """Which rows belong to which group.
+
+    Attributes:
+        numbers: number of each row's group; rows without a group have ``count``.
+        order: positions of the rows by group.
+        count: number of groups.
+    """
+
+    numbers: npt.NDArray[Any]
+    order: npt.NDArray[np.int64]
+    count: int
+
+    @classmethod
+    def of(cls, numbers: npt.NDArray[Any], count: int) -> Members:
+        """Return the members of ``count`` groups from the number of each row's group."""
+        return cls(numbers, np.argsort(numbers, kind="stable"), count)
+
+    def parts(self, values: pl.Series) -> list[Floats]:
+        """Return the values of each group, one array each, nulls left out."""
+        order = self.order[values.is_not_null().to_numpy()[self.order]] if values.null_count() else self.order
+        sizes = np.bincount(self.numbers[order], minlength=self.count + 1)[: self.count]
+        return np.split(values.to_numpy()[order[: sizes.sum()]], np.cumsum(sizes))[: self.count]
 
 
 def trend(values: Floats) -> float:

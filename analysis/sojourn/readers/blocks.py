@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from sojourn.model.parallel import prefetched
 from sojourn.readers.arrow import frame_of
 from sojourn.readers.formats.detect import LINES, detected_format, with_header
 from sojourn.readers.formats.line_format import LineFormat
@@ -27,7 +27,6 @@ ROWS_PER_BATCH = 20_000  # DuckDB spreads batches over its threads
 NO_LINES = pl.DataFrame(schema={"line": pl.String, "number": pl.Int64})
 REFUSED = {"number": pl.Int64, "reason": pl.String, "raw": pl.String}
 
-Item = TypeVar("Item")
 Query = Callable[[LineFormat | None], str]
 Made = Callable[[pl.DataFrame], pl.DataFrame]
 
@@ -268,16 +267,6 @@ class _Lines:
         # A frame would be one batch, a series keeps its chunks.
         batches = [rows.slice(i, ROWS_PER_BATCH) for i in range(0, max(len(rows), 1), ROWS_PER_BATCH)]
         return pl.concat(batches, rechunk=False).__arrow_c_stream__(requested_schema)
-
-
-def prefetched(items: Iterator[Item]) -> Iterator[Item]:
-    """Yield the same items; a thread fetches the next item while the current one is processed."""
-    end = object()
-    with ThreadPoolExecutor(1, thread_name_prefix="sojourn-read") as pool:
-        pending = pool.submit(next, items, end)
-        while (item := pending.result()) is not end:
-            pending = pool.submit(next, items, end)
-            yield item  # type: ignore[misc]
 
 
 def blocks_ahead(log: LogInput, blocks: Iterator[Block]) -> Iterator[tuple[Block, int]]:

@@ -5,7 +5,6 @@ The SQL takes tens of milliseconds however few lines it is to parse: the others 
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,6 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sojourn.model.compilation import is_compilation_installed
+from sojourn.model.parallel import THREADS
 from sojourn.readers.blocks import REFUSED, ParsedBlock, Parsers, Refused, blocks_ahead, format_of
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.inputs import LogInput
@@ -63,7 +63,7 @@ class _Waiting:
 def log_blocks(
     logs: Sequence[LogInput], columns: Sequence[str], on_progress: Callable[[int], None] | None = None
 ) -> Iterator[ParsedBlock]:
-    """Yield every block of every log as ``columns``, in order; ``record`` as a hash of ``IDENTITY_TEXT``.
+    """Yield every block of every log as ``columns``, in order; ``record``, one of them, as a hash of ``IDENTITY_TEXT``.
 
     ``on_progress`` is called with the bytes read so far, after each block. Hashes of one call can be compared.
     """
@@ -79,21 +79,21 @@ def log_blocks(
         if on_progress:
             on_progress(done + position)
 
-    workers = max(min(os.cpu_count() or 1, 4), 1)
     with (
         Parsers(query, made=_hashed if compiled else _plainly_hashed) as parsers,
-        ThreadPoolExecutor(workers, thread_name_prefix="sojourn-scan") as pool,
+        ThreadPoolExecutor(THREADS, thread_name_prefix="sojourn-scan") as pool,
     ):
         done = 0
         for log in logs:
-            for block in _blocks_of(log, columns, parsers, pool if compiled else None, workers, progress):
+            short = pool if compiled and _is_large(log) else None
+            for block in _blocks_of(log, columns, parsers, short, progress):
                 named = _with_proxy(block, log.name) if len(logs) > 1 and log.form is not None else block
                 yield replace(named, form=log.form)
             done += log.size or 0
 
 
 def _blocks_of(
-    log: LogInput, columns: Sequence[str], parsers: Parsers, pool: ThreadPoolExecutor | None, workers: int,
+    log: LogInput, columns: Sequence[str], parsers: Parsers, pool: ThreadPoolExecutor | None,
     progress: Callable[[int], None],
 ) -> Iterator[ParsedBlock]:  # fmt: skip
     """Yield every block of a log; ``pool``: where lines are read in compiled code."""
@@ -112,13 +112,13 @@ def _blocks_of(
         progress(first.position)
 
     try:
-        ends = line_ends if pool is not None and _is_large(log) else None
+        ends = line_ends if pool else None
         for block, position in blocks_ahead(log, blocks_of_lines(log, BLOCK_BYTES, line_ends=ends)):
             form = format_of(log, block)
-            long = pool is not None and _is_large(log) and block.ends[-1] > BLOCK_BYTES // 2
+            long = block.ends[-1] > BLOCK_BYTES // 2
             future = pool.submit(_scanned, block, columns, form) if pool and long else None
             begun.append(_Begun(block, position, future))
-            if len(begun) > workers:
+            if len(begun) > THREADS:
                 yield from finished()
         while begun:
             yield from finished()
@@ -165,15 +165,11 @@ class _Groups:
 
 def _plainly_hashed(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows with a hash in place of the text of an identity."""
-    if RECORD not in rows.columns:
-        return rows
     return rows.with_columns(pl.when(pl.col(RECORD).is_not_null()).then(pl.col(RECORD).hash()).alias(RECORD))
 
 
 def _hashed(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the same with the hash of compiled code."""
-    if RECORD not in rows.columns:
-        return rows
     from sojourn.readers.shape import hashes_of  # noqa: PLC0415 - numba takes its time to load
 
     return rows.with_columns(hashes_of(rows[RECORD]).alias(RECORD))

@@ -216,9 +216,8 @@ def scanned(block: Block, columns: Sequence[str]) -> tuple[pl.DataFrame, Ints] |
     sound = is_sound(lines, with_identity=RECORD in columns)
     like[every[~sound]] = False
     usable = replace(lines, rows=every[sound])
-    return table_of(block, usable, {name: COLUMN_OF.get(name, named)(usable, name) for name in columns}), others_of(
-        block, like
-    )
+    table = table_of(block, usable, {name: COLUMN_OF.get(name, named)(usable, name) for name in columns})
+    return table, others_of(block, like)
 
 
 def shape_lines(block: Block, shape: Shape) -> tuple[Scanned, Bools]:

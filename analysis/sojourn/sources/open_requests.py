@@ -85,12 +85,12 @@ def of_requests(
 ) -> OpenedRequests:
     """Compute the components of requests already read; ``since``, ``until`` and ``where`` as of ``open_sources``."""
     rows, offsets = split_rows(Selection.of(since, until, where).of_rows(requests.rows), requests.spans)
-    rows, folder = _computed(rows, requests.spool is not None)
-    filled, inferred = inferred_rows(rows)
+    many = requests.spool is not None
+    rows, folder = _computed(rows, many)
+    rows, inferred = inferred_rows(rows)
     if any(each.result.verdict != REFUSED for each in inferred):
-        filled, folder = _computed(filled, requests.spool is not None)
-    count = int(filled.select(pl.len()).collect().item()) if folder is not None else None
-    rows = filled
+        rows, folder = _computed(rows, many)
+    count = int(rows.select(pl.len()).collect().item()) if many else None
     kept = (rows, folder)  # the temporary folder lives as long as the rows
     measures = FrameMeasures(rows, offsets, requests.duplicates, count)
     return OpenedRequests(

@@ -17,6 +17,7 @@ import polars as pl
 
 from sojourn.model.figures import QUANTILES, Floats, Summary
 from sojourn.model.parallel import in_threads
+from sojourn.model.statistics import Members, group_number
 
 BATCH = 1_000_000  # rows; those of a part of the file they lie in
 SAMPLED = 200_000  # rows of a sample
@@ -53,17 +54,9 @@ class Groups:
             groups: the column, with one row per group; null is a group as well.
             where: the rows that count.
         """
-        name = groups.columns[0]
-        kind: type = np.uint16 if len(groups) < np.iinfo(np.uint16).max else np.uint32  # numpy sorts 16 bits fast
-        numbered = groups.select(name).with_row_index("number")
-        numbers: npt.NDArray[Any] = np.empty(count, kind)
-        begin = 0
-        for batch in batches(rows, count, name, where.alias("counts")):
-            codes = batch.join(numbered, on=name, how="left", nulls_equal=True, maintain_order="left")
-            number = pl.when("counts").then("number").otherwise(None).fill_null(len(groups))
-            numbers[begin : begin + len(batch)] = codes.select(number).to_series().to_numpy()
-            begin += len(batch)
-        return cls(numbers, len(groups))
+        number = pl.when(where).then(group_number(groups)).fill_null(len(groups)).alias("number")
+        parts = [batch["number"].to_numpy() for batch in batches(rows, count, number)]
+        return cls(np.concatenate(parts) if parts else np.empty(0, np.uint16), len(groups))
 
 
 def quantiles(
@@ -113,38 +106,22 @@ def summaries(
 
 @dataclass(frozen=True)
 class _Batch:
-    """Some rows, and their order by group.
-
-    Attributes:
-        table: the rows.
-        numbers: number of each row's group; None: there is one group.
-        order: positions of the rows by group.
-        count: number of groups.
-    """
+    """Some rows, and which group each is of; ``members``: None if there is one group of all."""
 
     table: pl.DataFrame
-    numbers: npt.NDArray[Any] | None
-    order: Ints | None
-    count: int
+    members: Members | None
 
     @classmethod
     def of(cls, table: pl.DataFrame, begin: int, step: int, groups: Groups | None) -> _Batch:
         """Return every ``step``-th of some rows, from the ``begin``-th of all."""
         if groups is None:
-            return cls(table, None, None, 1)
-        numbers = groups.numbers[begin::step][: len(table)]
-        return cls(table, numbers, np.argsort(numbers, kind="stable"), groups.count)
+            return cls(table, None)
+        return cls(table, Members.of(groups.numbers[begin::step][: len(table)], groups.count))
 
     def parts(self, name: str) -> list[Floats]:
         """Return the known values of each group."""
         values = self.table[name]
-        known = values.is_not_null().to_numpy() if values.null_count() else None
-        array = values.to_numpy()
-        if self.numbers is None or self.order is None:
-            return [array if known is None else array[known]]
-        order = self.order if known is None else self.order[known[self.order]]
-        sizes = np.bincount(self.numbers[order], minlength=self.count + 1)
-        return np.split(array[order], np.cumsum(sizes))[: self.count]
+        return [values.drop_nulls().to_numpy()] if self.members is None else self.members.parts(values)
 
 
 def _count(wanted: Mapping[str, list[_Part]], batch: _Batch) -> None:

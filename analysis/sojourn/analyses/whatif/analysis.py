@@ -7,9 +7,7 @@ processor, a lock or a database, service times grow with load, and a replay with
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -28,6 +26,7 @@ from sojourn.model.errors import SojournError
 from sojourn.model.figures import Summary
 from sojourn.model.formatting import counted
 from sojourn.model.one_worker import doubt
+from sojourn.model.parallel import in_threads
 from sojourn.timeline.apparent_loop import ApparentLoop
 from sojourn.timeline.classes import summed
 from sojourn.timeline.station import loop_of_requests
@@ -103,13 +102,11 @@ def whatif(
         resamples = Resamples(workload.visits.arrival, included, seed)
         base = resamples.figures(baseline.response[included], ordered(baseline.response[included]))
         # Compiled code and sorts run side by side; each variant needs memory for arrays of all requests.
-        with ThreadPoolExecutor(min(os.cpu_count() or 1, AT_ONCE), thread_name_prefix="sojourn-whatif") as pool:
-            predictions = list(
-                pool.map(
-                    lambda change: _variant(workload, change, replayed["response_time"], base, resamples, loop, seed),
-                    changes or usual_changes(workload, closed=closed_loop),
-                )
-            )
+        predictions = in_threads(
+            lambda change: _variant(workload, change, replayed["response_time"], base, resamples, loop, seed),
+            changes or usual_changes(workload, closed=closed_loop),
+            at_once=AT_ONCE,
+        )
     predictions.sort(key=lambda v: -v.goodput if rank == "goodput" else v.response_time[rank] or 0.0)
     return WhatIfResult(
         requests=len(workload),

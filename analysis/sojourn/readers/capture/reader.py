@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 
 import numpy as np
 
+from sojourn.model.parallel import prefetched
 from sojourn.readers.capture.addresses import Addresses
 from sojourn.readers.capture.batch import Batch, Counts
 from sojourn.readers.capture.files import CaptureFile, capture_files
@@ -97,7 +97,7 @@ class Capture:
             raise RuntimeError("a capture can be read once only")
         self._begun = True
         batches = self._batches()
-        return _one_ahead(batches) if self.regular else batches
+        return prefetched(batches) if self.regular else batches
 
     def _batches(self) -> Iterator[Batch]:
         ended: tuple[str, int] | None = None  # the file before, and the time of its last packet
@@ -129,15 +129,6 @@ class Capture:
             buffer=buffer,
             **columns,
         )
-
-
-def _one_ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """Yield the batches; the next one is read in another thread while the caller uses one."""
-    with ThreadPoolExecutor(1, "sojourn-capture") as thread:
-        following = thread.submit(next, batches, None)
-        while (batch := following.result()) is not None:
-            following = thread.submit(next, batches, None)
-            yield batch
 
 
 def _decoded(buffer: Bytes, records: Records, verdicts: Verdicts, addresses: Addresses) -> Columns:
