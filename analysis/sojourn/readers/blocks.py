@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, ClassVar, overload
 
 import numpy as np
 import polars as pl
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 SPREAD = 10_000  # lines of a log that its format is recognised among
 ROWS_PER_BATCH = 20_000  # DuckDB spreads batches over its threads
 NO_LINES = pl.DataFrame(schema={"line": pl.String, "number": pl.Int64})
+PARSERS_KEPT = 4
 REFUSED = {"number": pl.Int64, "reason": pl.String, "raw": pl.String}
 
 Query = Callable[[LineFormat | None], str]
@@ -182,31 +185,65 @@ def reading_engine(macros: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
     return engine
 
 
-class BlockParser:
-    """A query (from ``records_query``, over a relation named ``block``), planned once and run for each block.
+@dataclass(frozen=True)
+class Plan:
+    """A query (from ``records_query``, over a relation named ``block``), and how it is run.
 
-    Planning takes 70 ms, more than parsing a small block.
+    Attributes:
+        query: the SQL.
+        macros: macros of the query in addition to the reader's.
+        threads: threads of the engine; None: all.
     """
 
-    def __init__(
-        self, query: str, macros: Sequence[str] = (), threads: int | None = None, made: Made | None = None
-    ) -> None:
-        self._lines, self._made = _Lines(), made
-        self._engine = reading_engine(macros)
-        if threads is not None:
-            self._engine.execute(f"SET threads = {threads:d}")
+    query: str
+    macros: tuple[str, ...] = ()
+    threads: int | None = None
+
+
+class BlockParser:
+    """A query, planned once and run for each block.
+
+    Planning takes 70 ms, more than parsing a small block: a parser that is not used any more is kept for the next log.
+
+    Attributes:
+        made: what is made of the accepted records; None: nothing.
+    """
+
+    _idle: ClassVar[list[BlockParser]] = []
+    _idle_lock: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self, plan: Plan, made: Made | None = None) -> None:
+        self.made = made
+        self._plan, self._process, self._lines = plan, os.getpid(), _Lines()
+        self._engine = reading_engine(plan.macros)
+        if plan.threads is not None:
+            self._engine.execute(f"SET threads = {plan.threads:d}")
         self._engine.register("block", self._lines)
-        self._engine.execute(f"PREPARE parsed AS {query}")
+        self._engine.execute(f"PREPARE parsed AS {plan.query}")
 
-    def __enter__(self) -> BlockParser:
-        return self
+    @classmethod
+    def take(cls, plan: Plan, made: Made | None = None) -> BlockParser:
+        """Return a parser that was kept, or a new one."""
+        with cls._idle_lock:
+            for number, parser in enumerate(cls._idle):
+                # The threads of an engine do not exist in a process that was forked.
+                if parser._plan == plan and parser._process == os.getpid():
+                    parser.made = made
+                    return cls._idle.pop(number)
+        return cls(plan, made)
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def keep(self) -> None:
+        """Keep the parser for the next log, in the place of the one that has not been used for longest."""
+        with self._idle_lock:
+            self._idle.append(self)
+            oldest = self._idle.pop(0) if len(self._idle) > PARSERS_KEPT else None
+        if oldest is not None:
+            oldest.close()
 
     def close(self) -> None:
         """Close the engine."""
-        self._engine.close()
+        if self._process == os.getpid():
+            self._engine.close()
 
     def parsed(self, source: str, block: Block) -> ParsedBlock:
         """Parse one block; ``source``: the input's name."""
@@ -224,11 +261,11 @@ class BlockParser:
         refused = rows.filter(pl.col("reason").is_not_null()).select(*REFUSED)
         accepted = rows.filter(pl.col("reason").is_null()) if len(refused) else rows
         accepted = accepted.drop("reason", "raw")
-        return (self._made(accepted) if self._made else accepted), refused
+        return (self.made(accepted) if self.made else accepted), refused
 
 
 class Parsers:
-    """A parser for each format of log that occurs, each planned at its first use.
+    """A parser for each format of log that occurs, each planned at its first use, unless one was kept.
 
     Args:
         query: the SQL for a format, as for ``BlockParser``.
@@ -240,20 +277,24 @@ class Parsers:
     def __init__(
         self, query: Query, macros: Sequence[str] = (), threads: int | None = None, made: Made | None = None
     ) -> None:
-        self._query, self._macros, self._threads, self._made = query, macros, threads, made
+        self._query, self._macros, self._threads, self._made = query, tuple(macros), threads, made
         self._parsers: dict[LineFormat | None, BlockParser] = {}
 
     def __enter__(self) -> Parsers:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
         for parser in self._parsers.values():
-            parser.close()
+            if failed is None:
+                parser.keep()
+            else:
+                parser.close()
 
     def of(self, form: LineFormat | None) -> BlockParser:
         """Return the parser of a format."""
         if form not in self._parsers:
-            self._parsers[form] = BlockParser(self._query(form), self._macros, self._threads, self._made)
+            plan = Plan(self._query(form), self._macros, self._threads)
+            self._parsers[form] = BlockParser.take(plan, self._made)
         return self._parsers[form]
 
 
