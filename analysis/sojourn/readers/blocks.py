@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections import Counter
@@ -31,7 +32,7 @@ PARSERS_KEPT = 4
 REFUSED = {"number": pl.Int64, "reason": pl.String, "raw": pl.String}
 
 Query = Callable[[LineFormat | None], str]
-Made = Callable[[pl.DataFrame], pl.DataFrame]
+Transform = Callable[[pl.DataFrame], pl.DataFrame]
 
 
 @dataclass
@@ -206,14 +207,14 @@ class BlockParser:
     Planning takes 70 ms, more than parsing a small block: a parser that is not used any more is kept for the next log.
 
     Attributes:
-        made: what is made of the accepted records; None: nothing.
+        transform: what is made of the accepted records; None: nothing.
     """
 
     _idle: ClassVar[list[BlockParser]] = []
     _idle_lock: ClassVar[threading.Lock] = threading.Lock()
 
-    def __init__(self, plan: Plan, made: Made | None = None) -> None:
-        self.made = made
+    def __init__(self, plan: Plan, transform: Transform | None = None) -> None:
+        self.transform = transform
         self._plan, self._process, self._lines = plan, os.getpid(), _Lines()
         self._engine = reading_engine(plan.macros)
         if plan.threads is not None:
@@ -222,15 +223,15 @@ class BlockParser:
         self._engine.execute(f"PREPARE parsed AS {plan.query}")
 
     @classmethod
-    def take(cls, plan: Plan, made: Made | None = None) -> BlockParser:
+    def take(cls, plan: Plan, transform: Transform | None = None) -> BlockParser:
         """Return a parser that was kept, or a new one."""
         with cls._idle_lock:
             for number, parser in enumerate(cls._idle):
                 # The threads of an engine do not exist in a process that was forked.
                 if parser._plan == plan and parser._process == os.getpid():
-                    parser.made = made
+                    parser.transform = transform
                     return cls._idle.pop(number)
-        return cls(plan, made)
+        return cls(plan, transform)
 
     def keep(self) -> None:
         """Keep the parser for the next log, in the place of the one that has not been used for longest."""
@@ -239,6 +240,14 @@ class BlockParser:
             oldest = self._idle.pop(0) if len(self._idle) > PARSERS_KEPT else None
         if oldest is not None:
             oldest.close()
+
+    @classmethod
+    def close_kept(cls) -> None:
+        """Close the engines of the parsers that are kept."""
+        with cls._idle_lock:
+            idle, cls._idle[:] = [*cls._idle], []
+        for parser in idle:
+            parser.close()
 
     def close(self) -> None:
         """Close the engine."""
@@ -261,7 +270,10 @@ class BlockParser:
         refused = rows.filter(pl.col("reason").is_not_null()).select(*REFUSED)
         accepted = rows.filter(pl.col("reason").is_null()) if len(refused) else rows
         accepted = accepted.drop("reason", "raw")
-        return (self.made(accepted) if self.made else accepted), refused
+        return (self.transform(accepted) if self.transform else accepted), refused
+
+
+atexit.register(BlockParser.close_kept)  # before the interpreter takes the engine's module apart
 
 
 class Parsers:
@@ -271,13 +283,13 @@ class Parsers:
         query: the SQL for a format, as for ``BlockParser``.
         macros: macros of the query in addition to the reader's.
         threads: threads of an engine; None: all.
-        made: what is made of the accepted records; None: nothing.
+        transform: what is made of the accepted records; None: nothing.
     """
 
     def __init__(
-        self, query: Query, macros: Sequence[str] = (), threads: int | None = None, made: Made | None = None
+        self, query: Query, macros: Sequence[str] = (), threads: int | None = None, transform: Transform | None = None
     ) -> None:
-        self._query, self._macros, self._threads, self._made = query, tuple(macros), threads, made
+        self._query, self._macros, self._threads, self._transform = query, tuple(macros), threads, transform
         self._parsers: dict[LineFormat | None, BlockParser] = {}
 
     def __enter__(self) -> Parsers:
@@ -294,7 +306,7 @@ class Parsers:
         """Return the parser of a format."""
         if form not in self._parsers:
             plan = Plan(self._query(form), self._macros, self._threads)
-            self._parsers[form] = BlockParser.take(plan, self._made)
+            self._parsers[form] = BlockParser.take(plan, self._transform)
         return self._parsers[form]
 
 

@@ -80,7 +80,7 @@ def log_blocks(
             on_progress(done + position)
 
     with (
-        Parsers(query, made=_hashed if compiled else _plainly_hashed) as parsers,
+        Parsers(query, transform=_hashed if compiled else _plainly_hashed) as parsers,
         ThreadPoolExecutor(THREADS, thread_name_prefix="sojourn-scan") as pool,
     ):
         done = 0

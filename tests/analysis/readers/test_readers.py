@@ -21,6 +21,7 @@ from sojourn import SojournError, read
 from sojourn.model.frame import COLUMNS, SCHEMA
 from sojourn.readers import log_blocks as log_blocks_module
 from sojourn.readers import spool as spool_module
+from sojourn.readers.blocks import PARSERS_KEPT, BlockParser, Plan
 from sojourn.readers.inputs import opened_inputs
 from sojourn.readers.lines import blocks_of_lines
 
@@ -356,3 +357,22 @@ def test_the_reader_writes_no_progress_of_its_engine_to_stdout() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "False\n"
+
+
+def test_next_log_gets_the_parser_that_was_planned_for_its_query() -> None:
+    plans = [
+        Plan(f"SELECT number + {added} AS n, number, NULL AS reason, line AS raw FROM block") for added in range(8)
+    ]
+    parsers = [BlockParser.take(plan) for plan in plans]
+    for parser in parsers:
+        parser.keep()
+    again = [BlockParser.take(plan) for plan in plans]
+    assert [parser is first for parser, first in zip(again, parsers, strict=True)] == [
+        number >= len(plans) - PARSERS_KEPT for number in range(len(plans))
+    ]
+    lines = pl.DataFrame({"line": ["x"], "number": [1]})
+    assert [parser.rows(lines)[0]["n"].item() for parser in again] == [1 + added for added in range(8)]
+    for parser in again:
+        parser.close()
+    with pytest.raises(Exception, match=r"(?i)closed"):
+        again[0].rows(lines)
