@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
+from collections import deque
 from pathlib import Path
 
 import polars as pl
@@ -12,6 +13,7 @@ from sojourn.model.errors import SojournError, reason_of
 
 ROWS_IN_MEMORY = 1_500_000
 ROWS_PER_FILE = 500_000
+ROWS_PER_GROUP = 100_000  # groups of larger files are smaller than the default: several are in memory at once
 
 
 def on_disk(rows: pl.LazyFrame, *, statistics: bool = False) -> tuple[pl.LazyFrame, tempfile.TemporaryDirectory[str]]:
@@ -29,7 +31,7 @@ def on_disk(rows: pl.LazyFrame, *, statistics: bool = False) -> tuple[pl.LazyFra
         folder = tempfile.TemporaryDirectory(prefix="sojourn-")
         where = folder.name
         path = Path(where) / "rows.parquet"
-        rows.sink_parquet(path, compression="lz4", statistics=statistics, row_group_size=ROWS_PER_FILE)
+        rows.sink_parquet(path, compression="lz4", statistics=statistics, row_group_size=ROWS_PER_GROUP)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise _no_room(where, error) from error
     return pl.scan_parquet(path), folder
@@ -49,7 +51,7 @@ class Spool:
 
     def __init__(self) -> None:
         self.folder: tempfile.TemporaryDirectory[str] | None = None
-        self._held: list[pl.DataFrame] = []
+        self._held: deque[pl.DataFrame] = deque()
         self._held_rows = 0
         self._files = itertools.count()
 
@@ -77,9 +79,13 @@ class Spool:
             if self.folder is None:
                 self.folder = tempfile.TemporaryDirectory(prefix="sojourn-")
                 where = self.folder.name
-            if self._held:
+            while self._held:
+                # Of those that were held in memory, a few at a time: a writer needs as much memory again.
+                rows = self._held.popleft()
+                while self._held and len(rows) + len(self._held[0]) <= ROWS_PER_FILE:
+                    rows = rows.vstack(self._held.popleft())
                 path = Path(where) / f"{next(self._files):06}.parquet"
-                pl.concat(self._held).write_parquet(path, compression="lz4", statistics=False)
+                rows.write_parquet(path, compression="lz4", statistics=False, row_group_size=ROWS_PER_GROUP)
         except (OSError, pl.exceptions.PolarsError) as error:
             raise _no_room(where, error) from error
-        self._held, self._held_rows = [], 0
+        self._held_rows = 0
