@@ -6,14 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
+from docs_blocks import pages
 from sojourn.model.components import COMPONENTS
 from sojourn.model.verdict import CAUSES
 from sojourn.readers.record import KEYS, REASONS
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted(
-    page for page in ROOT.rglob("*.md") if not {".venv", "runs", "node_modules"} & set(page.relative_to(ROOT).parts)
-)
+PAGES = pages()
 
 
 def code_words(text: str) -> set[str]:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-marimo = pytest.importorskip("marimo")
+if importlib.util.find_spec("marimo") is None:
+    pytest.skip("marimo is not installed", allow_module_level=True)
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = ROOT / "analysis/notebooks"
@@ -29,6 +30,8 @@ def module_of(name: str) -> ModuleType:
 def ran(name: str) -> tuple[list[str], dict[str, Any]]:
     """What the cells of a notebook show, as HTML, and what they define."""
     outputs, definitions = module_of(name).app.run()
+    import marimo  # noqa: PLC0415 - takes a second to load
+
     return [marimo.as_html(each).text for each in outputs if each is not None], dict(definitions)
 
 
