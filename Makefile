@@ -1,6 +1,6 @@
 # `make` without a target lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-tools demo check test test-scenarios lab stacks lint golden format dashboards reference docs bench fuzz soak audit sbom clean requirements
+.PHONY: help setup setup-test setup-tools demo check test test-scenarios lab stacks lint lint-types lint-rest golden format dashboards reference docs bench fuzz soak audit sbom clean requirements
 
 # If it were set, each program that a test starts compiles the sources again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -46,10 +46,15 @@ stacks: setup-test ## measure seven usual stacks behind nginx (PHP, Python, Node
 	@$(PY) -m sojourn_lab.experiments.stacks $(ARGS)
 
 lint: setup-test ## check style, language (docs/language.txt), types, import contracts, shell syntax, generated files
+	@$(MAKE) --no-print-directory --output-sync -j 2 lint-types lint-rest
+
+lint-types:
+	@$(PY) -m mypy
+
+lint-rest:
 	@$(PY) -m ruff check $(CODE)
 	@$(PY) -m ruff format --check $(CODE)
 	@.venv/bin/codespell $(TEXTS)
-	@$(PY) -m mypy
 	@.venv/bin/lint-imports --no-cache --no-logo
 	@for script in lab/setup.sh lab/images/*.sh lab/images/nginx/*.sh; do sh -n "$$script" || exit 1; done; bash -n .ci/run
 	@PYTHONPATH=dashboards $(PY) -m sojourn_dashboards --check
