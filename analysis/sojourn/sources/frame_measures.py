@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -34,6 +35,7 @@ from sojourn.sources.coverage_rows import coverage_of_frame
 from sojourn.sources.frame_bins import PART_SUMS
 
 _STAMP_US = pl.col("request_start").dt.epoch("us")
+DIFFERENCE = "difference"  # of the two estimates of a queueing delay: by the stamp, and by durations
 SERVED = pl.col("status") != SWITCHING_PROTOCOLS
 INSTANT_US = {
     "time": pl.col("time").dt.epoch("us"),
@@ -82,12 +84,20 @@ class FrameMeasures:
 
     def figures(self) -> dict[str, Summary]:
         """See ``Measures``."""
-        columns = ["request_time", *SHOWN]
+        return {name: figures for name, figures in self._summaries.items() if name != DIFFERENCE}
+
+    @functools.cached_property
+    def _summaries(self) -> dict[str, Summary]:
+        """The figures of the columns of ``figures`` and of ``DIFFERENCE``, from one pass over the rows."""
+        columns = ["request_time", *SHOWN, DIFFERENCE]
+        difference = pl.when(pl.col("queue_source") == "stamp").then(pl.col("queue") - pl.col("queue_by_duration"))
+        served = self._served.with_columns(difference.alias(DIFFERENCE))
         if self._count is None:
-            return summaries(self._served, columns)
-        ends = _row(self._served.select(_mean_and_max(columns)))
-        served = {name: pl.when(SERVED).then(pl.col(name)) for name in columns}
-        known = large.summaries(self._rows, self._count, served)
+            return summaries(served, columns)
+        ends = _row(served.select(_mean_and_max(columns)))
+        values = {name: pl.when(SERVED).then(pl.col(name)) for name in columns if name != DIFFERENCE}
+        values[DIFFERENCE] = pl.when(SERVED).then(difference)
+        known = large.summaries(self._rows, self._count, values)
         return {name: _whole(figures[0], ends, name) for name, figures in known.items()}
 
     def means(self, at_least: float | None = None) -> tuple[int, dict[str, float]]:
@@ -134,18 +144,11 @@ class FrameMeasures:
     def checks(self) -> Row:
         """See ``Measures``."""
         error = (component_sum() - pl.col("request_time")).abs().max().fill_null(0.0)
-        differ = pl.when(pl.col("queue_source") == "stamp").then(pl.col("queue") - pl.col("queue_by_duration"))
-        ranked = {"differ": (differ, 0.5), "p99": (pl.col("request_time"), 0.99)}
         row = _row(
             self._served.select(
                 error.alias("error"),
                 *((pl.col(name) < -_tolerance(name)).sum().alias(f"negative/{name}") for name in COMPONENTS),
                 pl.col("app_garbled").sum().alias("garbled"),
-                *(
-                    value.quantile(level, "linear").alias(name)
-                    for name, (value, level) in ranked.items()
-                    if self._count is None
-                ),
                 pl.col("start").min().alias("first"),
                 pl.col("start").max().alias("last"),
                 *(instant.count().alias(f"{name}/count") for name, instant in INSTANT_US.items()),
@@ -156,10 +159,9 @@ class FrameMeasures:
                 ),
             )
         )
-        for name, (value, level) in ranked.items() if self._count is not None else ():
-            served = {name: pl.when(SERVED).then(value)}
-            row[name] = large.quantiles(self._rows, self._count or 0, served, [level])[name][0][0]
-        return {**row, "duplicates": self._duplicates}
+        known = self._summaries
+        ranked = {"differ": known[DIFFERENCE]["p50"], "p99": known["request_time"]["p99"]}
+        return {**row, **ranked, "duplicates": self._duplicates}
 
     def known(self) -> Coverage:
         """See ``Measures``."""
