@@ -26,7 +26,7 @@ from sojourn.model.measures import (
     exceeding_ranks,
     microseconds_between,
 )
-from sojourn.model.one_worker import LOOKED_AT, TICKS, Overlap, app_instants, overlaps
+from sojourn.model.one_worker import FEW, LOOKED_AT, TICKS, Overlap, app_instants, overlaps
 from sojourn.model.parallel import in_threads
 from sojourn.model.statistics import summaries, summaries_by
 from sojourn.sources import frame_bins as binned
@@ -144,6 +144,11 @@ class FrameMeasures:
     def checks(self) -> Row:
         """See ``Measures``."""
         error = (component_sum() - pl.col("request_time")).abs().max().fill_null(0.0)
+        ticks = {
+            f"{name}/{tick}": (instant % tick == 0).all() for name, instant in INSTANT_US.items() for tick in TICKS
+        }
+        # The first instants rule out most ticks.
+        possible = [name for name, holds in _row(self._served.head(FEW).select(**ticks)).items() if holds]
         row = _row(
             self._served.select(
                 error.alias("error"),
@@ -152,16 +157,12 @@ class FrameMeasures:
                 pl.col("start").min().alias("first"),
                 pl.col("start").max().alias("last"),
                 *(instant.count().alias(f"{name}/count") for name, instant in INSTANT_US.items()),
-                *(
-                    (instant % tick == 0).all().alias(f"{name}/{tick}")
-                    for name, instant in INSTANT_US.items()
-                    for tick in TICKS
-                ),
+                *(ticks[name].alias(name) for name in possible),
             )
         )
         known = self._summaries
         ranked = {"differ": known[DIFFERENCE]["p50"], "p99": known["request_time"]["p99"]}
-        return {**row, **ranked, "duplicates": self._duplicates}
+        return {**dict.fromkeys(ticks, False), **row, **ranked, "duplicates": self._duplicates}
 
     def known(self) -> Coverage:
         """See ``Measures``."""
