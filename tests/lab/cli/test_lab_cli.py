@@ -23,8 +23,6 @@ from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.runtime.process import group_members
 from typer.testing import CliRunner
 
-pytestmark = pytest.mark.alone
-
 COMMAND = [sys.executable, "-m", "sojourn_lab"]
 needs_nginx = pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")
 

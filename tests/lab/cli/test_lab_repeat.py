@@ -11,10 +11,7 @@ import pytest
 from sojourn_lab.results.run_folder import RunFolder
 from sojourn_lab.runtime.nginx import Nginx
 
-pytestmark = [
-    pytest.mark.alone,
-    pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or ""),
-]
+pytestmark = pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")
 
 # With two ports the generator cannot send forty requests a second that take 0.2 s each: void on any machine.
 VOID = """

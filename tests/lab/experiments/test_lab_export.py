@@ -22,8 +22,6 @@ from sojourn_lab.runtime.runtime import ProcessRuntime
 from sojourn_lab.scenario.load import PoissonLoad, Route
 from sojourn_lab.scenario.topology import Topology
 
-pytestmark = pytest.mark.alone
-
 ROUTES = [Route("/cart", 6.0, 0.010), Route("/search", 3.0, 0.040, "exponential"), Route("/export", 1.0, 0.100)]
 SECONDS = 12.0
 QUANTILES = (0.5, 0.9, 0.99)

@@ -17,8 +17,6 @@ from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime import orphan_reaper
 from sojourn_lab.runtime.process import Process, free_port, group_members, port_answers, wait_for_port
 
-pytestmark = pytest.mark.alone
-
 DEADLINE_S = 20.0
 
 # A parent with a child that ignores SIGTERM; both say so on standard output before they sleep.
