@@ -21,8 +21,6 @@ from sojourn_lab.runtime.backends import Backend, started_backend
 from sojourn_lab.runtime.process import Process, free_port, port_answers
 from sojourn_lab.scenario.topology import QueueRules, Topology
 
-pytestmark = pytest.mark.alone
-
 HOST = "127.0.0.1"
 
 
@@ -101,6 +99,7 @@ def test_the_order_is_the_discipline_s(tmp_path: Path, discipline: Any, order: l
         assert order_of_service(backend, 6) == order
 
 
+@pytest.mark.alone
 def test_workers_work_side_by_side_under_names_of_their_own(tmp_path: Path) -> None:
     with serving(tmp_path, workers=3) as backend:
         stamp = f"X-Request-Start: t={time.time():.3f}\r\n"
@@ -167,6 +166,7 @@ def served_with_one_gone(backend: Backend) -> int:
     pytest.fail("the client never left while the first request was served")
 
 
+@pytest.mark.alone
 def test_deadline_answers_503_when_nginx_is_about_to_give_up(tmp_path: Path) -> None:
     with serving(tmp_path, discipline="deadline", proxy_read_timeout=0.2) as backend:
         connections = in_line(backend, "/sleep/1.0", "/sleep/0.5")
@@ -174,6 +174,7 @@ def test_deadline_answers_503_when_nginx_is_about_to_give_up(tmp_path: Path) -> 
         assert answer_of(backend, "/sleep/0")[0] == 200
 
 
+@pytest.mark.alone
 def test_beyond_the_waiting_places_a_request_is_answered_with_503_at_once(tmp_path: Path) -> None:
     with serving(tmp_path, rules=QueueRules(capacity=2)) as backend:
         held = in_line(backend, "/sleep/2.5", "/sleep/0.01", "/sleep/0.01")
