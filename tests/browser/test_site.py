@@ -28,7 +28,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("furo is not installed: the site was not made")
     out = tmp_path_factory.mktemp("site")
     done = subprocess.run(
-        [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "2", "-b", "html", "-c", "docs",
+        [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "-c", "docs",
          "-d", str(out / ".doctrees"), ".", str(out)],
         cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=200,
     )  # fmt: skip

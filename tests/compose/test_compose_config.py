@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.alone
-
 ROOT = Path(__file__).parents[2]
 PROFILES = {
     "": {"prepare", "app1", "app2", "nginx", "listen-nginx", "listen-app1", "listen-app2", "clickhouse", "store-init"}

@@ -11,7 +11,6 @@ from rich.table import Table
 from sojourn.model.formatting import milliseconds
 
 from sojourn_lab.errors import LabError
-from sojourn_lab.load.generator.__main__ import summary_of_run
 from sojourn_lab.load.plan import Plan, Quantiles, Summary
 from sojourn_lab.scenario.load import AnyLoad, ClosedLoad, PoissonLoad
 
@@ -45,6 +44,9 @@ def offered(
     Every request is `GET <url>/sleep/<service_time>` over a connection of its own and carries `X-Lab-Case: <name>`.
     Raises LabError for a URL that is none and for a log that cannot be written.
     """
+    # Late: aiohttp and numpy take as long to import as all that the other commands need.
+    from sojourn_lab.load.generator.__main__ import summary_of_run  # noqa: PLC0415
+
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise LabError(f"{url}: not a URL of the form http://host[:port]")

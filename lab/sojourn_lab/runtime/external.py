@@ -7,6 +7,7 @@ scenario that exceeds one is refused before its first request.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -15,7 +16,6 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 import msgspec
-import numpy as np
 
 from sojourn_lab.errors import LabError, ScenarioError
 from sojourn_lab.load.plan import Plan
@@ -205,8 +205,7 @@ def peak_rate(load: AnyLoad) -> float:
         case DiurnalLoad():
             return load.high
         case InstantsLoad():
-            at = np.asarray(load.at)
-            return float((np.searchsorted(at, at + 1.0, side="left") - np.arange(len(at))).max())
+            return float(max(bisect_left(load.at, at + 1.0) - number for number, at in enumerate(load.at)))
         case ClosedLoad():
             raise ValueError("a closed loop has no rate of its own")
 

@@ -18,8 +18,7 @@ from typing import IO, Self
 from sojourn_lab.errors import LabError
 from sojourn_lab.runtime import orphan_reaper
 
-_POLL_S = 0.01
-_LOG_LINES_SHOWN = 15
+_POLL_S, _LOG_LINES_SHOWN = 0.01, 15
 
 
 def free_port(host: str = "127.0.0.1") -> int:
@@ -162,7 +161,7 @@ class Process:
         self._stop_signal = stop_signal
         self._pass_fds = tuple(pass_fds)
         self._popen: subprocess.Popen[bytes] | None = None
-        self._stopped = False
+        self._ending = self._stopped = False
 
     def start(self) -> Self:
         """Start the command; LabError if it cannot be executed."""
@@ -257,6 +256,12 @@ class Process:
             time.sleep(_POLL_S)
         return code
 
+    def begin_stop(self) -> None:
+        """Send the stop signal, once, and do not wait: processes that are to end together begin before `stop()`."""
+        if not self._ending:
+            self._ending = True
+            self.send_signal(self._stop_signal)
+
     def stop(self, deadline_s: float = 5.0) -> int | None:
         """End the group: the stop signal first, SIGKILL for remaining processes after `deadline_s` seconds.
 
@@ -264,7 +269,7 @@ class Process:
         """
         if self._popen is None or self._stopped:
             return self.exit_code()
-        self.send_signal(self._stop_signal)
+        self.begin_stop()
         with contextlib.suppress(LabError):
             self.wait(deadline_s)
         # The group outlives its first process: a killed master leaves workers behind.

@@ -153,6 +153,9 @@ class ProcessRuntime(Lifecycle):
         pools = {pool.name: self._started_pool(pool) for pool in topology.pools}
         for backend in self.backends:
             backend.wait_until_ready()
+        # After nginx, and all at once: gunicorn needs half a second for it.
+        for backend in (*every, *(member for members in pools.values() for member in members)):
+            self._stack.callback(backend.process.begin_stop)
         self.upstreams = Upstreams(
             own=[each.address for each in own],
             standby=[each.address for each in standby],

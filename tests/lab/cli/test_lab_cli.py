@@ -23,8 +23,6 @@ from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.runtime.process import group_members
 from typer.testing import CliRunner
 
-pytestmark = pytest.mark.alone
-
 COMMAND = [sys.executable, "-m", "sojourn_lab"]
 needs_nginx = pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")
 
@@ -138,15 +136,15 @@ def test_a_run_leaves_its_folder_and_show_shows_it(tmp_path: Path) -> None:
     assert shown.returncode == 0
     assert "c4" in shown.stdout
     assert "every request answered" in shown.stdout
-    again = lab("show", folder, "--json")
+    again = CliRunner().invoke(app, ["show", str(folder), "--json"])
     assert json.loads(again.stdout)["rows"] == rows
 
 
 @needs_nginx
 def test_a_failed_criterion_exits_1_and_keeps_the_run(tmp_path: Path) -> None:
     path = small_scenario(tmp_path, failed=3.0)
-    done = lab("run", path, "--duration", "0.3", "--once", "--out", tmp_path / "run")
-    assert done.returncode == 1
+    done = CliRunner().invoke(app, ["run", str(path), "--duration", "0.3", "--once", "--out", str(tmp_path / "run")])
+    assert done.exit_code == 1
     assert "failed" in done.stdout
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     assert (record["passed"], record["faults"]) == (False, [])
@@ -217,8 +215,8 @@ def test_signal_stops_every_process(tmp_path: Path, number: signal.Signals) -> N
     if number != signal.SIGKILL:
         assert f"stopped by {number.name}; everything is down, logs are in {partial}" in err
     assert not (tmp_path / "run").exists()
-    shown = lab("show", partial)
-    assert shown.returncode == 1
+    shown = CliRunner().invoke(app, ["show", str(partial)])
+    assert shown.exit_code == 1
     assert "was never finished" in shown.stderr
 
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from sojourn_lab.cli import app
 from sojourn_lab.results.run_folder import RunFolder
 from sojourn_lab.runtime.nginx import Nginx
+from typer.testing import CliRunner, Result
 
-pytestmark = [
-    pytest.mark.alone,
-    pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or ""),
-]
+pytestmark = pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")
 
 # With two ports the generator cannot send forty requests a second that take 0.2 s each: void on any machine.
 VOID = """
@@ -44,18 +41,17 @@ equals = 0
 """
 
 
-def lab(folder: Path, *options: str, criteria: str = "") -> subprocess.CompletedProcess[str]:
+def lab(folder: Path, *options: str, criteria: str = "") -> Result:
     file = folder / "starved.toml"
     file.write_text(VOID + criteria)
-    command = [sys.executable, "-m", "sojourn_lab", "run", str(file), "--out", str(folder / "run"), *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = CliRunner().invoke(app, ["run", str(file), "--out", str(folder / "run"), *options])
     assert "Traceback" not in done.stderr
     return done
 
 
 def test_void_run_is_repeated_once_with_a_lower_load(tmp_path: Path) -> None:
     done = lab(tmp_path)
-    assert done.returncode == 1
+    assert done.exit_code == 1
     first, last = (json.loads((tmp_path / name / "run.json").read_bytes()) for name in ("run.void", "run"))
     assert (first["void"], first["scale"], first["first_try"]) == (True, 1.0, [])
     assert (last["void"], last["scale"], last["first_try"]) == (True, 2.0, first["void_reasons"])
@@ -71,17 +67,17 @@ def test_void_run_is_repeated_once_with_a_lower_load(tmp_path: Path) -> None:
 def test_void_run_exits_0_where_it_is_accepted_and_no_criterion_failed(tmp_path: Path) -> None:
     done = lab(tmp_path, "--once", "--accept-void", "--json")
     record = json.loads(done.stdout)
-    assert (done.returncode, record["void"], record["passed"]) == (0, True, False)
+    assert (done.exit_code, record["void"], record["passed"]) == (0, True, False)
 
 
 def test_accepted_void_run_exits_1_where_a_criterion_failed(tmp_path: Path) -> None:
     done = lab(tmp_path, "--once", "--accept-void", "--json", criteria=IMPOSSIBLE)
-    assert (done.returncode, json.loads(done.stdout)["criteria"][0]["passed"]) == (1, False)
+    assert (done.exit_code, json.loads(done.stdout)["criteria"][0]["passed"]) == (1, False)
 
 
 def test_once_leaves_a_void_run_as_it_is(tmp_path: Path) -> None:
     done = lab(tmp_path, "--once", "--json")
-    assert (done.returncode, done.stderr) == (1, "")
+    assert (done.exit_code, done.stderr) == (1, "")
     assert json.loads(done.stdout)["scale"] == 1.0
     assert not (tmp_path / "run.void").exists()
 

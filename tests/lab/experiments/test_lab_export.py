@@ -15,14 +15,13 @@ import sojourn
 from lab_support import eventually
 from prometheus_server import Prometheus, prometheus_running, scraping
 from sojourn.export.metrics import BUCKETS
+from sojourn_lab.experiments.endurance import of_export
 from sojourn_lab.experiments.endurance.of_export import export_run, table_of
 from sojourn_lab.load.plan import Plan
 from sojourn_lab.runtime.interrupts import Interrupts
 from sojourn_lab.runtime.runtime import ProcessRuntime
 from sojourn_lab.scenario.load import PoissonLoad, Route
 from sojourn_lab.scenario.topology import Topology
-
-pytestmark = pytest.mark.alone
 
 ROUTES = [Route("/cart", 6.0, 0.010), Route("/search", 3.0, 0.040, "exponential"), Route("/export", 1.0, 0.100)]
 SECONDS = 12.0
@@ -82,10 +81,11 @@ def _bucket(value: float) -> tuple[float, float]:
     return bounds[place - 1] - 1e-9, bounds[place] + 1e-9
 
 
-def test_long_run_counts_every_record(tmp_path: Path) -> None:
-    run = export_run(tmp_path, 400.0, 20.0)
+def test_long_run_counts_every_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_export, "SCRAPE_EVERY", 3.0)
+    run = export_run(tmp_path, 1_000.0, 8.0)
     assert run.counted == run.written > 7_000
     assert 0 < run.cpu_per_request < 0.01
     assert len(run.instants) >= 3
-    table = table_of(400.0, run)
-    assert f"| 400 | {run.written:,} | {run.counted:,} |" in table
+    table = table_of(1_000.0, run)
+    assert f"| 1,000 | {run.written:,} | {run.counted:,} |" in table

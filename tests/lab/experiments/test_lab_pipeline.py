@@ -31,8 +31,6 @@ from sojourn_lab.runtime.process import Process
 from sojourn_lab.scenario.case import Case
 from sojourn_lab.scenario.schema import Criterion
 
-pytestmark = pytest.mark.alone
-
 
 def stage_of(folder: Path, name: str, duration: float = 1.0, **settings: Any) -> Stage:
     """A stage for one case of the shipped scenario, shortened."""

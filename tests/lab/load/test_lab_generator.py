@@ -18,9 +18,8 @@ from sojourn_lab.load.generator.loops import drawn_requests
 from sojourn_lab.load.plan import ClientRecord, Plan, Summary
 from sojourn_lab.scenario.load import ClosedLoad, ConstantLoad, InstantsLoad, PoissonLoad, RampLoad, Route
 
-pytestmark = pytest.mark.alone
 
-
+@pytest.mark.alone
 def test_a_closed_loop_never_has_more_under_way_than_users(tmp_path: Path) -> None:
     with http_server(Seen(before_answer=lambda _: time.sleep(0.02))) as seen:
         summary, records = generated(plan_for(tmp_path, seen.url, ClosedLoad(3), duration=1.0))
@@ -36,6 +35,7 @@ def test_a_closed_loop_never_has_more_under_way_than_users(tmp_path: Path) -> No
             assert after.sent >= after.intended
 
 
+@pytest.mark.alone
 def test_think_time_comes_between_an_answer_and_the_next_request(tmp_path: Path) -> None:
     with http_server(Seen()) as seen:
         _, records = generated(plan_for(tmp_path, seen.url, ClosedLoad(1, think_time=0.1), duration=1.0))
@@ -74,6 +74,7 @@ def test_the_warm_up_is_logged_and_not_counted(tmp_path: Path) -> None:
     assert summary.window.until - summary.window.since == pytest.approx(1.0, abs=1e-5)
 
 
+@pytest.mark.alone
 def test_an_open_loop_keeps_its_schedule_while_the_server_stalls(tmp_path: Path) -> None:
     """One request after the other, the tenth takes half a second: all requests behind it wait."""
 
@@ -100,6 +101,7 @@ def held_up(plan: Plan, seen: Seen) -> tuple[Summary, list[ClientRecord]]:
     return outcome(plan)
 
 
+@pytest.mark.alone
 def test_a_generator_that_was_held_up_says_so_and_corrects_for_it(tmp_path: Path) -> None:
     with http_server(Seen()) as seen:
         summary, records = held_up(plan_for(tmp_path, seen.url, ConstantLoad(50.0), duration=2.0), seen)
@@ -113,6 +115,7 @@ def test_a_generator_that_was_held_up_says_so_and_corrects_for_it(tmp_path: Path
     assert any("the generator was late: requests left" in reason for reason in summary.void)
 
 
+@pytest.mark.alone
 def test_a_closed_loop_that_was_held_up_is_void_although_every_user_sent_at_once(tmp_path: Path) -> None:
     with http_server(Seen(before_answer=lambda _: time.sleep(0.01))) as seen:
         summary, _ = held_up(plan_for(tmp_path, seen.url, ClosedLoad(1), duration=1.5), seen)
@@ -182,6 +185,7 @@ def test_failures_are_counted_by_kind(tmp_path: Path) -> None:
     assert all(record.status is None and record.done is not None for record in records)
 
 
+@pytest.mark.alone
 def test_a_timeout_is_the_client_s_and_a_bad_status_is_a_failure_with_an_answer(tmp_path: Path) -> None:
     ended = threading.Event()
 
@@ -284,7 +288,7 @@ def test_a_request_names_its_route_to_the_app_and_in_its_record(tmp_path: Path) 
     with http_server(Seen()) as seen:
         for load in (ConstantLoad(40.0), ClosedLoad(2, think_time=0.02)):
             seen.requests.clear()
-            _, records = generated(plan_for(tmp_path, seen.url, load, duration=1.0, routes=routes))
+            _, records = generated(plan_for(tmp_path, seen.url, load, duration=0.5, routes=routes))
             assert {record.route for record in records} == {"/fast", "/export"}
             assert sorted(path for path, _, _ in seen.requests) == sorted(
                 f"/sleep/{record.service_time:.6f}?route={record.route}" for record in records

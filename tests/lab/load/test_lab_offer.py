@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 from lab_support import eventually
-
-pytestmark = pytest.mark.alone
+from sojourn_lab.cli import app
+from typer.testing import CliRunner
 
 COMMAND = [sys.executable, "-m", "sojourn_lab"]
 
@@ -42,7 +42,7 @@ def server() -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
     requested: list[tuple[str, str | None]] = []
     handler = type("Handler", (Sleeper,), {"received": requested})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
-        thread = threading.Thread(target=running.serve_forever)
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         yield f"http://127.0.0.1:{running.server_port}", requested
         running.shutdown()
@@ -73,7 +73,7 @@ def test_load_is_offered_and_ends_by_itself(
 
 
 def test_load_for_people(server: tuple[str, list[tuple[str, str | None]]]) -> None:
-    done = lab("load", server[0], "--concurrency", "1", "--duration", "0.3")
+    done = CliRunner().invoke(app, ["load", server[0], "--concurrency", "1", "--duration", "0.3"])
     assert "response p50" in done.stdout
 
 
@@ -101,9 +101,9 @@ def test_load_for_people(server: tuple[str, list[tuple[str, str | None]]]) -> No
     ],
 )
 def test_rejects_loads_that_cannot_be_generated(arguments: list[str], code: int, words: str) -> None:
-    done = lab(*arguments)
+    done = CliRunner().invoke(app, arguments)
     assert words in done.stderr.replace("\n", " ")
-    assert done.returncode == code
+    assert done.exit_code == code
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux netlink is not available")

@@ -228,7 +228,7 @@ def lab_run(folder: Path, *options: str) -> tuple[dict[str, Any], str]:
 def test_run_beside_busy_loops_is_void_repeated_and_says_what_to_close(tmp_path: Path) -> None:
     loops = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(os.cpu_count() or 1)]
     try:
-        record, printed = lab_run(tmp_path)
+        record, printed = lab_run(tmp_path, "--duration", "1.5")
     finally:
         for loop in loops:
             loop.kill()

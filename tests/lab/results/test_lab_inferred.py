@@ -22,7 +22,6 @@ from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.runtime.runtime import ProcessRuntime
 from sojourn_lab.scenario.topology import Topology
 
-pytestmark = pytest.mark.alone
 BEGIN = 1_767_225_600.0
 REQUESTS, WORKERS = 4_000, 2
 

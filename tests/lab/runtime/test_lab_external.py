@@ -17,8 +17,6 @@ from sojourn_lab.scenario.load import ClosedLoad, ConstantLoad, InstantsLoad, Ra
 from sojourn_lab.scenario.schema import Scenario
 from typer.testing import CliRunner
 
-pytestmark = pytest.mark.alone
-
 LIMITS = Limits()
 TEXT = """
 name = "outside"
@@ -161,6 +159,7 @@ def test_turns_are_never_nearer_than_the_rate_allows() -> None:
     assert [Pace(None).turn(wanted) for wanted in (1.0, 1.0)] == [1.0, 1.0]
 
 
+@pytest.mark.alone
 def test_users_of_a_closed_loop_share_the_rate(tmp_path: Path) -> None:
     with http_server(Seen()) as server:
         plan = plan_for(tmp_path, server.url, ClosedLoad(3), 1.0, path="/x?y=%20", most_a_second=10.0)

@@ -21,8 +21,6 @@ from sojourn_lab.runtime.backends import Backend, started_backend
 from sojourn_lab.runtime.process import Process, free_port, port_answers
 from sojourn_lab.scenario.topology import QueueRules, Topology
 
-pytestmark = pytest.mark.alone
-
 HOST = "127.0.0.1"
 
 
@@ -73,13 +71,13 @@ def order_of_service(backend: Backend, count: int) -> list[int]:
     assert backend.spans is not None
     for _ in range(10):
         begun = time.monotonic()
-        connections = in_line(backend, "/sleep/1.0", *(f"/sleep/0.01{number}" for number in range(count)))
-        waited = time.monotonic() - begun < 1.0
+        connections = in_line(backend, "/sleep/0.5", *(f"/sleep/0.01{number}" for number in range(count)))
+        waited = time.monotonic() - begun < 0.5
         assert [answer_on(each)[0] for each in connections] == [200] * (count + 1)
         # One worker writes one span after the other.
-        first, *rest = re.findall(r'"/sleep/(1\.0|0\.01\d)"', backend.spans.read_text())[-1 - count :]
+        first, *rest = re.findall(r'"/sleep/(0\.5|0\.01\d)"', backend.spans.read_text())[-1 - count :]
         # On a busy machine some may come when the first has been served, or before the worker has taken it.
-        if waited and first == "1.0":
+        if waited and first == "0.5":
             return [int(path[-1]) for path in rest]
     pytest.fail("requests never all waited behind the first one")
 
@@ -101,6 +99,7 @@ def test_the_order_is_the_discipline_s(tmp_path: Path, discipline: Any, order: l
         assert order_of_service(backend, 6) == order
 
 
+@pytest.mark.alone
 def test_workers_work_side_by_side_under_names_of_their_own(tmp_path: Path) -> None:
     with serving(tmp_path, workers=3) as backend:
         stamp = f"X-Request-Start: t={time.time():.3f}\r\n"
@@ -167,6 +166,7 @@ def served_with_one_gone(backend: Backend) -> int:
     pytest.fail("the client never left while the first request was served")
 
 
+@pytest.mark.alone
 def test_deadline_answers_503_when_nginx_is_about_to_give_up(tmp_path: Path) -> None:
     with serving(tmp_path, discipline="deadline", proxy_read_timeout=0.2) as backend:
         connections = in_line(backend, "/sleep/1.0", "/sleep/0.5")
@@ -174,6 +174,7 @@ def test_deadline_answers_503_when_nginx_is_about_to_give_up(tmp_path: Path) -> 
         assert answer_of(backend, "/sleep/0")[0] == 200
 
 
+@pytest.mark.alone
 def test_beyond_the_waiting_places_a_request_is_answered_with_503_at_once(tmp_path: Path) -> None:
     with serving(tmp_path, rules=QueueRules(capacity=2)) as backend:
         held = in_line(backend, "/sleep/2.5", "/sleep/0.01", "/sleep/0.01")

@@ -21,8 +21,6 @@ from sojourn_lab.runtime.runtime import ProcessRuntime
 from sojourn_lab.runtime.servers import start
 from sojourn_lab.scenario.topology import Topology
 
-pytestmark = pytest.mark.alone
-
 
 @pytest.fixture(autouse=True)
 def _needs_nginx() -> None:

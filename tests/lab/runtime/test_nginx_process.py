@@ -21,8 +21,6 @@ from sojourn_lab.runtime import nginx as lab_nginx
 from sojourn_lab.runtime.nginx import Nginx, js_module_line, nginx_program, nginx_version, quoted
 from sojourn_lab.runtime.process import free_port, group_members
 
-pytestmark = pytest.mark.alone
-
 HELLO = "location / { return 200 hello; }"
 
 

@@ -17,8 +17,6 @@ from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime import orphan_reaper
 from sojourn_lab.runtime.process import Process, free_port, group_members, port_answers, wait_for_port
 
-pytestmark = pytest.mark.alone
-
 DEADLINE_S = 20.0
 
 # A parent with a child that ignores SIGTERM; both say so on standard output before they sleep.
@@ -102,6 +100,26 @@ def test_stopping_is_graceful_and_repeatable(tmp_path: Path) -> None:
     assert process.stop() == 7
     assert process.exit_code() == 7
     assert not process.running()
+    assert process.out_path.read_text() == "ready\nbye\n"
+
+
+def test_an_end_that_has_begun_is_awaited_without_another_signal(tmp_path: Path) -> None:
+    leave = tmp_path / "leave"
+    code = (
+        "import pathlib, signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: print('bye', flush=True))\n"
+        f"print('ready', flush=True); leave = pathlib.Path({str(leave)!r})\n"
+        "while not leave.exists(): time.sleep(0.01)\n"
+        "sys.exit(7)"
+    )
+    process = Process(command(code), name="slow", folder=tmp_path).start()
+    process.wait_until(lambda: has_lines(process.out_path, 1), DEADLINE_S, "ready")
+    process.begin_stop()
+    process.wait_until(lambda: has_lines(process.out_path, 2), DEADLINE_S, "the signal to be handled")
+    process.begin_stop()
+    assert process.running()
+    leave.touch()
+    assert process.stop() == 7
     assert process.out_path.read_text() == "ready\nbye\n"
 
 
