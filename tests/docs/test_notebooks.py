@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-marimo = pytest.importorskip("marimo")
+# Collecting the tests does not load it, which takes longer than the rest of this folder.
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("marimo") is None, reason="marimo is not installed")
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = ROOT / "analysis/notebooks"
@@ -28,6 +29,8 @@ def module_of(name: str) -> ModuleType:
 
 def ran(name: str) -> tuple[list[str], dict[str, Any]]:
     """What the cells of a notebook show, as HTML, and what they define."""
+    import marimo  # noqa: PLC0415
+
     outputs, definitions = module_of(name).app.run()
     return [marimo.as_html(each).text for each in outputs if each is not None], dict(definitions)
 
