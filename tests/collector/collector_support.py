@@ -244,11 +244,15 @@ def assert_queued(answers: Sequence[Answer], service_s: float, at_once: int = 1)
 
 
 def eventually(predicate: Any, what: str, deadline_s: float = 10.0) -> Any:
-    """What `predicate` returns, as soon as it is true; fails after the deadline."""
-    deadline = time.monotonic() + deadline_s
+    """What `predicate` returns, soon after it is true; fails after the deadline.
+
+    It pauses for a tenth of the time it has waited, at most 0.2 s: to look costs time that the program could use.
+    """
+    began = time.monotonic()
     while not (result := predicate()):
-        assert time.monotonic() < deadline, f"waited {deadline_s:g} s for {what}"
-        time.sleep(0.02)
+        waited = time.monotonic() - began
+        assert waited < deadline_s, f"waited {deadline_s:g} s for {what}"
+        time.sleep(min(0.2, max(0.02, waited / 10)))
     return result
 
 

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,6 @@ sys.path[:0] = [str(TESTS / folder) for folder in ("docs", "collector/vector") i
 
 from clickhouse_http import StandIn  # noqa: E402 - the paths come first
 from recipe_support import blocks_of  # noqa: E402
-from sojourn.store import init  # noqa: E402
 from split_support import BAD_LINES  # noqa: E402
 from store_support import record  # noqa: E402
 
@@ -87,10 +86,9 @@ def run_commands(text: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def started(folder: Path) -> Iterator[Store]:
-    """Start a store with Sojourn's tables."""
-    with StandIn(folder, ACCOUNT) as http:
-        init(http.dsn())
+def started(folder: Path, store_in: Callable[[Path], StandIn]) -> Iterator[Store]:
+    """Start a store with Sojourn's tables, as the fixture ``store_in`` makes it."""
+    with store_in(folder) as http:
         store = Store(http, folder)
         netrc = folder / "netrc"
         netrc.write_text(store.block("netrc"))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import gzip
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("chdb")
 
+from clickhouse_http import StandIn
 from shippers_support import LOG, Store, lines_of_log, run_commands, started
 from sojourn_lab.runtime.process import free_port
 from split_support import BAD_LINES
@@ -23,8 +24,8 @@ pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is no
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with started(tmp_path_factory.mktemp("shippers")) as store:
+def running(tmp_path_factory: pytest.TempPathFactory, store_in: Callable[[Path], StandIn]) -> Iterator[Store]:
+    with started(tmp_path_factory.mktemp("shippers"), store_in) as store:
         yield store
 
 

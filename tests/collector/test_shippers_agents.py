@@ -14,6 +14,7 @@ import yaml
 
 pytest.importorskip("chdb")
 
+from clickhouse_http import StandIn
 from shippers_support import ACCOUNT, LOG, Store, relayed, started
 from sojourn_lab.runtime.process import Process, free_port
 from split_support import BAD_LINES
@@ -23,8 +24,8 @@ ARRIVES_S = 60
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with started(tmp_path_factory.mktemp("agents")) as store:
+def running(tmp_path_factory: pytest.TempPathFactory, store_in: Callable[[Path], StandIn]) -> Iterator[Store]:
+    with started(tmp_path_factory.mktemp("agents"), store_in) as store:
         yield store
 
 

@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("chdb")
 
+from clickhouse_http import StandIn
 from collector_support import eventually
 from nginx_requests import get
 from shippers_support import Store, started
@@ -24,8 +25,8 @@ Begin = Callable[..., Nginx]
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with started(tmp_path_factory.mktemp("syslog")) as store:
+def store(tmp_path_factory: pytest.TempPathFactory, store_in: Callable[[Path], StandIn]) -> Iterator[Store]:
+    with started(tmp_path_factory.mktemp("syslog"), store_in) as store:
         yield store
 
 

@@ -44,6 +44,7 @@ def test_promtool_notices_an_alert_that_does_not_fire(tmp_path: Path) -> None:
     rules = tmp_path / "rules.yaml"
     rules.write_text(FILE.read_text().replace("sojourn_log_missing == 1", "sojourn_log_missing == 2"))
     tests = yaml.safe_load(file.read_text()) | {"rule_files": [str(rules)]}
+    tests["tests"] = [test for test in tests["tests"] if "SojournLogMissing" in str(test)]
     (tmp_path / "test.yaml").write_text(yaml.safe_dump(tests))
     with pytest.raises(AssertionError, match="SojournLogMissing"):
         promtool("test", "rules", tmp_path / "test.yaml")

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-if importlib.util.find_spec("marimo") is None:
-    pytest.skip("marimo is not installed", allow_module_level=True)
+# Collecting the tests does not load it, which takes longer than the rest of this folder.
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("marimo") is None, reason="marimo is not installed")
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = ROOT / "analysis/notebooks"
@@ -29,9 +29,9 @@ def module_of(name: str) -> ModuleType:
 
 def ran(name: str) -> tuple[list[str], dict[str, Any]]:
     """What the cells of a notebook show, as HTML, and what they define."""
-    outputs, definitions = module_of(name).app.run()
-    import marimo  # noqa: PLC0415 - takes a second to load
+    import marimo  # noqa: PLC0415
 
+    outputs, definitions = module_of(name).app.run()
     return [marimo.as_html(each).text for each in outputs if each is not None], dict(definitions)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import pwd
 import re
@@ -40,6 +41,7 @@ def nginx_program() -> Path | None:
     return Path(program) if program else None
 
 
+@functools.cache
 def build_text(program: Path) -> str:
     """Return the output of `nginx -V`, the build options."""
     return subprocess.run([program, "-V"], capture_output=True, text=True, check=False).stderr

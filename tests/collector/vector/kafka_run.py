@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import shutil
 import signal
 import subprocess
-import uuid
 from pathlib import Path
 
 import pytest
 from sojourn_lab.runtime.process import Process, free_ports
 
 STARTS_S = 60
+CLUSTER = "c29qb3Vybi1vZi10ZXN0cw"  # 16 bytes in base64; one at random can begin like an option
 LARGEST = 104857600  # bytes of a message, as scale/kafka.yaml has it
 
 
@@ -33,7 +32,8 @@ class Broker:
     """A broker with topics that are made when they are first used, of ``partitions`` each. A context manager."""
 
     def __init__(self, folder: Path, partitions: int = 4) -> None:
-        self._java = ["java", "-Xmx512m", "-cp", kafka_jars()]
+        # It runs for seconds: the second compiler would not repay its work.
+        self._java = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", kafka_jars()]
         self._folder = folder
         self._partitions = partitions
         folder.mkdir(parents=True)
@@ -51,13 +51,15 @@ listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1
 group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=1000
+broker.session.timeout.ms=1000
+broker.heartbeat.interval.ms=200
 num.partitions={self._partitions}
 message.max.bytes={LARGEST}
 log.dirs={folder / "data"}
 """
         )
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        command = [*self._java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings)]
+        command = [*self._java, "kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(self._settings)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=STARTS_S, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         self._starts = 0

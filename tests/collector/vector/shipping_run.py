@@ -14,7 +14,6 @@ from pathlib import Path
 
 from clickhouse_http import StandIn
 from collector_support import eventually
-from sojourn.store import init
 
 # The path comes first.
 from split_support import BAD_LINES, Settings, as_lines, simulated_log
@@ -57,18 +56,18 @@ class Writer:
         """Number of lines written, lost ones included."""
         return len(self.good) + len(self.bad) + self.lost
 
-    def start(self, count: int | None = None) -> None:
+    def start(self, count: int | None = None, rate: float | None = None) -> None:
         """Write so many lines in a thread; by default until the end, or until there is no record left."""
-        self._thread = threading.Thread(target=self._run, args=(count,), daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(count, rate or self._rate), daemon=True)
         self._thread.start()
 
     @contextmanager
-    def flowing(self, count: int) -> Iterator[None]:
+    def flowing(self, count: int, rate: float | None = None) -> Iterator[None]:
         """Write so many lines while the body runs, and all of them before the context ends."""
-        self.start(count)
+        self.start(count, rate)
         yield
         assert self._thread is not None
-        self._thread.join(count / self._rate + ARRIVES_S)
+        self._thread.join(count / (rate or self._rate) + ARRIVES_S)
 
     @contextmanager
     def losing(self) -> Iterator[None]:
@@ -123,11 +122,11 @@ class Writer:
     def _writes(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
-    def _run(self, count: int | None) -> None:
+    def _run(self, count: int | None, rate: float) -> None:
         began = time.monotonic()
         with contextlib.suppress(StopIteration):  # a slow machine gets a log that falls silent
             for number in itertools.count() if count is None else range(count):
-                if self._ended.wait(max(0.0, began + number / self._rate - time.monotonic())):
+                if self._ended.wait(max(0.0, began + number / rate - time.monotonic())):
                     break
                 with self._busy:
                     self._number += 1
@@ -151,7 +150,6 @@ class Scene:
     """A store, an agent that is not started yet, and the log it will read."""
 
     def __init__(self, folder: Path, store: StandIn, lines: int) -> None:
-        init(store.dsn())
         self.store = store
         self.records, _ = simulated_log(Settings(requests=lines, seed=11))
         self.agent = Vector(folder / "agent", store.url)

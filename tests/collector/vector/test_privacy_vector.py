@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,8 @@ import yaml
 from clickhouse_http import StandIn
 from collector_support import eventually
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from sojourn.store import init
 from vector_config import ROOT, VECTOR
-from vector_run import ACCOUNT, Vector, vector_program
+from vector_run import Vector, vector_program
 
 pytest.importorskip("chdb")
 
@@ -60,10 +60,11 @@ def span_arrived(agent: Vector, store: StandIn) -> bool:
 
 
 @pytest.mark.parametrize("redacted", [True, False])
-def test_the_store_redacts_unless_the_query_says_otherwise(tmp_path: Path, *, redacted: bool) -> None:
+def test_the_store_redacts_unless_the_query_says_otherwise(
+    tmp_path: Path, store_in: Callable[[Path], StandIn], *, redacted: bool
+) -> None:
     vector_program()
-    with StandIn(tmp_path, ACCOUNT) as store:
-        init(store.dsn())
+    with store_in(tmp_path) as store:
         files = [] if redacted else unredacted_config(tmp_path)
         with Vector(tmp_path / "agent", store.url, files) as agent:
             (agent.logs / "access.jsonl").write_text(json.dumps(LINE) + '\nGET /a?token=x "203.0.113.77"\n')

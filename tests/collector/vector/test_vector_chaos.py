@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,15 +16,15 @@ from sojourn.store import connect, refresh_rollups
 
 # The path comes first.
 from split_support import as_lines, differences, without_duplicates
-from vector_run import ACCOUNT, vector_program
+from vector_run import vector_program
 
 pytest.importorskip("chdb")
 
 
 @pytest.fixture
-def scene(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
+def scene(tmp_path: Path, store_in: Callable[[Path], StandIn], request: pytest.FixtureRequest) -> Iterator[Scene]:
     vector_program()  # or there is nothing to prepare
-    with StandIn(tmp_path, ACCOUNT) as store:
+    with store_in(tmp_path) as store:
         scene = Scene(tmp_path, store, getattr(request, "param", 4000))
         try:
             yield scene

@@ -6,7 +6,7 @@ import http.client
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,11 +14,11 @@ import sojourn
 from clickhouse_http import StandIn
 from collector_support import eventually, gunicorn, served, stamp_now
 from sojourn.model.redaction import path_of
-from sojourn.store import connect, init, refresh_rollups
+from sojourn.store import connect, refresh_rollups
 
 # The path comes first.
 from split_support import BAD_LINES, Settings, as_lines, differences, simulated_log, without_duplicates
-from vector_run import ACCOUNT, Vector, vector_program
+from vector_run import Vector, vector_program
 
 pytest.importorskip("chdb")
 
@@ -58,22 +58,20 @@ class Shipped:
 
 
 @pytest.fixture(scope="module")
-def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shipped]:
+def shipped(tmp_path_factory: pytest.TempPathFactory, store_in: Callable[[Path], StandIn]) -> Iterator[Shipped]:
     vector_program()  # or there is nothing to prepare
     folder = tmp_path_factory.mktemp("shipped")
-    with StandIn(folder, ACCOUNT) as store:
-        init(store.dsn())
-        with Vector(folder / "agent", store.url) as agent:
-            shipped = Shipped(store, agent)
-            text = b"".join(shipped.lines)
-            with shipped.log.open("ab", buffering=0) as log:
-                half = len(text) // 2
-                log.write(text[:half])  # in the middle of a line, as a full buffer is written
-                eventually(lambda: shipped.count("requests") > 0, "the first requests", ARRIVES_S)
-                log.write(text[half:])
-            eventually(lambda: shipped.count("requests") >= LINES, "the requests", ARRIVES_S)
-            eventually(lambda: shipped.count("dead_letters") >= len(BAD_LINES), "the dead letters", ARRIVES_S)
-            yield shipped
+    with store_in(folder) as store, Vector(folder / "agent", store.url) as agent:
+        shipped = Shipped(store, agent)
+        text = b"".join(shipped.lines)
+        with shipped.log.open("ab", buffering=0) as log:
+            half = len(text) // 2
+            log.write(text[:half])  # in the middle of a line, as a full buffer is written
+            eventually(lambda: shipped.count("requests") > 0, "the first requests", ARRIVES_S)
+            log.write(text[half:])
+        eventually(lambda: shipped.count("requests") >= LINES, "the requests", ARRIVES_S)
+        eventually(lambda: shipped.count("dead_letters") >= len(BAD_LINES), "the dead letters", ARRIVES_S)
+        yield shipped
 
 
 def test_every_good_line_arrives_once(shipped: Shipped) -> None:

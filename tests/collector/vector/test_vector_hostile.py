@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from clickhouse_http import StandIn
 from collector_support import eventually
 from hostile_lines import HOSTILE, LONGEST, TOO_LONG, log_of, sound
-from sojourn.store import init
-from vector_run import ACCOUNT, Vector, vector_program
+from vector_run import Vector, vector_program
 
 pytest.importorskip("chdb")
 
@@ -55,13 +55,11 @@ BAD = [(position, reason) for position, _, reason in positions() if reason not i
 
 
 @pytest.fixture(scope="module")
-def arrived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arrived]:
+def arrived(tmp_path_factory: pytest.TempPathFactory, store_in: Callable[[Path], StandIn]) -> Iterator[Arrived]:
     vector_program()
     folder = tmp_path_factory.mktemp("hostile")
-    with StandIn(folder, ACCOUNT) as store:
-        init(store.dsn())
-        with Vector(folder / "agent", store.url) as agent:
-            yield Arrived(store, agent)
+    with store_in(folder) as store, Vector(folder / "agent", store.url) as agent:
+        yield Arrived(store, agent)
 
 
 def test_every_good_line_is_a_row(arrived: Arrived) -> None:

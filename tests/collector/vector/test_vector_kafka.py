@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,11 +11,10 @@ from clickhouse_http import StandIn
 from collector_support import eventually
 from hostile_lines import HOSTILE, TOO_LONG, log_of
 from kafka_run import Broker, kafka_jars
-from sojourn.store import init
 
 # The path comes first.
 from split_support import Settings, as_lines, simulated_log
-from vector_run import ACCOUNT, PIPELINE, Vector, vector_program
+from vector_run import PIPELINE, Vector, vector_program
 
 pytest.importorskip("chdb")
 
@@ -27,16 +26,17 @@ FOREIGN = ["not json", "[1, 2]", '"text"', "7", "{}", '{"position": "abc", "line
 
 
 class Way:
-    """A store, a broker, an aggregator and an agent."""
+    """A store, a broker with topics of their own, an aggregator and an agent."""
 
     def __init__(self, folder: Path, store: StandIn, broker: Broker) -> None:
-        init(store.dsn())
         self.folder, self.store, self.broker = folder, store, broker
-        self.agent = Vector(folder / "agent", store.url, AGENT, broker.address)
+        self.agent = self.vector("agent", AGENT)
         self.log = self.agent.logs / "access.jsonl"
-        self.aggregator = Vector(
-            folder / "aggregator", store.url, [PIPELINE / "scale" / "aggregator.yaml"], broker.address
-        )
+        self.aggregator = self.vector("aggregator", [PIPELINE / "scale" / "aggregator.yaml"])
+
+    def vector(self, name: str, files: Sequence[Path]) -> Vector:
+        """Return a Vector with these files, before the broker and the store; it is not started."""
+        return Vector(self.folder / name, self.store.url, files, self.broker.address, self.folder.name)
 
     def reasons(self) -> list[str]:
         """Reasons of the dead letters of the log, by position."""
@@ -48,11 +48,17 @@ class Way:
         return int(self.store.ask(f"SELECT count() AS n FROM {table} FINAL WHERE {condition}")[0]["n"])
 
 
-@pytest.fixture
-def way(tmp_path: Path) -> Iterator[Way]:
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     vector_program()
     kafka_jars()
-    with StandIn(tmp_path, ACCOUNT) as store, Broker(tmp_path / "kafka") as broker:
+    with Broker(tmp_path_factory.mktemp("broker") / "kafka") as broker:
+        yield broker
+
+
+@pytest.fixture
+def way(tmp_path: Path, store_in: Callable[[Path], StandIn], broker: Broker) -> Iterator[Way]:
+    with store_in(tmp_path) as store:
         way = Way(tmp_path, store, broker)
         try:
             yield way
@@ -93,7 +99,7 @@ def test_messages_of_another_program_become_dead_letters(way: Way) -> None:
         },
     }  # fmt: skip
     (way.folder / "other.yaml").write_text(yaml.safe_dump(config))
-    other = Vector(way.folder / "other", way.store.url, [way.folder / "other.yaml"], way.broker.address)
+    other = way.vector("other", [way.folder / "other.yaml"])
     (other.logs / "messages").write_text("".join(f"{message}\n" for message in FOREIGN))
     records, _ = simulated_log(Settings(requests=100))
     way.log.write_bytes(b"".join(as_lines(records)))

@@ -40,18 +40,22 @@ class Vector:
         endpoint: the URL of the store.
         files: the configuration; by default the agent's.
         broker: address of a Kafka broker without TLS and SCRAM: options for these are removed.
+        topics: what the names of its topics begin with, and its consumer group: those of a test are its own.
 
     Attributes:
         logs: the folder it reads logs from.
         otlp: the endpoint for spans over HTTP.
     """
 
-    def __init__(self, folder: Path, endpoint: str, files: Sequence[Path] = (), broker: str = "") -> None:
+    def __init__(
+        self, folder: Path, endpoint: str, files: Sequence[Path] = (), broker: str = "", topics: str = "sojourn"
+    ) -> None:
         self._program = vector_program()
         self._folder = folder
         self._endpoint = endpoint
         self._files = files or sorted((PIPELINE / "config").glob("*.yaml"))
         self._broker = broker
+        self._topics = topics
         self._starts = 0
         self._process: Process | None = None
         self._health = ""
@@ -70,7 +74,12 @@ class Vector:
                 [self._program, "--config-dir", str(self._folder / "config")],
                 name=f"vector-{self._starts}",
                 folder=self._folder,
-                env={"PATH": os.environ.get("PATH", ""), "VECTOR_LOG": "info", "VECTOR_THREADS": "2"},
+                env={
+                    "PATH": os.environ.get("PATH", ""),
+                    "VECTOR_LOG": "info",
+                    "VECTOR_THREADS": "2",
+                    "VECTOR_INTERNAL_LOG_RATE_LIMIT": "1",  # s in which a message is not repeated
+                },
             )
             self._process.start()
             try:
@@ -127,6 +136,7 @@ class Vector:
             "http://clickhouse:8123": self._endpoint,
             "https://clickhouse:8443": self._endpoint,
             "kafka:9093": self._broker,
+            "sojourn.": f"{self._topics}.",
         }
         ports: dict[str, int] = {}
         for file in self._files:
@@ -136,10 +146,19 @@ class Vector:
                     part.pop(lock, None)
             for source in config.get("sources", {}).values():
                 hurried(source, {"scrape_interval_secs": 0.5, "glob_minimum_cooldown_ms": 100})
+                if source["type"] == "kafka":
+                    # One that was killed keeps its partitions until its session ends, by default 10 s later.
+                    source |= {"group_id": self._topics, "session_timeout_ms": 1500, "drain_timeout_ms": 1000}
+                    source["librdkafka_options"] |= {
+                        "heartbeat.interval.ms": "300", "topic.metadata.refresh.interval.ms": "300",
+                        "reconnect.backoff.max.ms": "300",
+                    }  # fmt: skip
             for sink in config.get("sinks", {}).values():
-                hurried(sink.get("batch", {}), {"timeout_secs": 0.2})
+                hurried(sink.get("batch", {}), {"timeout_secs": 0.4})
                 hurried(sink.get("request", {}), {"retry_initial_backoff_secs": 1, "retry_max_duration_secs": 1})
                 hurried(sink.get("buffer", {}), {"max_size": LEAST_BUFFER})
+                if sink["type"] == "kafka":
+                    sink.setdefault("librdkafka_options", {})["reconnect.backoff.max.ms"] = "300"
             (self._folder / "config" / file.name).write_text(yaml.safe_dump(config))
         self._health = f"http://127.0.0.1:{ports['8686']}/health"
         self.otlp = f"http://127.0.0.1:{ports['4318']}" if "4318" in ports else ""
