@@ -2,124 +2,179 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
-import re
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sojourn.store import connect, init
+from sojourn.store import connect, init, migrate
 from sojourn.store.client import Store
 
-Schema = tuple[tuple[str, str], ...]
+# What the engine wrote about each table and view of a database, by file name.
+Definitions = dict[str, bytes]
+
+MEMORY = Path("/dev/shm")
+MEMORY_FREE = 4 << 30  # bytes; the stores of one process take some hundred MB
 
 # No test depends on the defaults of the user who runs it.
 os.environ["SOJOURN_CONFIG"] = ""
 
 
 @pytest.fixture(scope="session")
-def store_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder of the one embedded engine of this process, kept running until the end."""
+def databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Databases]:
+    """The databases of the one embedded engine of this process, which is kept running until the end."""
     pytest.importorskip("chdb")
-    folder = tmp_path_factory.mktemp("store")
-    with connect(f"chdb://{folder}", database="default"):
-        yield folder
-
-
-_numbers = itertools.count(1)
+    with (
+        _folder(tmp_path_factory) as folder,
+        connect(f"chdb://{folder}", database="default") as store,
+    ):
+        databases = Databases(folder, store)
+        yield databases
+        databases.drop_all()
 
 
 @pytest.fixture(scope="session")
-def make_lasting_store(store_folder: Path) -> Iterator[Callable[[], str]]:
-    """Makes a new, empty store whenever called; returns its DSN. For fixtures that live as long as the process."""
-    yield from _makes_stores(store_folder)
+def store_folder(databases: Databases) -> Path:
+    """The folder of the embedded engine."""
+    return databases.folder
+
+
+@pytest.fixture(scope="session")
+def make_lasting_store(databases: Databases) -> Callable[[], str]:
+    """Makes an empty store whenever called; returns its DSN. For fixtures that live as long as the process."""
+    return lambda: databases.dsn(databases.take())
 
 
 @pytest.fixture(scope="module")
-def make_store(store_folder: Path) -> Iterator[Callable[[], str]]:
-    """Makes a new, empty store whenever called; returns its DSN. It is dropped at the end of the file."""
-    yield from _makes_stores(store_folder)
+def make_store(databases: Databases) -> Iterator[Callable[[], str]]:
+    """Makes an empty store whenever called; returns its DSN. It lasts until the end of the file."""
+    taken: list[str] = []
+
+    def make() -> str:
+        taken.append(databases.take())
+        return databases.dsn(taken[-1])
+
+    yield make
+    for database in taken:
+        databases.give_back(database)
 
 
 @pytest.fixture
-def store_dsn(store_folder: Path, emptied_stores: tuple[Schema, list[str]]) -> Iterator[str]:
+def store_dsn(databases: Databases) -> Iterator[str]:
     """DSN of an empty store with the schema applied."""
-    schema, databases = emptied_stores
-    database = databases.pop() if databases else _new_database(store_folder)
-    yield _dsn(store_folder, database)
-    if _emptied(store_folder, database, schema):
-        databases.append(database)
-    else:
-        _drop(store_folder, [database])
+    database = databases.take()
+    yield databases.dsn(database)
+    databases.give_back(database)
 
 
-@pytest.fixture(scope="session")
-def emptied_stores(store_folder: Path) -> Iterator[tuple[Schema, list[str]]]:
-    """The schema of a new store, and databases that are as new: to make one takes longer than many a test."""
-    databases = [_new_database(store_folder)]
-    with connect(f"chdb://{store_folder}", database="default") as store:
-        schema = _schema(store, databases[0])
-    yield schema, databases
-    _drop(store_folder, databases)
+class Databases:
+    """Databases of an embedded engine; one that is given back is emptied and used again.
 
+    To make a new one takes longer than many a test.
 
-def _makes_stores(folder: Path) -> Iterator[Callable[[], str]]:
-    databases: list[str] = []
+    Args:
+        folder: the engine's.
+        store: a connection to it.
+    """
 
-    def make() -> str:
-        databases.append(_new_database(folder))
-        return _dsn(folder, databases[-1])
+    def __init__(self, folder: Path, store: Store) -> None:
+        self.folder = folder
+        self._store = store
+        self._numbers = itertools.count(1)
+        self._free: list[str] = []
+        self._migrations = migrate.migrations()
+        # Of databases with the schema of these migrations, as it was when they were new.
+        self._definitions: dict[str, Definitions] = {}
+        self._made: set[str] = set()
 
-    yield make
-    _drop(folder, databases)
+    def dsn(self, database: str) -> str:
+        """Return the DSN of a database."""
+        return f"chdb://{self.folder}?database={database}"
 
+    def take(self) -> str:
+        """Return an empty database with the schema that ``init`` makes, which a test may have changed."""
+        current = migrate.migrations(None) == self._migrations
+        if current and self._free:
+            database = self._free.pop()
+            self._store.client.command(f"SYSTEM START VIEW {database}.rollup_refresh")
+            return database
+        database = f"t{next(self._numbers)}"
+        self._made.add(database)
+        init(self.dsn(database))
+        if current:
+            self._definitions[database] = self._defined(database)
+        return database
 
-def _dsn(folder: Path, database: str) -> str:
-    return f"chdb://{folder}?database={database}"
-
-
-def _new_database(folder: Path) -> str:
-    database = f"t{next(_numbers)}"
-    init(_dsn(folder, database))
-    return database
-
-
-def _schema(store: Store, database: str) -> Schema:
-    """Name and definition of each table and view, without the name of the database; and the migrations applied."""
-    rows = store.client.query(
-        "SELECT name, replaceAll(create_table_query, {database:String}, 'd') FROM system.tables "
-        "WHERE database = {database:String} ORDER BY name",
-        parameters={"database": database},
-    ).result_rows
-    schema = [(str(name), re.sub(r"UUID '[^']*'", "", str(definition))) for name, definition in rows]
-    if "schema_migrations" in dict(schema):
-        applied = store.client.query(f"SELECT name, checksum FROM {database}.schema_migrations FINAL ORDER BY name")
-        schema += [(str(name), str(checksum)) for name, checksum in applied.result_rows]
-    return tuple(schema)
-
-
-def _emptied(folder: Path, database: str, schema: Schema) -> bool:
-    """Remove all rows of a store; whether its schema is still the given one."""
-    with connect(f"chdb://{folder}", database="default") as store:
-        if _schema(store, database) != schema:
-            return False
-        # A refresh that has begun would write what it read before.
-        store.client.command(f"SYSTEM STOP VIEW {database}.rollup_refresh")
-        store.client.command(f"SYSTEM WAIT VIEW {database}.rollup_refresh")
-        tables = store.client.query(
+    def give_back(self, database: str) -> None:
+        """Empty a database, to be taken again; drop it if its schema has changed."""
+        definitions = self._definitions.get(database)
+        if definitions is None or self._defined(database) != definitions or not self._has_migrations(database):
+            self._drop(database)
+            return
+        # A refresh that has begun would write what it read before; and one of a free database would read in vain.
+        self._store.client.command(f"SYSTEM STOP VIEW {database}.rollup_refresh")
+        self._store.client.command(f"SYSTEM WAIT VIEW {database}.rollup_refresh")
+        tables = self._store.client.query(
             "SELECT name FROM system.tables WHERE database = {database:String} AND engine LIKE '%MergeTree' AND "
             "total_rows > 0 AND name != 'schema_migrations'",
             parameters={"database": database},
         ).result_rows
         for (name,) in tables:
-            store.client.command(f"TRUNCATE TABLE {database}.`{name}` SYNC")
-        store.client.command(f"SYSTEM START VIEW {database}.rollup_refresh")
-        return True
+            self._store.client.command(f"TRUNCATE TABLE {database}.`{name}` SYNC")
+        self._free.append(database)
+
+    def drop_all(self) -> None:
+        """Drop every database: each refreshes its rollups for as long as it is there."""
+        for database in list(self._made):
+            self._drop(database)
+
+    def _drop(self, database: str) -> None:
+        self._store.client.command(f"DROP DATABASE IF EXISTS {database} SYNC")
+        self._definitions.pop(database, None)
+        self._made.discard(database)
+
+    def _defined(self, database: str) -> Definitions:
+        folders = self._store.client.query(
+            "SELECT metadata_path FROM system.databases WHERE name = {database:String}",
+            parameters={"database": database},
+        ).result_rows
+        files = (file for (folder,) in folders for file in (self.folder / folder).glob("*.sql"))
+        return {file.name: file.read_bytes() for file in files}
+
+    def _has_migrations(self, database: str) -> bool:
+        applied = self._store.client.query(f"SELECT name, toString(checksum) FROM {database}.schema_migrations FINAL")
+        return dict(applied.result_rows) == {each.name: each.checksum for each in self._migrations}
 
 
-def _drop(folder: Path, databases: list[str]) -> None:
-    # Each refreshes its rollups for as long as it is there.
-    with connect(f"chdb://{folder}", database="default") as store:
-        for database in databases:
-            store.client.command(f"DROP DATABASE IF EXISTS {database} SYNC")
+@contextmanager
+def _folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A new folder for an engine: in memory where there is room, since it writes thousands of small files."""
+    if not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < MEMORY_FREE:
+        yield tmp_path_factory.mktemp("store")
+        return
+    _remove_left_over()
+    folder = Path(tempfile.mkdtemp(prefix="sojourn-begun-", dir=MEMORY))
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        folder = folder.rename(folder.with_name(folder.name.replace("begun", "tests")))
+        try:
+            (folder / "store").mkdir()
+            yield folder / "store"
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_left_over() -> None:
+    """Remove folders of processes that were killed: nothing locks them."""
+    for lock in MEMORY.glob("sojourn-tests-*/lock"):
+        try:
+            with lock.open() as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.parent, ignore_errors=True)
+        except OSError:  # in use, of another user, or removed in this moment
+            continue
