@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -69,10 +69,10 @@ def fired(store: Boards, rule: Rule, now: datetime = NOW) -> dict[tuple[str, ...
 
 
 @pytest.fixture
-def store(make_store: Callable[[], str]) -> Iterator[Boards]:
+def store(store_dsn: str) -> Iterator[Boards]:
     from sojourn.store import connect  # noqa: PLC0415
 
-    with connect(make_store()) as opened:
+    with connect(store_dsn) as opened:
         yield Boards(opened.client)
 
 

@@ -93,11 +93,12 @@ class LineSender:
         self._batch = _Batch()
         with plainly(store, DOING.format(table)):
             self._begun = store_time(store)
+        self._store = store
         # A connection of the embedded engine answers one query at a time; that of a server has several.
-        self._opened = [connect(store.address) for _ in range(INSERTS - 1) if store.embedded]
+        self._opened: list[Store] = []
         self._idle: SimpleQueue[Store] = SimpleQueue()
-        for each in [store, *(self._opened or [store] * (INSERTS - 1))]:
-            self._idle.put(each)
+        for _ in range(1 if store.embedded else INSERTS):
+            self._idle.put(store)
         self._pool = ThreadPoolExecutor(INSERTS, thread_name_prefix="sojourn-insert")
         self._pending: list[tuple[int, Future[list[tuple[str, Reject]]]]] = []
 
@@ -128,6 +129,9 @@ class LineSender:
         if self._batch.lines:
             while len(self._pending) >= INSERTS:
                 self._finish()
+            if self._store.embedded and len(self._pending) > len(self._opened):
+                self._opened.append(connect(self._store.address))
+                self._idle.put(self._opened[-1])
             batch, self._batch = self._batch, _Batch()
             self._pending.append((batch.lines, self._pool.submit(self._insert, batch)))
 
