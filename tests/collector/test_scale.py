@@ -68,6 +68,14 @@ def test_the_largest_line_passes_every_hop() -> None:
     assert "max.message.bytes=104857600" in (ROOT / "docs/how-to/scale-out.md").read_text()
 
 
+def test_every_topic_has_a_consumer_group_of_its_own() -> None:
+    sources = [source for source in AGGREGATOR["sources"].values() if source["type"] == "kafka"]
+    groups = {source["group_id"] for source in sources}
+    assert len(groups) == len(sources)
+    page = (ROOT / "docs/how-to/scale-out.md").read_text()
+    assert groups == {group for group in groups if f"`{group}`" in page}
+
+
 @pytest.mark.parametrize("sink", AGENT["sinks"].values(), ids=AGENT["sinks"])
 def test_sinks_acknowledge_encrypt_and_retry_indefinitely(sink: dict[str, Any]) -> None:
     table = sink["topic"].removeprefix("sojourn.")

@@ -40,7 +40,7 @@ class Vector:
         endpoint: the URL of the store.
         files: the configuration; by default the agent's.
         broker: address of a Kafka broker without TLS and SCRAM: options for these are removed.
-        topics: what the names of its topics begin with, and its consumer group: those of a test are its own.
+        topics: what the names of its topics begin with, and its consumer groups: those of a test are its own.
 
     Attributes:
         logs: the folder it reads logs from.
@@ -148,7 +148,8 @@ class Vector:
                 hurried(source, {"scrape_interval_secs": 0.5, "glob_minimum_cooldown_ms": 100})
                 if source["type"] == "kafka":
                     # One that was killed keeps its partitions until its session ends, by default 10 s later.
-                    source |= {"group_id": self._topics, "session_timeout_ms": 1500, "drain_timeout_ms": 1000}
+                    source["group_id"] = source["group_id"].replace("sojourn", self._topics)
+                    source |= {"session_timeout_ms": 1500, "drain_timeout_ms": 1000}
                     source["librdkafka_options"] |= {
                         "heartbeat.interval.ms": "300", "topic.metadata.refresh.interval.ms": "300",
                         "reconnect.backoff.max.ms": "300",

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from sojourn.model.frame import COLUMNS
-from sojourn.readers.blocks import BlockParser
+from sojourn.readers.blocks import BlockParser, Plan
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import blocks_of_lines
 from sojourn.readers.record import KEYS, LIST_KEYS, REASONS, records_query
@@ -28,7 +28,7 @@ SOUND = {
     "upstream_response_time": "0.210", "queueing_delay": "0.100000", "service_time": "0.090000", "worker": "17",
     "proxy": "edge-1", "stamp": "own", "proxy_start": "1767225599.900",
 }  # fmt: skip
-_READER = BlockParser(records_query(COLUMNS, "block"), threads=1)
+_READER = BlockParser(Plan(records_query(COLUMNS, "block"), threads=1))
 _SECONDS = ("request_time", "app_queueing_delay", "app_service_time", "retries", "connect", "header", "response")
 _INSTANTS = ("time", "request_start", "proxy_start")
 _NUMBERS = ("status", "bytes_sent", "request_length", "connection", "connection_requests", "app_garbled", "attempts")

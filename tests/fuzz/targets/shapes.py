@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from sojourn.model.frame import COLUMNS
-from sojourn.readers.blocks import BlockParser
+from sojourn.readers.blocks import BlockParser, Plan
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import blocks_of_lines
 from sojourn.readers.record import EXPRESSIONS, IDENTITY_TEXT, KEYS, RECORD, records_query
@@ -23,7 +23,7 @@ from fuzz.targets import log_lines
 PACKAGES: tuple[str, ...] = ()
 FRESH = 2  # of those a test draws: each takes a while
 _COLUMNS = (*COLUMNS, "tenant", RECORD)
-_BY_SQL = BlockParser(records_query(_COLUMNS, "block", {**EXPRESSIONS, RECORD: IDENTITY_TEXT}), threads=1)
+_BY_SQL = BlockParser(Plan(records_query(_COLUMNS, "block", {**EXPRESSIONS, RECORD: IDENTITY_TEXT}), threads=1))
 
 
 def check(data: bytes) -> None:
