@@ -22,6 +22,7 @@ from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.runtime.runtime import ProcessRuntime
 from sojourn_lab.scenario.topology import Topology
 
+pytestmark = pytest.mark.alone  # with several processes beside it, it takes minutes
 BEGIN = 1_767_225_600.0
 REQUESTS, WORKERS = 4_000, 2
 
