@@ -91,13 +91,12 @@ class FrameMeasures:
         """The figures of the columns of ``figures`` and of ``DIFFERENCE``, from one pass over the rows."""
         columns = ["request_time", *SHOWN, DIFFERENCE]
         difference = pl.when(pl.col("queue_source") == "stamp").then(pl.col("queue") - pl.col("queue_by_duration"))
-        served = self._served.with_columns(difference.alias(DIFFERENCE))
+        rows = self._rows.with_columns(difference.alias(DIFFERENCE))
+        served = without_upgraded(rows)
         if self._count is None:
             return summaries(served, columns)
         ends = _row(served.select(_mean_and_max(columns)))
-        values = {name: pl.when(SERVED).then(pl.col(name)) for name in columns if name != DIFFERENCE}
-        values[DIFFERENCE] = pl.when(SERVED).then(difference)
-        known = large.summaries(self._rows, self._count, values)
+        known = large.summaries(rows, self._count, {name: pl.when(SERVED).then(pl.col(name)) for name in columns})
         return {name: _whole(figures[0], ends, name) for name, figures in known.items()}
 
     def means(self, at_least: float | None = None) -> tuple[int, dict[str, float]]:
