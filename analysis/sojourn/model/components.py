@@ -54,6 +54,9 @@ SPAN_FACTS: dict[str, pl.DataType] = {
     "span_route": pl.String(),
 }
 
+# Canonical columns that have other values in split rows; all others pass through.
+REWRITTEN = ("route", "proxy_queue", "retries", "connect")
+
 
 def seconds_between(earlier: str, later: str) -> pl.Expr:
     """Return ``later - earlier`` of two instant columns, in seconds, exact to the microsecond."""

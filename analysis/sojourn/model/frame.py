@@ -231,6 +231,8 @@ class Requests:
         records: what became of the lines.
         spans: one row per span of the app, or None (see ``sojourn.readers.spans``).
         names: what was read, for titles.
+        spool: folder of the rows if they are many; removed with its last reference.
+        stored: whether ``rows`` are all rows of that folder, none selected, removed or read from elsewhere.
         duplicates: rows that were delivered more than once and are in ``rows`` once; their copies count as read.
     """
 
@@ -239,6 +241,7 @@ class Requests:
     spans: pl.DataFrame | None = None
     names: tuple[str, ...] = ()
     spool: tempfile.TemporaryDirectory[str] | None = None
+    stored: bool = False
     duplicates: int = 0
 
 

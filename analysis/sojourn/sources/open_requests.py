@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from sojourn.inference.inferred import REFUSED
+from sojourn.model.components import REWRITTEN
 from sojourn.model.frame import Records, Requests, Selection
 from sojourn.model.measures import Measures
 from sojourn.readers.spool import on_disk
@@ -84,14 +85,18 @@ def of_requests(
     requests: Requests, *, since: Instant = None, until: Instant = None, where: Where = None
 ) -> OpenedRequests:
     """Compute the components of requests already read; ``since``, ``until`` and ``where`` as of ``open_sources``."""
-    rows, offsets = split_rows(Selection.of(since, until, where).of_rows(requests.rows), requests.spans)
+    selection = Selection.of(since, until, where)
+    rows, offsets = split_rows(selection.of_rows(requests.rows), requests.spans)
     many = requests.spool is not None
-    rows, folder = _computed(rows, many)
+    beside = requests.stored and not selection.narrows
+    rows, folder = _computed(rows, many, requests.rows if beside else None)
+    folders = (folder, requests.spool if beside else None)
     rows, inferred = inferred_rows(rows)
     if any(each.result.verdict != REFUSED for each in inferred):
         rows, folder = _computed(rows, many)
+        folders = (folder, None)
     count = int(rows.select(pl.len()).collect().item()) if many else None
-    kept = (rows, folder)  # the temporary folder lives as long as the rows
+    kept = (rows, folders)  # the temporary folders live as long as the rows
     measures = FrameMeasures(rows, offsets, requests.duplicates, count)
     return OpenedRequests(
         measures=measures, records=requests.records, names=requests.names, inferred=tuple(inferred),
@@ -99,6 +104,18 @@ def of_requests(
     )  # fmt: skip
 
 
-def _computed(rows: pl.LazyFrame, many: bool) -> tuple[pl.LazyFrame, tempfile.TemporaryDirectory[str] | None]:
-    """Return computed rows: in memory, or in a temporary folder if there are ``many``."""
-    return on_disk(rows) if many else (rows.collect(engine="streaming").lazy(), None)
+def _computed(
+    rows: pl.LazyFrame, many: bool, stored: pl.LazyFrame | None = None
+) -> tuple[pl.LazyFrame, tempfile.TemporaryDirectory[str] | None]:
+    """Return computed rows: in memory, or in a temporary folder if there are ``many``.
+
+    ``stored``: rows on disk of which ``rows`` are the split; what they hold already is not written again.
+    """
+    if not many:
+        return rows.collect(engine="streaming").lazy(), None
+    if stored is None:
+        return on_disk(rows)
+    names = rows.collect_schema().names()
+    kept = [name for name in stored.collect_schema().names() if name not in REWRITTEN]
+    added, folder = on_disk(rows.drop(kept))
+    return pl.concat([stored.select(kept), added], how="horizontal").select(names), folder

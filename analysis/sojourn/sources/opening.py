@@ -82,8 +82,7 @@ def open_sources(
         on_progress=on_progress,
     )
     result = of_requests(requests)
-    if requests.spool is not None:
-        requests.spool.cleanup()  # the result has rows of its own
+    del requests  # and with them their folder, unless the result's rows lie in it
     yield result
 
 

@@ -104,6 +104,7 @@ def read(
         spans=pl.concat(span_tables) if span_tables else None,
         names=tuple(names.values()),
         spool=spool.folder,
+        stored=spool.folder is not None and not (parquet or selection.narrows or duplicates),
         duplicates=duplicates,
     )
 

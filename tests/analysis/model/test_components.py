@@ -7,7 +7,7 @@ import pytest
 from analysis_support import frame, span, spans
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sojourn.model.components import COMPONENTS, component_sum
+from sojourn.model.components import COMPONENTS, REWRITTEN, component_sum
 from sojourn.sources.rows import checked_split
 
 
@@ -206,3 +206,14 @@ def test_the_identity_closes_whatever_the_row(rows: list[dict[str, object]], wit
     errors = table.select((component_sum() - pl.col("request_time")).abs().max()).item()
     assert errors < 1e-6
     assert len(table) == len(rows)
+
+
+def test_columns_of_a_record_pass_through_but_for_those_that_are_named() -> None:
+    rows = frame(
+        {**ANSWERED, "app_queueing_delay": 0.001, "app_service_time": 0.898, "retries": 0.1, "attempts": 2},
+        {"request_time": 0.4, "status": 499, "attempts": 0, "connect": 0.1, "retries": None, "proxy_queue": None},
+        {"request_time": 0.4, "status": 504, "header": None, "request_id": "a", "proxy_start": 0.0},
+    )
+    split_rows = checked_split(rows, spans(span("a", 0.1, 2.0, span_route="/late")))
+    names = [name for name in rows.collect_schema() if not split_rows[name].equals(rows.collect()[name])]
+    assert sorted(names) == sorted(REWRITTEN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from sojourn.model.groups import GROUPS
 from sojourn.model.statistics import summaries, summaries_by, summary_exprs, summary_of
 from sojourn.readers import spool
 from sojourn.sources import out_of_core as large
+from sojourn.sources.opening import requests_from
 
 
 def same(result: object, wanted: object, where: str = "") -> None:
@@ -34,22 +36,67 @@ def same(result: object, wanted: object, where: str = "") -> None:
         assert result == wanted, where
 
 
-def test_a_split_on_disk_is_the_split_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = tmp_path / "access.jsonl"
-    log.write_bytes(b"".join(as_lines(simulated_log(Settings(requests=2_000))[0])))
-    held = sojourn.split(log, by=GROUPS)
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let logs of more than 600 rows lie on disk; return the folder of the temporary folders."""
     monkeypatch.setattr(spool, "ROWS_IN_MEMORY", 600)
     monkeypatch.setattr(spool, "ROWS_PER_FILE", 500)
     monkeypatch.setattr(large, "BATCH", 300)
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr("tempfile.tempdir", None)
-    kept = sojourn.split(log, by=GROUPS)
-    (folder,) = tmp_path.glob("sojourn-*")  # what was read is gone: the split has rows of its own
-    assert [file.name for file in folder.iterdir()] == ["rows.parquet"]
+    return folder
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "access.jsonl"
+    lines = as_lines(simulated_log(Settings(requests=2_000))[0])
+    path.write_bytes(b"".join([*lines, *lines[:1]]))  # one line was delivered twice
+    return path
+
+
+def without_last(log: Path) -> Path:
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:-1]))
+    return log
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+@pytest.mark.parametrize("since", [None, 1_700_000_001.0])
+def test_a_split_on_disk_is_the_split_in_memory(
+    log: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, repeated: bool, since: float | None
+) -> None:
+    if not repeated:
+        without_last(log)
+    with monkeypatch.context() as unlimited:
+        unlimited.setattr(spool, "ROWS_IN_MEMORY", 10_000)
+        held = sojourn.split(log, by=GROUPS, since=since)
+    assert not list(temporary.iterdir())
+    kept = sojourn.split(log, by=GROUPS, since=since)
+    files = sorted(file.name for folder in temporary.iterdir() for file in folder.iterdir())
+    # What was read is gone, unless all of it is in the split: then what is computed lies beside it.
+    read = [] if repeated or since else [f"{number:06}.parquet" for number in range(len(files) - 1)]
+    assert files == [*read, "rows.parquet"]
     same(kept.to_dict(), held.to_dict())
-    assert kept.rows.collect().shape == held.rows.collect().shape
+    assert kept.rows.collect().equals(held.rows.collect())
+    assert kept.requests > 1_000
     del kept
-    assert not list(tmp_path.glob("sojourn-*"))
+    assert not list(temporary.iterdir())
+
+
+def test_what_is_read_outlives_its_split_and_its_split_outlives_it(log: Path, temporary: Path) -> None:
+    requests = sojourn.read(without_last(log))
+    split = requests_from(requests)
+    assert len(list(temporary.iterdir())) == 2
+    del requests
+    gc.collect()
+    assert split.rows.select(pl.len()).collect().item() == 2_000
+    requests = sojourn.read(log)
+    del split
+    gc.collect()
+    assert requests.rows.select(pl.len()).collect().item() == 2_000
 
 
 def by_polars(rows: pl.DataFrame) -> Summary:
