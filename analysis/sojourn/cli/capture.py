@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,6 +20,7 @@ import typer
 from sojourn.command.options import AsJson
 from sojourn.command.progress import doing
 from sojourn.model.formatting import counted, duration, percent, printable
+from sojourn.present.signals import asked_to_end
 
 if TYPE_CHECKING:
     from sojourn.host.capture_targets import CaptureTargets
@@ -152,7 +150,7 @@ def _record(task: _Task, *, as_json: bool) -> None:
     if not task.quiet:
         _say_notes(task.notes)
     with ExitStack() as stack:
-        interrupted = stack.enter_context(_signals())
+        interrupted = stack.enter_context(asked_to_end())
         recorder = _recorder(task)
         stack.enter_context(recorder)
         if task.kernel is not None:
@@ -201,25 +199,6 @@ def _sampled(task: _Task, path: Path) -> Any:
     existing_refused([path], task.force)
     wanted = task.wanted
     return KernelSampler(path, wanted.listening, unix=wanted.listening_unix or None, backlogs=wanted.backlogs)
-
-
-@contextmanager
-def _signals() -> Iterator[list[int]]:
-    """Yield a list that a first signal makes non-empty; a second signal raises KeyboardInterrupt."""
-    received: list[int] = []
-
-    def ask(number: int, _: FrameType | None) -> None:
-        received.append(number)
-        if len(received) > 1:
-            raise KeyboardInterrupt
-
-    each = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, ask) for number in each]
-    try:
-        yield received
-    finally:
-        for number, handler in zip(each, before, strict=True):
-            signal.signal(number, handler)
 
 
 def _report(task: _Task, recorder: Recorder | ScapyRecorder, lasted: float, *, as_json: bool) -> None:

@@ -23,6 +23,7 @@ from sojourn.command.reading import nothing
 from sojourn.model.errors import SojournError
 from sojourn.model.groups import GROUPS
 from sojourn.model.verdict import SLO
+from sojourn.present.signals import asked_to_end
 
 if TYPE_CHECKING:
     from sojourn.readers.formats.line_format import LineFormat
@@ -121,12 +122,16 @@ def _draw_on_terminal(watcher: Watcher, choice: Choice, every: float, theme: str
 
 
 def _print_repeatedly(watcher: Watcher, every: float, choice: Choice, text_of: Callable[[View], str]) -> None:
-    """Print a view every ``every`` seconds until the logs have ended."""
+    """Print a view every ``every`` seconds until the logs have ended.
+
+    Raises:
+        SystemExit: a signal asked for the end.
+    """
     from sojourn.sources.live.reader import POLL_INTERVAL  # noqa: PLC0415
 
     watcher.catch_up(datetime.now(UTC))
-    with pipe_closed_early_is_fine():
-        while True:
+    with asked_to_end() as asked, pipe_closed_early_is_fine():
+        while not asked:
             wall = datetime.now(UTC)
             watcher.read(wall)
             sys.stdout.write(text_of(watcher.view(choice, wall)))
@@ -134,9 +139,10 @@ def _print_repeatedly(watcher: Watcher, every: float, choice: Choice, text_of: C
             if watcher.ended and not watcher.behind:
                 return
             due = time.monotonic() + every
-            while (left := due - time.monotonic()) > 0 and not watcher.ended:
+            while (left := due - time.monotonic()) > 0 and not watcher.ended and not asked:
                 watcher.poll()
                 time.sleep(min(left, POLL_INTERVAL))
+        raise SystemExit(128 + asked[0])
 
 
 def _as_json(view: View, indent: int | None = None) -> str:
