@@ -20,7 +20,7 @@ import typer
 from sojourn.command.options import AsJson
 from sojourn.command.progress import doing
 from sojourn.model.formatting import counted, duration, percent, printable
-from sojourn.present.signals import asked_to_end
+from sojourn.present.signals import signals_received
 
 if TYPE_CHECKING:
     from sojourn.host.capture_targets import CaptureTargets
@@ -150,7 +150,7 @@ def _record(task: _Task, *, as_json: bool) -> None:
     if not task.quiet:
         _say_notes(task.notes)
     with ExitStack() as stack:
-        interrupted = stack.enter_context(asked_to_end())
+        interrupted = stack.enter_context(signals_received())
         recorder = _recorder(task)
         stack.enter_context(recorder)
         if task.kernel is not None:

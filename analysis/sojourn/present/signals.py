@@ -41,7 +41,7 @@ def ended_in_order() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def asked_to_end() -> Iterator[list[int]]:
+def signals_received() -> Iterator[list[int]]:
     """Yield a list that a first SIGINT, SIGTERM or SIGHUP is added to; a second one raises ``KeyboardInterrupt``.
 
     For work in short steps: an exception in the middle of one may be lost in an engine. Has no effect outside of the

@@ -23,7 +23,7 @@ from sojourn.command.reading import nothing
 from sojourn.model.errors import SojournError
 from sojourn.model.groups import GROUPS
 from sojourn.model.verdict import SLO
-from sojourn.present.signals import asked_to_end
+from sojourn.present.signals import signals_received
 
 if TYPE_CHECKING:
     from sojourn.readers.formats.line_format import LineFormat
@@ -125,13 +125,13 @@ def _print_repeatedly(watcher: Watcher, every: float, choice: Choice, text_of: C
     """Print a view every ``every`` seconds until the logs have ended.
 
     Raises:
-        SystemExit: a signal asked for the end.
+        SystemExit: a signal came.
     """
     from sojourn.sources.live.reader import POLL_INTERVAL  # noqa: PLC0415
 
     watcher.catch_up(datetime.now(UTC))
-    with asked_to_end() as asked, pipe_closed_early_is_fine():
-        while not asked:
+    with signals_received() as received, pipe_closed_early_is_fine():
+        while not received:
             wall = datetime.now(UTC)
             watcher.read(wall)
             sys.stdout.write(text_of(watcher.view(choice, wall)))
@@ -139,10 +139,10 @@ def _print_repeatedly(watcher: Watcher, every: float, choice: Choice, text_of: C
             if watcher.ended and not watcher.behind:
                 return
             due = time.monotonic() + every
-            while (left := due - time.monotonic()) > 0 and not watcher.ended and not asked:
+            while (left := due - time.monotonic()) > 0 and not watcher.ended and not received:
                 watcher.poll()
                 time.sleep(min(left, POLL_INTERVAL))
-        raise SystemExit(128 + asked[0])
+        raise SystemExit(128 + received[0])
 
 
 def _as_json(view: View, indent: int | None = None) -> str:

@@ -9,7 +9,7 @@ import threading
 import duckdb
 import polars as pl
 import pytest
-from sojourn.present.signals import asked_to_end, ended_in_order
+from sojourn.present.signals import ended_in_order, signals_received
 
 
 @pytest.fixture(autouse=True)
@@ -60,11 +60,11 @@ def test_sigterm_ends_and_sighup_remains_ignored() -> None:
 
 
 def test_a_first_signal_asks_and_a_second_one_interrupts() -> None:
-    with asked_to_end() as asked:
-        assert not asked
+    with signals_received() as received:
+        assert not received
         os.kill(os.getpid(), signal.SIGHUP)  # ignored before
         os.kill(os.getpid(), signal.SIGTERM)
-        assert asked == [signal.SIGTERM]
+        assert received == [signal.SIGTERM]
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -75,7 +75,7 @@ def test_signals_are_left_alone_outside_of_the_main_thread() -> None:
     seen: list[object] = []
 
     def look() -> None:
-        with asked_to_end(), ended_in_order():
+        with signals_received(), ended_in_order():
             seen.extend(signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM))
 
     thread = threading.Thread(target=look)
