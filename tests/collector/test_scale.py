@@ -81,6 +81,8 @@ def test_sinks_acknowledge_encrypt_and_retry_indefinitely(sink: dict[str, Any]) 
     table = sink["topic"].removeprefix("sojourn.")
     assert sink["acknowledgements"]["enabled"] is (table != "pipeline_metrics")
     assert sink["librdkafka_options"]["acks"] == "all"
+    # test_vector_kafka lost the first lines on a topic in one run of six, on a busy machine, with several.
+    assert sink["librdkafka_options"]["max.in.flight.requests.per.connection"] == "1"
     assert sink["message_timeout_ms"] == 0
     assert (sink["buffer"]["type"], sink["buffer"]["when_full"]) == ("disk" if table == "spans" else "memory", "block")
     assert sink["tls"]["enabled"] is True
