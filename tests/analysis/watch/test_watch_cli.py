@@ -21,6 +21,14 @@ from typer.testing import CliRunner
 from watch_support import EPOCH, given_up, record, until
 
 SOJOURN = [sys.executable, "-m", "sojourn"]
+# What a shell starts in the background ignores SIGINT, and so do these tests then.
+HEEDED = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from sojourn.cli import program
+program()
+"""
+INTERRUPTIBLE = [sys.executable, "-c", HEEDED]
 OLD = b"".join(record(EPOCH + k / 2, 0.3 if k > 60 else 0.0, route="/a" if k % 3 else "/b") for k in range(200))
 
 
@@ -140,7 +148,7 @@ def test_json_lines_until_sigint(tmp_path: Path) -> None:
     """No record is lost when the log is rotated, garbled or truncated while it is watched."""
     log, out = tmp_path / "access.log", tmp_path / "out"
     with out.open("wb") as sink:
-        process = subprocess.Popen([*SOJOURN, "watch", str(log), "--json", "--every", "0.2"], stdout=sink)
+        process = subprocess.Popen([*INTERRUPTIBLE, "watch", str(log), "--json", "--every", "0.2"], stdout=sink)
 
     def printed() -> list[dict[str, object]]:
         return [json.loads(line) for line in out.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
