@@ -53,7 +53,7 @@ for name, arguments in {commands!r}.items():
     (disk / name).unlink()
 import tempfile
 from sojourn.readers import spool
-spool.ROWS_IN_MEMORY = 100
+spool.rows_in_memory = lambda _: 100
 tempfile.tempdir = str(disk)
 results["much"] = ended("split", {str(EXAMPLES / "shop.jsonl.gz")!r})
 tempfile.tempdir = str(disk / "gone")

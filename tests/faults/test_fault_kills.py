@@ -100,10 +100,10 @@ def test_half_a_parquet_file_has_not_the_name_of_a_whole_one(tmp_path: Path) -> 
 MUCH = """
 import os, sys, time
 from sojourn.readers import spool
-spool.ROWS_IN_MEMORY = 10
+spool.rows_in_memory = lambda _: 10
 take, calls = spool.Spool.add, []
 
-def some(spooled, rows):
+def some(spooled, rows, *expected):
     take(spooled, rows)
     print("half", flush=True)
     while True:  # a signal between the check of the interpreter and a long sleep would be seen after the sleep

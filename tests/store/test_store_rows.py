@@ -74,7 +74,7 @@ def test_chosen_columns_of_chosen_rows(loaded: tuple[Path, str]) -> None:
 def test_pieces_hold_every_row_once_and_go_to_disk(loaded: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
     whole = read_store(loaded[1]).rows.collect().sort(ORDER)
     monkeypatch.setattr(rows_module, "ROWS_PER_QUESTION", 100)
-    monkeypatch.setattr(spool_module, "ROWS_IN_MEMORY", 500)
+    monkeypatch.setattr(spool_module, "rows_in_memory", lambda _: 500)
     monkeypatch.setattr(spool_module, "ROWS_PER_FILE", 300)
     outcome = read_store(loaded[1])
     assert outcome.spool is not None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
+import os
 import tempfile
 from collections import deque
 from pathlib import Path
@@ -12,6 +15,9 @@ import polars as pl
 from sojourn.model.errors import SojournError, reason_of
 
 ROWS_IN_MEMORY = 1_500_000
+ROWS_IN_MEMORY_AT_MOST = 4_000_000
+ROW_BYTES = 1_500  # what a row takes in the memory of the analyses that take most
+MEMORY_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 ROWS_PER_FILE = 500_000
 ROWS_PER_GROUP = 100_000  # groups of larger files are smaller than the default: several are in memory at once
 
@@ -37,6 +43,27 @@ def on_disk(rows: pl.LazyFrame, *, statistics: bool = False) -> tuple[pl.LazyFra
     return pl.scan_parquet(path), folder
 
 
+def rows_in_memory(expected: int | None) -> int:
+    """Return the number of rows to hold before they go to disk.
+
+    Args:
+        expected: rows that will come in all; None: not known. As many as a quarter of the memory has room for are held,
+            up to ``ROWS_IN_MEMORY_AT_MOST``.
+    """
+    most = min(_memory() // 4 // ROW_BYTES, ROWS_IN_MEMORY_AT_MOST)
+    return max(most, ROWS_IN_MEMORY) if expected is not None and expected <= most else ROWS_IN_MEMORY
+
+
+@functools.cache
+def _memory() -> int:
+    """Return the bytes of memory of the machine, or what the control group of the process allows of it."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for path in MEMORY_LIMITS:
+        with contextlib.suppress(OSError, ValueError):  # none, or "max"
+            memory = min(memory, int(path.read_text()))
+    return memory
+
+
 def _no_room(where: str, error: Exception) -> SojournError:
     why = f"cannot write the rows to {where} ({reason_of(error)})"
     return SojournError(f"{why}; set TMPDIR to another folder")
@@ -55,15 +82,15 @@ class Spool:
         self._held_rows = 0
         self._files = itertools.count()
 
-    def add(self, rows: pl.DataFrame) -> None:
-        """Add rows.
+    def add(self, rows: pl.DataFrame, expected: int | None = None) -> None:
+        """Add rows; ``expected``: as for ``rows_in_memory``.
 
         Raises:
             SojournError: the temporary folder has no space.
         """
         self._held.append(rows)
         self._held_rows += len(rows)
-        if self._held_rows >= (ROWS_PER_FILE if self.folder is not None else ROWS_IN_MEMORY):
+        if self._held_rows >= (ROWS_PER_FILE if self.folder is not None else rows_in_memory(expected)):
             self._spill()
 
     def frames(self) -> list[pl.LazyFrame]:

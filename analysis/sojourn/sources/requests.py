@@ -76,7 +76,7 @@ def read(
         if on_size:
             on_size(inputs.size)
         reader = _LogReader((*wanted, RECORD), spool, rejects_to)
-        reader.read_all(inputs.logs, on_progress)
+        reader.read_all(inputs.logs, inputs.size, on_progress)
         records = reader.records
         parquet = [read_parquet(path, extra).select(*wanted, RECORD) for path in inputs.parquet]
         for rows in parquet:
@@ -122,9 +122,9 @@ class _EachOnce(Spool):
         super().__init__()
         self._spool = spool
 
-    def add(self, rows: pl.DataFrame) -> None:
-        """Add rows."""
-        self._spool.add(rows.with_columns(pl.lit(None, pl.UInt64).alias(RECORD)))
+    def add(self, rows: pl.DataFrame, expected: int | None = None) -> None:
+        """Add rows; ``expected``: rows that will come in all."""
+        self._spool.add(rows.with_columns(pl.lit(None, pl.UInt64).alias(RECORD)), expected)
 
 
 class _LogReader:
@@ -137,9 +137,17 @@ class _LogReader:
         self._rejects_to = rejects_to
         self._units = in_seconds(columns)
 
-    def read_all(self, logs: list[LogInput], on_progress: Progress | None) -> None:
-        """Read every log."""
-        for block in log_blocks(logs, self._columns, on_progress):
+    def read_all(self, logs: list[LogInput], size: int | None, on_progress: Progress | None) -> None:
+        """Read every log; ``size``: bytes of all of them, None: unknown."""
+        position = 0
+
+        def progress(to: int) -> None:
+            nonlocal position
+            position = to
+            if on_progress:
+                on_progress(to)
+
+        for block in log_blocks(logs, self._columns, progress):
             self.records.read += block.lines
             if block.form is not None and block.source not in {facts.source for facts in self.records.formats}:
                 self.records.formats.append(block.form.facts(block.source))
@@ -149,7 +157,8 @@ class _LogReader:
             for reject in block.rejects if self._rejects_to is not None else islice(block.rejects, room):
                 self._refuse(block.source, reject)
             if block.accepted is not None:
-                self._spool.add(block.accepted.select(*self._columns).with_columns(self._units))
+                expected = self.records.read * size // position if size and position else None
+                self._spool.add(block.accepted.select(*self._columns).with_columns(self._units), expected)
 
     def _refuse(self, source: str, reject: Reject) -> None:
         rejection = {"source": source, "line": reject.line, "reason": reject.reason, "raw": reject.raw}

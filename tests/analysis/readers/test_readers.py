@@ -275,7 +275,7 @@ def test_many_rows_go_to_disk_and_come_back_the_same(tmp_path: Path, monkeypatch
     log = tmp_path / "access.jsonl"
     log.write_bytes(b"".join(as_lines(records)))
     held = read(log).rows.collect()
-    monkeypatch.setattr(spool_module, "ROWS_IN_MEMORY", 500)
+    monkeypatch.setattr(spool_module, "rows_in_memory", lambda _: 500)
     monkeypatch.setattr(spool_module, "ROWS_PER_FILE", 300)
     monkeypatch.setattr(log_blocks_module, "BLOCK_BYTES", 50_000)
     spooled = read(log)

@@ -111,7 +111,7 @@ def test_duplicates_with_selection_and_parquet(tmp_path: Path) -> None:
 
 def test_rows_that_lie_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many rows: in files of a temporary folder, and looked through a part at a time."""
-    monkeypatch.setattr(spool, "ROWS_IN_MEMORY", 100)
+    monkeypatch.setattr(spool, "rows_in_memory", lambda _: 100)
     monkeypatch.setattr(spool, "ROWS_PER_FILE", 100)
     monkeypatch.setattr(duplicates, "RECORDS_AT_ONCE", 100)
     (tmp_path / "a.jsonl").write_bytes(b"".join(LINES))

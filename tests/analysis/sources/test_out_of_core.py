@@ -39,7 +39,7 @@ def same(result: object, wanted: object, where: str = "") -> None:
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Let logs of more than 600 rows lie on disk; return the folder of the temporary folders."""
-    monkeypatch.setattr(spool, "ROWS_IN_MEMORY", 600)
+    monkeypatch.setattr(spool, "rows_in_memory", lambda _: 600)
     monkeypatch.setattr(spool, "ROWS_PER_FILE", 500)
     monkeypatch.setattr(large, "BATCH", 300)
     folder = tmp_path / "temporary"
@@ -71,7 +71,7 @@ def test_a_split_on_disk_is_the_split_in_memory(
     if not repeated:
         without_last(log)
     with monkeypatch.context() as unlimited:
-        unlimited.setattr(spool, "ROWS_IN_MEMORY", 10_000)
+        unlimited.setattr(spool, "rows_in_memory", lambda _: 10_000)
         held = sojourn.split(log, by=GROUPS, since=since)
     assert not list(temporary.iterdir())
     kept = sojourn.split(log, by=GROUPS, since=since)

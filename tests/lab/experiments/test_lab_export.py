@@ -61,7 +61,8 @@ def test_prometheus_agrees_with_the_split(tmp_path: Path) -> None:
                     text = f"histogram_quantile({share}, sum by (le) (sojourn_{metric}_seconds_bucket))"
                     below, above = _around(values, share)
                     # Interpolated within a bucket: that of the exact quantile, or of the value before or after it.
-                    assert _bucket(below)[0] <= prometheus.value(text) <= _bucket(above)[1], (metric, share, below, above)
+                    low, high = _bucket(below)[0], _bucket(above)[1]
+                    assert low <= prometheus.value(text) <= high, (metric, share, below, above)
             by_route = prometheus.instant("sum by (route) (sojourn_response_time_seconds_count)")
             expected = rows.group_by("route").agg(pl.len())
             assert {labels["route"]: count for labels, count in by_route} == dict(expected.iter_rows())
