@@ -5,6 +5,9 @@
 # If it were set, each program that a test starts compiles the sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
+# More threads of it would only wait, and busily.
+export OPENBLAS_NUM_THREADS := 1
+
 PY := .venv/bin/python
 CODE := analysis lab collector dashboards docs/conf.py docs/sojourn_docs tests
 TEXTS := analysis collector dashboards docs lab nginx tests docker-compose.yml Makefile $(wildcard *.md)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import itertools
 import os
 import shutil
@@ -23,6 +24,13 @@ MEMORY_FREE = 4 << 30  # bytes; the stores of one process take some hundred MB
 
 # No test depends on the defaults of the user who runs it.
 os.environ["SOJOURN_CONFIG"] = ""
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector of garbage pass over what lasts to the end: ten thousand tests and the modules they import."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000)
 
 
 @pytest.fixture(scope="session")
