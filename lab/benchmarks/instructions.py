@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 
 from sojourn_lab.errors import LabError
-from sojourn_lab.runtime.process import free_ports
+from sojourn_lab.runtime.ports import free_ports
 
 from benchmarks.proxy_load import HOST, PATH, Setup, proxy_config, started, upstream_config
 

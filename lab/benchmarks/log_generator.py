@@ -10,6 +10,8 @@ referers and user agents in the combined log, as browsers send them: an analyser
 from __future__ import annotations
 
 import json
+import os
+import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,6 +184,8 @@ def _write(shape: LogShape, line: str, path: Path) -> None:
 def main() -> None:
     """Write the lines in Sojourn's format to standard output, a stretch at a time."""
     lines = int(sys.argv[1])
+    if stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode):
+        sys.exit("standard output is a file, in which each stretch would replace the one before: write `| cat > FILE`")
     for first in range(0, lines, STRETCH):
         write_log(LogShape(min(STRETCH, lines - first), first=first), Path("/dev/stdout"))
 

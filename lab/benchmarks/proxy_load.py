@@ -17,7 +17,8 @@ from pathlib import Path
 from sojourn_lab.errors import LabError
 from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime.nginx import build_text, js_module_line, nginx_program
-from sojourn_lab.runtime.process import Process, free_ports, wait_for_port
+from sojourn_lab.runtime.ports import free_ports, wait_for_port
+from sojourn_lab.runtime.process import Process
 
 HOST = "127.0.0.1"
 PATH = "/items/12345?color=red"

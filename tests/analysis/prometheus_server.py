@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
-from sojourn_lab.runtime.process import Process, free_port
+from sojourn_lab.runtime.ports import free_port
+from sojourn_lab.runtime.process import Process
 from watch_support import until
 
 SOJOURN = [sys.executable, "-m", "sojourn", "--no-config"]

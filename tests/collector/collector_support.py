@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sojourn_lab.runtime.process import Process, free_port, wait_for_port
+from sojourn_lab.runtime.ports import free_port, wait_for_port
+from sojourn_lab.runtime.process import Process
 from sojourn_middleware.timing import Instant
 
 APPS = Path(__file__).parent / "apps"

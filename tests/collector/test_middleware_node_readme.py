@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from collector_support import fetch, served
 from node_support import INSTALLED, PACKAGE, ROOT, node, why_not_installed
-from sojourn_lab.runtime.process import free_port
+from sojourn_lab.runtime.ports import free_port
 
 README = (PACKAGE / "README.md").read_text("utf-8")
 PAGE = (ROOT / "docs" / "how-to" / "node.md").read_text("utf-8")

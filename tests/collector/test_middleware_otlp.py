@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from collector_support import eventually, fetch, fetch_parallel, gunicorn, served
 from otlp_receiver import Collector
-from sojourn_lab.runtime.process import free_port
+from sojourn_lab.runtime.ports import free_port
 
 
 @pytest.fixture

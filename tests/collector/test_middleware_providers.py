@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from collector_support import APPS
-from sojourn_lab.runtime.process import free_port
+from sojourn_lab.runtime.ports import free_port
 
 # Run in a process of its own, because a global provider can be set only once.
 GLOBAL_PROVIDER = """

@@ -14,7 +14,7 @@ pytest.importorskip("chdb")
 
 from clickhouse_http import StandIn
 from shippers_support import LOG, Store, lines_of_log, run_commands, started
-from sojourn_lab.runtime.process import free_port
+from sojourn_lab.runtime.ports import free_port
 from split_support import BAD_LINES
 
 GOOD = 60

@@ -16,7 +16,8 @@ pytest.importorskip("chdb")
 
 from clickhouse_http import StandIn
 from shippers_support import ACCOUNT, LOG, Store, relayed, started
-from sojourn_lab.runtime.process import Process, free_port
+from sojourn_lab.runtime.ports import free_port
+from sojourn_lab.runtime.process import Process
 from split_support import BAD_LINES
 from store_support import record
 

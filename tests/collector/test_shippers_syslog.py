@@ -17,7 +17,8 @@ from collector_support import eventually
 from nginx_requests import get
 from shippers_support import Store, started
 from sojourn_lab.runtime.nginx import Nginx
-from sojourn_lab.runtime.process import Process, free_port
+from sojourn_lab.runtime.ports import free_port
+from sojourn_lab.runtime.process import Process
 
 HEADER = re.compile(rb"<190>[A-Z][a-z]{2} [ 0-9]\d \d\d:\d\d:\d\d (?:(\S+) )?nginx: ")
 LARGEST = 65_507  # bytes: 65,535 of a packet less the headers of IPv4 and UDP

@@ -17,7 +17,8 @@ from typing import Any, Self
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from sojourn_lab.runtime.nginx import Nginx
-from sojourn_lab.runtime.process import Process, wait_for_port
+from sojourn_lab.runtime.ports import wait_for_port
+from sojourn_lab.runtime.process import Process
 from sojourn_middleware import WSGIMiddleware
 
 ROOT = Path(__file__).parents[2]

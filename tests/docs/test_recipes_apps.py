@@ -29,7 +29,7 @@ from recipe_support import (
     why_no_nginx,
 )
 from sojourn_lab.runtime.nginx import Nginx
-from sojourn_lab.runtime.process import free_port
+from sojourn_lab.runtime.ports import free_port
 
 SERVICE_S = 0.2
 # How much later than the law says a request may be served before it is a fault: the machine may be busy.

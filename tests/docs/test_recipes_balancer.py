@@ -24,7 +24,8 @@ from recipe_support import (
     why_no_nginx,
 )
 from sojourn_lab.runtime.nginx import Nginx
-from sojourn_lab.runtime.process import Process, free_port, wait_for_port
+from sojourn_lab.runtime.ports import free_port, wait_for_port
+from sojourn_lab.runtime.process import Process
 
 PAGE = "load-balancer-in-front.md"
 SERVICE_S = 0.2

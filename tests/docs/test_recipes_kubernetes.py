@@ -15,7 +15,8 @@ import yaml
 from recipe_support import OURS, App, blocks_of, fetch, fetch_together
 from sojourn.readers.record import KEYS
 from sojourn_lab.runtime.nginx import nginx_program
-from sojourn_lab.runtime.process import Process, free_port, wait_for_port
+from sojourn_lab.runtime.ports import free_port, wait_for_port
+from sojourn_lab.runtime.process import Process
 
 PAGE = "kubernetes-ingress-nginx.md"
 SERVICE_S = 0.15

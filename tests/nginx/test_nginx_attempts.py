@@ -11,7 +11,7 @@ import pytest
 from nginx_support import LOCATION, PROXY, app_upstream, connect, get, logged, received, request_bytes, seconds_list
 from nginx_upstream import Request, Upstream, answer_with
 from sojourn_lab.runtime.nginx import Nginx
-from sojourn_lab.runtime.process import free_port
+from sojourn_lab.runtime.ports import free_port
 
 Serve = Callable[..., Nginx]
 Start = Callable[..., Upstream]

@@ -17,7 +17,8 @@ from nginx_upstream import Upstream, answer_with
 from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime.nginx import Nginx, js_module_line, nginx_program
 from sojourn_lab.runtime.nginx import build_text as nginx_build_text
-from sojourn_lab.runtime.process import Process, wait_for_port
+from sojourn_lab.runtime.ports import wait_for_port
+from sojourn_lab.runtime.process import Process
 
 EVERYTHING = f"server_name shop.example; location / {{ {PROXY} include sojourn/sojourn_server_timing.conf; }}"
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from sojourn_lab.experiments.endurance.of_export import counted, exporter_url
 from sojourn_lab.experiments.endurance.usage import usage_of
-from sojourn_lab.runtime.process import Process, free_port
+from sojourn_lab.runtime.ports import free_port
+from sojourn_lab.runtime.process import Process
 
 from benchmarks.measure import ratio_of
 from benchmarks.rows import Measurements, Row, Settings

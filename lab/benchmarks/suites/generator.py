@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sojourn_lab.errors import LabError
-from sojourn_lab.runtime.process import Process, free_port, wait_for_port
+from sojourn_lab.runtime.ports import free_port, wait_for_port
+from sojourn_lab.runtime.process import Process
 
 from benchmarks.rows import Measurements, Row, Settings
 

@@ -18,7 +18,8 @@ from typing import Self
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.resources import resource_file
-from sojourn_lab.runtime.process import Process, free_port, group_members, port_answers
+from sojourn_lab.runtime.ports import free_port, port_answers
+from sojourn_lab.runtime.process import Process, group_members
 
 _HOST = "127.0.0.1"
 _PORT_ATTEMPTS = 4

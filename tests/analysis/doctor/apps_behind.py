@@ -18,7 +18,8 @@ import pytest
 from doctor_support import Laid, laid
 from sojourn.doctor.nginx_headers import header_name
 from sojourn_lab.resources import resource_file
-from sojourn_lab.runtime.process import Process, free_ports
+from sojourn_lab.runtime.ports import free_ports
+from sojourn_lab.runtime.process import Process
 from sojourn_lab.runtime.servers.others import fpm_program
 
 DEADLINE_S = 20.0

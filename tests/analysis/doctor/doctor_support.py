@@ -19,7 +19,8 @@ from sojourn.doctor.doctor import diagnose
 from sojourn.doctor.findings import Diagnosis, Edit, edited
 from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime.nginx import build_text, js_module_line, nginx_program
-from sojourn_lab.runtime.process import Process, free_ports, wait_for_port
+from sojourn_lab.runtime.ports import free_ports, wait_for_port
+from sojourn_lab.runtime.process import Process
 
 DEADLINE_S = 20.0
 

@@ -17,7 +17,8 @@ from sojourn.cli import app as command
 from sojourn.command.reading import requests_of
 from sojourn.doctor.doctor import diagnose
 from sojourn.readers.foreign_logs import foreign_format
-from sojourn_lab.runtime.process import Process, free_port, free_ports, wait_for_port
+from sojourn_lab.runtime.ports import free_port, free_ports, wait_for_port
+from sojourn_lab.runtime.process import Process
 from test_doctor_log import record
 from typer.testing import CliRunner
 

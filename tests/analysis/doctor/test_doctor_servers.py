@@ -29,7 +29,8 @@ from sojourn.doctor.doctor import diagnose
 from sojourn.doctor.findings import Diagnosis, Finding
 from sojourn.doctor.nginx import diagnosed_conf
 from sojourn_lab.runtime.nginx import Nginx
-from sojourn_lab.runtime.process import Process, free_port
+from sojourn_lab.runtime.ports import free_port
+from sojourn_lab.runtime.process import Process
 from test_doctor_log import APP, blank, log
 from typer.testing import CliRunner
 

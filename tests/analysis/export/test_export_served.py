@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_server import SOJOURN, exporting
 from sojourn.cli import app
 from sojourn.export.metrics import BY_NAME
-from sojourn_lab.runtime.process import free_port
+from sojourn_lab.runtime.ports import free_port
 from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 from watch_support import EPOCH, given_up, record, until

@@ -42,7 +42,8 @@ from sojourn.host.sock_diag import (
 )
 from sojourn.host.unix_diag import listening_unix_sockets, listening_unix_sockets_of_ss
 from sojourn.model.errors import SojournError
-from sojourn_lab.runtime.process import Process, free_ports, wait_for_port
+from sojourn_lab.runtime.ports import free_ports, wait_for_port
+from sojourn_lab.runtime.process import Process
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[3]

@@ -23,7 +23,8 @@ from sojourn.host.samples import samples_of
 from sojourn.host.servers.address import parse
 from sojourn.host.servers.fastcgi import fastcgi_text
 from sojourn.host.servers.kinds import NO_ANSWER, server_of
-from sojourn_lab.runtime.process import Process, free_ports
+from sojourn_lab.runtime.ports import free_ports
+from sojourn_lab.runtime.process import Process
 from sojourn_lab.runtime.servers.others import fpm_program
 
 ROOT = Path(__file__).parents[3]

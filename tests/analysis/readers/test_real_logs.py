@@ -18,7 +18,8 @@ import sojourn
 from doctor_support import DEADLINE_S, app
 from sojourn.model.components import component_sum
 from sojourn_lab.runtime.nginx import nginx_program
-from sojourn_lab.runtime.process import Process, free_port, free_ports, wait_for_port
+from sojourn_lab.runtime.ports import free_port, free_ports, wait_for_port
+from sojourn_lab.runtime.process import Process
 
 SBIN = "/usr/local/sbin:/usr/sbin:/usr/local/bin:/usr/bin:/bin"
 DELAY_S, COUNT = 0.05, 3

@@ -9,7 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from sojourn_lab.runtime.process import Process, free_ports
+from sojourn_lab.runtime.ports import free_ports
+from sojourn_lab.runtime.process import Process
 
 STARTS_S = 60
 CLUSTER = "c29qb3Vybi1vZi10ZXN0cw"  # 16 bytes in base64; one at random can begin like an option

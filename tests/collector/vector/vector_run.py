@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import yaml
 from sojourn_lab.errors import LabError
-from sojourn_lab.runtime.process import Process, free_port
+from sojourn_lab.runtime.ports import free_port
+from sojourn_lab.runtime.process import Process
 
 PIPELINE = Path(__file__).parents[3] / "collector" / "vector"
 LEAST_BUFFER = 268435488  # bytes; Vector takes no smaller one on disk

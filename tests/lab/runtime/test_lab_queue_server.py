@@ -18,7 +18,8 @@ import pytest
 from lab_support import eventually
 from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime.backends import Backend, started_backend
-from sojourn_lab.runtime.process import Process, free_port, port_answers
+from sojourn_lab.runtime.ports import free_port, port_answers
+from sojourn_lab.runtime.process import Process
 from sojourn_lab.scenario.topology import QueueRules, Topology
 
 HOST = "127.0.0.1"

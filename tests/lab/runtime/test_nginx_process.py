@@ -19,7 +19,8 @@ from sojourn_lab.errors import LabError
 from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime import nginx as lab_nginx
 from sojourn_lab.runtime.nginx import Nginx, js_module_line, nginx_program, nginx_version, quoted
-from sojourn_lab.runtime.process import free_port, group_members
+from sojourn_lab.runtime.ports import free_port
+from sojourn_lab.runtime.process import group_members
 
 HELLO = "location / { return 200 hello; }"
 

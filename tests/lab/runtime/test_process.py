@@ -15,7 +15,7 @@ import pytest
 from sojourn_lab.errors import LabError
 from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime import orphan_reaper
-from sojourn_lab.runtime.process import Process, free_port, group_members, port_answers, wait_for_port
+from sojourn_lab.runtime.process import Process, group_members
 
 DEADLINE_S = 20.0
 
@@ -188,21 +188,6 @@ time.sleep(600)
 def test_the_guards_list() -> None:
     assert orphan_reaper.groups_left(["+5\n", "+6\n", "-5\n", "+7\n", "-9\n"]) == {6, 7}
     assert orphan_reaper.groups_left([]) == set()
-
-
-def test_free_ports_can_be_bound_and_waited_for(tmp_path: Path) -> None:
-    port = free_port()
-    assert not port_answers("127.0.0.1", port)
-    with pytest.raises(LabError, match=f"127.0.0.1:{port} to accept"):
-        wait_for_port("127.0.0.1", port, 0.05)
-    with socket.create_server(("127.0.0.1", port)):
-        wait_for_port("127.0.0.1", port, DEADLINE_S)
-
-
-def test_waiting_for_the_port_of_a_process_that_exits(tmp_path: Path) -> None:
-    app = Process(command("raise SystemExit('no socket')"), name="app", folder=tmp_path)
-    with app, pytest.raises(LabError, match=r"app exited with 1.*\nno socket"):
-        wait_for_port("127.0.0.1", free_port(), 100, app)
 
 
 def test_inherited_sockets_are_passed(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ import msgspec
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.resources import resource_file
-from sojourn_lab.runtime.process import Process, free_ports
+from sojourn_lab.runtime.ports import free_ports
+from sojourn_lab.runtime.process import Process
 
 SINK = "store_lines"
 """The sink of nginx's lines: what it has sent, the store has accepted."""

@@ -12,7 +12,8 @@ import polars as pl
 import pytest
 from sojourn.analyses.wire.analysis import wire
 from sojourn.analyses.wire.section import wire_section
-from sojourn_lab.runtime.process import Process, free_ports, wait_for_port
+from sojourn_lab.runtime.ports import free_ports, wait_for_port
+from sojourn_lab.runtime.process import Process
 from test_tshark import captured
 
 pytestmark = [
