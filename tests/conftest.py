@@ -33,6 +33,11 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000)
 
 
+def pytest_unconfigure() -> None:
+    """Let the interpreter free everything at its end; engines report what it does not free."""
+    gc.unfreeze()
+
+
 @pytest.fixture(scope="session")
 def databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Databases]:
     """The databases of the one embedded engine of this process, which is kept running until the end."""
