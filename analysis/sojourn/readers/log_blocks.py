@@ -61,7 +61,7 @@ class _Waiting:
 
 
 def log_blocks(
-    logs: Sequence[LogInput], columns: Sequence[str], on_progress: Callable[[int], None] | None = None
+    logs: Sequence[LogInput], columns: Sequence[str], on_progress: Callable[[int], None]
 ) -> Iterator[ParsedBlock]:
     """Yield every block of every log as ``columns``, in order; ``record``, one of them, as a hash of ``IDENTITY_TEXT``.
 
@@ -76,8 +76,7 @@ def log_blocks(
         return records_query(tuple(columns), "block", expressions, form)
 
     def progress(position: int) -> None:
-        if on_progress:
-            on_progress(done + position)
+        on_progress(done + position)
 
     with (
         Parsers(query, transform=_hashed if compiled else _plainly_hashed) as parsers,

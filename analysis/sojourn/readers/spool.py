@@ -50,8 +50,8 @@ def rows_in_memory(expected: int | None) -> int:
         expected: rows that will come in all; None: not known. As many as a quarter of the memory has room for are held,
             up to ``ROWS_IN_MEMORY_AT_MOST``.
     """
-    most = min(_memory() // 4 // ROW_BYTES, ROWS_IN_MEMORY_AT_MOST)
-    return max(most, ROWS_IN_MEMORY) if expected is not None and expected <= most else ROWS_IN_MEMORY
+    room = max(min(_memory() // 4 // ROW_BYTES, ROWS_IN_MEMORY_AT_MOST), ROWS_IN_MEMORY)
+    return room if expected is not None and expected <= room else ROWS_IN_MEMORY
 
 
 @functools.cache

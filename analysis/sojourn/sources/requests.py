@@ -15,7 +15,7 @@ from sojourn.model.errors import SojournError
 from sojourn.model.frame import COLUMNS, INSTANT, SCHEMA, Records, Requests, Selection, dtype_of, is_extra
 from sojourn.readers.blocks import Reject
 from sojourn.readers.duplicates import each_once
-from sojourn.readers.inputs import LogInput, Source, listed, opened_inputs
+from sojourn.readers.inputs import Inputs, Source, listed, opened_inputs
 from sojourn.readers.log_blocks import log_blocks
 from sojourn.readers.parquet import read_parquet
 from sojourn.readers.record import MICROSECONDS, RECORD
@@ -76,7 +76,7 @@ def read(
         if on_size:
             on_size(inputs.size)
         reader = _LogReader((*wanted, RECORD), spool, rejects_to)
-        reader.read_all(inputs.logs, inputs.size, on_progress)
+        reader.read_all(inputs, on_progress)
         records = reader.records
         parquet = [read_parquet(path, extra).select(*wanted, RECORD) for path in inputs.parquet]
         for rows in parquet:
@@ -137,9 +137,9 @@ class _LogReader:
         self._rejects_to = rejects_to
         self._units = in_seconds(columns)
 
-    def read_all(self, logs: list[LogInput], size: int | None, on_progress: Progress | None) -> None:
-        """Read every log; ``size``: bytes of all of them, None: unknown."""
-        position = 0
+    def read_all(self, inputs: Inputs, on_progress: Progress | None) -> None:
+        """Read every log."""
+        size, position = inputs.size, 0
 
         def progress(to: int) -> None:
             nonlocal position
@@ -147,7 +147,7 @@ class _LogReader:
             if on_progress:
                 on_progress(to)
 
-        for block in log_blocks(logs, self._columns, progress):
+        for block in log_blocks(inputs.logs, self._columns, progress):
             self.records.read += block.lines
             if block.form is not None and block.source not in {facts.source for facts in self.records.formats}:
                 self.records.formats.append(block.form.facts(block.source))

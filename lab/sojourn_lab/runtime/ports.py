@@ -7,9 +7,7 @@ import socket
 import time
 
 from sojourn_lab.errors import LabError
-from sojourn_lab.runtime.process import Process
-
-_POLL_S = 0.01
+from sojourn_lab.runtime.process import POLL_S, Process
 
 
 def free_port(host: str = "127.0.0.1") -> int:
@@ -45,4 +43,4 @@ def wait_for_port(host: str, port: int, deadline_s: float, process: Process | No
     while not port_answers(host, port):
         if time.monotonic() > deadline:
             raise LabError(f"waited {deadline_s:g} s for {what}")
-        time.sleep(_POLL_S)
+        time.sleep(POLL_S)

@@ -17,7 +17,7 @@ from typing import IO, Self
 from sojourn_lab.errors import LabError
 from sojourn_lab.runtime import orphan_reaper
 
-_POLL_S = 0.01
+POLL_S = 0.01
 _LOG_LINES_SHOWN = 15
 
 
@@ -209,7 +209,7 @@ class Process:
                 raise LabError(self._with_log(f"{self.name} exited with {code} while the lab waited for {what}"))
             if time.monotonic() > deadline:
                 raise LabError(self._with_log(f"{self.name}: waited {deadline_s:g} s for {what}"))
-            time.sleep(_POLL_S)
+            time.sleep(POLL_S)
 
     def wait(self, deadline_s: float) -> int:
         """Wait for the command to end by itself, and return its exit code; LabError after `deadline_s` seconds."""
@@ -217,7 +217,7 @@ class Process:
         while (code := self.exit_code()) is None:
             if time.monotonic() > deadline:
                 raise LabError(self._with_log(f"{self.name} still runs after {deadline_s:g} s"))
-            time.sleep(_POLL_S)
+            time.sleep(POLL_S)
         return code
 
     def begin_stop(self) -> None:
@@ -248,7 +248,7 @@ class Process:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         while group_members(self.pid) and time.monotonic() < deadline:
-            time.sleep(_POLL_S)
+            time.sleep(POLL_S)
 
     def _with_log(self, message: str) -> str:
         lines = self.last_lines()
