@@ -14,6 +14,8 @@ CREATE TABLE IF NOT EXISTS requests${local} ${on_cluster}
     proxy LowCardinality(String) COMMENT 'host name of the nginx that wrote the record',
     worker LowCardinality(String) COMMENT 'worker of the app that served it',
     stamp LowCardinality(String) COMMENT 'own, inbound or refused:<reason>',
+    upstream_cache_status LowCardinality(String) COMMENT 'what the cache of nginx did: HIT, MISS, EXPIRED and others',
+    limit_req_status LowCardinality(String) COMMENT 'what limit_req did: PASSED, DELAYED, REJECTED and others',
     method LowCardinality(String),
     protocol LowCardinality(String),
     host LowCardinality(String),
@@ -43,7 +45,7 @@ CREATE TABLE IF NOT EXISTS requests${local} ${on_cluster}
         request_id, length(attempt_addr), proxy, ifNull(connection, -1), ifNull(connection_requests, -1), request_time, status,
         if(request_id != '', '', toString(tuple(
             method, host, uri, protocol, remote_addr, worker, stamp, trace_id, span_id, bytes_sent, request_length,
-            request_start, proxy_start, attempt_addr, attempt_status, attempt_connect, attempt_header,
+            request_start, proxy_start, upstream_cache_status, limit_req_status, attempt_addr, attempt_status, attempt_connect, attempt_header,
             attempt_response, app_queueing_delay, app_service_time)))) CODEC(NONE) COMMENT 'identity of the record',
 
     -- What follows from the record, by the row alone. The clock offset and the spans of requests nobody waited for are

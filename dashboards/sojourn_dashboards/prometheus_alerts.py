@@ -135,6 +135,17 @@ SERVICE_ALERTS = (
         "the remaining workers cannot carry the load if an instance is lost.",
     ),
     Alert(
+        "SojournSignalRefused",
+        "max by (service, reason) (sojourn_signal_refused) == 1",
+        "30m",
+        "warning",
+        "Signal refused",
+        "no number of workers can be given for {{ $labels.service }}: {{ $labels.reason }}",
+        "For 30 min the exporter has refused workers needed, saturation, offered load and time to drain, because the "
+        "recent requests contradict what these assume. Autoscalers use the queueing delay instead, and the alerts on "
+        "saturation do not fire.",
+    ),
+    Alert(
         "SojournImbalance",
         f"max by (service) (sojourn_waiting_imbalance_ratio) > {IMBALANCE:g}\nand on (service) {_WAITING}",
         "10m",

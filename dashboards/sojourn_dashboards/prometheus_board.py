@@ -170,8 +170,21 @@ def _load() -> list[Any]:
                 "load.",
                 "short",
                 NO_OBJECTIVE,
+                width=9,
             ),
             queries.WORKERS_NEEDED,
+        ),
+        lines(
+            Shown(
+                "Signal refused",
+                "1 while the exporter refuses workers needed, saturation, offered load and time to drain, by reason: "
+                "they would be computed from assumptions that the recent requests contradict. Utilisation is a lower "
+                "bound then.",
+                "none",
+                NO_OBJECTIVE,
+                width=5,
+            ),
+            queries.REFUSED,
         ),
         lines(
             Shown(
@@ -180,7 +193,7 @@ def _load() -> list[Any]:
                 f"Shown up to {queries.LONGEST} s, which also stands for a queue that does not shrink.",
                 "s",
                 NO_WORKERS,
-                width=6,
+                width=5,
             ),
             queries.DRAIN,
         ),
@@ -191,7 +204,7 @@ def _load() -> list[Any]:
                 "worker: a matter of the balancer, or of how the backend distributes requests.",
                 "percentunit",
                 NO_WORKERS,
-                width=6,
+                width=5,
             ),
             queries.FREE_WORKERS,
         ),

@@ -114,6 +114,7 @@ WORKERS_NEEDED = (
     Series("{{service}} workers", workers("service", SERVICE)),
     Series("{{service}} offered load", f"sum by (service) (sojourn_offered_load_workers{{{SERVICE}}})"),
 )
+REFUSED = (Series("{{service}} {{reason}}", f"max by (service, reason) (sojourn_signal_refused{{{SERVICE}}})"),)
 DRAIN = (Series("{{service}}", f"clamp_max(max by (service) (sojourn_seconds_to_drain{{{SERVICE}}}), {LONGEST})"),)
 FREE_WORKERS = (
     Series("{{service}} another backend", f"max by (service) (sojourn_waiting_imbalance_ratio{{{SERVICE}}})"),

@@ -60,6 +60,11 @@ def workers(by: str = "service", where: str = "") -> str:
     return f"sum{_by(by)} (max by (service, upstream) (sojourn_workers{_where(where)}))"
 
 
+def refused(where: str = "") -> str:
+    """Return PromQL: 1 for a service whose signals are refused for some reason by some exporter, else 0."""
+    return f"max by (service) (sojourn_signal_refused{_where(where)})"
+
+
 def _by(labels: str) -> str:
     return f" by ({labels})" if labels else ""
 

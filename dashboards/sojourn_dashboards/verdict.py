@@ -22,10 +22,12 @@ from sojourn_dashboards.verdict_queries import (
 
 SENTENCES = {
     "queueing": ("It is a queue, not the code", QUEUEING),
-    "service": ("It is the code, not a queue", SERVICE),
+    "service": ("It is the app, not a queue in front of it", SERVICE),
     "mixed": ("No single cause", OTHER),
-    "client": ("Neither: it is the client", OTHER),
-    "retries": ("It is the retries", OTHER),
+    "body": ("It is the body of the answer", OTHER),
+    "before": ("It is the time before the app", OTHER),
+    "after": ("It is the time after the app", OTHER),
+    "retries": ("It is earlier attempts", OTHER),
     "unknown": ("Unknown", OTHER),
     "healthy": ("Healthy", "#009E73"),
 }

@@ -13,7 +13,8 @@ from sojourn_dashboards.sketches import merged, quantile_of
 SUMS = """
 sum(requests) AS n, sum(errors) AS n_errors, sum(timeouts) AS n_timeouts, sum(abandoned) AS n_abandoned,
 sum(unmeasured) AS n_unmeasured, sum(response_seconds) AS s_response, sum(queueing_seconds) AS s_queueing,
-sum(service_seconds) AS s_service, sum(upload_seconds) + sum(transfer_seconds) + sum(send_seconds) AS s_client,
+sum(service_seconds) AS s_service, sum(upload_seconds) AS s_before, sum(transfer_seconds) AS s_body,
+sum(send_seconds) AS s_after,
 sum(retries_seconds) AS s_retries, sum(unattributed_seconds) + sum(network_seconds) AS s_unknown
 """
 
@@ -32,16 +33,18 @@ RESPONSE = f"{merged('response')} AS q_response"
 
 VERDICT = sql(
     """
-    SELECT if(p99 <= @slo@ AND shares[1] + shares[5] <= @healthy@ AND cause IN ('queueing', 'service', 'mixed'),
+    SELECT if(p99 <= @slo@ AND shares[1] + shares[7] <= @healthy@ AND cause IN ('queueing', 'service', 'mixed'),
         'healthy', cause) AS verdict
     FROM
     (
         SELECT
             q_response[3] AS p99,
-            arrayMap(s -> s / s_response, [s_queueing, s_service, s_client, s_retries, s_unknown]) AS shares,
+            arrayMap(s -> s / s_response,
+                [s_queueing, s_service, s_before, s_body, s_after, s_retries, s_unknown]) AS shares,
             if(arrayMax(shares) >= @share@,
-                ['queueing', 'service', 'client', 'retries', 'unknown'][indexOf(shares, arrayMax(shares))],
-                if(shares[5] > @healthy@, 'unknown', 'mixed'))
+                ['queueing', 'service', 'before', 'body', 'after', 'retries', 'unknown'][
+                    indexOf(shares, arrayMax(shares))],
+                if(shares[7] > @healthy@, 'unknown', 'mixed'))
                 AS cause
         FROM (@sums@) WHERE n > 0
     )

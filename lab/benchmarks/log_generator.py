@@ -96,6 +96,8 @@ def write_log(shape: LogShape, path: Path) -> None:
             RESPONSE, {"retried": f"'{REFUSED_AFTER}, ' || {RESPONSE}", "abandoned": "'-'", "timed out": "'-'"}
         ),
         "upstream_response_time": _by_kind(RESPONSE, {"retried": f"'{REFUSED_AFTER}, ' || {RESPONSE}"}),
+        "upstream_cache_status": "''",
+        "limit_req_status": "''",
         "queueing_delay": _answered("waited::DECIMAL(16, 6)"),
         "service_time": _answered("served::DECIMAL(16, 6)"),
         "worker": _answered(f"1000 + i % {shape.workers}"),

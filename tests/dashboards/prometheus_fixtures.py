@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from dashboards_support import HOSTILE
 from sojourn.export.metrics import BUCKETS, COUNTER, HISTOGRAM, METRICS, Metric
+from sojourn.export.refusal import REASONS
 
 HOURS = 1.5
 STEP = 15  # s
@@ -48,6 +49,7 @@ IN_SERVICE = {"10.0.0.1:8080": 0.8, "10.0.0.2:8080": 0.4, "10.0.0.3:8080": 0.1, 
 WORKERS = {"10.0.0.1:8080": 1, "10.0.0.2:8080": 1, "10.0.0.3:8080": 4, "10.0.0.4:8080": 4}
 NEEDED = {"replay": 3, "erlang_c": 4, "square_root": 5}
 LOAD = {"shop": 1.2, "api": 0.1, "hostile": 0.08}
+REFUSED = ("hostile", "waits_not_reproduced")
 DRAIN = {"shop": float("inf"), "api": 2.5, "hostile": 0.0}
 
 Labels = dict[str, str]
@@ -146,6 +148,9 @@ def _gauges(now: float) -> dict[str, list[tuple[Labels, float]]]:
         "sojourn_saturation": [({"service": s}, LOAD[s] / workers_of[s]) for s in SERVICES],
         "sojourn_offered_load_workers": [({"service": s}, LOAD[s]) for s in SERVICES],
         "sojourn_seconds_to_drain": [({"service": s}, DRAIN[s]) for s in SERVICES],
+        "sojourn_signal_refused": [
+            ({"service": s, "reason": reason}, float((s, reason) == REFUSED)) for s in SERVICES for reason in REASONS
+        ],
         "sojourn_objective_ratio": [({"objective": "fast"}, RATIO)],
         "sojourn_objective_threshold_seconds": [({"objective": "fast"}, THRESHOLD)],
         "sojourn_clock_offset_seconds": [(b, -0.002) for b in backends],

@@ -32,6 +32,7 @@ from prometheus_fixtures import (
 from promql_expand import PrometheusView, as_pattern, expanded
 from simulator import Settings, as_lines, simulated_log
 from sojourn.export.metrics import BUCKETS
+from sojourn.export.refusal import REASONS
 from sojourn_dashboards.prometheus_file import ALERTS
 from sojourn_dashboards.prometheus_rules import RECORDINGS, SATURATION
 
@@ -164,6 +165,7 @@ FIGURES: dict[tuple[str, str], dict[str, Any]] = {
     },
     ("Workers needed", "{{service}} workers"): {"shop workers": 2},
     ("Workers needed", "{{service}} offered load"): {"shop offered load": LOAD["shop"]},
+    ("Signal refused", "{{service}} {{reason}}"): {f"shop {reason}": 0 for reason in REASONS},
     ("Seconds to drain", "{{service}}"): {"shop": _LIMITED},
     ("Waiting beside free workers", "{{service}} another backend"): {"shop another backend": 0.25},
     ("Waiting beside free workers", "{{service}} own backend"): {"shop own backend": 0.05},

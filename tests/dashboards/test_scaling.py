@@ -53,8 +53,8 @@ def rendered(rule: dict[str, Any], matchers: str) -> str:
 
 
 QUERIES = {api_name(rule): rendered(rule, 'service="shop"') for rule in RULES}
-(TRIGGER,) = KEDA["triggers"]
-ALL_QUERIES = [*QUERIES.values(), TRIGGER["metadata"]["query"]]
+TRIGGER, WHILE_REFUSED = KEDA["triggers"]
+ALL_QUERIES = [*QUERIES.values(), TRIGGER["metadata"]["query"], WHILE_REFUSED["metadata"]["query"]]
 
 
 @pytest.fixture(scope="module")
@@ -132,11 +132,12 @@ def test_queries_use_metrics_of_the_exporter() -> None:
 
 
 def test_hpa_and_keda_scale_alike() -> None:
-    (metric,) = HPA["metrics"]
-    external = metric["external"]
-    assert external["metric"]["name"] in QUERIES
-    assert external["target"] == {"type": "AverageValue", "averageValue": TRIGGER["metadata"]["threshold"]}
-    assert TRIGGER["metricType"] == "AverageValue"
+    needed, while_refused = (metric["external"] for metric in HPA["metrics"])
+    assert {needed["metric"]["name"], while_refused["metric"]["name"]} <= set(QUERIES)
+    assert needed["target"] == {"type": "AverageValue", "averageValue": TRIGGER["metadata"]["threshold"]}
+    assert while_refused["target"] == {"type": "Value", "value": "100m"}
+    assert float(WHILE_REFUSED["metadata"]["threshold"]) == 0.1
+    assert [trigger["metricType"] for trigger in KEDA["triggers"]] == ["AverageValue", "Value"]
     assert KEDA["advanced"]["horizontalPodAutoscalerConfig"]["behavior"] == HPA["behavior"]
     assert (KEDA["minReplicaCount"], KEDA["maxReplicaCount"]) == (HPA["minReplicas"], HPA["maxReplicas"])
     assert KEDA["minReplicaCount"] <= KEDA["fallback"]["replicas"] <= KEDA["maxReplicaCount"]
@@ -186,6 +187,22 @@ SERIES = [
     *delays("shop", (50, 90, 100, 100)),
     *delays("idle", (0, 0, 0, 0)),
 ]
+REASON = "waits_not_reproduced"
+NOT_REFUSED = [
+    gauge("sojourn_signal_refused", "0", service=service, reason=REASON, instance=instance)
+    for service in ("shop", "idle")
+    for instance in ("a", "b")
+]
+# Exporter a refuses, so that only b gives a number.
+REFUSED = [
+    *(
+        row
+        for row in SERIES
+        if not (row["series"].startswith("sojourn_workers_needed") and 'instance="a"' in row["series"])
+    ),
+    gauge("sojourn_signal_refused", "1", service="shop", reason=REASON, instance="a"),
+    gauge("sojourn_signal_refused", "0", service="shop", reason=REASON, instance="b"),
+]
 SHOP, IDLE = {"service": "shop"}, {"service": "idle"}
 # Of the queueing delay, the 95th of 100 lies halfway between 0.1 s (90) and 0.25 s (100).
 EXPECTED: dict[str, Samples] = {
@@ -193,6 +210,7 @@ EXPECTED: dict[str, Samples] = {
     "sojourn_offered_load_workers": [(SHOP, 6.0)],
     "sojourn_saturation": [(SHOP, 0.75)],
     "sojourn_queueing_delay_p95_seconds": [(SHOP, 0.175)],
+    "sojourn_queueing_delay_p95_while_refused_seconds": [(SHOP, 0.0)],
     "sojourn_seconds_to_drain": [(SHOP, 12.0)],
 }
 ALL_SERVICES: dict[str, Samples] = {
@@ -200,6 +218,7 @@ ALL_SERVICES: dict[str, Samples] = {
     "sojourn_offered_load_workers": [(IDLE, 0.0), (SHOP, 6.0)],
     "sojourn_saturation": [(SHOP, 0.75)],
     "sojourn_queueing_delay_p95_seconds": [(SHOP, 0.175)],
+    "sojourn_queueing_delay_p95_while_refused_seconds": [(IDLE, 0.0), (SHOP, 0.0)],
     "sojourn_seconds_to_drain": [(IDLE, 3600.0), (SHOP, 12.0)],
 }
 
@@ -207,12 +226,34 @@ ALL_SERVICES: dict[str, Samples] = {
 def test_queries_return_one_number_for_a_service(tmp_path: Path) -> None:
     assert set(EXPECTED) == set(QUERIES)
     cases = [(QUERIES[name], samples) for name, samples in EXPECTED.items()]
-    assert_queries(tmp_path, SERIES, [*cases, (TRIGGER["metadata"]["query"], [({}, 17.0)])])
+    triggers = [(TRIGGER["metadata"]["query"], [({}, 17.0)]), (WHILE_REFUSED["metadata"]["query"], [({}, 0.0)])]
+    assert_queries(tmp_path, [*SERIES, *NOT_REFUSED], [*cases, *triggers])
+
+
+def test_refused_number_gives_way_to_the_queueing_delay(tmp_path: Path) -> None:
+    """KEDA keeps the eight workers; the HPA has no number of workers and removes no pod."""
+    delay = "sojourn_queueing_delay_p95_while_refused_seconds"
+    assert_queries(
+        tmp_path,
+        REFUSED,
+        [
+            (QUERIES["sojourn_workers_needed"], []),
+            (QUERIES[delay], [(SHOP, 0.175)]),
+            (TRIGGER["metadata"]["query"], [({}, 8.0)]),
+            (WHILE_REFUSED["metadata"]["query"], [({}, 0.175)]),
+        ],
+    )
+
+
+def test_exporter_that_is_down_gives_no_number(tmp_path: Path) -> None:
+    """KEDA's fallback is for this, so that neither trigger may read as 0."""
+    cases = [(trigger["metadata"]["query"], []) for trigger in KEDA["triggers"]]
+    assert_queries(tmp_path, [gauge("up", "0", job="sojourn")], cases)
 
 
 def test_queries_without_a_matcher_return_every_service(tmp_path: Path) -> None:
     cases = [(rendered(rule, ""), ALL_SERVICES[api_name(rule)]) for rule in RULES]
-    assert_queries(tmp_path, SERIES, cases)
+    assert_queries(tmp_path, [*SERIES, *NOT_REFUSED], cases)
 
 
 def test_services_without_requests_have_no_percentile_and_no_saturation(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ KEYS = [
     *("request_time", "request_start", "connection", "connection_requests"),
     *("upstream_addr", "upstream_status"),
     *("upstream_connect_time", "upstream_header_time", "upstream_response_time"),
+    *("upstream_cache_status", "limit_req_status"),
     *("queueing_delay", "service_time", "worker"),
     *("proxy", "stamp", "proxy_start"),
 ]

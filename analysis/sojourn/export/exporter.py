@@ -19,6 +19,7 @@ from sojourn.export.settings import Settings
 from sojourn.export.state import ServiceState
 from sojourn.export.tally import READ, Sample, Tally
 from sojourn.export.wasted import JOINED, WastedWork
+from sojourn.model.client_retries import CLIENT
 from sojourn.model.frame import Records
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.sources.live.follow import READ_BYTES, Follower
@@ -82,8 +83,9 @@ class Exporter:
         )
         held = self.settings.held
         self._reader = LiveReader(
-            followers, tails, replay=from_beginning, form=form, recent=Recent(held), columns=JOINED, on_rows=self._count
-        )
+            followers, tails, replay=from_beginning, form=form, recent=Recent(held), columns=(*JOINED, *CLIENT),
+            on_rows=self._count,
+        )  # fmt: skip
         self._wasted = WastedWork(spans) if spans else None
         self._counting = from_beginning
         self._clock = Paced(self._clock_of, CLOCK_SHARE)

@@ -104,14 +104,15 @@ METRICS = (
     Metric("sojourn_workers", GAUGE, _BACKEND, "{worker}",
            "Workers: --workers, or distinct worker values in use at the same time in the recent window."),
     Metric("sojourn_utilisation_ratio", GAUGE, _BACKEND, "1",
-           "Busy workers as a share of all workers, over 10 s."),
+           "Busy workers as a share of all workers, over 10 s; a lower bound while sojourn_signal_refused is 1."),
     Metric("sojourn_waiting_imbalance_ratio", GAUGE, ("service",), "1",
            "Share of the last minute's waiting during which another backend of the service had a free worker."),
     Metric("sojourn_waiting_dispatch_ratio", GAUGE, ("service",), "1",
            "Share of the last minute's waiting during which the request's own backend had a free worker."),
     # Signals to scale on
     Metric("sojourn_workers_needed", GAUGE, ("service", "objective", "method"), "{worker}",
-           "Smallest number of workers that holds the objective for the recent requests. replay: their arrivals and "
+           "Smallest number of workers that holds the objective for the recent requests, without clients' own retries "
+           "(the same address, method and URI within a minute of a failure). replay: their arrivals and "
            "service times through c workers, first come first served, behind the requests that wait now; erlang_c: "
            "P(wait > t) = C(c, a) exp(-(c - a)t/S) (Erlang 1917); square_root: a + beta sqrt(a) with the beta of "
            "Halfin and Whitt (1981)."),
@@ -123,6 +124,10 @@ METRICS = (
     Metric("sojourn_seconds_to_drain", GAUGE, ("service",), "s",
            "Time until the queue is empty if requests keep arriving at the recent rate: work waiting / (c - a), the "
            "fluid approximation (Newell 1971); +Inf where a >= c, 0 where no request waits."),
+    Metric("sojourn_signal_refused", GAUGE, ("service", "reason"), "1",
+           "1 while offered load, workers needed, saturation and time to drain are not given, else 0: "
+           "waits_not_reproduced (the recent requests, replayed, wait for another time than they did), "
+           "service_depends_on_load, or several_in_one_worker. Scale on the queueing delay then."),
     Metric("sojourn_objective_ratio", GAUGE, ("objective",), "1",
            "Share of requests that an objective wants to meet it."),
     Metric("sojourn_objective_threshold_seconds", GAUGE, ("objective",), "s",

@@ -19,14 +19,17 @@ from sojourn.analyses.whatif.workers_needed import workers_needed
 from sojourn.analyses.whatif.workload import Bools, Workload, workload_of
 from sojourn.export.labels import Labels
 from sojourn.export.memory import Memory
+from sojourn.export.refusal import REASONS, signal_refusal
 from sojourn.export.settings import LONGEST_LAG, MINUTE
 from sojourn.export.tally import Sample
+from sojourn.model.client_retries import CLIENT, FAILED, client_retries
 from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.model.errors import SojournError
 from sojourn.model.frame import INSTANT
 from sojourn.model.objective import Objective
 from sojourn.queueing.staffing import erlang_c_workers, square_root_workers
 from sojourn.sources.frame_measures import without_upgraded
+from sojourn.sources.live.recent import CLIENT_REQUEST
 from sojourn.timeline.backend_state import backend_state
 from sojourn.timeline.charge import Services, accounts, services_of
 from sojourn.timeline.visits import Visits, WorkersLike, visits
@@ -35,6 +38,7 @@ STATE_WINDOW = 10.0  # s; gauges of the state are means over it
 METHODS = ("replay", "erlang_c", "square_root")
 """How the number of workers is computed; the last two apply to queueing delays only."""
 LEAST = 1.0  # s of a log that are needed for a state
+INSTANTS = {"begun": "start", "ended": "time"}
 
 
 class ServiceState:
@@ -109,31 +113,59 @@ class ServiceState:
         present = self._rows.with_columns(__arrival=pl.col("start") + pl.duration(
             microseconds=((pl.col("upload") + pl.col("retries")) * 1e6).round().cast(pl.Int64)
         ))  # fmt: skip
-        table = present.filter((pl.col("__arrival") > pl.lit(self._begin, INSTANT)) & (pl.col("__arrival") <= until))
-        arrived = table.select(pl.exclude("__arrival")).collect()
+        seen = present.filter(pl.col("__arrival") <= until).collect()
+        arrived = seen.filter(pl.col("__arrival") > pl.lit(self._begin, INSTANT)).drop("__arrival")
         if arrived.is_empty():
             yield from self._idle(objectives)
             return
         try:
-            earlier = self._memory.service_times(self.service)
-            workload = workload_of(arrived.lazy(), workers=self._workers, service_times=earlier)
+            workload, known = self._workload(arrived)
         except SojournError:  # no service time was ever known
             return
-        requests, known = self._memory.with_workers(self.service, workload.visits, self.as_of)
-        workload = replace(workload, visits=requests)
+        requests = workload.visits
         load = float(workload.services.sum()) / self.seconds
         workers = float(requests.workers.count.sum())
+        refused = self._refused(seen.drop("__arrival"))
+        yield from self._refusals(refused)
+        if refused is not None:
+            return
         yield Sample("sojourn_offered_load_workers", (self.service,), load)
         if known.all():
             yield Sample("sojourn_saturation", (self.service,), load / workers)
             waiting = self._waiting_work(workload)
             yield Sample("sojourn_seconds_to_drain", (self.service,), drain(waiting, load, workers))
+        first = arrived.filter(~retried(arrived))
+        firsts = workload if len(first) in (0, len(arrived)) else self._workload(first)[0]
         for objective in objectives:
-            for method, needed in self._needed(workload, objective).items():
+            for method, needed in self._needed(firsts, objective).items():
                 if needed is not None:
                     yield Sample("sojourn_workers_needed", (self.service, objective.text, method), needed)
 
+    def _workload(self, rows: pl.DataFrame) -> tuple[Workload, Bools]:
+        """Return the workload of rows, and for each backend whether its number of workers is known.
+
+        Raises:
+            SojournError: no service time was ever known.
+        """
+        earlier = self._memory.service_times(self.service)
+        workload = workload_of(rows.lazy(), workers=self._workers, service_times=earlier)
+        requests, known = self._memory.with_workers(self.service, workload.visits, self.as_of)
+        return replace(workload, visits=requests), known
+
+    def _refused(self, rows: pl.DataFrame) -> str | None:
+        """Return why no signal may be given; ``rows``: of all requests that were present in the window."""
+        workload, known = self._workload(rows)
+        if not known.all():
+            return None
+        return signal_refusal(workload, (self._begin - workload.visits.base).total_seconds())
+
+    def _refusals(self, refused: str | None) -> Iterator[Sample]:
+        """Yield 1 for the reason of the refusal, 0 for each other one: queries find a series at all times."""
+        for reason in REASONS:
+            yield Sample("sojourn_signal_refused", (self.service, reason), float(reason == refused))
+
     def _idle(self, objectives: Sequence[Objective]) -> Iterator[Sample]:
+        yield from self._refusals(None)
         for name in ("sojourn_offered_load_workers", "sojourn_saturation", "sojourn_seconds_to_drain"):
             yield Sample(name, (self.service,), 0.0)
         for objective in objectives:
@@ -168,6 +200,19 @@ class ServiceState:
             imbalance, dispatch = float(charged.imbalance.sum()), float(charged.dispatch.sum())
             yield Sample("sojourn_waiting_imbalance_ratio", (self.service,), imbalance / waited)
             yield Sample("sojourn_waiting_dispatch_ratio", (self.service,), dispatch / waited)
+
+
+def retried(rows: pl.DataFrame) -> pl.Series:
+    """Return which requests are a client's own retry: with enough workers they would not have been sent.
+
+    Args:
+        rows: of requests, with ``CLIENT_REQUEST`` or the columns of ``CLIENT``; without them no retry is known.
+    """
+    key = next((key for key in ([CLIENT_REQUEST], [*CLIENT]) if set(key) <= set(rows.columns)), [])
+    base = pl.col("start").min()
+    instants = {name: (pl.col(of) - base).dt.total_microseconds() / 1e6 for name, of in INSTANTS.items()}
+    table = rows.select("start", *key, failed=FAILED, **instants)
+    return client_retries(table, key).fill_null(value=False)
 
 
 def _abandoned_wait(requests: Visits) -> Visits:

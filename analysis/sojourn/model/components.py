@@ -17,7 +17,7 @@ from sojourn.model.frame import APP, INSTANT
 COMPONENTS = {
     "upload": "reading the request from the client, until the upstream request was built",
     "proxy_queue": "waiting in the proxy's own queue for a place at the app (HAProxy); nginx has none",
-    "retries": "attempts before the one that answered (nginx does not stamp again)",
+    "retries": "attempts before the last one: failed, or followed by an internal redirect (nginx does not stamp again)",
     "connect": "connecting to the app; the kernel accepts for it, so a queue does not show here",
     "queue": "waiting for a worker, from the connection to the app's start",
     "service_time": "the app's own clock, from its start to the response headers",

@@ -32,6 +32,7 @@ SCHEMA: dict[str, pl.DataType] = {
     "upstream": pl.String(),  # address of the last attempt
     "attempts": pl.Int16(),  # upstream attempts, redirects included; 0: never proxied
     "retries": pl.Float64(),  # s, all attempts before the last
+    "redirects": pl.Float64(),  # s, those of them whose answer an internal redirect replaced: they did not fail
     "connect": pl.Float64(),  # s, last attempt; null: no connection
     "header": pl.Float64(),  # s, last attempt, until the response headers; null: no answer
     "response": pl.Float64(),  # s, last attempt, until the end of the answer
@@ -43,8 +44,12 @@ SCHEMA: dict[str, pl.DataType] = {
     "proxy": pl.String(),
     "worker": pl.String(),
     "stamp": pl.String(),  # own, inbound or refused:<reason>
+    "upstream_cache_status": pl.String(),  # nginx's word for what its cache did: HIT, MISS, EXPIRED and others
+    "limit_req_status": pl.String(),  # its word for what limit_req did: PASSED, DELAYED, REJECTED and others
     "vantage": pl.String(),  # proxy, whole or app; null: proxy
     "time_step": pl.Float64(),  # s, the step in which ``time`` counts
+    "bytes_sent": pl.Int64(),  # to the client
+    "request_length": pl.Int64(),  # bytes from the client
     "request_id": pl.String(),
     "trace_id": pl.String(),
     "span_id": pl.String(),
@@ -53,8 +58,6 @@ SCHEMA: dict[str, pl.DataType] = {
     "protocol": pl.String(),
     "host": pl.String(),
     "remote_addr": pl.String(),
-    "bytes_sent": pl.Int64(),
-    "request_length": pl.Int64(),
     "connection": pl.Int64(),
     "connection_requests": pl.Int64(),
     "upstream_addr": pl.String(),  # the lists as nginx wrote them

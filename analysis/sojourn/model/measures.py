@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from sojourn.model.components import COMPONENTS
 from sojourn.model.coverage import Coverage
 from sojourn.model.figures import Summary
 from sojourn.model.one_worker import Overlap
+from sojourn.model.verdict import Evidence
 
 Row = dict[str, Any]
 
@@ -65,6 +66,20 @@ class Hexagons:
     up: float
 
 
+class Means(NamedTuple):
+    """Means over requests, s.
+
+    Attributes:
+        requests: their number.
+        components: component -> mean, unknown as 0.
+        evidence: what tells the causes of a phase apart.
+    """
+
+    requests: int
+    components: dict[str, float]
+    evidence: Evidence
+
+
 class Measures(Protocol):
     """Aggregates over split requests."""
 
@@ -82,8 +97,8 @@ class Measures(Protocol):
     def figures(self) -> dict[str, Summary]:
         """Return the figures of ``request_time`` and of every column of ``SHOWN``, nulls left out."""
 
-    def means(self, at_least: float | None = None) -> tuple[int, dict[str, float]]:
-        """Return the number of requests that took ``at_least`` (s; None: all), and component -> mean, unknown as 0."""
+    def means(self, at_least: float | None = None) -> Means:
+        """Return the means of the requests that took ``at_least`` (s; None: all)."""
 
     def grouped(self, group: str, limit: int) -> tuple[list[Row], int]:
         """Return the rows of a group's values, most seconds first, and the number of values.

@@ -149,6 +149,16 @@ def unnamed(backends: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
+def joined(backends: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return sentences on addresses that are counted as one backend. ``backends``: rows with upstream and joined."""
+    return [
+        f"{', '.join(printable(name, 60) for name in row['joined'])} and {printable(row['upstream'], 60)} lead to the "
+        "same workers, by their worker values: they are counted as one backend."
+        for row in backends
+        if row.get("joined")
+    ]
+
+
 def doubt(backends: Iterable[Mapping[str, Any]], what: str) -> list[str]:
     """Return a sentence that ``what`` is unreliable for such backends; empty without any. ``backends``: as above."""
     several = serving_several(backends)

@@ -1,16 +1,20 @@
-"""The verdict in one sentence: queue, code, client or retries."""
+"""The verdict in one sentence: the queue, the app, or a phase of the request before or after it.
+
+A phase is known from the log; what caused it often is not. ``Evidence`` has what tells causes of one phase apart.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from sojourn.model.coverage import Coverage
 from sojourn.model.formatting import counted, formatted
 
 SLO = 0.5  # s, p99, default
 NETWORK_GAP = 0.010  # s: a gap between the bounds of a clock offset that a network and a clock's resolution may explain
+LARGE = 8192  # bytes: what fits in the buffers of a socket does not wait for the client
 CAUSE_SHARE = 0.6  # of all seconds: below this no single cause is named
 POSSIBLE = 1.5  # of all seconds: more than this in one cause, the others taking it away again, is no time that passed
 HEALTHY_QUEUEING = 0.2  # share of queueing, and of unknown time, that a fast service may have and still be healthy
@@ -18,25 +22,55 @@ HEALTHY_QUEUEING = 0.2  # share of queueing, and of unknown time, that a fast se
 CAUSES = {
     "queueing": ("proxy_queue", "connect", "queue"),
     "service": ("service_time",),
-    "client": ("upload", "send", "transfer"),
+    "body": ("transfer",),
+    "before": ("upload",),
+    "after": ("send",),
     "retries": ("retries",),
     "unknown": ("unattributed", "network"),
 }
 NOTHING_MORE = Coverage(())
+NETWORK = "network"  # the way to an idle backend, which is in the queueing delay
+CLIENT = "client"
 WORDS = {
     "queueing": "waiting for a worker",
-    "service": "in the app's own code",
-    "client": "on the way from and to the client",
-    "retries": "in attempts that failed",
+    "service": "within the app",
+    "body": "into the body of the answer",
+    "before": "before the proxy turned to the app",
+    "after": "in the proxy after the answer of the app, or without one",
+    "retries": "in attempts before the last one",
+    NETWORK: "on the way to the app",
     "unknown": "where the app did not report what it did",
 }
+OPENINGS = {
+    "queueing": "It is a queue, not the code",
+    "service": "It is the app, not a queue in front of it",
+    "body": "It is the body of the answer, not a queue",
+    "before": "It is neither the queue nor the app",
+    "after": "It is neither the queue nor the app",
+    CLIENT: "It is neither the queue nor the app, but the client",
+    "retries": "It is earlier attempts, not the last one",
+    NETWORK: "It is the network, not a queue",
+    "unknown": "Unknown",
+}
+# What delays a phase, where nothing tells it apart and no configuration is known.
+DELAYS = {
+    "before": ("`auth_request`", "`limit_req`", "a cache lock"),
+    "after": ("`auth_request`", "a cache lock", "`mirror`", "`slice`", "a resolver"),
+    "body": ("`proxy_buffering off`",),
+    "service": ("`proxy_request_buffering off`",),
+}
+# The client's part in a phase that directives delay as well.
+OF_CLIENT = {"before": "nginx read the request slowly from the client", "after": "the client read the answer slowly"}
+LIMIT, LOCK = "`limit_req`", "`proxy_cache_lock`"
+SHOWN = 3  # directives of a configuration
+Directives = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """``cause`` is queueing, service, mixed, client, retries, unknown or healthy.
+    """``cause`` is a key of ``OPENINGS``, mixed or healthy.
 
-    ``tail_cause``: the same of the slowest 1 %.
+    ``tail_cause``: the same of the slowest 1 %, where a phase is never the client's.
     """
 
     cause: str
@@ -48,10 +82,52 @@ class Verdict:
         return {"cause": self.cause, "sentence": self.sentence, "tail_cause": self.tail_cause}
 
 
-def cause_shares(means: dict[str, float]) -> dict[str, float]:
-    """Return the share of the response time by cause, from component means over all requests; the sum is 1."""
+@dataclass(frozen=True)
+class Evidence:
+    """What tells the causes of one phase apart: seconds averaged over the requests that the component means are of.
+
+    Attributes:
+        large: cause (before, after, body, service) -> its seconds in requests or answers of ``LARGE`` bytes and more.
+        redirects: of the retries, the time at upstreams that answered (2xx, 3xx), and whose answer an internal redirect
+            replaced: they did not fail.
+        way: of the queueing, the way to a backend, as requests took it to an idle backend.
+        locked: cause (before, after) -> its seconds in a cache lock of nginx, which are queueing.
+        limited: cause (before, after) -> its seconds in requests that ``limit_req`` of nginx delayed.
+    """
+
+    large: Mapping[str, float] = field(default_factory=dict)
+    redirects: float = 0.0
+    way: float = 0.0
+    locked: Mapping[str, float] = field(default_factory=dict)
+    limited: Mapping[str, float] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the ``evidence`` object of the JSON output."""
+        return {
+            "large": dict(self.large), "redirects": self.redirects, "way": self.way, "locked": dict(self.locked),
+            "limited": dict(self.limited),
+        }  # fmt: skip
+
+
+NO_EVIDENCE = Evidence()
+
+
+def cause_shares(means: Mapping[str, float], evidence: Evidence = NO_EVIDENCE) -> dict[str, float]:
+    """Return the share of the response time by cause, from component means over all requests; the sum is 1.
+
+    The time before an internal redirect is unknown: it is the work or the queue of an upstream that reported neither.
+    """
     total = sum(means.values()) or 1.0
-    return {cause: sum(means.get(part, 0.0) for part in parts) / total for cause, parts in CAUSES.items()}
+    seconds = {cause: sum(means.get(part, 0.0) for part in parts) for cause, parts in CAUSES.items()}
+    seconds["retries"] -= evidence.redirects
+    seconds["unknown"] += evidence.redirects
+    seconds["queueing"] -= evidence.way
+    for cause, waited in evidence.locked.items():
+        seconds[cause] -= waited
+        seconds["queueing"] += waited
+    if evidence.way:
+        seconds[NETWORK] = evidence.way
+    return {cause: part / total for cause, part in seconds.items()}
 
 
 def verdict(
@@ -61,6 +137,8 @@ def verdict(
     requests: int,
     slo: float = SLO,
     known: Coverage = NOTHING_MORE,
+    evidence: tuple[Evidence, Evidence] = (NO_EVIDENCE, NO_EVIDENCE),
+    directives: Directives | None = None,
 ) -> Verdict:
     """Judge a split.
 
@@ -71,9 +149,12 @@ def verdict(
         requests: number of requests.
         slo: a p99 below this, with little queueing and little unknown time, is healthy, s.
         known: what is known of the requests of each backend.
+        evidence: of all requests, and of those at and above p99.
+        directives: phase -> the directives of nginx's configuration that delay it, as from
+            ``sojourn.nginx.delays.delaying_directives``; None: the configuration is not known.
     """
-    shares, tail = cause_shares(means), cause_shares(tail_means)
-    cause, tail_cause = _cause(means), _cause(tail_means)
+    shares, tail = cause_shares(means, evidence[0]), cause_shares(tail_means, evidence[1])
+    cause, tail_cause = _cause(means, evidence[0]), _cause(tail_means, evidence[1])
     mean = sum(means.values())
     if known.distrusted:
         return Verdict("unknown", _distrusted(known), "unknown")
@@ -81,27 +162,43 @@ def verdict(
     if abs(shares[most]) > POSSIBLE and mean > 0:
         return Verdict("unknown", _impossible(shares[most], mean, WORDS[most]), tail_cause)
     # Unknown time may be queueing.
-    queueing = shares["queueing"] + unknown_share(means)
-    if p99 <= slo and queueing <= HEALTHY_QUEUEING and cause in ("service", "mixed", "queueing"):
+    queueing = shares["queueing"] + unknown_share(means, evidence[0])
+    if p99 <= slo and queueing <= HEALTHY_QUEUEING and cause in ("service", "mixed", "queueing", NETWORK):
         took = f"99 % of {counted(requests, 'request')} took at most" if requests > 1 else "the only request took"
-        sentence = f"Healthy: {took} {_time(p99)}, and waiting for a worker was {_percent(shares['queueing'])} of it."
+        waiting = "waiting for a worker or in a cache lock" if any(evidence[0].locked.values()) else WORDS["queueing"]
+        sentence = (
+            f"Healthy: {took} {_time(p99)}, and {waiting} was {_percent(shares['queueing'])} of it. Waits "
+            "within the app, and before the proxy reads a request, are not in the log."
+        )
         return Verdict("healthy", sentence, tail_cause)
-    sentence = _opening(cause, shares, mean, words_of(means))
+    seconds = shares.get(cause, 0.0) * mean
+    large = _is_most(evidence[0].large, cause, seconds)
+    if _is_most(evidence[0].limited, cause, seconds):
+        detail = f". Most of that is in requests that {_listed((), directives, 'limited') or LIMIT} delayed."
+    elif large and cause in DELAYS:
+        detail = f". {_of_large(cause, directives)}"
+    elif cause in OF_CLIENT:
+        detail = f": {_candidates(cause, directives)}."
+    else:
+        detail = "."
+    words = words_of(means, evidence[0], _listed((), directives, "locked") or LOCK)
+    named = CLIENT if large and cause in OF_CLIENT else cause
+    sentence = _opening(cause, shares, mean, words, OPENINGS.get(named, "")) + detail
     if cause == "unknown":
         return Verdict(cause, sentence + _what_is_known(means, known), tail_cause)
     if tail_cause not in {cause, "mixed"}:
         sentence += (
             f" The slowest 1 % are different: {_percent(tail[tail_cause])} of their time went "
-            f"{words_of(tail_means)[tail_cause]}."
+            f"{words_of(tail_means, evidence[1])[tail_cause]}."
         )
     else:
         sentence += f" Of the slowest 1 % ({_time(p99)} and more), {_percent(tail['queueing'])} was queueing."
-    return Verdict(cause, sentence, tail_cause)
+    return Verdict(named, sentence, tail_cause)
 
 
-def unknown_share(means: dict[str, float]) -> float:
+def unknown_share(means: Mapping[str, float], evidence: Evidence = NO_EVIDENCE) -> float:
     """Return the share of unknown time in the response time, without the part that a network explains."""
-    unknown = means.get("unattributed", 0.0) + max(means.get("network", 0.0) - NETWORK_GAP, 0.0)
+    unknown = means.get("unattributed", 0.0) + max(means.get("network", 0.0) - NETWORK_GAP, 0.0) + evidence.redirects
     return unknown / (sum(means.values()) or 1.0)
 
 
@@ -118,18 +215,31 @@ def queueing_seconds(means: Mapping[str, float]) -> float:
     return sum(means[part] for part in CAUSES["queueing"])
 
 
-def _cause(means: dict[str, float]) -> str:
+def _is_most(part: Mapping[str, float], cause: str, seconds: float) -> bool:
+    """Return whether a part of the evidence has more than half of the seconds of a cause."""
+    return part.get(cause, 0.0) > seconds / 2 > 0
+
+
+def _cause(means: dict[str, float], evidence: Evidence) -> str:
     """Return the cause with the most known seconds; "unknown" if unknown time could change the answer."""
-    shares = {**cause_shares(means), "unknown": unknown_share(means)}
+    shares = {**cause_shares(means, evidence), "unknown": unknown_share(means, evidence)}
     top = max(shares, key=lambda cause: shares[cause])
     if shares[top] >= CAUSE_SHARE:
         return top
     return "unknown" if shares["unknown"] > HEALTHY_QUEUEING else "mixed"
 
 
-def words_of(means: dict[str, float]) -> dict[str, str]:
-    """Return where the time of each cause went, in words; of queueing, its largest kind."""
+def words_of(means: dict[str, float], evidence: Evidence = NO_EVIDENCE, lock: str = LOCK) -> dict[str, str]:
+    """Return where the time of each cause went, in words; of queueing, its largest kind.
+
+    Args:
+        means: component -> seconds.
+        evidence: of the same requests.
+        lock: the directive of a cache lock.
+    """
     proxy, connect, queue = (means.get(part, 0.0) for part in CAUSES["queueing"])
+    if math.fsum(evidence.locked.values()) > proxy + connect + queue:
+        return {**WORDS, "queueing": f"waiting in nginx for another request to fill the cache ({lock})"}
     if proxy > connect + queue:
         return {**WORDS, "queueing": "waiting, most of it in the proxy's own queue"}
     if connect > queue:
@@ -148,8 +258,9 @@ def _impossible(share: float, mean: float, words: str) -> str:
 def _distrusted(known: Coverage) -> str:
     return (
         f"Unknown: {known.total.impossible:,} of {counted(known.reported, 'reported queueing delay')} "
-        f"{'is' if known.total.impossible == 1 else 'are'} longer than the responses that contain them. The stamps are "
-        "forged, or a clock was set while requests were under way; the other delays are not reliable either."
+        f"{'is' if known.total.impossible == 1 else 'are'} longer than the responses that contain them. The stamps "
+        "are forged, a clock was set while requests were under way, or something held nginx between the stamp and the "
+        "app, such as a resolver; the other delays are not reliable either."
     )
 
 
@@ -170,21 +281,50 @@ def _what_is_known(means: dict[str, float], known: Coverage) -> str:
     return sentence
 
 
-def _opening(cause: str, shares: dict[str, float], mean: float, words: dict[str, str]) -> str:
+def _opening(cause: str, shares: dict[str, float], mean: float, words: dict[str, str], opening: str) -> str:
+    """Return the sentence up to what it is about, without its full stop."""
     if cause == "mixed":
         first, second = sorted(shares, key=lambda c: -shares[c])[:2]
         return (
             f"No single cause: of {_time(mean)} on average, {_percent(shares[first])} went {words[first]} and "
-            f"{_percent(shares[second])} {words[second]}."
+            f"{_percent(shares[second])} {words[second]}"
         )
-    beginning = {
-        "queueing": "It is a queue, not the code",
-        "service": "It is the code, not a queue",
-        "client": "It is neither the queue nor the code, but the client",
-        "retries": "It is the retries",
-        "unknown": "Unknown",
-    }[cause]
-    return f"{beginning}: of {_time(mean)} on average, {_percent(shares[cause])} went {words[cause]}."
+    return f"{opening}: of {_time(mean)} on average, {_percent(shares[cause])} went {words[cause]}"
+
+
+def _candidates(cause: str, directives: Directives | None) -> str:
+    """Return what a phase may be."""
+    if directives is not None and not directives.get(cause):
+        return f"{OF_CLIENT[cause]}; no directive of the configuration delays it"
+    return f"{OF_CLIENT[cause]}, or {_listed(DELAYS[cause], directives, cause)} delayed it"
+
+
+def _of_large(cause: str, directives: Directives | None) -> str:
+    """Return what a phase is that lies mostly in large messages."""
+    delays = _listed(DELAYS[cause], directives, cause)
+    if cause == "before":
+        unless = f", unless {delays} delays them" if delays else ""
+        return f"Most of that is in requests of 8 kB and more: the client's upload{unless}."
+    if cause == "after":
+        unless = f", unless {delays} delays them" if delays else ""
+        return f"Most of that is in answers of 8 kB and more: the client reads them{unless}."
+    if cause == "body":
+        or_client = (
+            f", or, with {delays}{' or behind HAProxy' if directives is None else ''}, the client reads them slowly"
+            if delays
+            else ""
+        )
+        return f"Most of that is in answers of 8 kB and more: the app produces them{or_client}."
+    waits = f"with {delays} the app waits for their upload there" if delays else "nginx has read them before"
+    return f"Most of that is in requests of 8 kB and more: {waits}."
+
+
+def _listed(possible: Sequence[str], directives: Directives | None, phase: str) -> str:
+    """Return the directives that delay a phase, or the possible ones, where no configuration is known."""
+    names = [*(possible if directives is None else directives.get(phase, ()))]
+    if directives is not None and len(names) > SHOWN + 1:
+        names[SHOWN:] = [f"{len(names) - SHOWN} more"]
+    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _percent(share: float) -> str:

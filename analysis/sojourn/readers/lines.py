@@ -25,7 +25,7 @@ Ints = NDArray[np.int64]
 LineEnds = Callable[[Bytes], Ends]
 STRETCH = 1 << 18
 HIGH_BITS = np.uint64(0x8080808080808080)
-LINES = 1 << 20  # lines of a block, about; shorter lines need less memory than their metadata
+LINES = 1 << 18  # lines of a block, about; shorter lines need less memory than their metadata
 
 
 @dataclass

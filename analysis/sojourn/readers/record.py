@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from sojourn.readers.formats import record_sql
 from sojourn.readers.formats.fields import MACROS as FORMAT_MACROS
 from sojourn.readers.formats.line_format import LineFormat
+from sojourn.readers.internal_redirects import REDIRECT_MACROS
 
 TEXT_KEYS = (
     "request_id", "trace_id", "span_id", "method", "uri", "protocol", "host", "remote_addr",
 )  # fmt: skip
-NAME_KEYS = ("proxy", "service", "route", "worker", "stamp")
+NAME_KEYS = ("proxy", "service", "route", "worker", "stamp", "upstream_cache_status", "limit_req_status")
 WHOLE_KEYS = ("bytes_sent", "request_length", "connection", "connection_requests")
 LIST_KEYS = (
     "upstream_addr", "upstream_status", "upstream_connect_time", "upstream_header_time", "upstream_response_time",
@@ -90,6 +91,7 @@ MACROS = (
     # more than 24 characters.
     "CREATE OR REPLACE TEMP MACRO template_of(u) AS (regexp_replace(split_part(split_part(u, '?', 1), '#', 1), "
     f"'{ROUTE_PART}', '/:id', 'g'))",
+    *REDIRECT_MACROS,
     *FORMAT_MACROS,
 )
 
@@ -172,6 +174,8 @@ EXPRESSIONS: dict[str, str] = {
     "attempts": "least(CASE WHEN r.upstream_addr IS NULL THEN length_of(r.upstream_response_time) "
     "ELSE attempts_of(r.upstream_addr) END, 32767)::SMALLINT",
     "retries": "CASE WHEN n_response IS NOT NULL THEN 0 ELSE before_last(r.upstream_response_time) END",
+    "redirects": "CASE WHEN n_response IS NOT NULL THEN 0 "
+    "ELSE redirects_in(r.upstream_status, r.upstream_response_time) END",
     "connect": _last("connect"),
     "header": _last("header"),
     "response": _last("response"),
@@ -216,6 +220,7 @@ MICROSECONDS = (
     "request_time",
     "proxy_queue",
     "retries",
+    "redirects",
     "connect",
     "header",
     "response",

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sojourn.readers.arrow import series, texts
+from sojourn.readers.internal_redirects import redirect_times
 from sojourn.readers.lines import Block
 from sojourn.readers.record import (
     EARLIEST_INSTANT,
@@ -318,6 +319,16 @@ def _retries(lines: Scanned, _: str) -> pl.Series:
     return series(lines.of_attempts[BEFORE][lines.rows])
 
 
+def _redirects(lines: Scanned, _: str) -> pl.Series:
+    several = np.flatnonzero(lines.of_attempts[ATTEMPTS][lines.rows] > 1)
+    times = np.zeros(len(lines.rows), np.int64)
+    if len(several):
+        part = replace(lines, rows=lines.rows[several])
+        status, response = (_verbatim(part, f"upstream_{name}") for name in ("status", "response_time"))
+        times[several] = redirect_times(status, response).to_numpy()
+    return series(times)
+
+
 def _number_of(key: str) -> Callable[[Scanned, str], pl.Series]:
     def column(lines: Scanned, _: str) -> pl.Series:
         return series(*lines.number(key))
@@ -395,6 +406,7 @@ COLUMN_OF: dict[str, Callable[[Scanned, str], pl.Series]] = {
     "attempts": _attempts,
     "upstream": _upstream,
     "retries": _retries,
+    "redirects": _redirects,
     "request_time": _number_of("request_time"),
     **{name: _number_of(f"upstream_{name}_time") for name in TIMES},
     "app_queueing_delay": _number_of("queueing_delay"),

@@ -237,6 +237,7 @@ _OWN: dict[str, Callable[[Scanned, LineFormat], pl.Series]] = {
     "response": _response,
     "attempts": _attempts,
     "retries": lambda lines, _: series(np.zeros(len(lines.rows), np.int64)),
+    "redirects": lambda lines, _: series(np.zeros(len(lines.rows), np.int64)),
     "upstream": lambda lines, _: named(lines, "upstream_addr"),
     "connect": _connect,
     **{key: _texts(key) for key in LIST_KEYS if key.endswith("_time")},

@@ -12,6 +12,7 @@ import polars as pl
 
 from sojourn.model.components import COMPONENTS, QUEUE_SOURCES, SWITCHING_PROTOCOLS, component_sum
 from sojourn.model.coverage import Coverage
+from sojourn.model.evidence import evidence_columns, evidence_of, idle_ways, is_way_possible
 from sojourn.model.figures import Summary
 from sojourn.model.frame import INSTANT
 from sojourn.model.measures import (
@@ -21,6 +22,7 @@ from sojourn.model.measures import (
     SHOWN,
     Hexagons,
     LogBins,
+    Means,
     Measures,
     Row,
     exceeding_ranks,
@@ -99,11 +101,18 @@ class FrameMeasures:
         known = large.summaries(rows, self._count, {name: pl.when(SERVED).then(pl.col(name)) for name in columns})
         return {name: _whole(figures[0], ends, name) for name, figures in known.items()}
 
-    def means(self, at_least: float | None = None) -> tuple[int, dict[str, float]]:
+    def means(self, at_least: float | None = None) -> Means:
         """See ``Measures``."""
         rows = self._served if at_least is None else self._served.filter(pl.col("request_time") >= at_least)
-        row = _row(rows.select(pl.len().alias("requests"), *(pl.col(c).fill_null(0.0).mean() for c in COMPONENTS)))
-        return row["requests"], {name: row[name] or 0.0 for name in COMPONENTS}
+        components = (pl.col(name).fill_null(0.0).mean() for name in COMPONENTS)
+        evidence = evidence_columns(self._ways)
+        row = _row(rows.select(pl.len().alias("requests"), *components, *evidence))
+        return Means(row["requests"], {name: row[name] or 0.0 for name in COMPONENTS}, evidence_of(row))
+
+    @functools.cached_property
+    def _ways(self) -> dict[str, float]:
+        """The ways of ``idle_ways``, where a clock's offset is not known well: only there can a way be long."""
+        return idle_ways(self._served) if is_way_possible(self.clock) else {}
 
     def grouped(self, group: str, limit: int) -> tuple[list[Row], int]:
         """See ``Measures``."""

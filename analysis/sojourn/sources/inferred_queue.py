@@ -18,7 +18,7 @@ from sojourn.sources.backend_inference import BackendInference, inferences
 
 NEEDED = (
     "start", "upload", "proxy_queue", "retries", "connect", "header", "response", "status", "upstream", "route",
-    "proxied", "answered", "queue_source", "vantage", "time_step", "request_time", "proxy",
+    "proxied", "answered", "queue_source", "vantage", "time_step", "request_time", "proxy", "transfer",
 )  # fmt: skip
 NOT_KEPT: dict[str, Any] = {
     name: np.zeros(0, np.int64) for name in ("rows", "waits", "numbers", "later")
@@ -41,7 +41,8 @@ def inferred_rows(rows: pl.LazyFrame) -> tuple[pl.LazyFrame, list[BackendInferen
     """Return split rows with the queues that can be inferred, and the inference of each backend that reported none.
 
     Rows of such a backend get ``queue``, ``queueing_delay``, ``service_time``, ``queue_source`` ("inferred") and
-    ``inferred_workers``; what was ``unattributed`` of them becomes these. Where instants of whole seconds are
+    ``inferred_workers``; what was ``unattributed`` of them becomes these. A wait that ends after the response headers,
+    which a gateway sent before the work began, is part of what was ``transfer``. Where instants of whole seconds are
     reconstructed, ``start`` is the reconstructed one, and ``time`` that instant plus the duration.
     """
     names = rows.collect_schema().names()
@@ -66,13 +67,17 @@ def inferred_rows(rows: pl.LazyFrame) -> tuple[pl.LazyFrame, list[BackendInferen
     connect = pl.col("connect").fill_null(0.0)
     until_headers = pl.coalesce("header", "response")
     known_wait = pl.col("__wait").is_not_nan()
+    until_end = pl.max_horizontal("header", "response")
     # The error of the stamps may put a start behind the response.
-    wait = pl.min_horizontal(pl.col("__wait").cast(pl.Float64).round(6), until_headers)
+    wait = pl.min_horizontal(pl.col("__wait").cast(pl.Float64).round(6), until_end)
     queue = wait - connect
+    # Headers that were sent before the worker's start do not divide its work: all after the wait is service.
+    early = wait > until_headers
     filled = {
         "queue": queue,
         "queueing_delay": pl.col("proxy_queue") + wait,
-        "service_time": until_headers - wait,
+        "service_time": pl.when(early).then(until_end).otherwise(until_headers) - wait,
+        "transfer": pl.when(early).then(0.0).otherwise("transfer"),
         "network": pl.lit(0.0),
         "unattributed": pl.lit(0.0),
         "queue_source": pl.lit(INFERRED),

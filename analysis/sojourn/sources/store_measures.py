@@ -15,10 +15,11 @@ from sojourn.clocks.correction import Lines
 from sojourn.clocks.offsets import BOUNDS_SCHEMA, PAIR, clocks
 from sojourn.model.components import COMPONENTS, QUEUE_SOURCES
 from sojourn.model.coverage import COUNTS, Coverage, coverage_of
+from sojourn.model.evidence import evidence_of, is_way_possible
 from sojourn.model.figures import FIGURES, QUANTILES, Summary
 from sojourn.model.formatting import counted
 from sojourn.model.frame import Selection
-from sojourn.model.measures import EDGE, GROUP_SHOWN, INSTANTS, ROUNDING, SHOWN, Row
+from sojourn.model.measures import EDGE, GROUP_SHOWN, INSTANTS, ROUNDING, SHOWN, Means, Row
 from sojourn.model.one_worker import Overlap
 from sojourn.sources.store_chart_measures import ChartMeasures
 from sojourn.store import statements as sql
@@ -83,15 +84,16 @@ class StoreMeasures(ChartMeasures):
         row = self._summary
         return {column: _summary(row, column) for column in ("request_time", *SHOWN)}
 
-    def means(self, at_least: float | None = None) -> tuple[int, dict[str, float]]:
+    def means(self, at_least: float | None = None) -> Means:
         """See ``Measures``."""
         if at_least is None:
             row = self._summary
             requests = row["served_requests"]
         else:
-            row = self._one("tail", {"means": sql.means()}, at_least=at_least)
+            means = sql.means(ways=bool(self._ways))
+            row = self._one("tail", {"means": means}, at_least=at_least, **self._ways)
             requests = row["requests"]
-        return requests, {name: row[f"mean/{name}"] or 0.0 for name in COMPONENTS}
+        return Means(requests, {name: row[f"mean/{name}"] or 0.0 for name in COMPONENTS}, evidence_of(row))
 
     def grouped(self, group: str, limit: int) -> tuple[list[Row], int]:
         """See ``Measures``."""
@@ -199,12 +201,24 @@ class StoreMeasures(ChartMeasures):
 
     @functools.cached_property
     def _summary(self) -> Row:
-        row = self._one("summary", sql.summary_parts(exact=self._exact))
+        row = self._one("summary", sql.summary_parts(exact=self._exact, ways=bool(self._ways)), **self._ways)
         if not row["requests"]:  # the smallest of no instants is not an instant
             row |= dict.fromkeys(("first", "last"))
         if not row["served_requests"]:
             row |= dict.fromkeys(("first_served", "last_served", "shortest", "error", "request_time/max"))
         return row
+
+    @functools.cached_property
+    def _ways(self) -> dict[str, object]:
+        """Return the parameters of the ways to idle backends; empty where none is long."""
+        if not is_way_possible(self.clock):
+            return {}
+        rows = self._rows("idle_ways", sql.idle_ways_parts())
+        return (
+            {"way_names": [row["upstream"] for row in rows], "way_seconds": [row["way"] for row in rows]}
+            if rows
+            else {}
+        )
 
     def _one(self, name: str, parts: dict[str, str] | None = None, **parameters: object) -> Row:
         (row,) = self._rows(name, parts, **parameters)

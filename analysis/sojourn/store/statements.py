@@ -15,10 +15,23 @@ import polars as pl
 
 from sojourn.model.components import COMPONENTS, IMPOSSIBLE, QUEUE_SOURCES, STAMP_TICK
 from sojourn.model.errors import SojournError
+from sojourn.model.evidence import (
+    BYPASSED,
+    DELAYED,
+    ENOUGH_IDLE,
+    LARGE_OF,
+    LATE,
+    LOCK_STEP,
+    ON_TIME,
+    PHASES,
+    SHORT_WAY,
+)
+from sojourn.model.evidence import LOOKED_AT as EVIDENCE_LOOKED_AT
 from sojourn.model.figures import QUANTILES
 from sojourn.model.frame import HALF_MICROSECOND, INSTANT, SCHEMA, Selection
 from sojourn.model.measures import GROUP_SHOWN, ROUNDING, SHOWN
 from sojourn.model.one_worker import LOOKED_AT, SLACK, TICKS
+from sojourn.model.verdict import LARGE
 
 # The steps from rows to their components. A statement names the last one it needs.
 STEPS = ("chosen", "reported", "facts", "clocked", "timed", "queued", "worked", "split")
@@ -243,18 +256,52 @@ def quantiles(expression: str, levels: tuple[float, ...], *, exact: bool, only: 
     return f"quantilesExactWeighted{condition}({listed})({cut}, 1{extra})"
 
 
-def means(only: str | None = None) -> str:
-    """Return expressions ``mean/component``; unknown counts as 0."""
-    return ",\n    ".join(f'{_call("avg", f"ifNull({name}, 0)", only)} AS "mean/{name}"' for name in COMPONENTS)
+def means(only: str | None = None, *, ways: bool = False) -> str:
+    """Return expressions ``mean/component`` and those of ``sojourn.model.evidence``; unknown counts as 0.
+
+    ``ways``: with the parameters ``way_names`` and ``way_seconds`` of ``idle_ways.sql``.
+    """
+    components = {f"mean/{name}": f"ifNull({name}, 0)" for name in COMPONENTS}
+    delayed = f"ifNull(limit_req_status = '{DELAYED}', false)"
+    locked = f"if({delayed}, 0, {_lock_wait()})"
+    of_client = f" AND NOT {delayed} AND {locked} = 0"
+    evidence = {"redirects": "if(proxied, ifNull(redirects, 0), 0)"}
+    for cause, (component, size) in LARGE_OF.items():
+        large = f"ifNull({size}, 0) >= {LARGE}" + (of_client if cause in PHASES else "")
+        evidence[f"large/{cause}"] = f"if({large}, ifNull({component}, 0), 0)"
+    for cause, component, within in zip(PHASES, ("upload", "send"), ("proxied", "NOT proxied"), strict=True):
+        evidence[f"locked/{cause}"] = f"if({within}, {locked}, 0)"
+        evidence[f"limited/{cause}"] = f"if({within} AND {delayed}, ifNull({component}, 0), 0)"
+    if ways:
+        way = "transform(ifNull(upstream, ''), {way_names:Array(String)}, {way_seconds:Array(Float64)}, 0.)"
+        evidence["way"] = f"least(greatest(ifNull(queueing_delay, 0), 0), {way})"
+    return ",\n    ".join(
+        f'{_call("avg", expression, only)} AS "{name}"' for name, expression in (components | evidence).items()
+    )
 
 
-def summary_parts(*, exact: bool) -> dict[str, str]:
-    """Return the ``$names`` of ``summary.sql``."""
+def _lock_wait() -> str:
+    """Return SQL for the time in a cache lock, s, as ``sojourn.model.evidence.lock_wait``; 0 where none shows."""
+    milliseconds = "toInt64(round(if(proxied, upload, request_time) * 1000))"
+    steps = f"intDiv({milliseconds} + 1, {LOCK_STEP})"
+    late = f"{milliseconds} - {steps} * {LOCK_STEP}"
+    consulted = f"ifNull(upstream_cache_status != '{BYPASSED}', false)"
+    on_time = f"{steps} >= 1 AND {late} <= {ON_TIME} + {LATE} * {steps}"
+    return f"if({consulted} AND {on_time}, {steps} * {LOCK_STEP / 1000}, 0)"
+
+
+def idle_ways_parts() -> dict[str, str]:
+    """Return the ``$names`` of ``idle_ways.sql``."""
+    return {"looked_at": str(EVIDENCE_LOOKED_AT), "enough_idle": str(ENOUGH_IDLE), "short_way": repr(SHORT_WAY)}
+
+
+def summary_parts(*, exact: bool, ways: bool) -> dict[str, str]:
+    """Return the ``$names`` of ``summary.sql``; ``ways`` as for ``means``."""
     differ = "queue - queue_by_duration"
     return {
         "sources": ",\n    ".join(f"countIf(queue_source = '{s}') AS \"source/{s}\"" for s in QUEUE_SOURCES),
         "figures": figures(("request_time", *SHOWN), exact=exact, only="served"),
-        "means": means("served"),
+        "means": means("served", ways=ways),
         "component_sum": "(" + " + ".join(f"ifNull({name}, 0)" for name in COMPONENTS) + ")",
         "negative": ",\n    ".join(
             f'countIf(served AND {name} < -{ROUNDING}{" - half_tick" * (name == "queue")}) AS "negative/{name}"'

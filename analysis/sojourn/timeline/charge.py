@@ -16,6 +16,7 @@ from sojourn.model.compilation import is_compilation_installed
 from sojourn.model.errors import SojournError
 from sojourn.model.extras import missing_package
 from sojourn.model.formatting import counted
+from sojourn.timeline.turnaround import ends_with_turnaround
 from sojourn.timeline.visits import Visits
 
 Floats = npt.NDArray[np.float64]
@@ -67,7 +68,8 @@ def services_of(visits: Visits) -> Services:
     """Return when each visit held a worker.
 
     A request without a service time held a worker at least until its answer began: from the end of its wait to
-    ``header``, if that column was read.
+    ``header``, if that column was read. A worker is held until it starts a request that waits, if that takes no longer
+    than ``turnaround.LONGEST``.
     """
     begin, end = visits.busy_start.copy(), visits.busy_end.copy()
     known = ~np.isnan(end)
@@ -75,7 +77,11 @@ def services_of(visits: Visits) -> Services:
         answered = visits.arrival + visits.rows["header"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
         guessed = ~known & (answered > visits.wait_end)
         begin[guessed], end[guessed] = visits.wait_end[guessed], answered[guessed]
-    return Services(begin, end, known)
+    services = Services(begin, end, known)
+    orders = services.by_begin, services.by_end
+    return Services(
+        begin, ends_with_turnaround(visits.arrival, begin, end, visits.backend.astype(np.int64), *orders), known
+    )
 
 
 def refuse_too_many(visits: Visits) -> None:

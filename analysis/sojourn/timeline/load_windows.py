@@ -9,7 +9,7 @@ makes the windows of either.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
@@ -20,6 +20,7 @@ from sojourn.model.figures import QUANTILES
 from sojourn.model.frame import INSTANT
 from sojourn.model.measures import microseconds_between
 from sojourn.sources.frame_measures import without_upgraded
+from sojourn.timeline.silences import EXPECTED, SHORTEST, Silence, clause, silences
 
 WINDOWS = 60  # about as many, unless a width is given
 NICE = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400)  # s
@@ -114,7 +115,54 @@ def load_windows(rows: pl.LazyFrame, *, width: float | None = None, by_instance:
     span = extent(row.collect(engine="streaming").row(0, named=True))
     micros = width_of(span, width)
     raws = [_raw(served, span, micros, instance) for instance in instances(by_instance)]
-    return finished(raws, span, micros, by_instance=by_instance)
+    whole = finished(raws, span, micros, by_instance=by_instance)
+    since = (pl.col("start", "time") - pl.lit(span.first, INSTANT)).dt.total_microseconds() / 1e6
+    instants = served.select(since).collect(engine="streaming")
+    return without_silences(whole, silences(instants["start"].to_numpy(), instants["time"].to_numpy()))
+
+
+def empty_stretches(windows: LoadWindows) -> list[Silence]:
+    """Return stretches of windows without an arrival, although the windows before and after have many.
+
+    What is shorter than a window is not found.
+    """
+    table = windows.table if windows.whole is None else windows.whole
+    number, arrivals = table["window"].to_numpy(), table["arrivals"].to_numpy()
+    gaps = np.flatnonzero(np.diff(number) > 1)
+    many = np.minimum(arrivals[gaps], arrivals[gaps + 1]) * (np.diff(number)[gaps] - 1) >= EXPECTED
+    return [
+        Silence(float(number[gap] + 1) * windows.width, float(number[gap + 1]) * windows.width)
+        for gap in gaps[many].tolist()
+        if (number[gap + 1] - number[gap] - 1) * windows.width >= SHORTEST
+    ]
+
+
+def without_silences(windows: LoadWindows, silent: Sequence[Silence]) -> LoadWindows:
+    """Return windows without those that lie in a stretch without a line, or touch it, and with a note that says so.
+
+    Raises:
+        SojournError: there is no other window.
+    """
+    if not silent:
+        return windows
+
+    def kept(table: pl.DataFrame) -> pl.DataFrame:
+        begin = table["window"].to_numpy() * windows.width
+        outside = np.ones(len(table), np.bool_)
+        for each in silent:
+            outside &= (begin + windows.width < each.begin) | (begin > each.end)
+        return table.filter(pl.Series(outside, dtype=pl.Boolean))
+
+    table = kept(windows.table)
+    if table.is_empty():
+        raise SojournError(f"no window of load is left: {clause(silent)}; choose a part with --since and --until")
+    note = f"Not counted: windows of load in which {clause(silent)}."
+    return replace(
+        windows,
+        table=table,
+        whole=None if windows.whole is None else kept(windows.whole),
+        notes=(note, *windows.notes),
+    )
 
 
 def instances(by_instance: bool) -> tuple[str | None, ...]:

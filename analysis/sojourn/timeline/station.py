@@ -11,7 +11,9 @@ import polars as pl
 
 from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.timeline.apparent_loop import ApparentLoop, loop_of
+from sojourn.timeline.independence import dependences
 from sojourn.timeline.load_windows import RESPONSES, WINDOWS
+from sojourn.timeline.silences import clause, silences
 from sojourn.timeline.visits import Visits
 
 Floats = npt.NDArray[np.float64]
@@ -43,6 +45,8 @@ class Station:
         loop: closed or open.
         windows: columns utilisation, wait (mean), requests; by time.
         in_one_worker: requests that one worker serves at a time.
+        dependence: how services depend on the load, as a clause; None: they do not.
+        silence: stretches without a line, as a clause; None: there are none.
     """
 
     kind: str
@@ -68,15 +72,23 @@ class Station:
     loop: ApparentLoop
     windows: pl.DataFrame
     in_one_worker: int = 1
+    dependence: str | None = None
+    silence: str | None = None
 
 
 def stations(visits: Visits, *, least: int) -> list[Station]:
     """Return upstreams of several backends first, then backends, busiest first; those with ``least`` visits or more."""
+    dependent = {each.upstream: each.clause for each in dependences(visits)}
     built = []
     for pool, name in enumerate(visits.pools):
         members = np.flatnonzero(visits.pool == pool)
         whole = _station(visits, members, UPSTREAM, name, least)
         each = [_station(visits, np.array([code]), BACKEND, visits.backends[code], least) for code in members]
+        of_whole = next(
+            (dependent[visits.backends[code]] for code in members if visits.backends[code] in dependent), None
+        )
+        whole = whole and replace(whole, dependence=of_whole)
+        each = [s and replace(s, dependence=dependent.get(s.name)) for s in each]
         # Clients of a closed loop go from one backend to another: the whole knows, a backend alone may not.
         if whole is not None and whole.loop.closed:
             each = [s and replace(s, loop=replace(s.loop, closed=True)) for s in each]
@@ -100,6 +112,7 @@ def _station(visits: Visits, members: npt.NDArray[np.intp], kind: str, name: str
     rate = (len(arrival) - 1) / seconds
     service = float(held[known].mean())
     ended = np.fmax(visits.wait_end[memberss], visits.busy_end[memberss])
+    silent = silences(arrival, ended)
     dispersion, window, dispersion_error = _dispersion(arrival)
     gone = visits.rows["status"].to_numpy()[memberss]
     return Station(
@@ -125,6 +138,7 @@ def _station(visits: Visits, members: npt.NDArray[np.intp], kind: str, name: str
         given_up=float(np.isin(gone, GIVEN_UP_STATUSES).mean()),
         loop=loop_of_requests(arrival, ended),
         windows=_windows(arrival, wait, np.where(known, held, service), workers),
+        silence=clause(silent) if silent else None,
         in_one_worker=max(visits.workers.in_one_worker(int(member)) for member in members),
     )
 

@@ -127,7 +127,8 @@ def costliest_requests(
 def workers_table(visits: Visits) -> list[dict[str, Any]]:
     """Return per backend: upstream, workers, source (of that number), names (distinct worker values), pool.
 
-    ``in_one_worker``: requests that one of its workers serves at a time.
+    ``in_one_worker``: requests that one of its workers serves at a time. ``joined``: other addresses that lead to the
+    same workers.
     """
     known = visits.workers
     return [
@@ -138,6 +139,7 @@ def workers_table(visits: Visits) -> list[dict[str, Any]]:
             "names": int(known.names[i]),
             "pool": visits.pools[visits.pool[i]],
             "in_one_worker": known.in_one_worker(i),
+            "joined": sorted(address for address, backend in visits.joined.items() if backend == name),
         }
         for i, name in enumerate(visits.backends)
     ]

@@ -24,6 +24,7 @@ from sojourn.model.one_worker import app_instants, most_at_once
 from sojourn.sources.frame_measures import without_upgraded
 from sojourn.timeline.classes import codes_of
 from sojourn.timeline.ordered_rows import OrderedRows, arrival_order
+from sojourn.timeline.same_workers import same_workers
 from sojourn.timeline.workers import (
     FROM_CONCURRENCY,
     FROM_INFERENCE,
@@ -65,6 +66,7 @@ class Visits:
         rows: the n rows, in the same order, with the requested columns: by column, or all of them in ``frame``.
         left_out: reason -> requests of the source that are not here: ``not_proxied``, ``no_wait`` (proxied, but nothing
             shows how long it waited), ``duplicates`` (the same request id and end as another row).
+        joined: address -> the backend with the same workers, which it is counted as.
     """
 
     base: datetime
@@ -79,6 +81,7 @@ class Visits:
     workers: Workers
     rows: pl.DataFrame | OrderedRows
     left_out: dict[str, int] = field(default_factory=dict)
+    joined: dict[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.arrival)
@@ -176,9 +179,11 @@ def visits(
     )
     left_out = {name: int(counted[name] or 0) for name in ("not_proxied", "no_wait")}
     table, left_out["duplicates"] = _each_once(table)
-    backends = tuple(table["upstream"].unique(maintain_order=False).sort(nulls_last=True))
+    joined = same_workers(table)
+    of_workers = table.with_columns(pl.col("upstream").replace(joined)) if joined else table
+    backends = tuple(of_workers["upstream"].unique(maintain_order=False).sort(nulls_last=True))
     # None comes last.
-    backend = codes_of(table["upstream"], [name for name in backends if name is not None]).astype(np.int32)
+    backend = codes_of(of_workers["upstream"], [name for name in backends if name is not None]).astype(np.int32)
     pool, pools = _pools(table, backend, backends)
     instants = {name: _numbers(table[f"__{name}"]) for name in ("arrival", "wait_end", "busy_start", "busy_end")}
     order = arrival_order(table, instants["arrival"], backend)
@@ -189,9 +194,10 @@ def visits(
         backends=backends,
         pool=pool,
         pools=pools,
-        workers=workers_of(table, backend, backends, order, workers),
+        workers=workers_of(of_workers, backend, backends, order, workers),
         rows=OrderedRows(table.select(*kept), order),
         left_out=left_out,
+        joined=joined,
     )
 
 

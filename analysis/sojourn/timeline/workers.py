@@ -24,6 +24,9 @@ FROM_OPTION = "told"
 FROM_CONCURRENCY = "most at once"
 FROM_INFERENCE = "inferred"
 
+MANY_NAMES = 20
+FEWEST_OF_A_NAME = 5  # requests on average; with fewer, and ``MANY_NAMES``, the values are no names of workers
+
 
 @dataclass(frozen=True)
 class Workers:
@@ -89,6 +92,9 @@ def workers_of(
         .agg(pl.col("__busy_start").min(), pl.col("__busy_end").max())
     )
     names = np.bincount(lives["backend"].to_numpy(), minlength=len(backends))
+    requests = np.bincount(held["backend"].to_numpy(), minlength=len(backends))
+    # A value for nearly every request names no worker.
+    names = np.where(names > np.maximum(MANY_NAMES, requests / FEWEST_OF_A_NAME), 0, names)
     count, source = np.ones(len(backends), np.int64), []
     for code, name in enumerate(backends):
         configured = option.get(name or "") if isinstance(option, Mapping) else option

@@ -21,6 +21,7 @@ from sojourn.sources.frame_measures import without_upgraded
 from sojourn.timeline.backend_state import backend_state
 from sojourn.timeline.charge import Services, accounts, services_of
 from sojourn.timeline.classes import classes_of
+from sojourn.timeline.free_workers import MUCH
 from sojourn.timeline.tables import culprits_table
 from sojourn.timeline.visits import Visits, visits
 from sojourn.watch.figures import fitting
@@ -28,6 +29,7 @@ from sojourn.watch.figures import fitting
 Bools = npt.NDArray[np.bool_]
 
 MINUTE = 60.0  # s
+LONG = 0.005  # s a request: less is the way to a free worker
 CULPRITS_KEPT = 20
 LEAST = 1.0  # s of a log needed for a queue's depth
 
@@ -43,6 +45,8 @@ class Queues:
             where no wait is known.
         waited: seconds waited by requests that ended in the minute.
         imbalance, dispatch: parts of ``waited`` while a worker was free on another backend, or on the same one.
+        looked_free: whether requests waited for long beside workers that look free: something that the log does not
+            show held them, and utilisation is a lower bound.
         culprits: culprit (None: its app reported no service time), seconds, share (of all waiting).
         lag: response time of the minute's slowest request.
         as_of: now minus the lag, the instant of the backends' state; None where the log does not reach back that far.
@@ -55,6 +59,7 @@ class Queues:
     waited: float
     imbalance: float
     dispatch: float
+    looked_free: bool
     culprits: list[dict[str, Any]]
     lag: float
     as_of: datetime | None
@@ -69,6 +74,7 @@ class Queues:
             "waited": self.waited,
             "imbalance": self.imbalance,
             "dispatch": self.dispatch,
+            "looked_free": self.looked_free,
             "culprits": self.culprits,
             "lag": self.lag,
             "as_of": self.as_of and iso(self.as_of),
@@ -109,11 +115,13 @@ def queues(rows: pl.LazyFrame, now: datetime, lag: float, *, by: str, where: str
         as_of = None
     minute = (requests.rows["time"] > (now - timedelta(seconds=MINUTE))).to_numpy()
     seconds = min(max((now - known_since).total_seconds(), LEAST), MINUTE)
+    dispatch = float(charged.dispatch.sum())
     return Queues(
         kind=kind,
         waited=waited,
         imbalance=float(charged.imbalance.sum()),
-        dispatch=float(charged.dispatch.sum()),
+        dispatch=dispatch,
+        looked_free=dispatch > max(MUCH * waited, LONG * int(victims.sum())),
         culprits=culprits,
         lag=lag,
         as_of=as_of,

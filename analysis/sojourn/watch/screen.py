@@ -53,7 +53,12 @@ BACKENDS = (
 BACKENDS_SHOWN = 4
 CULPRITS_SHOWN = 4
 LEAST_SHARE = 0.001
-FREE = {"imbalance": "imbalance (another backend was free)", "dispatch": "dispatch (its backend was free)"}
+LOOKED_FREE = "workers looked free"
+FREE = {
+    "imbalance": "imbalance (another backend was free)",
+    "dispatch": "dispatch (its backend was free)",
+    LOOKED_FREE: "workers looked free (busy is at least what is shown)",
+}
 
 
 @dataclass(frozen=True)
@@ -215,7 +220,8 @@ def _culprits(view: View, width: int) -> list[Line]:
     begin = "The last minute's seconds went to"
     if queues.kind == WAITING:
         begin = f"Waited {duration(queues.waited)} in the last minute:"
-        others = (("imbalance", queues.imbalance), ("dispatch", queues.dispatch))
+        free = LOOKED_FREE if queues.looked_free else "dispatch"
+        others = (("imbalance", queues.imbalance), (free, queues.dispatch))
         accounts += [(name, seconds / queues.waited) for name, seconds in others if queues.waited > 0]
     ranked = sorted((account for account in accounts if account[1] >= LEAST_SHARE), key=lambda account: -account[1])
     for explanations in (FREE, {}):  # explanations are left out where two lines cannot hold them
@@ -264,7 +270,7 @@ def _backends(view: View, room: int, width: int, headings: int) -> list[Line]:
             rate_text(row["rate"]),
             time_text(row["queueing_delay"]["mean"]),
             time_text(row["queueing_delay"]["p99"]),
-            share_text(row["busy"]),
+            ("≥ " if queues.looked_free and row["busy"] is not None else "") + share_text(row["busy"]),
             f"{row['workers']:,}",
             rate_text(row["depth"]),
             *("–" if row[key] is None else f"{row[key]:,}" for key in ("most", "last")),

@@ -38,8 +38,10 @@ print(time.process_time() - begin, blamed.blamed)
 # Every backend on its own, without the balancer: all seconds without a free worker have a culprit.
 THEIRS = """
 import duckdb, polars as pl
+from sojourn.timeline.charge import services_of
+held = services_of(table)
 frame = pl.DataFrame({"id": np.arange(len(table)), "b": table.backend, "waited": table.arrival, "ended": table.wait_end,
-                      "begun": table.busy_start, "freed": table.busy_end, "route": table.frame["route"]})
+                      "begun": held.begin, "freed": held.end, "route": table.frame["route"]})
 engine = duckdb.connect()
 engine.execute("SET threads = 1; SET enable_progress_bar = false")
 begin = time.process_time()

@@ -125,7 +125,9 @@ def test_workers_can_be_set(tmp_path: Path) -> None:
 
 def test_backends_beyond_the_limit_are_added_up(tmp_path: Path) -> None:
     log = tmp_path / "access.jsonl"
-    lines = [record(EPOCH + n / 10, 0.0, 0.05, upstream_addr=f"10.0.0.{n % 4}:80") for n in range(400)]
+    lines = [
+        record(EPOCH + n / 10, 0.0, 0.05, upstream_addr=f"10.0.0.{n % 4}:80", worker=str(n % 4)) for n in range(400)
+    ]
     log.write_bytes(b"".join(lines))
     with exported([log], limits={"upstream": 2}) as exporter:
         samples = samples_of(exporter)

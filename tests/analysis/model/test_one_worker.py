@@ -92,7 +92,7 @@ def test_a_process_that_needs_time_between_requests_is_in_a_closed_loop_all_the_
     rows = split_of_log(tmp_path, serial(900, 0.010, between=0.003, clients=6)).rows
     refused = whatif(rows).refused
     assert refused is not None
-    assert "a replay with --closed-loop is closer" in refused
+    assert "give --closed-loop" in refused
     assert "--workers" not in refused
 
 

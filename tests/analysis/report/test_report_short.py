@@ -59,7 +59,7 @@ def test_ten_seconds_are_ten_seconds(result: sojourn.SplitResult) -> None:
 def test_on_a_terminal_an_audit_that_failed_comes_first_and_nothing_is_obeyed(
     result: sojourn.SplitResult, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.setattr(Audit, "failures", lambda _: ["no such \x1b[31mlaw"])
     doubtful = replace(SECTIONS[0], short="\x1b[31mit", failures=("not believable",))
     _say(result, in_short(result, [doubtful, *SECTIONS[1:]]), Path("r.html"))

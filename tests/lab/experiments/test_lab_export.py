@@ -70,7 +70,11 @@ def test_prometheus_agrees_with_the_split(tmp_path: Path) -> None:
             logged = {json.loads(line)["trace_id"] for line in runtime.access_log.read_bytes().splitlines()}
             assert exemplars
             assert {each["labels"]["trace_id"] for each in exemplars} <= logged
-            assert prometheus.value('sojourn_workers_needed{method="replay"}') in range(1, 10)
+            # On a busy machine the services of the two backends may depend on each other: then there is no number.
+            needed = prometheus.instant('sojourn_workers_needed{method="replay"}')
+            refused = prometheus.instant("sojourn_signal_refused == 1")
+            assert len(needed) + len(refused) == 1
+            assert all(value in range(1, 10) for _, value in needed)
             assert prometheus.value("sum(sojourn_workers)") == 2
 
 

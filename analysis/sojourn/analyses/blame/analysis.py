@@ -6,8 +6,9 @@ At every instant between a request's arrival at its backend and the end of its w
     another backend of the same upstream has a free one   -> imbalance  (the balancer chose a busy backend)
     otherwise                                             -> blamed, in equal parts, on the requests in service there
 
-So dispatch + imbalance + blamed = the measured wait, request by request. This is accounting, not a prediction: without
-the culprit other requests would have been served in its place, and the delay would fall by less than its blame.
+So dispatch + imbalance + blamed = the measured wait, request by request. Dispatch beyond the way to an idle backend has
+a cause that the log does not show: ``free_workers`` names what fits the evidence. This is accounting, not a prediction:
+without the culprit other requests would have been served in its place, and the delay would fall by less than its blame.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from sojourn.timeline.charge import (
     services_of,
 )
 from sojourn.timeline.classes import MOST_CLASSES, checked_column, classes_of, having, largest, summed
+from sojourn.timeline.free_workers import LookedFree, looked_free
 from sojourn.timeline.tables import (
     costliest_requests,
     culprits_table,
@@ -83,6 +85,7 @@ class BlameResult(Result):
         silent: requests without a service time.
         left_out: reason -> requests, as in ``Visits``.
         queue_source: how the queueing delays are known.
+        free_workers: backends at which requests waited while a worker looked free, those with the most such time first.
     """
 
     by: str
@@ -108,6 +111,12 @@ class BlameResult(Result):
     silent: int
     left_out: dict[str, int]
     queue_source: QueueSource = MEASURED
+    free_workers: tuple[LookedFree, ...] = ()
+
+    @property
+    def looked_free(self) -> float:
+        """Seconds of dispatch beyond the way to an idle backend, over all victims and backends."""
+        return sum(backend.seconds for backend in self.free_workers)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the object that ``sojourn blame --json`` prints."""
@@ -135,6 +144,8 @@ class BlameResult(Result):
             "silent": self.silent,
             "left_out": self.left_out,
             "queue_source": self.queue_source.requests,
+            "looked_free": self.looked_free,
+            "free_workers": [backend.to_dict() for backend in self.free_workers],
         }
 
 
@@ -233,6 +244,7 @@ def blame_of(
         silent=int((~services.known).sum()),
         left_out=dict(visits.left_out),
         queue_source=queue_source,
+        free_workers=looked_free(visits, services, charged.dispatch, wait),
     )
 
 

@@ -7,10 +7,11 @@ from sojourn.analyses.blame.pictures import blame_pictures
 from sojourn.analyses.blame.run import blame
 from sojourn.analyses.question import ReportContext
 from sojourn.model.formatting import counted, duration, formatted, milliseconds, percent, printable
-from sojourn.model.one_worker import doubt, unnamed
+from sojourn.model.one_worker import doubt, joined, unnamed
 from sojourn.present.display import lay_out
 from sojourn.present.section import Section, Table
 from sojourn.timeline.classes import NO_VALUE
+from sojourn.timeline.free_workers import MUCH, explanation
 
 MEASURES = (
     "Queueing delay: from the instant nginx turned to the backend to the app's start. Each instant of it is charged "
@@ -56,10 +57,7 @@ def sentence(result: BlameResult) -> str:
             "the number of workers changed."
         )
     if largest == "dispatch":
-        return (
-            f"Mostly dispatch, not a queue: {percent(result.dispatch / result.waited)} {of} passed while the request's "
-            "own backend had a free worker."
-        )
+        return _of_dispatch(result)
     top = result.culprits.row(0, named=True)
     named = f"{_label(result, top['culprit'])} caused {percent(top['of_waited'])} of all queueing seconds"
     if top["requests"] and top["culprit"] is not None:
@@ -72,6 +70,22 @@ def sentence(result: BlameResult) -> str:
     rest = f"; another {percent(result.imbalance / result.waited)} was imbalance between backends"
     return f"{_capital(named)}, {percent(top['share'])} of those charged to requests in service" + (
         rest + "." if result.imbalance > 0.05 * result.waited else "."
+    )
+
+
+def _of_dispatch(result: BlameResult) -> str:
+    """Return the sentence for waits with a free worker: the way to an idle backend, or a cause that is not logged."""
+    of = f"of {duration(result.waited)} of waiting"
+    if result.looked_free > result.dispatch / 2:
+        return (
+            f"Workers looked free during {percent(result.looked_free / result.waited)} {of}: the log does not show "
+            f"what held them. {explanation(result.free_workers)}".rstrip()
+        )
+    way = max((backend.way for backend in result.free_workers), default=0.0)
+    longest = f" (about {duration(way)} for each request)" if way else ""
+    return (
+        f"Mostly the way to a free worker: {percent(result.dispatch / result.waited)} {of} passed while the request's "
+        f"own backend had a free worker{longest}."
     )
 
 
@@ -99,6 +113,17 @@ def _failures(result: BlameResult) -> list[str]:
         failures.append(
             f"{percent(result.unknown / result.blamed)} of the blamed seconds are charged to requests without a "
             "service time: their culprits are unknown. Add the app's spans (--spans)."
+        )
+    shares = {"imbalance": result.imbalance, "blamed": result.blamed}
+    if result.waited > 0 and result.looked_free > MUCH * result.waited and result.dispatch <= max(shares.values()):
+        failures.append(
+            f"Workers looked free during {percent(result.looked_free / result.waited)} of the waiting: the log does "
+            f"not show what held them, and the blame of the rest is a lower bound. {explanation(result.free_workers)}"
+        )
+    if result.queue_source.bounds:
+        failures.append(
+            f"The queue of {result.queue_source.bounds[0]} is inferred as a lower bound: requests waited longer, and "
+            "the seconds of blame are at least what is shown."
         )
     failures += result.queue_source.moved
     return failures + unnamed(result.workers)
@@ -181,7 +206,7 @@ def _tables(result: BlameResult) -> list[Table]:
 
 
 def _notes(result: BlameResult) -> list[str]:
-    notes = [*result.queue_source.marks, *result.queue_source.gaps]
+    notes = [*result.queue_source.marks, *result.queue_source.gaps, *joined(result.workers)]
     if result.negative:
         notes.append(
             f"{counted(result.negative, 'wait is', 'waits are')} negative "

@@ -13,7 +13,16 @@ from sojourn.model.frame import Selection
 from sojourn.sources.store_measures import EXACT_ROWS
 from sojourn.store import statements as sql
 from sojourn.store.client import connect, in_utc, plainly
-from sojourn.timeline.load_windows import RAW, LoadWindows, extent, finished, instances, width_of
+from sojourn.timeline.load_windows import (
+    RAW,
+    LoadWindows,
+    empty_stretches,
+    extent,
+    finished,
+    instances,
+    width_of,
+    without_silences,
+)
 
 
 def store_load_windows(
@@ -62,7 +71,8 @@ def store_load_windows(
             text = statement("windows_of_load", instance=instance, quantiles=quantiles)
             raws.append(_raw(rows_of(text, begin=sql.micros(span.first), width=micros)))
     cut = f"There are more than {counted(exact_rows, 'request')}: quantiles have four digits."
-    return finished(raws, span, micros, by_instance=by_instance, notes=() if exact else (cut,))
+    windows = finished(raws, span, micros, by_instance=by_instance, notes=() if exact else (cut,))
+    return without_silences(windows, empty_stretches(windows))
 
 
 def _raw(rows: list[dict[str, object]]) -> pl.DataFrame:

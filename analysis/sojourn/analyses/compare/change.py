@@ -16,8 +16,10 @@ from sojourn.timeline.time_blocks import LEVEL
 CAUSE_NAMES = {
     "queueing": "queueing",
     "service": "service time",
-    "client": "the client's connection",
-    "retries": "retries",
+    "before": "time before the app",
+    "body": "the body of the answer",
+    "after": "time after the app",
+    "retries": "earlier attempts",
     "unknown": "unaccounted time",
 }
 

@@ -32,6 +32,8 @@ from sojourn.timeline.busiest_excerpt import Scene, scene_of
 from sojourn.timeline.charge import services_of
 from sojourn.timeline.classes import summed
 from sojourn.timeline.concurrency import seen_on_arrival
+from sojourn.timeline.free_workers import is_lower_bound
+from sojourn.timeline.silences import clause, silences
 from sojourn.timeline.steps import Steps, Together
 from sojourn.timeline.tables import workers_table
 from sojourn.timeline.visits import Visits
@@ -66,7 +68,9 @@ class DepthResult(Result):
     Attributes:
         requests: with a known wait; the ``window`` is from the first of their instants to the last.
         overall, backends: waiting, gone, in_service, in_system, utilisation (time averages), most_waiting, arrivals,
-            mean_wait, seen_waiting, seen_in_system (averages over arrivals), workers; ``backends`` with upstream.
+            mean_wait, seen_waiting, seen_in_system (averages over arrivals), workers, lower_bound (whether workers were
+            held for longer than their services show, or lines may be missing, so utilisation is at least this);
+            ``backends`` with upstream.
         peak: upstream, waiting, at: the deepest queue; None without a queue.
         seen: low, high (requests waiting at the same backend on arrival, inclusive), requests, share, wait (mean).
         over_time: columns of ``OVER_TIME_SCHEMA``; the upstream "all" is the sum.
@@ -77,6 +81,7 @@ class DepthResult(Result):
         workers: per backend: upstream, workers, source, names, pool.
         left_out: reason -> requests, as in ``Visits``.
         queue_source: how the queueing delays are known.
+        silence: stretches without a line, as a clause; None: there are none.
         scene: the busiest excerpt, one by one; None if the end of requests is unknown.
     """
 
@@ -94,6 +99,7 @@ class DepthResult(Result):
     workers: list[dict[str, Any]]
     left_out: dict[str, int]
     queue_source: QueueSource = MEASURED
+    silence: str | None = None
     scene: Scene | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -112,6 +118,7 @@ class DepthResult(Result):
             "streamed_seconds": self.streamed,
             "spans": self.with_span,
             "silent": self.silent,
+            "silence": self.silence,
             "workers": self.workers,
             "left_out": self.left_out,
             "queue_source": self.queue_source.requests,
@@ -142,7 +149,9 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
     windows = Windows.over(visits.base, first, last, seconds=width)
     seen_waiting, seen_serving = seen_on_arrival(visits, starts, services)
     backends, tables, wait = [], [], visits.wait
+    silent = silences(visits.arrival, np.fmax(visits.wait_end, services.end))
     counted: list[dict[str, Steps]] = []
+    bounds: list[bool] = []
     for code, name in [*enumerate(visits.backends), (-1, ALL)]:
         members = slice(None) if code < 0 else visits.at_backend[code]
         steps: dict[str, Steps | Together]
@@ -156,12 +165,18 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
         count = int(visits.workers.count.sum() if code < 0 else visits.workers.count[code])
         figures = _figures(steps, first, last, count)
         arrivals, waiting, serving = visits.arrival[members], seen_waiting[members], seen_serving[members]
+        if code >= 0:
+            one = counted[-1]
+            bounds.append(
+                is_lower_bound(visits, code, one["waiting"], one["in_service"], (waiting, serving), last - first)
+            )
         figures |= {
             "arrivals": len(arrivals),
             "mean_wait": float(wait[members].mean()) if len(arrivals) else 0.0,
             "seen_waiting": float(waiting.mean()) if len(arrivals) else 0.0,
             "seen_in_system": float((waiting + serving).mean()) if len(arrivals) else 0.0,
             "workers": count,
+            "lower_bound": bool(silent) or (any(bounds) if code < 0 else bounds[-1]),
         }
         backends.append({"upstream": name, **figures})
         tables.append(_over_time(windows, name, steps, arrivals, count, (first, last)))
@@ -183,6 +198,7 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
         workers=workers_table(visits),
         left_out=dict(visits.left_out),
         queue_source=queue_source,
+        silence=clause(silent) if silent else None,
         scene=scene_of(visits, DRAWN, waiting=queue) if len(visits) and "time" in visits.rows.columns else None,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import polars as pl
 
@@ -11,7 +12,7 @@ from sojourn.analyses.depth.pictures import depth_pictures
 from sojourn.analyses.depth.run import depth
 from sojourn.analyses.question import ReportContext
 from sojourn.model.formatting import counted, duration, milliseconds, percent, printable
-from sojourn.model.one_worker import doubt, unnamed
+from sojourn.model.one_worker import doubt, joined, unnamed
 from sojourn.present.display import lay_out
 from sojourn.present.section import Section, Table
 from sojourn.timeline.classes import NO_VALUE
@@ -48,7 +49,7 @@ def sentence(result: DepthResult) -> str:
     overall = result.overall
     text = (
         f"On average {overall['waiting']:.2f} requests waited and {overall['in_service']:.2f} of "
-        f"{overall['workers']} workers were busy ({percent(overall['utilisation'])})"
+        f"{overall['workers']} workers were busy ({_busy(overall)})"
     )
     if result.peak is None or result.peak["waiting"] < 1:
         return text + "; no request waited."
@@ -56,6 +57,10 @@ def sentence(result: DepthResult) -> str:
     return (
         f"{text}; the deepest queue was {counted(result.peak['waiting'], 'request')} at {where}, at {at:%H:%M:%S} UTC."
     )
+
+
+def _busy(figures: dict[str, Any], lower_bound: str = "at least ") -> str:
+    return (lower_bound if figures["lower_bound"] else "") + percent(figures["utilisation"])
 
 
 def _failures(result: DepthResult) -> list[str]:
@@ -66,6 +71,17 @@ def _failures(result: DepthResult) -> list[str]:
             f"{missing:,} of {counted(result.requests + missing, 'request')} have unknown wait and service time: "
             "queues were deeper and workers busier than shown. Add the app's spans (--spans)."
         )
+    if result.silence is not None:
+        failures.append(
+            f"{result.silence[0].upper()}{result.silence[1:]}. If lines are missing, workers were busier and queues "
+            "deeper than shown."
+        )
+    elif result.overall["lower_bound"] and not result.queue_source.moved:
+        failures.append(
+            "Workers were held for longer than the services in this log show: utilisation and requests in service are "
+            "lower bounds. `sojourn blame` names what fits; the app's spans (--spans) contain the time after the "
+            "headers."
+        )
     failures += result.queue_source.moved
     return failures + unnamed(result.workers)
 
@@ -75,7 +91,7 @@ def _tables(result: DepthResult) -> tuple[Table, ...]:
         ("backend", "workers", "busy", "waiting", "on arrival", "most", "mean wait (ms)"),
         tuple(
             (
-                row["upstream"] or NO_VALUE, f"{row['workers']}", percent(row["utilisation"]), f"{row['waiting']:.2f}",
+                row["upstream"] or NO_VALUE, f"{row['workers']}", _busy(row, "≥ "), f"{row['waiting']:.2f}",
                 f"{row['seen_waiting']:.2f}", f"{row['most_waiting']:,}", milliseconds(row["mean_wait"]),
             )
             for row in result.backends
@@ -137,6 +153,7 @@ def _coarse(result: DepthResult) -> list[tuple[str, ...]]:
 
 def _notes(result: DepthResult) -> list[str]:
     notes = [*result.queue_source.marks, *result.queue_source.gaps, *doubt(result.workers, "utilisation")]
+    notes += joined(result.workers)
     unlike = []
     for row in result.backends:
         time, arrivals = row["in_system"], row["seen_in_system"]

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from sojourn.analyses.goodput.retry_storms import Storm, storms_of
 from sojourn.analyses.goodput.sums import WORKED, groups_of, over_time_of
 from sojourn.inference.inferred import INFERRED
+from sojourn.model.client_retries import CLIENT, FAILED, client_retries
 from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import iso
@@ -35,8 +35,6 @@ from sojourn.timeline.classes import NO_VALUE, checked_column
 from sojourn.timeline.visits import SAME_REQUEST, all_differ
 from sojourn.timeline.windows import EPOCH, Windows
 
-AGAIN = 60.0  # s after a failure: a later request of the same client is not a retry
-CLIENT = ("remote_addr", "method", "uri")
 MOST_ROWS = 1_000  # of a list in the JSON
 
 
@@ -198,7 +196,7 @@ def _table(rows: pl.LazyFrame, by: str, app_log: pl.DataFrame | None) -> pl.Data
     worked = pl.coalesce("app_service", *([] if inferred is None else [inferred]))
     # Work after the client has gone: an intersection of intervals, not a correction.
     after = pl.max_horizontal(pl.min_horizontal(done, seconds), pl.lit(0.0))
-    failed = (status >= 500) | (status == 499)
+    failed = FAILED
     base = pl.col("start").min()
     client = CLIENT if set(CLIENT) <= set(names) else ()
     table = served.select(
@@ -218,7 +216,7 @@ def _table(rows: pl.LazyFrame, by: str, app_log: pl.DataFrame | None) -> pl.Data
         worked=pl.when("proxied").then(pl.coalesce(seconds, pl.when(answered).then(worked))),
     ).collect(engine="streaming")
     checked_column(table["group"], by)
-    again = _again(table, [f"client_{column}" for column in client])
+    again = client_retries(table, [f"client_{column}" for column in client])
     return table.drop(f"client_{column}" for column in client).with_columns(pl.col("group").fill_null(NO_VALUE), again)
 
 
@@ -243,22 +241,3 @@ def _with_app_log(served: pl.LazyFrame, app_log: pl.DataFrame | None) -> pl.Lazy
         .select("request_id", late_start="span_start", late_seconds="span_seconds")
     )
     return served.join(late, on="request_id", how="left")
-
-
-def _again(table: pl.DataFrame, client: Sequence[str]) -> pl.Series:
-    """Return which requests are a client's own retry of a failed one; null where clients are not known.
-
-    Only the requests of clients with a failure are looked at: mostly few.
-    """
-    if not client:
-        return pl.Series("again", [None], pl.Boolean).new_from_index(0, len(table))
-    known = pl.all_horizontal(pl.col(column).is_not_null() for column in client)
-    key = table.select(client).hash_rows()
-    failures = key.filter(table.select(known & pl.col("failed")).to_series())
-    looked_at = key.is_in(failures.unique().implode()).arg_true()
-    some = table.select(*client, "start", "begun", "ended", "failed")[looked_at]
-    before, failed = (pl.col(name).shift(1).over(client, order_by=["start", "ended"]) for name in ("ended", "failed"))
-    lately = (pl.col("begun") - before).is_between(-0.002, AGAIN)  # nginx's clock ticks in milliseconds
-    again = np.zeros(len(table), np.bool_)
-    again[looked_at.to_numpy()] = some.select((known & lately & failed).fill_null(False)).to_series().to_numpy()
-    return pl.Series("again", again)

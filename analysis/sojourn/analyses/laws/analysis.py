@@ -25,12 +25,15 @@ from sojourn.model.formatting import formatted, milliseconds, printable
 from sojourn.model.one_worker import doubt
 from sojourn.model.result import Result
 from sojourn.queueing.theory import allen_cunneen_wait, kingman_wait, mg1_wait, mmc_wait
+from sojourn.timeline.free_workers import understated
 from sojourn.timeline.station import BACKEND, Station, stations
 from sojourn.timeline.visits import FROM_CONCURRENCY, Visits
 
 LEAST = 200  # requests of a station; fewer tell no moments
 GIVEN_UP = 0.01
 DOUBTFUL = 0.1  # of the measured wait: its interval is worth saying from here on
+HALF = 0.5  # of the measured wait: a prediction that far below it is not explained by bursts alone
+LONG = 0.005  # s: a shorter mean wait is no sign of held workers
 UNCERTAIN = 0.5  # a measured wait known no better than this tests no law
 TICK = 0.001  # s: nginx's clock
 GAPS_OF_TICKS = 5
@@ -70,13 +73,15 @@ class Prediction:
 class StationLaws:
     """A station, what the laws say of it, and which of them to believe (a key of ``NAMES``, or None).
 
-    ``known``: how its wait is known, an adjective.
+    ``known``: how its wait is known, an adjective. ``lower_bound``: whether its workers were held for longer than their
+    services show, or lines may be missing, so that its utilisation is at least λS/c.
     """
 
     station: Station
     predictions: tuple[Prediction, ...]
     believe: str | None
     known: str = "measured"
+    lower_bound: bool = False
 
     @property
     def believed(self) -> Prediction | None:
@@ -88,6 +93,14 @@ class StationLaws:
         """Relative uncertainty of the measured mean wait; 0 if unknown."""
         doubt = self.station.wait_error / self.station.mean_wait if self.station.mean_wait > 0 else 0.0
         return doubt if math.isfinite(doubt) else 0.0
+
+    @property
+    def unexplained(self) -> bool:
+        """Whether requests waited so much longer than predicted that something may have held the workers."""
+        law, measured = self.believed, self.station.mean_wait
+        if law is None or law.error is None:
+            return measured > LONG
+        return measured > LONG and law.error < -HALF
 
     @property
     def label(self) -> str:
@@ -120,9 +133,12 @@ class StationLaws:
             return f"{self.label}: {NAMES[law.law]} applies."
         doubt = self.doubt
         if abs(law.error) > doubt + DOUBTFUL:
+            held = ""
+            if self.lower_bound:
+                held = "workers that are held for longer than their services (`sojourn blame` names what fits), "
             return (
                 f"{self.label}: no law is near the measurement. The error of {NAMES[law.law]} is "
-                f"{formatted(law.error, '+.0%')}: the cause may be bursts, timeouts or another discipline."
+                f"{formatted(law.error, '+.0%')}: the cause may be {held}bursts, timeouts or another discipline."
             )
         known = f"; the uncertainty of the {self.known} wait is ±{doubt:.0%}" if doubt > DOUBTFUL else ""
         return f"{self.label}: {NAMES[law.law]} applies, with an error of {formatted(law.error, '+.0%')}{known}."
@@ -142,6 +158,7 @@ class StationLaws:
             "workers": s.workers,
             "workers_source": s.workers_source,
             "utilisation": s.utilisation,
+            "lower_bound": self.lower_bound,
             "ca2": s.ca2,
             "cs2": s.cs2,
             "dispersion": {"index": s.dispersion, "window": s.dispersion_window},
@@ -236,10 +253,18 @@ def laws(
         )
     stationary = None if audit is None else audit.stationary
     trend = "not tested" if audit is None else audit.trend
+    predicted = [
+        replace(station_laws(station, stationary, trend), known=queue_source.word(_backends_of(station, visits)))
+        for station in loads
+    ]
+    held = understated(visits) if any(each.unexplained for each in predicted) else frozenset()
     return Laws(
         tuple(
-            replace(station_laws(station, stationary, trend), known=queue_source.word(_backends_of(station, visits)))
-            for station in loads
+            replace(
+                each,
+                lower_bound=each.station.silence is not None or not held.isdisjoint(_backends_of(each.station, visits)),
+            )
+            for each in predicted
         ),
         stationary,
         trend,

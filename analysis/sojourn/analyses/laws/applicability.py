@@ -15,8 +15,12 @@ def reason_against(law: str, station: Station, stationary: bool | None, trend: s
     """Return the reason that a law does not apply; None if it applies."""
     if station.in_one_worker > 1:
         return "a worker serves several requests at a time"
+    if station.silence is not None:
+        return station.silence
     if law == "closed_loop":
         return next(_against_a_closed_loop(station, stationary, trend), None)
+    if station.dependence is not None:
+        return station.dependence
     return next(_against(law, station, stationary, trend), None)
 
 

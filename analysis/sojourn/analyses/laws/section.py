@@ -39,7 +39,8 @@ def _stations(result: Laws) -> Table:
     for laws in result.stations:
         s = laws.station
         rows.append(
-            (laws.label, f"{s.arrival_rate:.3g}", milliseconds(s.mean_service), f"{s.workers}", f"{s.utilisation:.2f}",
+            (laws.label, f"{s.arrival_rate:.3g}", milliseconds(s.mean_service), f"{s.workers}",
+            ("≥ " if laws.lower_bound else "") + f"{s.utilisation:.2f}",
              f"{s.ca2:.2f}", f"{s.cs2:.2f}", "–" if s.dispersion is None else f"{s.dispersion:.2f}")
         )  # fmt: skip
     sources = ", ".join(dict.fromkeys(laws.station.workers_source for laws in result.stations))

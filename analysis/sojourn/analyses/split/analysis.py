@@ -16,7 +16,7 @@ from sojourn.model.formatting import counted
 from sojourn.model.groups import GROUPS
 from sojourn.model.measures import GROUP_SHOWN, Row
 from sojourn.model.statistics import summary_of
-from sojourn.model.verdict import Verdict, queueing_share, verdict
+from sojourn.model.verdict import Directives, Evidence, Verdict, queueing_share, verdict
 from sojourn.sources.open_requests import OpenedRequests
 
 GROUP_LIMIT = 1_000  # rows of one grouping in the JSON, the busiest first
@@ -33,21 +33,24 @@ def checked_groups(by: Sequence[str]) -> None:
         raise SojournError(f"cannot group by {unknown[0]!r}; choose from {', '.join(GROUPS)}")
 
 
-def split_of(requests: OpenedRequests, *, by: Sequence[str], slo: float) -> SplitResult:
+def split_of(
+    requests: OpenedRequests, *, by: Sequence[str], slo: float, directives: Directives | None = None
+) -> SplitResult:
     """Return the split of opened requests.
 
     Args:
         requests: the requests; of a store only aggregates are queried.
         by: columns to group by, any of ``GROUPS``.
         slo: a p99 below this, with little queueing, is healthy, in seconds.
+        directives: of nginx's configuration, as for ``sojourn.model.verdict.verdict``.
     """
     measures = requests.measures
     overall = requests.once("overall", measures.overall)
     figures = dict(requests.once("figures", measures.figures))
-    _, means = measures.means()
+    _, means, evidence = measures.means()
     response = figures.pop("request_time")
     p99 = response["p99"] or 0.0
-    slow, tail_means = measures.means(p99)
+    slow, tail_means, tail_evidence = measures.means(p99)
     checked = audit_of(requests)
     result = SplitResult(
         measures=measures,
@@ -59,6 +62,7 @@ def split_of(requests: OpenedRequests, *, by: Sequence[str], slo: float) -> Spli
         response_time=response,
         components=figures,
         means=means,
+        evidence=evidence,
         queueing_share=queueing_share(means),
         tail={
             "p99": {
@@ -69,7 +73,11 @@ def split_of(requests: OpenedRequests, *, by: Sequence[str], slo: float) -> Spli
             }
         },
         audit=checked,
-        verdict=_marked(_verdict(means, tail_means, p99, overall, checked.known, slo), requests, checked.known),
+        verdict=_marked(
+            _verdict(means, tail_means, p99, overall, checked.known, slo, (evidence, tail_evidence), directives),
+            requests,
+            checked.known,
+        ),
         by={},
         by_total={},
         sources={s: n for s in QUEUE_SOURCES if (n := overall[f"source/{s}"])},
@@ -86,7 +94,14 @@ def split_of(requests: OpenedRequests, *, by: Sequence[str], slo: float) -> Spli
 
 
 def _verdict(
-    means: dict[str, float], tail: dict[str, float], p99: float, overall: Row, known: Coverage, slo: float
+    means: dict[str, float],
+    tail: dict[str, float],
+    p99: float,
+    overall: Row,
+    known: Coverage,
+    slo: float,
+    evidence: tuple[Evidence, Evidence],
+    directives: Directives | None,
 ) -> Verdict:
     requests, upgraded = overall["requests"], overall["upgraded"]
     if requests <= upgraded:
@@ -96,7 +111,7 @@ def _verdict(
             else "no request was accepted"
         )
         return Verdict("unknown", f"There is nothing to judge: {why}.", "unknown")
-    return verdict(means, tail, p99, requests, slo, known)
+    return verdict(means, tail, p99, requests, slo, known, evidence, directives)
 
 
 def _marked(judged: Verdict, requests: OpenedRequests, known: Coverage) -> Verdict:

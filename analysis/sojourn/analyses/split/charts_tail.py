@@ -19,8 +19,10 @@ from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 PARTS = {
     "queueing": ("queueing delay", QUEUEING, "#000000"),
     "service": ("service time", SERVICE, "#ffffff"),
-    "retries": ("retries", "#E69F00", "#000000"),
-    "client": ("to and from the client", "#009E73", "#000000"),
+    "retries": ("earlier attempts", "#E69F00", "#000000"),
+    "before": ("before the app", "#56B4E9", "#000000"),
+    "body": ("body of the answer", "#F0E442", "#000000"),
+    "after": ("after the app", "#009E73", "#000000"),
     "unknown": ("unaccounted", OTHER, "#000000"),
 }
 ROOM = 0.06  # share of a bar: the smallest with a number in it
@@ -44,7 +46,7 @@ def tail_table(result: SplitResult) -> pl.DataFrame:
             kept: dict[str, Any] = result.tail[name]
             requests, means = kept["requests"], kept["components"]
         else:
-            requests, means = result.measures.means(at_least)
+            requests, means, _ = result.measures.means(at_least)
         if not requests or requests == before:
             continue
         before = requests

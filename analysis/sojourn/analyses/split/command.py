@@ -46,6 +46,10 @@ def split(
         typer.Option(metavar="SECONDS", min=0, help="A p99 below this, with little queueing, is healthy."),
     ] = SLO,
     captures: CapturesOption = None,
+    nginx: Annotated[
+        Path | None,
+        typer.Option("--nginx", metavar="CONF", help="nginx's configuration: the verdict names what delays requests."),
+    ] = None,
     html: Annotated[Path | None, typer.Option(metavar="F", help="Write a report, one file, no network needed.")] = None,
     parquet: Annotated[Path | None, typer.Option(metavar="F", help="Write every request with its components.")] = None,
     rejects: Annotated[
@@ -70,7 +74,8 @@ def split(
 
         result = run(
             with_log_format(sources, log_format), spans=spans or (), by=groups, slo=slo,
-            all_columns=parquet is not None, captures=captures or (), rejects_to=refused, **options,
+            all_columns=parquet is not None, captures=captures or (), nginx=nginx,
+            rejects_to=refused, **options,
         )  # fmt: skip
     if parquet is not None:
         result.write_parquet(parquet)

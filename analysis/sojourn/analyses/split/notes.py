@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sojourn.analyses.split.result import SplitResult
-from sojourn.model.formatting import counted, printable
+from sojourn.model.evidence import PHASES
+from sojourn.model.formatting import counted, duration, printable
 
 FEW = 0.01  # of the requests: fewer are not mentioned
 DOCTOR = "`sojourn doctor` with nginx's configuration and this log prints the lines for the app's server and for nginx."
@@ -42,6 +43,7 @@ def notes(result: SplitResult) -> list[str]:
             f"Not used: {counted(total.impossible, 'queueing delay')} longer than the response. A client can forge a "
             "stamp that the app reads; a clock that was set while requests were under way looks the same."
         )
+    sentences += _evidence(result)
     if result.audit.garbled:
         sentences.append(
             f"{counted(result.audit.garbled, 'answer')} had timing headers that are not durations; they count as "
@@ -53,4 +55,29 @@ def notes(result: SplitResult) -> list[str]:
         for row in result.clock.iter_rows(named=True)
         if row["requests"] >= 100 and not row["idle"]
     )
+    return sentences
+
+
+def _evidence(result: SplitResult) -> list[str]:
+    """Return what part of a component has another cause than its name says."""
+    mean = sum(result.means.values())
+    sentences = []
+    if result.evidence.redirects > FEW * mean:
+        sentences.append(
+            f"{duration(result.evidence.redirects)} on average passed at upstreams whose answer an internal redirect "
+            "replaced (X-Accel-Redirect, error_page). It is part of `retries`, although no attempt failed; whether it "
+            "was waiting or work is unknown."
+        )
+    if result.evidence.way > FEW * mean:
+        sentences.append(
+            f"{duration(result.evidence.way)} on average is the way to the backends: requests to an idle one took "
+            "as long to reach the app. It is part of the queueing delay, and the verdict counts it as network."
+        )
+    for cause, component in zip(PHASES, ("upload", "send"), strict=True):
+        if (locked := result.evidence.locked.get(cause, 0.0)) > FEW * mean:
+            sentences.append(
+                f"{duration(locked)} on average passed in a cache lock of nginx (`proxy_cache_lock`), which is looked "
+                f"at in steps of 0.5 s. It is part of `{component}`, and the verdict counts it as queueing. More "
+                "workers do not shorten it; `proxy_cache_lock_timeout` bounds it."
+            )
     return sentences

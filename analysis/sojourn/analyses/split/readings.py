@@ -24,8 +24,10 @@ SLOW = 0.1  # share of requests that count as the slow ones in a heatmap
 WHERE = {
     "queueing": "was queueing",
     "service": "was service",
-    "retries": "went in attempts that failed",
-    "client": "went to and from the client",
+    "retries": "went in earlier attempts",
+    "before": "went before the proxy turned to the app",
+    "body": "went into the body of the answer",
+    "after": "went in the proxy after the app",
     "unknown": "was unaccounted",
 }
 FIRST_BIN = 1.0001  # times the lowest edge: tolerance of a comparison with it

@@ -14,7 +14,7 @@ from sojourn.clocks.correction import plain_clocks
 from sojourn.model.figures import Summary
 from sojourn.model.formatting import iso, rounded
 from sojourn.model.result import Result
-from sojourn.model.verdict import Verdict
+from sojourn.model.verdict import Evidence, Verdict
 from sojourn.present.files import written_whole
 from sojourn.sources.open_requests import OpenedRequests
 
@@ -33,6 +33,7 @@ class SplitResult(OpenedRequests, Result):
         response_time: mean and quantiles.
         components: component -> mean and quantiles of its known values.
         means: component -> mean over all requests, unknown counted as 0: these sum to the mean response time.
+        evidence: what tells the causes of a phase apart, means in seconds.
         queueing_share: queueing delay as a share of all time; None without requests.
         tail: "p99" -> requests, threshold, queueing_share and component means at and above it.
         audit, verdict: the checks and the conclusion.
@@ -50,6 +51,7 @@ class SplitResult(OpenedRequests, Result):
     response_time: Summary
     components: dict[str, Summary]
     means: dict[str, float]
+    evidence: Evidence
     queueing_share: float | None
     tail: dict[str, dict[str, object]]
     audit: Audit
@@ -87,6 +89,7 @@ class SplitResult(OpenedRequests, Result):
                 "response_time": self.response_time,
                 "components": self.components,
                 "means": self.means,
+                "evidence": self.evidence.to_dict(),
                 "queueing_share": self.queueing_share,
                 "tail": self.tail,
                 "queue_source": self.sources,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TextIO
 
 import polars as pl
@@ -31,6 +32,7 @@ def split(
     all_columns: bool = False,
     columns: Sequence[str] = (),
     captures: Sequence[Source] | Source = (),
+    nginx: Path | str | None = None,
     rejects_to: TextIO | None = None,
     on_size: Callable[[int | None], None] | None = None,
     on_progress: Progress | None = None,
@@ -53,6 +55,7 @@ def split(
         columns: additional columns to read: canonical ones, or other keys of the log.
         captures: captures of the same requests, as for ``sojourn.analyses.wire.analysis.wire``; their result is
             ``wire``.
+        nginx: nginx's configuration: the verdict names its directives that delay requests outside the app.
         rejects_to: file for refused lines, as for ``sojourn.read``.
         on_size: called with the size of the sources, as for ``sojourn.read``.
         on_progress: called with the progress, as for ``sojourn.read``.
@@ -61,10 +64,15 @@ def split(
         Figures of the response time and its components, over all requests, at p99 and by group.
 
     Raises:
-        SojournError: a source or a capture cannot be read, or ``by`` or ``where`` names no column.
+        SojournError: a source, a capture or the configuration cannot be read, or ``by`` or ``where`` names no column.
     """
     by, captures = [by] if isinstance(by, str) else by, listed(captures)
     checked_groups(by)
+    directives = None
+    if nginx is not None:
+        from sojourn.nginx.delays import delaying_directives  # noqa: PLC0415 - loaded for a configuration only
+
+        directives = delaying_directives(Path(nginx))
     if captures:
         from sojourn.analyses.wire.log_join import READ  # noqa: PLC0415 - loaded for captures only
 
@@ -81,7 +89,7 @@ def split(
         on_size=on_size,
         on_progress=on_progress,
     ) as requests:
-        result = split_of(requests, by=by, slo=slo)
+        result = split_of(requests, by=by, slo=slo, directives=directives)
     if captures:
         with_wire(result, captures)
     return result

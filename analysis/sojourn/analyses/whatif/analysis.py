@@ -2,7 +2,8 @@
 
 A replay keeps the measured arrivals and service times and computes the queueing delays again. It is exact where the
 service time of a request does not depend on concurrent requests: one worker, one request. Where workers share a
-processor, a lock or a database, service times grow with load, and a replay with fewer or more workers is wrong.
+processor, a lock or a database, service times grow with load, and a replay with fewer or more workers is wrong: it is
+refused (``sojourn.timeline.independence``).
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import numpy as np
 import polars as pl
 
 from sojourn.analyses.queue_source import MEASURED, QueueSource
-from sojourn.analyses.whatif.closed_loop import ClosedLoop, closed_loop_of
-from sojourn.analyses.whatif.fit import errors_of, fits, refusal, relative
+from sojourn.analyses.whatif.balancing import PINNED, pinned_share
+from sojourn.analyses.whatif.closed_loop import ClosedLoop, clients_wait, closed_loop_of
+from sojourn.analyses.whatif.fit import errors_of, fits, refusal, relative, shared_resource
 from sojourn.analyses.whatif.intervals import Resamples, interval, ordered
 from sojourn.analyses.whatif.replays import replay_workload
 from sojourn.analyses.whatif.result import Variant, WhatIfResult, figures_of
@@ -27,8 +29,8 @@ from sojourn.model.figures import Summary
 from sojourn.model.formatting import counted
 from sojourn.model.one_worker import doubt
 from sojourn.model.parallel import in_threads
-from sojourn.timeline.apparent_loop import ApparentLoop
 from sojourn.timeline.classes import summed
+from sojourn.timeline.independence import dependences
 from sojourn.timeline.station import loop_of_requests
 from sojourn.timeline.tables import workers_table
 from sojourn.timeline.visits import Visits
@@ -37,6 +39,10 @@ RANKS = ("p99", "p90", "p50", "mean", "goodput")
 SEEDS = 5  # replays of a balancer that chooses at random
 FEW = 200  # requests
 AT_ONCE = 2  # variants
+FOLLOWING = (
+    "clients wait for an answer before they send the next request, so a faster system would receive more of them: give "
+    "--closed-loop"
+)
 
 
 def whatif(
@@ -81,6 +87,8 @@ def whatif(
             "pool:ROUTE cannot be replayed in a closed loop, because clients are followed within one upstream: "
             "omit pool:ROUTE or --closed-loop"
         )
+    pinned = pinned_share(workload.visits) > PINNED
+    _refuse_balancers(changes, pinned=pinned)
     loop = closed_loop_of(workload) if closed_loop else None
     baseline = replay_workload(workload, Change(), loop=loop, seed=seed)
     included = workload.counted
@@ -97,6 +105,16 @@ def whatif(
     error = errors_of(measured["response_time"], replayed["response_time"])
     apparent = None if closed_loop else loop_of_requests(workload.visits.arrival, _answered(workload))
     refused = None if fits(error) else refusal(workload, error, apparent, seed, queue_source.moved)
+    if refused is None and queue_source.bounds:
+        refused = (
+            f"the queue of {queue_source.bounds[0]} is inferred as a lower bound only: requests waited at least that "
+            "long, and services took at most what is left"
+        )
+    if refused is None and apparent is not None and (apparent.closed or clients_wait(workload)):
+        refused = FOLLOWING
+    dependent = dependences(workload.visits)
+    if refused is None and dependent:
+        refused = shared_resource(dependent)
     predictions: list[Variant] = []
     if refused is None or force:
         resamples = Resamples(workload.visits.arrival, included, seed)
@@ -104,7 +122,7 @@ def whatif(
         # Compiled code and sorts run side by side; each variant needs memory for arrays of all requests.
         predictions = in_threads(
             lambda change: _variant(workload, change, replayed["response_time"], base, resamples, loop, seed),
-            changes or usual_changes(workload, closed=closed_loop),
+            changes or usual_changes(workload, closed=closed_loop, pinned=pinned),
             at_once=AT_ONCE,
         )
     predictions.sort(key=lambda v: -v.goodput if rank == "goodput" else v.response_time[rank] or 0.0)
@@ -120,6 +138,7 @@ def whatif(
         rank=rank,
         closed_loop=closed_loop,
         linked=loop.linked if loop else None,
+        dependence=[each.to_dict() for each in dependent],
         system={
             "workers": baseline.workers,
             "timeout": workload.timeout,
@@ -135,7 +154,7 @@ def whatif(
         notes=[
             *queue_source.marks,
             *queue_source.gaps,
-            *_notes(workload, loop, apparent, predictions, changes),
+            *_notes(workload, loop, predictions, changes),
         ],
         queue_source=queue_source.requests,
         measured_values=workload.response[included],
@@ -143,15 +162,30 @@ def whatif(
     )
 
 
-def usual_changes(workload: Workload, *, closed: bool = False) -> list[Change]:
+def _refuse_balancers(changes: Sequence[Change], *, pinned: bool) -> None:
+    """Refuse other balancers where each client keeps to one backend.
+
+    Raises:
+        SojournError: a change has a balancer that ignores clients.
+    """
+    other = next((change.balancer for change in changes if change.balancer not in (None, "given", "pinned")), None)
+    if pinned and other is not None:
+        raise SojournError(
+            f"balancer={other}: over {PINNED:.0%} of the requests of each client go to one backend, as with ip_hash, "
+            "sticky sessions or kept connections, and another balancer would move them: give balancer=pinned"
+        )
+
+
+def usual_changes(workload: Workload, *, closed: bool = False, pinned: bool = False) -> list[Change]:
     """Return common changes, replayed if none is given; changes of the heaviest route only if there are several.
 
     Args:
         workload: the requests.
         closed: leave out a pool for a route, which a closed loop does not support.
+        pinned: leave out other balancers, which would move clients.
     """
     variants = [{"workers": "+1"}]
-    if np.bincount(workload.visits.pool).max() > 1:
+    if np.bincount(workload.visits.pool).max() > 1 and not pinned:
         variants += [{"balancer": "least_conn"}, {"balancer": "shared_queue"}]
     variants += [{"discipline": "lifo"}, {"discipline": "adaptive_lifo"}, {"discipline": "sjf"}]
     codes, routes = workload.routes
@@ -215,7 +249,6 @@ def _window(visits: Visits) -> tuple[Any, Any] | None:
 def _notes(
     workload: Workload,
     loop: ClosedLoop | None,
-    apparent: ApparentLoop | None,
     predictions: Sequence[Variant],
     changes: Sequence[Change],
 ) -> list[str]:
@@ -244,11 +277,6 @@ def _notes(
         notes.append(
             "The recorded balancer chose the backend with the fewest connections. With a different number of workers "
             "it would choose differently: least connections was assumed."
-        )
-    if apparent is not None and apparent.closed:
-        notes.append(
-            "The number of requests in system is almost constant, and requests follow answers: clients seem to wait "
-            "for an answer before the next request. With --closed-loop, a faster system receives more load."
         )
     if loop is not None and any(change.load != 1 for change in changes):
         notes.append("In a closed loop, load=xK shortens the think times: clients without think time do not change.")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from sojourn.model.compilation import compiled
 from sojourn.timeline.visits import Visits
 
 Floats = npt.NDArray[np.float64]
 
+PINNED = 0.99  # share of a client's requests at one backend: a balancer that ignores clients does not do that
+REQUESTS_OF_CLIENT, CLIENTS = 10, 3  # fewest
 OTHERWISE = "round_robin"
 ENOUGH_CHOICES = 100  # arrivals at which the backends' numbers of connections differed, for a decision
 MOSTLY = 0.9  # share of them sent to the fewest connections; not all, because the log has milliseconds
@@ -29,6 +32,31 @@ def balancers_seen(visits: Visits, end: Floats) -> tuple[str, ...]:
         "least_conn" if _share_to_fewest(visits, end, np.flatnonzero(pool == number)) >= MOSTLY else OTHERWISE
         for number in range(len(visits.pools))
     )
+
+
+def pinned_share(visits: Visits) -> float:
+    """Return the share of the requests that went to the backend where most of their client's went; 0 if few could tell.
+
+    Clients with at least ``REQUESTS_OF_CLIENT`` requests to upstreams of several backends count, if there are several
+    of them and they do not all use one backend. Clients are identified by address, else by connection.
+    """
+    several = np.bincount(visits.pool, minlength=len(visits.pools))[visits.pool[visits.backend]] > 1
+    names = (name for name in ("remote_addr", "connection") if name in visits.rows.columns)
+    name = next((name for name in names if visits.rows[name].n_unique() > 1), None)
+    if name is None or not several.any():
+        return 0.0
+    pairs = pl.DataFrame({"client": visits.rows[name], "backend": visits.backend})
+    counts = pairs.filter(pl.Series(several)).drop_nulls().group_by("client", "backend").len()
+    clients = (
+        counts.sort("len", descending=True)
+        .group_by("client")
+        .agg(requests=pl.col("len").sum(), most=pl.col("len").first(), backend=pl.col("backend").first())
+        .filter(pl.col("requests") >= REQUESTS_OF_CLIENT)
+    )
+    if len(clients) < CLIENTS or clients["backend"].n_unique() < 2:
+        return 0.0
+    most, requests = clients.select(pl.col("most", "requests").sum()).row(0)
+    return float(most / requests)
 
 
 def _share_to_fewest(visits: Visits, end: Floats, rows: npt.NDArray[np.int64]) -> float:

@@ -15,6 +15,12 @@ import polars as pl
 from sojourn.analyses.whatif.workload import Floats, Ints, Workload
 from sojourn.model.components import GIVEN_UP_STATUSES
 
+FEWEST = 10  # requests of a client
+ENOUGH = 20.0  # expected requests of clients that have another one in the system
+SELDOM = 0.05  # of these
+MUCH = 0.05  # of the clients' time
+TICK = 0.001  # s: nginx's clock
+
 
 @dataclass(frozen=True)
 class ClosedLoop:
@@ -73,6 +79,36 @@ def closed_loop_of(workload: Workload) -> ClosedLoop:
                 previous[row], think[row] = answer, max(visits.arrival[row] - ends[matched] - streamed, 0.0)
                 matched += 1
     return ClosedLoop(previous, think)
+
+
+def clients_wait(workload: Workload) -> bool:
+    """Return whether clients send a request only after the answer to their last one, and spend much time waiting.
+
+    A client whose requests do not depend on its answers sends some while one is under way: its rate times the time that
+    it has a request in the system. If that is seen far more seldom than expected, clients wait. Where they wait for a
+    small part of their time only, a faster system would receive hardly more requests.
+    """
+    begin = workload.visits.arrival - workload.before
+    end = begin + workload.response
+    client = _clients(workload)
+    order = np.lexsort((begin, client))
+    begin, end, client = begin[order], np.maximum(end, begin)[order], client[order]
+    first = np.flatnonzero(np.diff(client, prepend=-1))
+    count = np.diff(np.append(first, len(client)))
+    # The latest end so far of each client: instants of different clients are far apart.
+    apart = client * (2 * float(end.max() - begin.min()) + 1.0)
+    latest = np.maximum.accumulate(end + apart) - apart
+    span = np.maximum.reduceat(latest, first) - begin[first]
+    earlier = np.append(-np.inf, latest[:-1])
+    earlier[first] = -np.inf
+    present = np.add.reduceat(end - np.clip(earlier, begin, end), first)
+    active = (count >= FEWEST) & (span > 0)
+    if not active.any():
+        return False
+    expected = float((count * present / np.where(span > 0, span, 1.0))[active].sum())
+    overlapping = float(np.add.reduceat((earlier > begin + TICK).astype(np.float64), first)[active].sum())
+    much = float(present[active].sum()) > MUCH * float(span[active].sum())
+    return much and expected > ENOUGH and overlapping < SELDOM * expected
 
 
 def _clients(workload: Workload) -> Ints:

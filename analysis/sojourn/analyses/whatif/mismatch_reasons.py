@@ -8,10 +8,12 @@ from sojourn.analyses.whatif.workload import Workload
 from sojourn.model.formatting import counted, printable
 from sojourn.model.one_worker import SLACK, most_at_once
 from sojourn.timeline.charge import accounts, services_of
+from sojourn.timeline.free_workers import MUCH, explanation, looked_free
 from sojourn.timeline.visits import FROM_INFERENCE, FROM_OPTION
+from sojourn.timeline.worker_evidence import AT_ONCE
 
 MANY = 0.01  # share of requests
-MUCH = 0.30  # share of the wait
+OUT_OF_ORDER = 0.02  # share of requests
 MOST = 0.5  # share of requests
 MOST_UNKNOWN = 0.1  # share of requests without a service time: with more of them the rest says little
 
@@ -30,12 +32,19 @@ def mismatch_reason(workload: Workload, error: float) -> str:
     known = ~np.isnan(visits.wait_end)
     waited = float(visits.wait[known].sum())
     if known.all() and waited > 0:
-        idle = float(accounts(visits, services_of(visits)).dispatch.sum()) / waited
-        if idle > MUCH:
+        services = services_of(visits)
+        dispatch = accounts(visits, services).dispatch
+        free = looked_free(visits, services, dispatch, visits.wait)
+        seconds = sum(backend.seconds for backend in free)
+        if seconds > MUCH * waited:
             return (
-                f"during {idle:.0%} of the waiting time, the request's backend had a free worker; something else "
-                "delayed requests (a connection limit, a lock, a pause of the whole process), or there are fewer "
-                "workers than it seems: give --workers"
+                f"during {seconds / waited:.0%} of the waiting time, the request's backend had a worker that looked "
+                f"free, and the log does not show what held it. {explanation(free).rstrip('.')}".rstrip()
+            )
+        if (disorder := _disorder(workload)) > OUT_OF_ORDER:
+            return (
+                f"{disorder:.0%} of the requests started after one that had arrived later: they are not served in the "
+                "order of arrival (LIFO, priorities, processes with queues of their own), which a replay assumes"
             )
     if error < 0:
         return (
@@ -43,6 +52,17 @@ def mismatch_reason(workload: Workload, error: float) -> str:
             "this log (another proxy, another service, jobs), or longer than until the headers: give --spans"
         )
     return "requests waited less than is possible with these workers; there are more than it seems: give --workers"
+
+
+def _disorder(workload: Workload) -> float:
+    """Return the share of requests that started after one of their backend that had arrived later."""
+    visits = workload.visits
+    late = 0
+    for rows in visits.at_backend:
+        known = rows[~np.isnan(visits.busy_start[rows])]
+        arrival = visits.arrival[known[np.argsort(visits.busy_start[known], kind="stable")]]
+        late += int((arrival < np.maximum.accumulate(arrival) - AT_ONCE).sum()) if len(arrival) else 0
+    return late / max(len(visits), 1)
 
 
 def _several_at_once(workload: Workload) -> str:

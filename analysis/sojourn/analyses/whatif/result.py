@@ -71,6 +71,7 @@ class WhatIfResult(Result):
         variants: the best first.
         rank: the figure they are ranked by.
         closed_loop: whether requests follow answers; linked: share of the requests that follow an answer.
+        dependence: backends whose services depend on the load: upstream, kind, statistic, limit, ratio, low, high.
         system: of the replay of the recorded configuration: workers, timeout, utilisation, rate, timeouts.
         workers: per backend: upstream, workers, source, names, pool.
         imputed, left_early, refused_rows: as in ``Workload``.
@@ -90,6 +91,7 @@ class WhatIfResult(Result):
     rank: str
     closed_loop: bool
     linked: float | None
+    dependence: list[dict[str, Any]]
     system: dict[str, Any]
     workers: list[dict[str, Any]]
     imputed: int
@@ -107,8 +109,8 @@ class WhatIfResult(Result):
             "to": self.window[1].isoformat().replace("+00:00", "Z"),
         }
         names = (
-            "requests", "measured", "replayed", "error", "refused", "forced", "rank", "closed_loop", "linked", "system",
-            "workers", "imputed", "left_early", "notes", "queue_source",
+            "requests", "measured", "replayed", "error", "refused", "forced", "rank", "closed_loop", "linked",
+            "dependence", "system", "workers", "imputed", "left_early", "notes", "queue_source",
         )  # fmt: skip
         return {
             "window": window,

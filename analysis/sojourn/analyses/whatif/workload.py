@@ -13,6 +13,7 @@ import polars as pl
 from sojourn.analyses.whatif.balancing import balancers_seen
 from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.model.errors import SojournError
+from sojourn.timeline.charge import services_of
 from sojourn.timeline.classes import codes_of
 from sojourn.timeline.visits import Visits, places_of, visits
 
@@ -35,7 +36,7 @@ class Workload:
 
     Attributes:
         visits: arrivals, backends, upstreams, workers.
-        services: how long each request holds a worker.
+        services: how long each request holds a worker, until it starts a waiting request.
         head: the part of it until the response headers, for which the client waits.
         before: upload and failed attempts, before the arrival.
         way: to its backend if a worker is free: the network, and the start of service in an idle worker.
@@ -122,7 +123,7 @@ def workload_of(
     status = table["status"].to_numpy()
     answered = table["answered"].to_numpy()
     # The app's service time, of unanswered requests too: the app also sends their headers, and streams the rest.
-    services, head = recorded.held, _numbers(table["app_service"])
+    services, head = _held(recorded), _numbers(table["app_service"])
     head = np.where(np.isnan(head), services, np.minimum(head, services))
     drawn = np.isnan(services)
     earlier = {name: times for name, times in (service_times or {}).items() if len(times)}
@@ -151,6 +152,12 @@ def workload_of(
         timeout=_timeout(_numbers(table["response"])[status == 504]),
         balancers=balancers_seen(recorded, recorded.arrival + response - before),
     )
+
+
+def _held(visits: Visits) -> Floats:
+    """Return how long each request held its worker, until that started a waiting request, s; NaN if unknown."""
+    services = services_of(visits)
+    return np.where(services.known, services.end - services.begin, np.nan)
 
 
 def _numbers(column: pl.Series) -> Floats:

@@ -38,8 +38,8 @@ FIELDS = {
 # Fields of the record that are texts, with their own names.
 TEXTS = (
     "method", "uri", "query", "protocol", "host", "remote_addr", "request_id", "trace_id", "span_id", "service",
-    "route", "worker", "proxy", "stamp", "bytes_sent", "body_bytes_sent", "request_length", "connection",
-    "connection_requests",
+    "route", "worker", "proxy", "stamp", "upstream_cache_status", "limit_req_status", "bytes_sent", "body_bytes_sent",
+    "request_length", "connection", "connection_requests",
 )  # fmt: skip
 INSTANTS = ("end", "start", "request_start", "proxy_start")
 DURATIONS = (

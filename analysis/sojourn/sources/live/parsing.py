@@ -17,7 +17,10 @@ from sojourn.readers.lines import blocks_of_lines
 from sojourn.readers.record import RECORD, records_query
 from sojourn.sources.requests import in_seconds
 
-COLUMNS = tuple(name for name in SPLIT_COLUMNS if name != "app_garbled")
+# Not what only a verdict and its audit read.
+COLUMNS = tuple(
+    name for name in SPLIT_COLUMNS if name not in ("app_garbled", "bytes_sent", "request_length", "redirects")
+)
 
 
 class Parser:

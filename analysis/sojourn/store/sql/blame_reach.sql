@@ -1,5 +1,6 @@
 -- When the first request came that matters to waits that end from {begin} on: the first one that was still there at
--- {begin}, and the first one it met. Upgraded connections (101) last as long as they are used, and do not wait.
+-- {begin}, and the first one it met, or that ended some milliseconds before: its worker may have been between two requests.
+-- Upgraded connections (101) last as long as they are used, and do not wait.
 WITH
     toDateTime64({begin:UInt32}, 6, 'UTC') AS begin,
     toDateTime64({reach:UInt32}, 6, 'UTC') AS reach,
@@ -10,5 +11,6 @@ WITH
     ), begin) AS met
 SELECT ifNull((
     SELECT minOrNull(start) FROM requests
-    WHERE time >= met AND time < end + INTERVAL 1 HOUR AND start >= reach AND start < met AND status != 101
+    WHERE time >= met - INTERVAL 20 MILLISECOND AND time < end + INTERVAL 1 HOUR
+        AND start >= reach AND start < met AND status != 101
 ), met) AS first

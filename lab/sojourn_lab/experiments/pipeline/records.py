@@ -51,6 +51,8 @@ def log_lines(count: int, seed: list[int], spread: float = 3600.0) -> list[bytes
             "upstream_connect_time": "0.000, 0.001" if retried else "0.001",
             "upstream_header_time": f"-, {header}" if retried else header,
             "upstream_response_time": f"0.250, {header}" if retried else header,
+            "upstream_cache_status": "",
+            "limit_req_status": "",
             "queueing_delay": f"{queueing:.6f}",
             "service_time": f"{service:.6f}",
             "worker": str(1000 + number % 8),

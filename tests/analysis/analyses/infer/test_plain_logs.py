@@ -305,3 +305,32 @@ def test_reconstructed_instants_are_not_called_fine(logs: dict[str, Path], tmp_p
     (check,) = (check for check in checked.checks if check.name == "resolution")
     assert check.verdict == "unknown"
     assert "$msec" in check.sentence
+
+
+def test_wait_is_not_cut_at_headers_that_a_gateway_sent_early(tmp_path: Path) -> None:
+    """Every header after 2 ms, the body when the worker has done its work."""
+    log = first_come(22, WORKERS)
+    order = np.argsort(log.departure, kind="stable")
+    records = (
+        {
+            "time": f"{BEGIN + log.departure[each]:.3f}",
+            "request_time": f"{log.departure[each] - log.arrival[each]:.3f}",
+            "status": "200",
+            "route": ROUTES[int(log.routes[each])],
+            "upstream_addr": FIRST,
+            "upstream_status": "200",
+            "upstream_connect_time": "0.000",
+            "upstream_header_time": "0.002",
+            "upstream_response_time": f"{log.departure[each] - log.arrival[each]:.3f}",
+        }
+        for each in order.tolist()
+    )
+    path = tmp_path / "early.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    result = sojourn.split(path)
+    inferred = sojourn.infer(path).to_dict()["backends"][0]["wait"]["mean"]
+    assert log.wait.mean() > 0.02
+    assert result.means["queue"] == pytest.approx(float(log.wait.mean()), rel=0.05)
+    assert result.means["queue"] == pytest.approx(inferred, rel=0.01)
+    assert result.audit.identity_max_error < 1e-9
+    assert min(result.means[name] for name in ("service_time", "transfer")) >= 0

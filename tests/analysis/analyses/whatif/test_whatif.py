@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import heapq
 import json
 import math
 import random
@@ -229,10 +230,9 @@ def test_faster_system_receives_more_load_in_a_closed_loop(tmp_path: Path, snaps
     assert closed.linked is not None
     assert closed.linked > 0.99
     assert closed.variants[0].rate == pytest.approx(len(more) / seconds, rel=0.05)
-    unlinked = whatif(rows, [{"workers": "3"}], workers=2)
+    unlinked = whatif(rows, [{"workers": "3"}], workers=2, force=True)
     assert unlinked.variants[0].rate < 0.8 * closed.variants[0].rate
-    assert any("--closed-loop" in note for note in unlinked.notes)
-    assert unlinked.notes == snapshot(name="notes")
+    assert unlinked.refused == snapshot(name="refused")
     with pytest.raises(SojournError) as refusal:
         whatif(rows, [{"pool:/": "1"}], workers=2, closed_loop=True)
     assert str(refusal.value) == snapshot(name="refusal")
@@ -251,7 +251,47 @@ def test_refusal_suggests_the_closed_loop(tmp_path: Path, snapshot: SnapshotAsse
 
 
 def test_open_arrivals_do_not_suggest_a_closed_loop(small: pl.LazyFrame) -> None:
-    assert not any("--closed-loop" in note for note in whatif(small).notes)
+    assert whatif(small).refused is None
+
+
+def think_log(clients: int, think: float, requests: int, seed: int) -> list[dict[str, str]]:
+    """Return records of clients that think for a random time after each answer, at four workers."""
+    rng = random.Random(seed)
+    free = [0.0] * 4
+    ready = [(rng.expovariate(1 / think), client) for client in range(clients)]
+    heapq.heapify(ready)
+    records = []
+    for number in range(requests):
+        now, client = heapq.heappop(ready)
+        begin = max(now, heapq.heappop(free))
+        service = rng.expovariate(1 / 0.05)
+        heapq.heappush(free, begin + service)
+        heapq.heappush(ready, (begin + service + rng.expovariate(1 / think), client))
+        took = f"{begin + service - now:.6f}"
+        records.append((begin + service, {
+            "time": f"{1_767_225_600 + begin + service:.6f}", "request_id": f"{number:032x}", "status": "200",
+            "uri": "/", "route": "/", "service": "shop", "request_time": took,
+            "request_start": f"{1_767_225_600 + now:.6f}", "upstream_addr": "10.0.0.1:80", "upstream_status": "200",
+            "upstream_connect_time": "0.000", "upstream_header_time": took, "upstream_response_time": took,
+            "queueing_delay": f"{begin - now:.6f}", "service_time": f"{service:.6f}", "proxy": "edge",
+            "remote_addr": f"10.1.{client // 250}.{client % 250}",
+        }))  # fmt: skip
+    return [record for _, record in sorted(records, key=lambda pair: pair[0])]
+
+
+@pytest.mark.parametrize(
+    ("clients", "think", "follows"),
+    [(24, 0.25, True), (40, 0.5, True), (700, 10.0, False)],
+    ids=["short", "longer", "people who read a page"],
+)
+def test_clients_that_think_are_a_closed_loop_where_it_matters(
+    tmp_path: Path, clients: int, think: float, follows: bool
+) -> None:
+    for seed in (1, 2):
+        log = tmp_path / f"{seed}.jsonl"
+        log.write_bytes(b"".join(as_lines(think_log(clients, think, 6_000, seed))))
+        refused = whatif(sojourn.split(log, columns=COLUMNS).rows, [{"workers": "+1"}], workers=4).refused
+        assert (refused is not None and "--closed-loop" in refused) == follows, refused
 
 
 def test_requests_arrive_after_the_answer_they_follow(small: pl.LazyFrame) -> None:

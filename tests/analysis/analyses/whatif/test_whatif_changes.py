@@ -10,9 +10,12 @@ import polars as pl
 import pytest
 import sojourn
 from pool_simulator import PoolSettings, Route, as_lines, simulated_pool, span_lines
+from sojourn.analyses.blame.section import blame_section
+from sojourn.analyses.queue_source import QueueSource
 from sojourn.analyses.whatif.analysis import whatif
 from sojourn.analyses.whatif.closed_loop import closed_loop_of
 from sojourn.analyses.whatif.workload import workload_of
+from sojourn.model.errors import SojournError
 
 STREAMING = PoolSettings(
     requests=8_000, rate=16.0, timeout=3.0, streams={"/product": 0.05, "/export": 2.0}, seed=3,
@@ -93,3 +96,30 @@ def test_default_pool_of_a_route_carries_its_load(tmp_path: Path) -> None:
     (own,) = [v for v in result.variants if "pool:/export" in v.settings]
     offered = 0.05 * IN_TURN.rate * 1.2
     assert int(own.settings["pool:/export"]) > offered
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+def test_other_balancers_are_refused_where_clients_keep_to_one_backend(tmp_path: Path, pinned: bool) -> None:
+    rows = rows_of(tmp_path, dataclasses.replace(IN_TURN, requests=3_000))
+    group = pl.col("upstream").rank("dense") if pinned else pl.lit(0)
+    address = pl.format("10.1.{}.{}", group.cast(pl.Int64), pl.int_range(pl.len()) % 7)
+    rows = rows.with_columns(remote_addr=address)
+    usual = [variant.settings for variant in whatif(rows).variants]
+    assert ({"balancer": "least_conn"} in usual) == (not pinned)
+    assert any("workers" in settings for settings in usual)
+    assert whatif(rows, [{"balancer": "pinned"}]).variants
+    if pinned:
+        with pytest.raises(SojournError, match="balancer=pinned"):
+            whatif(rows, [{"balancer": "shared_queue"}])
+
+
+def test_queue_that_is_a_lower_bound_predicts_nothing(tmp_path: Path) -> None:
+    rows = rows_of(tmp_path, dataclasses.replace(IN_TURN, requests=2_000))
+    assert whatif(rows, [{"workers": "+1"}]).refused is None
+    refused = whatif(rows, [{"workers": "+1"}], queue_source=QueueSource(bounds=("10.0.0.1:8080",))).refused
+    assert refused is not None
+    assert "lower bound" in refused
+    blamed = sojourn.blame(rows)
+    assert blame_section(blamed).failures == ()
+    bounded = dataclasses.replace(blamed, queue_source=QueueSource(bounds=("10.0.0.1:8080",)))
+    assert "at least" in blame_section(bounded).failures[0]

@@ -1,0 +1,93 @@
+"""Whether the signals to scale on may be given: the recent requests, replayed, wait as they did.
+
+The signals assume that a worker is held for the service time of one request, and that a free worker takes a waiting
+request. Where workers are held by something else, a replay waits less than the requests did, and the number of workers
+that it computes is too small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from sojourn.analyses.whatif.replays import replay_workload
+from sojourn.analyses.whatif.variants import Change
+from sojourn.analyses.whatif.workload import Workload
+from sojourn.model.components import GIVEN_UP_STATUSES
+from sojourn.timeline.independence import dependences
+
+Floats = npt.NDArray[np.float64]
+
+SEVERAL = "several_in_one_worker"
+WAITS = "waits_not_reproduced"
+SHARED = "service_depends_on_load"
+REASONS = {
+    SEVERAL: "a worker serves several requests at a time, so a request is no demand for a worker",
+    WAITS: "the recent requests, replayed, wait for another time than they did: something that the log does not show "
+    "holds the workers, or keeps requests from them",
+    SHARED: "services depend on the load: workers share processors, a lock or a database; more of them may not help",
+}
+FEWEST = 50  # requests of known wait: fewer tell nothing
+RELATIVE = 0.25  # of the mean wait, and of its 95th percentile
+SMALLEST = 0.010  # s: a smaller difference is within the way to a worker and the work between two requests
+TAIL = 0.95
+
+
+def signal_refusal(workload: Workload, since: float) -> str | None:
+    """Return why no signal may be given, a key of ``REASONS``; None if it may.
+
+    Args:
+        workload: the requests of the window, and those that were present when it began.
+        since: begin of the window, s after ``workload.visits.base``; the waits of later arrivals are compared.
+    """
+    visits = workload.visits
+    if any(visits.workers.in_one_worker(number) > 1 for number in range(len(visits.backends))):
+        return SEVERAL
+    judged = (visits.arrival > since) & ~np.isnan(_waits(workload))
+    if int(judged.sum()) < FEWEST:
+        return None
+    if dependences(visits):
+        return SHARED
+    # A request that was present before is replayed from the start of its service: what it waited for is not known.
+    early = (visits.arrival <= since) & (visits.busy_start > visits.arrival)
+    arrival = np.where(early, visits.busy_start, visits.arrival)
+    order = np.argsort(arrival, kind="stable")
+    replayed = replay_workload(_ordered(workload, arrival, order), Change())
+    wait = np.empty(len(order))
+    wait[order] = replayed.wait
+    measured = _waits(workload)
+    given_up = visits.rows["status"].is_in(GIVEN_UP_STATUSES).to_numpy()
+    wait = np.where(given_up, np.minimum(wait, measured), wait)[judged]
+    measured = measured[judged]
+    pairs = ((wait.mean(), measured.mean()), (np.quantile(wait, TAIL), np.quantile(measured, TAIL)))
+    fits = all(abs(new - old) <= max(RELATIVE * old, SMALLEST) for new, old in pairs)
+    return None if fits else WAITS
+
+
+def _waits(workload: Workload) -> Floats:
+    """Return the waits, s: until an abandoned request of unknown wait was given up; NaN if unknown."""
+    visits = workload.visits
+    abandoned = visits.rows["status"].is_in(GIVEN_UP_STATUSES).to_numpy() & np.isnan(workload.wait)
+    return np.where(abandoned, visits.ended - visits.arrival, workload.wait)
+
+
+def _ordered(workload: Workload, arrival: Floats, order: npt.NDArray[np.int64]) -> Workload:
+    """Return a workload with other arrivals, in their order."""
+    if (np.diff(order) > 0).all():
+        return replace(workload, visits=replace(workload.visits, arrival=arrival))
+    rows = workload.visits.rows_at(order)
+    visits = replace(
+        workload.visits, arrival=arrival[order], wait_end=workload.visits.wait_end[order],
+        busy_start=workload.visits.busy_start[order], busy_end=workload.visits.busy_end[order],
+        backend=workload.visits.backend[order], rows=rows,
+    )  # fmt: skip
+    each = ("services", "head", "before", "way", "rest", "response", "wait", "counted")
+    codes, routes = workload.routes
+    return replace(
+        workload,
+        visits=visits,
+        routes=(codes[order], routes),
+        **{name: getattr(workload, name)[order] for name in each},
+    )

@@ -1,0 +1,185 @@
+"""Workers that look free while requests wait: for how long, and what the log says against it.
+
+A worker that is free takes a request that waits. Where the log shows otherwise, the worker was held by something that
+its headers do not show, or the request could not reach it. ``looked_free`` measures that time per backend, without the
+way to an idle backend; ``suspicions.suspects_of`` names what fits it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sojourn.model.evidence import SHORT_WAY
+from sojourn.timeline.charge import Services, services_of
+from sojourn.timeline.concurrency import seen_on_arrival
+from sojourn.timeline.steps import Steps
+from sojourn.timeline.suspicions import Suspect, suspects_of
+from sojourn.timeline.turnaround import LONGEST
+from sojourn.timeline.visits import Visits
+from sojourn.timeline.worker_evidence import LONG_BODY
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+MUCH = 0.15  # share of the wait: below it, time with a worker that looks free needs no explanation
+SHORTEST = 0.005  # quantile of the waits at a free worker that is the way there
+ENOUGH_FREE = 20  # requests that arrived at a free worker
+LITTLE = 1e-3  # s: a mean wait below nginx's resolution is not a queue
+BODIES = 0.05  # share of the workers' time
+MOST_BACKENDS = 50  # with the most such time, whose suspects are named
+
+
+@dataclass(frozen=True)
+class LookedFree:
+    """The waiting at one backend while one of its workers looked free. Seconds.
+
+    Attributes:
+        upstream: address of the backend.
+        waited: sum of the waits at the backend.
+        way: time that a request takes to an idle backend; 0 if it is too short to be measured.
+        on_the_way: waiting explained by the way and by the start of a request in an idle worker.
+        seconds: waiting while a worker looked free, beyond that.
+        suspects: what may have held the workers, or delayed the requests; the most likely first.
+    """
+
+    upstream: str | None
+    waited: float
+    way: float
+    on_the_way: float
+    seconds: float
+    suspects: tuple[Suspect, ...] = ()
+
+    @property
+    def share(self) -> float:
+        """Share of the backend's waiting that no log line explains."""
+        return self.seconds / self.waited if self.waited > 0 else 0.0
+
+    @property
+    def much(self) -> bool:
+        """Whether the share is too large to be ignored."""
+        return self.share > MUCH
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "upstream": self.upstream,
+            "waited": self.waited,
+            "way": self.way,
+            "on_the_way": self.on_the_way,
+            "looked_free": self.seconds,
+            "suspects": [suspect.to_dict() for suspect in self.suspects],
+        }
+
+
+def looked_free(visits: Visits, services: Services, dispatch: Floats, wait: Floats) -> tuple[LookedFree, ...]:
+    """Return the backends at which requests waited while a worker looked free, those with the most such time first.
+
+    Args:
+        visits: with a column ``response``, bodies that hold a worker are recognised.
+        services: when each visit held a worker.
+        dispatch: seconds of each wait with a free worker at its backend, as of ``charge.accounts``.
+        wait: seconds of each wait; 0 for requests that do not count.
+    """
+    count = len(visits.backends)
+    waited = np.bincount(visits.backend, np.maximum(np.nan_to_num(wait), 0.0), count)
+    free = np.bincount(visits.backend, np.maximum(dispatch, 0.0), count)
+    candidates = np.flatnonzero(free > MUCH * waited)
+    if not len(candidates):
+        return ()
+    waiting, serving = seen_on_arrival(visits, np.maximum(visits.wait_end, np.nan_to_num(services.begin)), services)
+    backends: list[LookedFree] = []
+    for code in candidates[np.argsort(-free[candidates], kind="stable")]:
+        members = visits.at_backend[code]
+        idle = (waiting[members] == 0) & (serving[members] < visits.workers.count[code])
+        way = _way(visits.wait[members][idle])
+        beyond = float(np.maximum(dispatch[members] - way - LONGEST, 0.0).sum())
+        one = LookedFree(visits.backends[code], float(waited[code]), way, float(free[code]) - beyond, beyond)
+        if one.much and len(backends) < MOST_BACKENDS:
+            suspects = suspects_of(visits, services, int(code), way)
+            one = LookedFree(one.upstream, one.waited, one.way, one.on_the_way, one.seconds, suspects)
+        backends.append(one)
+    return tuple(backends)
+
+
+def _way(waits: Floats) -> float:
+    """Return the way to an idle backend, s, from the waits of requests that arrived at a free worker."""
+    waits = waits[~np.isnan(waits)]
+    if len(waits) < ENOUGH_FREE:
+        return 0.0
+    way = float(np.quantile(waits, SHORTEST))
+    return way if way > SHORT_WAY else 0.0
+
+
+def is_lower_bound(
+    visits: Visits, code: int, waiting: Steps, serving: Steps, seen: tuple[Ints, Ints], seconds: float
+) -> bool:
+    """Return whether the services of a backend understate the time for which its workers were held.
+
+    Either requests waited while a worker looked free, for more than ``MUCH`` of the waiting and beyond the way to an
+    idle backend; or bodies after the headers, of requests without a span, would fill more than ``BODIES`` of the
+    workers' time.
+
+    Args:
+        visits: with the columns header, response and span_seconds, bodies are considered.
+        code: the backend.
+        waiting: its requests that wait.
+        serving: its requests in service.
+        seen: requests that waited, and in service, on each arrival at the backend.
+        seconds: length of the log, s.
+    """
+    members = visits.at_backend[code]
+    workers = int(visits.workers.count[code])
+    wait = np.nan_to_num(visits.wait[members])
+    waited = float(np.maximum(wait, 0.0).sum())
+    way = _way(wait[(seen[0] == 0) & (seen[1] < workers)])
+    free = _waiting_with_free_worker(waiting, serving, workers)
+    beyond = free - float(np.clip(wait, 0.0, way + LONGEST).sum())
+    if waited > LITTLE * len(members) and beyond > MUCH * waited:
+        return True
+    if seconds <= 0 or not {"header", "response", "span_seconds"} <= set(visits.rows.columns):
+        return False
+    header, response, span = (visits.rows[name].to_numpy()[members] for name in ("header", "response", "span_seconds"))
+    body = np.where(np.isnan(span), np.nan_to_num(response - header), 0.0)
+    return float(body[body > LONG_BODY].sum()) > BODIES * workers * seconds
+
+
+def understated(visits: Visits) -> frozenset[str | None]:
+    """Return the backends whose services understate the time for which their workers were held (``is_lower_bound``)."""
+    services = services_of(visits)
+    starts = np.where(services.begin > visits.wait_end, services.begin, visits.wait_end)
+    waiting, serving = seen_on_arrival(visits, starts, services)
+    ends = np.fmax(visits.wait_end, services.end)
+    seconds = float(ends.max() - visits.arrival.min()) if len(visits) else 0.0
+    names = []
+    for code, name in enumerate(visits.backends):
+        members = visits.at_backend[code]
+        queued = Steps.of(visits.arrival[members], visits.wait_end[members])
+        held = Steps.of(services.begin[members], services.end[members])
+        if is_lower_bound(visits, code, queued, held, (waiting[members], serving[members]), seconds):
+            names.append(name)
+    return frozenset(names)
+
+
+def _waiting_with_free_worker(waiting: Steps, serving: Steps, workers: int) -> float:
+    """Return the waiting seconds of requests while fewer than ``workers`` requests are in service."""
+    at = np.union1d(waiting.at, serving.at)
+    if not len(at):
+        return 0.0
+    free = serving.levels(at)[:-1] < workers
+    return float((waiting.levels(at)[:-1] * np.diff(at))[free].sum())
+
+
+def explanation(backends: Sequence[LookedFree]) -> str:
+    """Return what fits the evidence at the backends with much unexplained waiting, as a sentence; "" without any."""
+    suspects: dict[str, Suspect] = {}
+    for backend in backends:
+        for suspect in backend.suspects:
+            suspects.setdefault(suspect.kind, suspect)
+    if not suspects:
+        return ""
+    return f"The evidence fits {'; or '.join(suspect.clause for suspect in suspects.values())}."

@@ -1,0 +1,245 @@
+"""Whether the service of a request depends on how many others are in service: something is shared.
+
+Where each worker works for itself, the service that begins now does not depend on the number of others in service, nor
+on the number waiting. Processors, locks, a database, a cache and an interpreter's lock make it depend, and then a
+replay of measured services with another number of workers is wrong.
+
+The test is that of Kruskal & Wallis (1952): services are ranked within their route, and the mean rank must be the same
+in each cell (others in service × requests waiting, at the start):
+
+    Q = Σ n_k (mean rank of cell k)² / variance      chi-square distributed for independent services
+
+What changes services by itself is removed first: the course of time, and workers of different speed. Services that are
+slow one after another, or together, depend on something as well.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sojourn.model.one_worker import SLACK
+from sojourn.timeline.classes import classes_of
+from sojourn.timeline.visits import FROM_INFERENCE, Visits
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+FEWEST = 300  # requests of a backend
+LOOKED_AT = 50_000  # requests of a backend: those with the most in service
+MOST_BACKENDS = 20
+IN_CELL = 30  # requests of a cell
+DEVIATIONS, MARGIN = 4.0, 10.0  # Q must exceed its mean by so many standard deviations, and by this
+NEIGHBOURS = 301  # requests whose median is the course of time
+MOVED = 1.35  # ratio of the 95 % and 5 % quantile of the course from which on it is removed
+FAST, SLOW = 0.7, 1.4  # of the median: a worker that is faster or slower is of another speed
+OF_A_WORKER = 100  # requests
+CORRELATION = 0.06
+SIGNIFICANT = 4.5  # standard deviations
+RESOLUTION = 1e-3  # of the mean service: instants are known to a microsecond or a millisecond
+VERY_SLOW = 0.98  # quantile within a route
+TOGETHER, TOGETHER_DEVIATIONS = 5.0, 10.0
+
+STATE, ALL_BACKENDS, IN_TURN, SLOW_TOGETHER = "state", "all_backends", "in_turn", "slow_together"
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """Services of a backend that depend on the load.
+
+    Attributes:
+        upstream: address of the backend.
+        kind: ``state`` (requests in service and waiting at the start), ``all_backends`` (requests in service at the
+            other backends), ``in_turn`` (the service before), ``slow_together``.
+        statistic, limit: of the test; it depends if the statistic is above the limit.
+        ratio: mean service with ``high`` requests in service or more, to that with ``low`` or fewer, for equal routes.
+    """
+
+    upstream: str | None
+    kind: str
+    statistic: float
+    limit: float
+    ratio: float | None = None
+    low: int | None = None
+    high: int | None = None
+
+    @property
+    def clause(self) -> str:
+        """What depends, and on what, as a clause."""
+        if self.kind == SLOW_TOGETHER:
+            return "slow services come together: requests wait for something that they share (a cache, a lock)"
+        if self.kind == IN_TURN:
+            return "a service resembles the one that began before it: something is shared"
+        if self.kind == ALL_BACKENDS:
+            return "service depends on the requests in service at other backends: something is shared (a database)"
+        if self.ratio is not None and self.ratio > 1:
+            return (
+                f"service takes {self.ratio:.2g} × as long with {self.high} in service as with {self.low}: something "
+                "is shared (processors, a lock, a database)"
+            )
+        return "service depends on the requests that are in service or waiting when it begins"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return dict(self.__dict__)
+
+
+def dependences(visits: Visits) -> tuple[Dependence, ...]:
+    """Return the backends whose services depend on the load, the largest first; at most one dependence for each.
+
+    Args:
+        visits: with the columns route and worker. Backends with an inferred queue, or few requests, are not tested.
+    """
+    known = ~np.isnan(visits.busy_end) & ~np.isnan(visits.busy_start)
+    dependent: list[Dependence] = []
+    members = [rows[known[rows]] for rows in visits.at_backend]
+    begins, ends = (np.sort(instants[known], kind="stable") for instants in (visits.busy_start, visits.busy_end))
+    for code in sorted(range(len(members)), key=lambda number: -len(members[number]))[:MOST_BACKENDS]:
+        if len(members[code]) < FEWEST or visits.workers.source[code] == FROM_INFERENCE:
+            continue
+        services = _services(visits, members[code], begins if len(members) > 1 else None, ends)
+        dependent += _dependences(visits.backends[code], services, int(visits.workers.count[code]))[:1]
+    return tuple(dependent)
+
+
+@dataclass(frozen=True)
+class _Services:
+    """Services of one backend in the order of their starts.
+
+    ``in_service``, ``waiting``: other requests at the start; ``elsewhere``: in service at other backends, or None.
+    ``seconds``: s; ``norm``: relative to the mean of the route; ``speed``: of its worker, 1 if usual.
+    """
+
+    seconds: Floats
+    norm: Floats
+    speed: Floats
+    route: Ints
+    in_service: Ints
+    waiting: Ints
+    elsewhere: Ints | None
+
+
+def _services(visits: Visits, members: Ints, begins: Floats | None, ends: Floats) -> _Services:
+    # Requests of one start are in random order: visits have them in the order of their ends.
+    mixed = np.random.default_rng(0).permutation(members)
+    order = mixed[np.argsort(visits.busy_start[mixed], kind="stable")]
+    begin, end = visits.busy_start[order], visits.busy_end[order]
+    in_service = np.searchsorted(begin, begin, "left") - np.searchsorted(np.sort(end), begin + SLACK, "right")
+    waiting = np.searchsorted(np.sort(visits.arrival[order]), begin, "right") - np.searchsorted(begin, begin, "right")
+    first = 0
+    if len(order) > LOOKED_AT:
+        sums = np.cumsum(np.concatenate([[0], in_service + np.maximum(waiting, 0)]))
+        first = int((sums[LOOKED_AT:] - sums[:-LOOKED_AT]).argmax())
+    some = slice(first, first + LOOKED_AT)
+    elsewhere = None
+    if begins is not None:
+        elsewhere = np.searchsorted(begins, begin[some], "left") - np.searchsorted(ends, begin[some] + SLACK, "right")
+        elsewhere = elsewhere - in_service[some]
+    rows = visits.rows_at(order[some])
+    route = classes_of(rows["route"])[0] if "route" in rows.columns else np.zeros(len(rows), np.int64)
+    seconds = (end - begin)[some]
+    norm = _relative(seconds, route)
+    speed = np.ones(len(norm))
+    if "worker" in rows.columns:
+        worker, names = classes_of(rows["worker"])
+        usual = float(np.median(norm))
+        for code in range(len(names)) if len(names) <= 64 else ():
+            own = worker == code
+            if own.sum() >= OF_A_WORKER and usual > 0:
+                ratio = float(np.median(norm[own])) / usual
+                speed[own] = ratio if ratio > 0 and not FAST < ratio < SLOW else 1.0
+    return _Services(seconds, norm, speed, route, in_service[some], np.maximum(waiting[some], 0), elsewhere)
+
+
+def _dependences(upstream: str | None, services: _Services, workers: int) -> list[Dependence]:
+    n = len(services.norm)
+    course = _course(services.norm / services.speed)
+    low, high = np.quantile(course, [0.05, 0.95])
+    moved = low > 0 and high > MOVED * low
+    adjusted = services.norm / services.speed / (course if moved else 1.0)
+    rank = _ranked(adjusted, services.route)
+    dependent = []
+    cell = np.clip(services.in_service, 0, max(workers, 1) - 1) * 3 + np.digitize(services.waiting, [1, 4])
+    statistic, cells = _between_cells(rank - _means(rank, np.arange(n) * 10 // n), cell)
+    limit = cells + DEVIATIONS * math.sqrt(2 * cells) + MARGIN
+    if cells > 0 and statistic > limit:
+        dependent.append(Dependence(upstream, STATE, statistic, limit, *_ratio(adjusted, services.in_service)))
+    local = _ranked(services.norm / services.speed / np.maximum(course, 1e-12), services.route)
+    bound = max(CORRELATION, SIGNIFICANT / math.sqrt(n))
+    if services.elsewhere is not None and (value := abs(_correlation(local, services.elsewhere))) > bound:
+        dependent.append(Dependence(upstream, ALL_BACKENDS, value, bound))
+    if (services.speed == 1).all() and (value := abs(_correlation(local[1:], local[:-1]))) > bound:
+        dependent.append(Dependence(upstream, IN_TURN, value, bound))
+    slow = local > VERY_SLOW - 0.5
+    pairs, expected = float((slow[1:] & slow[:-1]).sum()), float(slow.mean()) ** 2 * n
+    limit = max(TOGETHER * expected, expected + TOGETHER_DEVIATIONS * math.sqrt(max(expected, 1.0)))
+    if pairs > limit:
+        dependent.append(Dependence(upstream, SLOW_TOGETHER, pairs, limit))
+    return dependent
+
+
+def _between_cells(values: Floats, cell: Ints) -> tuple[float, int]:
+    """Return the statistic Q of centred values and its degrees of freedom, over cells with enough requests."""
+    count = np.bincount(cell)
+    enough = count >= IN_CELL
+    variance = float(values.var())
+    if variance <= 0 or not enough.any():
+        return 0.0, 0
+    mean = np.bincount(cell, values)[enough] / count[enough]
+    return float((count[enough] * mean**2).sum()) / variance, int(enough.sum()) - 1
+
+
+def _ratio(norm: Floats, in_service: Ints) -> tuple[float, int, int] | tuple[()]:
+    """Return the ratio of the means at the most and at the fewest in service, and those numbers; () if not known."""
+    count = np.bincount(in_service + 1)
+    levels = np.flatnonzero(count >= IN_CELL)
+    if len(levels) < 2:
+        return ()
+    low, high = int(levels[0]), int(levels[-1])
+    few, many = norm[in_service + 1 <= low].mean(), norm[in_service + 1 >= high].mean()
+    return (float(many / few), low, high) if few > 0 else ()
+
+
+def _relative(seconds: Floats, route: Ints) -> Floats:
+    """Return services relative to the mean of their route."""
+    mean = _means(seconds, route)
+    return np.divide(seconds, mean, out=np.ones_like(seconds), where=mean > 0)
+
+
+def _means(values: Floats, code: Ints) -> Floats:
+    """Return for each value the mean of the values with its code."""
+    count = np.bincount(code)
+    return (np.bincount(code, values) / np.maximum(count, 1))[code]
+
+
+def _ranked(values: Floats, route: Ints) -> Floats:
+    """Return the rank of each value within its route, from -0.5 to 0.5; equal values have their mean rank.
+
+    Values that differ by less than ``RESOLUTION`` are equal.
+    """
+    values, ranks = np.round(values / RESOLUTION), np.empty(len(values))
+    for code in range(int(route.max()) + 1):
+        own = np.flatnonzero(route == code)
+        _, inverse, count = np.unique(values[own], return_inverse=True, return_counts=True)
+        ranks[own] = (np.cumsum(count) - (count - 1) / 2 - 0.5)[inverse] / max(len(own), 1) - 0.5
+    return ranks
+
+
+def _course(values: Floats) -> Floats:
+    """Return the median of the neighbours of each value, computed at some places and interpolated."""
+    n, half = len(values), NEIGHBOURS // 2
+    places = np.unique(np.append(np.arange(0, n, NEIGHBOURS // 12), n - 1))
+    medians = [float(np.median(values[max(place - half, 0) : place + half + 1])) for place in places]
+    return np.interp(np.arange(n), places, medians)
+
+
+def _correlation(one: Floats, other: npt.NDArray[Any]) -> float:
+    """Return the correlation of ranks within routes with the ranks of other values; 0 if one of them is constant."""
+    ranks = _ranked(np.asarray(other, np.float64), np.zeros(len(other), np.int64))
+    if one.std() == 0 or ranks.std() == 0:
+        return 0.0
+    return float(np.corrcoef(one, ranks)[0, 1])

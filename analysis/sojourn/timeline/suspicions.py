@@ -1,0 +1,122 @@
+"""What may have held workers that look free, or kept requests from them, by the evidence in the log.
+
+At each release of a worker while a request waits, the worker either takes a request or not. After which routes it does
+not, at which number in service and for how long tells the causes apart. The thresholds were measured on simulated
+systems (docs/reference/systems.md). A cause is named as a suspect, not as a fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sojourn.model.components import GIVEN_UP_STATUSES
+from sojourn.model.formatting import counted, listed, percent, printable
+from sojourn.timeline.charge import Services
+from sojourn.timeline.visits import Visits
+from sojourn.timeline.worker_evidence import Evidence, evidence_of
+
+SEVERAL, BODY, AFTER, BOUND, RESERVED, STARTED, LIMIT, ABSENT, PAUSE, ABANDONED, HIDDEN, UNNAMED, UNKNOWN = (
+    "several_at_once", "body", "after_the_answer", "bound", "reserved", "worker_started", "limit", "absent", "pause",
+    "abandoned_work", "load_not_in_the_log", "workers_unnamed", "unknown",
+)  # fmt: skip
+FEWEST = 300  # requests of a backend
+LOOKED_AT = 50_000  # requests of a backend: the first ones
+ROUTES = 3  # named in a clause
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A cause that fits the evidence.
+
+    Attributes:
+        kind: one of the constants of this module.
+        routes: the routes concerned.
+        number: of workers or slots, where the kind has one.
+        share: of the backend's waiting, or of its load (``load_not_in_the_log``); None: not measured.
+    """
+
+    kind: str
+    routes: tuple[str, ...] = ()
+    number: int | None = None
+    share: float | None = None
+
+    @property
+    def clause(self) -> str:
+        """The cause as a clause for a sentence."""
+        routes = listed([printable(route, 60) for route in self.routes[:ROUTES]])
+        share = "" if self.share is None else f" ({percent(self.share)} of the waiting)"
+        slots = "" if self.number is None else counted(self.number, "request")
+        return {
+            SEVERAL: "workers that serve several requests at a time",
+            BODY: f"the bodies of {routes}, which are sent after the headers and hold a worker{share}",
+            AFTER: f"work after the answer to {routes}",
+            BOUND: "processes with queues of their own (SO_REUSEPORT or a balancer in the app server)",
+            RESERVED: "workers that are reserved for some routes",
+            STARTED: "workers that are started for a request (cold starts)",
+            LIMIT: f"a limit in front of the workers, of {slots} at a time",
+            ABSENT: f"workers that were absent: restarts, deploys or scaling{share}",
+            PAUSE: f"pauses of all workers at once{share}",
+            ABANDONED: "work on requests that were abandoned or retried",
+            HIDDEN: "load that is not in this log, or work that is in none of its lines"
+            + ("" if self.share is None else f" (about {percent(self.share)} of the load)"),
+            UNNAMED: "workers whose names are not logged, so their number is uncertain",
+            UNKNOWN: "something that this log does not show",
+        }[self.kind]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {"kind": self.kind, "routes": list(self.routes), "number": self.number, "share": self.share}
+
+
+def suspects_of(visits: Visits, services: Services, backend: int, way: float) -> tuple[Suspect, ...]:
+    """Return what may have held the workers of a backend that look free; the most likely first, never empty.
+
+    Args:
+        visits: with the columns route, worker and status; with ``response``, bodies are recognised.
+        services: when each visit held a worker.
+        backend: index into ``visits.backends``.
+        way: time that a request takes to an idle backend, s.
+    """
+    if visits.workers.in_one_worker(backend) > 1:
+        return (Suspect(SEVERAL),)
+    members = visits.at_backend[backend]
+    if not {"worker", "status"} <= set(visits.rows.columns):
+        return (Suspect(UNNAMED),)
+    abandoned = float(np.isin(visits.rows["status"].to_numpy()[members], GIVEN_UP_STATUSES).mean())
+    worker = visits.rows_at(members)["worker"]
+    served = ~np.isnan(visits.busy_end[members]) & worker.is_not_null().to_numpy()
+    if int(served.sum()) < FEWEST:
+        return (Suspect(UNNAMED if worker.null_count() > len(worker) // 2 else UNKNOWN),)
+    chosen = members[served]
+    chosen = chosen[np.argsort(visits.busy_start[chosen], kind="stable")][:LOOKED_AT]
+    evidence = evidence_of(visits, services, chosen, way, abandoned)
+    return tuple(_suspects(evidence)) or (Suspect(UNKNOWN),)
+
+
+def _suspects(seen: Evidence) -> Iterator[Suspect]:
+    if seen.body_routes and (explained := seen.free_by_headers - seen.free) > 0.1:
+        yield Suspect(BODY, seen.body_routes, share=explained)
+    if seen.absent > 0.1:
+        yield Suspect(ABSENT, share=seen.absent)
+    if seen.free <= 0.1:
+        return
+    if seen.abandoned > 0.005 and seen.overtakes < 0.05:
+        yield Suspect(ABANDONED)
+    elif seen.overtakes > 0.05 and seen.overtaken_in_new_worker > 0.6:
+        yield Suspect(STARTED)
+    elif seen.overtakes > 0.15 and seen.disorder_in_worker < 0.01 and seen.met > 30:
+        yield Suspect(RESERVED if seen.partitioned else BOUND)
+    elif (limit := seen.limit) is not None:
+        yield Suspect(LIMIT, number=limit)
+    elif (routes := seen.after_routes) and seen.overtakes < 0.05:
+        yield Suspect(AFTER, routes)
+    elif seen.pauses >= 5 and seen.paused > 0.6 * seen.free:
+        yield Suspect(PAUSE, share=seen.paused)
+    elif seen.overtakes < 0.05:
+        yield Suspect(HIDDEN, share=seen.hidden)
+    else:
+        yield Suspect(UNKNOWN)

@@ -1,0 +1,59 @@
+"""The study as a Markdown page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from systems.study import REFUSED, RIGHT, WRONG, Finding, Statement
+
+INTRODUCTION = """\
+# Kinds of systems
+
+Each kind of system is simulated with the truth known, and its log is analysed like any other. *Right*: the statement
+agrees with the truth. *Refused*: nothing is said, or it is said with a caution. *Wrong*: a statement without a caution
+that the truth contradicts. `PYTHONPATH=lab python -m systems --publish docs/reference` writes this page;
+`python -m systems --kind NAME` shows every statement on one kind in full.
+
+The limits: utilisation within 10 points; the response time after a change within 15 % or 5 ms (mean) and 25 % (p99) of
+a simulation of the changed system; workers needed for 95 % of the waits at most 0.1 s within 1, one backend or 15 %.
+
+"""
+MOST = 90  # characters of a sentence in the table
+
+
+def page(findings: Sequence[Finding]) -> str:
+    """Return the page: the totals, a table of judgements, and what is said of each kind."""
+    counts = Counter(each.judgement for finding in findings for each in finding.statements)
+    lines = [
+        f"{len(findings)} kinds, {sum(counts.values())} statements: {counts[RIGHT]} right, {counts[REFUSED]} refused, "
+        f"{counts[WRONG]} wrong.",
+        "",
+        "| kind | truth | right | refused | wrong |",
+        "| --- | --- | --- | --- | --- |",
+        *map(_row, findings),
+        "",
+        "## What is said, and the truth",
+    ]
+    for finding in findings:
+        lines += ["", f"### {finding.kind}", "", f"{_capital(finding.truth)}.", ""]
+        lines += ["| statement | said | truth | |", "| --- | --- | --- | --- |"]
+        lines += map(_statement, finding.statements)
+    return INTRODUCTION + "\n".join(lines) + "\n"
+
+
+def _row(finding: Finding) -> str:
+    cells = [
+        ", ".join(each.about for each in finding.statements if each.judgement == judgement) or "–"
+        for judgement in (RIGHT, REFUSED, WRONG)
+    ]
+    return f"| {finding.kind} | {finding.truth} | " + " | ".join(cells) + " |"
+
+
+def _statement(each: Statement) -> str:
+    text = each.said if len(each.said) <= MOST else each.said[: MOST - 1] + "…"
+    return f"| {each.about} | {text.replace('|', '/')} | {each.truth or '–'} | {each.judgement} |"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,178 @@
+"""Requests, what is drawn for them, and the changes that a kind of system can be simulated with."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Request:
+    """One request; instants and durations in s.
+
+    Attributes:
+        start: first byte at nginx; upload: until nginx turns to the app; send: after the answer, to the client.
+        before: the worker is held before the app's start; service: to the headers; body: to the end of the answer;
+            after: to the release.
+        hidden: its record is not in the log.
+        timeout: nginx or the client gives up so long after the stamp; status: 504 or 499 then.
+        gated, reached, got_worker, begun, headers, answered, released, end: turned to the app (a limit in front let it
+            pass), at the backend, taken by a worker, app start, headers, end of the answer at the app, worker free,
+            end at nginx.
+        inner: waited inside its service for a lock or a connection; loop: for an event loop before the app's start.
+        clock: by how much its backend's clock is ahead; NaN: the usual skew of the backend.
+        address: of the upstream; worker: its name.
+    """
+
+    number: int
+    start: float
+    route: str
+    service: float
+    body: float = 0.0
+    after: float = 0.0
+    before: float = 0.0
+    upload: float = 0.0001
+    send: float = 0.0002
+    client: int = 0
+    hidden: bool = False
+    timeout: float = math.inf
+    give_up: int = 504
+    status: int = 200
+    gated: float = math.nan
+    reached: float = math.nan
+    got_worker: float = math.nan
+    begun: float = math.nan
+    headers: float = math.nan
+    answered: float = math.nan
+    released: float = math.nan
+    end: float = math.nan
+    inner: float = 0.0
+    loop: float = 0.0
+    clock: float = math.nan
+    backend: int = 0
+    group: int = 0
+    address: str = ""
+    worker: str = ""
+
+    @property
+    def stamp(self) -> float:
+        """The instant at which nginx built the upstream request."""
+        return self.start + self.upload
+
+    @property
+    def queued(self) -> float:
+        """Seconds spent waiting for a slot of a limit in front, for a worker, and for an event loop to turn to it."""
+        return (self.gated - self.stamp) + (self.got_worker - self.reached) + self.loop
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of the system; arrivals and demands stay.
+
+    Attributes:
+        workers: added per backend.
+        total: number of workers of the whole system instead; backends keep their size.
+        scale: route -> factor of its service and body.
+    """
+
+    workers: int = 0
+    total: int | None = None
+    scale: Mapping[str, float] = field(default_factory=dict)
+
+
+AS_IT_IS = Change()
+
+
+def rng_of(seed: int | str) -> random.Random:
+    """Return a source of pseudo-random numbers."""
+    return random.Random(seed)  # noqa: S311 - a simulation
+
+
+Demand = Callable[[random.Random], float]
+
+
+def exponential(mean: float) -> Demand:
+    """Return a draw of exponential times."""
+    return lambda rng: rng.expovariate(1 / mean)
+
+
+def lognormal(mean: float, sigma: float = 0.5) -> Demand:
+    """Return a draw of lognormal times."""
+    mu = math.log(mean) - sigma * sigma / 2
+    return lambda rng: rng.lognormvariate(mu, sigma)
+
+
+def uniform(low: float, high: float) -> Demand:
+    """Return a draw of uniform times."""
+    return lambda rng: rng.uniform(low, high)
+
+
+@dataclass(frozen=True)
+class Route:
+    """A route: its share of the requests and its demands, s."""
+
+    name: str
+    share: float
+    service: Demand
+    body: Demand | None = None
+    after: Demand | None = None
+    before: Demand | None = None
+
+
+PAGE = Route("/page", 0.7, lognormal(0.060))
+SEARCH = Route("/search", 0.3, lognormal(0.120))
+PAGES = (PAGE, SEARCH)
+
+
+def drawn(
+    count: int,
+    rate: float | Callable[[float], float],
+    routes: Sequence[Route] = PAGES,
+    *,
+    seed: int = 1,
+    change: Change = AS_IT_IS,
+    most_rate: float = 1.0,
+) -> list[Request]:
+    """Draw Poisson arrivals and their demands, the same for every change.
+
+    Args:
+        count: number of requests.
+        rate: arrivals/s; as a function of time, at most ``most_rate``.
+        routes: with shares.
+        seed: of the draws.
+        change: its ``scale`` applies.
+        most_rate: of a rate that is a function.
+    """
+    rng = rng_of(seed)
+    clock = 0.0
+    requests: list[Request] = []
+    shares = [route.share for route in routes]
+    while len(requests) < count:
+        if callable(rate):
+            clock += rng.expovariate(most_rate)
+            if rng.random() * most_rate > rate(clock):
+                continue
+        else:
+            clock += rng.expovariate(rate)
+        route = rng.choices(routes, shares)[0]
+        requests.append(request_of(rng, len(requests), clock, route, change))
+    return requests
+
+
+def request_of(rng: random.Random, number: int, start: float, route: Route, change: Change = AS_IT_IS) -> Request:
+    """Return a request of a route with drawn demands."""
+    factor = change.scale.get(route.name, 1.0)
+    return Request(
+        number,
+        start,
+        route.name,
+        route.service(rng) * factor,
+        body=route.body(rng) * factor if route.body else 0.0,
+        after=route.after(rng) if route.after else 0.0,
+        before=route.before(rng) if route.before else 0.0,
+        upload=rng.uniform(0.0, 0.0003),
+        send=rng.uniform(0.0, 0.0005),
+        client=rng.randrange(40),
+    )

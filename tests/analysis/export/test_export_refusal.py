@@ -1,0 +1,69 @@
+"""Signals to scale on are given where the recent requests, replayed, wait as they did; otherwise refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from export_support import exported, samples_of
+from sojourn.export.metrics import BY_NAME
+from sojourn.export.refusal import REASONS
+from worker_log import WorkerSystem, of_route, worker_log
+
+SIGNALS = {
+    "sojourn_offered_load_workers",
+    "sojourn_workers_needed",
+    "sojourn_saturation",
+    "sojourn_seconds_to_drain",
+}
+SIGNUP = (("/page", 0.75), ("/signup", 0.25))
+EXPORT = (("/page", 0.97), ("/export", 0.03))
+
+
+def _exported(path: Path, system: WorkerSystem) -> tuple[set[str], list[str]]:
+    """Return the names of the signals, and the reasons for which they are refused."""
+    worker_log(path, system)
+    with exported([path]) as exporter:
+        samples = samples_of(exporter)
+    refusals = {sample.labels[1]: sample.value for sample in samples if sample.name == "sojourn_signal_refused"}
+    assert set(refusals) == set(REASONS)
+    refused = [reason for reason, value in refusals.items() if value == 1.0]
+    return {sample.name for sample in samples} & SIGNALS, refused
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("load", [0.5, 0.8, 0.95, 1.1])
+@pytest.mark.parametrize("burst", [1, 6])
+def test_plain_pool_keeps_its_signals(tmp_path: Path, load: float, burst: int, seed: int) -> None:
+    system = WorkerSystem(requests=6_000, load=load, burst=burst, seed=seed)
+    assert _exported(tmp_path / "a.jsonl", system) == (SIGNALS, [])
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_work_between_two_requests_keeps_the_signals(tmp_path: Path, seed: int) -> None:
+    system = WorkerSystem(requests=20_000, workers=32, load=0.88, between=(0.0005, 0.0025), seed=seed)
+    assert _exported(tmp_path / "a.jsonl", system) == (SIGNALS, [])
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        WorkerSystem(load=0.45, routes=SIGNUP, after=of_route("/signup", 0.2)),
+        WorkerSystem(workers=2, load=0.28, routes=EXPORT, body=of_route("/export", 2.0)),
+        WorkerSystem(load=0.8, groups=4),
+        WorkerSystem(workers=8, load=0.42, limit=4),
+        WorkerSystem(load=0.9, hidden=0.5),
+    ],
+    ids=["work after the answer", "bodies", "bound", "limit", "hidden load"],
+)
+def test_held_workers_refuse_the_signals(tmp_path: Path, system: WorkerSystem) -> None:
+    for seed in (1, 2):
+        signals, refused = _exported(tmp_path / "a.jsonl", replace(system, seed=seed))
+        assert signals == set()
+        assert refused == ["waits_not_reproduced"]
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_help_names_every_reason(reason: str) -> None:
+    assert reason in BY_NAME["sojourn_signal_refused"].help

@@ -1,0 +1,112 @@
+"""Workers that look free while requests wait: what is said of systems whose truth is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sojourn
+from sojourn.analyses.blame.section import blame_section
+from worker_log import WorkerSystem, constant, of_route, worker_log
+
+EXPORT = (("/page", 0.97), ("/export", 0.03))
+SIGNUP = (("/page", 0.75), ("/signup", 0.25))
+
+PLAIN = {
+    "one worker": WorkerSystem(workers=1, load=0.7),
+    "four": WorkerSystem(),
+    "twelve, nearly full": WorkerSystem(workers=12, load=0.92),
+    "little load": WorkerSystem(load=0.4),
+    "bursts": WorkerSystem(load=0.6, burst=8),
+    "work between two requests": WorkerSystem(workers=32, load=0.88, between=(0.0005, 0.0025)),
+    "the same without names": WorkerSystem(workers=32, load=0.88, between=(0.0005, 0.0025), named=False),
+    "constant services": WorkerSystem(load=0.9, service=constant(0.05)),
+    "bodies that hold no worker": WorkerSystem(
+        load=0.8, routes=EXPORT, body=of_route("/export", 2.0), body_holds=False
+    ),
+}
+HELD = {
+    "body": WorkerSystem(workers=2, load=0.28, routes=EXPORT, body=of_route("/export", 2.0)),
+    "after_the_answer": WorkerSystem(load=0.45, routes=SIGNUP, after=of_route("/signup", 0.2)),
+    "bound": WorkerSystem(load=0.8, groups=4),
+    "pause": WorkerSystem(load=0.5, pauses=tuple((5.0 * k + 3, 5.0 * k + 3.8) for k in range(40))),
+    "limit": WorkerSystem(workers=8, load=0.42, limit=4),
+    "load_not_in_the_log": WorkerSystem(load=0.9, hidden=0.5),
+    "absent": WorkerSystem(load=0.7, restart=(100, 1.0)),
+}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("name", PLAIN)
+def test_plain_systems_have_no_unexplained_waiting(tmp_path: Path, name: str, seed: int) -> None:
+    truth = worker_log(tmp_path / "a.jsonl", replace(PLAIN[name], seed=seed))
+    result = sojourn.blame(tmp_path / "a.jsonl")
+    assert result.looked_free < 0.05 * result.waited
+    assert result.waited / result.requests == pytest.approx(truth.wait, abs=0.0007)
+    assert not [failure for failure in blame_section(result).failures if "looked free" in failure]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("kind", HELD)
+def test_suspects_fit_the_cause(tmp_path: Path, kind: str, seed: int) -> None:
+    worker_log(tmp_path / "a.jsonl", replace(HELD[kind], seed=seed))
+    result = sojourn.blame(tmp_path / "a.jsonl")
+    backend = result.free_workers[0]
+    assert backend.much
+    assert backend.suspects[0].kind == kind
+    assert result.blamed + result.imbalance + result.dispatch == pytest.approx(result.waited, abs=1e-6)
+    section = blame_section(result)
+    assert "looked free" in " ".join([section.sentence, *section.failures])
+    assert "not a queue" not in section.sentence
+
+
+def test_suspects_name_routes_limits_and_shares(tmp_path: Path) -> None:
+    suspects = {}
+    for kind, system in HELD.items():
+        worker_log(tmp_path / "a.jsonl", system)
+        suspects[kind] = sojourn.blame(tmp_path / "a.jsonl").free_workers[0].suspects[0]
+    assert suspects["body"].routes == ("/export",)
+    assert suspects["after_the_answer"].routes == ("/signup",)
+    assert suspects["limit"].number == 4
+    assert suspects["load_not_in_the_log"].share == pytest.approx(0.5, abs=0.07)
+
+
+def test_time_to_a_far_backend_is_the_way(tmp_path: Path) -> None:
+    worker_log(tmp_path / "a.jsonl", WorkerSystem(load=0.09, way=0.05))
+    result = sojourn.blame(tmp_path / "a.jsonl")
+    assert result.looked_free < 0.02 * result.waited
+    assert result.free_workers[0].way > 0.04
+    assert "Mostly the way to a free worker" in blame_section(result).sentence
+
+
+@pytest.mark.parametrize("kind", HELD)
+def test_utilisation_is_marked_as_a_lower_bound(tmp_path: Path, kind: str) -> None:
+    truth = worker_log(tmp_path / "a.jsonl", HELD[kind])
+    overall = sojourn.depth(tmp_path / "a.jsonl").overall
+    assert overall["lower_bound"]
+    assert overall["utilisation"] < truth.utilisation + 0.02
+
+
+@pytest.mark.parametrize("name", list(PLAIN)[:-1])
+def test_utilisation_of_plain_systems_is_exact(tmp_path: Path, name: str) -> None:
+    truth = worker_log(tmp_path / "a.jsonl", PLAIN[name])
+    overall = sojourn.depth(tmp_path / "a.jsonl").overall
+    assert not overall["lower_bound"]
+    assert overall["utilisation"] == pytest.approx(truth.utilisation, abs=0.04)
+
+
+@pytest.mark.parametrize("kind", HELD)
+def test_what_if_refuses_with_the_suspect(tmp_path: Path, kind: str) -> None:
+    worker_log(tmp_path / "a.jsonl", HELD[kind])
+    result = sojourn.whatif(tmp_path / "a.jsonl", {"workers": "+1"})
+    assert result.refused is not None
+    assert "looked free" in result.refused
+    assert "--workers" not in result.refused
+
+
+@pytest.mark.parametrize("name", ["four", "twelve, nearly full", "work between two requests"])
+def test_replay_includes_the_work_between_two_requests(tmp_path: Path, name: str) -> None:
+    worker_log(tmp_path / "a.jsonl", PLAIN[name])
+    result = sojourn.whatif(tmp_path / "a.jsonl", {"workers": "+1"})
+    assert abs(result.error["mean"]) < 0.015

@@ -1,0 +1,59 @@
+"""No statement of Sojourn on a kind of system is wrong without a caution."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+import systems.kinds  # noqa: F401 - registers the kinds
+from systems.__main__ import main
+from systems.page import page
+from systems.registry import KINDS
+from systems.study import REFUSED, RIGHT, WRONG, Finding, Statement, studied
+
+ABOUT = (
+    "verdict", "queue", "free workers", "culprit", "utilisation", "laws", "workers=+1", "workers=+2",
+    "service:ROUTE=x0.5", "workers_needed",
+)  # fmt: skip
+PLAIN = sorted(name for name, kind in KINDS.items() if kind.theme == "plain")
+
+
+@cache
+def finding(name: str) -> Finding:
+    return studied(KINDS[name])
+
+
+@pytest.mark.parametrize("about", ABOUT)
+@pytest.mark.parametrize("name", KINDS)
+def test_statement_is_right_or_refused(name: str, about: str) -> None:
+    for each in finding(name).statements:
+        if each.about == about:
+            assert each.judgement in (RIGHT, REFUSED), f"{each.said}; truth: {each.truth}"
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_nothing_is_refused_for_a_plain_system(name: str) -> None:
+    assert [each.about for each in finding(name).statements if each.judgement == REFUSED] == []
+
+
+def test_page_counts_and_lists_statements() -> None:
+    statements = [Statement("verdict", "a queue", "a queue", RIGHT), Statement("queue", "none", "40 ms", WRONG)]
+    written = page([Finding("pool", "plain", "a pool", statements)])
+    assert "1 kinds, 2 statements: 1 right, 0 refused, 1 wrong." in written
+    assert "| pool | a pool | verdict | – | queue |" in written
+
+
+def test_command_writes_log_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--kind", "one-worker", "--log", str(tmp_path), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert [each["kind"] for each in printed] == ["one-worker"]
+    assert {each["about"] for each in printed[0]["statements"]} <= set(ABOUT)
+    assert (tmp_path / "one-worker.jsonl").stat().st_size > 100_000
+
+
+def test_published_page_lists_every_kind() -> None:
+    published = (Path(__file__).parents[3] / "docs/reference/systems.md").read_text()
+    assert " 0 wrong." in published
+    assert [name for name in KINDS if f"\n### {name}\n" not in published] == []
