@@ -124,16 +124,21 @@ class Truth:
 
     @cached_property
     def causes(self) -> dict[str, float]:
-        """Cause of the verdict -> its true share of the response time."""
+        """Cause of the verdict -> its true share of the response time.
+
+        What the app itself waits for is in both ``queueing`` and ``service``: it is a queue, and it is within the app.
+        """
         sums: dict[str, float] = defaultdict(float)
+        inner = 0.0
         for r in self.served().logged:
+            inner += r.inner
             sums["queueing"] += r.queued + r.inner
-            sums["service"] += r.headers - r.got_worker - r.inner - r.loop
+            sums["service"] += r.headers - r.got_worker - r.loop
             sums["body"] += r.answered - r.headers
             sums["before"] += r.upload
             sums["after"] += r.send
             sums["network"] += 2 * (r.reached - r.gated)
-        total = sum(sums.values())
+        total = sum(sums.values()) - inner
         return {cause: part / total for cause, part in sums.items()}
 
     def response(self, change: Change = AS_IT_IS) -> tuple[float, float]:

@@ -332,6 +332,16 @@ def test_a_store_that_is_not_there(dsn: str, words: str) -> None:
     assert "secret" not in str(caught.value)
 
 
+def test_way_in_doubt_is_the_same(store_dsn: str, tmp_path: Path) -> None:
+    log = tmp_path / "a.jsonl"
+    worker_log(log, WorkerSystem(requests=2_500, load=0.93, workers=6, way=0.04))
+    load(store_dsn, log)
+    file, store = (sojourn.split(source) for source in (log, store_dsn))
+    assert file.evidence.way_in_doubt > 0.03
+    assert store.evidence.way_in_doubt == pytest.approx(file.evidence.way_in_doubt)
+    assert store.verdict == file.verdict
+
+
 @pytest.mark.parametrize("way", [0.0002, 0.03])
 def test_what_tells_the_causes_of_a_phase_apart_is_the_same(store_dsn: str, tmp_path: Path, way: float) -> None:
     log = tmp_path / "a.jsonl"

@@ -7,6 +7,7 @@ may be the client's; those in smaller ones are not.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
@@ -29,6 +30,7 @@ LOCK_STEP, ON_TIME, LATE = 500, 5, 3
 SHORT_WAY = 0.003  # s: a shorter way to an idle backend is within the steps of the clocks
 ENOUGH_IDLE = 20  # requests at an idle backend
 LOOKED_AT = 200_000  # requests
+WAY, WAY_IN_DOUBT = "way", "way_in_doubt"  # names of means
 
 
 def is_way_possible(clock: pl.DataFrame) -> bool:
@@ -36,32 +38,70 @@ def is_way_possible(clock: pl.DataFrame) -> bool:
     return "uncertainty" in clock.columns and bool((clock["uncertainty"] > SHORT_WAY).any())
 
 
-def idle_ways(rows: pl.LazyFrame) -> dict[str, float]:
-    """Return the time that requests took from the proxy to the app's start where the backend was idle, s.
+@dataclass(frozen=True)
+class Ways:
+    """Upstream -> the way to it, s.
+
+    Attributes:
+        known: as requests took it to an idle backend.
+        in_doubt: how much of a wait may be the way: few requests found the backend idle, and its clock is not known.
+    """
+
+    known: Mapping[str, float] = field(default_factory=dict)
+    in_doubt: Mapping[str, float] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        """Return whether one way is known or in doubt."""
+        return bool(self.known or self.in_doubt)
+
+
+NO_WAYS = Ways()
+WAYS_FOUND = {"upstream": pl.String, "way": pl.Float64, "idle": pl.Int64, "least": pl.Float64}
+
+
+def idle_ways(rows: pl.LazyFrame, clock: pl.DataFrame) -> Ways:
+    """Return the time that requests took from the proxy to the app's start where the backend was idle.
 
     A backend is idle if none of its requests was present. The first ``LOOKED_AT`` rows are read.
 
     Args:
         rows: with the columns of a split.
-
-    Returns:
-        Upstream -> its way, longer than ``SHORT_WAY`` and of at least ``ENOUGH_IDLE`` requests.
+        clock: as of a split.
     """
     arrival = pl.coalesce("proxy_start", "start")
     known = rows.filter("answered").head(LOOKED_AT).select("upstream", "time", "queueing_delay", arrival=arrival)
     before = pl.col("time").cum_max().shift(1).over("upstream")
-    idle = known.sort("arrival").with_columns(before=before).filter(pl.col("arrival") > pl.col("before"))
-    ways = idle.group_by("upstream").agg(pl.col("queueing_delay").quantile(0.25), idle=pl.len()).collect()
-    long = ways.filter((pl.col("idle") >= ENOUGH_IDLE) & (pl.col("queueing_delay") > SHORT_WAY)).drop_nulls("upstream")
-    return dict(long.select("upstream", "queueing_delay").iter_rows())
+    idle = (pl.col("arrival") > pl.col("before")).fill_null(value=False)
+    queued = pl.col("queueing_delay").drop_nulls()
+    at_idle = pl.col("queueing_delay").filter(idle).drop_nulls()
+    found = known.sort("arrival").with_columns(before=before).group_by("upstream")
+    return ways_of(
+        found.agg(way=at_idle.quantile(0.25), idle=at_idle.len(), least=queued.quantile(0.01)).collect(), clock
+    )
 
 
-def evidence_columns(ways: Mapping[str, float]) -> list[pl.Expr]:
-    """Return the means that ``evidence_of`` reads, s: ``redirects``, ``way``, and ``<what>/<cause>`` of the others.
+def ways_of(found: pl.DataFrame, clock: pl.DataFrame) -> Ways:
+    """Return the ways, of which those up to ``SHORT_WAY`` are none.
 
     Args:
-        ways: upstream -> way to it, s.
+        found: ``WAYS_FOUND``: upstream; way: 25 % quantile of the waits at the idle backend, s; idle: their number;
+            least: 1 % quantile of all waits, s.
+        clock: as of a split.
     """
+    doubt = clock.drop_nulls("upstream").group_by("upstream").agg(pl.col("uncertainty").max())
+    every = found.drop_nulls("upstream").join(doubt, on="upstream", how="left")
+    enough = pl.col("idle") >= ENOUGH_IDLE
+    seconds = pl.when(enough).then("way").otherwise(pl.min_horizontal("least", pl.col("uncertainty").fill_null(0.0)))
+    long = every.select("upstream", enough.alias("enough"), seconds=seconds).filter(pl.col("seconds") > SHORT_WAY)
+    known, in_doubt = (
+        dict(long.filter(pl.col("enough") == is_known).select("upstream", "seconds").iter_rows())
+        for is_known in (True, False)
+    )
+    return Ways(known, in_doubt)
+
+
+def evidence_columns(ways: Ways = NO_WAYS) -> list[pl.Expr]:
+    """Return the means that ``evidence_of`` reads, s: ``<what>/<cause>``, and ``redirects`` and the ways."""
     seconds: dict[str, pl.Expr] = {"redirects": pl.when("proxied").then("redirects")}
     delayed = (pl.col("limit_req_status") == DELAYED).fill_null(value=False)
     locked = pl.when(~delayed).then(lock_wait()).fill_null(0.0)
@@ -73,9 +113,10 @@ def evidence_columns(ways: Mapping[str, float]) -> list[pl.Expr]:
     ):
         seconds[f"locked/{cause}"] = pl.when(within).then(locked)
         seconds[f"limited/{cause}"] = pl.when(within & delayed).then(component)
-    if ways:
-        way = pl.col("upstream").replace_strict(ways, default=0.0, return_dtype=pl.Float64)
-        seconds["way"] = pl.min_horizontal(pl.col("queueing_delay").clip(lower_bound=0.0), way)
+    for name, of_upstream in ((WAY, ways.known), (WAY_IN_DOUBT, ways.in_doubt)):
+        if of_upstream:
+            way = pl.col("upstream").replace_strict(dict(of_upstream), default=0.0, return_dtype=pl.Float64)
+            seconds[name] = pl.min_horizontal(pl.col("queueing_delay").clip(lower_bound=0.0), way)
     return [part.fill_null(0.0).mean().alias(name) for name, part in seconds.items()]
 
 
@@ -96,4 +137,5 @@ def evidence_of(row: Mapping[str, Any]) -> Evidence:
     """Return the evidence in a row with the columns of ``evidence_columns``; without a request they are null."""
     large = {cause: row[f"large/{cause}"] or 0.0 for cause in LARGE_OF}
     locked, limited = ({cause: row[f"{what}/{cause}"] or 0.0 for cause in PHASES} for what in ("locked", "limited"))
-    return Evidence(large, row["redirects"] or 0.0, row.get("way") or 0.0, locked, limited)
+    way, in_doubt = (row.get(name) or 0.0 for name in (WAY, WAY_IN_DOUBT))
+    return Evidence(large, row["redirects"] or 0.0, way, locked, limited, in_doubt)

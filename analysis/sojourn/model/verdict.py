@@ -93,6 +93,8 @@ class Evidence:
         way: of the queueing, the way to a backend, as requests took it to an idle backend.
         locked: cause (before, after) -> its seconds in a cache lock of nginx, which are queueing.
         limited: cause (before, after) -> its seconds in requests that ``limit_req`` of nginx delayed.
+        way_in_doubt: of the queueing, what may be the way to a backend: few requests found it idle, and its clock is
+            not known.
     """
 
     large: Mapping[str, float] = field(default_factory=dict)
@@ -100,12 +102,13 @@ class Evidence:
     way: float = 0.0
     locked: Mapping[str, float] = field(default_factory=dict)
     limited: Mapping[str, float] = field(default_factory=dict)
+    way_in_doubt: float = 0.0
 
     def to_dict(self) -> dict[str, object]:
         """Return the ``evidence`` object of the JSON output."""
         return {
             "large": dict(self.large), "redirects": self.redirects, "way": self.way, "locked": dict(self.locked),
-            "limited": dict(self.limited),
+            "limited": dict(self.limited), "way_in_doubt": self.way_in_doubt,
         }  # fmt: skip
 
 
@@ -120,8 +123,8 @@ def cause_shares(means: Mapping[str, float], evidence: Evidence = NO_EVIDENCE) -
     total = sum(means.values()) or 1.0
     seconds = {cause: sum(means.get(part, 0.0) for part in parts) for cause, parts in CAUSES.items()}
     seconds["retries"] -= evidence.redirects
-    seconds["unknown"] += evidence.redirects
-    seconds["queueing"] -= evidence.way
+    seconds["unknown"] += evidence.redirects + evidence.way_in_doubt
+    seconds["queueing"] -= evidence.way + evidence.way_in_doubt
     for cause, waited in evidence.locked.items():
         seconds[cause] -= waited
         seconds["queueing"] += waited
@@ -185,7 +188,7 @@ def verdict(
     named = CLIENT if large and cause in OF_CLIENT else cause
     sentence = _opening(cause, shares, mean, words, OPENINGS.get(named, "")) + detail
     if cause == "unknown":
-        return Verdict(cause, sentence + _what_is_known(means, known), tail_cause)
+        return Verdict(cause, sentence + _what_is_known(means, known, evidence[0]), tail_cause)
     if tail_cause not in {cause, "mixed"}:
         sentence += (
             f" The slowest 1 % are different: {_percent(tail[tail_cause])} of their time went "
@@ -198,8 +201,8 @@ def verdict(
 
 def unknown_share(means: Mapping[str, float], evidence: Evidence = NO_EVIDENCE) -> float:
     """Return the share of unknown time in the response time, without the part that a network explains."""
-    unknown = means.get("unattributed", 0.0) + max(means.get("network", 0.0) - NETWORK_GAP, 0.0) + evidence.redirects
-    return unknown / (sum(means.values()) or 1.0)
+    unknown = means.get("unattributed", 0.0) + max(means.get("network", 0.0) - NETWORK_GAP, 0.0)
+    return (unknown + evidence.redirects + evidence.way_in_doubt) / (sum(means.values()) or 1.0)
 
 
 def queueing_share(means: dict[str, float]) -> float | None:
@@ -238,13 +241,16 @@ def words_of(means: dict[str, float], evidence: Evidence = NO_EVIDENCE, lock: st
         lock: the directive of a cache lock.
     """
     proxy, connect, queue = (means.get(part, 0.0) for part in CAUSES["queueing"])
+    words = dict(WORDS)
+    if evidence.way_in_doubt > means.get("unattributed", 0.0) + means.get("network", 0.0):
+        words["unknown"] = "on the way to a backend or in its queue: its clock is not known well enough to say which"
     if math.fsum(evidence.locked.values()) > proxy + connect + queue:
-        return {**WORDS, "queueing": f"waiting in nginx for another request to fill the cache ({lock})"}
-    if proxy > connect + queue:
-        return {**WORDS, "queueing": "waiting, most of it in the proxy's own queue"}
-    if connect > queue:
-        return {**WORDS, "queueing": "waiting, most of it for a connection to the app"}
-    return WORDS
+        words["queueing"] = f"waiting in nginx for another request to fill the cache ({lock})"
+    elif proxy > connect + queue:
+        words["queueing"] = "waiting, most of it in the proxy's own queue"
+    elif connect > queue:
+        words["queueing"] = "waiting, most of it for a connection to the app"
+    return words
 
 
 def _impossible(share: float, mean: float, words: str) -> str:
@@ -264,7 +270,7 @@ def _distrusted(known: Coverage) -> str:
     )
 
 
-def _what_is_known(means: dict[str, float], known: Coverage) -> str:
+def _what_is_known(means: dict[str, float], known: Coverage, evidence: Evidence) -> str:
     """Return where the unknown time was spent, and what the rest of the time was."""
     sentence = ""
     if known.total.incomplete:
@@ -272,7 +278,8 @@ def _what_is_known(means: dict[str, float], known: Coverage) -> str:
     if known.unanswered:
         sentence += f" {counted(known.unanswered, 'request')} to an app had no answer."
     rest = {name: value for name, value in means.items() if name not in CAUSES["unknown"]}
-    if rest.get("queue") or rest.get("service_time"):
+    rest["queue"] = rest.get("queue", 0.0) - evidence.way_in_doubt
+    if rest["queue"] or rest.get("service_time"):
         shares = cause_shares(rest)
         sentence += (
             f" Of the known time, {_percent(shares['queueing'])} went {words_of(means)['queueing']} and "

@@ -12,7 +12,7 @@ import polars as pl
 
 from sojourn.model.components import COMPONENTS, QUEUE_SOURCES, SWITCHING_PROTOCOLS, component_sum
 from sojourn.model.coverage import Coverage
-from sojourn.model.evidence import evidence_columns, evidence_of, idle_ways, is_way_possible
+from sojourn.model.evidence import NO_WAYS, Ways, evidence_columns, evidence_of, idle_ways, is_way_possible
 from sojourn.model.figures import Summary
 from sojourn.model.frame import INSTANT
 from sojourn.model.measures import (
@@ -110,9 +110,9 @@ class FrameMeasures:
         return Means(row["requests"], {name: row[name] or 0.0 for name in COMPONENTS}, evidence_of(row))
 
     @functools.cached_property
-    def _ways(self) -> dict[str, float]:
-        """The ways of ``idle_ways``, where a clock's offset is not known well: only there can a way be long."""
-        return idle_ways(self._served) if is_way_possible(self.clock) else {}
+    def _ways(self) -> Ways:
+        """The ways to backends, where a clock's offset is not known well: only there can a way be long."""
+        return idle_ways(self._served, self.clock) if is_way_possible(self.clock) else NO_WAYS
 
     def grouped(self, group: str, limit: int) -> tuple[list[Row], int]:
         """See ``Measures``."""

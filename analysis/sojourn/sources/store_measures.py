@@ -15,7 +15,7 @@ from sojourn.clocks.correction import Lines
 from sojourn.clocks.offsets import BOUNDS_SCHEMA, PAIR, clocks
 from sojourn.model.components import COMPONENTS, QUEUE_SOURCES
 from sojourn.model.coverage import COUNTS, Coverage, coverage_of
-from sojourn.model.evidence import evidence_of, is_way_possible
+from sojourn.model.evidence import NO_WAYS, WAYS_FOUND, Ways, evidence_of, is_way_possible, ways_of
 from sojourn.model.figures import FIGURES, QUANTILES, Summary
 from sojourn.model.formatting import counted
 from sojourn.model.frame import Selection
@@ -90,8 +90,8 @@ class StoreMeasures(ChartMeasures):
             row = self._summary
             requests = row["served_requests"]
         else:
-            means = sql.means(ways=bool(self._ways))
-            row = self._one("tail", {"means": means}, at_least=at_least, **self._ways)
+            means = sql.means(ways=self._ways)
+            row = self._one("tail", {"means": means}, at_least=at_least, **sql.ways_parameters(self._ways))
             requests = row["requests"]
         return Means(requests, {name: row[f"mean/{name}"] or 0.0 for name in COMPONENTS}, evidence_of(row))
 
@@ -201,7 +201,8 @@ class StoreMeasures(ChartMeasures):
 
     @functools.cached_property
     def _summary(self) -> Row:
-        row = self._one("summary", sql.summary_parts(exact=self._exact, ways=bool(self._ways)), **self._ways)
+        parts = sql.summary_parts(exact=self._exact, ways=self._ways)
+        row = self._one("summary", parts, **sql.ways_parameters(self._ways))
         if not row["requests"]:  # the smallest of no instants is not an instant
             row |= dict.fromkeys(("first", "last"))
         if not row["served_requests"]:
@@ -209,16 +210,12 @@ class StoreMeasures(ChartMeasures):
         return row
 
     @functools.cached_property
-    def _ways(self) -> dict[str, object]:
-        """Return the parameters of the ways to idle backends; empty where none is long."""
+    def _ways(self) -> Ways:
+        """The ways to backends, where a clock's offset is not known well: only there can a way be long."""
         if not is_way_possible(self.clock):
-            return {}
+            return NO_WAYS
         rows = self._rows("idle_ways", sql.idle_ways_parts())
-        return (
-            {"way_names": [row["upstream"] for row in rows], "way_seconds": [row["way"] for row in rows]}
-            if rows
-            else {}
-        )
+        return ways_of(pl.DataFrame(rows, WAYS_FOUND), self.clock)
 
     def _one(self, name: str, parts: dict[str, str] | None = None, **parameters: object) -> Row:
         (row,) = self._rows(name, parts, **parameters)

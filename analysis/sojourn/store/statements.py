@@ -18,13 +18,15 @@ from sojourn.model.errors import SojournError
 from sojourn.model.evidence import (
     BYPASSED,
     DELAYED,
-    ENOUGH_IDLE,
     LARGE_OF,
     LATE,
     LOCK_STEP,
+    NO_WAYS,
     ON_TIME,
     PHASES,
-    SHORT_WAY,
+    WAY,
+    WAY_IN_DOUBT,
+    Ways,
 )
 from sojourn.model.evidence import LOOKED_AT as EVIDENCE_LOOKED_AT
 from sojourn.model.figures import QUANTILES
@@ -256,10 +258,10 @@ def quantiles(expression: str, levels: tuple[float, ...], *, exact: bool, only: 
     return f"quantilesExactWeighted{condition}({listed})({cut}, 1{extra})"
 
 
-def means(only: str | None = None, *, ways: bool = False) -> str:
+def means(only: str | None = None, *, ways: Ways = NO_WAYS) -> str:
     """Return expressions ``mean/component`` and those of ``sojourn.model.evidence``; unknown counts as 0.
 
-    ``ways``: with the parameters ``way_names`` and ``way_seconds`` of ``idle_ways.sql``.
+    ``ways``: with the parameters of ``ways_parameters``.
     """
     components = {f"mean/{name}": f"ifNull({name}, 0)" for name in COMPONENTS}
     delayed = f"ifNull(limit_req_status = '{DELAYED}', false)"
@@ -272,9 +274,12 @@ def means(only: str | None = None, *, ways: bool = False) -> str:
     for cause, component, within in zip(PHASES, ("upload", "send"), ("proxied", "NOT proxied"), strict=True):
         evidence[f"locked/{cause}"] = f"if({within}, {locked}, 0)"
         evidence[f"limited/{cause}"] = f"if({within} AND {delayed}, ifNull({component}, 0), 0)"
-    if ways:
-        way = "transform(ifNull(upstream, ''), {way_names:Array(String)}, {way_seconds:Array(Float64)}, 0.)"
-        evidence["way"] = f"least(greatest(ifNull(queueing_delay, 0), 0), {way})"
+    for name, of_upstream in ((WAY, ways.known), (WAY_IN_DOUBT, ways.in_doubt)):
+        if of_upstream:
+            listed = f"{{{name}_names:Array(String)}}, {{{name}_seconds:Array(Float64)}}"
+            evidence[name] = (
+                f"least(greatest(ifNull(queueing_delay, 0), 0), transform(ifNull(upstream, ''), {listed}, 0.))"
+            )
     return ",\n    ".join(
         f'{_call("avg", expression, only)} AS "{name}"' for name, expression in (components | evidence).items()
     )
@@ -290,12 +295,21 @@ def _lock_wait() -> str:
     return f"if({consulted} AND {on_time}, {steps} * {LOCK_STEP / 1000}, 0)"
 
 
+def ways_parameters(ways: Ways) -> dict[str, object]:
+    """Return the parameters of ``means`` for ways."""
+    parameters: dict[str, object] = {}
+    for name, of_upstream in ((WAY, ways.known), (WAY_IN_DOUBT, ways.in_doubt)):
+        if of_upstream:
+            parameters |= {f"{name}_names": list(of_upstream), f"{name}_seconds": list(of_upstream.values())}
+    return parameters
+
+
 def idle_ways_parts() -> dict[str, str]:
     """Return the ``$names`` of ``idle_ways.sql``."""
-    return {"looked_at": str(EVIDENCE_LOOKED_AT), "enough_idle": str(ENOUGH_IDLE), "short_way": repr(SHORT_WAY)}
+    return {"looked_at": str(EVIDENCE_LOOKED_AT)}
 
 
-def summary_parts(*, exact: bool, ways: bool) -> dict[str, str]:
+def summary_parts(*, exact: bool, ways: Ways) -> dict[str, str]:
     """Return the ``$names`` of ``summary.sql``; ``ways`` as for ``means``."""
     differ = "queue - queue_by_duration"
     return {

@@ -16,7 +16,8 @@ slow one after another, or together, depend on something as well.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -88,22 +89,73 @@ class Dependence:
         return dict(self.__dict__)
 
 
+@dataclass(frozen=True)
+class Independence:
+    """What the test finds.
+
+    Attributes:
+        tested: whether a backend has enough requests with a known service.
+        dependences: one for each backend whose services depend on the load, the largest backend first.
+        shared: a dependence on the requests in service at other backends, if there is one.
+    """
+
+    tested: bool
+    dependences: tuple[Dependence, ...] = ()
+    shared: Dependence | None = None
+
+
 def dependences(visits: Visits) -> tuple[Dependence, ...]:
-    """Return the backends whose services depend on the load, the largest first; at most one dependence for each.
+    """Return the backends whose services depend on the load; see ``independence_of``."""
+    return independence_of(visits).dependences
+
+
+def independence_of(visits: Visits) -> Independence:
+    """Test the backends, each alone and then all together.
 
     Args:
         visits: with the columns route and worker. Backends with an inferred queue, or few requests, are not tested.
     """
+    found = list(_of_backends(visits))
+    every = [each for one in found for each in one.dependences]
+    together = _together(found)
+    shared = next((each for each in every if each.kind == ALL_BACKENDS), together)
+    first = (
+        one.dependences[0] if one.dependences else together and replace(together, upstream=one.upstream)
+        for one in found
+    )
+    return Independence(bool(found), tuple(each for each in first if each is not None), shared)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The dependences of a backend; and the ranks of its services and of the requests in service elsewhere."""
+
+    upstream: str | None
+    dependences: list[Dependence]
+    elsewhere: tuple[Floats, Floats] | None
+
+
+def _of_backends(visits: Visits) -> Iterator[_Found]:
+    """Yield what each backend shows that is tested, the largest first."""
     known = ~np.isnan(visits.busy_end) & ~np.isnan(visits.busy_start)
-    dependent: list[Dependence] = []
     members = [rows[known[rows]] for rows in visits.at_backend]
     begins, ends = (np.sort(instants[known], kind="stable") for instants in (visits.busy_start, visits.busy_end))
     for code in sorted(range(len(members)), key=lambda number: -len(members[number]))[:MOST_BACKENDS]:
         if len(members[code]) < FEWEST or visits.workers.source[code] == FROM_INFERENCE:
             continue
         services = _services(visits, members[code], begins if len(members) > 1 else None, ends)
-        dependent += _dependences(visits.backends[code], services, int(visits.workers.count[code]))[:1]
-    return tuple(dependent)
+        yield _dependences(visits.backends[code], services, int(visits.workers.count[code]))
+
+
+def _together(found: Sequence[_Found]) -> Dependence | None:
+    """Return the dependence on requests in service elsewhere that all backends together show."""
+    pairs = [one.elsewhere for one in found if one.elsewhere is not None]
+    if len(pairs) < 2:
+        return None
+    services, elsewhere = (np.concatenate(side) for side in zip(*pairs, strict=True))
+    bound = max(CORRELATION, SIGNIFICANT / math.sqrt(len(services)))
+    value = abs(_correlated(services, elsewhere))
+    return Dependence(None, ALL_BACKENDS, value, bound) if value > bound else None
 
 
 @dataclass(frozen=True)
@@ -155,7 +207,7 @@ def _services(visits: Visits, members: Ints, begins: Floats | None, ends: Floats
     return _Services(seconds, norm, speed, route, in_service[some], np.maximum(waiting[some], 0), elsewhere)
 
 
-def _dependences(upstream: str | None, services: _Services, workers: int) -> list[Dependence]:
+def _dependences(upstream: str | None, services: _Services, workers: int) -> _Found:
     n = len(services.norm)
     course = _course(services.norm / services.speed)
     low, high = np.quantile(course, [0.05, 0.95])
@@ -170,16 +222,17 @@ def _dependences(upstream: str | None, services: _Services, workers: int) -> lis
         dependent.append(Dependence(upstream, STATE, statistic, limit, *_ratio(adjusted, services.in_service)))
     local = _ranked(services.norm / services.speed / np.maximum(course, 1e-12), services.route)
     bound = max(CORRELATION, SIGNIFICANT / math.sqrt(n))
-    if services.elsewhere is not None and (value := abs(_correlation(local, services.elsewhere))) > bound:
+    elsewhere = None if services.elsewhere is None else (local, _ranks(services.elsewhere))
+    if elsewhere is not None and (value := abs(_correlated(*elsewhere))) > bound:
         dependent.append(Dependence(upstream, ALL_BACKENDS, value, bound))
-    if (services.speed == 1).all() and (value := abs(_correlation(local[1:], local[:-1]))) > bound:
+    if (services.speed == 1).all() and (value := abs(_correlated(local[1:], _ranks(local[:-1])))) > bound:
         dependent.append(Dependence(upstream, IN_TURN, value, bound))
     slow = local > VERY_SLOW - 0.5
     pairs, expected = float((slow[1:] & slow[:-1]).sum()), float(slow.mean()) ** 2 * n
     limit = max(TOGETHER * expected, expected + TOGETHER_DEVIATIONS * math.sqrt(max(expected, 1.0)))
     if pairs > limit:
         dependent.append(Dependence(upstream, SLOW_TOGETHER, pairs, limit))
-    return dependent
+    return _Found(upstream, dependent, elsewhere)
 
 
 def _between_cells(values: Floats, cell: Ints) -> tuple[float, int]:
@@ -237,9 +290,11 @@ def _course(values: Floats) -> Floats:
     return np.interp(np.arange(n), places, medians)
 
 
-def _correlation(one: Floats, other: npt.NDArray[Any]) -> float:
-    """Return the correlation of ranks within routes with the ranks of other values; 0 if one of them is constant."""
-    ranks = _ranked(np.asarray(other, np.float64), np.zeros(len(other), np.int64))
-    if one.std() == 0 or ranks.std() == 0:
-        return 0.0
-    return float(np.corrcoef(one, ranks)[0, 1])
+def _ranks(values: npt.NDArray[Any]) -> Floats:
+    """Return the ranks of all values, from -0.5 to 0.5."""
+    return _ranked(np.asarray(values, np.float64), np.zeros(len(values), np.int64))
+
+
+def _correlated(one: Floats, other: Floats) -> float:
+    """Return the correlation of ranks; 0 if all are equal."""
+    return 0.0 if one.std() == 0 or other.std() == 0 else float(np.corrcoef(one, other)[0, 1])

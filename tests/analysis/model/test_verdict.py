@@ -87,6 +87,17 @@ def test_way_to_an_idle_backend_is_network() -> None:
     assert shares["queueing"] == pytest.approx(0.05)
 
 
+@pytest.mark.parametrize(("in_doubt", "cause"), [(0.0, "queueing"), (0.1, "queueing"), (0.4, "unknown")])
+def test_way_in_doubt_is_neither_queue_nor_network(in_doubt: float, cause: str) -> None:
+    means = {"queue": 0.7, "service_time": 0.3}
+    evidence = Evidence(way_in_doubt=in_doubt)
+    result = verdict(means, means, 1.0, 1000, evidence=(evidence, evidence))
+    assert result.cause == cause
+    if cause == "unknown":
+        assert "on the way to a backend or in its queue" in result.sentence
+        assert "50 % went waiting for a worker" in result.sentence
+
+
 def test_wait_in_a_cache_lock_is_queueing() -> None:
     means = {"send": 0.7, "service_time": 0.2, "queue": 0.1}
     evidence = Evidence({"after": 0.7}, locked={"after": 0.6})

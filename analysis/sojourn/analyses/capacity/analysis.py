@@ -13,12 +13,13 @@ import polars as pl
 
 from sojourn.analyses.capacity.knee import LEAST_WINDOWS as KNEE_WINDOWS
 from sojourn.analyses.capacity.knee import Knee, Slo, knee_of
-from sojourn.analyses.capacity.sizing import Sizing, instances_needed, sized
+from sojourn.analyses.capacity.sizing import AS_GIVEN, Sizing, instances_needed, sized
 from sojourn.analyses.capacity.usl import LEAST_WINDOWS as USL_WINDOWS
 from sojourn.analyses.capacity.usl import Usl, fit_usl
 from sojourn.model.formatting import counted, iso, percent
 from sojourn.model.result import Result
 from sojourn.timeline.apparent_loop import ApparentLoop, loop_of
+from sojourn.timeline.independence import Independence
 from sojourn.timeline.load_windows import LoadWindows
 
 RAMP = 1.5  # ratio of the loads of busy and quiet windows; below it the load counts as constant
@@ -26,6 +27,10 @@ QUIET, BUSY = 0.05, 0.95
 GOOD_FIT = 0.8  # of R²
 POISSON_BUSY = 1.645  # standard deviations at 95 %
 REQUESTS_OF_P = {"p90": 10, "p99": 100, "p999": 1_000}  # with fewer in a window, the quantile is its slowest request
+UNTESTED = (
+    "The number of instances assumes that they share nothing. The log is needed to test this, with the queueing delay; "
+    "a database or a lock that all instances share makes more of them necessary, or useless."
+)
 CLOSED = (
     "a closed loop without think time: each client sends its next request after an answer, so throughput and response "
     "time are those of saturation, not a capacity; generate load with a schedule of arrivals instead"
@@ -45,6 +50,7 @@ class Capacity(Result):
         knees: one per objective.
         sizing: instances for a target rate, if one was given.
         by_instance: one row per instance, if windows are by instance.
+        independence: of the services, for a size from the log; None: not tested.
     """
 
     windows: LoadWindows
@@ -57,6 +63,7 @@ class Capacity(Result):
     knees: tuple[Knee, ...]
     sizing: Sizing | None
     by_instance: tuple[dict[str, Any], ...] = ()
+    independence: Independence | None = None
 
     @property
     def failures(self) -> list[str]:
@@ -93,6 +100,8 @@ class Capacity(Result):
                 f"{self.windows.upstreams} upstream addresses are counted as one system. Give --instance upstream to "
                 "count each address."
             )
+        if self.sizing is not None and self.sizing.instances is not None and self.sizing.source != AS_GIVEN:
+            notes.extend(_of_independence(self.independence))
         return notes
 
     def to_dict(self) -> dict[str, Any]:
@@ -118,6 +127,16 @@ class Capacity(Result):
         }
 
 
+def _of_independence(independence: Independence | None) -> list[str]:
+    if independence is None or not independence.tested:
+        return [UNTESTED]
+    return [
+        f"{each.upstream or 'The backend'}: {each.clause}. If all instances share it, each further instance serves "
+        "less than this one, and the number is too small."
+        for each in independence.dependences[:1]
+    ]
+
+
 def shown(table: pl.DataFrame) -> pl.DataFrame:
     """Return the columns of windows for the output."""
     return table.drop("departures", "followed", "age", "gaps", "gaps_squared")
@@ -130,6 +149,7 @@ def capacity(
     target_rate: float | None = None,
     headroom: float = 0.0,
     per_instance: float | None = None,
+    independence: Independence | None = None,
     seed: int = 0,
 ) -> Capacity:
     """Estimate the capacity from windows of load.
@@ -140,6 +160,7 @@ def capacity(
         target_rate: rate to size for, requests/s.
         headroom: additional capacity, as a share of the target.
         per_instance: known rate of one instance, requests/s.
+        independence: of the services of the same requests; None: not tested.
         seed: seed of the bootstraps.
 
     Raises:
@@ -159,8 +180,9 @@ def capacity(
         usl=usl,
         usl_reason=reason,
         knees=knees,
-        sizing=_sizing(target_rate, headroom, per_instance, knees, windows),
+        sizing=_sizing(target_rate, headroom, per_instance, knees, windows, independence),
         by_instance=tuple(_instances(table, slos, loop, seed)) if windows.by_instance else (),
+        independence=independence,
     )
 
 
@@ -207,12 +229,20 @@ def _knee(table: pl.DataFrame, slo: Slo, loop: ApparentLoop, ramp: bool, seed: i
 
 
 def _sizing(
-    target: float | None, headroom: float, per_instance: float | None, knees: Sequence[Knee], windows: LoadWindows
+    target: float | None,
+    headroom: float,
+    per_instance: float | None,
+    knees: Sequence[Knee],
+    windows: LoadWindows,
+    independence: Independence | None,
 ) -> Sizing | None:
     if target is None:
         return None
     if per_instance is not None:
         return sized(target, headroom, per_instance)
+    if windows.by_instance and independence is not None and independence.shared is not None:
+        reason = f"{independence.shared.clause}; the rate of one does not hold for another number of them"
+        return Sizing(target, headroom, None, "an upstream address", reason=reason)
     what = "an upstream address" if windows.by_instance else "the system as it was measured"
     unknown = next((knee for knee in knees if knee.rate is None and knee.at_least is None), None)
     if not knees or unknown is not None:

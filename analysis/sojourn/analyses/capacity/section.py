@@ -8,7 +8,7 @@ from sojourn.analyses.capacity.analysis import Capacity
 from sojourn.analyses.capacity.charts import objective_against_rate, throughput_against_concurrency
 from sojourn.analyses.capacity.knee import Knee
 from sojourn.analyses.capacity.run import capacity
-from sojourn.analyses.capacity.sizing import Sizing
+from sojourn.analyses.capacity.sizing import AS_GIVEN, Sizing
 from sojourn.analyses.capacity.usl import Usl
 from sojourn.analyses.question import ReportContext
 from sojourn.model.formatting import counted, duration, milliseconds, percent
@@ -95,7 +95,7 @@ def _sized(sizing: Sizing) -> str:
         ends = f" ({sizing.low:,} to {sizing.high:,})"
     elif (
         sizing.bound == "exactly"
-        and sizing.source != "as given"
+        and sizing.source != AS_GIVEN
         and sizing.low is None
         and sizing.high != sizing.instances
     ):

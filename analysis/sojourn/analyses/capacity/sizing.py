@@ -8,6 +8,8 @@ from fractions import Fraction
 
 from sojourn.model.errors import SojournError
 
+AS_GIVEN = "as given"
+
 
 def instances_needed(target_rate: float, per_instance: float, headroom: float = 0.0) -> int:
     """Return ceil(target_rate (1 + headroom) / per_instance), exact in decimal digits.
@@ -71,7 +73,7 @@ class Sizing:
         }
 
 
-def sized(target_rate: float, headroom: float, per_instance: float, source: str = "as given") -> Sizing:
+def sized(target_rate: float, headroom: float, per_instance: float, source: str = AS_GIVEN) -> Sizing:
     """Return the instances for a rate, from the rate that one instance sustains.
 
     Raises:

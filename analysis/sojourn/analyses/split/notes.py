@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sojourn.analyses.split.result import SplitResult
-from sojourn.model.evidence import PHASES
+from sojourn.model.evidence import ENOUGH_IDLE, PHASES
 from sojourn.model.formatting import counted, duration, printable
 
 FEW = 0.01  # of the requests: fewer are not mentioned
@@ -72,6 +72,12 @@ def _evidence(result: SplitResult) -> list[str]:
         sentences.append(
             f"{duration(result.evidence.way)} on average is the way to the backends: requests to an idle one took "
             "as long to reach the app. It is part of the queueing delay, and the verdict counts it as network."
+        )
+    if result.evidence.way_in_doubt > FEW * mean:
+        sentences.append(
+            f"{duration(result.evidence.way_in_doubt)} on average may be the way to the backends instead of a queue: "
+            f"fewer than {ENOUGH_IDLE} requests found a backend idle, and its clock is known no better than that. The "
+            "verdict counts it as unknown. Hosts with synchronised clocks, or a quieter hour in the log, show it."
         )
     for cause, component in zip(PHASES, ("upload", "send"), strict=True):
         if (locked := result.evidence.locked.get(cause, 0.0)) > FEW * mean:

@@ -44,6 +44,15 @@ def test_waits_for_workers_are_not_called_a_way(tmp_path: Path, system: WorkerSy
         assert result.verdict.cause == "queueing"
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_way_to_a_busy_backend_far_away_is_in_doubt(tmp_path: Path, seed: int) -> None:
+    result = split_of(tmp_path / "a.jsonl", WorkerSystem(load=0.93, workers=6, way=0.04, seed=seed))
+    assert result.evidence.way == 0.0
+    assert 0.04 <= result.evidence.way_in_doubt <= result.clock["uncertainty"].max()
+    assert result.verdict.cause != "queueing"
+    assert any("may be the way to the backends" in note for note in result.notes)
+
+
 def test_sizes_of_messages_divide_a_phase(tmp_path: Path) -> None:
     log = tmp_path / "a.jsonl"
     record = {
