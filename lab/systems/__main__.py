@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     kinds = [KINDS[name] for name in options.kind or KINDS]
     if options.plain:
         kinds = [plain_system(seed) for seed in range(options.plain)]
-    findings = [studied(each, options.log) for each in kinds]
+    findings = [studied(each, options.log, plain=not options.plain) for each in kinds]
     if options.publish:
         (options.publish / "systems.md").write_text(page(findings))
     elif options.json:
@@ -37,10 +37,11 @@ def main(arguments: list[str] | None = None) -> int:
     elif options.kind or options.plain:
         for finding in findings:
             sys.stdout.write(f"{finding.kind}: {finding.truth}\n")
-            for each in finding.statements:
+            every = [("", finding.statements), ("plain log: ", finding.plain)]
+            for log, each in ((log, each) for log, statements in every for each in statements):
                 if options.plain and each.judgement == RIGHT:
                     continue
-                sys.stdout.write(f"  {each.judgement:8} {each.about}: {each.said}\n{'':11}truth: {each.truth}\n")
+                sys.stdout.write(f"  {each.judgement:8} {log}{each.about}: {each.said}\n{'':11}truth: {each.truth}\n")
     else:
         sys.stdout.write(page(findings))
     return 0

@@ -15,13 +15,26 @@ SLOW, LARGE = 0.05, "600000"  # s, bytes: messages that take longer are so large
 SKEWS = (0.137, -0.052, 0.018, -0.009)  # s: clocks of the backends relative to nginx's
 
 
-def write_log(path: Path, requests: Sequence[Request], *, seed: int = 5) -> int:
-    """Write the records that are in the log, in the order of their ends; return their number."""
+OF_THE_APP = ("queueing_delay", "service_time", "worker")  # keys that a log without the middleware lacks
+
+
+def write_log(path: Path, requests: Sequence[Request], *, plain: bool = False, seed: int = 5) -> int:
+    """Write the records that are in the log, in the order of their ends; return their number.
+
+    Args:
+        path: of the file.
+        requests: the simulated ones.
+        plain: leave out what the app reports.
+        seed: of the request ids.
+    """
     rng = rng_of(seed)
     logged = sorted((r for r in requests if not r.hidden), key=lambda r: (r.end, r.number))
     with path.open("w") as file:
         for request in logged:
-            file.write(json.dumps(record(request, f"{rng.getrandbits(128):032x}"), separators=(",", ":")) + "\n")
+            written = record(request, f"{rng.getrandbits(128):032x}")
+            if plain:
+                written = {key: value for key, value in written.items() if key not in OF_THE_APP}
+            file.write(json.dumps(written, separators=(",", ":")) + "\n")
     return len(logged)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +21,20 @@ from sojourn.analyses.whatif.workers_needed import workers_needed
 from sojourn.analyses.whatif.workload import workload_of
 from sojourn.export.memory import Memory
 from sojourn.export.state import ServiceState, retried
+from sojourn.inference.inferred import LOWER_BOUND
 from sojourn.model.errors import SojournError
 from sojourn.model.objective import objective_of
 from sojourn.model.verdict import CLIENT, WORDS
 from sojourn.present.section import Section
 
+from systems.log import write_log
 from systems.registry import Kind
 from systems.requests import Change
 from systems.truth import Truth
 
 RIGHT, REFUSED, WRONG = "right", "refused", "wrong"
+# The columns of clients, as the commands `whatif` and `export` read them.
+OF_CLIENTS = ("remote_addr", "connection", "method", "uri")
 QUEUE = 0.005  # s: a mean wait for workers above this is a queue
 OBJECTIVE = objective_of("queueing_delay:p95=0.1")
 CAUTION = re.compile(
@@ -53,37 +57,45 @@ class Statement:
 
 @dataclass(frozen=True)
 class Finding:
-    """The statements on one kind of system."""
+    """The statements on one kind of system, and those on its log without what the app reports."""
 
     kind: str
     theme: str
     truth: str
     statements: list[Statement]
+    plain: list[Statement] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         return asdict(self)
 
 
-def studied(kind: Kind, folder: Path | None = None) -> Finding:
+def studied(kind: Kind, folder: Path | None = None, *, plain: bool = True) -> Finding:
     """Simulate a kind, have Sojourn analyse its log, and judge each statement.
 
     Args:
         kind: the kind of system.
         folder: where its log is written; None: a temporary one.
+        plain: analyse its log without what the app reports, too.
     """
     if folder is None:
         with tempfile.TemporaryDirectory() as temporary:
-            return studied(kind, Path(temporary))
+            return studied(kind, Path(temporary), plain=plain)
     log, spans, truth = kind.written(folder)
-    # The columns of clients, as the commands `whatif` and `export` read them.
-    clients = ("remote_addr", "connection", "method", "uri")
-    result = sojourn.split(str(log), spans=[str(spans)] if spans else (), columns=clients)
-    judges: Sequence[Callable[[sojourn.SplitResult, Truth], Iterator[Statement]]] = (
-        _verdict, _blame, _utilisation, _laws, _whatif, _workers_needed,
-    )  # fmt: skip
+    result = sojourn.split(str(log), spans=[str(spans)] if spans else (), columns=OF_CLIENTS)
+    judges = (_verdict, _blame, _utilisation, _laws, _whatif, _workers_needed)
     statements = [statement for judge in judges for statement in judge(result, truth)]
-    return Finding(kind.name, kind.theme, truth.facts.words, statements)
+    return Finding(kind.name, kind.theme, truth.facts.words, statements, studied_plain(kind, folder) if plain else [])
+
+
+def studied_plain(kind: Kind, folder: Path) -> list[Statement]:
+    """Judge what is said of the log of a kind without what the app reports."""
+    truth = Truth(kind.simulation, kind.facts)
+    log = folder / f"{kind.name}-plain.jsonl"
+    write_log(log, truth.served().requests, plain=True)
+    result = sojourn.split(str(log), columns=OF_CLIENTS)
+    judges = (_inferred, _verdict, _blame, _utilisation, _laws, _whatif)
+    return [statement for judge in judges for statement in judge(result, truth)]
 
 
 def _cautions(section: Section) -> list[str]:
@@ -97,6 +109,24 @@ def _judged(right: bool, cautions: Sequence[str]) -> str:
 
 def _said(text: str, cautions: Sequence[str]) -> str:
     return f"{text} [{cautions[0]}]" if cautions else text
+
+
+def _inferred(result: sojourn.SplitResult, truth: Truth) -> Iterator[Statement]:
+    """Judge the mean of the inferred wait; of a lower bound, that it is one."""
+    inferred = sojourn.infer(result).backends
+    verdicts = {each.result.verdict for each in inferred}
+    text = f"{truth.waited * 1e3:,.0f} ms"
+    if not inferred or REFUSED in verdicts:
+        yield Statement("inferred wait", " ".join(each.sentence for each in inferred) or "nothing", text, REFUSED)
+        return
+    requests = sum(each.inferred for each in inferred)
+    wait = sum(each.wait["mean"] * each.inferred for each in inferred) / requests
+    response, _ = truth.response()
+    bound = LOWER_BOUND in verdicts
+    small = wait - truth.waited <= max(0.02 * response, 0.003)
+    right = small if bound else abs(wait - truth.waited) <= max(0.05 * response, 0.003)
+    stated = f"{'at least ' if bound else ''}{wait * 1e3:,.0f} ms"
+    yield Statement("inferred wait", stated, text, RIGHT if right else WRONG)
 
 
 def _verdict(result: sojourn.SplitResult, truth: Truth) -> Iterator[Statement]:
@@ -204,7 +234,7 @@ def _whatif(result: sojourn.SplitResult, truth: Truth) -> Iterator[Statement]:
     try:
         predicted = sojourn.whatif(result, settings)
     except SojournError as error:
-        yield from (Statement(name, str(error), "", REFUSED) for name in changes)
+        yield from (Statement(name.replace(heaviest, "ROUTE"), str(error), "", REFUSED) for name in changes)
         return
     cautions = _cautions(whatif_section(predicted))
     by_setting = {tuple(variant.settings.items()): variant for variant in predicted.variants}

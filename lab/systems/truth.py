@@ -100,6 +100,11 @@ class Truth:
         return float(np.mean([r.queued for r in self.served().logged if r.status == ANSWERED]))
 
     @cached_property
+    def waited(self) -> float:
+        """Mean time that an answered request of the log waited for anything but the way to its backend, s."""
+        return self.queued + float(np.mean([r.inner for r in self.served().logged if r.status == ANSWERED]))
+
+    @cached_property
     def said_wait(self) -> float:
         """Mean time from the stamp to the app's start, s: what the log calls a wait."""
         return float(np.mean([r.begun - r.stamp for r in self.served().logged if r.status == ANSWERED]))

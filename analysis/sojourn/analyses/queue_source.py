@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import polars as pl
 
 from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED
 from sojourn.model.errors import SojournError
-from sojourn.model.formatting import printable
+from sojourn.model.formatting import counted, printable
 from sojourn.sources.backend_inference import BackendInference
 from sojourn.sources.inferred_queue import inferred_note
 from sojourn.sources.open_requests import OpenedRequests
+from sojourn.timeline.workers import FROM_INFERENCE
 
 COLUMN = "queue_source"
 PARTS = 4  # named in a sentence
@@ -70,6 +72,21 @@ def marks_of(note: str, inferred: tuple[BackendInference, ...]) -> tuple[str, ..
     bounds = [each.name for each in inferred if each.result.verdict == LOWER_BOUND]
     bound = f"Those of {', '.join(bounds[:3])} are a lower bound: requests waited at least that long."
     return (note, *([bound] if bounds else [])) if note else ()
+
+
+def slots(backends: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a sentence on what an inferred number of workers counts; ``backends``: rows of ``workers_table``."""
+    inferred = [row for row in backends if row["source"] == FROM_INFERENCE]
+    if not inferred:
+        return []
+    first = inferred[0]
+    counts = f"The {counted(first['workers'], 'worker')} of {printable(first['upstream'] or 'the backend', 60)}"
+    more = f" (and of {len(inferred) - 1} more)" if len(inferred) > 1 else ""
+    return [
+        f"{counts}{more} are places in which requests are served, and services contain the way to them. The log does "
+        "not say what they are: workers, a limit in front of these (max_conns), or a pool behind the app. More workers "
+        "help where the places are workers. Give --workers if you know their number."
+    ]
 
 
 def gaps_of(requests: OpenedRequests) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ class Ways:
 
     Attributes:
         known: as requests took it to an idle backend.
-        in_doubt: how much of a wait may be the way: few requests found the backend idle, and its clock is not known.
+        in_doubt: how much of a wait may be the way: few requests arrived while it was idle, and its clock is not known.
     """
 
     known: Mapping[str, float] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Ways:
 
 
 NO_WAYS = Ways()
-WAYS_FOUND = {"upstream": pl.String, "way": pl.Float64, "idle": pl.Int64, "least": pl.Float64}
+WAY_ROWS = {"upstream": pl.String, "way": pl.Float64, "idle": pl.Int64, "least": pl.Float64}
 
 
 def idle_ways(rows: pl.LazyFrame, clock: pl.DataFrame) -> Ways:
@@ -74,22 +74,22 @@ def idle_ways(rows: pl.LazyFrame, clock: pl.DataFrame) -> Ways:
     idle = (pl.col("arrival") > pl.col("before")).fill_null(value=False)
     queued = pl.col("queueing_delay").drop_nulls()
     at_idle = pl.col("queueing_delay").filter(idle).drop_nulls()
-    found = known.sort("arrival").with_columns(before=before).group_by("upstream")
+    grouped = known.sort("arrival").with_columns(before=before).group_by("upstream")
     return ways_of(
-        found.agg(way=at_idle.quantile(0.25), idle=at_idle.len(), least=queued.quantile(0.01)).collect(), clock
+        grouped.agg(way=at_idle.quantile(0.25), idle=at_idle.len(), least=queued.quantile(0.01)).collect(), clock
     )
 
 
-def ways_of(found: pl.DataFrame, clock: pl.DataFrame) -> Ways:
+def ways_of(rows: pl.DataFrame, clock: pl.DataFrame) -> Ways:
     """Return the ways, of which those up to ``SHORT_WAY`` are none.
 
     Args:
-        found: ``WAYS_FOUND``: upstream; way: 25 % quantile of the waits at the idle backend, s; idle: their number;
+        rows: ``WAY_ROWS``: upstream; way: 25 % quantile of the waits at the idle backend, s; idle: their number;
             least: 1 % quantile of all waits, s.
         clock: as of a split.
     """
     doubt = clock.drop_nulls("upstream").group_by("upstream").agg(pl.col("uncertainty").max())
-    every = found.drop_nulls("upstream").join(doubt, on="upstream", how="left")
+    every = rows.drop_nulls("upstream").join(doubt, on="upstream", how="left")
     enough = pl.col("idle") >= ENOUGH_IDLE
     seconds = pl.when(enough).then("way").otherwise(pl.min_horizontal("least", pl.col("uncertainty").fill_null(0.0)))
     long = every.select("upstream", enough.alias("enough"), seconds=seconds).filter(pl.col("seconds") > SHORT_WAY)

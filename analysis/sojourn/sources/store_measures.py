@@ -15,7 +15,7 @@ from sojourn.clocks.correction import Lines
 from sojourn.clocks.offsets import BOUNDS_SCHEMA, PAIR, clocks
 from sojourn.model.components import COMPONENTS, QUEUE_SOURCES
 from sojourn.model.coverage import COUNTS, Coverage, coverage_of
-from sojourn.model.evidence import NO_WAYS, WAYS_FOUND, Ways, evidence_of, is_way_possible, ways_of
+from sojourn.model.evidence import NO_WAYS, WAY_ROWS, Ways, evidence_of, is_way_possible, ways_of
 from sojourn.model.figures import FIGURES, QUANTILES, Summary
 from sojourn.model.formatting import counted
 from sojourn.model.frame import Selection
@@ -215,7 +215,7 @@ class StoreMeasures(ChartMeasures):
         if not is_way_possible(self.clock):
             return NO_WAYS
         rows = self._rows("idle_ways", sql.idle_ways_parts())
-        return ways_of(pl.DataFrame(rows, WAYS_FOUND), self.clock)
+        return ways_of(pl.DataFrame(rows, WAY_ROWS), self.clock)
 
     def _one(self, name: str, parts: dict[str, str] | None = None, **parameters: object) -> Row:
         (row,) = self._rows(name, parts, **parameters)

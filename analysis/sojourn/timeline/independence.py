@@ -72,7 +72,10 @@ class Dependence:
     def clause(self) -> str:
         """What depends, and on what, as a clause."""
         if self.kind == SLOW_TOGETHER:
-            return "slow services come together: requests wait for something that they share (a cache, a lock)"
+            return (
+                "slow services come together: requests wait for something that they share (a cache, a lock), or all "
+                "workers stood still at times"
+            )
         if self.kind == IN_TURN:
             return "a service resembles the one that began before it: something is shared"
         if self.kind == ALL_BACKENDS:
@@ -91,10 +94,10 @@ class Dependence:
 
 @dataclass(frozen=True)
 class Independence:
-    """What the test finds.
+    """The result of the test.
 
     Attributes:
-        tested: whether a backend has enough requests with a known service.
+        tested: whether a backend has enough requests with a measured service.
         dependences: one for each backend whose services depend on the load, the largest backend first.
         shared: a dependence on the requests in service at other backends, if there is one.
     """
@@ -113,43 +116,52 @@ def independence_of(visits: Visits) -> Independence:
     """Test the backends, each alone and then all together.
 
     Args:
-        visits: with the columns route and worker. Backends with an inferred queue, or few requests, are not tested.
+        visits: with the columns route and worker. Backends with few requests are not tested. Of an inferred queue, slow
+            services that come together are a dependence; the inference has its own tests for the others.
     """
-    found = list(_of_backends(visits))
-    every = [each for one in found for each in one.dependences]
-    together = _together(found)
+    backends = list(_of_backends(visits))
+    every = [each for one in backends for each in one.dependences]
+    together = _together(backends)
     shared = next((each for each in every if each.kind == ALL_BACKENDS), together)
     first = (
         one.dependences[0] if one.dependences else together and replace(together, upstream=one.upstream)
-        for one in found
+        for one in backends
     )
-    return Independence(bool(found), tuple(each for each in first if each is not None), shared)
+    return Independence(
+        any(not one.inferred for one in backends), tuple(each for each in first if each is not None), shared
+    )
 
 
 @dataclass(frozen=True)
-class _Found:
+class _OfBackend:
     """The dependences of a backend; and the ranks of its services and of the requests in service elsewhere."""
 
     upstream: str | None
     dependences: list[Dependence]
     elsewhere: tuple[Floats, Floats] | None
+    inferred: bool = False
 
 
-def _of_backends(visits: Visits) -> Iterator[_Found]:
+def _of_backends(visits: Visits) -> Iterator[_OfBackend]:
     """Yield what each backend shows that is tested, the largest first."""
     known = ~np.isnan(visits.busy_end) & ~np.isnan(visits.busy_start)
     members = [rows[known[rows]] for rows in visits.at_backend]
     begins, ends = (np.sort(instants[known], kind="stable") for instants in (visits.busy_start, visits.busy_end))
     for code in sorted(range(len(members)), key=lambda number: -len(members[number]))[:MOST_BACKENDS]:
-        if len(members[code]) < FEWEST or visits.workers.source[code] == FROM_INFERENCE:
+        if len(members[code]) < FEWEST:
             continue
         services = _services(visits, members[code], begins if len(members) > 1 else None, ends)
-        yield _dependences(visits.backends[code], services, int(visits.workers.count[code]))
+        one = _dependences(visits.backends[code], services, int(visits.workers.count[code]))
+        if visits.workers.source[code] == FROM_INFERENCE:
+            # What all workers waited for together looks like services there.
+            together = [each for each in one.dependences if each.kind == SLOW_TOGETHER]
+            one = _OfBackend(one.upstream, together, None, inferred=True)
+        yield one
 
 
-def _together(found: Sequence[_Found]) -> Dependence | None:
+def _together(backends: Sequence[_OfBackend]) -> Dependence | None:
     """Return the dependence on requests in service elsewhere that all backends together show."""
-    pairs = [one.elsewhere for one in found if one.elsewhere is not None]
+    pairs = [one.elsewhere for one in backends if one.elsewhere is not None]
     if len(pairs) < 2:
         return None
     services, elsewhere = (np.concatenate(side) for side in zip(*pairs, strict=True))
@@ -207,7 +219,7 @@ def _services(visits: Visits, members: Ints, begins: Floats | None, ends: Floats
     return _Services(seconds, norm, speed, route, in_service[some], np.maximum(waiting[some], 0), elsewhere)
 
 
-def _dependences(upstream: str | None, services: _Services, workers: int) -> _Found:
+def _dependences(upstream: str | None, services: _Services, workers: int) -> _OfBackend:
     n = len(services.norm)
     course = _course(services.norm / services.speed)
     low, high = np.quantile(course, [0.05, 0.95])
@@ -232,7 +244,7 @@ def _dependences(upstream: str | None, services: _Services, workers: int) -> _Fo
     limit = max(TOGETHER * expected, expected + TOGETHER_DEVIATIONS * math.sqrt(max(expected, 1.0)))
     if pairs > limit:
         dependent.append(Dependence(upstream, SLOW_TOGETHER, pairs, limit))
-    return _Found(upstream, dependent, elsewhere)
+    return _OfBackend(upstream, dependent, elsewhere)
 
 
 def _between_cells(values: Floats, cell: Ints) -> tuple[float, int]:

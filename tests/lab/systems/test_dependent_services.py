@@ -136,5 +136,5 @@ def test_capacity_says_that_a_log_without_waits_was_not_tested(tmp_path: Path) -
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
     sized = sojourn.capacity(log, slo="p90=0.4", target_rate=600, instance="upstream")
     assert any("they share nothing" in note for note in sized.notes)
-    given = sojourn.capacity(log, slo="p90=0.4", target_rate=600, instance="upstream", per_instance=20)
-    assert given.notes == []
+    configured = sojourn.capacity(log, slo="p90=0.4", target_rate=600, instance="upstream", per_instance=20)
+    assert configured.notes == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from pathlib import Path
 
@@ -22,7 +23,7 @@ PLAIN = sorted(name for name, kind in KINDS.items() if kind.theme == "plain")
 
 @cache
 def finding(name: str) -> Finding:
-    return studied(KINDS[name])
+    return studied(KINDS[name], plain=False)
 
 
 @pytest.mark.parametrize("about", ABOUT)
@@ -40,8 +41,9 @@ def test_nothing_is_refused_for_a_plain_system(name: str) -> None:
 
 def test_page_counts_and_lists_statements() -> None:
     statements = [Statement("verdict", "a queue", "a queue", RIGHT), Statement("queue", "none", "40 ms", WRONG)]
-    written = page([Finding("pool", "plain", "a pool", statements)])
+    written = page([Finding("pool", "plain", "a pool", statements, statements[:1])])
     assert "1 kinds, 2 statements: 1 right, 0 refused, 1 wrong." in written
+    assert "1 kinds, 1 statements: 1 right, 0 refused, 0 wrong." in written
     assert "| pool | a pool | verdict | – | queue |" in written
 
 
@@ -55,5 +57,5 @@ def test_command_writes_log_and_json(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_published_page_lists_every_kind() -> None:
     published = (Path(__file__).parents[3] / "docs/reference/systems.md").read_text()
-    assert " 0 wrong." in published
+    assert re.findall(r"refused, (\d+) wrong\.", published) == ["0", "0"]
     assert [name for name in KINDS if f"\n### {name}\n" not in published] == []

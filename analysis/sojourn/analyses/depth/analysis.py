@@ -61,6 +61,11 @@ OVER_TIME_SCHEMA = {
 }
 
 
+UNKNOWN_WITHOUT_VISITS = (
+    "waiting", "gone", "in_service", "in_system", "utilisation", "mean_wait", "seen_waiting", "seen_in_system",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, repr=False)
 class DepthResult(Result):
     """The result of ``depth``. Seconds; numbers of requests that are not integers are averages.
@@ -181,6 +186,8 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
         backends.append({"upstream": name, **figures})
         tables.append(_over_time(windows, name, steps, arrivals, count, (first, last)))
     overall = {key: value for key, value in backends.pop().items() if key != "upstream"}
+    if not len(visits):
+        overall |= dict.fromkeys(UNKNOWN_WITHOUT_VISITS)
     whole = (visits.base + timedelta(seconds=first), visits.base + timedelta(seconds=last))
     streamed, with_span = _streamed(visits)
     return DepthResult(

@@ -11,6 +11,7 @@ from sojourn.analyses.depth.analysis import ALL, DepthResult
 from sojourn.analyses.depth.pictures import depth_pictures
 from sojourn.analyses.depth.run import depth
 from sojourn.analyses.question import ReportContext
+from sojourn.analyses.queue_source import slots
 from sojourn.model.formatting import counted, duration, milliseconds, percent, printable
 from sojourn.model.one_worker import doubt, joined, unnamed
 from sojourn.present.display import lay_out
@@ -153,6 +154,7 @@ def _coarse(result: DepthResult) -> list[tuple[str, ...]]:
 
 def _notes(result: DepthResult) -> list[str]:
     notes = [*result.queue_source.marks, *result.queue_source.gaps, *doubt(result.workers, "utilisation")]
+    notes += slots(result.workers)
     notes += joined(result.workers)
     unlike = []
     for row in result.backends:
@@ -166,7 +168,7 @@ def _notes(result: DepthResult) -> list[str]:
             f"Arrivals are not random: at {printable(name, 60)} a request finds {arrivals:.2f} requests on average; "
             f"the average over time is {time:.2f}. Requests arrived {how}: formulas for Poisson arrivals do not hold."
         )
-    if result.overall["gone"] > 0.01:
+    if (result.overall["gone"] or 0.0) > 0.01:
         notes.append(
             f"On average {result.overall['gone']:.2f} requests in the queues were abandoned by nginx or the client: "
             "they are not counted as waiting, but the app still serves them in their turn."

@@ -19,7 +19,7 @@ from typing import Any
 
 from sojourn.analyses.audit.result import Audit
 from sojourn.analyses.laws.applicability import reason_against
-from sojourn.analyses.queue_source import MEASURED, QueueSource
+from sojourn.analyses.queue_source import MEASURED, QueueSource, slots
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import formatted, milliseconds, printable
 from sojourn.model.one_worker import doubt
@@ -197,6 +197,9 @@ class Laws(Result):
         seen = [s.station for s in self.stations]
         backends = [{"upstream": s.name, "in_one_worker": s.in_one_worker} for s in seen if s.kind == BACKEND]
         sentences = [*self.queue_source.marks, *self.queue_source.gaps, *doubt(backends, "every law")]
+        alone = [s for s in seen if s.kind == BACKEND]
+        rows = ({"upstream": s.name, "workers": s.workers, "source": s.workers_source} for s in alone)
+        sentences += slots(rows)
         if any(FROM_CONCURRENCY in s.workers_source for s in seen):
             sentences.append(
                 "No worker values were logged: the number of workers is taken as the most requests in service at once, "

@@ -76,7 +76,7 @@ def _evidence(result: SplitResult) -> list[str]:
     if result.evidence.way_in_doubt > FEW * mean:
         sentences.append(
             f"{duration(result.evidence.way_in_doubt)} on average may be the way to the backends instead of a queue: "
-            f"fewer than {ENOUGH_IDLE} requests found a backend idle, and its clock is known no better than that. The "
+            f"fewer than {ENOUGH_IDLE} requests arrived at an idle backend, and its clock is not known better. The "
             "verdict counts it as unknown. Hosts with synchronised clocks, or a quieter hour in the log, show it."
         )
     for cause, component in zip(PHASES, ("upload", "send"), strict=True):

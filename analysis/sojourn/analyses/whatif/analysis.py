@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sojourn.analyses.queue_source import MEASURED, QueueSource
+from sojourn.analyses.queue_source import MEASURED, QueueSource, slots
 from sojourn.analyses.whatif.balancing import PINNED, pinned_share
 from sojourn.analyses.whatif.closed_loop import ClosedLoop, clients_wait, closed_loop_of
 from sojourn.analyses.whatif.fit import errors_of, fits, refusal, relative, shared_resource
@@ -252,7 +252,8 @@ def _notes(
     predictions: Sequence[Variant],
     changes: Sequence[Change],
 ) -> list[str]:
-    notes = doubt(workers_table(workload.visits), "the replay")
+    workers = workers_table(workload.visits)
+    notes = [*slots(workers), *doubt(workers, "the replay")]
     if len(workload) < FEW:
         notes.append(f"Only {counted(len(workload), 'request')}: too few to estimate the tail.")
     if workload.imputed:

@@ -136,6 +136,8 @@ def test_an_unknown_queue_is_not_0(logs: dict[str, Path]) -> None:
     output = CliRunner().invoke(app, ["split", str(logs["refused"])]).stdout
     (line,) = (line for line in output.splitlines() if line.startswith("queueing delay "))
     assert set(line.removeprefix("queueing delay").split()) == {"–"}
+    depth = sojourn.depth(result)
+    assert (depth.overall["utilisation"], depth.overall["waiting"]) == (None, None)
     worked = sojourn.goodput(result).to_dict()
     assert worked["worker_seconds"] is None
     assert {row["worked"] for row in worked["by"]["route"]} == {None}
