@@ -93,8 +93,8 @@ class Evidence:
         way: of the queueing, the way to a backend, as requests took it to an idle backend.
         locked: cause (before, after) -> its seconds in a cache lock of nginx, which are queueing.
         limited: cause (before, after) -> its seconds in requests that ``limit_req`` of nginx delayed.
-        way_in_doubt: of the queueing, what may be the way to a backend: few requests arrived while it was idle, and its clock
-            is not known.
+        way_in_doubt: of the queueing, what may be the way to a backend: few requests arrived while it was idle, and
+            its clock is not known.
     """
 
     large: Mapping[str, float] = field(default_factory=dict)
