@@ -35,6 +35,7 @@ from systems.truth import Truth
 RIGHT, REFUSED, WRONG = "right", "refused", "wrong"
 # The columns of clients, as the commands `whatif` and `export` read them.
 OF_CLIENTS = ("remote_addr", "connection", "method", "uri")
+HALF = 0.5  # of the waits: with more in queues, they are queueing
 QUEUE = 0.005  # s: a mean wait for workers above this is a queue
 OBJECTIVE = objective_of("queueing_delay:p95=0.1")
 CAUTION = re.compile(
@@ -164,7 +165,9 @@ def _blame(result: sojourn.SplitResult, truth: Truth) -> Iterator[Statement]:
         _said(section.sentence, cautions),
         f"{truth.queued * 1e3:,.0f} ms of {truth.said_wait * 1e3:,.0f} ms waited for workers",
         # A denial is refused only where nothing is denied: it is wrong whatever is added to it.
-        (WRONG if queues else RIGHT) if denies else _judged(queues or truth.said_wait <= QUEUE, cautions),
+        (WRONG if queues else RIGHT)
+        if denies
+        else _judged(truth.queued >= HALF * truth.said_wait or truth.said_wait <= QUEUE, cautions),
     )
     waited = max(blame.waited, 1e-9)
     idle = 1.0 - truth.queued / truth.said_wait

@@ -36,6 +36,7 @@ MOST_BACKENDS = 20
 IN_CELL = 30  # requests of a cell
 DEVIATIONS, MARGIN = 4.0, 10.0  # Q must exceed its mean by so many standard deviations, and by this
 NEIGHBOURS = 301  # requests whose median is the course of time
+NARROW = 0.2  # between the quartiles, of the mean: the noise of the course of all would be most of what is left
 MOVED = 1.35  # ratio of the 95 % and 5 % quantile of the course from which on it is removed
 FAST, SLOW = 0.7, 1.4  # of the median: a worker that is faster or slower is of another speed
 OF_A_WORKER = 100  # requests
@@ -221,7 +222,7 @@ def _services(visits: Visits, members: Ints, begins: Floats | None, ends: Floats
 
 def _dependences(upstream: str | None, services: _Services, workers: int) -> _OfBackend:
     n = len(services.norm)
-    course = _course(services.norm / services.speed)
+    course = _course_by_route(services.norm / services.speed, services.route)
     low, high = np.quantile(course, [0.05, 0.95])
     moved = low > 0 and high > MOVED * low
     adjusted = services.norm / services.speed / (course if moved else 1.0)
@@ -305,6 +306,17 @@ def _course(values: Floats) -> Floats:
 def _ranks(values: npt.NDArray[Any]) -> Floats:
     """Return the ranks of all values, from -0.5 to 0.5."""
     return _ranked(np.asarray(values, np.float64), np.zeros(len(values), np.int64))
+
+
+def _course_by_route(values: Floats, route: Ints) -> Floats:
+    """Return the course of all values; of a route with nearly constant values, that of its own."""
+    course = _course(values)
+    for code in range(int(route.max()) + 1):
+        own = np.flatnonzero(route == code)
+        low, high = np.quantile(values[own], [0.25, 0.75]) if len(own) else (0.0, math.inf)
+        if high - low < NARROW:
+            course[own] = _course(values[own])
+    return course
 
 
 def _correlated(one: Floats, other: Floats) -> float:
