@@ -11,6 +11,9 @@ in each cell (others in service × requests waiting, at the start):
 
 What changes services by itself is removed first: the course of time, and workers of different speed. Services that are
 slow one after another, or together, depend on something as well.
+
+A test of ranks recognises effects of any size, also those of a busy machine on services that are nearly constant. A
+dependence whose effect on the mean service is smaller than ``EFFECT`` changes no prediction, and is none.
 """
 
 from __future__ import annotations
@@ -44,6 +47,8 @@ CORRELATION = 0.06
 SIGNIFICANT = 4.5  # standard deviations
 RESOLUTION = 1e-3  # of the mean service: instants are known to a microsecond or a millisecond
 VERY_SLOW = 0.98  # quantile within a route
+EFFECT = 0.02  # of the mean service
+OUTLIER, MUCH_SLOWER = 3.0, 1.5  # times the mean service of the route
 TOGETHER, TOGETHER_DEVIATIONS = 5.0, 10.0
 
 STATE, ALL_BACKENDS, IN_TURN, SLOW_TOGETHER = "state", "all_backends", "in_turn", "slow_together"
@@ -193,7 +198,9 @@ def _services(visits: Visits, members: Ints, begins: Floats | None, ends: Floats
     mixed = np.random.default_rng(0).permutation(members)
     order = mixed[np.argsort(visits.busy_start[mixed], kind="stable")]
     begin, end = visits.busy_start[order], visits.busy_end[order]
+    # A service that is shorter than the slack has ended when it begins.
     in_service = np.searchsorted(begin, begin, "left") - np.searchsorted(np.sort(end), begin + SLACK, "right")
+    in_service = np.maximum(in_service, 0)
     waiting = np.searchsorted(np.sort(visits.arrival[order]), begin, "right") - np.searchsorted(begin, begin, "right")
     first = 0
     if len(order) > LOOKED_AT:
@@ -231,11 +238,13 @@ def _dependences(upstream: str | None, services: _Services, workers: int) -> _Of
     cell = np.clip(services.in_service, 0, max(workers, 1) - 1) * 3 + np.digitize(services.waiting, [1, 4])
     statistic, cells = _between_cells(rank - _means(rank, np.arange(n) * 10 // n), cell)
     limit = cells + DEVIATIONS * math.sqrt(2 * cells) + MARGIN
-    if cells > 0 and statistic > limit:
+    if cells > 0 and statistic > limit and _effect(adjusted, cell) > EFFECT:
         dependent.append(Dependence(upstream, STATE, statistic, limit, *_ratio(adjusted, services.in_service)))
-    local = _ranked(services.norm / services.speed / np.maximum(course, 1e-12), services.route)
-    bound = max(CORRELATION, SIGNIFICANT / math.sqrt(n))
-    elsewhere = None if services.elsewhere is None else (local, _ranks(services.elsewhere))
+    leveled = services.norm / services.speed / np.maximum(course, 1e-12)
+    local = _ranked(leveled, services.route)
+    spread = float(np.abs(np.minimum(leveled, OUTLIER) - 1.0).mean())
+    bound = max(CORRELATION, SIGNIFICANT / math.sqrt(n), EFFECT / max(spread, EFFECT))
+    elsewhere = None if services.elsewhere is None or spread < EFFECT else (local, _ranks(services.elsewhere))
     if elsewhere is not None and (value := abs(_correlated(*elsewhere))) > bound:
         dependent.append(Dependence(upstream, ALL_BACKENDS, value, bound))
     if (services.speed == 1).all() and (value := abs(_correlated(local[1:], _ranks(local[:-1])))) > bound:
@@ -243,9 +252,15 @@ def _dependences(upstream: str | None, services: _Services, workers: int) -> _Of
     slow = local > VERY_SLOW - 0.5
     pairs, expected = float((slow[1:] & slow[:-1]).sum()), float(slow.mean()) ** 2 * n
     limit = max(TOGETHER * expected, expected + TOGETHER_DEVIATIONS * math.sqrt(max(expected, 1.0)))
-    if pairs > limit:
+    if pairs > limit and services.norm[slow].mean() > MUCH_SLOWER:
         dependent.append(Dependence(upstream, SLOW_TOGETHER, pairs, limit))
     return _OfBackend(upstream, dependent, elsewhere)
+
+
+def _effect(adjusted: Floats, cell: Ints) -> float:
+    """Return by how much the mean services of the cells differ, as a standard deviation."""
+    values = np.minimum(adjusted, OUTLIER)
+    return float((_means(values, cell) - values.mean()).std())
 
 
 def _between_cells(values: Floats, cell: Ints) -> tuple[float, int]:

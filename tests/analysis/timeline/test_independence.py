@@ -59,6 +59,24 @@ def test_drift_of_all_services_is_not_a_dependence(tmp_path: Path) -> None:
     assert dependences(sojourn.visits(tmp_path / "a.jsonl")) == ()
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.005, 0.01])
+def test_noise_of_a_machine_on_constant_services_is_no_dependence(tmp_path: Path, noise: float) -> None:
+    level = [0.0]
+
+    def nearly_constant(rng: random.Random, _: str) -> float:
+        level[0] = 0.9 * level[0] + rng.gauss(0.0, noise)
+        return 0.05 * (1.0 + level[0] + (0.5 if rng.random() < 0.005 else 0.0))
+
+    worker_log(tmp_path / "a.jsonl", WorkerSystem(load=0.6, service=nearly_constant))
+    assert dependences(sojourn.visits(tmp_path / "a.jsonl")) == ()
+
+
+def test_services_shorter_than_the_steps_of_the_clock(tmp_path: Path) -> None:
+    system = WorkerSystem(service=lambda rng, _: rng.choice([0.0, 1e-6, 0.1]), mean=0.034, load=0.9, burst=4)
+    worker_log(tmp_path / "a.jsonl", system)
+    dependences(sojourn.visits(tmp_path / "a.jsonl"))
+
+
 def test_few_requests_say_nothing(tmp_path: Path) -> None:
     worker_log(tmp_path / "a.jsonl", WorkerSystem(requests=250))
     assert dependences(sojourn.visits(tmp_path / "a.jsonl")) == ()
