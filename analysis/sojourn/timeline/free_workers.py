@@ -26,7 +26,7 @@ from sojourn.timeline.worker_evidence import LONG_BODY
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-MUCH = 0.15  # share of the wait: below it, time with a worker that looks free needs no explanation
+MUCH = 0.1  # share of the wait: below it, time with a worker that looks free needs no explanation
 SHORTEST = 0.005  # quantile of the waits at a free worker that is the way there
 ENOUGH_FREE = 20  # requests that arrived at a free worker
 LITTLE = 1e-3  # s: a mean wait below nginx's resolution is not a queue
