@@ -134,5 +134,5 @@ def test_prediction_holds_where_the_release_is_known(
         assert sojourn.blame(result).culprits.row(0, named=True)["culprit"] == "/export"
     changed, more = run(4, other, share)
     real = sojourn.split(changed, spans=[more]).response_time
-    said = predicted.response_time
-    assert said["mean"] == pytest.approx(real["mean"], rel=0.2, abs=0.01)
+    response = predicted.response_time
+    assert response["mean"] == pytest.approx(real["mean"], rel=0.2, abs=0.01)
