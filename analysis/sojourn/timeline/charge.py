@@ -79,9 +79,10 @@ def services_of(visits: Visits) -> Services:
         begin[guessed], end[guessed] = visits.wait_end[guessed], answered[guessed]
     services = Services(begin, end, known)
     orders = services.by_begin, services.by_end
-    return Services(
-        begin, ends_with_turnaround(visits.arrival, begin, end, visits.backend.astype(np.int64), *orders), known
-    )
+    longer = ends_with_turnaround(visits.arrival, begin, end, visits.backend.astype(np.int64), *orders)
+    held = Services(begin, longer, known)
+    vars(held)["by_begin"] = services.by_begin  # the same services, and their begins do not change
+    return held
 
 
 def refuse_too_many(visits: Visits) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,11 @@ def codes_of(values: pl.Series, names: list[str]) -> Ints:
     """Return the index of each value in ``names``, which holds all of them once; null is ``len(names)``."""
     codes = values.cast(pl.Enum(names)).to_physical() if names else values.cast(pl.UInt32)
     return codes.fill_null(len(names)).to_numpy().astype(np.int64)
+
+
+def small_codes(codes: Ints) -> npt.NDArray[np.integer[Any]]:
+    """Return codes in 16 bits if they fit: these are sorted by radix."""
+    return codes.astype(np.uint16) if codes.max(initial=0) <= np.iinfo(np.uint16).max else codes
 
 
 def checked_column(values: pl.Series, column: str) -> pl.Series:

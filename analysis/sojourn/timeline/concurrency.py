@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from sojourn.model.measures import LogBins
+from sojourn.model.parallel import in_threads
 from sojourn.sources.frame_bins import bin_of, binned_sums
 from sojourn.timeline.charge import Services, services_of
 from sojourn.timeline.visits import Floats, Ints, Visits
@@ -50,11 +51,19 @@ def bins_by_concurrency(visits: Visits, bins: LogBins) -> pl.DataFrame:
     )
 
 
-def seen_on_arrival(visits: Visits, floats: Floats, services: Services) -> tuple[Ints, Ints]:
-    """Return per request how many waited (abandoned or not) and were in service at its backend on arrival."""
+def seen_on_arrival(visits: Visits, floats: Floats, services: Services, first: int | None = None) -> tuple[Ints, Ints]:
+    """Return per request how many waited (abandoned or not) and were in service at its backend on arrival.
+
+    Args:
+        visits: the requests.
+        floats: the end of each wait, s.
+        services: when each held a worker.
+        first: so many requests of each backend only, from the first on; the others get 0.
+    """
     waiting, serving = np.zeros(len(visits), np.int64), np.zeros(len(visits), np.int64)
     begin, end = services.begin, services.end
-    for members in visits.at_backend:
+
+    def count(members: Ints) -> None:
         now = visits.arrival[members]
         sound = floats[members] >= now
         # Arrivals of one instant (nginx's clock ticks in milliseconds) come in the order of the visits.
@@ -66,4 +75,6 @@ def seen_on_arrival(visits: Visits, floats: Floats, services: Services) -> tuple
         begun, free = (np.sort(instants[members][held], kind="stable") for instants in (begin, end))
         serving[members] = np.searchsorted(begun, now, "right") - np.searchsorted(free, now, "right")
         serving[members] -= held & (begin[members] <= now) & (end[members] > now)
+
+    in_threads(count, [members[:first] for members in visits.at_backend])
     return np.maximum(waiting, 0), serving

@@ -8,13 +8,14 @@ way to an idle backend; ``suspicions.suspects_of`` names what fits it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sojourn.model.evidence import SHORT_WAY
+from sojourn.model.parallel import in_threads
 from sojourn.timeline.charge import Services, services_of
 from sojourn.timeline.concurrency import seen_on_arrival
 from sojourn.timeline.steps import Steps
@@ -26,6 +27,7 @@ from sojourn.timeline.worker_evidence import LONG_BODY
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
+LOOKED_AT = 20_000  # requests of a backend, the first ones: the way to it does not change
 MUCH = 0.1  # share of the wait: below it, time with a worker that looks free needs no explanation
 SHORTEST = 0.005  # quantile of the waits at a free worker that is the way there
 ENOUGH_FREE = 20  # requests that arrived at a free worker
@@ -91,19 +93,23 @@ def looked_free(visits: Visits, services: Services, dispatch: Floats, wait: Floa
     candidates = np.flatnonzero(free > MUCH * waited)
     if not len(candidates):
         return ()
-    waiting, serving = seen_on_arrival(visits, np.maximum(visits.wait_end, np.nan_to_num(services.begin)), services)
-    backends: list[LookedFree] = []
-    for code in candidates[np.argsort(-free[candidates], kind="stable")]:
+    starts = np.maximum(visits.wait_end, np.nan_to_num(services.begin))
+    waiting, serving = seen_on_arrival(visits, starts, services, LOOKED_AT)
+    order = candidates[np.argsort(-free[candidates], kind="stable")]
+
+    def explained(place: int) -> LookedFree:
+        code = int(order[place])
         members = visits.at_backend[code]
-        idle = (waiting[members] == 0) & (serving[members] < visits.workers.count[code])
-        way = _way(visits.wait[members][idle])
+        early = members[:LOOKED_AT]
+        idle = (waiting[early] == 0) & (serving[early] < visits.workers.count[code])
+        way = _way(visits.wait[early[idle]])
         beyond = float(np.maximum(dispatch[members] - way - LONGEST, 0.0).sum())
         one = LookedFree(visits.backends[code], float(waited[code]), way, float(free[code]) - beyond, beyond)
-        if one.much and len(backends) < MOST_BACKENDS:
-            suspects = suspects_of(visits, services, int(code), way)
-            one = LookedFree(one.upstream, one.waited, one.way, one.on_the_way, one.seconds, suspects)
-        backends.append(one)
-    return tuple(backends)
+        if not one.much or place >= MOST_BACKENDS:
+            return one
+        return replace(one, suspects=suspects_of(visits, services, code, way))
+
+    return tuple(in_threads(explained, range(len(order))))
 
 
 def _way(waits: Floats) -> float:
@@ -129,14 +135,14 @@ def is_lower_bound(
         code: the backend.
         waiting: its requests that wait.
         serving: its requests in service.
-        seen: requests that waited, and in service, on each arrival at the backend.
+        seen: requests that waited, and in service, on each arrival at the backend, or on the first ones.
         seconds: length of the log, s.
     """
     members = visits.at_backend[code]
     workers = int(visits.workers.count[code])
     wait = np.nan_to_num(visits.wait[members])
     waited = float(np.maximum(wait, 0.0).sum())
-    way = _way(wait[(seen[0] == 0) & (seen[1] < workers)])
+    way = _way(wait[: len(seen[0])][(seen[0] == 0) & (seen[1] < workers)])
     free = _waiting_with_free_worker(waiting, serving, workers)
     beyond = free - float(np.clip(wait, 0.0, way + LONGEST).sum())
     if waited > LITTLE * len(members) and beyond > MUCH * waited:
@@ -152,26 +158,30 @@ def understated(visits: Visits) -> frozenset[str | None]:
     """Return the backends whose services understate the time for which their workers were held (``is_lower_bound``)."""
     services = services_of(visits)
     starts = np.where(services.begin > visits.wait_end, services.begin, visits.wait_end)
-    waiting, serving = seen_on_arrival(visits, starts, services)
+    waiting, serving = seen_on_arrival(visits, starts, services, LOOKED_AT)
     ends = np.fmax(visits.wait_end, services.end)
     seconds = float(ends.max() - visits.arrival.min()) if len(visits) else 0.0
-    names = []
-    for code, name in enumerate(visits.backends):
+
+    def is_bound(code: int) -> bool:
         members = visits.at_backend[code]
         queued = Steps.of(visits.arrival[members], visits.wait_end[members])
         held = Steps.of(services.begin[members], services.end[members])
-        if is_lower_bound(visits, code, queued, held, (waiting[members], serving[members]), seconds):
-            names.append(name)
-    return frozenset(names)
+        early = members[:LOOKED_AT]
+        return is_lower_bound(visits, code, queued, held, (waiting[early], serving[early]), seconds)
+
+    bounds = in_threads(is_bound, range(len(visits.backends)))
+    return frozenset(name for name, bound in zip(visits.backends, bounds, strict=True) if bound)
 
 
 def _waiting_with_free_worker(waiting: Steps, serving: Steps, workers: int) -> float:
     """Return the waiting seconds of requests while fewer than ``workers`` requests are in service."""
-    at = np.union1d(waiting.at, serving.at)
-    if not len(at):
+    if not len(waiting.at):
         return 0.0
-    free = serving.levels(at)[:-1] < workers
-    return float((waiting.levels(at)[:-1] * np.diff(at))[free].sum())
+    waited = np.append(0.0, np.cumsum(waiting.level[:-1] * np.diff(waiting.at)))
+    full = np.append(False, serving.level >= workers)
+    # All workers are held from the first of two instants to the second; the number that waits is constant in steps.
+    by_then = np.interp(serving.at[full[1:] != full[:-1]], waiting.at, waited)
+    return float(waited[-1] - (by_then[1::2] - by_then[::2]).sum())
 
 
 def explanation(backends: Sequence[LookedFree]) -> str:

@@ -19,7 +19,7 @@ dependence whose effect on the mean service is smaller than ``EFFECT`` changes n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn.model.one_worker import SLACK
+from sojourn.model.parallel import in_threads
 from sojourn.timeline.classes import classes_of
 from sojourn.timeline.visits import FROM_INFERENCE, Visits
 
@@ -34,7 +35,8 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 FEWEST = 300  # requests of a backend
-LOOKED_AT = 50_000  # requests of a backend: those with the most in service
+BEFORE = 2_000  # requests that may be in service when the stretch begins
+LOOKED_AT = 20_000  # requests of a backend: those with the most in service
 MOST_BACKENDS = 20
 IN_CELL = 30  # requests of a cell
 DEVIATIONS, MARGIN = 4.0, 10.0  # Q must exceed its mean by so many standard deviations, and by this
@@ -125,7 +127,7 @@ def independence_of(visits: Visits) -> Independence:
         visits: with the columns route and worker. Backends with few requests are not tested. Of an inferred queue, slow
             services that come together are a dependence; the inference has its own tests for the others.
     """
-    backends = list(_of_backends(visits))
+    backends = _of_backends(visits)
     every = [each for one in backends for each in one.dependences]
     together = _together(backends)
     shared = next((each for each in every if each.kind == ALL_BACKENDS), together)
@@ -148,21 +150,23 @@ class _OfBackend:
     inferred: bool = False
 
 
-def _of_backends(visits: Visits) -> Iterator[_OfBackend]:
-    """Yield what each backend shows that is tested, the largest first."""
+def _of_backends(visits: Visits) -> list[_OfBackend]:
+    """Return what each backend shows that is tested, the largest first."""
     known = ~np.isnan(visits.busy_end) & ~np.isnan(visits.busy_start)
     members = [rows[known[rows]] for rows in visits.at_backend]
     begins, ends = (np.sort(instants[known], kind="stable") for instants in (visits.busy_start, visits.busy_end))
-    for code in sorted(range(len(members)), key=lambda number: -len(members[number]))[:MOST_BACKENDS]:
-        if len(members[code]) < FEWEST:
-            continue
+
+    def tested(code: int) -> _OfBackend:
         services = _services(visits, members[code], begins if len(members) > 1 else None, ends)
         one = _dependences(visits.backends[code], services, int(visits.workers.count[code]))
-        if visits.workers.source[code] == FROM_INFERENCE:
-            # What all workers waited for together looks like services there.
-            together = [each for each in one.dependences if each.kind == SLOW_TOGETHER]
-            one = _OfBackend(one.upstream, together, None, inferred=True)
-        yield one
+        if visits.workers.source[code] != FROM_INFERENCE:
+            return one
+        # What all workers waited for together looks like services there.
+        together = [each for each in one.dependences if each.kind == SLOW_TOGETHER]
+        return _OfBackend(one.upstream, together, None, inferred=True)
+
+    largest = sorted(range(len(members)), key=lambda number: -len(members[number]))[:MOST_BACKENDS]
+    return in_threads(tested, [code for code in largest if len(members[code]) >= FEWEST])
 
 
 def _together(backends: Sequence[_OfBackend]) -> Dependence | None:
@@ -193,7 +197,20 @@ class _Services:
     elsewhere: Ints | None
 
 
+def _busiest(visits: Visits, members: Ints) -> Ints:
+    """Return the stretch of ``LOOKED_AT`` arrivals with most requests in the system, and some arrivals before it."""
+    if len(members) <= LOOKED_AT:
+        return members
+    arrival = visits.arrival[members]
+    spent = np.append(0.0, np.cumsum(visits.busy_end[members] - arrival))
+    # Little's law: the mean number in the system is the time spent in it per time.
+    seconds = np.maximum(arrival[LOOKED_AT - 1 :] - arrival[: len(arrival) - LOOKED_AT + 1], 1e-9)
+    first = int(((spent[LOOKED_AT:] - spent[:-LOOKED_AT]) / seconds).argmax())
+    return members[max(first - BEFORE, 0) : first + LOOKED_AT]
+
+
 def _services(visits: Visits, members: Ints, begins: Floats | None, ends: Floats) -> _Services:
+    members = _busiest(visits, members)
     # Requests of one start are in random order: visits have them in the order of their ends.
     mixed = np.random.default_rng(0).permutation(members)
     order = mixed[np.argsort(visits.busy_start[mixed], kind="stable")]
@@ -202,11 +219,7 @@ def _services(visits: Visits, members: Ints, begins: Floats | None, ends: Floats
     in_service = np.searchsorted(begin, begin, "left") - np.searchsorted(np.sort(end), begin + SLACK, "right")
     in_service = np.maximum(in_service, 0)
     waiting = np.searchsorted(np.sort(visits.arrival[order]), begin, "right") - np.searchsorted(begin, begin, "right")
-    first = 0
-    if len(order) > LOOKED_AT:
-        sums = np.cumsum(np.concatenate([[0], in_service + np.maximum(waiting, 0)]))
-        first = int((sums[LOOKED_AT:] - sums[:-LOOKED_AT]).argmax())
-    some = slice(first, first + LOOKED_AT)
+    some = slice(max(len(order) - LOOKED_AT, 0), None)
     elsewhere = None
     if begins is not None:
         elsewhere = np.searchsorted(begins, begin[some], "left") - np.searchsorted(ends, begin[some] + SLACK, "right")
@@ -312,10 +325,12 @@ def _ranked(values: Floats, route: Ints) -> Floats:
 
 def _course(values: Floats) -> Floats:
     """Return the median of the neighbours of each value, computed at some places and interpolated."""
-    n, half = len(values), NEIGHBOURS // 2
-    places = np.unique(np.append(np.arange(0, n, NEIGHBOURS // 12), n - 1))
-    medians = [float(np.median(values[max(place - half, 0) : place + half + 1])) for place in places]
-    return np.interp(np.arange(n), places, medians)
+    n = len(values)
+    if n <= NEIGHBOURS:
+        return np.full(n, float(np.median(values)) if n else 1.0)
+    firsts = np.unique(np.append(np.arange(0, n - NEIGHBOURS, NEIGHBOURS // 12), n - NEIGHBOURS))
+    medians = np.median(np.lib.stride_tricks.sliding_window_view(values, NEIGHBOURS)[firsts], axis=1)
+    return np.interp(np.arange(n), firsts + NEIGHBOURS // 2, medians)
 
 
 def _ranks(values: npt.NDArray[Any]) -> Floats:

@@ -24,7 +24,7 @@ SEVERAL, BODY, AFTER, BOUND, RESERVED, STARTED, LIMIT, ABSENT, PAUSE, ABANDONED,
     "abandoned_work", "load_not_in_the_log", "workers_unnamed", "unknown",
 )  # fmt: skip
 FEWEST = 300  # requests of a backend
-LOOKED_AT = 50_000  # requests of a backend: the first ones
+LOOKED_AT = 20_000  # requests of a backend: the first ones
 ROUTES = 3  # named in a clause
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from sojourn.model.compilation import compiled_if_installed
 from sojourn.model.one_worker import SLACK
+from sojourn.timeline.classes import small_codes
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -38,14 +39,9 @@ def ends_with_turnaround(
     """
     extended = end.copy()
     if len(by_begin):
-        begins, ends = (order[np.argsort(_small(backend[order]), kind="stable")] for order in (by_begin, by_end))
+        begins, ends = (order[np.argsort(small_codes(backend[order]), kind="stable")] for order in (by_begin, by_end))
         _extend(arrival, begin, end, backend, begins, ends, extended)
     return extended
-
-
-def _small(codes: Ints) -> npt.NDArray[np.integer]:
-    """Return the codes in 16 bits if they fit: these are sorted by radix."""
-    return codes.astype(np.uint16) if codes.max() <= np.iinfo(np.uint16).max else codes
 
 
 @compiled_if_installed

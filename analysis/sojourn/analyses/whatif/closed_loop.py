@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
 
 from sojourn.analyses.whatif.workload import Floats, Ints, Workload
 from sojourn.model.components import GIVEN_UP_STATUSES
+from sojourn.timeline.classes import classes_of, small_codes
 
 FEWEST = 10  # requests of a client
 ENOUGH = 20.0  # expected requests of clients that have another one in the system
@@ -91,7 +91,8 @@ def clients_wait(workload: Workload) -> bool:
     begin = workload.visits.arrival - workload.before
     end = begin + workload.response
     client = _clients(workload)
-    order = np.lexsort((begin, client))
+    order = np.argsort(begin, kind="stable")
+    order = order[np.argsort(small_codes(client[order]), kind="stable")]
     begin, end, client = begin[order], np.maximum(end, begin)[order], client[order]
     first = np.flatnonzero(np.diff(client, prepend=-1))
     count = np.diff(np.append(first, len(client)))
@@ -112,12 +113,14 @@ def clients_wait(workload: Workload) -> bool:
 
 
 def _clients(workload: Workload) -> Ints:
-    """Return a number per client: by address if the log has several, else by connection; 0 for unknown clients.
+    """Return a number per client: by address if the log has several, else by connection; 0 if clients are unknown.
 
     Connections that serve one request each do not identify clients.
     """
     rows = workload.visits.rows
     for name in ("remote_addr", "connection"):
-        if name in rows.columns and 1 < rows[name].n_unique() <= len(rows) / 2:
-            return rows[name].cast(pl.String).rank("dense").fill_null(0).to_numpy().astype(np.int64)
+        if name in rows.columns:
+            client, names = classes_of(rows[name])
+            if 1 < len(names) <= len(rows) / 2:
+                return client
     return np.zeros(len(workload), np.int64)
