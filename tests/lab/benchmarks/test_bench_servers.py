@@ -60,7 +60,7 @@ def test_count_of_a_callgrind_file() -> None:
 def test_bare_log_format_has_the_record_keys_and_no_sojourn_variables() -> None:
     text = nginx.bare_format()
     assert "$sojourn_" not in text
-    assert text.count('":"') == 29
+    assert text.count('":"') == 31
 
 
 def test_middleware(tmp_path: Path) -> None:

@@ -28,8 +28,8 @@ GOOD_FIT = 0.8  # of R²
 POISSON_BUSY = 1.645  # standard deviations at 95 %
 REQUESTS_OF_P = {"p90": 10, "p99": 100, "p999": 1_000}  # with fewer in a window, the quantile is its slowest request
 UNTESTED = (
-    "The number of instances assumes that they share nothing. The log is needed to test this, with the queueing delay; "
-    "a database or a lock that all instances share makes more of them necessary, or useless."
+    "The number of instances assumes that they share nothing, which was not tested: a test needs files with the "
+    "queueing delay. A database or a lock that all instances share makes more of them necessary, or useless."
 )
 CLOSED = (
     "a closed loop without think time: each client sends its next request after an answer, so throughput and response "
