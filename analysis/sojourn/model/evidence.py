@@ -76,7 +76,10 @@ def idle_ways(rows: pl.LazyFrame, clock: pl.DataFrame) -> Ways:
     at_idle = pl.col("queueing_delay").filter(idle).drop_nulls()
     grouped = known.sort("arrival").with_columns(before=before).group_by("upstream")
     return ways_of(
-        grouped.agg(way=at_idle.quantile(0.25), idle=at_idle.len(), least=queued.quantile(0.01)).collect(), clock
+        grouped.agg(
+            way=at_idle.quantile(0.25, "linear"), idle=at_idle.len(), least=queued.quantile(0.01, "linear")
+        ).collect(),
+        clock,
     )
 
 
