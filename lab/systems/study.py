@@ -86,12 +86,14 @@ def studied(kind: Kind, folder: Path | None = None, *, plain: bool = True) -> Fi
     result = sojourn.split(str(log), spans=[str(spans)] if spans else (), columns=OF_CLIENTS)
     judges = (_verdict, _blame, _utilisation, _laws, _whatif, _workers_needed)
     statements = [statement for judge in judges for statement in judge(result, truth)]
-    return Finding(kind.name, kind.theme, truth.facts.words, statements, studied_plain(kind, folder) if plain else [])
+    return Finding(
+        kind.name, kind.theme, truth.facts.words, statements, studied_plain(kind, folder, truth) if plain else []
+    )
 
 
-def studied_plain(kind: Kind, folder: Path) -> list[Statement]:
-    """Judge what is said of the log of a kind without what the app reports."""
-    truth = Truth(kind.simulation, kind.facts)
+def studied_plain(kind: Kind, folder: Path, truth: Truth | None = None) -> list[Statement]:
+    """Judge what is said of the log of a kind without what the app reports; ``truth``: if it is simulated already."""
+    truth = truth or Truth(kind.simulation, kind.facts)
     log = folder / f"{kind.name}-plain.jsonl"
     write_log(log, truth.served().requests, plain=True)
     result = sojourn.split(str(log), columns=OF_CLIENTS)

@@ -45,7 +45,8 @@ def signal_refusal(workload: Workload, since: float) -> str | None:
     visits = workload.visits
     if any(visits.workers.in_one_worker(number) > 1 for number in range(len(visits.backends))):
         return SEVERAL
-    judged = (visits.arrival > since) & ~np.isnan(_waits(workload))
+    measured = _waits(workload)
+    judged = (visits.arrival > since) & ~np.isnan(measured)
     if int(judged.sum()) < FEWEST:
         return None
     if dependences(visits):
@@ -57,7 +58,6 @@ def signal_refusal(workload: Workload, since: float) -> str | None:
     replayed = replay_workload(_ordered(workload, arrival, order), Change())
     wait = np.empty(len(order))
     wait[order] = replayed.wait
-    measured = _waits(workload)
     given_up = visits.rows["status"].is_in(GIVEN_UP_STATUSES).to_numpy()
     wait = np.where(given_up, np.minimum(wait, measured), wait)[judged]
     measured = measured[judged]

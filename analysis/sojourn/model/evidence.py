@@ -50,9 +50,9 @@ class Ways:
     known: Mapping[str, float] = field(default_factory=dict)
     in_doubt: Mapping[str, float] = field(default_factory=dict)
 
-    def __bool__(self) -> bool:
-        """Return whether one way is known or in doubt."""
-        return bool(self.known or self.in_doubt)
+    def by_name(self) -> dict[str, Mapping[str, float]]:
+        """Return the name of each mean that the evidence has for them -> the ways that it sums; without empty ones."""
+        return {name: ways for name, ways in ((WAY, self.known), (WAY_IN_DOUBT, self.in_doubt)) if ways}
 
 
 NO_WAYS = Ways()
@@ -116,10 +116,9 @@ def evidence_columns(ways: Ways = NO_WAYS) -> list[pl.Expr]:
     ):
         seconds[f"locked/{cause}"] = pl.when(within).then(locked)
         seconds[f"limited/{cause}"] = pl.when(within & delayed).then(component)
-    for name, of_upstream in ((WAY, ways.known), (WAY_IN_DOUBT, ways.in_doubt)):
-        if of_upstream:
-            way = pl.col("upstream").replace_strict(dict(of_upstream), default=0.0, return_dtype=pl.Float64)
-            seconds[name] = pl.min_horizontal(pl.col("queueing_delay").clip(lower_bound=0.0), way)
+    for name, of_upstream in ways.by_name().items():
+        way = pl.col("upstream").replace_strict(dict(of_upstream), default=0.0, return_dtype=pl.Float64)
+        seconds[name] = pl.min_horizontal(pl.col("queueing_delay").clip(lower_bound=0.0), way)
     return [part.fill_null(0.0).mean().alias(name) for name, part in seconds.items()]
 
 

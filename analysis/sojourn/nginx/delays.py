@@ -5,9 +5,10 @@ Sources: the documentation of ngx_http_core_module, ngx_http_proxy_module and th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
+from sojourn.model.verdict import Directives
 from sojourn.nginx.syntax import Directive, configuration
 
 PASSES = ("proxy", "fastcgi", "uwsgi", "scgi", "grpc")
@@ -16,8 +17,6 @@ _ACCESS = ("auth_request", "access_by_lua", "access_by_lua_block", "access_by_lu
 _LOCKS = tuple(f"{each}_cache_lock" for each in PASSES)
 _UNBUFFERED_ANSWERS = tuple(f"{each}_buffering" for each in PASSES)
 _UNBUFFERED_REQUESTS = tuple(f"{each}_request_buffering" for each in PASSES)
-
-Directives = Mapping[str, tuple[str, ...]]
 
 
 def _is_on(directive: Directive) -> bool:

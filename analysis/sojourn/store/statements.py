@@ -24,8 +24,6 @@ from sojourn.model.evidence import (
     NO_WAYS,
     ON_TIME,
     PHASES,
-    WAY,
-    WAY_IN_DOUBT,
     Ways,
 )
 from sojourn.model.evidence import LOOKED_AT as EVIDENCE_LOOKED_AT
@@ -274,12 +272,9 @@ def means(only: str | None = None, *, ways: Ways = NO_WAYS) -> str:
     for cause, component, within in zip(PHASES, ("upload", "send"), ("proxied", "NOT proxied"), strict=True):
         evidence[f"locked/{cause}"] = f"if({within}, {locked}, 0)"
         evidence[f"limited/{cause}"] = f"if({within} AND {delayed}, ifNull({component}, 0), 0)"
-    for name, of_upstream in ((WAY, ways.known), (WAY_IN_DOUBT, ways.in_doubt)):
-        if of_upstream:
-            listed = f"{{{name}_names:Array(String)}}, {{{name}_seconds:Array(Float64)}}"
-            evidence[name] = (
-                f"least(greatest(ifNull(queueing_delay, 0), 0), transform(ifNull(upstream, ''), {listed}, 0.))"
-            )
+    for name in ways.by_name():
+        listed = f"{{{name}_names:Array(String)}}, {{{name}_seconds:Array(Float64)}}"
+        evidence[name] = f"least(greatest(ifNull(queueing_delay, 0), 0), transform(ifNull(upstream, ''), {listed}, 0.))"
     return ",\n    ".join(
         f'{_call("avg", expression, only)} AS "{name}"' for name, expression in (components | evidence).items()
     )
@@ -298,9 +293,8 @@ def _lock_wait() -> str:
 def ways_parameters(ways: Ways) -> dict[str, object]:
     """Return the parameters of ``means`` for ways."""
     parameters: dict[str, object] = {}
-    for name, of_upstream in ((WAY, ways.known), (WAY_IN_DOUBT, ways.in_doubt)):
-        if of_upstream:
-            parameters |= {f"{name}_names": list(of_upstream), f"{name}_seconds": list(of_upstream.values())}
+    for name, of_upstream in ways.by_name().items():
+        parameters |= {f"{name}_names": list(of_upstream), f"{name}_seconds": list(of_upstream.values())}
     return parameters
 
 

@@ -33,8 +33,7 @@ def bins_by_concurrency(visits: Visits, bins: LogBins) -> pl.DataFrame:
     if not len(visits):
         return pl.DataFrame(schema=SCHEMA)
     services = services_of(visits)
-    late = services.begin > visits.wait_end
-    waiting, serving = seen_on_arrival(visits, np.where(late, services.begin, visits.wait_end), services)
+    waiting, serving = seen_on_arrival(visits, queue_ends(visits, services), services)
     seen = np.maximum(waiting + serving, 0)
     # 0, 1, 2–3, 4–7: as many as there are binary digits.
     rank = np.ceil(np.log2(seen + 1)).astype(np.int64)
@@ -51,12 +50,17 @@ def bins_by_concurrency(visits: Visits, bins: LogBins) -> pl.DataFrame:
     )
 
 
-def seen_on_arrival(visits: Visits, floats: Floats, services: Services, first: int | None = None) -> tuple[Ints, Ints]:
+def queue_ends(visits: Visits, services: Services) -> Floats:
+    """Return when each visit left the queue, s: when a worker took it, if that is later than the end of its wait."""
+    return np.where(services.begin > visits.wait_end, services.begin, visits.wait_end)
+
+
+def seen_on_arrival(visits: Visits, left: Floats, services: Services, first: int | None = None) -> tuple[Ints, Ints]:
     """Return per request how many waited (abandoned or not) and were in service at its backend on arrival.
 
     Args:
         visits: the requests.
-        floats: the end of each wait, s.
+        left: when each left the queue, s.
         services: when each held a worker.
         first: so many requests of each backend only, from the first on; the others get 0.
     """
@@ -65,12 +69,12 @@ def seen_on_arrival(visits: Visits, floats: Floats, services: Services, first: i
 
     def count(members: Ints) -> None:
         now = visits.arrival[members]
-        sound = floats[members] >= now
+        sound = left[members] >= now
         # Arrivals of one instant (nginx's clock ticks in milliseconds) come in the order of the visits.
         before: Ints = np.cumsum(sound) - sound
-        waiting[members] = before - np.searchsorted(np.sort(floats[members][sound], kind="stable"), now, "right")
+        waiting[members] = before - np.searchsorted(np.sort(left[members][sound], kind="stable"), now, "right")
         # A request that a worker took at the instant of its arrival, before this one, has left the queue.
-        waiting[members] += sound & (floats[members] <= now)
+        waiting[members] += sound & (left[members] <= now)
         held = end[members] > begin[members]
         begun, free = (np.sort(instants[members][held], kind="stable") for instants in (begin, end))
         serving[members] = np.searchsorted(begun, now, "right") - np.searchsorted(free, now, "right")

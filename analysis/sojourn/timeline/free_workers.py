@@ -17,7 +17,7 @@ import numpy.typing as npt
 from sojourn.model.evidence import SHORT_WAY
 from sojourn.model.parallel import in_threads
 from sojourn.timeline.charge import Services, services_of
-from sojourn.timeline.concurrency import seen_on_arrival
+from sojourn.timeline.concurrency import queue_ends, seen_on_arrival
 from sojourn.timeline.steps import Steps
 from sojourn.timeline.suspicions import Suspect, suspects_of
 from sojourn.timeline.turnaround import LONGEST
@@ -93,8 +93,7 @@ def looked_free(visits: Visits, services: Services, dispatch: Floats, wait: Floa
     candidates = np.flatnonzero(free > MUCH * waited)
     if not len(candidates):
         return ()
-    starts = np.maximum(visits.wait_end, np.nan_to_num(services.begin))
-    waiting, serving = seen_on_arrival(visits, starts, services, LOOKED_AT)
+    waiting, serving = seen_on_arrival(visits, queue_ends(visits, services), services, LOOKED_AT)
     order = candidates[np.argsort(-free[candidates], kind="stable")]
 
     def explained(place: int) -> LookedFree:
@@ -149,7 +148,9 @@ def is_lower_bound(
         return True
     if seconds <= 0 or not {"header", "response", "span_seconds"} <= set(visits.rows.columns):
         return False
-    header, response, span = (visits.rows[name].to_numpy()[members] for name in ("header", "response", "span_seconds"))
+    header, response, span = (
+        visits.rows[name].gather(members).to_numpy() for name in ("header", "response", "span_seconds")
+    )
     body = np.where(np.isnan(span), np.nan_to_num(response - header), 0.0)
     return float(body[body > LONG_BODY].sum()) > BODIES * workers * seconds
 
@@ -157,8 +158,7 @@ def is_lower_bound(
 def understated(visits: Visits) -> frozenset[str | None]:
     """Return the backends whose services understate the time for which their workers were held (``is_lower_bound``)."""
     services = services_of(visits)
-    starts = np.where(services.begin > visits.wait_end, services.begin, visits.wait_end)
-    waiting, serving = seen_on_arrival(visits, starts, services, LOOKED_AT)
+    waiting, serving = seen_on_arrival(visits, queue_ends(visits, services), services, LOOKED_AT)
     ends = np.fmax(visits.wait_end, services.end)
     seconds = float(ends.max() - visits.arrival.min()) if len(visits) else 0.0
 

@@ -154,10 +154,12 @@ def _of_backends(visits: Visits) -> list[_OfBackend]:
     """Return what each backend shows that is tested, the largest first."""
     known = ~np.isnan(visits.busy_end) & ~np.isnan(visits.busy_start)
     members = [rows[known[rows]] for rows in visits.at_backend]
-    begins, ends = (np.sort(instants[known], kind="stable") for instants in (visits.busy_start, visits.busy_end))
+    all_instants = None
+    if len(members) > 1:
+        all_instants = tuple(np.sort(each[known], kind="stable") for each in (visits.busy_start, visits.busy_end))
 
     def tested(code: int) -> _OfBackend:
-        services = _services(visits, members[code], begins if len(members) > 1 else None, ends)
+        services = _services(visits, members[code], all_instants)
         one = _dependences(visits.backends[code], services, int(visits.workers.count[code]))
         if visits.workers.source[code] != FROM_INFERENCE:
             return one
@@ -209,7 +211,8 @@ def _busiest(visits: Visits, members: Ints) -> Ints:
     return members[max(first - BEFORE, 0) : first + LOOKED_AT]
 
 
-def _services(visits: Visits, members: Ints, begins: Floats | None, ends: Floats) -> _Services:
+def _services(visits: Visits, members: Ints, all_instants: tuple[Floats, ...] | None) -> _Services:
+    """Return the services of a backend; ``all_instants``: sorted begins and ends of all backends, or None."""
     members = _busiest(visits, members)
     # Requests of one start are in random order: visits have them in the order of their ends.
     mixed = np.random.default_rng(0).permutation(members)
@@ -221,7 +224,8 @@ def _services(visits: Visits, members: Ints, begins: Floats | None, ends: Floats
     waiting = np.searchsorted(np.sort(visits.arrival[order]), begin, "right") - np.searchsorted(begin, begin, "right")
     some = slice(max(len(order) - LOOKED_AT, 0), None)
     elsewhere = None
-    if begins is not None:
+    if all_instants is not None:
+        begins, ends = all_instants
         elsewhere = np.searchsorted(begins, begin[some], "left") - np.searchsorted(ends, begin[some] + SLACK, "right")
         elsewhere = elsewhere - in_service[some]
     rows = visits.rows_at(order[some])

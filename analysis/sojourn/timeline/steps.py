@@ -35,13 +35,6 @@ class Steps:
         final = np.append(at[1:] > at[:-1], True) if len(at) else np.array([], bool)
         return cls(at[final], level[final])
 
-    def levels(self, instants: Floats) -> Ints:
-        """Return the number of intervals that hold at each instant."""
-        if not len(self.at):
-            return np.zeros(len(instants), np.int64)
-        place = np.searchsorted(self.at, instants, "right") - 1
-        return np.where(place >= 0, self.level[place], 0)
-
     @cached_property
     def _area(self) -> Floats:
         """The integral from each instant to the next one, s."""
@@ -52,7 +45,7 @@ class Steps:
         if not len(self.at):
             return np.zeros(len(edges) - 1), np.zeros(len(edges) - 1, np.int64)
         place = np.searchsorted(self.at, edges, "right") - 1
-        level = self.levels(edges)
+        level = np.where(place >= 0, self.level[place], 0)
         first, last = place[:-1], place[1:]
         changed = last > first
         following = self.at[np.where(changed, first + 1, 0)]

@@ -86,8 +86,8 @@ def suspects_of(visits: Visits, services: Services, backend: int, way: float) ->
     members = visits.at_backend[backend]
     if not {"worker", "status"} <= set(visits.rows.columns):
         return (Suspect(UNNAMED),)
-    abandoned = float(np.isin(visits.rows["status"].to_numpy()[members], GIVEN_UP_STATUSES).mean())
-    worker = visits.rows_at(members)["worker"]
+    abandoned = float(np.isin(visits.rows["status"].gather(members).to_numpy(), GIVEN_UP_STATUSES).mean())
+    worker = visits.rows["worker"].gather(members)
     served = ~np.isnan(visits.busy_end[members]) & worker.is_not_null().to_numpy()
     if int(served.sum()) < FEWEST:
         return (Suspect(UNNAMED if worker.null_count() > len(worker) // 2 else UNKNOWN),)

@@ -195,11 +195,12 @@ class Laws(Result):
     def notes(self) -> list[str]:
         """Limits of the result, in sentences."""
         seen = [s.station for s in self.stations]
-        backends = [{"upstream": s.name, "in_one_worker": s.in_one_worker} for s in seen if s.kind == BACKEND]
-        sentences = [*self.queue_source.marks, *self.queue_source.gaps, *doubt(backends, "every law")]
-        alone = [s for s in seen if s.kind == BACKEND]
-        rows = ({"upstream": s.name, "workers": s.workers, "source": s.workers_source} for s in alone)
-        sentences += slots(rows)
+        backends = [
+            {"upstream": s.name, "in_one_worker": s.in_one_worker, "workers": s.workers, "source": s.workers_source}
+            for s in seen
+            if s.kind == BACKEND
+        ]
+        sentences = [*self.queue_source.marks, *self.queue_source.gaps, *doubt(backends, "every law"), *slots(backends)]
         if any(FROM_CONCURRENCY in s.workers_source for s in seen):
             sentences.append(
                 "No worker values were logged: the number of workers is taken as the most requests in service at once, "
