@@ -74,7 +74,7 @@ class Change:
     Attributes:
         workers: added per backend.
         total: number of workers of the whole system instead; backends keep their size.
-        scale: route -> factor of its service and body.
+        scale: route -> factor of all its phases.
     """
 
     workers: int = 0
@@ -170,8 +170,8 @@ def request_of(rng: random.Random, number: int, start: float, route: Route, chan
         route.name,
         route.service(rng) * factor,
         body=route.body(rng) * factor if route.body else 0.0,
-        after=route.after(rng) if route.after else 0.0,
-        before=route.before(rng) if route.before else 0.0,
+        after=route.after(rng) * factor if route.after else 0.0,
+        before=route.before(rng) * factor if route.before else 0.0,
         upload=rng.uniform(0.0, 0.0003),
         send=rng.uniform(0.0, 0.0005),
         client=rng.randrange(40),

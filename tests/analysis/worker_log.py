@@ -10,6 +10,7 @@ import heapq
 import json
 import math
 import random
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,10 +75,39 @@ class WorkerSystem:
 
 @dataclass(frozen=True)
 class WorkerTruth:
-    """The truth: share of the workers' time for which they were held, and the mean wait, s."""
+    """The truth: share of the workers' time for which they were held, and the mean wait, s.
+
+    ``responses``: of the requests, s. ``waits``, ``holds``: intervals, s; those of holds with route and phase.
+    """
 
     utilisation: float
     wait: float
+    responses: tuple[float, ...]
+    waits: tuple[tuple[float, float], ...]
+    holds: tuple[tuple[float, float, tuple[str, str]], ...]
+
+    def blame(self) -> dict[tuple[str, str], float]:
+        """Return (route, phase) -> share of the waiting, in equal parts among what holds the workers."""
+        events: list[tuple[float, int, tuple[str, str] | None]] = []
+        for begin, end in self.waits:
+            events += [(begin, 1, None), (end, -1, None)]
+        for begin, end, what in self.holds:
+            events += [(begin, 1, what), (end, -1, what)]
+        held: dict[tuple[str, str], int] = defaultdict(int)
+        seconds: dict[tuple[str, str], float] = defaultdict(float)
+        waiting, before = 0, 0.0
+        for instant, step, what in sorted(events, key=lambda event: event[0]):
+            busy = sum(held.values())
+            if waiting and busy:
+                for each, number in held.items():
+                    seconds[each] += (instant - before) * waiting * number / busy
+            before = instant
+            if what is None:
+                waiting += step
+            else:
+                held[what] += step
+        total = sum(seconds.values())
+        return {what: part / total for what, part in seconds.items()}
 
 
 def worker_log(path: Path, system: WorkerSystem) -> WorkerTruth:
@@ -91,6 +121,9 @@ def worker_log(path: Path, system: WorkerSystem) -> WorkerTruth:
     served, replaced = [0] * system.workers, [0] * system.workers
     lines: list[tuple[float, dict[str, str]]] = []
     held = waited = 0.0
+    responses: list[float] = []
+    waits: list[tuple[float, float]] = []
+    holds: list[tuple[float, float, tuple[str, str]]] = []
     arrival = EPOCH
     service = system.service or exponential(system.mean)
     for number in range(system.requests):
@@ -106,8 +139,12 @@ def worker_log(path: Path, system: WorkerSystem) -> WorkerTruth:
         headers = start + service(rng, route)
         headers += sum(end - begin for begin, end in system.pauses if start - EPOCH < begin < headers - EPOCH)
         ended = headers + (system.body(rng, route) if system.body else 0.0)
-        release = ended if system.body_holds else headers
-        release += system.after(rng, route) if system.after else 0.0
+        free_at = ended if system.body_holds else headers
+        release = free_at + (system.after(rng, route) if system.after else 0.0)
+        responses.append(ended + system.way - arrival)
+        waits.append((arrival + system.way, start))
+        ends = {"service": (start, headers), "body": (headers, free_at), "after": (free_at, release)}
+        holds += [(begin, end, (route, phase)) for phase, (begin, end) in ends.items() if end > begin]
         if slots:
             heapq.heappush(slots, headers)
         name = f"{worker}.{replaced[worker]}"
@@ -123,7 +160,9 @@ def worker_log(path: Path, system: WorkerSystem) -> WorkerTruth:
     lines.sort(key=lambda line: line[0])
     path.write_text("".join(json.dumps(record) + "\n" for _, record in lines))
     seconds = max(arrival, lines[-1][0]) - EPOCH
-    return WorkerTruth(held / (system.workers * seconds), waited / system.requests)
+    return WorkerTruth(
+        held / (system.workers * seconds), waited / system.requests, tuple(responses), tuple(waits), tuple(holds)
+    )
 
 
 def _record(

@@ -82,6 +82,7 @@ def _ordered(workload: Workload, arrival: Floats, order: npt.NDArray[np.int64]) 
         workload.visits, arrival=arrival[order], wait_end=workload.visits.wait_end[order],
         busy_start=workload.visits.busy_start[order], busy_end=workload.visits.busy_end[order],
         backend=workload.visits.backend[order], rows=rows,
+        phases=None if workload.visits.phases is None else workload.visits.phases.at(order),
     )  # fmt: skip
     each = ("services", "head", "before", "way", "rest", "response", "wait", "counted")
     codes, routes = workload.routes

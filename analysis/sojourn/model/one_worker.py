@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sojourn.model.formatting import printable
+from sojourn.model.formatting import listed, printable
 
 SLACK = 1e-5  # s: instants are known to a microsecond each, and sums of them to a few
 TICKS = (1_000_000, 100_000, 10_000, 1_000)  # us: steps in which a clock may count, the coarsest first
@@ -157,6 +157,29 @@ def joined(backends: Iterable[Mapping[str, Any]]) -> list[str]:
         for row in backends
         if row.get("joined")
     ]
+
+
+def holding(backends: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return sentences on what holds workers beyond the headers, as the next starts of the workers show it.
+
+    ``backends``: rows with held_by_body and held_after.
+    """
+    by_body, after = (
+        sorted({printable(route, 60) for row in backends for route in row.get(key, ())})
+        for key in ("held_by_body", "held_after")
+    )
+    sentences = []
+    if by_body:
+        sentences.append(
+            f"The bodies of {listed(by_body)} hold a worker: workers start nothing while they are sent, although free "
+            "ones would have."
+        )
+    if after:
+        sentences.append(
+            f"Workers are held after the answers to {listed(after)}: they start nothing for some time although "
+            "requests wait. Where none waited, that time is estimated. The app's spans (--spans) contain it."
+        )
+    return sentences
 
 
 def doubt(backends: Iterable[Mapping[str, Any]], what: str) -> list[str]:

@@ -113,4 +113,5 @@ def _some(visits: Visits, kept: Ints) -> Visits:
         busy_end=visits.busy_end[kept],
         backend=visits.backend[kept],
         rows=visits.rows_at(kept),
+        phases=None if visits.phases is None else visits.phases.at(kept),
     )

@@ -22,7 +22,6 @@ from sojourn.timeline.steps import Steps
 from sojourn.timeline.suspicions import Suspect, suspects_of
 from sojourn.timeline.turnaround import LONGEST
 from sojourn.timeline.visits import Visits
-from sojourn.timeline.worker_evidence import LONG_BODY
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -82,7 +81,7 @@ def looked_free(visits: Visits, services: Services, dispatch: Floats, wait: Floa
     """Return the backends at which requests waited while a worker looked free, those with the most such time first.
 
     Args:
-        visits: with a column ``response``, bodies that hold a worker are recognised.
+        visits: with phases.
         services: when each visit held a worker.
         dispatch: seconds of each wait with a free worker at its backend, as of ``charge.accounts``.
         wait: seconds of each wait; 0 for requests that do not count.
@@ -106,7 +105,7 @@ def looked_free(visits: Visits, services: Services, dispatch: Floats, wait: Floa
         one = LookedFree(visits.backends[code], float(waited[code]), way, float(free[code]) - beyond, beyond)
         if not one.much or place >= MOST_BACKENDS:
             return one
-        return replace(one, suspects=suspects_of(visits, services, code, way))
+        return replace(one, suspects=suspects_of(visits, code))
 
     return tuple(in_threads(explained, range(len(order))))
 
@@ -126,11 +125,11 @@ def is_lower_bound(
     """Return whether the services of a backend understate the time for which its workers were held.
 
     Either requests waited while a worker looked free, for more than ``MUCH`` of the waiting and beyond the way to an
-    idle backend; or bodies after the headers, of requests without a span, would fill more than ``BODIES`` of the
+    idle backend; or bodies of which is not known whether they hold a worker would fill more than ``BODIES`` of the
     workers' time.
 
     Args:
-        visits: with the columns header, response and span_seconds, bodies are considered.
+        visits: with phases, bodies are considered.
         code: the backend.
         waiting: its requests that wait.
         serving: its requests in service.
@@ -146,13 +145,15 @@ def is_lower_bound(
     beyond = free - float(np.clip(wait, 0.0, way + LONGEST).sum())
     if waited > LITTLE * len(members) and beyond > MUCH * waited:
         return True
-    if seconds <= 0 or not {"header", "response", "span_seconds"} <= set(visits.rows.columns):
+    if visits.phases is None:
         return False
-    header, response, span = (
-        visits.rows[name].gather(members).to_numpy() for name in ("header", "response", "span_seconds")
-    )
-    body = np.where(np.isnan(span), np.nan_to_num(response - header), 0.0)
-    return float(body[body > LONG_BODY].sum()) > BODIES * workers * seconds
+    return float(visits.phases.in_doubt[members].sum()) > BODIES * workers * seconds
+
+
+def looks_free(visits: Visits) -> bool:
+    """Return whether a worker looks free for much of the waiting in the busiest stretch of a backend."""
+    backends = visits.phases.backends.values() if visits.phases is not None else ()
+    return any(holds.evidence is not None and holds.evidence.free > MUCH for holds in backends)
 
 
 def understated(visits: Visits) -> frozenset[str | None]:

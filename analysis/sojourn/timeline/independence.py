@@ -29,14 +29,13 @@ import numpy.typing as npt
 from sojourn.model.one_worker import SLACK
 from sojourn.model.parallel import in_threads
 from sojourn.timeline.classes import classes_of
+from sojourn.timeline.stretches import LOOKED_AT, busiest
 from sojourn.timeline.visits import FROM_INFERENCE, Visits
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 FEWEST = 300  # requests of a backend
-BEFORE = 2_000  # requests that may be in service when the stretch begins
-LOOKED_AT = 20_000  # requests of a backend: those with the most in service
 MOST_BACKENDS = 20
 IN_CELL = 30  # requests of a cell
 DEVIATIONS, MARGIN = 4.0, 10.0  # Q must exceed its mean by so many standard deviations, and by this
@@ -152,11 +151,12 @@ class _OfBackend:
 
 def _of_backends(visits: Visits) -> list[_OfBackend]:
     """Return what each backend shows that is tested, the largest first."""
-    known = ~np.isnan(visits.busy_end) & ~np.isnan(visits.busy_start)
+    end = visits.shown_end
+    known = ~np.isnan(end) & ~np.isnan(visits.busy_start)
     members = [rows[known[rows]] for rows in visits.at_backend]
     all_instants = None
     if len(members) > 1:
-        all_instants = tuple(np.sort(each[known], kind="stable") for each in (visits.busy_start, visits.busy_end))
+        all_instants = tuple(np.sort(each[known], kind="stable") for each in (visits.busy_start, end))
 
     def tested(code: int) -> _OfBackend:
         services = _services(visits, members[code], all_instants)
@@ -199,25 +199,13 @@ class _Services:
     elsewhere: Ints | None
 
 
-def _busiest(visits: Visits, members: Ints) -> Ints:
-    """Return the stretch of ``LOOKED_AT`` arrivals with most requests in the system, and some arrivals before it."""
-    if len(members) <= LOOKED_AT:
-        return members
-    arrival = visits.arrival[members]
-    spent = np.append(0.0, np.cumsum(visits.busy_end[members] - arrival))
-    # Little's law: the mean number in the system is the time spent in it per time.
-    seconds = np.maximum(arrival[LOOKED_AT - 1 :] - arrival[: len(arrival) - LOOKED_AT + 1], 1e-9)
-    first = int(((spent[LOOKED_AT:] - spent[:-LOOKED_AT]) / seconds).argmax())
-    return members[max(first - BEFORE, 0) : first + LOOKED_AT]
-
-
 def _services(visits: Visits, members: Ints, all_instants: tuple[Floats, ...] | None) -> _Services:
     """Return the services of a backend; ``all_instants``: sorted begins and ends of all backends, or None."""
-    members = _busiest(visits, members)
+    members = members[busiest(visits.arrival[members], visits.shown_end[members])]
     # Requests of one start are in random order: visits have them in the order of their ends.
     mixed = np.random.default_rng(0).permutation(members)
     order = mixed[np.argsort(visits.busy_start[mixed], kind="stable")]
-    begin, end = visits.busy_start[order], visits.busy_end[order]
+    begin, end = visits.busy_start[order], visits.shown_end[order]
     # A service that is shorter than the slack has ended when it begins.
     in_service = np.searchsorted(begin, begin, "left") - np.searchsorted(np.sort(end), begin + SLACK, "right")
     in_service = np.maximum(in_service, 0)

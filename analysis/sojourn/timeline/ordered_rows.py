@@ -48,6 +48,12 @@ class OrderedRows:
         """All columns in order."""
         return pl.DataFrame([self[name] for name in self.table.columns])
 
+    def column_at(self, name: str, places: Ints) -> pl.Series:
+        """Return the values of a column at some places of the order."""
+        if name in self._columns:
+            return self._columns[name].gather(places)
+        return self.table[name].gather(self._order[places])
+
     def at(self, places: Ints) -> pl.DataFrame:
         """Return the rows at some places of the order."""
         return self.table[self._order[places]]

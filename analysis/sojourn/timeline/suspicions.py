@@ -11,20 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.model.formatting import counted, listed, percent, printable
-from sojourn.timeline.charge import Services
-from sojourn.timeline.visits import Visits
-from sojourn.timeline.worker_evidence import Evidence, evidence_of
+from sojourn.timeline.visit_arrays import Visits
+from sojourn.timeline.worker_evidence import Evidence
 
 SEVERAL, BODY, AFTER, BOUND, RESERVED, STARTED, LIMIT, ABSENT, PAUSE, ABANDONED, HIDDEN, UNNAMED, UNKNOWN = (
     "several_at_once", "body", "after_the_answer", "bound", "reserved", "worker_started", "limit", "absent", "pause",
     "abandoned_work", "load_not_in_the_log", "workers_unnamed", "unknown",
 )  # fmt: skip
-FEWEST = 300  # requests of a backend
-LOOKED_AT = 20_000  # requests of a backend: the first ones
 ROUTES = 3  # named in a clause
 
 
@@ -52,7 +46,7 @@ class Suspect:
         slots = "" if self.number is None else counted(self.number, "request")
         return {
             SEVERAL: "workers that serve several requests at a time",
-            BODY: f"the bodies of {routes}, which are sent after the headers and hold a worker{share}",
+            BODY: f"the bodies of {routes}, which may hold a worker: few show whether they do",
             AFTER: f"work after the answer to {routes}",
             BOUND: "processes with queues of their own (SO_REUSEPORT or a balancer in the app server)",
             RESERVED: "workers that are reserved for some routes",
@@ -72,34 +66,36 @@ class Suspect:
         return {"kind": self.kind, "routes": list(self.routes), "number": self.number, "share": self.share}
 
 
-def suspects_of(visits: Visits, services: Services, backend: int, way: float) -> tuple[Suspect, ...]:
+def suspects_of(visits: Visits, backend: int) -> tuple[Suspect, ...]:
     """Return what may have held the workers of a backend that look free; the most likely first, never empty.
 
     Args:
-        visits: with the columns route, worker and status; with ``response``, bodies are recognised.
-        services: when each visit held a worker.
+        visits: with phases.
         backend: index into ``visits.backends``.
-        way: time that a request takes to an idle backend, s.
     """
     if visits.workers.in_one_worker(backend) > 1:
         return (Suspect(SEVERAL),)
-    members = visits.at_backend[backend]
-    if not {"worker", "status"} <= set(visits.rows.columns):
-        return (Suspect(UNNAMED),)
-    abandoned = float(np.isin(visits.rows["status"].gather(members).to_numpy(), GIVEN_UP_STATUSES).mean())
-    worker = visits.rows["worker"].gather(members)
-    served = ~np.isnan(visits.busy_end[members]) & worker.is_not_null().to_numpy()
-    if int(served.sum()) < FEWEST:
-        return (Suspect(UNNAMED if worker.null_count() > len(worker) // 2 else UNKNOWN),)
-    chosen = members[served]
-    chosen = chosen[np.argsort(visits.busy_start[chosen], kind="stable")][:LOOKED_AT]
-    evidence = evidence_of(visits, services, chosen, way, abandoned)
-    return tuple(_suspects(evidence)) or (Suspect(UNKNOWN),)
+    holds = visits.phases.backends.get(backend) if visits.phases is not None else None
+    if holds is None or holds.evidence is None:
+        return (Suspect(UNKNOWN if _are_few_named(visits, backend) else UNNAMED),)
+    doubtful = (Suspect(BODY, holds.doubtful),) if holds.doubtful else ()
+    return (*doubtful, *suspects(holds.evidence)) or (Suspect(UNKNOWN),)
+
+
+def _are_few_named(visits: Visits, backend: int) -> bool:
+    """Return whether the workers of a backend are named, but too few requests show what they do."""
+    if "worker" not in visits.rows.columns:
+        return False
+    worker = visits.column_at("worker", visits.at_backend[backend])
+    return worker.null_count() <= len(worker) // 2
+
+
+def suspects(seen: Evidence) -> tuple[Suspect, ...]:
+    """Return what fits the evidence; the most likely first, empty if no worker looks free while requests wait."""
+    return tuple(_suspects(seen))
 
 
 def _suspects(seen: Evidence) -> Iterator[Suspect]:
-    if seen.body_routes and (explained := seen.free_by_headers - seen.free) > 0.1:
-        yield Suspect(BODY, seen.body_routes, share=explained)
     if seen.absent > 0.1:
         yield Suspect(ABSENT, share=seen.absent)
     if seen.free <= 0.1:

@@ -35,20 +35,20 @@ def accounts_of(
     events: tuple[Ints, Ints, Ints, Ints], *,
     workers: Ints, pool: Ints, victim: Ints, culprit: Ints, window: Ints, victims: int, culprits: int, windows: int,
 ) -> Accounts:  # fmt: skip
-    """Charge the waits of n requests.
+    """Charge the waits of n requests to the m intervals in which workers are held; the first n may be those of each.
 
     Args:
-        wait_begin: begin of each wait, s.
-        wait_end: end of each wait, s; a negative wait is charged to dispatch with its sign.
-        busy_begin: begin of each service, s; NaN: unknown.
-        busy_end: end of each service, s; NaN: unknown.
-        backend: backend of each request, index into ``workers`` and ``pool``.
+        wait_begin: begin of each wait, s, n.
+        wait_end: end of each wait, s, n; a negative wait is charged to dispatch with its sign.
+        busy_begin: begin of each interval with a worker, s, m; NaN: unknown.
+        busy_end: end of it, s, m; NaN: unknown.
+        backend: backend of each interval, m, index into ``workers`` and ``pool``; the first n: of each request.
         events: the requests whose waits count, by their begin and by their end, and those whose services count, by
             their begin and by their end; every wait and service has an end that is not before its begin.
         workers: number of workers per backend.
         pool: upstream of each backend, from 0.
         victim: class of each request as a victim.
-        culprit: class of each request as a culprit.
+        culprit: class of each interval as a culprit, m.
         window: window of each wait in the matrix; -1: its wait does not count.
         victims: number of victim classes.
         culprits: number of culprit classes.
@@ -56,9 +56,10 @@ def accounts_of(
 
     Returns:
         dispatch, imbalance, blamed (s, per request; their sum is its wait), caused (s of other requests' blamed time,
-        per request), matrix (windows × victims × culprits, s).
+        per interval), matrix (windows × victims × culprits, s).
     """
-    dispatch, imbalance, blamed, caused = (np.zeros(len(backend)) for _ in range(4))
+    dispatch, imbalance, blamed = (np.zeros(len(wait_begin)) for _ in range(3))
+    caused = np.zeros(len(busy_begin))
     negative = (wait_end < wait_begin) & (window >= 0)
     dispatch[negative] = (wait_end - wait_begin)[negative]
     matrix = np.zeros((windows, victims, culprits))

@@ -14,6 +14,7 @@ from sojourn.model.frame import INSTANT
 from sojourn.model.redaction import shown_uri
 from sojourn.timeline.charge import Accounts, Services
 from sojourn.timeline.classes import summed
+from sojourn.timeline.phases import PHASES
 from sojourn.timeline.visits import Visits
 from sojourn.timeline.windows import Windows
 
@@ -62,6 +63,36 @@ def culprits_table(
             requests="requests",
         )
         .sort("seconds", "culprit", descending=[True, False], nulls_last=True)
+    )
+
+
+def phases_table(
+    services: Services, charged: Accounts, ints: Ints, names: Sequence[str], blamed: float
+) -> pl.DataFrame:
+    """Return culprit, phase, seconds, share (of ``blamed``), requests, each (mean length, s), the most seconds first.
+
+    ``ints``: class of each request as a culprit; the last: unknown. Empty where all is service.
+    """
+    schema = {"culprit": pl.String, "phase": pl.String, "seconds": pl.Float64, "share": pl.Float64}
+    schema |= {"requests": pl.Int64, "each": pl.Float64}
+    pieces, count = services.pieces, len(names) + 1
+    rows: list[tuple[str | None, str, float, float, int, float]] = []
+    if charged.in_phase is not None and pieces.phase is not None:
+        code = pieces.phase * count + pieces.of_requests(ints)
+        length = np.nan_to_num(pieces.end - pieces.begin)
+        seconds = np.array([summed(ints, each, count) for each in charged.in_phase]).ravel()
+        number, total = np.bincount(code, minlength=len(seconds)), np.bincount(code, length, len(seconds))
+        for place in np.flatnonzero(seconds > 0):
+            phase, culprit = divmod(int(place), count)
+            rows.append(
+                (
+                    [*names, None][culprit], PHASES[phase], float(seconds[place]),
+                    float(seconds[place]) / blamed if blamed else 0.0, int(number[place]),
+                    float(total[place]) / max(int(number[place]), 1),
+                )
+            )  # fmt: skip
+    return pl.DataFrame(rows, schema=schema, orient="row").sort(
+        "seconds", "culprit", "phase", descending=[True, False, False], nulls_last=True
     )
 
 
@@ -128,9 +159,10 @@ def workers_table(visits: Visits) -> list[dict[str, Any]]:
     """Return per backend: upstream, workers, source (of that number), names (distinct worker values), pool.
 
     ``in_one_worker``: requests that one of its workers serves at a time. ``joined``: other addresses that lead to the
-    same workers.
+    same workers. ``held_by_body``, ``held_after``: routes whose bodies, and work after whose answers, hold a worker.
     """
     known = visits.workers
+    holds = visits.phases.backends if visits.phases is not None else {}
     return [
         {
             "upstream": name,
@@ -140,6 +172,8 @@ def workers_table(visits: Visits) -> list[dict[str, Any]]:
             "pool": visits.pools[visits.pool[i]],
             "in_one_worker": known.in_one_worker(i),
             "joined": sorted(address for address, backend in visits.joined.items() if backend == name),
+            "held_by_body": list(holds[i].body) if i in holds else [],
+            "held_after": list(holds[i].after) if i in holds else [],
         }
         for i, name in enumerate(visits.backends)
     ]

@@ -1,20 +1,9 @@
-"""Requests as customers of a queue: the instants of arrival, end of the wait, start and end of service.
-
-    arrival      nginx had the request and turned to the backend: start + upload + retries
-    wait_end     arrival + queueing delay: the app's start, or the instant nginx or the client gave up
-    busy_start   the app's start, on nginx's clock; for a request given up on, later than wait_end
-    busy_end     busy_start + the time a worker was held: the span's where there is one, otherwise the service time,
-                 which ends with the response headers (a worker that goes on streaming is held longer; a span shows it)
-
-Blame, queue length and what-if all start from these four instants.
-"""
+"""Read visits from split rows: the requests that went to a backend, placed in time."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +12,10 @@ import polars as pl
 from sojourn.model.one_worker import app_instants, most_at_once
 from sojourn.sources.frame_measures import without_upgraded
 from sojourn.timeline.classes import codes_of
+from sojourn.timeline.holds import with_holds
 from sojourn.timeline.ordered_rows import OrderedRows, arrival_order
 from sojourn.timeline.same_workers import same_workers
+from sojourn.timeline.visit_arrays import Visits
 from sojourn.timeline.workers import (
     FROM_CONCURRENCY,
     FROM_INFERENCE,
@@ -47,78 +38,6 @@ __all__ = [
     "FROM_CONCURRENCY", "FROM_INFERENCE", "FROM_OPTION", "FROM_WORKER_VALUES", "SAME_REQUEST", "Visits", "Workers",
     "WorkersLike", "all_differ", "most_at_once", "places_of", "visits",
 ]  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Visits:
-    """Requests that went to a backend and whose wait is known, in the order of their arrivals; n of them.
-
-    Attributes:
-        base: the instant 0 of every instant here.
-        arrival, wait_end: s after base; NaN only for a wait that is not known. wait_end < arrival where the clocks
-            make the wait negative.
-        busy_start, busy_end: s after base; NaN if the start of service is unknown.
-        backend: index into ``backends``, per request.
-        backends: addresses; None for requests without one.
-        pool: index into ``pools``, per backend. Backends that serve a (service, route) in common are one upstream.
-        pools: names of the upstreams, for people.
-        workers: per backend.
-        rows: the n rows, in the same order, with the requested columns: by column, or all of them in ``frame``.
-        left_out: reason -> requests of the source that are not here: ``not_proxied``, ``no_wait`` (proxied, but nothing
-            shows how long it waited), ``duplicates`` (the same request id and end as another row).
-        joined: address -> the backend with the same workers, which it is counted as.
-    """
-
-    base: datetime
-    arrival: Floats
-    wait_end: Floats
-    busy_start: Floats
-    busy_end: Floats
-    backend: Codes
-    backends: tuple[str | None, ...]
-    pool: Codes
-    pools: tuple[str, ...]
-    workers: Workers
-    rows: pl.DataFrame | OrderedRows
-    left_out: dict[str, int] = field(default_factory=dict)
-    joined: dict[str, str] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self.arrival)
-
-    @property
-    def frame(self) -> pl.DataFrame:
-        """The rows with all columns; a single one costs less in ``rows``."""
-        return self.rows.frame if isinstance(self.rows, OrderedRows) else self.rows
-
-    @property
-    def table(self) -> pl.DataFrame:
-        """The rows in any order, for sums over all of them."""
-        return self.rows.table if isinstance(self.rows, OrderedRows) else self.rows
-
-    def rows_at(self, places: Ints) -> pl.DataFrame:
-        """Return some of the rows, with all columns."""
-        return self.rows.at(places) if isinstance(self.rows, OrderedRows) else self.rows[places]
-
-    @property
-    def wait(self) -> Floats:
-        """Queueing delay per request, s, signed."""
-        return self.wait_end - self.arrival
-
-    @cached_property
-    def at_backend(self) -> list[Ints]:
-        """Per backend, the indices of its requests, ascending: computed in one pass for any number of backends."""
-        return places_of(self.backend, len(self.backends))
-
-    @property
-    def ended(self) -> Floats:
-        """The end of each request in nginx, s after base."""
-        return (self.rows["time"] - self.base).dt.total_microseconds().to_numpy() / 1e6
-
-    @property
-    def held(self) -> Floats:
-        """The time for which each request held a worker, s; NaN if unknown."""
-        return self.busy_end - self.busy_start
 
 
 def visits(
@@ -174,6 +93,9 @@ def visits(
                 else (pl.lit(None, pl.Int64).alias("inferred_workers"),)
             ),
             *(name for name in ("request_id", "time") if "request_id" in names and name not in kept),
+            __headers=pl.col("__busy_start") + pl.min_horizontal(pl.coalesce("app_service", "__held"), "__held"),
+            __transfer="transfer",
+            __spanned=pl.col("span_seconds").is_not_null(),
         )
         .collect(engine="streaming")
     )
@@ -187,9 +109,13 @@ def visits(
     pool, pools = _pools(table, backend, backends)
     instants = {name: _numbers(table[f"__{name}"]) for name in ("arrival", "wait_end", "busy_start", "busy_end")}
     order = arrival_order(table, instants["arrival"], backend)
-    return Visits(
+    headers = _numbers(table["__headers"])[order]
+    recorded = Visits(
         base=datetime.fromtimestamp(0, UTC) + timedelta(microseconds=base),
-        **{name: values[order] for name, values in instants.items()},
+        arrival=instants["arrival"][order],
+        wait_end=instants["wait_end"][order],
+        busy_start=instants["busy_start"][order],
+        busy_end=instants["busy_end"][order],
         backend=backend[order],
         backends=backends,
         pool=pool,
@@ -199,6 +125,8 @@ def visits(
         left_out=left_out,
         joined=joined,
     )
+    spanned, transfer = table["__spanned"].to_numpy()[order], _numbers(table["__transfer"])[order]
+    return with_holds(recorded, headers, spanned, transfer)
 
 
 def _numbers(column: pl.Series) -> Floats:

@@ -8,17 +8,14 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.timeline.charge import Services
-from sojourn.timeline.classes import classes_of
 from sojourn.timeline.turnaround import LONGEST
-from sojourn.timeline.visits import Visits
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-FEW = 8  # pieces of evidence
-LONG_BODY = 0.03  # s
+FEW, MANY = 8, 50  # pieces of evidence
+ALWAYS = 0.97  # share of the releases: load that is not in the log takes a worker less often
 AT_ONCE = 0.004  # s: a request that starts within it did not wait
 
 
@@ -26,20 +23,22 @@ AT_ONCE = 0.004  # s: a request that starts within it did not wait
 class Evidence:
     """Requests of one backend in the order of their starts; instants in s.
 
-    ``release``: when the worker is free, by headers, bodies that hold it, and turnaround; ``following``: the next start
-    in the same worker, inf for none; ``previous``: the request before in the same worker, -1 for none.
+    ``headers``: end of the service; ``release``: when the worker is free: spans, bodies that hold it, and turnaround;
+    ``inferable``: whether the release may be later, as no span shows it; ``following``: the next start in the same
+    worker, inf for none; ``previous``: the request before in the same worker, -1 for none; ``abandoned``: share of the
+    backend's requests.
     """
 
     arrival: Floats
     begin: Floats
     headers: Floats
     release: Floats
+    inferable: Bools
     following: Floats
     previous: Ints
     worker: Ints
     route: Ints
     routes: tuple[str, ...]
-    body_routes: tuple[str, ...]
     abandoned: float
 
     @cached_property
@@ -74,13 +73,8 @@ class Evidence:
         return int(self._present.max())
 
     @cached_property
-    def free_by_headers(self) -> float:
-        """Share of the waiting with a worker that looks free if headers end its work."""
-        return self._share(_level(self.begin, self.headers, self._grid) < self.workers)
-
-    @cached_property
     def free(self) -> float:
-        """Share of the waiting with a present worker that is neither serving nor sending a body that holds it."""
+        """Share of the waiting with a present worker that nothing known holds."""
         return self._share(self._busy < self._present)
 
     @cached_property
@@ -173,24 +167,21 @@ class Evidence:
 
     @cached_property
     def after_routes(self) -> tuple[str, ...]:
-        """Routes after which a worker remains away although a request waits, while it does not after others."""
-        released = np.isfinite(self.following) & (self._late(self.release, 0.0) > 0)
+        """Routes after which a worker remains away although a request waits: all of them, or these unlike others."""
+        released = self.inferable & np.isfinite(self.following) & (self._late(self.release, 0.0) > 0)
         away = released & (self._late(self.release, LONGEST) > 0) & (self.following > self.release + LONGEST)
-        rate, time = {}, {}
-        for code, name in enumerate(self.routes):
-            own = released & (self.route == code)
-            if own.sum() >= FEW:
-                gone = away & (self.route == code)
-                rate[name] = float(gone.sum() / own.sum())
-                time[name] = float((self.following[gone] - self.release[gone]).sum())
-        often = [name for name, share in rate.items() if share > 0.15]
-        total = sum(time.values())
-        if not often or total <= 0:
+        count, gone = (np.bincount(self.route[which], minlength=len(self.routes)) for which in (released, away))
+        spent = np.bincount(self.route[away], (self.following - self.release)[away], len(self.routes))
+        some = np.flatnonzero(count >= FEW)
+        rate = gone[some] / count[some]
+        if not len(some) or spent.sum() <= 0:
             return ()
-        if len(rate) == 1:
-            return tuple(often) if rate[often[0]] > 0.9 else ()
-        seldom = any(share < 0.03 for share in rate.values())
-        return tuple(often) if seldom and sum(time[name] for name in often) > 0.85 * total else ()
+        if (rate > ALWAYS).all() and count.sum() >= MANY:
+            return self.routes
+        often = some[rate > 0.15]
+        if not len(often) or not (rate < 0.03).any() or spent[often].sum() < 0.85 * spent.sum():
+            return ()
+        return tuple(self.routes[code] for code in often)
 
     def _late(self, instants: Floats, seconds: float) -> Ints:
         """Return how many requests wait at each instant and have not started ``seconds`` later."""
@@ -203,55 +194,3 @@ def _level(begin: Floats, end: Floats, grid: Floats) -> Ints:
     """Return the number of intervals that hold from each instant of a grid to the next."""
     at = grid[:-1]
     return np.searchsorted(np.sort(begin), at, "right") - np.searchsorted(np.sort(end), at, "right")
-
-
-def evidence_of(visits: Visits, services: Services, chosen: Ints, way: float, abandoned: float) -> Evidence:
-    """Return the evidence of some requests of one backend, which are in the order of their starts.
-
-    Args:
-        visits: with the columns route and worker; with ``response``, bodies that hold a worker are recognised.
-        services: when each visit held a worker.
-        chosen: the requests; the start and the worker of each are known.
-        way: time that a request takes to an idle backend, s.
-        abandoned: share of the backend's requests that were abandoned.
-    """
-    begin, headers = visits.busy_start[chosen], visits.busy_end[chosen]
-    release = np.fmax(services.end[chosen], headers)
-    arrival = np.minimum(visits.arrival[chosen] + way, begin)
-    rows = visits.rows_at(chosen)
-    worker, names = classes_of(rows["worker"])
-    route, labels = classes_of(rows["route"])
-    following, previous = np.full(len(chosen), np.inf), np.full(len(chosen), -1)
-    order = np.lexsort((begin, worker))
-    same = worker[order[1:]] == worker[order[:-1]]
-    following[order[:-1][same]] = begin[order[1:][same]]
-    previous[order[1:][same]] = order[:-1][same]
-    bodies: tuple[str, ...] = ()
-    if "response" in rows.columns:
-        ended = visits.arrival[chosen] + rows["response"].fill_null(0.0).to_numpy()
-        held = _held_bodies(begin, headers, ended, following, worker, route, len(labels), len(names))
-        inside = np.isin(route, held) & (ended > release)
-        release = np.where(inside, np.minimum(ended, following), release)
-        bodies = tuple(labels[code] for code in held)
-    return Evidence(
-        arrival, begin, headers, release, following, previous, worker, route, tuple(labels), bodies, abandoned
-    )
-
-
-def _held_bodies(
-    begin: Floats, headers: Floats, ended: Floats, following: Floats, worker: Ints, route: Ints,
-    routes: int, workers: int,
-) -> Ints:  # fmt: skip
-    """Return the routes during whose bodies a worker starts nothing, although a free one would have."""
-    long = (ended - headers > LONG_BODY) & np.isfinite(following)
-    rate = np.bincount(worker, minlength=workers) / max(float(begin[-1] - begin[0]), 1e-9)
-    held = []
-    for code in range(routes):
-        own = np.flatnonzero(long & (route == code))
-        if len(own) < 3:
-            continue
-        early = float((following[own] < ended[own] - LONGEST).mean())
-        expected = float(((ended[own] - headers[own]) * rate[worker[own]]).sum())
-        if early < 0.02 and expected > FEW:
-            held.append(code)
-    return np.array(held, np.int64)

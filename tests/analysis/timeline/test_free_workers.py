@@ -11,7 +11,6 @@ from sojourn.analyses.blame.section import blame_section
 from worker_log import WorkerSystem, constant, of_route, worker_log
 
 EXPORT = (("/page", 0.97), ("/export", 0.03))
-SIGNUP = (("/page", 0.75), ("/signup", 0.25))
 
 PLAIN = {
     "one worker": WorkerSystem(workers=1, load=0.7),
@@ -27,8 +26,6 @@ PLAIN = {
     ),
 }
 HELD = {
-    "body": WorkerSystem(workers=2, load=0.28, routes=EXPORT, body=of_route("/export", 2.0)),
-    "after_the_answer": WorkerSystem(load=0.45, routes=SIGNUP, after=of_route("/signup", 0.2)),
     "bound": WorkerSystem(load=0.8, groups=4),
     "pause": WorkerSystem(load=0.5, pauses=tuple((5.0 * k + 3, 5.0 * k + 3.8) for k in range(40))),
     "limit": WorkerSystem(workers=8, load=0.42, limit=4),
@@ -61,13 +58,11 @@ def test_suspects_fit_the_cause(tmp_path: Path, kind: str, seed: int) -> None:
     assert "not a queue" not in section.sentence
 
 
-def test_suspects_name_routes_limits_and_shares(tmp_path: Path) -> None:
+def test_suspects_name_limits_and_shares(tmp_path: Path) -> None:
     suspects = {}
     for kind, system in HELD.items():
         worker_log(tmp_path / "a.jsonl", system)
         suspects[kind] = sojourn.blame(tmp_path / "a.jsonl").free_workers[0].suspects[0]
-    assert suspects["body"].routes == ("/export",)
-    assert suspects["after_the_answer"].routes == ("/signup",)
     assert suspects["limit"].number == 4
     assert suspects["load_not_in_the_log"].share == pytest.approx(0.5, abs=0.07)
 

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from sojourn.cli import app
 from typer.testing import CliRunner
-from worker_log import WorkerSystem, of_route, worker_log
+from worker_log import WorkerSystem, worker_log
 
-SIGNUP = (("/page", 0.75), ("/signup", 0.25))
-HELD = WorkerSystem(load=0.45, routes=SIGNUP, after=of_route("/signup", 0.2))
+HELD = WorkerSystem(load=0.9, hidden=0.5)
 
 
 def shown(log: Path, *options: str) -> str:
@@ -20,7 +19,7 @@ def shown(log: Path, *options: str) -> str:
     return result.stdout
 
 
-def test_work_after_the_answer_makes_utilisation_a_lower_bound(tmp_path: Path) -> None:
+def test_load_not_in_the_log_makes_utilisation_a_lower_bound(tmp_path: Path) -> None:
     log = tmp_path / "held.jsonl"
     worker_log(log, HELD)
     screen = shown(log)

@@ -46,6 +46,7 @@ from sojourn.timeline.tables import (
     culprits_table,
     matrix_table,
     over_time_table,
+    phases_table,
     victims_table,
     workers_table,
 )
@@ -78,6 +79,8 @@ class BlameResult(Result):
         over_time: begin, account, culprit (null unless blamed), seconds; by the end of the wait.
         width: length of its windows.
         workers: per backend: upstream, workers, source, names, pool.
+        phases: culprit, phase (service, body, after), seconds, share (of the blamed seconds), requests with this phase,
+            each (its mean length); empty where all workers were held for services only.
         costliest: single requests: request_id, uri, culprit, upstream, arrival, held, seconds (that others waited).
         chain: the classes that filled the queue and those that held the workers.
         negative, negative_seconds: waits below 0 by more than half a tick of nginx's clock; all negative waits are
@@ -104,6 +107,7 @@ class BlameResult(Result):
     over_time: pl.DataFrame
     width: float
     workers: list[dict[str, Any]]
+    phases: pl.DataFrame
     costliest: list[dict[str, Any]]
     chain: Chain
     negative: int
@@ -137,6 +141,7 @@ class BlameResult(Result):
             "culprits": self.culprits.head(MOST_ROWS).to_dicts(),
             "victims": self.victims.head(MOST_ROWS).to_dicts(),
             "workers": self.workers,
+            "phases": self.phases.head(MOST_ROWS).to_dicts(),
             "chain": self.chain.to_dict(),
             "requests": [{**row, "arrival": iso(row["arrival"])} for row in self.costliest],
             "over_time": {"seconds": self.width, "windows": over_time},
@@ -237,6 +242,7 @@ def blame_of(
         over_time=over_time_table(over_time, culprit_names, windows, charged, ended),
         width=windows.seconds,
         workers=workers_table(visits),
+        phases=phases_table(services, charged, culprit_index, culprits, blamed),
         costliest=costliest_requests(visits, services, charged.caused, (*culprits, None), culprit_index),
         chain=chain_of(visits, services, charged.blamed, few_culprits, culprit_names),
         negative=int(negative.sum()),

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import polars as pl
+
 from sojourn.analyses.blame.analysis import BlameResult
 from sojourn.analyses.blame.pictures import blame_pictures
 from sojourn.analyses.blame.run import blame
 from sojourn.analyses.question import ReportContext
 from sojourn.model.formatting import counted, duration, formatted, milliseconds, percent, printable
-from sojourn.model.one_worker import doubt, joined, unnamed
+from sojourn.model.one_worker import doubt, holding, joined, unnamed
 from sojourn.present.display import lay_out
 from sojourn.present.section import Section, Table
 from sojourn.timeline.classes import NO_VALUE
 from sojourn.timeline.free_workers import MUCH, explanation
+from sojourn.timeline.phases import AFTER, BODY, SERVICE
 
 MEASURES = (
     "Queueing delay: from the instant nginx turned to the backend to the app's start. Each instant of it is charged "
@@ -21,6 +26,8 @@ MEASURES = (
 LITTLE = 1e-3  # s: a mean wait below nginx's resolution is not a queue
 DOUBTFUL = 0.1  # share of dispatch, or of unknown culprits, above which blame is in doubt
 CELLS = 50
+PHASE_ROWS = 12
+PHASE_NAMES = {SERVICE: "service, to the headers", BODY: "body", AFTER: "after the answer"}
 
 
 @lay_out.register(BlameResult)
@@ -67,10 +74,27 @@ def sentence(result: BlameResult) -> str:
             f"Mostly imbalance between backends: {percent(result.imbalance / result.waited)} {of} passed while another "
             f"backend had a free worker. {_capital(named)}."
         )
+    of_those = _held_beyond_service(result, top) or f"{percent(top['share'])} of those charged to requests in service"
     rest = f"; another {percent(result.imbalance / result.waited)} was imbalance between backends"
-    return f"{_capital(named)}, {percent(top['share'])} of those charged to requests in service" + (
-        rest + "." if result.imbalance > 0.05 * result.waited else "."
-    )
+    return f"{_capital(named)}, {of_those}" + (rest + "." if result.imbalance > 0.05 * result.waited else ".")
+
+
+ACTIONS = {
+    BODY: "with its bodies, which hold a worker for {} each: stream them from elsewhere, or page them",
+    AFTER: "after its answers, when a worker is held for another {} each: move that work to a queue of jobs",
+}
+
+
+def _held_beyond_service(result: BlameResult, top: dict[str, Any]) -> str:
+    """Return how the largest culprit holds the workers, if not by its service, as a clause with the remedy; else ""."""
+    phases = result.phases.filter(pl.col("culprit").eq_missing(pl.lit(top["culprit"], pl.String)))
+    if phases.is_empty() or top["culprit"] is None:
+        return ""
+    largest = phases.row(0, named=True)
+    if largest["phase"] not in ACTIONS or largest["seconds"] < top["seconds"] / 2:
+        return ""
+    share = percent(largest["seconds"] / top["seconds"])
+    return f"{share} of that {ACTIONS[largest['phase']].format(duration(largest['each']))}"
 
 
 def _of_dispatch(result: BlameResult) -> str:
@@ -186,6 +210,18 @@ def _tables(result: BlameResult) -> list[Table]:
             title="Costliest queues: blamed seconds, most requests waiting at once, arrivals relative to usual",
         ),
         Table(
+            (f"culprit ({result.culprit_by})", "phase", "seconds", "of blamed", "requests", "each"),
+            tuple(
+                (
+                    row["culprit"] or NO_VALUE, PHASE_NAMES[row["phase"]], _seconds(row["seconds"]),
+                    percent(row["share"]), f"{row['requests']:,}", duration(row["each"]),
+                )
+                for row in result.phases.head(PHASE_ROWS).iter_rows(named=True)
+            ),
+            title="What held the workers: blamed seconds by phase",
+            text_columns=2,
+        ),
+        Table(
             ("request", "culprit", "arrived (UTC)", "held", "caused"),
             tuple(
                 (
@@ -206,7 +242,7 @@ def _tables(result: BlameResult) -> list[Table]:
 
 
 def _notes(result: BlameResult) -> list[str]:
-    notes = [*result.queue_source.marks, *result.queue_source.gaps, *joined(result.workers)]
+    notes = [*result.queue_source.marks, *result.queue_source.gaps, *joined(result.workers), *holding(result.workers)]
     if result.negative:
         notes.append(
             f"{counted(result.negative, 'wait is', 'waits are')} negative "

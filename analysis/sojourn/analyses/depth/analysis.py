@@ -4,8 +4,7 @@ Everything is counted from the log's own instants. At a backend, at instant t:
 
     waiting      requests with arrival <= t < end of their wait
     gone         abandoned requests that the app has yet to take: they are still ahead of others in the queue
-    in service   requests that hold a worker (until the end of their span where there is one: an answer that streams on
-                 holds its worker longer than its headers show)
+    in service   requests that hold a worker, until its release (``sojourn.timeline.holds``)
     utilisation  in service / workers
 
 By Little's law (Little 1961) the time average of the waiting equals the arrival rate times the mean wait. The average
@@ -33,6 +32,7 @@ from sojourn.timeline.charge import services_of
 from sojourn.timeline.classes import summed
 from sojourn.timeline.concurrency import seen_on_arrival
 from sojourn.timeline.free_workers import is_lower_bound
+from sojourn.timeline.phases import PHASES
 from sojourn.timeline.silences import clause, silences
 from sojourn.timeline.steps import Steps, Together
 from sojourn.timeline.tables import workers_table
@@ -80,8 +80,7 @@ class DepthResult(Result):
         seen: low, high (requests waiting at the same backend on arrival, inclusive), requests, share, wait (mean).
         over_time: columns of ``OVER_TIME_SCHEMA``; the upstream "all" is the sum.
         width: length of its windows.
-        streamed: worker time after the headers, known from spans.
-        with_span: requests with a span.
+        held: phase -> seconds for which workers were held: service, body, after.
         silent: requests without a service time.
         workers: per backend: upstream, workers, source, names, pool.
         left_out: reason -> requests, as in ``Visits``.
@@ -98,8 +97,7 @@ class DepthResult(Result):
     seen: pl.DataFrame
     over_time: pl.DataFrame
     width: float
-    streamed: float
-    with_span: int
+    held: dict[str, float]
     silent: int
     workers: list[dict[str, Any]]
     left_out: dict[str, int]
@@ -120,8 +118,7 @@ class DepthResult(Result):
                 "seconds": self.width,
                 "windows": [{**row, "begin": iso(row["begin"])} for row in self.over_time.iter_rows(named=True)],
             },
-            "streamed_seconds": self.streamed,
-            "spans": self.with_span,
+            "held_seconds": self.held,
             "silent": self.silent,
             "silence": self.silence,
             "workers": self.workers,
@@ -189,7 +186,6 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
     if not len(visits):
         overall |= dict.fromkeys(UNKNOWN_WITHOUT_VISITS)
     whole = (visits.base + timedelta(seconds=first), visits.base + timedelta(seconds=last))
-    streamed, with_span = _streamed(visits)
     return DepthResult(
         requests=len(visits),
         window=whole if len(visits) else None,
@@ -199,8 +195,7 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
         seen=_by_depth(seen_waiting, wait),
         over_time=pl.concat(tables) if len(visits) else pl.DataFrame(schema=OVER_TIME_SCHEMA),
         width=windows.seconds,
-        streamed=streamed,
-        with_span=with_span,
+        held=_held(visits),
         silent=int((~services.known).sum()),
         workers=workers_table(visits),
         left_out=dict(visits.left_out),
@@ -273,9 +268,9 @@ def _peak(visits: Visits, queues: Sequence[Steps]) -> dict[str, Any] | None:
     return deepest
 
 
-def _streamed(visits: Visits) -> tuple[float, int]:
-    if not {"app_service", "span_seconds"} <= set(visits.rows.columns):
-        return 0.0, 0
-    has_span = pl.col("span_seconds").is_not_null()
-    later = (pl.col("span_seconds") - pl.col("app_service")).filter(has_span)
-    return visits.table.select(later.sum(), has_span.sum().alias("with_span")).row(0)
+def _held(visits: Visits) -> dict[str, float]:
+    """Return phase -> seconds for which workers were held."""
+    begin, end = visits.busy_start, visits.busy_end
+    headers, body_end = (end, end) if visits.phases is None else (visits.phases.headers, visits.phases.body_end)
+    lengths = (headers - begin, body_end - headers, end - body_end)
+    return {phase: float(np.nansum(length)) for phase, length in zip(PHASES, lengths, strict=True)}

@@ -13,10 +13,11 @@ from sojourn.analyses.depth.run import depth
 from sojourn.analyses.question import ReportContext
 from sojourn.analyses.queue_source import slots
 from sojourn.model.formatting import counted, duration, milliseconds, percent, printable
-from sojourn.model.one_worker import doubt, joined, unnamed
+from sojourn.model.one_worker import doubt, holding, joined, unnamed
 from sojourn.present.display import lay_out
 from sojourn.present.section import Section, Table
 from sojourn.timeline.classes import NO_VALUE
+from sojourn.timeline.phases import AFTER, BODY, SERVICE
 
 MEASURES = (
     "Waiting: from the instant nginx turned to the backend to the app's start. In service: from there until the worker "
@@ -25,6 +26,8 @@ MEASURES = (
 ROWS = 10  # windows of the table over time
 UNLIKE = 0.2  # part of the larger average by which averages over time and over arrivals differ before a note says so
 FEW = 0.1  # requests: averages below this are not compared
+LATER = 0.05  # s after the headers, over all requests, from which on a note says so
+AFTER_HEADERS = {BODY: "by bodies", AFTER: "after answers"}
 BUSY = 0.9  # utilisation above which a backend counts as full
 
 
@@ -155,7 +158,7 @@ def _coarse(result: DepthResult) -> list[tuple[str, ...]]:
 def _notes(result: DepthResult) -> list[str]:
     notes = [*result.queue_source.marks, *result.queue_source.gaps, *doubt(result.workers, "utilisation")]
     notes += slots(result.workers)
-    notes += joined(result.workers)
+    notes += [*joined(result.workers), *holding(result.workers)]
     unlike = []
     for row in result.backends:
         time, arrivals = row["in_system"], row["seen_in_system"]
@@ -176,11 +179,10 @@ def _notes(result: DepthResult) -> list[str]:
     full = [row["upstream"] or NO_VALUE for row in result.backends if row["utilisation"] > BUSY]
     if full:
         notes.append(f"Busy for more than {percent(BUSY)} of the time: {', '.join(full[:5])}.")
-    if result.streamed > 0.05:
-        notes.append(
-            f"{counted(result.with_span, 'request has', 'requests have')} a span; they held their workers for "
-            f"{duration(result.streamed)} after the response headers."
-        )
+    later = {phase: seconds for phase, seconds in result.held.items() if phase != SERVICE and seconds > LATER}
+    if later:
+        parts = " and ".join(f"{duration(seconds)} {AFTER_HEADERS[phase]}" for phase, seconds in later.items())
+        notes.append(f"Workers were held for {parts}, beyond {duration(result.held[SERVICE])} until the headers.")
     if result.silent:
         notes.append(
             f"{counted(result.silent, 'request has', 'requests have')} no service time: counted as in service until "

@@ -25,7 +25,7 @@ from sojourn.model.formatting import formatted, milliseconds, printable
 from sojourn.model.one_worker import doubt
 from sojourn.model.result import Result
 from sojourn.queueing.theory import allen_cunneen_wait, kingman_wait, mg1_wait, mmc_wait
-from sojourn.timeline.free_workers import understated
+from sojourn.timeline.free_workers import looks_free, understated
 from sojourn.timeline.station import BACKEND, Station, stations
 from sojourn.timeline.visits import FROM_CONCURRENCY, Visits
 
@@ -261,7 +261,8 @@ def laws(
         replace(station_laws(station, stationary, trend), known=queue_source.word(_backends_of(station, visits)))
         for station in loads
     ]
-    held = understated(visits) if any(each.unexplained for each in predicted) else frozenset()
+    doubted = any(each.unexplained for each in predicted) or looks_free(visits)
+    held = understated(visits) if doubted else frozenset()
     return Laws(
         tuple(
             replace(

@@ -27,7 +27,7 @@ from sojourn.analyses.whatif.workload import Floats, Workload, workload_of
 from sojourn.model.errors import SojournError
 from sojourn.model.figures import Summary
 from sojourn.model.formatting import counted
-from sojourn.model.one_worker import doubt
+from sojourn.model.one_worker import doubt, holding
 from sojourn.model.parallel import in_threads
 from sojourn.timeline.classes import summed
 from sojourn.timeline.independence import dependences
@@ -253,7 +253,7 @@ def _notes(
     changes: Sequence[Change],
 ) -> list[str]:
     workers = workers_table(workload.visits)
-    notes = [*slots(workers), *doubt(workers, "the replay")]
+    notes = [*slots(workers), *doubt(workers, "the replay"), *holding(workers)]
     if len(workload) < FEW:
         notes.append(f"Only {counted(len(workload), 'request')}: too few to estimate the tail.")
     if workload.imputed:

@@ -1,0 +1,268 @@
+"""Until when each request holds its worker, by the evidence in the log.
+
+A span shows the release. Without one, three rules apply to the workers that are named:
+
+1. A body holds its worker if the worker starts nothing while the body is sent, although a free one would have.
+2. While requests wait, a worker that starts nothing is held by what it served last, if this happens after the answers
+   to some routes and not after others, or after all answers.
+3. Where no request waited for the worker, the time after the answer is not seen, only an upper bound of it: the time to
+   the worker's next start. It is drawn from the distribution that both kinds of times determine (``after_times``).
+
+A route's body that is sent in a thread of its own holds no worker: the worker starts other requests meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from sojourn.model.components import GIVEN_UP_STATUSES
+from sojourn.model.parallel import in_threads
+from sojourn.timeline.after_times import completed
+from sojourn.timeline.classes import classes_of, summed
+from sojourn.timeline.phases import BackendHolds, Phases
+from sojourn.timeline.steps import Steps
+from sojourn.timeline.stretches import busiest
+from sojourn.timeline.suspicions import AFTER, suspects
+from sojourn.timeline.turnaround import LONGEST, TICK
+from sojourn.timeline.visit_arrays import Visits
+from sojourn.timeline.worker_evidence import FEW, Evidence
+from sojourn.timeline.workers import FROM_INFERENCE
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+FEWEST = 300  # requests of a backend
+MOST_BACKENDS = 50  # those with the most requests
+LONG_BODY = 0.03  # s
+SELDOM, OFTEN = 0.02, 0.05  # share of the bodies in which the worker starts another request
+SEVERAL = 0.01  # share of the requests that start while their worker serves another: it serves several at a time
+WAY_QUANTILE, SHORTEST_WAY = 0.005, 0.003  # of the waits at a free worker; s
+ENOUGH_FREE = 20  # requests that arrived at a free worker
+
+
+def with_holds(visits: Visits, headers: Floats, spanned: Bools, transfer: Floats) -> Visits:
+    """Return visits whose ``busy_end`` is the release of the worker, with the phases until then.
+
+    Args:
+        visits: with ``busy_end`` of the span or the headers.
+        headers: end of each service, s, n; NaN: unknown.
+        spanned: whether a span shows the release, n.
+        transfer: from the headers to the end of the answer, s, n; NaN or negative: none.
+    """
+    answered = headers + np.maximum(np.nan_to_num(transfer), 0.0)
+    body_end = np.where(spanned, np.fmin(answered, visits.busy_end), headers)
+    stretches = list(_stretches(visits, headers, answered, spanned))
+    bodies = _bodies(visits, stretches)
+    holding = dict(in_threads(lambda stretch: _looked_at(visits, stretch, bodies.get(stretch.code)), stretches))
+    long = ~spanned & (answered - headers > LONG_BODY)
+    shown, release = visits.busy_end.copy(), visits.busy_end.copy()
+    in_doubt = np.zeros(len(visits))
+    if long.any():
+        in_doubt[long] = (answered - headers)[long]
+    for code, holds in holding.items():
+        if holds.body or holds.elsewhere or holds.after:
+            members = visits.at_backend[code]
+            backend = _Backend.of(visits, members, visits.busy_start[members])
+            _apply(visits, backend, holds, spanned, answered, (body_end, shown, release, in_doubt))
+    return replace(visits, busy_end=release, phases=Phases(headers, body_end, shown, in_doubt, holding))
+
+
+@dataclass(frozen=True)
+class _Backend:
+    """Requests of one backend in the order of their starts, with the next start of the same worker.
+
+    ``places``: of the requests among the visits; ``following``: s, inf for none; ``next``, ``previous``: the request
+    after and before in the same worker, -1 for none.
+    """
+
+    places: Ints
+    worker: Ints
+    workers: int
+    route: Ints
+    routes: tuple[str, ...]
+    following: Floats
+    next: Ints
+    previous: Ints
+
+    @classmethod
+    def of(cls, visits: Visits, members: Ints, begin: Floats) -> _Backend:
+        """Order the requests whose start and worker are known."""
+        named = visits.column_at("worker", members).is_not_null().to_numpy()
+        kept = np.flatnonzero(named & ~np.isnan(begin) & ~np.isnan(visits.busy_end[members]))
+        kept = kept[np.argsort(begin[kept], kind="stable")]
+        places, begin = members[kept], begin[kept]
+        worker, names = classes_of(visits.column_at("worker", places))
+        route, labels = classes_of(visits.column_at("route", places))
+        following = np.full(len(places), np.inf)
+        after, before = np.full(len(places), -1), np.full(len(places), -1)
+        order = np.argsort(worker, kind="stable")
+        same = worker[order[1:]] == worker[order[:-1]]
+        following[order[:-1][same]] = begin[order[1:][same]]
+        after[order[:-1][same]] = order[1:][same]
+        before[order[1:][same]] = order[:-1][same]
+        return cls(places, worker, len(names), route, tuple(labels), following, after, before)
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """The busiest stretch of a backend: its requests, and their headers, answers (s), and spans."""
+
+    code: int
+    backend: _Backend
+    headers: Floats
+    answered: Floats
+    spanned: Bools
+
+
+def _stretches(visits: Visits, headers: Floats, answered: Floats, spanned: Bools) -> Iterator[_Stretch]:
+    """Yield the stretches of the backends whose workers are named and serve one request at a time."""
+    if "worker" not in visits.rows.columns:
+        return
+    largest = sorted(range(len(visits.backends)), key=lambda code: -len(visits.at_backend[code]))[:MOST_BACKENDS]
+    for code in largest:
+        members = visits.at_backend[code]
+        if len(members) < FEWEST or visits.workers.source[code] == FROM_INFERENCE or not visits.workers.names[code]:
+            continue
+        end = np.fmax(visits.busy_end[members], visits.arrival[members])
+        chosen = members[busiest(visits.arrival[members], end)]
+        backend = _Backend.of(visits, chosen, visits.busy_start[chosen])
+        if len(backend.places) < FEWEST:
+            continue
+        at = backend.places
+        stretch = _Stretch(code, backend, headers[at], answered[at], spanned[at])
+        if float((backend.following < stretch.headers - LONGEST).mean()) <= SEVERAL:
+            yield stretch
+
+
+def _bodies(visits: Visits, stretches: Sequence[_Stretch]) -> dict[int, BackendHolds]:
+    """Return for each backend which routes' bodies hold a worker; backends of one upstream are alike.
+
+    A body holds its worker if the worker starts nothing meanwhile, although a free one would have, at its usual rate.
+    """
+    seen: dict[int, dict[str, Floats]] = {}  # upstream -> route -> bodies, starts inside, starts expected
+    routes_of: dict[int, set[str]] = {}
+    for stretch in stretches:
+        backend = stretch.backend
+        long = ~stretch.spanned & (stretch.answered - stretch.headers > LONG_BODY) & np.isfinite(backend.following)
+        if not long.any():
+            continue
+        begin = visits.busy_start[backend.places]
+        rate = np.bincount(backend.worker, minlength=backend.workers) / max(float(begin[-1] - begin[0]), 1e-9)
+        inside = backend.following < stretch.answered - LONGEST
+        expected = (stretch.answered - stretch.headers) * rate[backend.worker]
+        of_route = backend.route[long]
+        sums = [
+            summed(of_route, values[long].astype(np.float64), len(backend.routes))
+            for values in (long, inside, expected)
+        ]
+        of_pool = seen.setdefault(int(visits.pool[stretch.code]), {})
+        routes_of[stretch.code] = {backend.routes[code] for code in np.flatnonzero(sums[0])}
+        for code in np.flatnonzero(sums[0]):
+            name = backend.routes[code]
+            of_pool[name] = of_pool.get(name, np.zeros(3)) + np.array([each[code] for each in sums])
+    decided = {}
+    for stretch in stretches:
+        of_pool = seen.get(int(visits.pool[stretch.code]), {})
+        own = sorted(routes_of.get(stretch.code, set()))
+        body = tuple(name for name in own if _holds(of_pool[name]))
+        elsewhere = tuple(name for name in own if of_pool[name][1] > OFTEN * of_pool[name][0])
+        doubtful = tuple(name for name in own if name not in (*body, *elsewhere))
+        decided[stretch.code] = BackendHolds(body, elsewhere, doubtful)
+    return decided
+
+
+def _holds(seen: Floats) -> bool:
+    bodies, inside, expected = seen
+    return bool(bodies >= 3 and inside < SELDOM * bodies and expected > FEW)
+
+
+def _looked_at(visits: Visits, stretch: _Stretch, bodies: BackendHolds | None) -> tuple[int, BackendHolds]:
+    """Return what holds the workers of a backend, by its stretch."""
+    holds, backend = bodies or BackendHolds(), stretch.backend
+    places = backend.places
+    begin = visits.busy_start[places]
+    release = np.where(stretch.spanned, visits.busy_end[places], stretch.headers)
+    held = ~stretch.spanned & _of(backend, holds.body)
+    release = np.where(held, np.fmin(np.fmax(stretch.answered, release), backend.following), release)
+    way = _way(visits.arrival[places], begin, release, backend.workers)
+    arrival = np.minimum(visits.arrival[places] + way, begin)
+    abandoned = 0.0
+    if "status" in visits.rows.columns:
+        status = visits.column_at("status", visits.at_backend[stretch.code])
+        abandoned = float(status.is_in(GIVEN_UP_STATUSES).mean() or 0.0)  # type: ignore[arg-type]
+    evidence = Evidence(
+        arrival, begin, stretch.headers, _with_turnaround(release, backend.following), ~stretch.spanned,
+        backend.following, backend.previous, backend.worker, backend.route, backend.routes, abandoned,
+    )  # fmt: skip
+    holds = replace(holds, way=way, evidence=evidence)
+    after = next((suspect.routes for suspect in suspects(evidence) if suspect.kind == AFTER), ())
+    if not after:
+        return stretch.code, holds
+    times = _after(visits, backend, after, way, release, stretch.spanned)
+    explained = replace(evidence, release=_with_turnaround(release + times, backend.following))
+    return stretch.code, replace(holds, after=after, evidence=explained)
+
+
+def _way(arrival: Floats, begin: Floats, release: Floats, workers: int) -> float:
+    """Return the way to a free worker, s; 0 if it is too short to be measured, or seldom seen."""
+    at, begun = np.sort(arrival), np.searchsorted(begin, arrival, "right")
+    waiting = np.searchsorted(at, arrival, "left") - begun
+    serving = begun - np.searchsorted(np.sort(release), arrival, "right")
+    waits = (begin - arrival)[(waiting <= 0) & (serving < workers)]
+    way = float(np.quantile(waits, WAY_QUANTILE)) if len(waits) >= ENOUGH_FREE else 0.0
+    return way if way > SHORTEST_WAY else 0.0
+
+
+def _with_turnaround(release: Floats, following: Floats) -> Floats:
+    """Return releases that end with the next start, if that is near: what a server does meanwhile is no idleness."""
+    near = (following - release <= LONGEST) & (following > release)
+    return np.where(near, following, release)
+
+
+def _of(backend: _Backend, routes: Sequence[str]) -> Bools:
+    return np.isin(backend.route, [code for code, name in enumerate(backend.routes) if name in routes])
+
+
+def _apply(
+    visits: Visits, backend: _Backend, holds: BackendHolds, spanned: Bools, answered: Floats,
+    results: tuple[Floats, Floats, Floats, Floats],
+) -> None:  # fmt: skip
+    """Fill in the end of the body, the end that is shown, the release, and the doubt, of the requests of a backend."""
+    body_end, shown, release, in_doubt = results
+    open_ = ~spanned[backend.places]
+    certain = backend.places[open_ & _of(backend, (*holds.body, *holds.elsewhere))]
+    in_doubt[certain] = 0.0
+    held = open_ & _of(backend, holds.body)
+    places = backend.places[held]
+    body_end[places] = np.fmax(np.fmin(answered[places], backend.following[held]), body_end[places])
+    shown[places] = release[places] = body_end[places]
+    if holds.after:
+        after = _after(visits, backend, holds.after, holds.way, release[backend.places], ~open_)
+        release[backend.places] += after
+
+
+def _after(
+    visits: Visits, backend: _Backend, routes: Sequence[str], way: float, release: Floats, spanned: Bools
+) -> Floats:  # fmt: skip
+    """Return the time from each release until the worker was free, s: after the answers to ``routes``, else 0."""
+    after = np.zeros(len(release))
+    arrival, begin = visits.arrival[backend.places] + way, visits.busy_start[backend.places]
+    following = backend.following
+    # Without a next request of its worker, nothing limits the time from above.
+    upper = np.maximum(following - release, 0.0)
+    arrived, began = (np.append(instants, np.inf)[backend.next] for instants in (arrival, begin))
+    waited_for = (backend.next >= 0) & ((arrived <= release + TICK) | (began > arrived + LONGEST))
+    # A worker that was free would have taken a request that waited.
+    queue = Steps.of(arrival, np.where(begin > arrival + LONGEST, begin, np.nan))
+    emptied = np.append(-np.inf, queue.at[queue.level == 0])
+    last = emptied[np.searchsorted(emptied, following, "right") - 1]
+    lower = np.where(waited_for, upper, np.clip(last - release, 0.0, upper))
+    for code in [code for code, name in enumerate(backend.routes) if name in routes]:
+        own = np.flatnonzero((backend.route == code) & ~spanned)
+        after[own] = completed(lower[own], upper[own])
+    return after

@@ -1,0 +1,67 @@
+"""The phases in which a request holds its worker: from the app's start to the headers, the body's end, the release.
+
+service   from the app's start to the response headers
+body      from the headers to the end of the answer, where the body holds the worker
+after     from then to the release: work after the answer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from sojourn.timeline.worker_evidence import Evidence
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+SERVICE, BODY, AFTER = "service", "body", "after"
+PHASES = (SERVICE, BODY, AFTER)
+
+
+@dataclass(frozen=True)
+class BackendHolds:
+    """What holds the workers of one backend, by the evidence in its log.
+
+    Attributes:
+        body: routes whose bodies hold a worker.
+        elsewhere: routes whose bodies hold none: workers start other requests meanwhile.
+        doubtful: routes with bodies of which neither is known.
+        after: routes after whose answers a worker is held.
+        way: time that a request takes to a free worker, s; 0 if it is too short to be measured.
+        evidence: of its busiest stretch; None: too few requests, or workers without names.
+    """
+
+    body: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
+    doubtful: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    way: float = 0.0
+    evidence: Evidence | None = None
+
+
+@dataclass(frozen=True)
+class Phases:
+    """The instants between a request's start and its release, s, n each; NaN: unknown.
+
+    Attributes:
+        headers: end of the service.
+        body_end: end of the body while it holds the worker; the headers where it does not.
+        shown_end: end that a span or the body shows; what follows until the release is inferred.
+        in_doubt: s of a body after ``shown_end``, of which is not known whether it holds the worker; 0: none.
+        backends: code of the backend -> what holds its workers.
+    """
+
+    headers: Floats
+    body_end: Floats
+    shown_end: Floats
+    in_doubt: Floats
+    backends: Mapping[int, BackendHolds] = field(default_factory=dict)
+
+    def at(self, places: Ints) -> Phases:
+        """Return the phases of some of the requests."""
+        each = {name: getattr(self, name)[places] for name in ("headers", "body_end", "shown_end", "in_doubt")}
+        return replace(self, **each)

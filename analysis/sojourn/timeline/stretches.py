@@ -1,0 +1,28 @@
+"""The stretch of a backend's requests that is looked at in detail: that with the most requests in the system."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+LOOKED_AT = 20_000  # requests of a backend
+BEFORE = 2_000  # requests that may be in service when the stretch begins
+
+
+def busiest(arrival: Floats, end: Floats) -> slice:
+    """Return the stretch of ``LOOKED_AT`` arrivals with most requests in the system, and up to ``BEFORE`` before it.
+
+    Args:
+        arrival: of each request of a backend, s, in order.
+        end: of its service, s.
+    """
+    if len(arrival) <= LOOKED_AT:
+        return slice(0, len(arrival))
+    spent = np.append(0.0, np.cumsum(end - arrival))
+    # Little's law: the mean number in the system is the time spent in it per time.
+    seconds = np.maximum(arrival[LOOKED_AT - 1 :] - arrival[: len(arrival) - LOOKED_AT + 1], 1e-9)
+    first = int(((spent[LOOKED_AT:] - spent[:-LOOKED_AT]) / seconds).argmax())
+    return slice(max(first - BEFORE, 0), first + LOOKED_AT)

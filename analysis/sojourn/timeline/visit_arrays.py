@@ -1,0 +1,111 @@
+"""Requests as customers of a queue: the instants of arrival, end of the wait, start and end of service.
+
+    arrival      nginx had the request and turned to the backend: start + upload + retries
+    wait_end     arrival + queueing delay: the app's start, or the instant nginx or the client gave up
+    busy_start   the app's start, on nginx's clock; for a request given up on, later than wait_end
+    busy_end     the release of the worker: the end of the span where there is one; otherwise of the headers, of a body
+                 that holds the worker, or of work after the answer, as the next starts of the worker show (``holds``)
+
+Blame, queue length and what-if all start from these four instants.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sojourn.timeline.ordered_rows import OrderedRows
+from sojourn.timeline.phases import Phases
+from sojourn.timeline.workers import Workers, places_of
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Visits:
+    """Requests that went to a backend and whose wait is known, in the order of their arrivals; n of them.
+
+    Attributes:
+        base: the instant 0 of every instant here.
+        arrival, wait_end: s after base; NaN only for a wait that is not known. wait_end < arrival where the clocks
+            make the wait negative.
+        busy_start, busy_end: s after base; NaN if the start of service is unknown.
+        backend: index into ``backends``, per request.
+        backends: addresses; None for requests without one.
+        pool: index into ``pools``, per backend. Backends that serve a (service, route) in common are one upstream.
+        pools: names of the upstreams, for people.
+        workers: per backend.
+        rows: the n rows, in the same order, with the requested columns: by column, or all of them in ``frame``.
+        left_out: reason -> requests of the source that are not here: ``not_proxied``, ``no_wait`` (proxied, but nothing
+            shows how long it waited), ``duplicates`` (the same request id and end as another row).
+        joined: address -> the backend with the same workers, which it is counted as.
+        phases: instants between the start and the release; None: all of it is service.
+    """
+
+    base: datetime
+    arrival: Floats
+    wait_end: Floats
+    busy_start: Floats
+    busy_end: Floats
+    backend: Codes
+    backends: tuple[str | None, ...]
+    pool: Codes
+    pools: tuple[str, ...]
+    workers: Workers
+    rows: pl.DataFrame | OrderedRows
+    left_out: dict[str, int] = field(default_factory=dict)
+    joined: dict[str, str] = field(default_factory=dict)
+    phases: Phases | None = None
+
+    def __len__(self) -> int:
+        return len(self.arrival)
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The rows with all columns; a single one costs less in ``rows``."""
+        return self.rows.frame if isinstance(self.rows, OrderedRows) else self.rows
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """The rows in any order, for sums over all of them."""
+        return self.rows.table if isinstance(self.rows, OrderedRows) else self.rows
+
+    def rows_at(self, places: Ints) -> pl.DataFrame:
+        """Return some of the rows, with all columns."""
+        return self.rows.at(places) if isinstance(self.rows, OrderedRows) else self.rows[places]
+
+    def column_at(self, name: str, places: Ints) -> pl.Series:
+        """Return some values of a column."""
+        return self.rows.column_at(name, places) if isinstance(self.rows, OrderedRows) else self.rows[name][places]
+
+    @property
+    def shown_end(self) -> Floats:
+        """End of each service, s, as a span or the body shows it: without the time after the answer, if inferred."""
+        return self.busy_end if self.phases is None else self.phases.shown_end
+
+    @property
+    def wait(self) -> Floats:
+        """Queueing delay per request, s, signed."""
+        return self.wait_end - self.arrival
+
+    @cached_property
+    def at_backend(self) -> list[Ints]:
+        """Per backend, the indices of its requests, ascending: computed in one pass for any number of backends."""
+        return places_of(self.backend, len(self.backends))
+
+    @property
+    def ended(self) -> Floats:
+        """The end of each request in nginx, s after base."""
+        return (self.rows["time"] - self.base).dt.total_microseconds().to_numpy() / 1e6
+
+    @property
+    def held(self) -> Floats:
+        """The time for which each request held a worker, s; NaN if unknown."""
+        return self.busy_end - self.busy_start
