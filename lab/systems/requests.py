@@ -18,9 +18,9 @@ class Request:
             after: to the release.
         hidden: its record is not in the log.
         timeout: nginx or the client gives up so long after the stamp; status: 504 or 499 then.
-        gated, reached, got_worker, begun, headers, answered, released, end: turned to the app (a limit in front let it
-            pass), at the backend, taken by a worker, app start, headers, end of the answer at the app, worker free,
-            end at nginx.
+        gated, reached, got_worker, begun, headers, answered, released, freed, end: turned to the app (a limit in front
+            let it pass), at the backend, taken by a worker, app start, headers, end of the answer at the app, worker
+            released and ready for the next request, end at nginx.
         inner: waited inside its service for a lock or a connection; loop: for an event loop before the app's start.
         clock: by how much its backend's clock is ahead; NaN: the usual skew of the backend.
         address: of the upstream; worker: its name.
@@ -47,6 +47,7 @@ class Request:
     headers: float = math.nan
     answered: float = math.nan
     released: float = math.nan
+    freed: float = math.nan
     end: float = math.nan
     inner: float = 0.0
     loop: float = 0.0

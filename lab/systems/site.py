@@ -97,7 +97,7 @@ class Site:
         self.backends = [[Group(size) for size in sizes] for _ in range(backends)]
         self.under_way = [0] * backends
         self._held: dict[int, Worker] = {}
-        self.left: list[tuple[float, float]] = []
+        self.left: list[tuple[int, int, float, float]] = []
         self._turn = 0
         self._names = 0
         self._absent(setup)
@@ -146,7 +146,27 @@ class Site:
 
     def _gone(self, group: Group, worker: Worker) -> None:
         group.present.remove(worker)
-        self.left.append((worker.since, self.kernel.now))
+        self.left.append((*self._place(group), worker.since, self.kernel.now))
+
+    def _place(self, group: Group) -> tuple[int, int]:
+        """Return the backend and the number of a group."""
+        return next(
+            (number, place)
+            for number, groups in enumerate(self.backends)
+            for place, each in enumerate(groups)
+            if each is group
+        )
+
+    def lives(self) -> list[tuple[int, int, float, float]]:
+        """Return the backend, group, begin and end (s) of the presence of each worker, until the last request."""
+        last = max(max(request.end, request.released) for request in self.requests)
+        still = [
+            (number, place, worker.since, last)
+            for number, groups in enumerate(self.backends)
+            for place, group in enumerate(groups)
+            for worker in group.present
+        ]
+        return [(number, place, begin, min(end, last)) for number, place, begin, end in [*self.left, *still]]
 
     def _free(self, group: Group, worker: Worker) -> None:
         if worker.leaving:
@@ -199,8 +219,9 @@ class Site:
         request.released = self.kernel.now
         group.busy -= 1
         low, high = self.setup.overhead
+        request.freed = self.kernel.now + (self.rng.uniform(low, high) if high > 0 else 0.0)
         if high > 0:
-            self.kernel.call(lambda: self._free(group, worker), self.kernel.now + self.rng.uniform(low, high))
+            self.kernel.call(lambda: self._free(group, worker), request.freed)
         else:
             self._free(group, worker)
 
@@ -272,11 +293,7 @@ class Site:
     def run(self) -> None:
         """Run to the end; count the worker seconds present to the last end of a request."""
         self.kernel.run()
-        last = max(max(request.end, request.released) for request in self.requests)
-        still = [w.since for groups in self.backends for g in groups for w in g.present]
-        self.presence = sum(
-            max(min(end, last) - begin, 0.0) for begin, end in [*self.left, *((b, last) for b in still)]
-        )
+        self.presence = sum(max(end - begin, 0.0) for _, _, begin, end in self.lives())
 
 
 def serve(requests: Sequence[Request], setup: Setup, change: Change = AS_IT_IS) -> Site:

@@ -35,6 +35,8 @@ from systems.truth import Truth
 RIGHT, REFUSED, WRONG = "right", "refused", "wrong"
 # The columns of clients, as the commands `whatif` and `export` read them.
 OF_CLIENTS = ("remote_addr", "connection", "method", "uri")
+CELL = 0.02  # of the waiting: error of an account, or of a route and phase
+ACCOUNTS = {"load_not_in_the_log": "not in the log"}  # other names than those of ``systems.accounts``
 HALF = 0.5  # of the waits: with more in queues, they are queueing
 QUEUE = 0.005  # s: a mean wait for workers above this is a queue
 OBJECTIVE = objective_of("queueing_delay:p95=0.1")
@@ -180,6 +182,7 @@ def _blame(result: sojourn.SplitResult, truth: Truth) -> Iterator[Statement]:
             f"{idle:.0%}",
             _judged(blame.dispatch / waited <= idle + 0.1, cautions),
         )
+    yield from _cells(blame, truth, cautions)
     true_culprit = max(truth.blame, key=lambda name: truth.blame[name], default=None)
     if not queues or true_culprit is None or blame.culprits.is_empty():
         return
@@ -191,6 +194,25 @@ def _blame(result: sojourn.SplitResult, truth: Truth) -> Iterator[Statement]:
         f"{true_culprit} {truth.blame[true_culprit]:.0%}",
         _judged(share >= truth.blame[true_culprit] - 0.1 and abs(top["share"] - share) <= 0.15, cautions),
     )  # fmt: skip
+
+
+def _cells(blame: sojourn.BlameResult, truth: Truth, cautions: Sequence[str]) -> Iterator[Statement]:
+    """Judge the share of each account, and of each route and phase, of the whole wait."""
+    known = truth.accounts
+    if not known or truth.queued <= QUEUE:
+        return
+    rows = blame.phases.to_dicts() or [{**row, "phase": "service"} for row in blame.culprits.to_dicts()]
+    stated = {f"{row['culprit']} {row['phase']}": row["seconds"] for row in rows} | blame.accounts
+    stated = {ACCOUNTS.get(name, name): seconds / blame.waited for name, seconds in stated.items()}
+    off = {name: stated.get(name, 0.0) - known.get(name, 0.0) for name in {*stated, *known}}
+    worst = max(off, key=lambda name: abs(off[name]))
+    largest = sorted(stated, key=lambda name: -stated[name])[:3]
+    yield Statement(
+        "accounts",
+        _said(", ".join(f"{name} {stated[name]:.1%}" for name in largest), cautions),
+        f"{worst} {known.get(worst, 0.0):.1%}",
+        _judged(abs(off[worst]) <= CELL, cautions),
+    )
 
 
 def _utilisation(result: sojourn.SplitResult, truth: Truth) -> Iterator[Statement]:

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from systems.accounts import accounts_of
 from systems.requests import AS_IT_IS, Change, Request
 from systems.site import Site
 
@@ -26,18 +27,27 @@ class Served:
         requests: all of them, the hidden ones, too.
         workers: their number; presence: their seconds.
         busy: worker seconds held; None: from the requests.
+        limit: of the requests under way, in front of the workers.
+        pauses: times in which all workers stand still.
+        present: backend, group, begin and end of each worker's presence.
     """
 
     requests: Sequence[Request]
     workers: int
     presence: float
     busy: float | None = None
+    limit: int | None = None
+    pauses: Sequence[tuple[float, float]] = ()
+    present: Sequence[tuple[int, int, float, float]] = ()
 
     @classmethod
     def by(cls, site: Site, *, busy: float | None = None) -> Served:
         """Return what a site served; ``busy`` are seconds of its event loops, if its workers are loops."""
         if busy is None:
-            return cls(site.requests, site.workers, site.presence)
+            return cls(
+                site.requests, site.workers, site.presence, limit=site.setup.limit, pauses=site.setup.pauses,
+                present=site.lives(),
+            )  # fmt: skip
         return cls(site.requests, site.workers, site.workers * max(r.end for r in site.requests), busy)
 
     @cached_property
@@ -126,6 +136,11 @@ class Truth:
             _charge(waiting, holds[place], seconds)
         total = sum(seconds.values())
         return {route: part / total for route, part in seconds.items() if part > 0} if total > 0 else {}
+
+    @cached_property
+    def accounts(self) -> dict[str, float]:
+        """Share of the wait until the app's start by what it was for: ``accounts_of``."""
+        return accounts_of(self.served())
 
     @cached_property
     def causes(self) -> dict[str, float]:

@@ -10,7 +10,9 @@ import polars as pl
 
 from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED
 from sojourn.model.errors import SojournError
+from sojourn.model.evidence import is_way_possible
 from sojourn.model.formatting import counted, printable
+from sojourn.model.measures import Measures
 from sojourn.sources.backend_inference import BackendInference
 from sojourn.sources.inferred_queue import inferred_note
 from sojourn.sources.open_requests import OpenedRequests
@@ -33,6 +35,7 @@ class QueueSource:
         gaps: sentences on the backends whose queue is neither measured nor inferred: the reason, and what to add.
         moved: sentences on the backends whose number of workers changed.
         bounds: names of the backends whose inferred queue is a lower bound.
+        way_in_doubt: how much of the mean wait may be the way to a backend, s (``sojourn.model.evidence``).
     """
 
     requests: dict[str, int] = field(default_factory=dict)
@@ -41,6 +44,7 @@ class QueueSource:
     gaps: tuple[str, ...] = ()
     moved: tuple[str, ...] = ()
     bounds: tuple[str, ...] = ()
+    way_in_doubt: float = 0.0
 
     def word(self, backends: Sequence[str | None]) -> str:
         """Return how the waits at some backends are known, as an adjective."""
@@ -64,7 +68,12 @@ def queue_source_of(requests: OpenedRequests, rows: pl.LazyFrame) -> QueueSource
         gaps=gaps_of(requests),
         moved=tuple(moved_sentence(each) for each in requests.inferred if each.result.windows and _known(each)),
         bounds=tuple(each.name for each in requests.inferred if each.result.verdict == LOWER_BOUND),
+        way_in_doubt=requests.once("way in doubt", lambda: _way_in_doubt(requests.measures)),
     )
+
+
+def _way_in_doubt(measures: Measures) -> float:
+    return measures.means().evidence.way_in_doubt if is_way_possible(measures.clock) else 0.0
 
 
 def marks_of(note: str, inferred: tuple[BackendInference, ...]) -> tuple[str, ...]:

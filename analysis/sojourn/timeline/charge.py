@@ -171,13 +171,27 @@ def accounts_and_matrices(
 ) -> tuple[Accounts, Floats]:
     """Return ``accounts`` of the waits with a window, and all ``matrices`` at once; arguments as there."""
     charged = (visits.wait_end >= visits.arrival) & (window >= 0)
-    waits = (np.flatnonzero(charged), _sorted(visits.wait_end, charged))
+    reached = _reached(visits)
+    arrivals = np.flatnonzero(charged) if reached is visits.arrival else _sorted(reached, charged)
+    waits = (arrivals, _sorted(visits.wait_end, charged))
     events = Events(*waits, services.pieces.by_begin, services.pieces.by_end)
     dispatch, imbalance, blamed, by_piece, matrix = _swept(
         visits, services.pieces, events, victim, culprit, window, shape
     )
+    if reached is not visits.arrival:
+        dispatch += np.where(charged, reached - visits.arrival, 0.0)
     caused, in_phase = _by_request(services.pieces, by_piece, len(visits))
     return Accounts(dispatch, imbalance, blamed, caused, in_phase), matrix
+
+
+def _reached(visits: Visits) -> Floats:
+    """Return when each request reached its backend, s: after the way there, if it is long; at most when it started."""
+    ways = np.zeros(len(visits.backends))
+    for code, holds in (visits.phases.backends if visits.phases is not None else {}).items():
+        ways[code] = holds.way
+    if not ways.any():
+        return visits.arrival
+    return np.maximum(np.fmin(visits.arrival + ways[visits.backend], visits.wait_end), visits.arrival)
 
 
 def _by_request(pieces: Pieces, caused: Floats, count: int) -> tuple[Floats, Floats | None]:
@@ -215,6 +229,7 @@ def matrices(
         charged = np.flatnonzero((slot >= 0) & (visits.wait_end >= visits.arrival))
         if not len(charged):
             continue
+        charged = charged[np.argsort(_reached(visits)[charged], kind="stable")]
         events = _events_around(visits, services.pieces, charged, slot[charged])
         yield first, _swept(visits, services.pieces, events, victim, culprit, slot, (count, victims, culprits))[-1]
 
@@ -255,7 +270,7 @@ def _swept(
     from sojourn.timeline.sweep import accounts_of  # noqa: PLC0415 - numba takes its time to load
 
     return accounts_of(
-        visits.arrival,
+        _reached(visits),
         visits.wait_end,
         pieces.begin,
         pieces.end,

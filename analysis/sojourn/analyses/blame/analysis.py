@@ -118,6 +118,11 @@ class BlameResult(Result):
     free_workers: tuple[LookedFree, ...] = ()
 
     @property
+    def accounts(self) -> dict[str, float]:
+        """Account -> seconds that are not charged to requests; with ``blamed`` they sum to ``waited``."""
+        return {"imbalance": self.imbalance, "dispatch": self.dispatch}
+
+    @property
     def looked_free(self) -> float:
         """Seconds of dispatch beyond the way to an idle backend, over all victims and backends."""
         return sum(backend.seconds for backend in self.free_workers)

@@ -64,7 +64,8 @@ def sentence(result: BlameResult) -> str:
             "the number of workers changed."
         )
     if largest == "dispatch":
-        return _of_dispatch(result)
+        in_doubt = _way_in_doubt(result)
+        return f"Unknown. {in_doubt}" if in_doubt else _of_dispatch(result)
     top = result.culprits.row(0, named=True)
     named = f"{_label(result, top['culprit'])} caused {percent(top['of_waited'])} of all queueing seconds"
     if top["requests"] and top["culprit"] is not None:
@@ -113,6 +114,17 @@ def _of_dispatch(result: BlameResult) -> str:
     )
 
 
+def _way_in_doubt(result: BlameResult) -> str:
+    """Return how much of the waits may be the way to a backend, as a sentence; "" if it is little."""
+    each = result.queue_source.way_in_doubt
+    if each * result.requests <= DOUBTFUL * max(result.waited, 0):
+        return ""
+    return (
+        f"Up to {duration(each)} of each wait may be the way to a backend: few requests arrived while it was idle, and "
+        "its clock is not known. Blame is in doubt by as much."
+    )
+
+
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
@@ -144,6 +156,8 @@ def _failures(result: BlameResult) -> list[str]:
             f"Workers looked free during {percent(result.looked_free / result.waited)} of the waiting: the log does "
             f"not show what held them, and the blame of the rest is a lower bound. {explanation(result.free_workers)}"
         )
+    if in_doubt := _way_in_doubt(result):
+        failures.append(in_doubt)
     if result.queue_source.bounds:
         failures.append(
             f"The queue of {result.queue_source.bounds[0]} is inferred as a lower bound: requests waited longer, and "

@@ -1,0 +1,139 @@
+"""What the requests of a simulated system waited for, instant by instant.
+
+Of every instant of a wait, from the stamp to the app's start, the first of these that applies:
+
+    it is on the way to its backend                                     dispatch
+    all workers stand still and one of them is free                     pause
+    a limit in front holds it back, and its backend has a free worker   limit
+    its process has a free worker                                       dispatch
+    another process of the backend has a free worker                    bound
+    another backend has a free worker                                   imbalance
+    otherwise, in equal parts, what holds the places of its process:    route and phase, "absent", "not in the log"
+
+A worker that its requests have not begun to use is free in this sense: it stands still, or reads an upload (``read``).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from systems.requests import Request
+
+if TYPE_CHECKING:
+    from systems.truth import Served
+
+ANSWERED = 200
+
+DISPATCH, PAUSE, LIMIT, BOUND, IMBALANCE, ABSENT, HIDDEN, READ = (
+    "dispatch", "pause", "limit", "bound", "imbalance", "absent", "not in the log", "read",
+)  # fmt: skip
+
+
+def accounts_of(served: Served) -> dict[str, float]:
+    """Return what was waited for -> its share of the waiting; of holders ``"<route> <phase>"``.
+
+    Of the answered requests of the log; empty where they do not wait for workers, but for an event loop.
+    """
+    if served.busy is not None or not served.present:
+        return {}
+    places = sorted({(r.backend, r.group) for r in served.requests} | {life[:2] for life in served.present})
+    instants: set[float] = set()
+    for r in served.requests:
+        instants |= {r.stamp, r.gated, r.reached, r.got_worker, r.begun, r.headers, r.answered, r.released, r.freed}
+    for begin, end in served.pauses:
+        instants |= {begin, end}
+    for _, _, begin, end in served.present:
+        instants |= {begin, end}
+    grid = np.array(sorted(instants))
+    levels = _Levels(grid)
+    for r in served.requests:
+        own = (r.backend, r.group)
+        holder = (*own, HIDDEN) if r.hidden else None
+        for begin, end, phase in _phases(r):
+            levels.add(begin, end, holder or (*own, f"{r.route} {phase}"))
+            levels.add(begin, end, (*own, "held"))
+        if not r.hidden and r.status == ANSWERED:
+            levels.add(r.stamp, r.gated, (r.backend, -1, "gated"))
+            levels.add(r.gated, r.reached, (r.backend, -1, DISPATCH))
+            levels.add(r.reached, r.begun, (*own, "waiting"))
+    for number, place, begin, end in served.present:
+        levels.add(begin, end, (number, place, "present"))
+    for begin, end in served.pauses:
+        levels.add(begin, end, (-1, -1, PAUSE))
+    seconds = _charged(levels, places, np.diff(grid))
+    total = sum(seconds.values())
+    return {name: part / total for name, part in seconds.items() if part > 0}
+
+
+def _phases(r: Request) -> list[tuple[float, float, str]]:
+    before = [(r.got_worker, r.begun, READ)] if r.before else []
+    body_end = max(r.headers, min(r.answered, r.released))
+    ends = [r.headers, body_end, r.released]
+    # What a worker does until it takes the next request belongs to the phase before.
+    last = max(place for place in range(3) if place == 0 or ends[place] > ends[place - 1])
+    ends[last] = r.freed
+    return [*before, (r.begun, ends[0], "service"), (r.headers, ends[1], "body"), (body_end, ends[2], "after")]
+
+
+class _Levels:
+    """The number of intervals that hold, by name, on the pieces between the instants of a grid."""
+
+    def __init__(self, grid: np.ndarray) -> None:
+        self._grid = grid
+        self._steps: dict[tuple[int, int, str], np.ndarray] = {}
+
+    def add(self, begin: float, end: float, name: tuple[int, int, str]) -> None:
+        """Add an interval."""
+        if end > begin:
+            steps = self._steps.setdefault(name, np.zeros(len(self._grid)))
+            steps[np.searchsorted(self._grid, begin)] += 1
+            steps[np.searchsorted(self._grid, end)] -= 1
+
+    def of(self, name: tuple[int, int, str]) -> np.ndarray:
+        """Return the number on each piece."""
+        steps = self._steps.get(name)
+        return np.zeros(len(self._grid) - 1) if steps is None else np.cumsum(steps)[:-1]
+
+    def names(self, backend: int, group: int) -> list[str]:
+        """Return the names at a place."""
+        return [name for number, place, name in self._steps if (number, place) == (backend, group)]
+
+
+def _charged(levels: _Levels, places: list[tuple[int, int]], lasted: np.ndarray) -> dict[str, float]:
+    seconds: dict[str, float] = defaultdict(float)
+    paused = levels.of((-1, -1, PAUSE)) > 0
+    free = {place: levels.of((*place, "present")) - levels.of((*place, "held")) > 0 for place in places}
+    backends = {number: [place for place in places if place[0] == number] for number, _ in places}
+    free_at = {number: np.any([free[place] for place in own], axis=0) for number, own in backends.items()}
+    anywhere = np.any(list(free_at.values()), axis=0)
+    for backend, own in backends.items():
+        any_free = free_at[backend]
+        seconds[DISPATCH] += float((levels.of((backend, -1, DISPATCH)) * lasted).sum())
+        gated = levels.of((backend, -1, "gated")) * lasted
+        seconds[LIMIT] += float(gated[any_free].sum())
+        for place in own:
+            waiting = levels.of((*place, "waiting")) * lasted
+            stopped = paused & free[place]
+            seconds[PAUSE] += float(waiting[stopped].sum())
+            seconds[DISPATCH] += float(waiting[free[place] & ~stopped].sum())
+            bound = ~free[place] & any_free
+            seconds[BOUND] += float(waiting[bound].sum())
+            # Behind a limit all places are held, and those of all groups count alike.
+            waiting = waiting + gated / len(own)
+            seconds[IMBALANCE] += float(waiting[anywhere & ~any_free].sum())
+            _shared(levels, place, np.where(anywhere, 0.0, waiting), seconds)
+    return seconds
+
+
+def _shared(levels: _Levels, place: tuple[int, int], waiting: np.ndarray, seconds: dict[str, float]) -> None:
+    """Charge waiting in equal parts to the places of a process: those that are held, and those of absent workers."""
+    present, held = levels.of((*place, "present")), levels.of((*place, "held"))
+    absent = present.max(initial=0) - np.maximum(present, held)
+    each = waiting / np.maximum(held + absent, 1)
+    seconds[ABSENT] += float((each * absent).sum())
+    for name in levels.names(*place):
+        if name not in ("present", "held", "waiting"):
+            seconds[name] += float((each * levels.of((*place, name))).sum())
