@@ -197,9 +197,12 @@ def _blame(result: sojourn.SplitResult, truth: Truth) -> Iterator[Statement]:
 
 
 def _cells(blame: sojourn.BlameResult, truth: Truth, cautions: Sequence[str]) -> Iterator[Statement]:
-    """Judge the share of each account, and of each route and phase, of the whole wait."""
+    """Judge the share of each account, and of each route and phase, of the whole wait.
+
+    Of an inferred queue the places may be workers, a limit or a pool: what holds them is judged by its routes only.
+    """
     known = truth.accounts
-    if not known or truth.queued <= QUEUE:
+    if not known or truth.queued <= QUEUE or blame.waited <= 0 or blame.queue_source.inferred:
         return
     rows = blame.phases.to_dicts() or [{**row, "phase": "service"} for row in blame.culprits.to_dicts()]
     stated = {f"{row['culprit']} {row['phase']}": row["seconds"] for row in rows} | blame.accounts

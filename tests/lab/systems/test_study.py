@@ -15,7 +15,7 @@ from systems.registry import KINDS
 from systems.study import REFUSED, RIGHT, WRONG, Finding, Statement, studied
 
 ABOUT = (
-    "verdict", "queue", "free workers", "culprit", "utilisation", "laws", "workers=+1", "workers=+2",
+    "verdict", "queue", "free workers", "accounts", "culprit", "utilisation", "laws", "workers=+1", "workers=+2",
     "service:ROUTE=x0.5", "workers_needed",
 )  # fmt: skip
 PLAIN = sorted(name for name, kind in KINDS.items() if kind.theme == "plain")
