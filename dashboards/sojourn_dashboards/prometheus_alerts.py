@@ -147,7 +147,7 @@ SERVICE_ALERTS = (
     ),
     Alert(
         "SojournImbalance",
-        f"max by (service) (sojourn_waiting_imbalance_ratio) > {IMBALANCE:g}\nand on (service) {_WAITING}",
+        f'max by (service) (sojourn_waiting_ratio{{account="imbalance"}}) > {IMBALANCE:g}\nand on (service) {_WAITING}',
         "10m",
         "warning",
         "Imbalance",

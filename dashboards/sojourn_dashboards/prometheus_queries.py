@@ -117,8 +117,7 @@ WORKERS_NEEDED = (
 REFUSED = (Series("{{service}} {{reason}}", f"max by (service, reason) (sojourn_signal_refused{{{SERVICE}}})"),)
 DRAIN = (Series("{{service}}", f"clamp_max(max by (service) (sojourn_seconds_to_drain{{{SERVICE}}}), {LONGEST})"),)
 FREE_WORKERS = (
-    Series("{{service}} another backend", f"max by (service) (sojourn_waiting_imbalance_ratio{{{SERVICE}}})"),
-    Series("{{service}} own backend", f"max by (service) (sojourn_waiting_dispatch_ratio{{{SERVICE}}})"),
+    Series("{{service}} {{account}}", f"max by (service, account) (sojourn_waiting_ratio{{{SERVICE}}}) > 0"),
 )
 
 # --- routes and backends

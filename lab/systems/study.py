@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 import sojourn
+from sojourn.analyses.blame.analysis import BlameResult
 from sojourn.analyses.blame.section import blame_section
 from sojourn.analyses.depth.section import depth_section
 from sojourn.analyses.laws.section import laws_section
@@ -36,7 +37,10 @@ RIGHT, REFUSED, WRONG = "right", "refused", "wrong"
 # The columns of clients, as the commands `whatif` and `export` read them.
 OF_CLIENTS = ("remote_addr", "connection", "method", "uri")
 CELL = 0.02  # of the waiting: error of an account, or of a route and phase
-ACCOUNTS = {"load_not_in_the_log": "not in the log"}  # other names than those of ``systems.accounts``
+ACCOUNTS = {
+    "load_not_in_the_log": "not in the log",
+    "reserved": "bound",
+}  # other names than those of ``systems.accounts``
 HALF = 0.5  # of the waits: with more in queues, they are queueing
 QUEUE = 0.005  # s: a mean wait for workers above this is a queue
 OBJECTIVE = objective_of("queueing_delay:p95=0.1")
@@ -184,7 +188,7 @@ def _blame(result: sojourn.SplitResult, truth: Truth) -> Iterator[Statement]:
         )
     yield from _cells(blame, truth, cautions)
     true_culprit = max(truth.blame, key=lambda name: truth.blame[name], default=None)
-    if not queues or true_culprit is None or blame.culprits.is_empty():
+    if not queues or true_culprit is None or blame.blamed < CELL * waited:
         return
     top = blame.culprits.row(0, named=True)
     share = truth.blame.get(top["culprit"], 0.0)
@@ -196,7 +200,7 @@ def _blame(result: sojourn.SplitResult, truth: Truth) -> Iterator[Statement]:
     )  # fmt: skip
 
 
-def _cells(blame: sojourn.BlameResult, truth: Truth, cautions: Sequence[str]) -> Iterator[Statement]:
+def _cells(blame: BlameResult, truth: Truth, cautions: Sequence[str]) -> Iterator[Statement]:
     """Judge the share of each account, and of each route and phase, of the whole wait.
 
     Of an inferred queue the places may be workers, a limit or a pool: what holds them is judged by its routes only.

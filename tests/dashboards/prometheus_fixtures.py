@@ -142,8 +142,11 @@ def _gauges(now: float) -> dict[str, list[tuple[Labels, float]]]:
         "sojourn_requests_in_service": [(b, IN_SERVICE[b["upstream"]]) for b in backends],
         "sojourn_workers": [(b, float(WORKERS[b["upstream"]])) for b in backends],
         "sojourn_utilisation_ratio": [(b, IN_SERVICE[b["upstream"]] / WORKERS[b["upstream"]]) for b in backends],
-        "sojourn_waiting_imbalance_ratio": [(labels, 0.25) for labels in by_service],
-        "sojourn_waiting_dispatch_ratio": [(labels, 0.05) for labels in by_service],
+        "sojourn_waiting_ratio": [
+            ({**labels, "account": account}, share)
+            for labels in by_service
+            for account, share in (("imbalance", 0.25), ("dispatch", 0.05))
+        ],
         "sojourn_workers_needed": objectives,
         "sojourn_saturation": [({"service": s}, LOAD[s] / workers_of[s]) for s in SERVICES],
         "sojourn_offered_load_workers": [({"service": s}, LOAD[s]) for s in SERVICES],

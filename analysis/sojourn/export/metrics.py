@@ -105,10 +105,10 @@ METRICS = (
            "Workers: --workers, or distinct worker values in use at the same time in the recent window."),
     Metric("sojourn_utilisation_ratio", GAUGE, _BACKEND, "1",
            "Busy workers as a share of all workers, over 10 s; a lower bound while sojourn_signal_refused is 1."),
-    Metric("sojourn_waiting_imbalance_ratio", GAUGE, ("service",), "1",
-           "Share of the last minute's waiting during which another backend of the service had a free worker."),
-    Metric("sojourn_waiting_dispatch_ratio", GAUGE, ("service",), "1",
-           "Share of the last minute's waiting during which the request's own backend had a free worker."),
+    Metric("sojourn_waiting_ratio", GAUGE, ("service", "account"), "1",
+           "Share of the last minute's waiting that is not charged to requests, by account: dispatch (the request's "
+           "own backend had a free worker), imbalance (another backend had one), bound and reserved (another process, "
+           "or a worker for other routes), limit, pause, worker_started, absent, load_not_in_the_log."),
     # Signals to scale on
     Metric("sojourn_workers_needed", GAUGE, ("service", "objective", "method"), "{worker}",
            "Smallest number of workers that holds the objective for the recent requests, without clients' own retries "

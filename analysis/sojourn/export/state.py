@@ -31,7 +31,9 @@ from sojourn.queueing.staffing import erlang_c_workers, square_root_workers
 from sojourn.sources.frame_measures import without_upgraded
 from sojourn.sources.live.recent import CLIENT_REQUEST
 from sojourn.timeline.backend_state import backend_state
-from sojourn.timeline.charge import Services, accounts, services_of
+from sojourn.timeline.charge import DISPATCH, IMBALANCE, accounts
+from sojourn.timeline.named_accounts import NAMED
+from sojourn.timeline.services import Services, services_of
 from sojourn.timeline.visits import Visits, WorkersLike, visits
 
 STATE_WINDOW = 10.0  # s; gauges of the state are means over it
@@ -197,9 +199,9 @@ class ServiceState:
         charged = accounts(requests, services, victims)
         waited = float(np.where(victims, requests.wait, 0.0).sum())
         if waited > 0:
-            imbalance, dispatch = float(charged.imbalance.sum()), float(charged.dispatch.sum())
-            yield Sample("sojourn_waiting_imbalance_ratio", (self.service,), imbalance / waited)
-            yield Sample("sojourn_waiting_dispatch_ratio", (self.service,), dispatch / waited)
+            for account in (DISPATCH, IMBALANCE, *NAMED):
+                seconds = float(charged.others[account].sum()) if account in charged.others else 0.0
+                yield Sample("sojourn_waiting_ratio", (self.service, account), seconds / waited)
 
 
 def retried(rows: pl.DataFrame) -> pl.Series:

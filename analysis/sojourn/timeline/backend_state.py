@@ -7,7 +7,7 @@ from datetime import datetime
 
 import numpy as np
 
-from sojourn.timeline.charge import Services
+from sojourn.timeline.services import Services
 from sojourn.timeline.steps import Steps
 from sojourn.timeline.visits import Visits
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from sojourn.model.compilation import is_compilation_installed
 from sojourn.model.errors import SojournError
 from sojourn.model.extras import missing_package
 from sojourn.model.formatting import counted
+from sojourn.timeline.named_accounts import BOUND_ACCOUNTS, moved_from_dispatch
 from sojourn.timeline.phases import PHASES
-from sojourn.timeline.turnaround import TICK, ends_with_turnaround
+from sojourn.timeline.services import Pieces, Services, in_order
 from sojourn.timeline.visits import Visits
 
 Floats = npt.NDArray[np.float64]
@@ -25,49 +23,8 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 INTERPRETED = 100_000  # requests; without numba each takes some 20 µs
+DISPATCH, IMBALANCE = "dispatch", "imbalance"
 CELLS = 4_000_000  # cells of the matrices in memory: 64 MB with the compensation of rounding
-
-
-@dataclass(frozen=True)
-class Pieces:
-    """Intervals (s) in which requests hold a worker, each in one phase; a request has one or several.
-
-    Attributes:
-        begin, end: s; NaN: unknown.
-        request: index of the request of each; phase: index into ``PHASES``. None: one each, all of it service.
-    """
-
-    begin: Floats
-    end: Floats
-    request: Ints | None = None
-    phase: Ints | None = None
-
-    @cached_property
-    def by_begin(self) -> Ints:
-        """The intervals that are known and have a length, by their begin."""
-        return _sorted(self.begin, self.end > self.begin)
-
-    @cached_property
-    def by_end(self) -> Ints:
-        """The same by their end."""
-        return _sorted(self.end, self.end > self.begin)
-
-    def of_requests(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the value of the request of each interval."""
-        return values if self.request is None else values[self.request]
-
-
-@dataclass(frozen=True)
-class Services:
-    """When each request held a worker (s; NaN: unknown), and whether its service time is known.
-
-    ``pieces``: the same by phases.
-    """
-
-    begin: Floats
-    end: Floats
-    known: Bools
-    pieces: Pieces
 
 
 class Events(NamedTuple):
@@ -80,62 +37,29 @@ class Events(NamedTuple):
 
 
 class Accounts(NamedTuple):
-    """Seconds per request; the first three sum to its wait.
+    """Seconds per request.
 
-    ``caused``: that others waited for it. ``in_phase``: the same by phase (``PHASES`` × n); None: all in its service.
+    Attributes:
+        blamed: of its wait, charged to requests that hold workers. caused: that others waited for it.
+        in_phase: the same by phase (``PHASES`` × n); None: all in its service.
+        others: account -> seconds of its wait: ``dispatch``, ``imbalance``, and those that occur of ``named_accounts``.
+            With ``blamed`` they sum to its wait.
     """
 
-    dispatch: Floats
-    imbalance: Floats
     blamed: Floats
     caused: Floats
-    in_phase: Floats | None = None
+    in_phase: Floats | None
+    others: dict[str, Floats]
 
+    @property
+    def dispatch(self) -> Floats:
+        """Seconds with a free worker at its own place."""
+        return self.others[DISPATCH]
 
-def services_of(visits: Visits) -> Services:
-    """Return when each visit held a worker.
-
-    A request without a service time held a worker at least until its answer began: from the end of its wait to
-    ``header``, if that column was read. A worker is held until it starts a request that waits, if that takes no longer
-    than ``turnaround.LONGEST``.
-    """
-    begin, end = visits.busy_start.copy(), visits.busy_end.copy()
-    known = ~np.isnan(end)
-    if "header" in visits.rows.columns:
-        answered = visits.arrival + visits.rows["header"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
-        guessed = ~known & (answered > visits.wait_end)
-        begin[guessed], end[guessed] = visits.wait_end[guessed], answered[guessed]
-    whole = Pieces(begin, end)
-    orders = whole.by_begin, whole.by_end
-    longer = ends_with_turnaround(visits.arrival, begin, end, visits.backend.astype(np.int64), *orders)
-    pieces = _pieces(visits, begin, longer)
-    if pieces.request is None:
-        vars(pieces)["by_begin"] = whole.by_begin  # the same intervals, and their begins do not change
-    return Services(begin, longer, known, pieces)
-
-
-def _pieces(visits: Visits, begin: Floats, end: Floats) -> Pieces:
-    """Return the intervals from ``begin`` to ``end`` by phases; one shorter than ``TICK`` is part of that before it."""
-    if visits.phases is None:
-        return Pieces(begin, end)
-    headers, body_end = visits.phases.headers, visits.phases.body_end
-    body = np.flatnonzero(body_end - headers > TICK)
-    after = np.flatnonzero(visits.busy_end - body_end > TICK)
-    if not len(body) and not len(after):
-        return Pieces(begin, end)
-    service_end, until = end.copy(), end.copy()
-    until[after] = body_end[after]
-    service_end[after] = headers[after]
-    service_end[body] = headers[body]
-    # Without a body of its own, the time after the answer begins at the headers.
-    starts = np.where(body_end - headers > TICK, body_end, headers)[after]
-    every = np.arange(len(begin))
-    return Pieces(
-        np.concatenate([begin, headers[body], starts]),
-        np.concatenate([service_end, until[body], end[after]]),
-        np.concatenate([every, body, after]),
-        np.repeat(np.arange(len(PHASES)), [len(begin), len(body), len(after)]),
-    )
+    @property
+    def imbalance(self) -> Floats:
+        """Seconds with a free worker at another backend of the upstream."""
+        return self.others[IMBALANCE]
 
 
 def refuse_too_many(visits: Visits) -> None:
@@ -172,16 +96,41 @@ def accounts_and_matrices(
     """Return ``accounts`` of the waits with a window, and all ``matrices`` at once; arguments as there."""
     charged = (visits.wait_end >= visits.arrival) & (window >= 0)
     reached = _reached(visits)
-    arrivals = np.flatnonzero(charged) if reached is visits.arrival else _sorted(reached, charged)
-    waits = (arrivals, _sorted(visits.wait_end, charged))
+    arrivals = np.flatnonzero(charged) if reached is visits.arrival else in_order(reached, charged)
+    waits = (arrivals, in_order(visits.wait_end, charged))
     events = Events(*waits, services.pieces.by_begin, services.pieces.by_end)
-    dispatch, imbalance, blamed, by_piece, matrix = _swept(
-        visits, services.pieces, events, victim, culprit, window, shape
-    )
+    swept = _swept(visits, services.pieces, events, victim, culprit, window, shape)
     if reached is not visits.arrival:
-        dispatch += np.where(charged, reached - visits.arrival, 0.0)
-    caused, in_phase = _by_request(services.pieces, by_piece, len(visits))
-    return Accounts(dispatch, imbalance, blamed, caused, in_phase), matrix
+        swept.dispatch[charged] += (reached - visits.arrival)[charged]
+    caused, in_phase = _by_request(services.pieces, swept.caused, len(visits))
+    others = {DISPATCH: swept.dispatch, IMBALANCE: swept.imbalance}
+    for (account, _), seconds in zip(services.pieces.others, swept.others, strict=True):
+        others[account] = seconds
+    if visits.is_bound:
+        bound = _bound(visits, services.pieces, events, window, swept.imbalance)
+        others[IMBALANCE] = swept.imbalance - bound
+        reserved = visits.reserved[visits.backend]
+        for account, own in zip(BOUND_ACCOUNTS, (~reserved, reserved), strict=True):
+            if own.any():
+                others[account] = np.where(own, bound, 0.0)
+    moved_from_dispatch(visits, others)
+    return Accounts(swept.blamed, caused, in_phase, others), swept.matrix
+
+
+def _bound(visits: Visits, pieces: Pieces, events: Events, window: Ints, imbalance: Floats) -> Floats:
+    """Return the seconds of each wait without a free worker in its process, but with one in another of its backend.
+
+    ``imbalance``: the seconds with a free worker in another process or backend.
+    """
+    places = visits.places
+    bound = np.bincount(places.backend, minlength=len(visits.backends)) > 1
+    alone = np.bincount(visits.pool, minlength=len(visits.pools))[visits.pool] == 1
+    if alone[bound].all():
+        return np.where(bound[visits.backend], imbalance, 0.0)
+    # Each backend on its own: what remains is another process of it.
+    nothing = np.zeros(len(visits), np.int64)
+    within = np.where(window >= 0, 0, -1)
+    return _swept(visits, pieces, events, nothing, nothing, within, (1, 1, 1), places.backend).imbalance
 
 
 def _reached(visits: Visits) -> Floats:
@@ -197,9 +146,9 @@ def _reached(visits: Visits) -> Floats:
 def _by_request(pieces: Pieces, caused: Floats, count: int) -> tuple[Floats, Floats | None]:
     """Return the seconds that each request caused, and the same by phase; ``caused``: by each of its intervals."""
     if pieces.request is None or pieces.phase is None:
-        return caused, None
+        return caused[:count], None
     in_phase = np.zeros((len(PHASES), count))
-    in_phase[pieces.phase, pieces.request] = caused
+    in_phase[pieces.phase, pieces.request] = caused[: len(pieces.request)]
     return in_phase.sum(axis=0), in_phase
 
 
@@ -231,7 +180,7 @@ def matrices(
             continue
         charged = charged[np.argsort(_reached(visits)[charged], kind="stable")]
         events = _events_around(visits, services.pieces, charged, slot[charged])
-        yield first, _swept(visits, services.pieces, events, victim, culprit, slot, (count, victims, culprits))[-1]
+        yield first, _swept(visits, services.pieces, events, victim, culprit, slot, (count, victims, culprits)).matrix
 
 
 def _events_around(visits: Visits, pieces: Pieces, charged: Ints, window: Ints) -> Events:
@@ -257,31 +206,42 @@ def _events_around(visits: Visits, pieces: Pieces, charged: Ints, window: Ints) 
     return Events(charged, by_end, begins, ends)
 
 
-def _sorted(instants: Floats, chosen: Bools) -> Ints:
-    """Return the chosen requests by an instant; those of one instant in their own order."""
-    places = np.flatnonzero(chosen)
-    return places[np.argsort(instants[places], kind="stable")]
+class _Swept(NamedTuple):
+    """Seconds per request, but ``caused`` per interval; ``others``: by what else holds places; ``matrix``."""
+
+    dispatch: Floats
+    imbalance: Floats
+    blamed: Floats
+    caused: Floats
+    others: Floats
+    matrix: Floats
 
 
 def _swept(
     visits: Visits, pieces: Pieces, events: Events, victim: Ints, culprit: Ints, window: Ints,
-    shape: tuple[int, int, int],
-) -> tuple[Floats, Floats, Floats, Floats, Floats]:  # fmt: skip
+    shape: tuple[int, int, int], pool: Ints | None = None,
+) -> _Swept:  # fmt: skip
     from sojourn.timeline.sweep import accounts_of  # noqa: PLC0415 - numba takes its time to load
 
-    return accounts_of(
+    places, count = visits.places, shape[2]
+    dispatch, imbalance, blamed, caused, others, matrix = accounts_of(
         _reached(visits),
         visits.wait_end,
         pieces.begin,
         pieces.end,
-        pieces.of_requests(visits.backend.astype(np.int64)),
+        places.code,
+        pieces.place,
         events,
-        workers=visits.workers.count.astype(np.int64),
-        pool=visits.pool.astype(np.int64),
+        workers=places.workers,
+        pool=places.pool if pool is None else pool,
         victim=victim,
-        culprit=pieces.of_requests(culprit),
+        culprit=pieces.classes(culprit, count),
         window=window,
         windows=shape[0],
         victims=shape[1],
-        culprits=shape[2],
+        culprits=count + len(pieces.others),
+        others=len(pieces.others),
     )
+    if pieces.others:
+        blamed, matrix = blamed - others.sum(axis=0), matrix[:, :, :count]
+    return _Swept(dispatch, imbalance, blamed, caused, others, matrix)

@@ -8,7 +8,7 @@ import polars as pl
 from sojourn.model.measures import LogBins
 from sojourn.model.parallel import in_threads
 from sojourn.sources.frame_bins import bin_of, binned_sums
-from sojourn.timeline.charge import Services, services_of
+from sojourn.timeline.services import Services, services_of
 from sojourn.timeline.visits import Floats, Ints, Visits
 
 COLUMNS = ("request_time", "queueing_delay", "service_time")

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from sojourn.model.evidence import SHORT_WAY
 from sojourn.model.parallel import in_threads
-from sojourn.timeline.charge import Services, services_of
 from sojourn.timeline.concurrency import queue_ends, seen_on_arrival
+from sojourn.timeline.services import Services, services_of
 from sojourn.timeline.steps import Steps
-from sojourn.timeline.suspicions import Suspect, suspects_of
+from sojourn.timeline.suspicions import BODY, LIMIT, PAUSE, SEVERAL, STARTED, UNKNOWN, UNNAMED, Suspect
 from sojourn.timeline.turnaround import LONGEST
 from sojourn.timeline.visits import Visits
 
@@ -110,6 +110,30 @@ def looked_free(visits: Visits, services: Services, dispatch: Floats, wait: Floa
     return tuple(in_threads(explained, range(len(order))))
 
 
+def suspects_of(visits: Visits, backend: int) -> tuple[Suspect, ...]:
+    """Return what may have held the workers of a backend that look free; the most likely first, never empty.
+
+    Args:
+        visits: with phases.
+        backend: index into ``visits.backends``.
+    """
+    if visits.workers.in_one_worker(backend) > 1:
+        return (Suspect(SEVERAL),)
+    holds = visits.phases.backends.get(backend) if visits.phases is not None else None
+    if holds is None or not holds.evidence:
+        return (Suspect(UNKNOWN if _are_few_named(visits, backend) else UNNAMED),)
+    doubtful = (Suspect(BODY, holds.doubtful),) if holds.doubtful else ()
+    return (*doubtful, *holds.suspects) or (Suspect(UNKNOWN),)
+
+
+def _are_few_named(visits: Visits, backend: int) -> bool:
+    """Return whether the workers of a backend are named, but too few requests show what they do."""
+    if "worker" not in visits.rows.columns:
+        return False
+    worker = visits.column_at("worker", visits.at_backend[backend])
+    return worker.null_count() <= len(worker) // 2
+
+
 def _way(waits: Floats) -> float:
     """Return the way to an idle backend, s, from the waits of requests that arrived at a free worker."""
     waits = waits[~np.isnan(waits)]
@@ -143,7 +167,7 @@ def is_lower_bound(
     way = _way(wait[: len(seen[0])][(seen[0] == 0) & (seen[1] < workers)])
     free = _waiting_with_free_worker(waiting, serving, workers)
     beyond = free - float(np.clip(wait, 0.0, way + LONGEST).sum())
-    if waited > LITTLE * len(members) and beyond > MUCH * waited:
+    if waited > LITTLE * len(members) and beyond > MUCH * waited and not _is_explained(visits, code):
         return True
     if visits.phases is None:
         return False
@@ -153,7 +177,16 @@ def is_lower_bound(
 def looks_free(visits: Visits) -> bool:
     """Return whether a worker looks free for much of the waiting in the busiest stretch of a backend."""
     backends = visits.phases.backends.values() if visits.phases is not None else ()
-    return any(holds.evidence is not None and holds.evidence.free > MUCH for holds in backends)
+    return any(holds.free > MUCH for holds in backends)
+
+
+def _is_explained(visits: Visits, code: int) -> bool:
+    """Return whether workers of a backend were idle while requests waited, and it is known why."""
+    holds = visits.phases.backends.get(code) if visits.phases is not None else None
+    if holds is None:
+        return False
+    kinds = {suspect.kind for suspect in holds.suspects}
+    return (bool(kinds) and kinds <= {LIMIT, PAUSE, STARTED}) or (holds.processes is not None and not kinds)
 
 
 def understated(visits: Visits) -> frozenset[str | None]:

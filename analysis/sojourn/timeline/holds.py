@@ -24,12 +24,13 @@ from sojourn.model.parallel import in_threads
 from sojourn.timeline.after_times import completed
 from sojourn.timeline.classes import classes_of, summed
 from sojourn.timeline.phases import BackendHolds, Phases
+from sojourn.timeline.processes import Processes, evidence_by_process, processes_of
 from sojourn.timeline.steps import Steps
 from sojourn.timeline.stretches import busiest
-from sojourn.timeline.suspicions import AFTER, suspects
+from sojourn.timeline.suspicions import AFTER, BOUND, RESERVED, suspects
 from sojourn.timeline.turnaround import LONGEST, TICK
 from sojourn.timeline.visit_arrays import Visits
-from sojourn.timeline.worker_evidence import FEW, Evidence
+from sojourn.timeline.worker_evidence import FEW, Evidence, after_routes, free_share
 from sojourn.timeline.workers import FROM_INFERENCE
 
 Floats = npt.NDArray[np.float64]
@@ -40,6 +41,7 @@ FEWEST = 300  # requests of a backend
 MOST_BACKENDS = 50  # those with the most requests
 LONG_BODY = 0.03  # s
 SELDOM, OFTEN = 0.02, 0.05  # share of the bodies in which the worker starts another request
+MUCH = 0.1  # share of the waiting with a worker that looks free: processes explain what is above it
 SEVERAL = 0.01  # share of the requests that start while their worker serves another: it serves several at a time
 WAY_QUANTILE, SHORTEST_WAY = 0.005, 0.003  # of the waits at a free worker; s
 ENOUGH_FREE = 20  # requests that arrived at a free worker
@@ -82,7 +84,7 @@ class _Backend:
 
     places: Ints
     worker: Ints
-    workers: int
+    names: tuple[str, ...]
     route: Ints
     routes: tuple[str, ...]
     following: Floats
@@ -105,7 +107,7 @@ class _Backend:
         following[order[:-1][same]] = begin[order[1:][same]]
         after[order[:-1][same]] = order[1:][same]
         before[order[1:][same]] = order[:-1][same]
-        return cls(places, worker, len(names), route, tuple(labels), following, after, before)
+        return cls(places, worker, tuple(names), route, tuple(labels), following, after, before)
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ def _bodies(visits: Visits, stretches: Sequence[_Stretch]) -> dict[int, BackendH
         if not long.any():
             continue
         begin = visits.busy_start[backend.places]
-        rate = np.bincount(backend.worker, minlength=backend.workers) / max(float(begin[-1] - begin[0]), 1e-9)
+        rate = np.bincount(backend.worker, minlength=len(backend.names)) / max(float(begin[-1] - begin[0]), 1e-9)
         inside = backend.following < stretch.answered - LONGEST
         expected = (stretch.answered - stretch.headers) * rate[backend.worker]
         of_route = backend.route[long]
@@ -189,23 +191,44 @@ def _looked_at(visits: Visits, stretch: _Stretch, bodies: BackendHolds | None) -
     release = np.where(stretch.spanned, visits.busy_end[places], stretch.headers)
     held = ~stretch.spanned & _of(backend, holds.body)
     release = np.where(held, np.fmin(np.fmax(stretch.answered, release), backend.following), release)
-    way = _way(visits.arrival[places], begin, release, backend.workers)
+    way = _way(visits.arrival[places], begin, release, len(backend.names))
     arrival = np.minimum(visits.arrival[places] + way, begin)
-    abandoned = 0.0
+    # Requests of which nothing is known may have held workers, too.
+    unknown = visits.left_out.get("no_wait", 0)
+    abandoned = unknown / (len(visits) + unknown)
     if "status" in visits.rows.columns:
         status = visits.column_at("status", visits.at_backend[stretch.code])
-        abandoned = float(status.is_in(GIVEN_UP_STATUSES).mean() or 0.0)  # type: ignore[arg-type]
+        abandoned += float(status.is_in(GIVEN_UP_STATUSES).mean() or 0.0)  # type: ignore[arg-type]
     evidence = Evidence(
         arrival, begin, stretch.headers, _with_turnaround(release, backend.following), ~stretch.spanned,
         backend.following, backend.previous, backend.worker, backend.route, backend.routes, abandoned,
     )  # fmt: skip
-    holds = replace(holds, way=way, evidence=evidence)
-    after = next((suspect.routes for suspect in suspects(evidence) if suspect.kind == AFTER), ())
-    if not after:
+    kinds = {suspect.kind: suspect for suspect in suspects(evidence)}
+    holds = replace(holds, way=way, suspects=tuple(kinds.values()), evidence=(evidence,))
+    if BOUND in kinds or RESERVED in kinds:
+        return stretch.code, _with_processes(visits, stretch, holds, evidence, release, reserved=RESERVED in kinds)
+    if AFTER not in kinds:
         return stretch.code, holds
-    times = _after(visits, backend, after, way, release, stretch.spanned)
+    holds = replace(holds, after=kinds[AFTER].routes)
+    times = _after(visits, backend, holds, release, stretch.spanned)
     explained = replace(evidence, release=_with_turnaround(release + times, backend.following))
-    return stretch.code, replace(holds, after=after, evidence=explained)
+    return stretch.code, replace(holds, suspects=suspects(explained), evidence=(explained,))
+
+
+def _with_processes(
+    visits: Visits, stretch: _Stretch, holds: BackendHolds, evidence: Evidence, release: Floats, *, reserved: bool
+) -> BackendHolds:
+    """Return the holds with processes if these explain why workers look free; otherwise as they are."""
+    backend = stretch.backend
+    processes = processes_of(evidence, backend.names, reserved=reserved)
+    apart = evidence_by_process(evidence, backend.names, processes)
+    bound = replace(holds, processes=processes, evidence=apart)
+    if free_share(apart) > MUCH and (routes := after_routes(apart)):
+        bound = replace(bound, after=routes)
+        times = _after(visits, backend, bound, release, stretch.spanned)
+        explained = replace(evidence, release=_with_turnaround(release + times, backend.following))
+        bound = replace(bound, evidence=evidence_by_process(explained, backend.names, processes))
+    return replace(bound, suspects=()) if bound.free <= MUCH else holds
 
 
 def _way(arrival: Floats, begin: Floats, release: Floats, workers: int) -> float:
@@ -242,27 +265,35 @@ def _apply(
     body_end[places] = np.fmax(np.fmin(answered[places], backend.following[held]), body_end[places])
     shown[places] = release[places] = body_end[places]
     if holds.after:
-        after = _after(visits, backend, holds.after, holds.way, release[backend.places], ~open_)
+        after = _after(visits, backend, holds, release[backend.places], ~open_)
         release[backend.places] += after
 
 
-def _after(
-    visits: Visits, backend: _Backend, routes: Sequence[str], way: float, release: Floats, spanned: Bools
-) -> Floats:  # fmt: skip
-    """Return the time from each release until the worker was free, s: after the answers to ``routes``, else 0."""
+def _after(visits: Visits, backend: _Backend, holds: BackendHolds, release: Floats, spanned: Bools) -> Floats:
+    """Return the time from each release until the worker was free, s: after the answers to some routes, else 0."""
     after = np.zeros(len(release))
-    arrival, begin = visits.arrival[backend.places] + way, visits.busy_start[backend.places]
+    arrival, begin = visits.arrival[backend.places] + holds.way, visits.busy_start[backend.places]
     following = backend.following
     # Without a next request of its worker, nothing limits the time from above.
     upper = np.maximum(following - release, 0.0)
     arrived, began = (np.append(instants, np.inf)[backend.next] for instants in (arrival, begin))
     waited_for = (backend.next >= 0) & ((arrived <= release + TICK) | (began > arrived + LONGEST))
-    # A worker that was free would have taken a request that waited.
-    queue = Steps.of(arrival, np.where(begin > arrival + LONGEST, begin, np.nan))
-    emptied = np.append(-np.inf, queue.at[queue.level == 0])
-    last = emptied[np.searchsorted(emptied, following, "right") - 1]
-    lower = np.where(waited_for, upper, np.clip(last - release, 0.0, upper))
-    for code in [code for code, name in enumerate(backend.routes) if name in routes]:
+    lower = np.where(waited_for, upper, 0.0)
+    for own in _places_of_processes(backend, holds.processes):
+        # A worker that was free would have taken a request that waited.
+        queue = Steps.of(arrival[own], np.where(begin > arrival + LONGEST, begin, np.nan)[own])
+        emptied = np.append(-np.inf, queue.at[queue.level == 0])
+        last = emptied[np.searchsorted(emptied, following[own], "right") - 1]
+        lower[own] = np.where(waited_for[own], upper[own], np.clip(last - release[own], 0.0, upper[own]))
+    for code in [code for code, name in enumerate(backend.routes) if name in holds.after]:
         own = np.flatnonzero((backend.route == code) & ~spanned)
         after[own] = completed(lower[own], upper[own])
     return after
+
+
+def _places_of_processes(backend: _Backend, processes: Processes | None) -> list[Ints]:
+    """Return the requests of each process; without processes, all of them."""
+    if processes is None:
+        return [np.arange(len(backend.places))]
+    of_worker = np.array([processes.of_worker.get(name, 0) for name in backend.names])
+    return [np.flatnonzero(of_worker[backend.worker] == number) for number in range(len(processes.workers))]

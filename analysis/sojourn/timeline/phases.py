@@ -13,7 +13,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.timeline.worker_evidence import Evidence
+from sojourn.timeline.processes import Processes
+from sojourn.timeline.suspicions import Suspect
+from sojourn.timeline.worker_evidence import Evidence, free_share
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -32,7 +34,9 @@ class BackendHolds:
         doubtful: routes with bodies of which neither is known.
         after: routes after whose answers a worker is held.
         way: time that a request takes to a free worker, s; 0 if it is too short to be measured.
-        evidence: of its busiest stretch; None: too few requests, or workers without names.
+        processes: with queues of their own; None: one queue for all workers.
+        suspects: what may have held workers that still look free.
+        evidence: of its busiest stretch, or of that of each process; empty: too few requests, or workers without names.
     """
 
     body: tuple[str, ...] = ()
@@ -40,7 +44,14 @@ class BackendHolds:
     doubtful: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     way: float = 0.0
-    evidence: Evidence | None = None
+    processes: Processes | None = None
+    suspects: tuple[Suspect, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+
+    @property
+    def free(self) -> float:
+        """Share of the waiting of the stretch in which a worker looks free."""
+        return free_share(self.evidence)
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ def timelines_of_visits(visits: Visits) -> RequestTimelines:
     """
     if not len(visits):
         raise SojournError("no request went to a backend, so there is no queue to be drawn")
-    from sojourn.timeline.charge import services_of  # noqa: PLC0415 - it brings numba, which the names here need not
+    from sojourn.timeline.services import services_of  # noqa: PLC0415 - it brings numba, which the names here need not
 
     services = services_of(visits)
     first = float(visits.arrival[0])

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from sojourn.model.formatting import counted, listed, percent, printable
-from sojourn.timeline.visit_arrays import Visits
 from sojourn.timeline.worker_evidence import Evidence
 
 SEVERAL, BODY, AFTER, BOUND, RESERVED, STARTED, LIMIT, ABSENT, PAUSE, ABANDONED, HIDDEN, UNNAMED, UNKNOWN = (
@@ -64,30 +63,6 @@ class Suspect:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {"kind": self.kind, "routes": list(self.routes), "number": self.number, "share": self.share}
-
-
-def suspects_of(visits: Visits, backend: int) -> tuple[Suspect, ...]:
-    """Return what may have held the workers of a backend that look free; the most likely first, never empty.
-
-    Args:
-        visits: with phases.
-        backend: index into ``visits.backends``.
-    """
-    if visits.workers.in_one_worker(backend) > 1:
-        return (Suspect(SEVERAL),)
-    holds = visits.phases.backends.get(backend) if visits.phases is not None else None
-    if holds is None or holds.evidence is None:
-        return (Suspect(UNKNOWN if _are_few_named(visits, backend) else UNNAMED),)
-    doubtful = (Suspect(BODY, holds.doubtful),) if holds.doubtful else ()
-    return (*doubtful, *suspects(holds.evidence)) or (Suspect(UNKNOWN),)
-
-
-def _are_few_named(visits: Visits, backend: int) -> bool:
-    """Return whether the workers of a backend are named, but too few requests show what they do."""
-    if "worker" not in visits.rows.columns:
-        return False
-    worker = visits.column_at("worker", visits.at_backend[backend])
-    return worker.null_count() <= len(worker) // 2
 
 
 def suspects(seen: Evidence) -> tuple[Suspect, ...]:

@@ -27,13 +27,15 @@ from sojourn.model.compilation import compiled_if_installed
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-Accounts = tuple[Floats, Floats, Floats, Floats, Floats]
+Accounts = tuple[Floats, Floats, Floats, Floats, Floats, Floats]
 
 
 def accounts_of(
     wait_begin: Floats, wait_end: Floats, busy_begin: Floats, busy_end: Floats, backend: Ints,
+    place: Ints,
     events: tuple[Ints, Ints, Ints, Ints], *,
     workers: Ints, pool: Ints, victim: Ints, culprit: Ints, window: Ints, victims: int, culprits: int, windows: int,
+    others: int = 0,
 ) -> Accounts:  # fmt: skip
     """Charge the waits of n requests to the m intervals in which workers are held; the first n may be those of each.
 
@@ -42,7 +44,8 @@ def accounts_of(
         wait_end: end of each wait, s, n; a negative wait is charged to dispatch with its sign.
         busy_begin: begin of each interval with a worker, s, m; NaN: unknown.
         busy_end: end of it, s, m; NaN: unknown.
-        backend: backend of each interval, m, index into ``workers`` and ``pool``; the first n: of each request.
+        backend: backend of each request, n, index into ``workers`` and ``pool``.
+        place: backend of each interval, m.
         events: the requests whose waits count, by their begin and by their end, and those whose services count, by
             their begin and by their end; every wait and service has an end that is not before its begin.
         workers: number of workers per backend.
@@ -53,21 +56,23 @@ def accounts_of(
         victims: number of victim classes.
         culprits: number of culprit classes.
         windows: number of windows.
+        others: number of the last culprit classes whose seconds are summed for each request, too.
 
     Returns:
         dispatch, imbalance, blamed (s, per request; their sum is its wait), caused (s of other requests' blamed time,
-        per interval), matrix (windows × victims × culprits, s).
+        per interval), those of the ``others`` classes (others × n; parts of blamed), matrix (windows × victims ×
+        culprits, s).
     """
     dispatch, imbalance, blamed = (np.zeros(len(wait_begin)) for _ in range(3))
     caused = np.zeros(len(busy_begin))
     negative = (wait_end < wait_begin) & (window >= 0)
     dispatch[negative] = (wait_end - wait_begin)[negative]
-    matrix = np.zeros((windows, victims, culprits))
+    matrix, of_others = np.zeros((windows, victims, culprits)), np.zeros((others, len(wait_begin)))
     _sweep(
-        wait_begin, wait_end, busy_begin, busy_end, *events, backend, workers, pool, victim, culprit, window,
-        dispatch, imbalance, blamed, caused, matrix, np.zeros_like(matrix),
+        wait_begin, wait_end, busy_begin, busy_end, *events, backend, place, workers, pool, victim, culprit, window,
+        dispatch, imbalance, blamed, caused, of_others, matrix, np.zeros_like(matrix),
     )  # fmt: skip
-    return dispatch, imbalance, blamed, caused, matrix
+    return dispatch, imbalance, blamed, caused, of_others, matrix
 
 
 @compiled_if_installed
@@ -91,11 +96,12 @@ def _add(matrix, lost, w, v, c, value):  # type: ignore[no-untyped-def]
 @compiled_if_installed
 def _sweep(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop, inlined for its speed
     wait_begin, wait_end, busy_begin, busy_end, arrivals, wait_ends, begins, ends,
-    backend, workers, pool, victim, culprit, window, dispatch, imbalance, blamed, caused, matrix, lost,
+    backend, place, workers, pool, victim, culprit, window, dispatch, imbalance, blamed, caused, others, matrix, lost,
 ):  # fmt: skip
     backends = len(workers)
     pools = pool.max() + 1 if backends else 0
     classes = matrix.shape[2]
+    own = classes - len(others)  # classes of requests
     members, full = np.zeros(pools, np.int64), np.zeros(pools, np.int64)
     for b in range(backends):
         members[pool[b]] += 1
@@ -127,7 +133,7 @@ def _sweep(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop
             event, now, i = 3, next_done, ends[done]
             done += 1
             next_done = _instant(busy_end, ends, done)
-        b = backend[i]
+        b = backend[i] if event < 2 else place[i]
         p = pool[b]
         if full[p] == members[p]:
             none_free[p] += now - pool_at[p]
@@ -156,6 +162,8 @@ def _sweep(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop
             dispatch[i] = -own_free[b]
             imbalance[i] = -others_free[b]
             blamed[i] = -all_busy[b]
+            for c in range(own, classes):
+                others[c - own, i] = -share[b, c]
             w = window[i]
             if w >= 0:
                 for c in range(classes):
@@ -166,6 +174,8 @@ def _sweep(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop
             dispatch[i] += own_free[b]
             imbalance[i] += others_free[b]
             blamed[i] += all_busy[b]
+            for c in range(own, classes):
+                others[c - own, i] += share[b, c]
             w = window[i]
             if w >= 0:
                 for c in range(classes):

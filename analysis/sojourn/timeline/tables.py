@@ -12,9 +12,10 @@ import polars as pl
 
 from sojourn.model.frame import INSTANT
 from sojourn.model.redaction import shown_uri
-from sojourn.timeline.charge import Accounts, Services
+from sojourn.timeline.charge import DISPATCH, IMBALANCE, Accounts
 from sojourn.timeline.classes import summed
 from sojourn.timeline.phases import PHASES
+from sojourn.timeline.services import Services
 from sojourn.timeline.visits import Visits
 from sojourn.timeline.windows import Windows
 
@@ -22,7 +23,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-BLAMED, IMBALANCE, DISPATCH = "blamed", "imbalance", "dispatch"
+BLAMED = "blamed"
 MOST_REQUESTS = 10
 
 
@@ -79,7 +80,7 @@ def phases_table(
     rows: list[tuple[str | None, str, float, float, int, float]] = []
     if charged.in_phase is not None and pieces.phase is not None:
         code = pieces.phase * count + pieces.of_requests(ints)
-        length = np.nan_to_num(pieces.end - pieces.begin)
+        length = np.nan_to_num(pieces.end - pieces.begin)[: len(code)]
         seconds = np.array([summed(ints, each, count) for each in charged.in_phase]).ravel()
         number, total = np.bincount(code, minlength=len(seconds)), np.bincount(code, length, len(seconds))
         for place in np.flatnonzero(seconds > 0):
@@ -97,7 +98,7 @@ def phases_table(
 
 
 def victims_table(victim: Ints, names: Sequence[str], bools: Bools, wait: Floats, charged: Accounts) -> pl.DataFrame:
-    """Return victim, requests, waited, blamed, imbalance, dispatch: every selected class."""
+    """Return victim, requests, waited, blamed, imbalance, dispatch, and other accounts that occur: every class."""
     count = len(names)
     return (
         pl.DataFrame(
@@ -106,14 +107,18 @@ def victims_table(victim: Ints, names: Sequence[str], bools: Bools, wait: Floats
                 "requests": np.bincount(victim[bools], minlength=count),
                 "waited": summed(victim, wait, count),
                 "blamed": summed(victim, charged.blamed, count),
-                "imbalance": summed(victim, charged.imbalance, count),
-                "dispatch": summed(victim, charged.dispatch, count),
+                **{account: summed(victim, seconds, count) for account, seconds in _in_order(charged)},
             },
             schema_overrides={"victim": pl.String},
         )
         .filter(pl.col("requests") > 0)
         .sort("waited", "victim", descending=[True, False])
     )
+
+
+def _in_order(charged: Accounts) -> list[tuple[str, Floats]]:
+    """Return the accounts, imbalance and dispatch first."""
+    return sorted(charged.others.items(), key=lambda each: (each[0] not in (IMBALANCE, DISPATCH), each[0] == DISPATCH))
 
 
 def over_time_table(
@@ -126,7 +131,7 @@ def over_time_table(
     rows: list[tuple[datetime, str, str | None, float]] = [
         (begins[w], BLAMED, columns[c], float(cells[w, c])) for w, c in zip(at, culprit, strict=True)
     ]
-    for account, spent in ((IMBALANCE, charged.imbalance), (DISPATCH, charged.dispatch)):
+    for account, spent in charged.others.items():
         sums = summed(window, spent, windows.count)
         rows += [(begins[w], account, None, float(sums[w])) for w in np.flatnonzero(sums)]
     schema = {"begin": INSTANT, "account": pl.String(), "culprit": pl.String(), "seconds": pl.Float64()}

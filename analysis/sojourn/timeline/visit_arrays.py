@@ -26,6 +26,22 @@ from sojourn.timeline.workers import Workers, places_of
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where requests wait: a backend, or a process of it with a queue of its own.
+
+    Attributes:
+        code: of each request, index into the others.
+        workers, backend, pool: of each place: number of workers, index of the backend, index of the upstream.
+    """
+
+    code: Ints
+    workers: Ints
+    backend: Ints
+    pool: Ints
 
 
 @dataclass(frozen=True)
@@ -109,3 +125,41 @@ class Visits:
     def held(self) -> Floats:
         """The time for which each request held a worker, s; NaN if unknown."""
         return self.busy_end - self.busy_start
+
+    @cached_property
+    def places(self) -> Places:
+        """Where each request waits. A request whose worker is not known counts at the first process of its backend."""
+        holds = self.phases.backends if self.phases is not None else {}
+        bound = {code: each.processes for code, each in holds.items() if each.processes is not None}
+        code = self.backend.astype(np.int64)
+        workers, backend = [self.workers.count.astype(np.int64)], [np.arange(len(self.backends))]
+        count = len(self.backends)
+        for number, processes in bound.items():
+            members = self.at_backend[number]
+            names = self.column_at("worker", members)
+            process = names.replace_strict(processes.of_worker, default=0, return_dtype=pl.Int64).to_numpy()
+            # The first process takes the place of the backend.
+            code[members] = np.where(process == 0, number, count + process - 1)
+            workers[0][number] = processes.workers[0]
+            workers.append(np.array(processes.workers[1:], np.int64))
+            backend.append(np.full(len(processes.workers) - 1, number))
+            count += len(processes.workers) - 1
+        of_backend = np.concatenate(backend)
+        return Places(code, np.concatenate(workers), of_backend, self.pool.astype(np.int64)[of_backend])
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether processes of a backend have queues of their own."""
+        return len(self.places.workers) > len(self.backends)
+
+    def with_suspect(self, kind: str) -> list[int]:
+        """Return the backends whose workers look free for this reason, by the evidence."""
+        holds = self.phases.backends if self.phases is not None else {}
+        return [code for code, each in holds.items() if any(suspect.kind == kind for suspect in each.suspects)]
+
+    @property
+    def reserved(self) -> Bools:
+        """Per backend, whether its processes serve routes of their own."""
+        holds = self.phases.backends if self.phases is not None else {}
+        bound = {code: each.processes for code, each in holds.items() if each.processes is not None}
+        return np.array([code in bound and bound[code].reserved for code in range(len(self.backends))], np.bool_)

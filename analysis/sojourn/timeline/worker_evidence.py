@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -103,8 +104,7 @@ class Evidence:
 
     @cached_property
     def _long_gaps(self) -> Bools:
-        gaps = np.diff(self._events)
-        return gaps > max(0.1, 8 * float(np.median(gaps)))
+        return long_gaps(self._events)
 
     @property
     def pauses(self) -> int:
@@ -166,28 +166,68 @@ class Evidence:
         return len(sets) > 1 and apart
 
     @cached_property
-    def after_routes(self) -> tuple[str, ...]:
-        """Routes after which a worker remains away although a request waits: all of them, or these unlike others."""
+    def releases(self) -> npt.NDArray[np.float64]:
+        """Releases while a request waits, by route (3 × routes): their number, those that take none, and their time, s.
+
+        Only those that no span shows.
+        """
         released = self.inferable & np.isfinite(self.following) & (self._late(self.release, 0.0) > 0)
         away = released & (self._late(self.release, LONGEST) > 0) & (self.following > self.release + LONGEST)
         count, gone = (np.bincount(self.route[which], minlength=len(self.routes)) for which in (released, away))
         spent = np.bincount(self.route[away], (self.following - self.release)[away], len(self.routes))
-        some = np.flatnonzero(count >= FEW)
-        rate = gone[some] / count[some]
-        if not len(some) or spent.sum() <= 0:
-            return ()
-        if (rate > ALWAYS).all() and count.sum() >= MANY:
-            return self.routes
-        often = some[rate > 0.15]
-        if not len(often) or not (rate < 0.03).any() or spent[often].sum() < 0.85 * spent.sum():
-            return ()
-        return tuple(self.routes[code] for code in often)
+        return np.array([count, gone, spent])
+
+    @property
+    def after_routes(self) -> tuple[str, ...]:
+        """Routes after which a worker remains away although a request waits: all of them, or these unlike others."""
+        return after_routes([self])
+
+    @property
+    def waited(self) -> float:
+        """Seconds of waiting."""
+        return float(self._cost.sum())
+
+    def of(self, chosen: Bools) -> Evidence:
+        """Return the evidence of some of the requests, all those of their workers."""
+        place = np.full(len(chosen) + 1, -1)
+        place[:-1][chosen] = np.arange(int(chosen.sum()))
+        each = ("arrival", "begin", "headers", "release", "inferable", "following", "worker", "route")
+        parts = {name: getattr(self, name)[chosen] for name in each}
+        return replace(self, **parts, previous=place[self.previous[chosen]])
 
     def _late(self, instants: Floats, seconds: float) -> Ints:
         """Return how many requests wait at each instant and have not started ``seconds`` later."""
         arrivals = np.sort(self.arrival)
         waiting = np.searchsorted(arrivals, instants - 0.002, "right")
         return waiting - np.searchsorted(self.begin, instants + seconds, "right")
+
+
+def long_gaps(events: Floats) -> Bools:
+    """Return which gaps between events, which ascend, are pauses: longer than 0.1 s and 8 median gaps."""
+    gaps = np.diff(events)
+    return gaps > max(0.1, 8 * float(np.median(gaps))) if len(gaps) else np.zeros(0, np.bool_)
+
+
+def after_routes(seen: Sequence[Evidence]) -> tuple[str, ...]:
+    """Return the routes of ``Evidence.after_routes`` by the evidence of all processes of a backend."""
+    count, gone, spent = np.sum([each.releases for each in seen], axis=0)
+    routes = seen[0].routes
+    some = np.flatnonzero(count >= FEW)
+    rate = gone[some] / count[some]
+    if not len(some) or spent.sum() <= 0:
+        return ()
+    if (rate > ALWAYS).all() and count.sum() >= MANY:
+        return routes
+    often = some[rate > 0.15]
+    if not len(often) or not (rate < 0.03).any() or spent[often].sum() < 0.85 * spent.sum():
+        return ()
+    return tuple(routes[code] for code in often)
+
+
+def free_share(seen: Sequence[Evidence]) -> float:
+    """Return the share of the waiting at all processes of a backend in which one of the own workers looks free."""
+    waited = sum(each.waited for each in seen)
+    return sum(each.free * each.waited for each in seen) / waited if waited > 0 else 0.0
 
 
 def _level(begin: Floats, end: Floats, grid: Floats) -> Ints:

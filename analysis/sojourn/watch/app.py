@@ -68,7 +68,8 @@ Times in milliseconds. A request counts when it ends, because nginx logs it then
 queueing: waiting for a worker; service: the app's own work; queued share: of all seconds; errors: 499 and 5xx.
 Backends: workers and requests in queue refer to the minute that ended one log lag ago: a request that has not ended \
 is not in the log yet.
-Waited: causes of the last minute's waits. imbalance: another backend was free. dispatch: its own backend was free."""
+Waited: causes of the last minute's waits. imbalance: another backend was free. dispatch: its own backend was free.
+bound: another process was free. Others: `sojourn blame` explains them."""
 
 
 class Picture(Widget):

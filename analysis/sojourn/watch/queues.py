@@ -19,9 +19,11 @@ from sojourn.model.formatting import iso
 from sojourn.model.frame import INSTANT
 from sojourn.sources.frame_measures import without_upgraded
 from sojourn.timeline.backend_state import backend_state
-from sojourn.timeline.charge import Services, accounts, services_of
+from sojourn.timeline.charge import DISPATCH, accounts
 from sojourn.timeline.classes import classes_of
 from sojourn.timeline.free_workers import MUCH
+from sojourn.timeline.services import Services, services_of
+from sojourn.timeline.suspicions import HIDDEN
 from sojourn.timeline.tables import culprits_table
 from sojourn.timeline.visits import Visits, visits
 from sojourn.watch.figures import fitting
@@ -44,7 +46,7 @@ class Queues:
         kind: ranking of the culprits: ``WAITING`` (waiting they caused), or ``RESPONSE`` (seconds their requests took)
             where no wait is known.
         waited: seconds waited by requests that ended in the minute.
-        imbalance, dispatch: parts of ``waited`` while a worker was free on another backend, or on the same one.
+        accounts: parts of ``waited`` that are not charged to requests, s; as of ``sojourn.blame``.
         looked_free: whether requests waited for long beside workers that look free: something that the log does not
             show held them, and utilisation is a lower bound.
         culprits: culprit (None: its app reported no service time), seconds, share (of all waiting).
@@ -57,8 +59,7 @@ class Queues:
 
     kind: str
     waited: float
-    imbalance: float
-    dispatch: float
+    accounts: dict[str, float]
     looked_free: bool
     culprits: list[dict[str, Any]]
     lag: float
@@ -72,8 +73,7 @@ class Queues:
             "by": by,
             "ranked_by": self.kind,
             "waited": self.waited,
-            "imbalance": self.imbalance,
-            "dispatch": self.dispatch,
+            "accounts": self.accounts,
             "looked_free": self.looked_free,
             "culprits": self.culprits,
             "lag": self.lag,
@@ -115,13 +115,13 @@ def queues(rows: pl.LazyFrame, now: datetime, lag: float, *, by: str, where: str
         as_of = None
     minute = (requests.rows["time"] > (now - timedelta(seconds=MINUTE))).to_numpy()
     seconds = min(max((now - known_since).total_seconds(), LEAST), MINUTE)
-    dispatch = float(charged.dispatch.sum())
+    known = {name: float(seconds.sum()) for name, seconds in charged.others.items()}
+    unexplained = known[DISPATCH] + known.get(HIDDEN, 0.0)
     return Queues(
         kind=kind,
         waited=waited,
-        imbalance=float(charged.imbalance.sum()),
-        dispatch=dispatch,
-        looked_free=dispatch > max(MUCH * waited, LONG * int(victims.sum())),
+        accounts=known,
+        looked_free=unexplained > max(MUCH * waited, LONG * int(victims.sum())),
         culprits=culprits,
         lag=lag,
         as_of=as_of,

@@ -57,6 +57,10 @@ LOOKED_FREE = "workers looked free"
 FREE = {
     "imbalance": "imbalance (another backend was free)",
     "dispatch": "dispatch (its backend was free)",
+    "bound": "bound (another process was free)",
+    "limit": "limit (in front of free workers)",
+    "absent": "absent workers",
+    "load_not_in_the_log": "load that is not in this log",
     LOOKED_FREE: "workers looked free (busy is at least what is shown)",
 }
 
@@ -221,7 +225,7 @@ def _culprits(view: View, width: int) -> list[Line]:
     if queues.kind == WAITING:
         begin = f"Waited {duration(queues.waited)} in the last minute:"
         free = LOOKED_FREE if queues.looked_free else "dispatch"
-        others = (("imbalance", queues.imbalance), (free, queues.dispatch))
+        others = [(free if name == "dispatch" else name, seconds) for name, seconds in queues.accounts.items()]
         accounts += [(name, seconds / queues.waited) for name, seconds in others if queues.waited > 0]
     ranked = sorted((account for account in accounts if account[1] >= LEAST_SHARE), key=lambda account: -account[1])
     for explanations in (FREE, {}):  # explanations are left out where two lines cannot hold them

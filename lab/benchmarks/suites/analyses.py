@@ -38,7 +38,7 @@ print(time.process_time() - begin, blamed.blamed)
 # Every backend on its own, without the balancer: all seconds without a free worker have a culprit.
 THEIRS = """
 import duckdb, polars as pl
-from sojourn.timeline.charge import services_of
+from sojourn.timeline.services import services_of
 held = services_of(table)
 frame = pl.DataFrame({"id": np.arange(len(table)), "b": table.backend, "waited": table.arrival, "ended": table.wait_end,
                       "begun": held.begin, "freed": held.end, "route": table.frame["route"]})

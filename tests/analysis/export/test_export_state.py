@@ -144,7 +144,7 @@ def test_causes_of_waiting(tmp_path: Path) -> None:
     log.write_bytes(b"".join(as_lines(records) + seldom))
     with exported([log]) as exporter:
         samples = samples_of(exporter)
-    assert value_of(samples, "sojourn_waiting_imbalance_ratio") > 0.8
+    assert value_of(samples, "sojourn_waiting_ratio", account="imbalance") > 0.8
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from sojourn.model.compilation import CompiledFunction
 from sojourn.model.errors import SojournError
 from sojourn.sources.rows import checked_split
 from sojourn.timeline import charge, sweep
-from sojourn.timeline.charge import accounts, refuse_too_many, services_of
+from sojourn.timeline.charge import accounts, refuse_too_many
+from sojourn.timeline.services import services_of
 from sojourn.timeline.visits import visits
 
 
@@ -34,11 +35,12 @@ def charged(seed: int) -> sweep.Accounts:
         waits[np.argsort(begin[waits])], waits[np.argsort(end[waits])],
         services[np.argsort(end[services])], services[np.argsort(busy_end[services])],
     )  # fmt: skip
+    backend = rng.integers(0, backends, count)
     return sweep.accounts_of(
-        begin, end, end, busy_end, rng.integers(0, backends, count), events,
+        begin, end, end, busy_end, backend, backend, events,
         workers=np.array([2, 1, 3]), pool=np.array([0, 0, 1]), victim=rng.integers(0, classes, count),
         culprit=rng.integers(0, classes, count), window=rng.integers(-1, 2, count), victims=classes, culprits=classes,
-        windows=2,
+        windows=2, others=1,
     )  # fmt: skip
 
 

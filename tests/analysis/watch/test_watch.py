@@ -112,13 +112,12 @@ def test_culprits_equal_blame(pool: Path, seen: View, tmp_path: Path) -> None:
     assert result is not None
     assert result.kind == "blame"
     assert result.waited == pytest.approx(expected.waited, rel=1e-6)
-    assert result.imbalance == pytest.approx(expected.imbalance, rel=1e-6)
-    assert result.dispatch == pytest.approx(expected.dispatch, rel=1e-6)
+    assert result.accounts == pytest.approx(expected.accounts, rel=1e-6)
     values = {row["culprit"]: row["seconds"] for row in result.culprits}
     assert values == pytest.approx(
         dict(expected.culprits.filter(pl.col("seconds") > 0).select("culprit", "seconds").iter_rows())
     )
-    assert sum(values.values()) + result.imbalance + result.dispatch == pytest.approx(result.waited)
+    assert sum(values.values()) + sum(result.accounts.values()) == pytest.approx(result.waited)
 
 
 def test_depths_equal_those_of_the_whole_log_one_lag_ago(pool: Path, tmp_path: Path) -> None:

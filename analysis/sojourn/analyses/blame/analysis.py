@@ -2,13 +2,16 @@
 
 At every instant between a request's arrival at its backend and the end of its wait, the first of these that applies:
 
-    its own backend has a free worker                     -> dispatch   (network, accepting, a proxy that holds back)
+    its own process has a free worker                     -> dispatch   (network, accepting, a proxy that holds back)
+    another process of the backend has a free one         -> bound      (processes with queues of their own)
     another backend of the same upstream has a free one   -> imbalance  (the balancer chose a busy backend)
-    otherwise                                             -> blamed, in equal parts, on the requests in service there
+    otherwise, in equal parts, what holds the workers     -> blamed on requests; absent; load not in the log
 
-So dispatch + imbalance + blamed = the measured wait, request by request. Dispatch beyond the way to an idle backend has
-a cause that the log does not show: ``free_workers`` names what fits the evidence. This is accounting, not a prediction:
-without the culprit other requests would have been served in its place, and the delay would fall by less than its blame.
+Dispatch beyond the way to an idle backend is charged to a limit in front, a pause, or the start of a worker where the
+log shows these. All accounts and the blamed seconds sum to the measured wait, request by request. What remains of
+dispatch beyond the way has a cause that the log does not show: ``free_workers`` names what fits the evidence. This is
+accounting, not a prediction: without the culprit other requests would have been served in its place, and the delay
+would fall by less than its blame.
 """
 
 from __future__ import annotations
@@ -31,16 +34,17 @@ from sojourn.model.formatting import iso
 from sojourn.model.measures import ROUNDING
 from sojourn.model.result import Result
 from sojourn.timeline.charge import (
-    Services,
+    DISPATCH,
+    IMBALANCE,
     accounts,
     accounts_and_matrices,
     fit_at_once,
     matrices,
     refuse_too_many,
-    services_of,
 )
 from sojourn.timeline.classes import MOST_CLASSES, checked_column, classes_of, having, largest, summed
 from sojourn.timeline.free_workers import LookedFree, looked_free
+from sojourn.timeline.services import Services, services_of
 from sojourn.timeline.tables import (
     costliest_requests,
     culprits_table,
@@ -70,12 +74,14 @@ class BlameResult(Result):
         requests: number of victims.
         present: number of requests with a known wait: victims and possible culprits.
         window: the first arrival and the last end of a wait; None without requests.
-        waited: the sum of all waits: dispatch + imbalance + blamed.
+        waited: the sum of all waits: blamed and all accounts.
+        accounts: account -> seconds that are not charged to requests: dispatch, imbalance, and those that occur of
+            ``sojourn.timeline.named_accounts.NAMED``.
         unknown: of the blamed seconds, those charged to requests without a service time.
         matrix: victim, culprit (null: unknown), seconds, share (of the blamed seconds); largest first, at most 50
             classes each way, the rest as "(other)".
         culprits: culprit, seconds, share (of the blamed seconds), of_waited (of all), requests; every class, exact.
-        victims: victim, requests, waited, blamed, imbalance, dispatch; every class.
+        victims: victim, requests, waited, blamed, and a column for each account; every class.
         over_time: begin, account, culprit (null unless blamed), seconds; by the end of the wait.
         width: length of its windows.
         workers: per backend: upstream, workers, source, names, pool.
@@ -98,8 +104,7 @@ class BlameResult(Result):
     window: tuple[datetime, datetime] | None
     waited: float
     blamed: float
-    imbalance: float
-    dispatch: float
+    accounts: dict[str, float]
     unknown: float
     matrix: pl.DataFrame
     culprits: pl.DataFrame
@@ -118,9 +123,14 @@ class BlameResult(Result):
     free_workers: tuple[LookedFree, ...] = ()
 
     @property
-    def accounts(self) -> dict[str, float]:
-        """Account -> seconds that are not charged to requests; with ``blamed`` they sum to ``waited``."""
-        return {"imbalance": self.imbalance, "dispatch": self.dispatch}
+    def dispatch(self) -> float:
+        """Seconds with a free worker at the request's own place."""
+        return self.accounts[DISPATCH]
+
+    @property
+    def imbalance(self) -> float:
+        """Seconds with a free worker at another backend of the upstream."""
+        return self.accounts[IMBALANCE]
 
     @property
     def looked_free(self) -> float:
@@ -141,6 +151,7 @@ class BlameResult(Result):
             "blamed": self.blamed,
             "imbalance": self.imbalance,
             "dispatch": self.dispatch,
+            "accounts": self.accounts,
             "unknown": self.unknown,
             "matrix": self.matrix.to_dicts(),
             "culprits": self.culprits.head(MOST_ROWS).to_dicts(),
@@ -238,8 +249,7 @@ def blame_of(
         window=(begun, visits.base + timedelta(seconds=last)) if begun else None,
         waited=waited,
         blamed=blamed,
-        imbalance=float(charged.imbalance.sum()),
-        dispatch=float(charged.dispatch.sum()),
+        accounts={name: float(seconds.sum()) for name, seconds in charged.others.items()},
         unknown=float(charged.caused[~services.known].sum()),
         matrix=matrix_table(cells, victim_names, culprit_names, blamed),
         culprits=table,

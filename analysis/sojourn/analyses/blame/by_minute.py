@@ -7,9 +7,10 @@ import numpy.typing as npt
 import polars as pl
 
 from sojourn.model.frame import INSTANT
-from sojourn.timeline.charge import accounts, matrices, services_of
+from sojourn.timeline.charge import accounts, matrices
 from sojourn.timeline.classes import classes_of, largest, summed
-from sojourn.timeline.tables import BLAMED, DISPATCH, IMBALANCE
+from sojourn.timeline.services import services_of
+from sojourn.timeline.tables import BLAMED
 from sojourn.timeline.visits import Visits
 from sojourn.timeline.windows import Windows
 
@@ -40,8 +41,9 @@ def blame_by_minute(visits: Visits, by: str = "route", *, seconds: float = MINUT
         seconds: length of a window.
 
     Returns:
-        Columns of ``MINUTE_SCHEMA``. ``account`` is blamed, imbalance or dispatch; ``culprit`` is null unless the
-        account is blamed, and null for requests without a service time. Rows of 0 s are left out.
+        Columns of ``MINUTE_SCHEMA``. ``account`` is blamed, imbalance, dispatch or one of ``named_accounts.NAMED``;
+        ``culprit`` is null unless the account is blamed, and null for requests without a service time. Rows of 0 s are
+        left out.
     """
     if not len(visits):
         return pl.DataFrame(schema=MINUTE_SCHEMA)
@@ -65,7 +67,7 @@ def blame_by_minute(visits: Visits, by: str = "route", *, seconds: float = MINUT
     ):
         at, victim, culprit = np.nonzero(matrix > 0)
         tables.append(_minutes(at + first, victim, BLAMED, culprit, matrix[at, victim, culprit]))
-    for account, spent in ((IMBALANCE, charged.imbalance), (DISPATCH, charged.dispatch)):
+    for account, spent in charged.others.items():
         cells, cell = np.unique(window * len(places) + row, return_inverse=True)
         sums = summed(cell, spent, len(cells))
         kept = sums != 0

@@ -27,8 +27,9 @@ import polars as pl
 from sojourn.analyses.blame.explained import explained
 from sojourn.model.formatting import iso
 from sojourn.model.one_worker import most_at_once
-from sojourn.timeline.charge import Services, matrices
+from sojourn.timeline.charge import matrices
 from sojourn.timeline.classes import summed
+from sojourn.timeline.services import Services
 from sojourn.timeline.visits import Visits
 
 Floats = npt.NDArray[np.float64]

@@ -59,11 +59,12 @@ def matrix_cells(result: BlameResult) -> pl.DataFrame:
 
 
 def blame_over_time(result: BlameResult) -> alt.Chart:
-    """Draw seconds waited per window, stacked by culprit, with imbalance and dispatch."""
+    """Draw seconds waited per window, stacked by culprit, with the other accounts."""
     table = over_time_parts(result)
     parts = table.group_by("part").agg(pl.col("rank").first()).sort("rank")["part"].to_list()
-    named = [part for part in parts if part not in ("imbalance", "dispatch", OTHER)]
-    colours = {**dict(zip(named, COLOURS, strict=False)), OTHER: GREY, "imbalance": IMBALANCE, "dispatch": "#c8c8c8"}
+    named = [part for part in parts if part not in (*result.accounts, OTHER)]
+    accounts = dict.fromkeys(result.accounts, IMBALANCE)
+    colours = {**dict(zip(named, COLOURS, strict=False)), OTHER: GREY, **accounts, "dispatch": "#c8c8c8"}
     return (
         alt.Chart(
             alt.InlineData(
@@ -102,7 +103,12 @@ def over_time_parts(result: BlameResult) -> pl.DataFrame:
         .otherwise(pl.lit(OTHER))
     )
     table = result.over_time.with_columns(part=part).group_by("begin", "part").agg(pl.col("seconds").sum())
-    ranks = {name: rank for rank, name in enumerate([*top, OTHER, "imbalance", "dispatch"])}
+    ranks = {
+        name: rank
+        for rank, name in enumerate(
+            [*top, OTHER, *(name for name in result.accounts if name != "dispatch"), "dispatch"]
+        )
+    }
     every = table.select("begin").unique().join(table.select("part").unique(), how="cross")
     full = every.join(table, on=["begin", "part"], how="left").with_columns(
         pl.col("seconds").fill_null(0.0), rank=pl.col("part").replace_strict(ranks, return_dtype=pl.Int8)

@@ -13,30 +13,32 @@ from sojourn.model.formatting import duration, percent, printable
 from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_sizes import WIDTH
 from sojourn.present.palette import OTHER as GREY
+from sojourn.timeline.charge import DISPATCH, IMBALANCE
 from sojourn.timeline.classes import NO_VALUE, OTHER
+from sojourn.timeline.named_accounts import NAMED
 
-NAMED = 6  # culprits, and victims, by name
+NAMED_CLASSES = 6  # culprits, and victims, by name
 LEAST = 0.001  # of all seconds: narrower ribbons are not drawn
 HEIGHT = 340
 BLOCK = 0.03  # width of a block, as a part of the chart's width
 STEPS = 12  # of a ribbon's curve
 SPACE = 0.03  # between two blocks, of all seconds
-IMBALANCE, DISPATCH = "imbalance", "dispatch"
+ACCOUNTS = (IMBALANCE, *NAMED)  # without dispatch
 
 
 def flow_table(result: BlameResult) -> pl.DataFrame:
-    """Return columns cause, victim, seconds, largest first: the largest culprits, others, imbalance, dispatch.
+    """Return columns cause, victim, seconds, largest first: the largest culprits, others, and the accounts.
 
     The sum is the whole queueing delay, without the cells that clock error makes negative.
     """
     culprits = _named(result.matrix, "culprit")
-    victims = result.victims.sort("waited", descending=True)["victim"].head(NAMED).to_list()
+    victims = result.victims.sort("waited", descending=True)["victim"].head(NAMED_CLASSES).to_list()
     blamed = result.matrix.select(
         cause=_kept("culprit", culprits), victim=_kept("victim", victims), seconds=pl.col("seconds")
     )
     accounts = [
         result.victims.select(cause=pl.lit(account), victim=_kept("victim", victims), seconds=pl.col(account))
-        for account in (IMBALANCE, DISPATCH)
+        for account in result.accounts
     ]
     return (
         pl.concat([blamed, *accounts])
@@ -52,7 +54,7 @@ def _named(table: pl.DataFrame, column: str) -> list[str | None]:
         table.group_by(column)
         .agg(pl.col("seconds").sum())
         .sort("seconds", column, descending=[True, False], nulls_last=True)[column]
-        .head(NAMED)
+        .head(NAMED_CLASSES)
         .to_list()
     )
 
@@ -120,8 +122,8 @@ Places = dict[str, tuple[float, float]]
 
 
 def _places(table: pl.DataFrame, column: str, total: float) -> Places:
-    """Return top and height of each block, largest first; others, imbalance and dispatch come last."""
-    last = {OTHER: 1, IMBALANCE: 2, DISPATCH: 3} if column == "cause" else {OTHER: 1}
+    """Return top and height of each block, largest first; others and then the accounts come last."""
+    last = {OTHER: 1, **dict.fromkeys(ACCOUNTS, 2), DISPATCH: 3} if column == "cause" else {OTHER: 1}
     sums = table.group_by(column).agg(pl.col("seconds").sum()).rows()
     places: Places = {}
     top = 0.0
@@ -137,9 +139,9 @@ def _end(places: Places) -> float:
 
 def _colours(causes: list[str]) -> dict[str, str]:
     """Return a colour per cause, by the cause's label."""
-    named = [cause for cause in causes if cause not in (OTHER, IMBALANCE, DISPATCH)]
+    named = [cause for cause in causes if cause not in (OTHER, *ACCOUNTS, DISPATCH)]
     colours = dict(zip(named, [*COLOURS, "#F0E442"], strict=False))
-    return {printable(cause): colours.get(cause, SLATE if cause == IMBALANCE else GREY) for cause in causes}
+    return {printable(cause): colours.get(cause, SLATE if cause in ACCOUNTS else GREY) for cause in causes}
 
 
 def _ribbons(table: pl.DataFrame, causes: Places, victims: Places, total: float) -> list[dict[str, Any]]:

@@ -10,22 +10,27 @@ from sojourn.analyses.blame.analysis import BlameResult
 from sojourn.analyses.blame.pictures import blame_pictures
 from sojourn.analyses.blame.run import blame
 from sojourn.analyses.question import ReportContext
-from sojourn.model.formatting import counted, duration, formatted, milliseconds, percent, printable
+from sojourn.model.formatting import counted, duration, formatted, listed, milliseconds, percent, printable
 from sojourn.model.one_worker import doubt, holding, joined, unnamed
 from sojourn.present.display import lay_out
 from sojourn.present.section import Section, Table
+from sojourn.timeline.charge import DISPATCH
 from sojourn.timeline.classes import NO_VALUE
 from sojourn.timeline.free_workers import MUCH, explanation
+from sojourn.timeline.named_accounts import ACCOUNTS
 from sojourn.timeline.phases import AFTER, BODY, SERVICE
+from sojourn.timeline.suspicions import HIDDEN
 
 MEASURES = (
     "Queueing delay: from the instant nginx turned to the backend to the app's start. Each instant of it is charged "
     "to dispatch if the request's own backend has a free worker, to imbalance if another backend of the upstream has "
-    "one, and otherwise, in equal parts, to the requests in service at the backend."
+    "one, and otherwise, in equal parts, to what holds the workers of the backend. Causes that the log shows have "
+    "accounts of their own: processes with queues of their own, limits, pauses, absent workers."
 )
 LITTLE = 1e-3  # s: a mean wait below nginx's resolution is not a queue
 DOUBTFUL = 0.1  # share of dispatch, or of unknown culprits, above which blame is in doubt
 CELLS = 50
+NAMED_FROM = 0.05  # of the waiting: smaller accounts are left out of the sentence
 PHASE_ROWS = 12
 PHASE_NAMES = {SERVICE: "service, to the headers", BODY: "body", AFTER: "after the answer"}
 
@@ -55,29 +60,33 @@ def sentence(result: BlameResult) -> str:
         return (
             f"No significant queueing: {milliseconds(mean)} ms on average over {counted(result.requests, 'request')}."
         )
-    of = f"of {duration(result.waited)} of waiting"
-    shares = {"blamed": result.blamed, "imbalance": result.imbalance, "dispatch": result.dispatch}
+    shares = {"blamed": result.blamed, **result.accounts}
     largest = max(shares, key=lambda name: shares[name])
-    if largest == "dispatch" and result.queue_source.moved:
-        return (
-            f"Unknown: {percent(result.dispatch / result.waited)} {of} would have passed while a worker was free, but "
-            "the number of workers changed."
-        )
-    if largest == "dispatch":
-        in_doubt = _way_in_doubt(result)
-        return f"Unknown. {in_doubt}" if in_doubt else _of_dispatch(result)
+    if largest == DISPATCH:
+        return _of_dispatch(result)
+    if largest in ACCOUNTS and result.culprits["seconds"].sum() <= 0:
+        return f"{_of_account(result, largest)}."
     top = result.culprits.row(0, named=True)
     named = f"{_label(result, top['culprit'])} caused {percent(top['of_waited'])} of all queueing seconds"
     if top["requests"] and top["culprit"] is not None:
         named += f" (it is {percent(top['requests'] / result.present)} of requests)"
-    if largest == "imbalance":
-        return (
-            f"Mostly imbalance between backends: {percent(result.imbalance / result.waited)} {of} passed while another "
-            f"backend had a free worker. {_capital(named)}."
-        )
+    if largest in ACCOUNTS:
+        return f"{_of_account(result, largest)}. {_capital(named)}."
     of_those = _held_beyond_service(result, top) or f"{percent(top['share'])} of those charged to requests in service"
-    rest = f"; another {percent(result.imbalance / result.waited)} was imbalance between backends"
-    return f"{_capital(named)}, {of_those}" + (rest + "." if result.imbalance > 0.05 * result.waited else ".")
+    others = [
+        f"{percent(seconds / result.waited)} was {ACCOUNTS[name][0]}"
+        for name, seconds in sorted(result.accounts.items(), key=lambda each: -each[1])
+        if name in ACCOUNTS and seconds > NAMED_FROM * result.waited
+    ]
+    rest = f"; another {listed(others)}" if others else ""
+    return f"{_capital(named)}, {of_those}{rest}."
+
+
+def _of_account(result: BlameResult, account: str) -> str:
+    """Return what most of the waiting was, if it is not charged to requests."""
+    name, cause = ACCOUNTS[account]
+    share = percent(result.accounts[account] / result.waited)
+    return f"Mostly {name}: {share} of {duration(result.waited)} of waiting passed {cause}"
 
 
 ACTIONS = {
@@ -101,6 +110,13 @@ def _held_beyond_service(result: BlameResult, top: dict[str, Any]) -> str:
 def _of_dispatch(result: BlameResult) -> str:
     """Return the sentence for waits with a free worker: the way to an idle backend, or a cause that is not logged."""
     of = f"of {duration(result.waited)} of waiting"
+    if result.queue_source.moved:
+        return (
+            f"Unknown: {percent(result.dispatch / result.waited)} {of} would have passed while a worker was free, but "
+            "the number of workers changed."
+        )
+    if in_doubt := _way_in_doubt(result):
+        return f"Unknown. {in_doubt}"
     if result.looked_free > result.dispatch / 2:
         return (
             f"Workers looked free during {percent(result.looked_free / result.waited)} {of}: the log does not show "
@@ -150,8 +166,14 @@ def _failures(result: BlameResult) -> list[str]:
             f"{percent(result.unknown / result.blamed)} of the blamed seconds are charged to requests without a "
             "service time: their culprits are unknown. Add the app's spans (--spans)."
         )
-    shares = {"imbalance": result.imbalance, "blamed": result.blamed}
-    if result.waited > 0 and result.looked_free > MUCH * result.waited and result.dispatch <= max(shares.values()):
+    if (hidden := result.accounts.get(HIDDEN, 0.0)) > MUCH * max(result.waited, 0):
+        failures.append(
+            f"During {percent(hidden / result.waited)} of the waiting, workers were held by something that is not in "
+            "the log (another proxy, another service, jobs), or that is in none of its lines. Give the other logs, or "
+            "the app's spans (--spans)."
+        )
+    largest = max(result.blamed, *(seconds for name, seconds in result.accounts.items() if name != DISPATCH))
+    if result.waited > 0 and result.looked_free > MUCH * result.waited and result.dispatch <= largest:
         failures.append(
             f"Workers looked free during {percent(result.looked_free / result.waited)} of the waiting: the log does "
             f"not show what held them, and the blame of the rest is a lower bound. {explanation(result.free_workers)}"
@@ -169,10 +191,15 @@ def _failures(result: BlameResult) -> list[str]:
 
 def _tables(result: BlameResult) -> list[Table]:
     waited = result.waited or 1.0
+    named = [
+        (f"{name.replace('_', ' ')}: {ACCOUNTS[name][1].partition(':')[0]}", seconds)
+        for name, seconds in result.accounts.items()
+        if name in ACCOUNTS
+    ]
     accounts = (
-        ("blamed on requests in service", result.blamed),
-        ("imbalance: another backend had a free worker", result.imbalance),
-        ("dispatch: its own backend had a free worker", result.dispatch),
+        ("blamed on the requests that held the workers", result.blamed),
+        *named,
+        ("dispatch: while its own backend had a free worker", result.dispatch),
     )
     return [
         Table(

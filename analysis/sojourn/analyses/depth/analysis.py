@@ -28,11 +28,11 @@ from sojourn.model.formatting import iso
 from sojourn.model.frame import INSTANT
 from sojourn.model.result import Result
 from sojourn.timeline.busiest_excerpt import Scene, scene_of
-from sojourn.timeline.charge import services_of
 from sojourn.timeline.classes import summed
 from sojourn.timeline.concurrency import seen_on_arrival
 from sojourn.timeline.free_workers import is_lower_bound
 from sojourn.timeline.phases import PHASES
+from sojourn.timeline.services import services_of
 from sojourn.timeline.silences import clause, silences
 from sojourn.timeline.steps import Steps, Together
 from sojourn.timeline.tables import workers_table

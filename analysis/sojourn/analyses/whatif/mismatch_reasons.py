@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
+import numpy.typing as npt
 
 from sojourn.analyses.whatif.workload import Workload
 from sojourn.model.formatting import counted, printable
 from sojourn.model.one_worker import SLACK, most_at_once
-from sojourn.timeline.charge import accounts, services_of
+from sojourn.timeline.charge import DISPATCH, IMBALANCE, accounts
 from sojourn.timeline.free_workers import MUCH, explanation, looked_free
+from sojourn.timeline.named_accounts import ACCOUNTS
+from sojourn.timeline.services import Services, services_of
 from sojourn.timeline.visits import FROM_INFERENCE, FROM_OPTION
 from sojourn.timeline.worker_evidence import AT_ONCE
+
+Floats = npt.NDArray[np.float64]
 
 MANY = 0.01  # share of requests
 OUT_OF_ORDER = 0.02  # share of requests
@@ -33,25 +40,43 @@ def mismatch_reason(workload: Workload, error: float) -> str:
     waited = float(visits.wait[known].sum())
     if known.all() and waited > 0:
         services = services_of(visits)
-        dispatch = accounts(visits, services).dispatch
-        free = looked_free(visits, services, dispatch, visits.wait)
-        seconds = sum(backend.seconds for backend in free)
-        if seconds > MUCH * waited:
-            return (
-                f"during {seconds / waited:.0%} of the waiting time, the request's backend had a worker that looked "
-                f"free, and the log does not show what held it. {explanation(free).rstrip('.')}".rstrip()
-            )
-        if (disorder := _disorder(workload)) > OUT_OF_ORDER:
-            return (
-                f"{disorder:.0%} of the requests started after one that had arrived later: they are not served in the "
-                "order of arrival (LIFO, priorities, processes with queues of their own), which a replay assumes"
-            )
+        others = accounts(visits, services).others
+        if reason := _named_account(others, waited) or _free_or_disordered(workload, services, others, waited):
+            return reason
     if error < 0:
         return (
             "requests waited longer than these service times explain; workers were held by something that is not in "
             "this log (another proxy, another service, jobs), or longer than until the headers: give --spans"
         )
     return "requests waited less than is possible with these workers; there are more than it seems: give --workers"
+
+
+def _named_account(others: Mapping[str, Floats], waited: float) -> str:
+    """Return what much of the waiting was, if the log shows a cause other than requests, as a clause; "" if not."""
+    seconds = {name: float(others[name].sum()) for name in ACCOUNTS if name in others and name != IMBALANCE}
+    largest = max(seconds, key=lambda name: seconds[name], default=None)
+    if largest is None or seconds[largest] <= MUCH * waited:
+        return ""
+    name, cause = ACCOUNTS[largest]
+    return f"{seconds[largest] / waited:.0%} of the waiting was {name}: it passed {cause}"
+
+
+def _free_or_disordered(workload: Workload, services: Services, others: Mapping[str, Floats], waited: float) -> str:
+    """Return that workers looked free, or that requests were not served in order, as a clause; "" if neither."""
+    visits = workload.visits
+    free = looked_free(visits, services, others[DISPATCH], visits.wait)
+    seconds = sum(backend.seconds for backend in free)
+    if seconds > MUCH * waited:
+        return (
+            f"during {seconds / waited:.0%} of the waiting time, the request's backend had a worker that looked "
+            f"free, and the log does not show what held it. {explanation(free).rstrip('.')}".rstrip()
+        )
+    if (disorder := _disorder(workload)) > OUT_OF_ORDER:
+        return (
+            f"{disorder:.0%} of the requests started after one that had arrived later: they are not served in the "
+            "order of arrival (LIFO, priorities, processes with queues of their own), which a replay assumes"
+        )
+    return ""
 
 
 def _disorder(workload: Workload) -> float:

@@ -13,8 +13,8 @@ import polars as pl
 from sojourn.analyses.whatif.balancing import balancers_seen
 from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.model.errors import SojournError
-from sojourn.timeline.charge import services_of
 from sojourn.timeline.classes import codes_of
+from sojourn.timeline.services import services_of
 from sojourn.timeline.visits import Visits, places_of, visits
 
 Floats = npt.NDArray[np.float64]

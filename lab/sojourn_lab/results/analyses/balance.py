@@ -84,7 +84,8 @@ def shares_and_waits(
     waits, s; `imbalance`: its part during which another backend had a free worker; `imbalance_share`: of `waited`;
     `imbalance_mean`: seconds per request.
     """
-    from sojourn.timeline.charge import accounts, services_of  # noqa: PLC0415 - brings numba
+    from sojourn.timeline.charge import accounts  # noqa: PLC0415 - brings numba
+    from sojourn.timeline.services import services_of  # noqa: PLC0415 - brings numba
 
     chosen = np.ones(len(visits), dtype=np.bool_) if mask is None else mask
     count = int(chosen.sum())

@@ -1,0 +1,78 @@
+"""Accounts of their own for waits whose cause the log shows, although it is neither a request nor a free worker."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from sojourn.timeline.suspicions import ABSENT, BOUND, HIDDEN, LIMIT, PAUSE, RESERVED, STARTED
+from sojourn.timeline.turnaround import TICK
+from sojourn.timeline.visit_arrays import Visits
+from sojourn.timeline.worker_evidence import long_gaps
+
+Floats = npt.NDArray[np.float64]
+
+BOUND_ACCOUNTS = (BOUND, RESERVED)
+NAMED = (BOUND, RESERVED, LIMIT, PAUSE, STARTED, ABSENT, HIDDEN)
+"""All accounts of their own, by the name of the suspect that they are of."""
+
+
+ACCOUNTS = {
+    "imbalance": ("imbalance between backends", "while another backend had a free worker"),
+    BOUND: (
+        "bound to busy processes",
+        "while another process of the same backend had a free worker: the processes have queues of their own",
+    ),
+    RESERVED: ("bound to reserved workers", "while a worker was free that serves other routes only"),
+    LIMIT: ("held back by a limit", "while workers were free, behind a limit in front of them"),
+    PAUSE: ("in pauses", "while all workers stood still"),
+    STARTED: ("cold starts", "while a worker was started for the request"),
+    ABSENT: ("absent workers", "because workers were absent: restarts, deploys or scaling"),
+    HIDDEN: (
+        "held by something else",
+        "while workers were held by something that is not in this log: another proxy, jobs",
+    ),
+}
+"""Account -> what the waiting was, and during or because of what it passed."""
+
+
+def moved_from_dispatch(visits: Visits, others: dict[str, Floats]) -> None:
+    """Move what limits, pauses and cold starts explain from dispatch to accounts of their own.
+
+    The way to an idle backend, and ``TICK``, remain dispatch.
+
+    Args:
+        visits: the requests.
+        others: account -> seconds of each wait; changed.
+    """
+    dispatch = others["dispatch"]
+    for account in (LIMIT, PAUSE, STARTED):
+        for code in visits.with_suspect(account):
+            members = visits.at_backend[code]
+            way = visits.phases.backends[code].way if visits.phases is not None else 0.0
+            beyond = np.maximum(dispatch[members] - way - TICK, 0.0)
+            if account == PAUSE:
+                beyond = np.minimum(beyond, _paused(visits, code))
+            others.setdefault(account, np.zeros(len(visits)))[members] = beyond
+            dispatch[members] -= beyond
+
+
+def _paused(visits: Visits, code: int) -> Floats:
+    """Return how long each wait at a backend fell into pauses, s: no worker started or ended anything for long."""
+    members = visits.at_backend[code]
+    events = np.concatenate([visits.busy_start[members], visits.busy_end[members]])
+    events = np.unique(events[~np.isnan(events)])
+    gaps = long_gaps(events)
+    begin, end = events[:-1][gaps], events[1:][gaps]
+    spent = np.append(0.0, np.cumsum(end - begin))
+
+    def paused_until(instants: Floats) -> Floats:
+        before = np.searchsorted(begin, instants, "right")
+        last = np.maximum(before - 1, 0)
+        inside = np.where(before > 0, np.minimum(instants, end[last]) - begin[last], 0.0) if len(begin) else 0.0
+        return spent[last] * (before > 0) + inside
+
+    if not len(begin):
+        return np.zeros(len(members))
+    until, since = visits.wait_end[members], visits.arrival[members]
+    return np.maximum(np.nan_to_num(paused_until(until) - paused_until(since)), 0.0)
