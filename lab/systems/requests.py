@@ -76,11 +76,15 @@ class Change:
         workers: added per backend.
         total: number of workers of the whole system instead; backends keep their size.
         scale: route -> factor of all its phases.
+        one_queue: the processes of a backend take requests from one queue.
+        limit: added to the limit in front of the workers.
     """
 
     workers: int = 0
     total: int | None = None
     scale: Mapping[str, float] = field(default_factory=dict)
+    one_queue: bool = False
+    limit: int = 0
 
 
 AS_IT_IS = Change()

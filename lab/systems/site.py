@@ -92,8 +92,10 @@ class Site:
             self.size = change.total
         elif change.total is not None:
             backends = max(change.total // setup.workers, 1)
-        self.gate = Slots(self.kernel, setup.limit) if setup.limit else None
-        sizes = setup.groups(self.size) if setup.groups else (self.size,)
+        self.gate = Slots(self.kernel, setup.limit + change.limit) if setup.limit else None
+        apart = setup.groups is not None and not change.one_queue
+        sizes = setup.groups(self.size) if setup.groups and apart else (self.size,)
+        self._choose = setup.choose if apart else None
         self.backends = [[Group(size) for size in sizes] for _ in range(backends)]
         self.under_way = [0] * backends
         self._held: dict[int, Worker] = {}
@@ -248,7 +250,7 @@ class Site:
         yield setup.way * self.rng.uniform(0.8, 1.2)
         request.reached = kernel.now
         groups = self.backends[request.backend]
-        request.group = setup.choose(request, groups, self) if setup.choose else 0
+        request.group = self._choose(request, groups, self) if self._choose else 0
         group = groups[request.group]
         if group.idle:
             self._serve(group, self._idle(group), request)

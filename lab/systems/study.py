@@ -41,6 +41,7 @@ ACCOUNTS = {
     "load_not_in_the_log": "not in the log",
     "reserved": "bound",
 }  # other names than those of ``systems.accounts``
+APART = {"processes": {"processes=one_queue": Change(one_queue=True)}, "limit": {"limit=+1": Change(limit=1)}}
 HALF = 0.5  # of the waits: with more in queues, they are queueing
 QUEUE = 0.005  # s: a mean wait for workers above this is a queue
 OBJECTIVE = objective_of("queueing_delay:p95=0.1")
@@ -264,6 +265,8 @@ def _whatif(result: sojourn.SplitResult, truth: Truth) -> Iterator[Statement]:
         "workers=+2": Change(workers=2),
         f"service:{heaviest}=x0.5": Change(scale={heaviest: 0.5}),
     }
+    if truth.facts.apart:
+        changes |= APART[truth.facts.apart]
     settings = [dict([name.rsplit("=", 1)]) for name in changes]
     try:
         predicted = sojourn.whatif(result, settings)
@@ -278,7 +281,8 @@ def _whatif(result: sojourn.SplitResult, truth: Truth) -> Iterator[Statement]:
         text = f"{mean * 1e3:,.0f} / {p99 * 1e3:,.0f} ms"
         variant = by_setting.get(tuple(setting.items()))
         if variant is None:
-            reason = predicted.refused or "; ".join(predicted.notes)
+            reasons = [change.reason for change in predicted.withheld if change.settings == setting]
+            reason = predicted.refused or "; ".join(reasons)
             # A reason is a statement, too.
             false = truth.facts.ordered and "--workers" in reason
             yield Statement(about, f"refused: {reason}", text, WRONG if false else REFUSED)

@@ -69,6 +69,7 @@ class Facts:
         excluded: causes that the verdict must not name.
         utilisation: whether a utilisation of workers exists.
         spans: where the app's spans end, released or headers; empty: there are none.
+        apart: what keeps requests from free workers and can be changed: processes, limit or nothing.
         ordered: another order than that of arrival: more or fewer workers do not explain the waits.
     """
 
@@ -77,6 +78,7 @@ class Facts:
     excluded: frozenset[str] = frozenset()
     utilisation: bool = True
     spans: str = ""
+    apart: str = ""
     ordered: bool = False
 
 
@@ -86,11 +88,11 @@ class Truth:
 
     simulation: Simulation
     facts: Facts
-    _served: dict[tuple[int, int | None, tuple[tuple[str, float], ...]], Served] = field(default_factory=dict)
+    _served: dict[tuple[object, ...], Served] = field(default_factory=dict)
 
     def served(self, change: Change = AS_IT_IS) -> Served:
         """Return the system with a change."""
-        key = (change.workers, change.total, tuple(change.scale.items()))
+        key = (change.workers, change.total, tuple(change.scale.items()), change.one_queue, change.limit)
         if key not in self._served:
             self._served[key] = self.simulation(change)
         return self._served[key]

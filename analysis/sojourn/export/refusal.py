@@ -12,21 +12,29 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from sojourn.analyses.whatif.binding import BY_CLIENT
 from sojourn.analyses.whatif.replays import replay_workload
 from sojourn.analyses.whatif.variants import Change
 from sojourn.analyses.whatif.workload import Workload
 from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.timeline.independence import dependences
+from sojourn.timeline.suspicions import ABSENT
 
 Floats = npt.NDArray[np.float64]
 
 SEVERAL = "several_in_one_worker"
 WAITS = "waits_not_reproduced"
 SHARED = "service_depends_on_load"
+LIMITED = "limit_in_front"
+AWAY = "workers_absent"
+BOUND = "bound_to_processes"
 REASONS = {
     SEVERAL: "a worker serves several requests at a time, so a request is no demand for a worker",
     WAITS: "the recent requests, replayed, wait for another time than they did: something that the log does not show "
     "holds the workers, or keeps requests from them",
+    LIMITED: "a limit in front of the workers (max_conns, maxconn) keeps some idle; more of them do not help",
+    AWAY: "workers were absent at times (restarts, deploys, scaling), and how often may depend on their number",
+    BOUND: "processes have queues of their own, and which requests more workers would serve is not known",
     SHARED: "services depend on the load: workers share processors, a lock or a database; more of them may not help",
 }
 FEWEST = 50  # requests of known wait: fewer tell nothing
@@ -45,6 +53,8 @@ def signal_refusal(workload: Workload, since: float) -> str | None:
     visits = workload.visits
     if any(visits.workers.in_one_worker(number) > 1 for number in range(len(visits.backends))):
         return SEVERAL
+    if (reason := _of_workers(workload)) is not None:
+        return reason
     measured = _waits(workload)
     judged = (visits.arrival > since) & ~np.isnan(measured)
     if int(judged.sum()) < FEWEST:
@@ -66,6 +76,20 @@ def signal_refusal(workload: Workload, since: float) -> str | None:
     return None if fits else WAITS
 
 
+def _of_workers(workload: Workload) -> str | None:
+    """Return why another number of workers cannot be computed, whatever the waits are; None if it can."""
+    visits = workload.visits
+    if workload.limits:
+        return LIMITED
+    if visits.with_suspect(ABSENT):
+        return AWAY
+    for code, binding in workload.bindings.items():
+        sizes = visits.places.workers[visits.places.backend == code]
+        if binding.rule == BY_CLIENT or visits.reserved[code] or max(sizes) > 1:
+            return BOUND
+    return None
+
+
 def _waits(workload: Workload) -> Floats:
     """Return the waits, s: until an abandoned request of unknown wait was given up; NaN if unknown."""
     visits = workload.visits
@@ -84,7 +108,7 @@ def _ordered(workload: Workload, arrival: Floats, order: npt.NDArray[np.int64]) 
         backend=workload.visits.backend[order], rows=rows,
         phases=None if workload.visits.phases is None else workload.visits.phases.at(order),
     )  # fmt: skip
-    each = ("services", "head", "before", "way", "rest", "response", "wait", "counted")
+    each = ("services", "head", "before", "way", "rest", "response", "wait", "counted", "absence")
     codes, routes = workload.routes
     return replace(
         workload,

@@ -17,7 +17,7 @@ Ints = npt.NDArray[np.int64]
 Intervals = tuple[Floats, Floats, Ints]
 
 
-def absences(visits: Visits, codes: Sequence[int], _: Intervals) -> Intervals:
+def absences(visits: Visits, codes: Sequence[int], _: Intervals | None = None) -> Intervals:
     """Return the intervals in which workers of some backends are absent: begin and end (s), and place.
 
     A worker is present from its first start to its last release. So many are absent as are missing to the largest

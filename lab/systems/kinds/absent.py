@@ -52,7 +52,7 @@ def pauses(change: Change) -> Served:
     return Served.by(serve(drawn(3000, 33.0, seed=42, change=change), Setup(workers=4, pauses=stops), change))
 
 
-@kind("limit-in-front", Facts("at most 4 of 8 workers are used: max_conns"))
+@kind("limit-in-front", Facts("at most 4 of 8 workers are used: max_conns", apart="limit"))
 def limit_in_front(change: Change) -> Served:
     """Simulate a limit of requests under way that keeps workers idle."""
     return Served.by(serve(drawn(3000, 46.0, seed=43, change=change), Setup(workers=8, limit=4), change))

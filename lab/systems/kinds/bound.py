@@ -26,21 +26,24 @@ def _pinned(request: Request, groups: Sequence[Group], _: Site) -> int:
     return (request.client * 7 + request.client // 5) % len(groups)
 
 
-@kind("reuseport-random", Facts("each process has a queue of its own; the kernel chooses at random"))
+@kind("reuseport-random", Facts("each process has a queue of its own; the kernel chooses at random", apart="processes"))
 def reuseport_random(change: Change) -> Served:
     """Simulate processes that listen with SO_REUSEPORT."""
     setup = Setup(workers=4, groups=_one_each, choose=_random)
     return Served.by(serve(drawn(3000, 31.0, seed=31, change=change), setup, change))
 
 
-@kind("bound-in-turn", Facts("each process has a queue of its own; a master deals in turn"))
+@kind("bound-in-turn", Facts("each process has a queue of its own; a master deals in turn", apart="processes"))
 def bound_in_turn(change: Change) -> Served:
     """Simulate a master process that hands connections to its processes in turn."""
     setup = Setup(workers=4, groups=_one_each, choose=_in_turn)
     return Served.by(serve(drawn(3000, 36.0, seed=32, change=change), setup, change))
 
 
-@kind("bound-least-stale", Facts("each process has a queue of its own; least loaded by loads 0.2 s old"))
+@kind(
+    "bound-least-stale",
+    Facts("each process has a queue of its own; least loaded by loads 0.2 s old", apart="processes"),
+)
 def bound_least_stale(change: Change) -> Served:
     """Simulate a balancer inside the backend that knows the loads of 0.2 s ago."""
     seen: dict[Site, tuple[float, list[int]]] = {}
@@ -66,7 +69,7 @@ def reserved_workers(change: Change) -> Served:
     return Served.by(serve(drawn(3000, 24.0, seed=34, change=change), setup, change))
 
 
-@kind("pinned-clients", Facts("kept connections: each client always has the same process"))
+@kind("pinned-clients", Facts("kept connections: each client always has the same process", apart="processes"))
 def pinned_clients(change: Change) -> Served:
     """Simulate clients whose kept connections lead to one process each."""
     setup = Setup(workers=4, groups=_one_each, choose=_pinned)

@@ -72,14 +72,17 @@ def streaming_and_after(change: Change) -> Served:
     return Served.by(serve(drawn(3000, 20.0, routes, seed=103, change=change), Setup(workers=4), change))
 
 
-@kind("bound-and-streaming", Facts("processes with queues of their own, held by bodies of 2 s", excluded=THE_APP))
+@kind(
+    "bound-and-streaming",
+    Facts("processes with queues of their own, held by bodies of 2 s", apart="processes", excluded=THE_APP),
+)
 def bound_and_streaming(change: Change) -> Served:
     """Simulate SO_REUSEPORT in front of processes that stream."""
     setup = Setup(workers=4, groups=_one_each, choose=_random)
     return Served.by(serve(drawn(3000, 25.0, STREAMING, seed=104, change=change), setup, change))
 
 
-@kind("bound-and-after", Facts("processes with queues of their own, held after the answer"))
+@kind("bound-and-after", Facts("processes with queues of their own, held after the answer", apart="processes"))
 def bound_and_after(change: Change) -> Served:
     """Simulate a master that deals in turn to processes that work after their answers."""
     setup = Setup(workers=4, groups=_one_each, choose=_in_turn)
@@ -116,7 +119,10 @@ def deploys_and_streaming(change: Change) -> Served:
     return Served.by(serve(drawn(3000, 24.0, STREAMING, seed=109, change=change), setup, change))
 
 
-@kind("limit-and-streaming", Facts("at most 4 of 8 workers are used, and bodies of 2 s hold them", excluded=THE_APP))
+@kind(
+    "limit-and-streaming",
+    Facts("at most 4 of 8 workers are used, and bodies of 2 s hold them", apart="limit", excluded=THE_APP),
+)
 def limit_and_streaming(change: Change) -> Served:
     """Simulate max_conns in front of workers that stream."""
     setup = Setup(workers=8, limit=4)

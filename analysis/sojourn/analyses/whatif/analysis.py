@@ -20,13 +20,13 @@ from sojourn.analyses.whatif.balancing import PINNED, pinned_share
 from sojourn.analyses.whatif.closed_loop import ClosedLoop, clients_wait, closed_loop_of
 from sojourn.analyses.whatif.fit import errors_of, fits, refusal, relative, shared_resource
 from sojourn.analyses.whatif.intervals import Resamples, interval, ordered
-from sojourn.analyses.whatif.replays import replay_workload
-from sojourn.analyses.whatif.result import Variant, WhatIfResult, figures_of
+from sojourn.analyses.whatif.replays import WithheldError, replay_workload
+from sojourn.analyses.whatif.result import Variant, WhatIfResult, Withheld, figures_of
 from sojourn.analyses.whatif.variants import Change, change_of
 from sojourn.analyses.whatif.workload import Floats, Workload, workload_of
 from sojourn.model.errors import SojournError
 from sojourn.model.figures import Summary
-from sojourn.model.formatting import counted
+from sojourn.model.formatting import counted, duration, printable
 from sojourn.model.one_worker import doubt, holding
 from sojourn.model.parallel import in_threads
 from sojourn.timeline.classes import summed
@@ -116,15 +116,18 @@ def whatif(
     if refused is None and dependent:
         refused = shared_resource(dependent)
     predictions: list[Variant] = []
+    withheld: list[Withheld] = []
     if refused is None or force:
         resamples = Resamples(workload.visits.arrival, included, seed)
         base = resamples.figures(baseline.response[included], ordered(baseline.response[included]))
         # Compiled code and sorts run side by side; each variant needs memory for arrays of all requests.
-        predictions = in_threads(
-            lambda change: _variant(workload, change, replayed["response_time"], base, resamples, loop, seed),
+        outcomes = in_threads(
+            lambda change: _attempt(workload, change, replayed["response_time"], base, resamples, loop, seed),
             changes or usual_changes(workload, closed=closed_loop, pinned=pinned),
             at_once=AT_ONCE,
         )
+        predictions = [outcome for outcome in outcomes if isinstance(outcome, Variant)]
+        withheld = [outcome for outcome in outcomes if isinstance(outcome, Withheld)]
     predictions.sort(key=lambda v: -v.goodput if rank == "goodput" else v.response_time[rank] or 0.0)
     return WhatIfResult(
         requests=len(workload),
@@ -135,6 +138,7 @@ def whatif(
         refused=refused,
         forced=refused is not None and force,
         variants=predictions,
+        withheld=withheld,
         rank=rank,
         closed_loop=closed_loop,
         linked=loop.linked if loop else None,
@@ -187,6 +191,10 @@ def usual_changes(workload: Workload, *, closed: bool = False, pinned: bool = Fa
     variants = [{"workers": "+1"}]
     if np.bincount(workload.visits.pool).max() > 1 and not pinned:
         variants += [{"balancer": "least_conn"}, {"balancer": "shared_queue"}]
+    if workload.processes:
+        variants.append({"processes": "one_queue"})
+    if workload.limits:
+        variants.append({"limit": "+1"})
     variants += [{"discipline": "lifo"}, {"discipline": "adaptive_lifo"}, {"discipline": "sjf"}]
     codes, routes = workload.routes
     if len(routes) > 1:
@@ -204,11 +212,23 @@ def _enough(held: float, workload: Workload) -> int:
     return int(held / seconds) + 1 if seconds > 0 else 1
 
 
+def _attempt(
+    workload: Workload, change: Change, before: Summary, base: dict[str, Floats], resamples: Resamples,
+    loop: ClosedLoop | None, seed: int,
+) -> Variant | Withheld:  # fmt: skip
+    """Return the variant, or why it is not predicted."""
+    try:
+        return _variant(workload, change, before, base, resamples, loop, seed)
+    except WithheldError as error:
+        return Withheld(dict(change.settings), str(error))
+
+
 def _variant(
     workload: Workload, change: Change, before: Summary, base: dict[str, Floats], resamples: Resamples,
     loop: ClosedLoop | None, seed: int,
 ) -> Variant:  # fmt: skip
-    seeds = range(seed, seed + SEEDS) if change.balancer == "two_choices" else (seed,)
+    chance = change.balancer == "two_choices" or bool(workload.processes)
+    seeds = range(seed, seed + SEEDS) if chance else (seed,)
     runs = [replay_workload(workload, change, loop=loop, seed=number) for number in seeds]
     included = workload.counted
     responses = [run.response[included] for run in runs]
@@ -254,6 +274,7 @@ def _notes(
 ) -> list[str]:
     workers = workers_table(workload.visits)
     notes = [*slots(workers), *doubt(workers, "the replay"), *holding(workers)]
+    notes += _constraints(workload)
     if len(workload) < FEW:
         notes.append(f"Only {counted(len(workload), 'request')}: too few to estimate the tail.")
     if workload.imputed:
@@ -281,6 +302,25 @@ def _notes(
         )
     if loop is not None and any(change.load != 1 for change in changes):
         notes.append("In a closed loop, load=xK shortens the think times: clients without think time do not change.")
+    return notes
+
+
+def _constraints(workload: Workload) -> list[str]:
+    """Return sentences on what keeps requests from workers: limits, and processes with queues of their own."""
+    visits = workload.visits
+    names = [printable(name or "a backend", 60) for name in visits.backends]
+    notes = [
+        f"At most {counted(limit, 'request')} at a time {'reaches' if limit == 1 else 'reach'} the "
+        f"{counted(int(visits.workers.count[code]), 'worker')} of {names[code]}: a limit is in front of them "
+        "(max_conns, maxconn). While it stays, more workers change nothing; limit=+1 raises it."
+        for code, limit in workload.limits.items()
+    ]
+    for code, binding in workload.bindings.items():
+        late = f", by loads {duration(binding.age)} old" if binding.age else ""
+        notes.append(
+            f"The processes of {names[code]} have queues of their own; requests are bound to them {binding.rule}{late}."
+            " processes=one_queue replays one queue for all of them."
+        )
     return notes
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from sojourn.analyses.whatif.workload import Floats, Ints, Workload
 from sojourn.model.components import GIVEN_UP_STATUSES
-from sojourn.timeline.classes import classes_of, small_codes
+from sojourn.timeline.classes import small_codes
 
 FEWEST = 10  # requests of a client
 ENOUGH = 20.0  # expected requests of clients that have another one in the system
@@ -61,7 +61,7 @@ def closed_loop_of(workload: Workload) -> ClosedLoop:
     # nginx logs when it answered; of the requests that it abandoned, the app logs nothing.
     given_up = np.isnan(visits.wait) | np.isin(visits.rows["status"].to_numpy(), GIVEN_UP_STATUSES)
     answered[given_up] = visits.arrival[given_up] + (workload.response - workload.before)[given_up]
-    client = _clients(workload)
+    client = workload.client
     group = pool.astype(np.int64) * (int(client.max(initial=0)) + 1) + client
     order = np.argsort(group, kind="stable")
     tail = workload.services - workload.head
@@ -90,7 +90,7 @@ def clients_wait(workload: Workload) -> bool:
     """
     begin = workload.visits.arrival - workload.before
     end = begin + workload.response
-    client = _clients(workload)
+    client = workload.client
     order = np.argsort(begin, kind="stable")
     order = order[np.argsort(small_codes(client[order]), kind="stable")]
     begin, end, client = begin[order], np.maximum(end, begin)[order], client[order]
@@ -110,17 +110,3 @@ def clients_wait(workload: Workload) -> bool:
     overlapping = float(np.add.reduceat((earlier > begin + TICK).astype(np.float64), first)[active].sum())
     much = float(present[active].sum()) > MUCH * float(span[active].sum())
     return much and expected > ENOUGH and overlapping < SELDOM * expected
-
-
-def _clients(workload: Workload) -> Ints:
-    """Return a number per client: by address if the log has several, else by connection; 0 if clients are unknown.
-
-    Connections that serve one request each do not identify clients.
-    """
-    rows = workload.visits.rows
-    for name in ("remote_addr", "connection"):
-        if name in rows.columns:
-            client, names = classes_of(rows[name])
-            if 1 < len(names) <= len(rows) / 2:
-                return client
-    return np.zeros(len(workload), np.int64)

@@ -104,5 +104,7 @@ def whatif(
     )
     result = run(requests, variants, workers=counts, closed_loop=closed_loop, rank=rank, force=force, seed=seed)
     answer(result, as_json=as_json)
+    if not result.variants and result.withheld:
+        raise SojournError(f"no prediction: {result.withheld[0].reason}" if as_json else "no prediction")
     if result.refused and not force:
         raise SojournError(f"no prediction: {result.refused}" if as_json else "no prediction")

@@ -10,14 +10,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
+from sojourn.analyses.whatif.binding import BY_CLIENT, LEAST_LOADED, Binding, bound
 from sojourn.analyses.whatif.closed_loop import ClosedLoop
 from sojourn.analyses.whatif.variants import Change
 from sojourn.analyses.whatif.workload import Bools, Floats, Ints, Workload
 from sojourn.model.compilation import compiled
 from sojourn.model.errors import SojournError
+from sojourn.model.formatting import printable
 from sojourn.queueing.outcome import DROPPED, SERVED, TIMED_OUT_SERVED, TIMED_OUT_WAITING, Outcome
 from sojourn.queueing.replay import replay
 from sojourn.queueing.system import System
+
+
+class WithheldError(SojournError):
+    """The log does not say what a change would do: the reason, as a clause."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +34,15 @@ class Station:
         rows: of the workload, in the order of arrivals.
         backend: of each request, as recorded; 0 everywhere for a new pool.
         system: workers and rules.
+        balancer: the inferred one.
+        binding: how requests are bound to processes with queues of their own; None: there are none.
     """
 
     rows: Ints
     backend: Ints
     system: System
+    balancer: str
+    binding: Binding | None = None
 
 
 @dataclass(frozen=True)
@@ -87,7 +97,7 @@ def replay_workload(workload: Workload, change: Change, *, loop: ClosedLoop | No
     start = float(workload.visits.arrival[0]) if n else 0.0
     scaled_arrival = start + (workload.visits.arrival - start) / change.load
     session = _sessions(workload) if change.balancer == "pinned" else None
-    for station in stations(workload, change):
+    for station in stations(workload, change, seed):
         rows = station.rows
         recorded_backends = station.system.balancer == "given"
         timeout_afterwards = _independent_of_timeouts(change, loop)
@@ -132,18 +142,21 @@ def replay_workload(workload: Workload, change: Change, *, loop: ClosedLoop | No
     )
 
 
-def stations(workload: Workload, change: Change) -> Iterator[Station]:
+def stations(workload: Workload, change: Change, seed: int = 0) -> Iterator[Station]:
     """Yield the systems that a workload passes through under a change.
 
     Args:
         workload: the requests.
         change: the changed settings.
+        seed: of the choice among processes with queues of their own.
 
     Yields:
-        One station per upstream, and one per route with its own pool.
+        One station per upstream, one per route with its own pool, and one per backend whose processes have queues of
+        their own.
 
     Raises:
         SojournError: no worker or backend would be left, or a route does not exist.
+        WithheldError: the log does not say what this change would do.
     """
     _known_routes(workload, change)
     visits = workload.visits
@@ -160,13 +173,104 @@ def stations(workload: Workload, change: Change) -> Iterator[Station]:
         for route, count in change.pools.items():
             own = workload.of_route(route)[rows]
             if own.any():
-                yield _station(rows[own], np.zeros(int(own.sum()), np.int64), System((count,), balancer="given"), rules)
+                yield _station(
+                    rows[own], np.zeros(int(own.sum()), np.int64), System((count,), balancer="given"), rules, "given"
+                )
                 rows = rows[~own]
+        own_queues = [code for code in members.tolist() if code in workload.processes and not change.one_queue]
+        if own_queues and (change.balancer or change.backends):
+            raise WithheldError(
+                f"the processes of {_name(workload, own_queues[0])} have queues of their own, and another balancer in "
+                "front of them is not replayed"
+            )
+        for code in own_queues:
+            own = visits.backend[rows] == code
+            yield _bound_station(workload, code, rows[own], change, rules, seed)
+            rows = rows[~own]
+        kept = np.array([code for code in members.tolist() if code not in own_queues], np.int64)
         if len(rows):
-            present = visits.workers.count[members]
-            counts = _workers(present, change)
-            system = System(counts, balancer=_balancer(present, counts, change, workload.balancers[number]))
-            yield _station(rows, workload.backend_in_pool[rows], system, rules)
+            present = visits.workers.count[kept]
+            _withhold_workers(workload, kept, change)
+            counts = _limited(workload, kept, _workers(present, change), change)
+            now = _limited(workload, kept, tuple(present.tolist()), Change())
+            system = System(counts, balancer=_balancer(np.array(now), counts, change, workload.balancers[number]))
+            backend = np.searchsorted(kept, visits.backend[rows])
+            yield _station(rows, backend, system, rules, workload.balancers[number])
+
+
+def _withhold_workers(workload: Workload, members: Ints, change: Change) -> None:
+    """Withhold other numbers of workers where absences may depend on them.
+
+    Raises:
+        WithheldError: workers of one of the backends were absent.
+    """
+    absent = [code for code in members.tolist() if workload.absence[workload.visits.at_backend[code]].any()]
+    if absent and (change.workers or change.backends):
+        raise WithheldError(
+            f"workers of {_name(workload, absent[0])} were absent at times (restarts, deploys), and how often may "
+            "depend on their number"
+        )
+
+
+def _limited(workload: Workload, members: Ints, counts: tuple[int, ...], change: Change) -> tuple[int, ...]:
+    """Return how many requests each backend serves at a time: as many as it has workers, or as a limit lets pass.
+
+    Raises:
+        WithheldError: a limit is to be changed relative to one that is not known.
+    """
+    limits = [workload.limits.get(code) for code in members.tolist()]
+    usual = Counter(limits).most_common(1)[0][0]
+    limited = []
+    for place, count in enumerate(counts):
+        limit = limits[place] if place < len(limits) else usual
+        if change.limit is not None:
+            if limit is None and change.limit.operator:
+                raise WithheldError("limit: no limit in front of the workers shows in the log: give its new number")
+            limit = round(change.limit.of(limit or 0))
+            if limit < 1:
+                raise SojournError(f"{_described(change)} would leave no place")
+        limited.append(count if limit is None else min(count, limit))
+    return tuple(limited)
+
+
+def _bound_station(
+    workload: Workload, code: int, rows: Ints, change: Change, rules: Mapping[str, object], seed: int
+) -> Station:
+    """Return the station of a backend whose processes have queues of their own.
+
+    Raises:
+        WithheldError: the number of workers changes, and how requests would be bound to them is not known.
+    """
+    visits = workload.visits
+    sizes = visits.places.workers[visits.places.backend == code]
+    process = np.zeros(len(workload), np.int64)
+    process[visits.at_backend[code]] = workload.processes[code]
+    backend, counts = process[rows], tuple(int(size) for size in sizes)
+    binding = workload.bindings[code]
+    total = round(change.workers.of(sum(counts))) if change.workers else sum(counts)
+    if total < 1:
+        raise SojournError(f"{_described(change)} would leave a backend without workers")
+    if total != sum(counts) and (max(counts) > 1 or binding.rule == BY_CLIENT or visits.reserved[code]):
+        raise WithheldError(
+            f"the processes of {_name(workload, code)} have queues of their own, and which requests more or fewer "
+            "workers would serve is not known"
+        )
+    by_load = binding.rule == LEAST_LOADED and not visits.reserved[code]
+    by_load = by_load and (change.service != 1 or change.load != 1 or bool(change.routes))
+    if total != sum(counts) or by_load:
+        if max(counts) > 1 or not workload.follows(code):
+            raise WithheldError(
+                f"the processes of {_name(workload, code)} have queues of their own, and requests are bound to them by "
+                "a rule that is not known"
+            )
+        arrival = visits.arrival[rows] / change.load
+        backend = bound(binding, arrival, _scaled(workload, change)[0][rows], total, seed)
+        counts = (1,) * total
+    return _station(rows, backend, System(counts, balancer="given"), rules, "given", binding)
+
+
+def _name(workload: Workload, code: int) -> str:
+    return printable(workload.visits.backends[code] or "a backend", 60)
 
 
 def _independent_of_timeouts(change: Change, loop: ClosedLoop | None) -> bool:
@@ -221,9 +325,12 @@ def _measure(  # type: ignore[no-untyped-def]
             response[i] = before[i] + sojourns[k]
 
 
-def _station(rows: Ints, backend: Ints, system: System, rules: Mapping[str, object]) -> Station:
+def _station(
+    rows: Ints, backend: Ints, system: System, rules: Mapping[str, object], balancer: str,
+    binding: Binding | None = None,
+) -> Station:  # fmt: skip
     try:
-        return Station(rows, backend, replace(system, **rules))  # type: ignore[arg-type]
+        return Station(rows, backend, replace(system, **rules), balancer, binding)  # type: ignore[arg-type]
     except ValueError as error:
         raise SojournError(str(error)) from None
 
@@ -269,7 +376,7 @@ def _scaled(workload: Workload, change: Change) -> tuple[Floats, Floats]:
     factors = np.full(len(workload), change.service)
     for route, factor in change.routes.items():
         factors[workload.of_route(route)] *= factor
-    return workload.services * factors, workload.head * factors
+    return (workload.services - workload.absence) * factors + workload.absence, workload.head * factors
 
 
 def _known_routes(workload: Workload, change: Change) -> None:

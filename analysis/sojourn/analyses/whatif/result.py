@@ -56,6 +56,18 @@ class Variant:
         return {"set": self.settings, **{name: getattr(self, name) for name in names}}
 
 
+@dataclass(frozen=True)
+class Withheld:
+    """A change that is not predicted: as the user wrote it, and the reason, as a clause."""
+
+    settings: dict[str, str]
+    reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as in the JSON."""
+        return {"set": self.settings, "reason": self.reason}
+
+
 @dataclass(frozen=True, repr=False)
 class WhatIfResult(Result):
     """The result of ``whatif``. Durations in s.
@@ -69,6 +81,7 @@ class WhatIfResult(Result):
         refused: why there is no prediction; None if there is one.
         forced: the replay is too far off, and variants were predicted nevertheless.
         variants: the best first.
+        withheld: changes that are not predicted, although others are.
         rank: the figure they are ranked by.
         closed_loop: whether requests follow answers; linked: share of the requests that follow an answer.
         dependence: backends whose services depend on the load: upstream, kind, statistic, limit, ratio, low, high.
@@ -88,6 +101,7 @@ class WhatIfResult(Result):
     refused: str | None
     forced: bool
     variants: list[Variant]
+    withheld: list[Withheld]
     rank: str
     closed_loop: bool
     linked: float | None
@@ -117,6 +131,7 @@ class WhatIfResult(Result):
             **{name: getattr(self, name) for name in names},
             "not_taken": self.refused_rows,
             "variants": [variant.to_dict() for variant in self.variants],
+            "withheld": [change.to_dict() for change in self.withheld],
         }
 
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from sojourn.analyses.question import ReportContext
 from sojourn.analyses.whatif.charts import p99_by_variant, responses
-from sojourn.analyses.whatif.result import Variant, WhatIfResult
+from sojourn.analyses.whatif.result import Variant, WhatIfResult, Withheld
 from sojourn.analyses.whatif.run import whatif
 from sojourn.model.formatting import duration, formatted, milliseconds, percent, printable
 from sojourn.present.display import lay_out
@@ -66,9 +66,14 @@ def whatif_section(result: WhatIfResult) -> Section:
         failures=failures,
         tables=(_fit(result), *([_variants(result)] if result.variants else [])),
         pictures=pictures,
-        notes=tuple(result.notes),
+        notes=(*(_withheld(change) for change in result.withheld), *result.notes),
         short=short_of(result) if _helps(result) else "",
     )
+
+
+def _withheld(change: Withheld) -> str:
+    named_change = ", ".join(f"{key}={value}" for key, value in change.settings.items())
+    return f"{named_change} is not predicted: {change.reason}."
 
 
 def variants_reading(result: WhatIfResult) -> str:
@@ -136,7 +141,7 @@ def _helps(result: WhatIfResult) -> bool:
 def sentence(result: WhatIfResult) -> str:
     """Return the best variant in one sentence, or why there is none."""
     if not result.variants:
-        return f"No prediction: {result.refused}."
+        return f"No prediction: {result.refused or result.withheld[0].reason}."
     best = result.variants[0]
     unchanged, predicted = result.replayed["response_time"], best.response_time
     if result.rank == "goodput":

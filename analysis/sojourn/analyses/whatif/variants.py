@@ -11,8 +11,8 @@ from sojourn.model.errors import SojournError
 from sojourn.queueing.system import BALANCERS, DISCIPLINES
 
 KEYS = (
-    "workers", "backends", "discipline", "balancer", "timeout", "retries", "backoff", "capacity", "load", "service",
-    "service:ROUTE", "pool:ROUTE",
+    "workers", "backends", "limit", "processes", "discipline", "balancer", "timeout", "retries", "backoff", "capacity",
+    "load", "service", "service:ROUTE", "pool:ROUTE",
 )  # fmt: skip
 _AMOUNT = re.compile(r"([+\-x×]?)\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)")
 _WHOLE = re.compile(r"[0-9]{1,9}")
@@ -40,7 +40,8 @@ class Change:
 
     Attributes:
         settings: key -> value as the user wrote them, for tables and the JSON.
-        workers: per backend; backends: number of backends.
+        workers: per backend; backends: number of backends; limit: of requests at a time at each backend.
+        one_queue: all processes of a backend take requests from one queue.
         discipline, balancer: of ``sojourn.queueing.system``.
         timeout: s; ``math.inf`` for none.
         retries, backoff (s), capacity: as in ``System``.
@@ -52,6 +53,8 @@ class Change:
     settings: Mapping[str, str] = field(default_factory=dict)
     workers: Amount | None = None
     backends: Amount | None = None
+    limit: Amount | None = None
+    one_queue: bool = False
     discipline: str | None = None
     balancer: str | None = None
     timeout: float | None = None
@@ -83,8 +86,10 @@ def change_of(settings: Mapping[str, str | float]) -> Change:
             routes[route] = _factor(key, text)
         elif kind == "pool" and route:
             pools[route] = _whole(key, text, at_least=1)
-        elif key in ("workers", "backends"):
+        elif key in ("workers", "backends", "limit"):
             fields[key] = _amount(key, text)
+        elif key == "processes":
+            fields["one_queue"] = _one_of(key, text, ("one_queue",)) == "one_queue"
         elif key in ("discipline", "balancer"):
             fields[key] = _one_of(key, text, DISCIPLINES if key == "discipline" else BALANCERS)
         elif key == "timeout":

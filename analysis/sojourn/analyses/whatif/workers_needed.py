@@ -12,6 +12,7 @@ from collections import Counter
 
 import numpy as np
 
+from sojourn.analyses.whatif.binding import bound
 from sojourn.analyses.whatif.replays import Station, stations
 from sojourn.analyses.whatif.variants import Change
 from sojourn.analyses.whatif.workload import Bools, Floats, Workload
@@ -19,6 +20,8 @@ from sojourn.model.objective import Objective
 from sojourn.queueing.replay import replay
 from sojourn.queueing.staffing import least_that_holds
 from sojourn.queueing.system import System
+
+SEEDS = 5  # of a random choice among processes
 
 
 def workers_needed(workload: Workload, objective: Objective, backlog: Bools | None = None) -> int | None:
@@ -34,20 +37,19 @@ def workers_needed(workload: Workload, objective: Objective, backlog: Bools | No
         The number; None if no number of workers holds the objective, because service alone takes too long.
     """
     total = 0
-    for number, station in enumerate(stations(workload, Change()) if len(workload) else ()):
-        needed = _of_station(workload, station, workload.balancers[number], objective, backlog)
+    for station in stations(workload, Change()) if len(workload) else ():
+        needed = _of_station(workload, station, objective, backlog)
         if needed is None:
             return None
         total += needed
     return total
 
 
-def _of_station(
-    workload: Workload, station: Station, balancer: str, objective: Objective, backlog: Bools | None
-) -> int | None:
+def _of_station(workload: Workload, station: Station, objective: Objective, backlog: Bools | None) -> int | None:
     rows = station.rows
     present = station.system.workers
     size = 1 if len(present) == 1 else Counter(present).most_common(1)[0][0]
+    binding = station.binding
     arrival, services = workload.visits.arrival[rows], workload.services[rows]
     # The response without the wait in the queue; the wait includes the way to an idle worker.
     beyond = workload.way[rows]
@@ -66,8 +68,17 @@ def _of_station(
         return None
 
     def holds(units: int) -> bool:
+        if binding is not None:
+            system = System((1,) * units, balancer="given")
+            replays = (
+                replay(
+                    all_arrivals, all_services, system, backend=bound(binding, all_arrivals, all_services, units, seed)
+                )
+                for seed in range(SEEDS)
+            )
+            return float(np.mean([missed(each.wait[len(before) :]) for each in replays])) <= allowed
         counts = (units,) if len(present) == 1 else (size,) * units
-        system = System(counts, balancer="shared_queue" if len(counts) == 1 else balancer)
+        system = System(counts, balancer="shared_queue" if len(counts) == 1 else station.balancer)
         return missed(replay(all_arrivals, all_services, system).wait[len(before) :]) <= allowed
 
     busy = math.ceil(float(services.sum()) / max(float(arrival[-1] - arrival[0]), 1e-9) / size)

@@ -11,10 +11,16 @@ import numpy.typing as npt
 import polars as pl
 
 from sojourn.analyses.whatif.balancing import balancers_seen
+from sojourn.analyses.whatif.binding import Binding, binding_of, bound
 from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.model.errors import SojournError
-from sojourn.timeline.classes import codes_of
+from sojourn.model.one_worker import SLACK
+from sojourn.queueing.replay import replay
+from sojourn.queueing.system import System
+from sojourn.timeline.classes import classes_of, codes_of
+from sojourn.timeline.held_places import absences
 from sojourn.timeline.services import services_of
+from sojourn.timeline.suspicions import ABSENT, LIMIT
 from sojourn.timeline.visits import Visits, places_of, visits
 
 Floats = npt.NDArray[np.float64]
@@ -27,6 +33,7 @@ COLUMNS = (
 )  # fmt: skip
 LEFT = 499
 ENOUGH_FREE = 20  # requests that arrived at a free worker, to estimate the duration of the way
+SEEDS, NEAR = 5, 0.15  # replays by a rule; error of their mean, of the mean response
 TIMEOUT_SPREAD = 0.05  # time-outs that lie nearer together than this share are one setting
 
 
@@ -50,6 +57,7 @@ class Workload:
         refused: requests that no worker accepted (502 and the like): left out.
         timeout: how long nginx waited before it answered 504; None without 504s, or if the times differ.
         balancers: the inferred balancer of each upstream.
+        absence: the part of ``services`` for which its worker is absent after it, as when it restarts.
     """
 
     visits: Visits
@@ -67,6 +75,7 @@ class Workload:
     refused: int
     timeout: float | None
     balancers: tuple[str, ...]
+    absence: Floats
 
     def __len__(self) -> int:
         return len(self.services)
@@ -75,6 +84,59 @@ class Workload:
     def route(self) -> npt.NDArray[np.object_]:
         """The route of each request; None for those without one."""
         return self.visits.rows["route"].to_numpy()
+
+    @cached_property
+    def limits(self) -> dict[int, int]:
+        """Backend -> most requests at a time that a limit in front of its workers lets pass."""
+        return limits_of(self.visits)
+
+    @cached_property
+    def processes(self) -> dict[int, Ints]:
+        """Backend with queues of its processes -> the process of each of its requests."""
+        visits = self.visits
+        several = np.flatnonzero(np.bincount(visits.places.backend, minlength=len(visits.backends)) > 1)
+        by_backend = {}
+        for code in several.tolist():
+            places = np.flatnonzero(visits.places.backend == code)
+            by_backend[code] = np.searchsorted(places, visits.places.code[visits.at_backend[code]])
+        return by_backend
+
+    @cached_property
+    def bindings(self) -> dict[int, Binding]:
+        """Backend with queues of its processes -> how requests are bound to these."""
+        visits, client = self.visits, self.client
+        end = visits.arrival + np.nan_to_num(self.wait) + self.services
+        return {
+            code: binding_of(visits.arrival[rows], end[rows], process, client[rows])
+            for code, process in self.processes.items()
+            for rows in (visits.at_backend[code],)
+        }
+
+    def follows(self, code: int) -> bool:
+        """Return whether the rule by which requests are bound to processes of a backend gives the waits of the log."""
+        visits, binding = self.visits, self.bindings[code]
+        rows = visits.at_backend[code]
+        count = int((visits.places.backend == code).sum())
+        arrival, services = visits.arrival[rows], self.services[rows]
+        waits = []
+        for seed in range(SEEDS):
+            process = bound(binding, arrival, services, count, seed)
+            system = System((1,) * count, balancer="given")
+            waits.append(float(replay(arrival, services, system, backend=process).wait.mean()))
+        measured = float(np.nanmean(self.wait[rows] - self.way[rows]))
+        allowed = NEAR * (measured + float(self.head[rows].mean()))
+        return abs(float(np.mean(waits)) - measured) <= allowed
+
+    @cached_property
+    def client(self) -> Ints:
+        """A number per client: by address if the log has several, else by connection; 0 if clients are unknown."""
+        rows = self.visits.rows
+        for name in ("remote_addr", "connection"):
+            if name in rows.columns:
+                client, names = classes_of(rows[name])
+                if 1 < len(names) <= len(rows) / 2:
+                    return client
+        return np.zeros(len(self), np.int64)
 
     @cached_property
     def of_pool(self) -> list[Ints]:
@@ -123,7 +185,8 @@ def workload_of(
     status = table["status"].to_numpy()
     answered = table["answered"].to_numpy()
     # The app's service time, of unanswered requests too: the app also sends their headers, and streams the rest.
-    services, head = _held(recorded), _numbers(table["app_service"])
+    absence = _absences(recorded)
+    services, head = _held(recorded) + absence, _numbers(table["app_service"])
     head = np.where(np.isnan(head), services, np.minimum(head, services))
     drawn = np.isnan(services)
     earlier = {name: times for name, times in (service_times or {}).items() if len(times)}
@@ -140,7 +203,7 @@ def workload_of(
         services=services,
         head=head,
         before=before,
-        way=_way(recorded),
+        way=_way(recorded, limits_of(recorded)),
         rest=np.where(known, response - np.nan_to_num(wait) - head, before + services - head),
         response=response,
         wait=wait,
@@ -151,13 +214,45 @@ def workload_of(
         refused=int(refused),
         timeout=_timeout(_numbers(table["response"])[status == 504]),
         balancers=balancers_seen(recorded, recorded.arrival + response - before),
+        absence=absence,
     )
+
+
+def limits_of(visits: Visits) -> dict[int, int]:
+    """Return backend -> most requests at a time that a limit in front of its workers lets pass."""
+    holds = visits.phases.backends if visits.phases is not None else {}
+    return {
+        code: suspect.number
+        for code in visits.with_suspect(LIMIT)
+        for suspect in holds[code].suspects
+        if suspect.kind == LIMIT and suspect.number
+    }
 
 
 def _held(visits: Visits) -> Floats:
     """Return how long each request held its worker, until that started a waiting request, s; NaN if unknown."""
     services = services_of(visits)
     return np.where(services.known, services.end - services.begin, np.nan)
+
+
+def _absences(visits: Visits) -> Floats:
+    """Return for how long the worker of each request was absent after it, s: until the next one took its place."""
+    absent = np.zeros(len(visits))
+    codes = visits.with_suspect(ABSENT)
+    if not codes:
+        return absent
+    begin, end, place = absences(visits, codes)
+    for code in codes:
+        members = visits.at_backend[code]
+        members = members[np.argsort(visits.busy_end[members], kind="stable")]
+        own = (visits.places.backend[place] == code) & (end > begin)
+        # A worker leaves with the release of its last request.
+        last = np.searchsorted(visits.busy_end[members], begin[own], "left")
+        known = last < len(members)
+        at = members[last[known]]
+        known[known] = np.abs(visits.busy_end[at] - begin[own][known]) < SLACK
+        np.maximum.at(absent, members[last[known]], (end - begin)[own][known])
+    return absent
 
 
 def _numbers(column: pl.Series) -> Floats:
@@ -197,19 +292,21 @@ def _drawn(
     return times
 
 
-def _way(visits: Visits) -> Floats:
-    """Return per request the median wait at its backend of the requests that arrived at a free worker, s."""
-    typical, wait = np.zeros(len(visits.backends)), visits.wait
-    for code, rows in enumerate(visits.at_backend):
+def _way(visits: Visits, limits: Mapping[int, int]) -> Floats:
+    """Return per request the median wait of the requests at its place that arrived at a free worker, s."""
+    places, wait = visits.places, visits.wait
+    typical = np.zeros(len(places.workers))
+    for code, rows in enumerate(places_of(places.code, len(places.workers))):
         arrival, known = visits.arrival[rows], ~np.isnan(visits.busy_end[rows])
         ends = np.sort(visits.busy_end[rows][known], kind="stable")
         # Requests without a known end are not counted: they would seem to remain for ever.
         present = np.cumsum(known) - known - np.searchsorted(ends, arrival, side="right")
-        waits = wait[rows][present < visits.workers.count[code]]
+        workers = int(places.workers[code])
+        waits = wait[rows][present < min(workers, limits.get(code, workers))]
         waits = waits[~np.isnan(waits)]
         if len(waits) >= ENOUGH_FREE:
             typical[code] = float(np.median(waits))  # below 0 where the clocks make it so
-    return typical[visits.backend]
+    return typical[places.code]
 
 
 def _timeout(durations: Floats) -> float | None:
