@@ -77,6 +77,7 @@ class Change:
         total: number of workers of the whole system instead; backends keep their size.
         scale: route -> factor of all its phases.
         one_queue: the processes of a backend take requests from one queue.
+        never_absent: workers are not replaced.
         limit: added to the limit in front of the workers.
     """
 
@@ -84,6 +85,7 @@ class Change:
     total: int | None = None
     scale: Mapping[str, float] = field(default_factory=dict)
     one_queue: bool = False
+    never_absent: bool = False
     limit: int = 0
 
 

@@ -85,6 +85,7 @@ class Site:
     def __init__(self, setup: Setup, change: Change = AS_IT_IS) -> None:
         self.setup, self.kernel, self.rng = setup, Kernel(), rng_of(setup.seed)
         self.requests: list[Request] = []
+        self._never_absent = change.never_absent
         self.presence = 0.0
         self.size = setup.workers + change.workers
         backends = setup.backends
@@ -110,7 +111,7 @@ class Site:
         return self.size * len(self.backends)
 
     def _absent(self, setup: Setup) -> None:
-        planned = list(setup.absences(self.size)) if setup.absences else []
+        planned = list(setup.absences(self.size)) if setup.absences and not self._never_absent else []
         away = {index for index, begin, _ in planned if begin <= 0.0}
         for number, groups in enumerate(self.backends):
             first = 0

@@ -36,12 +36,16 @@ from systems.truth import Truth
 RIGHT, REFUSED, WRONG = "right", "refused", "wrong"
 # The columns of clients, as the commands `whatif` and `export` read them.
 OF_CLIENTS = ("remote_addr", "connection", "method", "uri")
-CELL = 0.02  # of the waiting: error of an account, or of a route and phase
+CELL = 0.03  # of the waiting: error of an account, or of a route and phase
 ACCOUNTS = {
     "load_not_in_the_log": "not in the log",
     "reserved": "bound",
 }  # other names than those of ``systems.accounts``
-APART = {"processes": {"processes=one_queue": Change(one_queue=True)}, "limit": {"limit=+1": Change(limit=1)}}
+APART = {
+    "processes": {"processes=one_queue": Change(one_queue=True)},
+    "limit": {"limit=+1": Change(limit=1)},
+    "absences": {"absent=none": Change(never_absent=True)},
+}
 HALF = 0.5  # of the waits: with more in queues, they are queueing
 QUEUE = 0.005  # s: a mean wait for workers above this is a queue
 OBJECTIVE = objective_of("queueing_delay:p95=0.1")

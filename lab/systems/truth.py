@@ -69,7 +69,7 @@ class Facts:
         excluded: causes that the verdict must not name.
         utilisation: whether a utilisation of workers exists.
         spans: where the app's spans end, released or headers; empty: there are none.
-        apart: what keeps requests from free workers and can be changed: processes, limit or nothing.
+        apart: what keeps requests from workers and can be changed: processes, limit, absences or nothing.
         ordered: another order than that of arrival: more or fewer workers do not explain the waits.
     """
 
@@ -92,7 +92,14 @@ class Truth:
 
     def served(self, change: Change = AS_IT_IS) -> Served:
         """Return the system with a change."""
-        key = (change.workers, change.total, tuple(change.scale.items()), change.one_queue, change.limit)
+        key = (
+            change.workers,
+            change.total,
+            tuple(change.scale.items()),
+            change.one_queue,
+            change.limit,
+            change.never_absent,
+        )
         if key not in self._served:
             self._served[key] = self.simulation(change)
         return self._served[key]

@@ -23,11 +23,12 @@ from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.model.parallel import in_threads
 from sojourn.timeline.after_times import completed
 from sojourn.timeline.classes import classes_of, summed
+from sojourn.timeline.pauses import are_together, overlap_with, pauses_of
 from sojourn.timeline.phases import BackendHolds, Phases
 from sojourn.timeline.processes import Processes, evidence_by_process, processes_of
 from sojourn.timeline.steps import Steps
 from sojourn.timeline.stretches import busiest
-from sojourn.timeline.suspicions import AFTER, BOUND, RESERVED, suspects
+from sojourn.timeline.suspicions import AFTER, BOUND, PAUSE, RESERVED, UNKNOWN, Suspect, suspects
 from sojourn.timeline.turnaround import LONGEST, TICK
 from sojourn.timeline.visit_arrays import Visits
 from sojourn.timeline.worker_evidence import FEW, Evidence, after_routes, free_share
@@ -41,7 +42,7 @@ FEWEST = 300  # requests of a backend
 MOST_BACKENDS = 50  # those with the most requests
 LONG_BODY = 0.03  # s
 SELDOM, OFTEN = 0.02, 0.05  # share of the bodies in which the worker starts another request
-MUCH = 0.1  # share of the waiting with a worker that looks free: processes explain what is above it
+MUCH, LITTLE = 0.1, 0.05  # share of the waiting with a worker that looks free: to be explained; left by a cause
 SEVERAL = 0.01  # share of the requests that start while their worker serves another: it serves several at a time
 WAY_QUANTILE, SHORTEST_WAY = 0.005, 0.003  # of the waits at a free worker; s
 ENOUGH_FREE = 20  # requests that arrived at a free worker
@@ -209,10 +210,14 @@ def _looked_at(visits: Visits, stretch: _Stretch, bodies: BackendHolds | None) -
         return stretch.code, _with_processes(visits, stretch, holds, evidence, release, reserved=RESERVED in kinds)
     if AFTER not in kinds:
         return stretch.code, holds
-    holds = replace(holds, after=kinds[AFTER].routes)
-    times = _after(visits, backend, holds, release, stretch.spanned)
+    after = replace(holds, after=kinds[AFTER].routes)
+    times = _after(visits, backend, after, release, stretch.spanned)
     explained = replace(evidence, release=_with_turnaround(release + times, backend.following))
-    return stretch.code, replace(holds, suspects=suspects(explained), evidence=(explained,))
+    ended_at_once = are_together(backend.following[(times > LONGEST) & (release + times == backend.following)])
+    if explained.free > LITTLE or ended_at_once:
+        others = (Suspect(PAUSE),) if ended_at_once else suspects(explained) or (Suspect(UNKNOWN),)
+        return stretch.code, replace(holds, suspects=(kinds[AFTER], *others))
+    return stretch.code, replace(after, suspects=suspects(explained), evidence=(explained,))
 
 
 def _with_processes(
@@ -228,7 +233,7 @@ def _with_processes(
         times = _after(visits, backend, bound, release, stretch.spanned)
         explained = replace(evidence, release=_with_turnaround(release + times, backend.following))
         bound = replace(bound, evidence=evidence_by_process(explained, backend.names, processes))
-    return replace(bound, suspects=()) if bound.free <= MUCH else holds
+    return replace(bound, suspects=()) if bound.free <= LITTLE else holds
 
 
 def _way(arrival: Floats, begin: Floats, release: Floats, workers: int) -> float:
@@ -277,7 +282,10 @@ def _after(visits: Visits, backend: _Backend, holds: BackendHolds, release: Floa
     # Without a next request of its worker, nothing limits the time from above.
     upper = np.maximum(following - release, 0.0)
     arrived, began = (np.append(instants, np.inf)[backend.next] for instants in (arrival, begin))
-    waited_for = (backend.next >= 0) & ((arrived <= release + TICK) | (began > arrived + LONGEST))
+    # What a worker does in a pause is not seen.
+    pauses = pauses_of(arrival, begin, release, len(backend.names))
+    stopped = overlap_with(pauses, release, np.where(np.isfinite(following), following, release)) > 0
+    waited_for = ~stopped & (backend.next >= 0) & ((arrived <= release + TICK) | (began > arrived + LONGEST))
     lower = np.where(waited_for, upper, 0.0)
     for own in _places_of_processes(backend, holds.processes):
         # A worker that was free would have taken a request that waited.

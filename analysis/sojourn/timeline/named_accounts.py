@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from sojourn.timeline.pauses import overlap_with, pauses_of
 from sojourn.timeline.suspicions import ABSENT, BOUND, HIDDEN, LIMIT, PAUSE, RESERVED, STARTED
 from sojourn.timeline.turnaround import TICK
 from sojourn.timeline.visit_arrays import Visits
-from sojourn.timeline.worker_evidence import long_gaps
 
 Floats = npt.NDArray[np.float64]
 
@@ -58,21 +58,10 @@ def moved_from_dispatch(visits: Visits, others: dict[str, Floats]) -> None:
 
 
 def _paused(visits: Visits, code: int) -> Floats:
-    """Return how long each wait at a backend fell into pauses, s: no worker started or ended anything for long."""
+    """Return how long each wait at a backend fell into pauses, s."""
     members = visits.at_backend[code]
-    events = np.concatenate([visits.busy_start[members], visits.busy_end[members]])
-    events = np.unique(events[~np.isnan(events)])
-    gaps = long_gaps(events)
-    begin, end = events[:-1][gaps], events[1:][gaps]
-    spent = np.append(0.0, np.cumsum(end - begin))
-
-    def paused_until(instants: Floats) -> Floats:
-        before = np.searchsorted(begin, instants, "right")
-        last = np.maximum(before - 1, 0)
-        inside = np.where(before > 0, np.minimum(instants, end[last]) - begin[last], 0.0) if len(begin) else 0.0
-        return spent[last] * (before > 0) + inside
-
-    if not len(begin):
-        return np.zeros(len(members))
-    until, since = visits.wait_end[members], visits.arrival[members]
-    return np.maximum(np.nan_to_num(paused_until(until) - paused_until(since)), 0.0)
+    known = members[~np.isnan(visits.busy_end[members])]
+    pauses = pauses_of(
+        visits.arrival[known], visits.busy_start[known], visits.shown_end[known], int(visits.workers.count[code])
+    )
+    return overlap_with(pauses, visits.arrival[members], visits.wait_end[members])

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn.timeline.processes import Processes
-from sojourn.timeline.suspicions import Suspect
+from sojourn.timeline.suspicions import ABSENT, Suspect
 from sojourn.timeline.worker_evidence import Evidence, free_share
 
 Floats = npt.NDArray[np.float64]
@@ -47,6 +47,12 @@ class BackendHolds:
     processes: Processes | None = None
     suspects: tuple[Suspect, ...] = ()
     evidence: tuple[Evidence, ...] = ()
+
+    @property
+    def causes(self) -> frozenset[str]:
+        """Kinds of the suspects that explain the waiting: of several, none does, except absent workers."""
+        kinds = {suspect.kind for suspect in self.suspects}
+        return frozenset(kinds if len(kinds - {ABSENT}) <= 1 else kinds & {ABSENT})
 
     @property
     def free(self) -> float:

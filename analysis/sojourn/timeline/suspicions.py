@@ -14,10 +14,10 @@ from typing import Any
 from sojourn.model.formatting import counted, listed, percent, printable
 from sojourn.timeline.worker_evidence import Evidence
 
-SEVERAL, BODY, AFTER, BOUND, RESERVED, STARTED, LIMIT, ABSENT, PAUSE, ABANDONED, HIDDEN, UNNAMED, UNKNOWN = (
-    "several_at_once", "body", "after_the_answer", "bound", "reserved", "worker_started", "limit", "absent", "pause",
-    "abandoned_work", "load_not_in_the_log", "workers_unnamed", "unknown",
-)  # fmt: skip
+SEVERAL, BODY, AFTER, READ = "several_at_once", "body", "after_the_answer", "before_the_start"
+BOUND, RESERVED, STARTED, LIMIT = "bound", "reserved", "worker_started", "limit"
+ABSENT, PAUSE, ABANDONED, HIDDEN = "absent", "pause", "abandoned_work", "load_not_in_the_log"
+UNNAMED, UNKNOWN = "workers_unnamed", "unknown"
 ROUTES = 3  # named in a clause
 
 
@@ -47,6 +47,7 @@ class Suspect:
             SEVERAL: "workers that serve several requests at a time",
             BODY: f"the bodies of {routes}, which may hold a worker: few show whether they do",
             AFTER: f"work after the answer to {routes}",
+            READ: f"workers that read the requests of {routes} before the app starts them",
             BOUND: "processes with queues of their own (SO_REUSEPORT or a balancer in the app server)",
             RESERVED: "workers that are reserved for some routes",
             STARTED: "workers that are started for a request (cold starts)",
@@ -79,13 +80,15 @@ def _suspects(seen: Evidence) -> Iterator[Suspect]:
         yield Suspect(ABANDONED)
     elif seen.overtakes > 0.05 and seen.overtaken_in_new_worker > 0.6:
         yield Suspect(STARTED)
+    elif routes := seen.read_routes:
+        yield Suspect(READ, routes)
     elif seen.overtakes > 0.15 and seen.disorder_in_worker < 0.01 and seen.met > 30:
         yield Suspect(RESERVED if seen.partitioned else BOUND)
     elif (limit := seen.limit) is not None:
         yield Suspect(LIMIT, number=limit)
     elif (routes := seen.after_routes) and seen.overtakes < 0.05:
         yield Suspect(AFTER, routes)
-    elif seen.pauses >= 5 and seen.paused > 0.6 * seen.free:
+    elif seen.paused > 0.6 * seen.free:
         yield Suspect(PAUSE, share=seen.paused)
     elif seen.overtakes < 0.05:
         yield Suspect(HIDDEN, share=seen.hidden)

@@ -153,9 +153,9 @@ class Visits:
         return len(self.places.workers) > len(self.backends)
 
     def with_suspect(self, kind: str) -> list[int]:
-        """Return the backends whose workers look free for this reason, by the evidence."""
+        """Return the backends whose workers look free for this reason alone, or where workers are absent, too."""
         holds = self.phases.backends if self.phases is not None else {}
-        return [code for code, each in holds.items() if any(suspect.kind == kind for suspect in each.suspects)]
+        return [code for code, each in holds.items() if kind in each.causes]
 
     @property
     def reserved(self) -> Bools:

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from sojourn.timeline.pauses import pauses_of
 from sojourn.timeline.turnaround import LONGEST
 
 Floats = npt.NDArray[np.float64]
@@ -17,6 +18,7 @@ Bools = npt.NDArray[np.bool_]
 
 FEW, MANY = 8, 50  # pieces of evidence
 ALWAYS = 0.97  # share of the releases: load that is not in the log takes a worker less often
+SLOW = 0.02  # s: a wait that may be overtaken
 AT_ONCE = 0.004  # s: a request that starts within it did not wait
 
 
@@ -99,24 +101,16 @@ class Evidence:
         return most if constant and most > 0 else None
 
     @cached_property
-    def _events(self) -> Floats:
-        return np.unique(np.concatenate([self.begin, self.headers]))
-
-    @cached_property
-    def _long_gaps(self) -> Bools:
-        return long_gaps(self._events)
-
-    @property
-    def pauses(self) -> int:
-        """Return the number of gaps without any event of a worker."""
-        return int(self._long_gaps.sum())
+    def pauses(self) -> tuple[Floats, Floats]:
+        """Begin and end of the pauses of all workers, s."""
+        return pauses_of(self.arrival, self.begin, self.headers, self.workers)
 
     @cached_property
     def paused(self) -> float:
-        """Share of the waiting in such gaps while a worker looks free."""
-        place = np.searchsorted(self._events, self._grid[:-1], "right") - 1
-        inside = (place >= 0) & (place < len(self._long_gaps))
-        quiet = inside & self._long_gaps[np.clip(place, 0, len(self._long_gaps) - 1)]
+        """Share of the waiting in pauses while a worker looks free."""
+        begin, end = self.pauses
+        place = np.searchsorted(begin, self._grid[:-1], "right") - 1
+        quiet = (place >= 0) & (self._grid[:-1] < np.append(end, -np.inf)[place])
         return self._share(quiet & (self._busy < self._present))
 
     @cached_property
@@ -127,6 +121,29 @@ class Evidence:
         older = np.maximum.accumulate(np.concatenate([[-np.inf], begin[:-1]]))
         met = older > arrival + AT_ONCE
         return met, met & (begin - arrival < AT_ONCE)
+
+    @cached_property
+    def read_routes(self) -> tuple[str, ...]:
+        """Routes of requests that a worker holds before the app's start, as while it reads an upload.
+
+        Later requests overtake them, and no others; and a worker that takes one of them starts it late.
+        """
+        at_once = np.sort(self.arrival[self.begin - self.arrival < AT_ONCE])
+        overtaken = np.searchsorted(at_once, self.begin - AT_ONCE, "left") > np.searchsorted(
+            at_once, self.arrival + AT_ONCE, "right"
+        )
+        slow = self.begin - self.arrival > SLOW
+        before = self.previous
+        full = (before >= 0) & (self._late(self.release, 0.0)[before] > 0)
+        late = full & (self.begin > self.release[before] + LONGEST)
+        sums = (slow, slow & overtaken, full, late)
+        waited, passed, taken, away = (np.bincount(self.route[which], minlength=len(self.routes)) for which in sums)
+        some = waited >= FEW
+        rate, missing = passed / np.maximum(waited, 1), away / np.maximum(taken, 1)
+        only, never = some & (rate > 0.15), some & (rate < 0.03)
+        if not only.any() or not never.any() or (only | never).sum() < some.sum() or (missing[only] < 0.8).any():
+            return ()
+        return tuple(self.routes[code] for code in np.flatnonzero(only))
 
     @property
     def met(self) -> int:
@@ -200,12 +217,6 @@ class Evidence:
         arrivals = np.sort(self.arrival)
         waiting = np.searchsorted(arrivals, instants - 0.002, "right")
         return waiting - np.searchsorted(self.begin, instants + seconds, "right")
-
-
-def long_gaps(events: Floats) -> Bools:
-    """Return which gaps between events, which ascend, are pauses: longer than 0.1 s and 8 median gaps."""
-    gaps = np.diff(events)
-    return gaps > max(0.1, 8 * float(np.median(gaps))) if len(gaps) else np.zeros(0, np.bool_)
 
 
 def after_routes(seen: Sequence[Evidence]) -> tuple[str, ...]:

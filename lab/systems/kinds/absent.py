@@ -27,13 +27,13 @@ def _autoscaled(workers: int) -> Iterator[tuple[int, float, float]]:
         yield worker, 0.0, 45.0
 
 
-@kind("restarts", Facts("one of 4 workers is absent for 3 s of every 4"))
+@kind("restarts", Facts("one of 4 workers is absent for 3 s of every 4", apart="absences"))
 def restarts(change: Change) -> Served:
     """Simulate workers that restart one after the other."""
     return Served.by(serve(drawn(3000, 35.0, seed=41, change=change), Setup(workers=4, absences=_restarts), change))
 
 
-@kind("deploys", Facts("all workers are replaced within seconds, twice"))
+@kind("deploys", Facts("all workers are replaced within seconds, twice", apart="absences"))
 def deploys(change: Change) -> Served:
     """Simulate deployments, in which each worker is away for 4 s."""
     return Served.by(serve(drawn(3500, 36.0, seed=44, change=change), Setup(workers=4, absences=_deploys), change))

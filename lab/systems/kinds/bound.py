@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from systems.registry import kind
-from systems.requests import Change, Request, drawn
+from systems.requests import Change, Request, drawn, rng_of
 from systems.site import Group, Setup, Site, serve
 from systems.truth import Facts, Served
 
@@ -14,8 +14,9 @@ def _one_each(workers: int) -> list[int]:
     return [1] * workers
 
 
-def _random(_: Request, groups: Sequence[Group], site: Site) -> int:
-    return site.rng.randrange(len(groups))
+def _random(request: Request, groups: Sequence[Group], _: Site) -> int:
+    # The same for every change of the services.
+    return rng_of(f"process {request.number}").randrange(len(groups))
 
 
 def _in_turn(request: Request, groups: Sequence[Group], _: Site) -> int:

@@ -24,8 +24,9 @@ def _in_turn(request: Request, groups: Sequence[Group], _: Site) -> int:
     return request.number % len(groups)
 
 
-def _random(_: Request, groups: Sequence[Group], site: Site) -> int:
-    return site.rng.randrange(len(groups))
+def _random(request: Request, groups: Sequence[Group], _: Site) -> int:
+    # The same for every change of the services.
+    return rng_of(f"process {request.number}").randrange(len(groups))
 
 
 def _deploys(workers: int) -> Iterator[tuple[int, float, float]]:
@@ -112,7 +113,10 @@ def pauses_and_after(change: Change) -> Served:
     )
 
 
-@kind("deploys-and-streaming", Facts("workers are replaced three times, and held by bodies of 2 s", excluded=THE_APP))
+@kind(
+    "deploys-and-streaming",
+    Facts("workers are replaced three times, and held by bodies of 2 s", apart="absences", excluded=THE_APP),
+)
 def deploys_and_streaming(change: Change) -> Served:
     """Simulate deployments of workers that stream."""
     setup = Setup(workers=4, absences=_deploys)

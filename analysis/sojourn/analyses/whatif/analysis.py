@@ -20,6 +20,7 @@ from sojourn.analyses.whatif.balancing import PINNED, pinned_share
 from sojourn.analyses.whatif.closed_loop import ClosedLoop, clients_wait, closed_loop_of
 from sojourn.analyses.whatif.fit import errors_of, fits, refusal, relative, shared_resource
 from sojourn.analyses.whatif.intervals import Resamples, interval, ordered
+from sojourn.analyses.whatif.mismatch_reasons import unreplayed
 from sojourn.analyses.whatif.replays import WithheldError, replay_workload
 from sojourn.analyses.whatif.result import Variant, WhatIfResult, Withheld, figures_of
 from sojourn.analyses.whatif.variants import Change, change_of
@@ -112,6 +113,8 @@ def whatif(
         )
     if refused is None and apparent is not None and (apparent.closed or clients_wait(workload)):
         refused = FOLLOWING
+    if refused is None:
+        refused = unreplayed(workload)
     dependent = dependences(workload.visits)
     if refused is None and dependent:
         refused = shared_resource(dependent)
@@ -193,6 +196,8 @@ def usual_changes(workload: Workload, *, closed: bool = False, pinned: bool = Fa
         variants += [{"balancer": "least_conn"}, {"balancer": "shared_queue"}]
     if workload.processes:
         variants.append({"processes": "one_queue"})
+    if workload.absence.any():
+        variants.append({"absent": "none"})
     if workload.limits:
         variants.append({"limit": "+1"})
     variants += [{"discipline": "lifo"}, {"discipline": "adaptive_lifo"}, {"discipline": "sjf"}]

@@ -14,6 +14,7 @@ from sojourn.timeline.charge import DISPATCH, IMBALANCE, accounts
 from sojourn.timeline.free_workers import MUCH, explanation, looked_free
 from sojourn.timeline.named_accounts import ACCOUNTS
 from sojourn.timeline.services import Services, services_of
+from sojourn.timeline.suspicions import HIDDEN, PAUSE, STARTED
 from sojourn.timeline.visits import FROM_INFERENCE, FROM_OPTION
 from sojourn.timeline.worker_evidence import AT_ONCE
 
@@ -49,6 +50,17 @@ def mismatch_reason(workload: Workload, error: float) -> str:
             "this log (another proxy, another service, jobs), or longer than until the headers: give --spans"
         )
     return "requests waited less than is possible with these workers; there are more than it seems: give --workers"
+
+
+def unreplayed(workload: Workload) -> str | None:
+    """Return what much of the waiting was if no replay contains it, whatever its error is, as a clause; or None."""
+    visits = workload.visits
+    if not any(visits.with_suspect(kind) for kind in (PAUSE, STARTED, HIDDEN)):
+        return None
+    others = accounts(visits, services_of(visits)).others
+    waited = float(np.nansum(np.maximum(visits.wait, 0.0)))
+    kept = {name: seconds for name, seconds in others.items() if name in (PAUSE, STARTED, HIDDEN)}
+    return _named_account(kept, waited) or None
 
 
 def _named_account(others: Mapping[str, Floats], waited: float) -> str:

@@ -170,6 +170,7 @@ def stations(workload: Workload, change: Change, seed: int = 0) -> Iterator[Stat
     for number in range(len(visits.pools)):
         members = np.flatnonzero(visits.pool == number)
         rows = workload.of_pool[number]
+        _withhold_absences(workload, rows, change)
         for route, count in change.pools.items():
             own = workload.of_route(route)[rows]
             if own.any():
@@ -190,7 +191,6 @@ def stations(workload: Workload, change: Change, seed: int = 0) -> Iterator[Stat
         kept = np.array([code for code in members.tolist() if code not in own_queues], np.int64)
         if len(rows):
             present = visits.workers.count[kept]
-            _withhold_workers(workload, kept, change)
             counts = _limited(workload, kept, _workers(present, change), change)
             now = _limited(workload, kept, tuple(present.tolist()), Change())
             system = System(counts, balancer=_balancer(np.array(now), counts, change, workload.balancers[number]))
@@ -198,17 +198,21 @@ def stations(workload: Workload, change: Change, seed: int = 0) -> Iterator[Stat
             yield _station(rows, backend, system, rules, workload.balancers[number])
 
 
-def _withhold_workers(workload: Workload, members: Ints, change: Change) -> None:
-    """Withhold other numbers of workers where absences may depend on them.
+def _withhold_absences(workload: Workload, rows: Ints, change: Change) -> None:
+    """Withhold changes of the load or of the workers where workers are absent at times.
+
+    When they are, and how many at once, may depend on what they serve.
 
     Raises:
         WithheldError: workers of one of the backends were absent.
     """
-    absent = [code for code in members.tolist() if workload.absence[workload.visits.at_backend[code]].any()]
-    if absent and (change.workers or change.backends):
+    changed = change.workers or change.backends or change.routes or change.service != 1 or change.load != 1
+    absent = workload.absence[rows] > 0
+    if changed and not change.never_absent and absent.any():
+        code = int(workload.visits.backend[rows[absent][0]])
         raise WithheldError(
-            f"workers of {_name(workload, absent[0])} were absent at times (restarts, deploys), and how often may "
-            "depend on their number"
+            f"workers of {_name(workload, code)} were absent at times (restarts, deploys), and when may depend on what "
+            "they serve: absent=none replays them without absences"
         )
 
 
@@ -371,12 +375,14 @@ def _timeout(workload: Workload, change: Change) -> float | None:
 def _scaled(workload: Workload, change: Change) -> tuple[Floats, Floats]:
     """Return service times and heads under a change."""
     _known_routes(workload, change)
+    absence = 0.0 if change.never_absent else workload.absence
+    services = workload.services - workload.absence
     if change.service == 1 and not change.routes:
-        return workload.services, workload.head
+        return services + absence, workload.head
     factors = np.full(len(workload), change.service)
     for route, factor in change.routes.items():
         factors[workload.of_route(route)] *= factor
-    return (workload.services - workload.absence) * factors + workload.absence, workload.head * factors
+    return services * factors + absence, workload.head * factors
 
 
 def _known_routes(workload: Workload, change: Change) -> None:

@@ -11,8 +11,8 @@ from sojourn.model.errors import SojournError
 from sojourn.queueing.system import BALANCERS, DISCIPLINES
 
 KEYS = (
-    "workers", "backends", "limit", "processes", "discipline", "balancer", "timeout", "retries", "backoff", "capacity",
-    "load", "service", "service:ROUTE", "pool:ROUTE",
+    "workers", "backends", "limit", "processes", "absent", "discipline", "balancer", "timeout", "retries", "backoff",
+    "capacity", "load", "service", "service:ROUTE", "pool:ROUTE",
 )  # fmt: skip
 _AMOUNT = re.compile(r"([+\-x×]?)\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)")
 _WHOLE = re.compile(r"[0-9]{1,9}")
@@ -41,6 +41,7 @@ class Change:
     Attributes:
         settings: key -> value as the user wrote them, for tables and the JSON.
         workers: per backend; backends: number of backends; limit: of requests at a time at each backend.
+        never_absent: workers are not replaced or restarted.
         one_queue: all processes of a backend take requests from one queue.
         discipline, balancer: of ``sojourn.queueing.system``.
         timeout: s; ``math.inf`` for none.
@@ -55,6 +56,7 @@ class Change:
     backends: Amount | None = None
     limit: Amount | None = None
     one_queue: bool = False
+    never_absent: bool = False
     discipline: str | None = None
     balancer: str | None = None
     timeout: float | None = None
@@ -90,6 +92,8 @@ def change_of(settings: Mapping[str, str | float]) -> Change:
             fields[key] = _amount(key, text)
         elif key == "processes":
             fields["one_queue"] = _one_of(key, text, ("one_queue",)) == "one_queue"
+        elif key == "absent":
+            fields["never_absent"] = _one_of(key, text, ("none",)) == "none"
         elif key in ("discipline", "balancer"):
             fields[key] = _one_of(key, text, DISCIPLINES if key == "discipline" else BALANCERS)
         elif key == "timeout":

@@ -17,10 +17,13 @@ from sojourn.model.errors import SojournError
 from sojourn.model.one_worker import SLACK
 from sojourn.queueing.replay import replay
 from sojourn.queueing.system import System
+from sojourn.timeline.after_times import completed
 from sojourn.timeline.classes import classes_of, codes_of
 from sojourn.timeline.held_places import absences
 from sojourn.timeline.services import services_of
+from sojourn.timeline.steps import Steps
 from sojourn.timeline.suspicions import ABSENT, LIMIT
+from sojourn.timeline.turnaround import LONGEST
 from sojourn.timeline.visits import Visits, places_of, visits
 
 Floats = npt.NDArray[np.float64]
@@ -245,14 +248,31 @@ def _absences(visits: Visits) -> Floats:
     for code in codes:
         members = visits.at_backend[code]
         members = members[np.argsort(visits.busy_end[members], kind="stable")]
-        own = (visits.places.backend[place] == code) & (end > begin)
+        own = np.flatnonzero((visits.places.backend[place] == code) & (end > begin))
+        lasted = _until_ready(visits, members, begin[own], end[own])
         # A worker leaves with the release of its last request.
         last = np.searchsorted(visits.busy_end[members], begin[own], "left")
         known = last < len(members)
         at = members[last[known]]
         known[known] = np.abs(visits.busy_end[at] - begin[own][known]) < SLACK
-        np.maximum.at(absent, members[last[known]], (end - begin)[own][known])
+        np.maximum.at(absent, members[last[known]], lasted[known])
     return absent
+
+
+def _until_ready(visits: Visits, members: Ints, begin: Floats, end: Floats) -> Floats:
+    """Return how long workers were absent, s: from ``begin`` until they would have started a request, at most ``end``.
+
+    A new worker whose first request waited for it started it when it was ready. One whose first request came later had
+    been ready since some moment after requests waited for the last time.
+    """
+    waits = visits.wait_end[members] > visits.arrival[members] + LONGEST
+    queue = Steps.of(visits.arrival[members], np.where(waits, visits.wait_end[members], np.nan))
+    before = np.searchsorted(queue.at, end - SLACK, "right") - 1
+    waited = np.append(queue.level, 0)[before] > 0
+    emptied = np.append(-np.inf, queue.at[queue.level == 0])
+    last = emptied[np.searchsorted(emptied, end - SLACK, "right") - 1]
+    upper = end - begin
+    return completed(np.where(waited, upper, np.clip(last - begin, 0.0, upper)), upper)
 
 
 def _numbers(column: pl.Series) -> Floats:
