@@ -30,6 +30,7 @@ ANSWERED = 200
 DISPATCH, PAUSE, LIMIT, BOUND, IMBALANCE, ABSENT, HIDDEN, READ = (
     "dispatch", "pause", "limit", "bound", "imbalance", "absent", "not in the log", "read",
 )  # fmt: skip
+HELD = (READ, "service", "body", "after")  # phases
 
 
 def accounts_of(served: Served) -> dict[str, float]:

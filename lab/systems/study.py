@@ -192,16 +192,17 @@ def _blame(result: sojourn.SplitResult, truth: Truth) -> Iterator[Statement]:
             _judged(blame.dispatch / waited <= idle + 0.1, cautions),
         )
     yield from _cells(blame, truth, cautions)
-    true_culprit = max(truth.blame, key=lambda name: truth.blame[name], default=None)
+    shares = truth.blame if blame.queue_source.inferred else truth.culprits
+    true_culprit = max(shares, key=lambda name: shares[name], default=None)
     if not queues or true_culprit is None or blame.blamed < CELL * waited:
         return
     top = blame.culprits.row(0, named=True)
-    share = truth.blame.get(top["culprit"], 0.0)
+    share = shares.get(top["culprit"], 0.0)
     yield Statement(
         "culprit",
         _said(f"{top['culprit']} {top['share']:.0%} of the blamed seconds", cautions),
-        f"{true_culprit} {truth.blame[true_culprit]:.0%}",
-        _judged(share >= truth.blame[true_culprit] - 0.1 and abs(top["share"] - share) <= 0.15, cautions),
+        f"{true_culprit} {shares[true_culprit]:.0%}",
+        _judged(share >= shares[true_culprit] - 0.1 and abs(top["share"] - share) <= 0.15, cautions),
     )  # fmt: skip
 
 
@@ -318,6 +319,6 @@ def _workers_needed(result: sojourn.SplitResult, truth: Truth) -> Iterator[State
         return
     unit = truth.served().workers // len({r.backend for r in truth.served().requests})
     several = unit < truth.served().workers
-    allowed = 0.0 if needed is None else max(float(unit) if several else 1.0, 0.15 * needed)
+    allowed = 0.0 if needed is None else max(float(unit) if several else 1.0, 0.2 * needed)
     right = needed is not None and abs(signal - needed) <= allowed
     yield Statement("workers_needed", f"{signal:.0f}", text, RIGHT if right else WRONG)

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from systems.accounts import accounts_of
+from systems.accounts import HELD, accounts_of
 from systems.requests import AS_IT_IS, Change, Request
 from systems.site import Site
 
@@ -150,6 +150,17 @@ class Truth:
     def accounts(self) -> dict[str, float]:
         """Share of the wait until the app's start by what it was for: ``accounts_of``."""
         return accounts_of(self.served())
+
+    @cached_property
+    def culprits(self) -> dict[str, float]:
+        """Share by route of the waiting that requests cause by holding workers."""
+        seconds: dict[str, float] = defaultdict(float)
+        for name, share in self.accounts.items():
+            route, _, phase = name.rpartition(" ")
+            if phase in HELD:
+                seconds[route] += share
+        total = sum(seconds.values())
+        return {route: part / total for route, part in seconds.items()} if total > 0 else self.blame
 
     @cached_property
     def causes(self) -> dict[str, float]:

@@ -19,7 +19,7 @@ from sojourn.model.parallel import in_threads
 from sojourn.timeline.concurrency import queue_ends, seen_on_arrival
 from sojourn.timeline.services import Services, services_of
 from sojourn.timeline.steps import Steps
-from sojourn.timeline.suspicions import BODY, LIMIT, PAUSE, SEVERAL, STARTED, UNKNOWN, UNNAMED, Suspect
+from sojourn.timeline.suspicions import BODY, BOUND, LIMIT, PAUSE, RESERVED, SEVERAL, STARTED, UNKNOWN, UNNAMED, Suspect
 from sojourn.timeline.turnaround import LONGEST
 from sojourn.timeline.visits import Visits
 
@@ -172,6 +172,18 @@ def is_lower_bound(
     if visits.phases is None:
         return False
     return float(visits.phases.in_doubt[members].sum()) > BODIES * workers * seconds
+
+
+def kept_apart(visits: Visits) -> dict[str | None, tuple[str, ...]]:
+    """Return backend -> what kept requests from its workers, or the workers away, by the evidence, as clauses."""
+    clauses = {}
+    for code, holds in (visits.phases.backends if visits.phases is not None else {}).items():
+        known = [suspect for suspect in holds.suspects if suspect.kind in holds.causes]
+        if holds.processes is not None:
+            known.append(Suspect(RESERVED if holds.processes.reserved else BOUND))
+        if known:
+            clauses[visits.backends[code]] = tuple(suspect.clause for suspect in known)
+    return clauses
 
 
 def looks_free(visits: Visits) -> bool:

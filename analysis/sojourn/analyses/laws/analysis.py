@@ -21,11 +21,11 @@ from sojourn.analyses.audit.result import Audit
 from sojourn.analyses.laws.applicability import reason_against
 from sojourn.analyses.queue_source import MEASURED, QueueSource, slots
 from sojourn.model.errors import SojournError
-from sojourn.model.formatting import formatted, milliseconds, printable
+from sojourn.model.formatting import formatted, listed, milliseconds, printable
 from sojourn.model.one_worker import doubt
 from sojourn.model.result import Result
 from sojourn.queueing.theory import allen_cunneen_wait, kingman_wait, mg1_wait, mmc_wait
-from sojourn.timeline.free_workers import looks_free, understated
+from sojourn.timeline.free_workers import kept_apart, looks_free, understated
 from sojourn.timeline.station import BACKEND, Station, stations
 from sojourn.timeline.visits import FROM_CONCURRENCY, Visits
 
@@ -73,7 +73,8 @@ class Prediction:
 class StationLaws:
     """A station, what the laws say of it, and which of them to believe (a key of ``NAMES``, or None).
 
-    ``known``: how its wait is known, an adjective. ``lower_bound``: whether its workers were held for longer than their
+    ``known``: how its wait is known, an adjective. ``apart``: what kept requests from workers
+    that the laws assume to be free, as clauses. ``lower_bound``: whether its workers were held for longer than their
     services show, or lines may be missing, so that its utilisation is at least λS/c.
     """
 
@@ -82,6 +83,7 @@ class StationLaws:
     believe: str | None
     known: str = "measured"
     lower_bound: bool = False
+    apart: tuple[str, ...] = ()
 
     @property
     def believed(self) -> Prediction | None:
@@ -133,15 +135,19 @@ class StationLaws:
             return f"{self.label}: {NAMES[law.law]} applies."
         doubt = self.doubt
         if abs(law.error) > doubt + DOUBTFUL:
-            held = ""
-            if self.lower_bound:
-                held = "workers that are held for longer than their services (`sojourn blame` names what fits), "
-            return (
-                f"{self.label}: no law is near the measurement. The error of {NAMES[law.law]} is "
-                f"{formatted(law.error, '+.0%')}: the cause may be {held}bursts, timeouts or another discipline."
-            )
+            return f"{self.label}: no law is near the measurement. {self._error_of(law)}."
         known = f"; the uncertainty of the {self.known} wait is ±{doubt:.0%}" if doubt > DOUBTFUL else ""
         return f"{self.label}: {NAMES[law.law]} applies, with an error of {formatted(law.error, '+.0%')}{known}."
+
+    def _error_of(self, law: Prediction) -> str:
+        """Return the error of a law, and what may cause it."""
+        error = f"The error of {NAMES[law.law]} is {formatted(law.error or 0.0, '+.0%')}"
+        if self.apart:
+            return f"{error}. The laws know nothing of {listed(list(self.apart))}; `sojourn blame` measures it"
+        held = ""
+        if self.lower_bound:
+            held = "workers that are held for longer than their services (`sojourn blame` names what fits), "
+        return f"{error}: the cause may be {held}bursts, timeouts or another discipline"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -263,10 +269,16 @@ def laws(
     ]
     doubted = any(each.unexplained for each in predicted) or looks_free(visits)
     held = understated(visits) if doubted else frozenset()
+    apart = kept_apart(visits)
     return Laws(
         tuple(
             replace(
                 each,
+                apart=tuple(
+                    dict.fromkeys(
+                        clause for name in _backends_of(each.station, visits) for clause in apart.get(name, ())
+                    )
+                ),
                 lower_bound=each.station.silence is not None or not held.isdisjoint(_backends_of(each.station, visits)),
             )
             for each in predicted
