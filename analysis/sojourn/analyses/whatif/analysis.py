@@ -317,7 +317,7 @@ def _constraints(workload: Workload) -> list[str]:
     notes = [
         f"At most {counted(limit, 'request')} at a time {'reaches' if limit == 1 else 'reach'} the "
         f"{counted(int(visits.workers.count[code]), 'worker')} of {names[code]}: a limit is in front of them "
-        "(max_conns, maxconn). While it stays, more workers change nothing; limit=+1 raises it."
+        "(max_conns, maxconn). While it remains, more workers change nothing; limit=+1 raises it."
         for code, limit in workload.limits.items()
     ]
     for code, binding in workload.bindings.items():
