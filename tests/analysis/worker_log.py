@@ -43,7 +43,8 @@ class WorkerSystem:
         service: until the headers; ``mean`` of it.
         routes: route -> share of the requests.
         body: from the headers to the end of the answer; body_holds: whether a worker is held meanwhile.
-        after: work after the answer. between: the worker's work between two requests.
+        before: the worker reads the request before the app starts it. after: work after the answer.
+        between: the worker's work between two requests.
         way: to the backend.
         groups: processes with queues of their own, of equal size; a request goes to one at random.
         limit: requests in service at most. pauses: begin and end of times in which no worker works.
@@ -60,6 +61,7 @@ class WorkerSystem:
     routes: tuple[tuple[str, float], ...] = (("/page", 0.8), ("/search", 0.2))
     body: Draw | None = None
     body_holds: bool = True
+    before: Draw | None = None
     after: Draw | None = None
     between: tuple[float, float] = (0.0, 0.0)
     way: float = 0.0002
@@ -136,6 +138,7 @@ def worker_log(path: Path, system: WorkerSystem) -> WorkerTruth:
         if slots:
             start = max(start, heapq.heappop(slots))
         start = max([start, *(EPOCH + end for begin, end in system.pauses if begin <= start - EPOCH < end)])
+        taken, start = start, start + (system.before(rng, route) if system.before else 0.0)
         headers = start + service(rng, route)
         headers += sum(end - begin for begin, end in system.pauses if start - EPOCH < begin < headers - EPOCH)
         ended = headers + (system.body(rng, route) if system.body else 0.0)
@@ -143,12 +146,17 @@ def worker_log(path: Path, system: WorkerSystem) -> WorkerTruth:
         release = free_at + (system.after(rng, route) if system.after else 0.0)
         responses.append(ended + system.way - arrival)
         waits.append((arrival + system.way, start))
-        ends = {"service": (start, headers), "body": (headers, free_at), "after": (free_at, release)}
+        ends = {
+            "read": (taken, start),
+            "service": (start, headers),
+            "body": (headers, free_at),
+            "after": (free_at, release),
+        }
         holds += [(begin, end, (route, phase)) for phase, (begin, end) in ends.items() if end > begin]
         if slots:
             heapq.heappush(slots, headers)
         name = f"{worker}.{replaced[worker]}"
-        held += release - start
+        held += release - taken
         waited += start - arrival
         served[worker] += 1
         if system.restart is not None and served[worker] % system.restart[0] == 0:

@@ -108,7 +108,7 @@ def _ordered(workload: Workload, arrival: Floats, order: npt.NDArray[np.int64]) 
         backend=workload.visits.backend[order], rows=rows,
         phases=None if workload.visits.phases is None else workload.visits.phases.at(order),
     )  # fmt: skip
-    each = ("services", "head", "before", "way", "rest", "response", "wait", "counted", "absence")
+    each = ("services", "head", "before", "way", "rest", "response", "wait", "counted", "absence", "read")
     codes, routes = workload.routes
     return replace(
         workload,

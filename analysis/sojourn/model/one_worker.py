@@ -162,11 +162,11 @@ def joined(backends: Iterable[Mapping[str, Any]]) -> list[str]:
 def holding(backends: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return sentences on what holds workers beyond the headers, as the next starts of the workers show it.
 
-    ``backends``: rows with held_by_body and held_after.
+    ``backends``: rows with held_by_body, held_after and held_before.
     """
-    by_body, after = (
+    by_body, after, before = (
         sorted({printable(route, 60) for row in backends for route in row.get(key, ())})
-        for key in ("held_by_body", "held_after")
+        for key in ("held_by_body", "held_after", "held_before")
     )
     sentences = []
     if by_body:
@@ -178,6 +178,11 @@ def holding(backends: Iterable[Mapping[str, Any]]) -> list[str]:
         sentences.append(
             f"Workers are held after the answers to {listed(after)}: they start nothing for some time although "
             "requests wait. Where none waited, that time is estimated. The app's spans (--spans) contain it."
+        )
+    if before:
+        sentences.append(
+            f"Workers read the requests of {listed(before)} before the app starts them: their queueing delay contains "
+            "that time."
         )
     return sentences
 

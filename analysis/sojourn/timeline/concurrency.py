@@ -52,7 +52,9 @@ def bins_by_concurrency(visits: Visits, bins: LogBins) -> pl.DataFrame:
 
 def queue_ends(visits: Visits, services: Services) -> Floats:
     """Return when each visit left the queue, s: when a worker took it, if that is later than the end of its wait."""
-    return np.where(services.begin > visits.wait_end, services.begin, visits.wait_end)
+    ends = np.where(services.begin > visits.wait_end, services.begin, visits.wait_end)
+    # A request that its worker reads has left the queue.
+    return np.where(visits.taken < visits.busy_start, np.minimum(ends, visits.taken), ends)
 
 
 def seen_on_arrival(visits: Visits, left: Floats, services: Services, first: int | None = None) -> tuple[Ints, Ints]:

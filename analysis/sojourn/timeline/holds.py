@@ -28,7 +28,7 @@ from sojourn.timeline.phases import BackendHolds, Phases
 from sojourn.timeline.processes import Processes, evidence_by_process, processes_of
 from sojourn.timeline.steps import Steps
 from sojourn.timeline.stretches import busiest
-from sojourn.timeline.suspicions import AFTER, BOUND, PAUSE, RESERVED, UNKNOWN, Suspect, suspects
+from sojourn.timeline.suspicions import AFTER, BOUND, PAUSE, READ, RESERVED, UNKNOWN, Suspect, suspects
 from sojourn.timeline.turnaround import LONGEST, TICK
 from sojourn.timeline.visit_arrays import Visits
 from sojourn.timeline.worker_evidence import FEW, Evidence, after_routes, free_share
@@ -59,20 +59,33 @@ def with_holds(visits: Visits, headers: Floats, spanned: Bools, transfer: Floats
     """
     answered = headers + np.maximum(np.nan_to_num(transfer), 0.0)
     body_end = np.where(spanned, np.fmin(answered, visits.busy_end), headers)
-    stretches = list(_stretches(visits, headers, answered, spanned))
+    log = _Log(visits, headers, answered, spanned)
+    stretches = list(_stretches(log))
     bodies = _bodies(visits, stretches)
-    holding = dict(in_threads(lambda stretch: _looked_at(visits, stretch, bodies.get(stretch.code)), stretches))
+    holding = dict(in_threads(lambda stretch: _looked_at(log, stretch, bodies.get(stretch.code)), stretches))
     long = ~spanned & (answered - headers > LONG_BODY)
     shown, release = visits.busy_end.copy(), visits.busy_end.copy()
     in_doubt = np.zeros(len(visits))
     if long.any():
         in_doubt[long] = (answered - headers)[long]
+    taken = visits.busy_start.copy()
     for code, holds in holding.items():
-        if holds.body or holds.elsewhere or holds.after:
+        if holds.body or holds.elsewhere or holds.after or holds.read:
             members = visits.at_backend[code]
             backend = _Backend.of(visits, members, visits.busy_start[members])
-            _apply(visits, backend, holds, spanned, answered, (body_end, shown, release, in_doubt))
-    return replace(visits, busy_end=release, phases=Phases(headers, body_end, shown, in_doubt, holding))
+            _apply(log, backend, holds, (body_end, shown, release, in_doubt))
+            taken[backend.places] = _taken(log, backend, holds, release[backend.places])
+    return replace(visits, busy_end=release, phases=Phases(taken, headers, body_end, shown, in_doubt, holding))
+
+
+@dataclass(frozen=True)
+class _Log:
+    """The visits with the end of each service, of the answer (s, n), and whether a span shows the release."""
+
+    visits: Visits
+    headers: Floats
+    answered: Floats
+    spanned: Bools
 
 
 @dataclass(frozen=True)
@@ -121,9 +134,16 @@ class _Stretch:
     answered: Floats
     spanned: Bools
 
+    @classmethod
+    def of(cls, log: _Log, code: int, backend: _Backend) -> _Stretch:
+        """Return the stretch with what the log has of its requests."""
+        at = backend.places
+        return cls(code, backend, log.headers[at], log.answered[at], log.spanned[at])
 
-def _stretches(visits: Visits, headers: Floats, answered: Floats, spanned: Bools) -> Iterator[_Stretch]:
+
+def _stretches(log: _Log) -> Iterator[_Stretch]:
     """Yield the stretches of the backends whose workers are named and serve one request at a time."""
+    visits = log.visits
     if "worker" not in visits.rows.columns:
         return
     largest = sorted(range(len(visits.backends)), key=lambda code: -len(visits.at_backend[code]))[:MOST_BACKENDS]
@@ -136,8 +156,7 @@ def _stretches(visits: Visits, headers: Floats, answered: Floats, spanned: Bools
         backend = _Backend.of(visits, chosen, visits.busy_start[chosen])
         if len(backend.places) < FEWEST:
             continue
-        at = backend.places
-        stretch = _Stretch(code, backend, headers[at], answered[at], spanned[at])
+        stretch = _Stretch.of(log, code, backend)
         if float((backend.following < stretch.headers - LONGEST).mean()) <= SEVERAL:
             yield stretch
 
@@ -184,40 +203,88 @@ def _holds(seen: Floats) -> bool:
     return bool(bodies >= 3 and inside < SELDOM * bodies and expected > FEW)
 
 
-def _looked_at(visits: Visits, stretch: _Stretch, bodies: BackendHolds | None) -> tuple[int, BackendHolds]:
+def _looked_at(log: _Log, stretch: _Stretch, bodies: BackendHolds | None) -> tuple[int, BackendHolds]:
     """Return what holds the workers of a backend, by its stretch."""
-    holds, backend = bodies or BackendHolds(), stretch.backend
-    places = backend.places
-    begin = visits.busy_start[places]
-    release = np.where(stretch.spanned, visits.busy_end[places], stretch.headers)
+    visits, holds = log.visits, bodies or BackendHolds()
+    places = stretch.backend.places
+    release = _shown_release(visits, stretch, holds)
+    way = _way(visits.arrival[places], visits.busy_start[places], release, len(stretch.backend.names))
+    evidence = _evidence(visits, stretch, visits.busy_start, release, way)
+    kinds = {suspect.kind: suspect for suspect in suspects(evidence)}
+    holds = replace(holds, way=way, suspects=tuple(kinds.values()), evidence=(evidence,))
+    if READ in kinds:
+        return stretch.code, _with_reading(log, stretch, holds, release)
+    if BOUND in kinds or RESERVED in kinds:
+        return stretch.code, _with_processes(visits, stretch, holds, evidence, release, reserved=RESERVED in kinds)
+    if AFTER in kinds:
+        return stretch.code, _with_after(visits, stretch, holds, evidence, release)
+    return stretch.code, holds
+
+
+def _shown_release(visits: Visits, stretch: _Stretch, holds: BackendHolds) -> Floats:
+    """Return when each worker is free, s: by the span, a body that holds it, or the headers."""
+    backend = stretch.backend
+    release = np.where(stretch.spanned, visits.busy_end[backend.places], stretch.headers)
     held = ~stretch.spanned & _of(backend, holds.body)
-    release = np.where(held, np.fmin(np.fmax(stretch.answered, release), backend.following), release)
-    way = _way(visits.arrival[places], begin, release, len(backend.names))
-    arrival = np.minimum(visits.arrival[places] + way, begin)
+    return np.where(held, np.fmin(np.fmax(stretch.answered, release), backend.following), release)
+
+
+def _evidence(visits: Visits, stretch: _Stretch, taken: Floats, release: Floats, way: float) -> Evidence:
+    """Return the evidence of a stretch; ``taken``: when a worker took each of the visits, s."""
+    backend = stretch.backend
+    begin = taken[backend.places]
+    arrival = np.minimum(visits.arrival[backend.places] + way, begin)
     # Requests of which nothing is known may have held workers, too.
     unknown = visits.left_out.get("no_wait", 0)
     abandoned = unknown / (len(visits) + unknown)
     if "status" in visits.rows.columns:
         status = visits.column_at("status", visits.at_backend[stretch.code])
         abandoned += float(status.is_in(GIVEN_UP_STATUSES).mean() or 0.0)  # type: ignore[arg-type]
-    evidence = Evidence(
+    return Evidence(
         arrival, begin, stretch.headers, _with_turnaround(release, backend.following), ~stretch.spanned,
         backend.following, backend.previous, backend.worker, backend.route, backend.routes, abandoned,
     )  # fmt: skip
-    kinds = {suspect.kind: suspect for suspect in suspects(evidence)}
-    holds = replace(holds, way=way, suspects=tuple(kinds.values()), evidence=(evidence,))
-    if BOUND in kinds or RESERVED in kinds:
-        return stretch.code, _with_processes(visits, stretch, holds, evidence, release, reserved=RESERVED in kinds)
-    if AFTER not in kinds:
-        return stretch.code, holds
-    after = replace(holds, after=kinds[AFTER].routes)
+
+
+def _with_after(
+    visits: Visits, stretch: _Stretch, holds: BackendHolds, evidence: Evidence, release: Floats
+) -> BackendHolds:
+    """Return the holds with work after answers if this explains why workers look free; otherwise as they are."""
+    backend = stretch.backend
+    suspect = next(each for each in holds.suspects if each.kind == AFTER)
+    after = replace(holds, after=suspect.routes)
     times = _after(visits, backend, after, release, stretch.spanned)
     explained = replace(evidence, release=_with_turnaround(release + times, backend.following))
     ended_at_once = are_together(backend.following[(times > LONGEST) & (release + times == backend.following)])
     if explained.free > LITTLE or ended_at_once:
         others = (Suspect(PAUSE),) if ended_at_once else suspects(explained) or (Suspect(UNKNOWN),)
-        return stretch.code, replace(holds, suspects=(kinds[AFTER], *others))
-    return stretch.code, replace(after, suspects=suspects(explained), evidence=(explained,))
+        return replace(holds, suspects=(suspect, *others))
+    return replace(after, suspects=suspects(explained), evidence=(explained,))
+
+
+def _with_reading(log: _Log, stretch: _Stretch, holds: BackendHolds, release: Floats) -> BackendHolds:
+    """Return the holds with requests that workers read, if this explains why they look free; otherwise as they are."""
+    visits, backend = log.visits, stretch.backend
+    suspect = next(each for each in holds.suspects if each.kind == READ)
+    reading = replace(holds, read=suspect.routes)
+    taken = visits.busy_start.copy()
+    taken[backend.places] = _taken(log, backend, reading, release)
+    # The next start of a worker is now when it takes the next request.
+    again = _Stretch.of(log, stretch.code, _Backend.of(visits, backend.places, taken[backend.places]))
+    explained = _evidence(visits, again, taken, _shown_release(visits, again, holds), holds.way)
+    if explained.free > LITTLE:
+        return replace(holds, suspects=(suspect, *(suspects(explained) or (Suspect(UNKNOWN),))))
+    return replace(reading, suspects=suspects(explained), evidence=(explained,))
+
+
+def _taken(log: _Log, backend: _Backend, holds: BackendHolds, release: Floats) -> Floats:
+    """Return when each worker took its request, s: where it reads requests first, when it was free and they arrived."""
+    visits = log.visits
+    begin = visits.busy_start[backend.places]
+    read = _of(backend, holds.read)
+    free = np.append(release, -np.inf)[backend.previous]
+    earliest = np.fmax(visits.arrival[backend.places] + holds.way, free)
+    return np.where(read, np.minimum(earliest, begin), begin)
 
 
 def _with_processes(
@@ -256,21 +323,18 @@ def _of(backend: _Backend, routes: Sequence[str]) -> Bools:
     return np.isin(backend.route, [code for code, name in enumerate(backend.routes) if name in routes])
 
 
-def _apply(
-    visits: Visits, backend: _Backend, holds: BackendHolds, spanned: Bools, answered: Floats,
-    results: tuple[Floats, Floats, Floats, Floats],
-) -> None:  # fmt: skip
+def _apply(log: _Log, backend: _Backend, holds: BackendHolds, results: tuple[Floats, Floats, Floats, Floats]) -> None:
     """Fill in the end of the body, the end that is shown, the release, and the doubt, of the requests of a backend."""
     body_end, shown, release, in_doubt = results
-    open_ = ~spanned[backend.places]
+    open_ = ~log.spanned[backend.places]
     certain = backend.places[open_ & _of(backend, (*holds.body, *holds.elsewhere))]
     in_doubt[certain] = 0.0
     held = open_ & _of(backend, holds.body)
     places = backend.places[held]
-    body_end[places] = np.fmax(np.fmin(answered[places], backend.following[held]), body_end[places])
+    body_end[places] = np.fmax(np.fmin(log.answered[places], backend.following[held]), body_end[places])
     shown[places] = release[places] = body_end[places]
     if holds.after:
-        after = _after(visits, backend, holds, release[backend.places], ~open_)
+        after = _after(log.visits, backend, holds, release[backend.places], ~open_)
         release[backend.places] += after
 
 

@@ -1,5 +1,6 @@
 """The phases in which a request holds its worker: from the app's start to the headers, the body's end, the release.
 
+read      from the instant at which the worker takes the request to the app's start, where workers read uploads
 service   from the app's start to the response headers
 body      from the headers to the end of the answer, where the body holds the worker
 after     from then to the release: work after the answer
@@ -20,8 +21,8 @@ from sojourn.timeline.worker_evidence import Evidence, free_share
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-SERVICE, BODY, AFTER = "service", "body", "after"
-PHASES = (SERVICE, BODY, AFTER)
+SERVICE, BODY, AFTER, READ = "service", "body", "after", "read"
+PHASES = (SERVICE, BODY, AFTER, READ)
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class BackendHolds:
         body: routes whose bodies hold a worker.
         elsewhere: routes whose bodies hold none: workers start other requests meanwhile.
         doubtful: routes with bodies of which neither is known.
+        read: routes whose requests workers read before the app starts them.
         after: routes after whose answers a worker is held.
         way: time that a request takes to a free worker, s; 0 if it is too short to be measured.
         processes: with queues of their own; None: one queue for all workers.
@@ -42,6 +44,7 @@ class BackendHolds:
     body: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
     doubtful: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     way: float = 0.0
     processes: Processes | None = None
@@ -65,6 +68,7 @@ class Phases:
     """The instants between a request's start and its release, s, n each; NaN: unknown.
 
     Attributes:
+        taken: when the worker took the request: the app's start, or earlier where it read the request first.
         headers: end of the service.
         body_end: end of the body while it holds the worker; the headers where it does not.
         shown_end: end that a span or the body shows; what follows until the release is inferred.
@@ -72,6 +76,7 @@ class Phases:
         backends: code of the backend -> what holds its workers.
     """
 
+    taken: Floats
     headers: Floats
     body_end: Floats
     shown_end: Floats
@@ -80,5 +85,5 @@ class Phases:
 
     def at(self, places: Ints) -> Phases:
         """Return the phases of some of the requests."""
-        each = {name: getattr(self, name)[places] for name in ("headers", "body_end", "shown_end", "in_doubt")}
+        each = {name: getattr(self, name)[places] for name in ("taken", "headers", "body_end", "shown_end", "in_doubt")}
         return replace(self, **each)

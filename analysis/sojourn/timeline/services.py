@@ -87,7 +87,7 @@ def services_of(visits: Visits) -> Services:
     ``header``, if that column was read. A worker is held until it starts a request that waits, if that takes no longer
     than ``turnaround.LONGEST``.
     """
-    begin, end = visits.busy_start.copy(), visits.busy_end.copy()
+    begin, end = visits.taken.copy(), visits.busy_end.copy()
     known = ~np.isnan(end)
     if "header" in visits.rows.columns:
         answered = visits.arrival + visits.rows["header"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
@@ -110,21 +110,23 @@ def _pieces(visits: Visits, begin: Floats, end: Floats) -> Pieces:
     headers, body_end = visits.phases.headers, visits.phases.body_end
     body = np.flatnonzero(body_end - headers > TICK)
     after = np.flatnonzero(visits.busy_end - body_end > TICK)
-    if not len(body) and not len(after):
+    read = np.flatnonzero(visits.busy_start - visits.taken > TICK)
+    if not len(body) and not len(after) and not len(read):
         return Pieces(begin, end, visits.places.code)
-    service_end, until = end.copy(), end.copy()
+    service_begin, service_end, until = begin.copy(), end.copy(), end.copy()
     until[after] = body_end[after]
     service_end[after] = headers[after]
     service_end[body] = headers[body]
+    service_begin[read] = visits.busy_start[read]
     # Without a body of its own, the time after the answer begins at the headers.
     starts = np.where(body_end - headers > TICK, body_end, headers)[after]
-    every = np.arange(len(begin))
+    request = np.concatenate([np.arange(len(begin)), body, after, read])
     return Pieces(
-        np.concatenate([begin, headers[body], starts]),
-        np.concatenate([service_end, until[body], end[after]]),
-        visits.places.code[np.concatenate([every, body, after])],
-        np.concatenate([every, body, after]),
-        np.repeat(np.arange(len(PHASES)), [len(begin), len(body), len(after)]),
+        np.concatenate([service_begin, headers[body], starts, begin[read]]),
+        np.concatenate([service_end, until[body], end[after], visits.busy_start[read]]),
+        visits.places.code[request],
+        request,
+        np.repeat(np.arange(len(PHASES)), [len(begin), len(body), len(after), len(read)]),
     )
 
 

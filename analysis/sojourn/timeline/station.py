@@ -100,7 +100,7 @@ def stations(visits: Visits, *, least: int) -> list[Station]:
 def _station(visits: Visits, members: npt.NDArray[np.intp], kind: str, name: str | None, least: int) -> Station | None:
     memberss = np.sort(np.concatenate([visits.at_backend[member] for member in members]), kind="stable")
     arrival = visits.arrival[memberss]
-    wait, held = visits.wait_end[memberss] - arrival, visits.busy_end[memberss] - visits.busy_start[memberss]
+    wait, held = visits.wait_end[memberss] - arrival, visits.held[memberss]
     if len(arrival) < least or arrival[-1] <= arrival[0]:
         return None
     known = np.isfinite(held)

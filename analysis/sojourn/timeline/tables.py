@@ -164,7 +164,8 @@ def workers_table(visits: Visits) -> list[dict[str, Any]]:
     """Return per backend: upstream, workers, source (of that number), names (distinct worker values), pool.
 
     ``in_one_worker``: requests that one of its workers serves at a time. ``joined``: other addresses that lead to the
-    same workers. ``held_by_body``, ``held_after``: routes whose bodies, and work after whose answers, hold a worker.
+    same workers. ``held_by_body``, ``held_after``, ``held_before``: routes whose bodies, work after whose
+    answers, and reading of whose requests hold a worker.
     """
     known = visits.workers
     holds = visits.phases.backends if visits.phases is not None else {}
@@ -179,6 +180,7 @@ def workers_table(visits: Visits) -> list[dict[str, Any]]:
             "joined": sorted(address for address, backend in visits.joined.items() if backend == name),
             "held_by_body": list(holds[i].body) if i in holds else [],
             "held_after": list(holds[i].after) if i in holds else [],
+            "held_before": list(holds[i].read) if i in holds else [],
         }
         for i, name in enumerate(visits.backends)
     ]

@@ -16,7 +16,7 @@ would fall by less than its blame.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -32,6 +32,7 @@ from sojourn.model.components import STAMP_TICK
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import iso
 from sojourn.model.measures import ROUNDING
+from sojourn.model.parallel import in_threads
 from sojourn.model.result import Result
 from sojourn.timeline.charge import (
     DISPATCH,
@@ -234,6 +235,15 @@ def blame_of(
     table = culprits_table(culprit_index, culprit, culprits, charged.caused, blamed, waited)
     few_victims, victim_names = largest(victim, victims, summed(victim, wait, len(victims)))
     few_culprits, culprit_names = largest(culprit, culprits, summed(culprit, charged.caused, len(culprits)))
+    named = (*culprits, None)
+    # Compiled code, NumPy and Polars run side by side.
+    parts: list[Callable[[], Any]] = [
+        lambda: chain_of(visits, services, charged.blamed, few_culprits, culprit_names),
+        lambda: workers_table(visits),
+        lambda: costliest_requests(visits, services, charged.caused, named, culprit_index),
+        lambda: looked_free(visits, services, charged.dispatch, wait),
+    ]
+    chain, workers, costliest, free = in_threads(lambda part: part(), parts)
     begun = visits.base + timedelta(seconds=float(visits.arrival[0])) if len(visits) else None
     if few:
         cells, over_time = matrix.sum(axis=0), matrix.sum(axis=1)
@@ -256,16 +266,16 @@ def blame_of(
         victims=victims_table(victim, victims, is_victim, wait, charged),
         over_time=over_time_table(over_time, culprit_names, windows, charged, ended),
         width=windows.seconds,
-        workers=workers_table(visits),
+        workers=workers,
         phases=phases_table(services, charged, culprit_index, culprits, blamed),
-        costliest=costliest_requests(visits, services, charged.caused, (*culprits, None), culprit_index),
-        chain=chain_of(visits, services, charged.blamed, few_culprits, culprit_names),
+        costliest=costliest,
+        chain=chain,
         negative=int(negative.sum()),
         negative_seconds=float(wait[negative].sum()),
         silent=int((~services.known).sum()),
         left_out=dict(visits.left_out),
         queue_source=queue_source,
-        free_workers=looked_free(visits, services, charged.dispatch, wait),
+        free_workers=free,
     )
 
 

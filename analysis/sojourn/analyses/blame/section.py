@@ -18,7 +18,7 @@ from sojourn.timeline.charge import DISPATCH
 from sojourn.timeline.classes import NO_VALUE
 from sojourn.timeline.free_workers import MUCH, explanation
 from sojourn.timeline.named_accounts import ACCOUNTS
-from sojourn.timeline.phases import AFTER, BODY, SERVICE
+from sojourn.timeline.phases import AFTER, BODY, READ, SERVICE
 from sojourn.timeline.suspicions import HIDDEN
 
 MEASURES = (
@@ -32,7 +32,7 @@ DOUBTFUL = 0.1  # share of dispatch, or of unknown culprits, above which blame i
 CELLS = 50
 NAMED_FROM = 0.05  # of the waiting: smaller accounts are left out of the sentence
 PHASE_ROWS = 12
-PHASE_NAMES = {SERVICE: "service, to the headers", BODY: "body", AFTER: "after the answer"}
+PHASE_NAMES = {SERVICE: "service, to the headers", BODY: "body", AFTER: "after the answer", READ: "reading the request"}
 
 
 @lay_out.register(BlameResult)
@@ -91,6 +91,7 @@ def _of_account(result: BlameResult, account: str) -> str:
 
 ACTIONS = {
     BODY: "with its bodies, which hold a worker for {} each: stream them from elsewhere, or page them",
+    READ: "while a worker reads its requests, for {} each: let the proxy or another server read them first",
     AFTER: "after its answers, when a worker is held for another {} each: move that work to a queue of jobs",
 }
 

@@ -17,7 +17,7 @@ from sojourn.model.one_worker import doubt, holding, joined, unnamed
 from sojourn.present.display import lay_out
 from sojourn.present.section import Section, Table
 from sojourn.timeline.classes import NO_VALUE
-from sojourn.timeline.phases import AFTER, BODY, SERVICE
+from sojourn.timeline.phases import AFTER, BODY, READ, SERVICE
 
 MEASURES = (
     "Waiting: from the instant nginx turned to the backend to the app's start. In service: from there until the worker "
@@ -27,7 +27,7 @@ ROWS = 10  # windows of the table over time
 UNLIKE = 0.2  # part of the larger average by which averages over time and over arrivals differ before a note says so
 FEW = 0.1  # requests: averages below this are not compared
 LATER = 0.05  # s after the headers, over all requests, from which on a note says so
-AFTER_HEADERS = {BODY: "by bodies", AFTER: "after answers"}
+AFTER_HEADERS = {BODY: "by bodies", AFTER: "after answers", READ: "while they read requests"}
 BUSY = 0.9  # utilisation above which a backend counts as full
 
 

@@ -118,7 +118,7 @@ def replay_workload(workload: Workload, change: Change, *, loop: ClosedLoop | No
         arrival[some] = outcome.arrival
         _measure(
             rows, outcome.status, outcome.wait, outcome.sojourn, services, head, workload.way, workload.rest,
-            workload.before, response, wait, served,
+            workload.before, _reading(workload, change), response, wait, served,
         )  # fmt: skip
         timeouts += outcome.timeouts
         wasted += outcome.wasted
@@ -312,7 +312,7 @@ def _time_out(status, wait, sojourn, services, head, timeout):  # type: ignore[n
 
 @compiled
 def _measure(  # type: ignore[no-untyped-def]
-    rows, status, waits, sojourns, services, head, way, rest, before, response, wait, served
+    rows, status, waits, sojourns, services, head, way, rest, before, read, response, wait, served
 ):
     """Fill in the response, the wait and whether it was served, of the requests ``rows`` with these outcomes.
 
@@ -321,7 +321,7 @@ def _measure(  # type: ignore[no-untyped-def]
     """
     for k in range(len(rows)):
         i = rows[k]
-        wait[i] = waits[k] + way[i]
+        wait[i] = waits[k] + way[i] + read[i]
         served[i] = status[k] == SERVED
         if served[i]:
             response[i] = rest[i] + way[i] + sojourns[k] - (services[i] - head[i])
@@ -383,6 +383,14 @@ def _scaled(workload: Workload, change: Change) -> tuple[Floats, Floats]:
     for route, factor in change.routes.items():
         factors[workload.of_route(route)] *= factor
     return services * factors + absence, workload.head * factors
+
+
+def _reading(workload: Workload, change: Change) -> Floats:
+    """Return for how long workers read each request under a change, s."""
+    factors = np.full(len(workload), change.service)
+    for route, factor in change.routes.items():
+        factors[workload.of_route(route)] *= factor
+    return workload.read * factors
 
 
 def _known_routes(workload: Workload, change: Change) -> None:

@@ -52,9 +52,9 @@ def _of_station(workload: Workload, station: Station, objective: Objective, back
     binding = station.binding
     arrival, services = workload.visits.arrival[rows], workload.services[rows]
     # The response without the wait in the queue; the wait includes the way to an idle worker.
-    beyond = workload.way[rows]
+    beyond = workload.way[rows] + workload.read[rows]
     if objective.measure == "response_time":
-        beyond = beyond + np.nan_to_num(workload.rest[rows]) + workload.head[rows]
+        beyond = beyond + np.nan_to_num(workload.rest[rows]) + workload.head[rows] - workload.read[rows]
     allowed = math.floor((1 - objective.share) * len(rows) + 1e-9)  # requests that may miss it
 
     before = services[backlog[rows]] if backlog is not None else services[:0]

@@ -60,6 +60,7 @@ class Workload:
         refused: requests that no worker accepted (502 and the like): left out.
         timeout: how long nginx waited before it answered 504; None without 504s, or if the times differ.
         balancers: the inferred balancer of each upstream.
+        read: the first part of ``services``, in which the worker reads the request; the app starts afterwards.
         absence: the part of ``services`` for which its worker is absent after it, as when it restarts.
     """
 
@@ -79,6 +80,7 @@ class Workload:
     timeout: float | None
     balancers: tuple[str, ...]
     absence: Floats
+    read: Floats
 
     def __len__(self) -> int:
         return len(self.services)
@@ -190,7 +192,8 @@ def workload_of(
     # The app's service time, of unanswered requests too: the app also sends their headers, and streams the rest.
     absence = _absences(recorded)
     services, head = _held(recorded) + absence, _numbers(table["app_service"])
-    head = np.where(np.isnan(head), services, np.minimum(head, services))
+    read = np.nan_to_num(recorded.busy_start - recorded.taken)
+    head = np.where(np.isnan(head), services, np.minimum(head + read, services))
     drawn = np.isnan(services)
     earlier = {name: times for name, times in (service_times or {}).items() if len(times)}
     if drawn.all() and not earlier:
@@ -207,7 +210,7 @@ def workload_of(
         head=head,
         before=before,
         way=_way(recorded, limits_of(recorded)),
-        rest=np.where(known, response - np.nan_to_num(wait) - head, before + services - head),
+        rest=np.where(known, response - np.nan_to_num(wait) + read - head, before + services - head),
         response=response,
         wait=wait,
         counted=status != LEFT,
@@ -218,6 +221,7 @@ def workload_of(
         timeout=_timeout(_numbers(table["response"])[status == 504]),
         balancers=balancers_seen(recorded, recorded.arrival + response - before),
         absence=absence,
+        read=read,
     )
 
 
