@@ -127,7 +127,8 @@ METRICS = (
     Metric("sojourn_signal_refused", GAUGE, ("service", "reason"), "1",
            "1 while offered load, workers needed, saturation and time to drain are not given, else 0: "
            "waits_not_reproduced (the recent requests, replayed, wait for another time than they did), "
-           "service_depends_on_load, or several_in_one_worker. Scale on the queueing delay then."),
+           "service_depends_on_load, limit_in_front, workers_absent, bound_to_processes, or several_in_one_worker. "
+           "Scale on the queueing delay then."),
     Metric("sojourn_objective_ratio", GAUGE, ("objective",), "1",
            "Share of requests that an objective wants to meet it."),
     Metric("sojourn_objective_threshold_seconds", GAUGE, ("objective",), "s",

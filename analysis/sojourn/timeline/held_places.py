@@ -11,6 +11,7 @@ from sojourn.timeline.classes import classes_of
 from sojourn.timeline.steps import Steps
 from sojourn.timeline.turnaround import TICK
 from sojourn.timeline.visit_arrays import Visits
+from sojourn.timeline.worker_evidence import with_edges
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -31,6 +32,8 @@ def absences(visits: Visits, codes: Sequence[int], _: Intervals | None = None) -
         first, last = np.full(len(names), np.inf), np.full(len(names), -np.inf)
         np.minimum.at(first, worker, visits.busy_start[members])
         np.maximum.at(last, worker, visits.busy_end[members])
+        longest = float((visits.busy_end[members] - visits.busy_start[members]).max())
+        first, last = with_edges(first, last, longest)
         place = visits.places.code[members]
         of_worker = np.zeros(len(names), np.int64)
         of_worker[worker] = place

@@ -18,6 +18,7 @@ SEVERAL, BODY, AFTER, READ = "several_at_once", "body", "after_the_answer", "bef
 BOUND, RESERVED, STARTED, LIMIT = "bound", "reserved", "worker_started", "limit"
 ABSENT, PAUSE, ABANDONED, HIDDEN = "absent", "pause", "abandoned_work", "load_not_in_the_log"
 UNNAMED, UNKNOWN = "workers_unnamed", "unknown"
+LEAST_WAIT = 0.0015  # s: mean wait; a shorter one is no queue
 ROUTES = 3  # named in a clause
 
 
@@ -72,7 +73,10 @@ def suspects(seen: Evidence) -> tuple[Suspect, ...]:
 
 
 def _suspects(seen: Evidence) -> Iterator[Suspect]:
-    if seen.absent > 0.1:
+    if seen.waited < LEAST_WAIT * len(seen.begin):
+        return
+    # Abandoned requests name no worker, so a worker that serves them seems to be away.
+    if seen.absent > 0.1 and seen.abandoned <= 0.005:
         yield Suspect(ABSENT, share=seen.absent)
     if seen.free <= 0.1:
         return
@@ -91,6 +95,7 @@ def _suspects(seen: Evidence) -> Iterator[Suspect]:
     elif seen.paused > 0.6 * seen.free:
         yield Suspect(PAUSE, share=seen.paused)
     elif seen.overtakes < 0.05:
-        yield Suspect(HIDDEN, share=seen.hidden)
+        # A few abandoned requests may hold workers for long.
+        yield Suspect(ABANDONED) if seen.abandoned > 0 else Suspect(HIDDEN, share=seen.hidden)
     else:
         yield Suspect(UNKNOWN)

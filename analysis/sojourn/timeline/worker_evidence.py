@@ -64,7 +64,7 @@ class Evidence:
         last = np.full(len(first), -np.inf)
         np.minimum.at(first, self.worker, self.begin)
         np.maximum.at(last, self.worker, self.release)
-        return _level(first, last, self._grid)
+        return _level(*with_edges(first, last, float((self.release - self.begin).max())), self._grid)
 
     def _share(self, chosen: Bools) -> float:
         waited = float(self._cost.sum())
@@ -217,6 +217,18 @@ class Evidence:
         arrivals = np.sort(self.arrival)
         waiting = np.searchsorted(arrivals, instants - 0.002, "right")
         return waiting - np.searchsorted(self.begin, instants + seconds, "right")
+
+
+def with_edges(first: Floats, last: Floats, longest: float) -> tuple[Floats, Floats]:
+    """Return the lives of workers with the time at the edges of a log in which a request outside it may hold them.
+
+    Args:
+        first: first start of each worker, s.
+        last: its last release, s.
+        longest: the longest time for which a request holds a worker, s.
+    """
+    begin, end = float(first.min()), float(last.max())
+    return np.where(first - begin <= longest, begin, first), np.where(end - last <= longest, end, last)
 
 
 def after_routes(seen: Sequence[Evidence]) -> tuple[str, ...]:
