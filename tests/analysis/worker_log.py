@@ -138,7 +138,7 @@ def worker_log(path: Path, system: WorkerSystem) -> WorkerTruth:
         if slots:
             start = max(start, heapq.heappop(slots))
         start = max([start, *(EPOCH + end for begin, end in system.pauses if begin <= start - EPOCH < end)])
-        taken, start = start, start + (system.before(rng, route) if system.before else 0.0)
+        occupied, start = start, start + (system.before(rng, route) if system.before else 0.0)
         headers = start + service(rng, route)
         headers += sum(end - begin for begin, end in system.pauses if start - EPOCH < begin < headers - EPOCH)
         ended = headers + (system.body(rng, route) if system.body else 0.0)
@@ -147,7 +147,7 @@ def worker_log(path: Path, system: WorkerSystem) -> WorkerTruth:
         responses.append(ended + system.way - arrival)
         waits.append((arrival + system.way, start))
         ends = {
-            "read": (taken, start),
+            "read": (occupied, start),
             "service": (start, headers),
             "body": (headers, free_at),
             "after": (free_at, release),
@@ -156,7 +156,7 @@ def worker_log(path: Path, system: WorkerSystem) -> WorkerTruth:
         if slots:
             heapq.heappush(slots, headers)
         name = f"{worker}.{replaced[worker]}"
-        held += release - taken
+        held += release - occupied
         waited += start - arrival
         served[worker] += 1
         if system.restart is not None and served[worker] % system.restart[0] == 0:

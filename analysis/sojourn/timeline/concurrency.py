@@ -54,7 +54,7 @@ def queue_ends(visits: Visits, services: Services) -> Floats:
     """Return when each visit left the queue, s: when a worker took it, if that is later than the end of its wait."""
     ends = np.where(services.begin > visits.wait_end, services.begin, visits.wait_end)
     # A request that its worker reads has left the queue.
-    return np.where(visits.taken < visits.busy_start, np.minimum(ends, visits.taken), ends)
+    return np.where(visits.occupied < visits.busy_start, np.minimum(ends, visits.occupied), ends)
 
 
 def seen_on_arrival(visits: Visits, left: Floats, services: Services, first: int | None = None) -> tuple[Ints, Ints]:

@@ -68,14 +68,14 @@ def with_holds(visits: Visits, headers: Floats, spanned: Bools, transfer: Floats
     in_doubt = np.zeros(len(visits))
     if long.any():
         in_doubt[long] = (answered - headers)[long]
-    taken = visits.busy_start.copy()
+    occupied = visits.busy_start.copy()
     for code, holds in holding.items():
         if holds.body or holds.elsewhere or holds.after or holds.read:
             members = visits.at_backend[code]
             backend = _Backend.of(visits, members, visits.busy_start[members])
             _apply(log, backend, holds, (body_end, shown, release, in_doubt))
-            taken[backend.places] = _taken(log, backend, holds, release[backend.places])
-    return replace(visits, busy_end=release, phases=Phases(taken, headers, body_end, shown, in_doubt, holding))
+            occupied[backend.places] = _occupied(log, backend, holds, release[backend.places])
+    return replace(visits, busy_end=release, phases=Phases(occupied, headers, body_end, shown, in_doubt, holding))
 
 
 @dataclass(frozen=True)
@@ -229,10 +229,10 @@ def _shown_release(visits: Visits, stretch: _Stretch, holds: BackendHolds) -> Fl
     return np.where(held, np.fmin(np.fmax(stretch.answered, release), backend.following), release)
 
 
-def _evidence(visits: Visits, stretch: _Stretch, taken: Floats, release: Floats, way: float) -> Evidence:
-    """Return the evidence of a stretch; ``taken``: when a worker took each of the visits, s."""
+def _evidence(visits: Visits, stretch: _Stretch, occupied: Floats, release: Floats, way: float) -> Evidence:
+    """Return the evidence of a stretch; ``occupied``: when a worker took each of the visits, s."""
     backend = stretch.backend
-    begin = taken[backend.places]
+    begin = occupied[backend.places]
     arrival = np.minimum(visits.arrival[backend.places] + way, begin)
     # Requests of which nothing is known may have held workers, too.
     unknown = visits.left_out.get("no_wait", 0)
@@ -267,17 +267,17 @@ def _with_reading(log: _Log, stretch: _Stretch, holds: BackendHolds, release: Fl
     visits, backend = log.visits, stretch.backend
     suspect = next(each for each in holds.suspects if each.kind == READ)
     reading = replace(holds, read=suspect.routes)
-    taken = visits.busy_start.copy()
-    taken[backend.places] = _taken(log, backend, reading, release)
+    occupied = visits.busy_start.copy()
+    occupied[backend.places] = _occupied(log, backend, reading, release)
     # The next start of a worker is now when it takes the next request.
-    again = _Stretch.of(log, stretch.code, _Backend.of(visits, backend.places, taken[backend.places]))
-    explained = _evidence(visits, again, taken, _shown_release(visits, again, holds), holds.way)
+    again = _Stretch.of(log, stretch.code, _Backend.of(visits, backend.places, occupied[backend.places]))
+    explained = _evidence(visits, again, occupied, _shown_release(visits, again, holds), holds.way)
     if explained.free > LITTLE:
         return replace(holds, suspects=(suspect, *(suspects(explained) or (Suspect(UNKNOWN),))))
     return replace(reading, suspects=suspects(explained), evidence=(explained,))
 
 
-def _taken(log: _Log, backend: _Backend, holds: BackendHolds, release: Floats) -> Floats:
+def _occupied(log: _Log, backend: _Backend, holds: BackendHolds, release: Floats) -> Floats:
     """Return when each worker took its request, s: where it reads requests first, when it was free and they arrived."""
     visits = log.visits
     begin = visits.busy_start[backend.places]
@@ -352,7 +352,7 @@ def _after(visits: Visits, backend: _Backend, holds: BackendHolds, release: Floa
     waited_for = ~stopped & (backend.next >= 0) & ((arrived <= release + TICK) | (began > arrived + LONGEST))
     lower = np.where(waited_for, upper, 0.0)
     for own in _places_of_processes(backend, holds.processes):
-        # A worker that was free would have taken a request that waited.
+        # A worker that was free would have occupied a request that waited.
         queue = Steps.of(arrival[own], np.where(begin > arrival + LONGEST, begin, np.nan)[own])
         emptied = np.append(-np.inf, queue.at[queue.level == 0])
         last = emptied[np.searchsorted(emptied, following[own], "right") - 1]

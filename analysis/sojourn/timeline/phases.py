@@ -68,7 +68,7 @@ class Phases:
     """The instants between a request's start and its release, s, n each; NaN: unknown.
 
     Attributes:
-        taken: when the worker took the request: the app's start, or earlier where it read the request first.
+        occupied: when the worker took the request: the app's start, or earlier where it read the request first.
         headers: end of the service.
         body_end: end of the body while it holds the worker; the headers where it does not.
         shown_end: end that a span or the body shows; what follows until the release is inferred.
@@ -76,7 +76,7 @@ class Phases:
         backends: code of the backend -> what holds its workers.
     """
 
-    taken: Floats
+    occupied: Floats
     headers: Floats
     body_end: Floats
     shown_end: Floats
@@ -85,5 +85,7 @@ class Phases:
 
     def at(self, places: Ints) -> Phases:
         """Return the phases of some of the requests."""
-        each = {name: getattr(self, name)[places] for name in ("taken", "headers", "body_end", "shown_end", "in_doubt")}
+        each = {
+            name: getattr(self, name)[places] for name in ("occupied", "headers", "body_end", "shown_end", "in_doubt")
+        }
         return replace(self, **each)

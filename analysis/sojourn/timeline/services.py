@@ -87,7 +87,7 @@ def services_of(visits: Visits) -> Services:
     ``header``, if that column was read. A worker is held until it starts a request that waits, if that takes no longer
     than ``turnaround.LONGEST``.
     """
-    begin, end = visits.taken.copy(), visits.busy_end.copy()
+    begin, end = visits.occupied.copy(), visits.busy_end.copy()
     known = ~np.isnan(end)
     if "header" in visits.rows.columns:
         answered = visits.arrival + visits.rows["header"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
@@ -110,7 +110,7 @@ def _pieces(visits: Visits, begin: Floats, end: Floats) -> Pieces:
     headers, body_end = visits.phases.headers, visits.phases.body_end
     body = np.flatnonzero(body_end - headers > TICK)
     after = np.flatnonzero(visits.busy_end - body_end > TICK)
-    read = np.flatnonzero(visits.busy_start - visits.taken > TICK)
+    read = np.flatnonzero(visits.busy_start - visits.occupied > TICK)
     if not len(body) and not len(after) and not len(read):
         return Pieces(begin, end, visits.places.code)
     service_begin, service_end, until = begin.copy(), end.copy(), end.copy()

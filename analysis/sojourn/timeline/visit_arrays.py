@@ -107,9 +107,9 @@ class Visits:
         return self.busy_end if self.phases is None else self.phases.shown_end
 
     @property
-    def taken(self) -> Floats:
+    def occupied(self) -> Floats:
         """When a worker took each request, s: the app's start, or earlier where the worker read the request first."""
-        return self.busy_start if self.phases is None else self.phases.taken
+        return self.busy_start if self.phases is None else self.phases.occupied
 
     @property
     def wait(self) -> Floats:
@@ -129,7 +129,7 @@ class Visits:
     @property
     def held(self) -> Floats:
         """The time for which each request held a worker, s; NaN if unknown."""
-        return self.busy_end - self.taken
+        return self.busy_end - self.occupied
 
     @cached_property
     def places(self) -> Places:

@@ -1,4 +1,4 @@
-"""Pauses of all workers are told from gaps in which each worker is held by something of its own."""
+"""Pauses of all workers, and gaps in which each worker is held by something of its own."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
     services = services_of(visits)
     late = services.begin > visits.wait_end + MICROSECOND
     starts = np.where(late, services.begin, visits.wait_end)
-    left = np.where(visits.taken < visits.busy_start, np.minimum(visits.wait_end, visits.taken), visits.wait_end)
+    left = np.where(visits.occupied < visits.busy_start, np.minimum(visits.wait_end, visits.occupied), visits.wait_end)
     intervals = {
         "waiting": (visits.arrival, left),
         "gone": (visits.wait_end, starts),
@@ -273,5 +273,5 @@ def _held(visits: Visits) -> dict[str, float]:
     """Return phase -> seconds for which workers were held."""
     begin, end = visits.busy_start, visits.busy_end
     headers, body_end = (end, end) if visits.phases is None else (visits.phases.headers, visits.phases.body_end)
-    lengths = (headers - begin, body_end - headers, end - body_end, begin - visits.taken)
+    lengths = (headers - begin, body_end - headers, end - body_end, begin - visits.occupied)
     return {phase: float(np.nansum(length)) for phase, length in zip(PHASES, lengths, strict=True)}

@@ -192,7 +192,7 @@ def workload_of(
     # The app's service time, of unanswered requests too: the app also sends their headers, and streams the rest.
     absence = _absences(recorded)
     services, head = _held(recorded) + absence, _numbers(table["app_service"])
-    read = np.nan_to_num(recorded.busy_start - recorded.taken)
+    read = np.nan_to_num(recorded.busy_start - recorded.occupied)
     head = np.where(np.isnan(head), services, np.minimum(head + read, services))
     drawn = np.isnan(services)
     earlier = {name: times for name, times in (service_times or {}).items() if len(times)}
