@@ -1,12 +1,13 @@
 """Until when each request holds its worker, by the evidence in the log.
 
-A span shows the release. Without one, three rules apply to the workers that are named:
+A span shows the release. Without one, four rules apply to the workers that are named:
 
 1. A body holds its worker if the worker starts nothing while the body is sent, although a free one would have.
 2. While requests wait, a worker that starts nothing is held by what it served last, if this happens after the answers
    to some routes and not after others, or after all answers.
-3. Where no request waited for the worker, the time after the answer is not seen, only an upper bound of it: the time to
-   the worker's next start. It is drawn from the distribution that both kinds of times determine (``after_times``).
+3. Where no request waited for the worker, the time after the answer is not seen, only bounds of it. It is drawn from
+   the distribution that both kinds of times determine (``after_times``).
+4. A worker that starts some routes late, although it was free and the request was there, reads these requests first.
 
 A route's body that is sent in a thread of its own holds no worker: the worker starts other requests meanwhile.
 """

@@ -186,7 +186,7 @@ def _utilisation(audit: Audit) -> Check:
         return Check("utilisation", worst["utilisation"], UTILISATION_LIMIT, UNKNOWN, sentence)
     over = [row for row in audit.utilisation if row["utilisation"] > UTILISATION_LIMIT]
     worst = max(audit.utilisation, key=lambda row: row["utilisation"])
-    sentence = f"no backend worked longer than its workers had time, at most {percent(worst['utilisation'])} of it"
+    sentence = f"services took at most {percent(worst['utilisation'])} of the time that the workers of a backend had"
     if over:
         sentence = (
             f"{len(over)} of {counted(len(audit.utilisation), 'backend')} worked longer than their workers had time "

@@ -11,6 +11,7 @@ from sojourn.present.chart_parts import TIME
 from sojourn.present.chart_sizes import HEIGHT, WIDTH
 from sojourn.present.palette import OTHER as GREY
 from sojourn.present.palette import QUEUEING
+from sojourn.timeline.charge import DISPATCH
 from sojourn.timeline.classes import NO_VALUE, OTHER
 
 SHOWN = 12  # classes of a matrix
@@ -18,6 +19,8 @@ NAMED = 5  # culprits with a colour of their own
 # Okabe and Ito (2008), without the two colours that mean queueing and service in other charts.
 COLOURS = (QUEUEING, "#E69F00", "#CC79A7", "#009E73", "#56B4E9")
 IMBALANCE = "#6b7683"  # visible on white and on black
+SLATES = (IMBALANCE, "#9aa6b2", "#4d5965", "#b9a6c9", "#7d6b8f", "#a89f91", "#5f7f7a", "#8c8c5a")  # of accounts
+LEAST = 0.001  # of the waiting: smaller accounts are not drawn
 
 
 def blame_matrix(result: BlameResult) -> alt.LayerChart:
@@ -63,8 +66,9 @@ def blame_over_time(result: BlameResult) -> alt.Chart:
     table = over_time_parts(result)
     parts = table.group_by("part").agg(pl.col("rank").first()).sort("rank")["part"].to_list()
     named = [part for part in parts if part not in (*result.accounts, OTHER)]
-    accounts = dict.fromkeys(result.accounts, IMBALANCE)
-    colours = {**dict(zip(named, COLOURS, strict=False)), OTHER: GREY, **accounts, "dispatch": "#c8c8c8"}
+    others = [part for part in parts if part in result.accounts and part != DISPATCH]
+    colours = {**dict(zip(named, COLOURS, strict=False)), **dict(zip(others, SLATES, strict=False))}
+    colours |= {OTHER: GREY, DISPATCH: "#c8c8c8"}
     return (
         alt.Chart(
             alt.InlineData(
@@ -102,14 +106,16 @@ def over_time_parts(result: BlameResult) -> pl.DataFrame:
         .then(culprit)
         .otherwise(pl.lit(OTHER))
     )
-    table = result.over_time.with_columns(part=part).group_by("begin", "part").agg(pl.col("seconds").sum())
+    little = [name for name, seconds in result.accounts.items() if abs(seconds) <= LEAST * result.waited]
+    drawn = result.over_time.filter(~pl.col("account").is_in(little))
+    table = drawn.with_columns(part=part).group_by("begin", "part").agg(pl.col("seconds").sum())
     ranks = {
         name: rank
         for rank, name in enumerate(
             [*top, OTHER, *(name for name in result.accounts if name != "dispatch"), "dispatch"]
         )
     }
-    every = table.select("begin").unique().join(table.select("part").unique(), how="cross")
+    every = result.over_time.select("begin").unique().join(table.select("part").unique(), how="cross")
     full = every.join(table, on=["begin", "part"], how="left").with_columns(
         pl.col("seconds").fill_null(0.0), rank=pl.col("part").replace_strict(ranks, return_dtype=pl.Int8)
     )

@@ -7,9 +7,9 @@ from typing import Any
 import polars as pl
 
 from sojourn.analyses.blame.analysis import BlameResult
-from sojourn.analyses.blame.charts import COLOURS
-from sojourn.analyses.blame.charts import IMBALANCE as SLATE
+from sojourn.analyses.blame.charts import COLOURS, SLATES
 from sojourn.model.formatting import duration, percent, printable
+from sojourn.model.measures import ROUNDING
 from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_sizes import WIDTH
 from sojourn.present.palette import OTHER as GREY
@@ -44,7 +44,7 @@ def flow_table(result: BlameResult) -> pl.DataFrame:
         pl.concat([blamed, *accounts])
         .group_by("cause", "victim")
         .agg(pl.col("seconds").sum())
-        .filter(pl.col("seconds") > 0)
+        .filter(pl.col("seconds") > ROUNDING)
         .sort("seconds", "cause", "victim", descending=[True, False, False])
     )
 
@@ -141,7 +141,8 @@ def _colours(causes: list[str]) -> dict[str, str]:
     """Return a colour per cause, by the cause's label."""
     named = [cause for cause in causes if cause not in (OTHER, *ACCOUNTS, DISPATCH)]
     colours = dict(zip(named, [*COLOURS, "#F0E442"], strict=False))
-    return {printable(cause): colours.get(cause, SLATE if cause in ACCOUNTS else GREY) for cause in causes}
+    colours |= dict(zip([cause for cause in causes if cause in ACCOUNTS], SLATES, strict=False))
+    return {printable(cause): colours.get(cause, GREY) for cause in causes}
 
 
 def _ribbons(table: pl.DataFrame, causes: Places, victims: Places, total: float) -> list[dict[str, Any]]:

@@ -30,6 +30,10 @@ INFERRED = (
     "Arrivals at the backends as logged and inferred service times, replayed. Response: as logged, with only the "
     "queueing delay changed."
 )
+IN_WORDS = {
+    "processes": "one queue for all processes of each backend",
+    "absent": "workers that are never absent",
+}
 RANKED = {"p99": "p99", "p90": "p90", "p50": "the median", "mean": "the mean", "goodput": "goodput"}
 
 
@@ -123,6 +127,8 @@ def _in_plain_words(key: str, value: str) -> str:
     kind, _, route = key.partition(":")
     if kind == "workers" and value.startswith("+"):
         return f"{value[1:]} more worker{'' if value == '+1' else 's'} per backend"
+    if kind in IN_WORDS:
+        return IN_WORDS[kind]
     if kind != "service":
         return _described(key, value)
     return f"{printable(route or 'everything', 60)} served in {percent(float(value.lstrip('x×')))} of its time"
