@@ -84,6 +84,27 @@ def test_bodies_sent_by_another_thread_hold_nothing(tmp_path: Path, seed: int) -
     assert not read.phases.in_doubt.any()
 
 
+@pytest.mark.parametrize("name", ["bodies", "after one route", "uploads that workers read"])
+def test_split_shows_held_times_beside_the_service_time(tmp_path: Path, name: str) -> None:
+    truth = worker_log(tmp_path / "a.jsonl", HELD[name])
+    result = sojourn.split(tmp_path / "a.jsonl")
+    assert result.held is not None
+    count = len(truth.waits)
+    for phase, mean in result.held.phases.items():
+        seconds = sum(end - begin for begin, end, (_, each) in truth.holds if each == phase)
+        assert mean == pytest.approx(seconds / count, rel=0.05, abs=0.0005), phase
+    assert result.held.time["mean"] == pytest.approx(sum(result.held.phases.values()))
+    assert result.to_dict()["held"]["time"]["mean"] == pytest.approx(result.held.time["mean"])
+    assert result.components["service_time"]["mean"] < 0.9 * result.held.time["mean"]
+
+
+def test_held_times_like_the_service_times_are_not_shown(tmp_path: Path) -> None:
+    worker_log(tmp_path / "a.jsonl", WorkerSystem())
+    result = sojourn.split(tmp_path / "a.jsonl")
+    assert result.held is None
+    assert result.to_dict()["held"] is None
+
+
 def test_request_that_is_read_is_in_service_and_no_longer_waits(tmp_path: Path) -> None:
     system = HELD["uploads that workers read"]
     truth = worker_log(tmp_path / "a.jsonl", system)

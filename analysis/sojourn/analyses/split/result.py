@@ -16,10 +16,12 @@ from sojourn.model.formatting import iso, rounded
 from sojourn.model.result import Result
 from sojourn.model.verdict import Evidence, Verdict
 from sojourn.present.files import written_whole
+from sojourn.sources.frame_measures import FrameMeasures
 from sojourn.sources.open_requests import OpenedRequests
 
 if TYPE_CHECKING:
     from sojourn.analyses.wire.result import WireResult
+    from sojourn.timeline.held_times import HeldTimes
 
 
 @dataclass(kw_only=True, repr=False)
@@ -72,6 +74,18 @@ class SplitResult(OpenedRequests, Result):
         measured = any(n for source, n in self.sources.items() if source not in ("inferred", "none"))
         return " (part inferred)" if measured else " (inferred)"
 
+    @property
+    def held(self) -> HeldTimes | None:
+        """For how long requests hold their workers; None: hardly longer than their service times, or unknown.
+
+        Of a store, whose rows are fetched for it, only up to ``held_times.SAMPLE`` requests.
+        """
+        from sojourn.timeline.held_times import SAMPLE, held_times  # noqa: PLC0415 - it takes its time to load
+
+        if not isinstance(self.measures, FrameMeasures) and self.requests > SAMPLE:
+            return None
+        return self.once("held", lambda: held_times(self.rows))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the object that ``sojourn split --json`` prints."""
         window = None
@@ -89,6 +103,7 @@ class SplitResult(OpenedRequests, Result):
                 "response_time": self.response_time,
                 "components": self.components,
                 "means": self.means,
+                "held": self.held and self.held.to_dict(),
                 "evidence": self.evidence.to_dict(),
                 "queueing_share": self.queueing_share,
                 "tail": self.tail,

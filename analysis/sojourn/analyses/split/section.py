@@ -57,6 +57,8 @@ def _components(result: SplitResult) -> Table:
             label = name.replace("_", " ") + (result.mark if name in ("queueing_delay", "service_time") else "")
             share = result.queueing_share if name == "queueing_delay" else share
             rows.append((label, percent(share), *_figures(summary)))
+        if name == "service_time" and result.held is not None:
+            rows.append(("worker held", "", *_figures(result.held.time)))
     return Table(("ms", "share", *FIGURES), tuple(rows))
 
 

@@ -154,6 +154,8 @@ def _components(result: SplitResult) -> Table:
         label = name.replace("_", " ") + (result.mark if name == "service_time" else "")
         label = f"  {label}" if name in CAUSES["queueing"] else label
         table.add_row(label, *_figures(result.means[name] / total if total else None, summary, tail[name]), style=style)
+        if name == "service_time" and result.held is not None:
+            table.add_row("  worker held", *_figures(None, result.held.time, None), style="dim")
     return table
 
 
