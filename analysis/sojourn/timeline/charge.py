@@ -95,7 +95,7 @@ def accounts_and_matrices(
 ) -> tuple[Accounts, Floats]:
     """Return ``accounts`` of the waits with a window, and all ``matrices`` at once; arguments as there."""
     charged = (visits.wait_end >= visits.arrival) & (window >= 0)
-    reached = _reached(visits)
+    reached = visits.reached
     arrivals = np.flatnonzero(charged) if reached is visits.arrival else in_order(reached, charged)
     waits = (arrivals, in_order(visits.wait_end, charged))
     events = Events(*waits, services.pieces.by_begin, services.pieces.by_end)
@@ -133,16 +133,6 @@ def _bound(visits: Visits, pieces: Pieces, events: Events, window: Ints, imbalan
     return _swept(visits, pieces, events, nothing, nothing, within, (1, 1, 1), places.backend).imbalance
 
 
-def _reached(visits: Visits) -> Floats:
-    """Return when each request reached its backend, s: after the way there, if it is long; at most when it started."""
-    ways = np.zeros(len(visits.backends))
-    for code, holds in (visits.phases.backends if visits.phases is not None else {}).items():
-        ways[code] = holds.way
-    if not ways.any():
-        return visits.arrival
-    return np.maximum(np.fmin(visits.arrival + ways[visits.backend], visits.wait_end), visits.arrival)
-
-
 def _by_request(pieces: Pieces, caused: Floats, count: int) -> tuple[Floats, Floats | None]:
     """Return the seconds that each request caused, and the same by phase; ``caused``: by each of its intervals."""
     if pieces.request is None or pieces.phase is None:
@@ -178,7 +168,7 @@ def matrices(
         charged = np.flatnonzero((slot >= 0) & (visits.wait_end >= visits.arrival))
         if not len(charged):
             continue
-        charged = charged[np.argsort(_reached(visits)[charged], kind="stable")]
+        charged = charged[np.argsort(visits.reached[charged], kind="stable")]
         events = _events_around(visits, services.pieces, charged, slot[charged])
         yield first, _swept(visits, services.pieces, events, victim, culprit, slot, (count, victims, culprits)).matrix
 
@@ -225,7 +215,7 @@ def _swept(
 
     places, count = visits.places, shape[2]
     dispatch, imbalance, blamed, caused, others, matrix = accounts_of(
-        _reached(visits),
+        visits.reached,
         visits.wait_end,
         pieces.begin,
         pieces.end,

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.model.evidence import SHORT_WAY
 from sojourn.model.parallel import in_threads
 from sojourn.timeline.concurrency import queue_ends, seen_on_arrival
 from sojourn.timeline.services import Services, services_of
@@ -22,14 +21,13 @@ from sojourn.timeline.steps import Steps
 from sojourn.timeline.suspicions import BODY, BOUND, LIMIT, PAUSE, RESERVED, SEVERAL, STARTED, UNKNOWN, UNNAMED, Suspect
 from sojourn.timeline.turnaround import LONGEST
 from sojourn.timeline.visits import Visits
+from sojourn.timeline.worker_evidence import way_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 LOOKED_AT = 20_000  # requests of a backend, the first ones: the way to it does not change
 MUCH = 0.1  # share of the wait: below it, time with a worker that looks free needs no explanation
-SHORTEST = 0.005  # quantile of the waits at a free worker that is the way there
-ENOUGH_FREE = 20  # requests that arrived at a free worker
 LITTLE = 1e-3  # s: a mean wait below nginx's resolution is not a queue
 BODIES = 0.05  # share of the workers' time
 MOST_BACKENDS = 50  # with the most such time, whose suspects are named
@@ -100,7 +98,7 @@ def looked_free(visits: Visits, services: Services, dispatch: Floats, wait: Floa
         members = visits.at_backend[code]
         early = members[:LOOKED_AT]
         idle = (waiting[early] == 0) & (serving[early] < visits.workers.count[code])
-        way = _way(visits.wait[early[idle]])
+        way = way_of(visits.wait[early[idle]])
         beyond = float(np.maximum(dispatch[members] - way - LONGEST, 0.0).sum())
         one = LookedFree(visits.backends[code], float(waited[code]), way, float(free[code]) - beyond, beyond)
         if not one.much or place >= MOST_BACKENDS:
@@ -119,7 +117,7 @@ def suspects_of(visits: Visits, backend: int) -> tuple[Suspect, ...]:
     """
     if visits.workers.in_one_worker(backend) > 1:
         return (Suspect(SEVERAL),)
-    holds = visits.phases.backends.get(backend) if visits.phases is not None else None
+    holds = visits.holds.get(backend)
     if holds is None or not holds.evidence:
         return (Suspect(UNKNOWN if _are_few_named(visits, backend) else UNNAMED),)
     doubtful = (Suspect(BODY, holds.doubtful),) if holds.doubtful else ()
@@ -132,15 +130,6 @@ def _are_few_named(visits: Visits, backend: int) -> bool:
         return False
     worker = visits.column_at("worker", visits.at_backend[backend])
     return worker.null_count() <= len(worker) // 2
-
-
-def _way(waits: Floats) -> float:
-    """Return the way to an idle backend, s, from the waits of requests that arrived at a free worker."""
-    waits = waits[~np.isnan(waits)]
-    if len(waits) < ENOUGH_FREE:
-        return 0.0
-    way = float(np.quantile(waits, SHORTEST))
-    return way if way > SHORT_WAY else 0.0
 
 
 def is_lower_bound(
@@ -164,7 +153,7 @@ def is_lower_bound(
     workers = int(visits.workers.count[code])
     wait = np.nan_to_num(visits.wait[members])
     waited = float(np.maximum(wait, 0.0).sum())
-    way = _way(wait[: len(seen[0])][(seen[0] == 0) & (seen[1] < workers)])
+    way = way_of(wait[: len(seen[0])][(seen[0] == 0) & (seen[1] < workers)])
     free = _waiting_with_free_worker(waiting, serving, workers)
     beyond = free - float(np.clip(wait, 0.0, way + LONGEST).sum())
     if waited > LITTLE * len(members) and beyond > MUCH * waited and not _is_explained(visits, code):
@@ -177,7 +166,7 @@ def is_lower_bound(
 def kept_apart(visits: Visits) -> dict[str | None, tuple[str, ...]]:
     """Return backend -> what kept requests from its workers, or the workers away, by the evidence, as clauses."""
     clauses = {}
-    for code, holds in (visits.phases.backends if visits.phases is not None else {}).items():
+    for code, holds in visits.holds.items():
         known = [suspect for suspect in holds.suspects if suspect.kind in holds.causes]
         if holds.processes is not None:
             known.append(Suspect(RESERVED if holds.processes.reserved else BOUND))
@@ -188,13 +177,12 @@ def kept_apart(visits: Visits) -> dict[str | None, tuple[str, ...]]:
 
 def looks_free(visits: Visits) -> bool:
     """Return whether a worker looks free for much of the waiting in the busiest stretch of a backend."""
-    backends = visits.phases.backends.values() if visits.phases is not None else ()
-    return any(holds.free > MUCH for holds in backends)
+    return any(holds.free > MUCH for holds in visits.holds.values())
 
 
 def _is_explained(visits: Visits, code: int) -> bool:
     """Return whether workers of a backend were idle while requests waited, and it is known why."""
-    holds = visits.phases.backends.get(code) if visits.phases is not None else None
+    holds = visits.holds.get(code)
     if holds is None:
         return False
     kinds = {suspect.kind for suspect in holds.suspects}

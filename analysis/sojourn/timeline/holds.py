@@ -32,7 +32,7 @@ from sojourn.timeline.stretches import busiest
 from sojourn.timeline.suspicions import AFTER, BOUND, PAUSE, READ, RESERVED, UNKNOWN, Suspect, suspects
 from sojourn.timeline.turnaround import LONGEST, TICK
 from sojourn.timeline.visit_arrays import Visits
-from sojourn.timeline.worker_evidence import FEW, Evidence, after_routes, free_share
+from sojourn.timeline.worker_evidence import FEW, Evidence, after_routes, free_share, way_of
 from sojourn.timeline.workers import FROM_INFERENCE
 
 Floats = npt.NDArray[np.float64]
@@ -45,8 +45,6 @@ LONG_BODY = 0.03  # s
 SELDOM, OFTEN = 0.02, 0.05  # share of the bodies in which the worker starts another request
 MUCH, LITTLE = 0.1, 0.05  # share of the waiting with a worker that looks free: to be explained; left by a cause
 SEVERAL = 0.01  # share of the requests that start while their worker serves another: it serves several at a time
-WAY_QUANTILE, SHORTEST_WAY = 0.005, 0.003  # of the waits at a free worker; s
-ENOUGH_FREE = 20  # requests that arrived at a free worker
 
 
 def with_holds(visits: Visits, headers: Floats, spanned: Bools, transfer: Floats) -> Visits:
@@ -309,9 +307,7 @@ def _way(arrival: Floats, begin: Floats, release: Floats, workers: int) -> float
     at, begun = np.sort(arrival), np.searchsorted(begin, arrival, "right")
     waiting = np.searchsorted(at, arrival, "left") - begun
     serving = begun - np.searchsorted(np.sort(release), arrival, "right")
-    waits = (begin - arrival)[(waiting <= 0) & (serving < workers)]
-    way = float(np.quantile(waits, WAY_QUANTILE)) if len(waits) >= ENOUGH_FREE else 0.0
-    return way if way > SHORTEST_WAY else 0.0
+    return way_of((begin - arrival)[(waiting <= 0) & (serving < workers)])
 
 
 def _with_turnaround(release: Floats, following: Floats) -> Floats:
@@ -353,10 +349,9 @@ def _after(visits: Visits, backend: _Backend, holds: BackendHolds, release: Floa
     waited_for = ~stopped & (backend.next >= 0) & ((arrived <= release + TICK) | (began > arrived + LONGEST))
     lower = np.where(waited_for, upper, 0.0)
     for own in _places_of_processes(backend, holds.processes):
-        # A worker that was free would have occupied a request that waited.
+        # A worker that was free would have started a request that waited.
         queue = Steps.of(arrival[own], np.where(begin > arrival + LONGEST, begin, np.nan)[own])
-        emptied = np.append(-np.inf, queue.at[queue.level == 0])
-        last = emptied[np.searchsorted(emptied, following[own], "right") - 1]
+        last = queue.emptied_before(following[own])
         lower[own] = np.where(waited_for[own], upper[own], np.clip(last - release[own], 0.0, upper[own]))
     for code in [code for code, name in enumerate(backend.routes) if name in holds.after]:
         own = np.flatnonzero((backend.route == code) & ~spanned)

@@ -49,8 +49,7 @@ def moved_from_dispatch(visits: Visits, others: dict[str, Floats]) -> None:
     for account in (LIMIT, PAUSE, STARTED):
         for code in visits.with_suspect(account):
             members = visits.at_backend[code]
-            way = visits.phases.backends[code].way if visits.phases is not None else 0.0
-            beyond = np.maximum(dispatch[members] - way - TICK, 0.0)
+            beyond = np.maximum(dispatch[members] - visits.holds[code].way - TICK, 0.0)
             if account == PAUSE:
                 beyond = np.minimum(beyond, _paused(visits, code))
             others.setdefault(account, np.zeros(len(visits)))[members] = beyond

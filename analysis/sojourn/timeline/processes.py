@@ -17,8 +17,6 @@ from sojourn.timeline.worker_evidence import Evidence
 
 Ints = npt.NDArray[np.int64]
 
-SERVES = 0.02  # share of a worker's requests from which on it serves a route
-
 
 @dataclass(frozen=True)
 class Processes:
@@ -44,9 +42,7 @@ def processes_of(seen: Evidence, names: Sequence[str], *, reserved: bool) -> Pro
         reserved: workers that serve the same routes belong together.
     """
     if reserved:
-        served = np.zeros((len(names), len(seen.routes)))
-        np.add.at(served, (seen.worker, seen.route), 1)
-        keys = [tuple(row.tolist()) for row in served > SERVES * served.sum(axis=1, keepdims=True)]
+        keys = [tuple(row.tolist()) for row in seen.serves]
     else:
         before = [name.rpartition(".")[0] for name in names]
         several = 1 < len(set(before)) < len(names) and all(before)

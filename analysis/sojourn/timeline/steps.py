@@ -35,6 +35,11 @@ class Steps:
         final = np.append(at[1:] > at[:-1], True) if len(at) else np.array([], bool)
         return cls(at[final], level[final])
 
+    def emptied_before(self, instants: Floats) -> Floats:
+        """Return when, until each instant, the number became 0 for the last time; -inf where it had not."""
+        emptied = np.append(-np.inf, self.at[self.level == 0])
+        return emptied[np.searchsorted(emptied, instants, "right") - 1]
+
     @cached_property
     def _area(self) -> Floats:
         """The integral from each instant to the next one, s."""

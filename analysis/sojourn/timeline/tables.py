@@ -168,7 +168,7 @@ def workers_table(visits: Visits) -> list[dict[str, Any]]:
     answers, and reading of whose requests hold a worker.
     """
     known = visits.workers
-    holds = visits.phases.backends if visits.phases is not None else {}
+    holds = visits.holds
     return [
         {
             "upstream": name,

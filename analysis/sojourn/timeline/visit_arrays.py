@@ -11,6 +11,7 @@ Blame, queue length and what-if all start from these four instants.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -20,7 +21,8 @@ import numpy.typing as npt
 import polars as pl
 
 from sojourn.timeline.ordered_rows import OrderedRows
-from sojourn.timeline.phases import Phases
+from sojourn.timeline.phases import BackendHolds, Phases
+from sojourn.timeline.processes import Processes
 from sojourn.timeline.workers import Workers, places_of
 
 Floats = npt.NDArray[np.float64]
@@ -102,6 +104,11 @@ class Visits:
         return self.rows.column_at(name, places) if isinstance(self.rows, OrderedRows) else self.rows[name][places]
 
     @property
+    def holds(self) -> Mapping[int, BackendHolds]:
+        """What holds the workers of each backend whose evidence is known."""
+        return {} if self.phases is None else self.phases.backends
+
+    @property
     def shown_end(self) -> Floats:
         """End of each service, s, as a span or the body shows it: without the time after the answer, if inferred."""
         return self.busy_end if self.phases is None else self.phases.shown_end
@@ -132,14 +139,30 @@ class Visits:
         return self.busy_end - self.occupied
 
     @cached_property
+    def reached(self) -> Floats:
+        """When each request reached its backend, s: after the way there, if it is long; at most when it started.
+
+        ``arrival`` itself where no way is long.
+        """
+        ways = np.zeros(len(self.backends))
+        for code, holds in self.holds.items():
+            ways[code] = holds.way
+        if not ways.any():
+            return self.arrival
+        return np.maximum(np.fmin(self.arrival + ways[self.backend], self.wait_end), self.arrival)
+
+    @property
+    def _processes(self) -> dict[int, Processes]:
+        """The processes of each backend whose processes have queues of their own."""
+        return {code: each.processes for code, each in self.holds.items() if each.processes is not None}
+
+    @cached_property
     def places(self) -> Places:
         """Where each request waits. A request whose worker is not known counts at the first process of its backend."""
-        holds = self.phases.backends if self.phases is not None else {}
-        bound = {code: each.processes for code, each in holds.items() if each.processes is not None}
         code = self.backend.astype(np.int64)
         workers, backend = [self.workers.count.astype(np.int64)], [np.arange(len(self.backends))]
         count = len(self.backends)
-        for number, processes in bound.items():
+        for number, processes in self._processes.items():
             members = self.at_backend[number]
             names = self.column_at("worker", members)
             process = names.replace_strict(processes.of_worker, default=0, return_dtype=pl.Int64).to_numpy()
@@ -159,12 +182,10 @@ class Visits:
 
     def with_suspect(self, kind: str) -> list[int]:
         """Return the backends whose workers look free for this reason alone, or where workers are absent, too."""
-        holds = self.phases.backends if self.phases is not None else {}
-        return [code for code, each in holds.items() if kind in each.causes]
+        return [code for code, each in self.holds.items() if kind in each.causes]
 
     @property
     def reserved(self) -> Bools:
         """Per backend, whether its processes serve routes of their own."""
-        holds = self.phases.backends if self.phases is not None else {}
-        bound = {code: each.processes for code, each in holds.items() if each.processes is not None}
+        bound = self._processes
         return np.array([code in bound and bound[code].reserved for code in range(len(self.backends))], np.bool_)

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from sojourn.model.evidence import SHORT_WAY
 from sojourn.timeline.pauses import pauses_of
 from sojourn.timeline.turnaround import LONGEST
 
@@ -18,7 +19,10 @@ Bools = npt.NDArray[np.bool_]
 
 FEW, MANY = 8, 50  # pieces of evidence
 ALWAYS = 0.97  # share of the releases: load that is not in the log takes a worker less often
+SERVES = 0.02  # share of a worker's requests from which on it serves a route
 SLOW = 0.02  # s: a wait that may be overtaken
+SHORTEST = 0.005  # quantile of the waits at a free worker that is the way there
+ENOUGH_FREE = 20  # requests that arrived at a free worker
 AT_ONCE = 0.004  # s: a request that starts within it did not wait
 
 
@@ -123,20 +127,26 @@ class Evidence:
         return met, met & (begin - arrival < AT_ONCE)
 
     @cached_property
+    def _slow(self) -> Bools:
+        return self.begin - self.arrival > SLOW
+
+    @cached_property
+    def _overtaken(self) -> Bools:
+        """The slow requests that a later one overtook: it started at once."""
+        at_once = np.sort(self.arrival[self.begin - self.arrival < AT_ONCE])
+        before = np.searchsorted(at_once, self.begin - AT_ONCE, "left")
+        return self._slow & (before > np.searchsorted(at_once, self.arrival + AT_ONCE, "right"))
+
+    @cached_property
     def read_routes(self) -> tuple[str, ...]:
         """Routes of requests that a worker holds before the app's start, as while it reads an upload.
 
         Later requests overtake them, and no others; and a worker that takes one of them starts it late.
         """
-        at_once = np.sort(self.arrival[self.begin - self.arrival < AT_ONCE])
-        overtaken = np.searchsorted(at_once, self.begin - AT_ONCE, "left") > np.searchsorted(
-            at_once, self.arrival + AT_ONCE, "right"
-        )
-        slow = self.begin - self.arrival > SLOW
         before = self.previous
         full = (before >= 0) & (self._late(self.release, 0.0)[before] > 0)
         late = full & (self.begin > self.release[before] + LONGEST)
-        sums = (slow, slow & overtaken, full, late)
+        sums = (self._slow, self._overtaken, full, late)
         waited, passed, taken, away = (np.bincount(self.route[which], minlength=len(self.routes)) for which in sums)
         some = waited >= FEW
         rate, missing = passed / np.maximum(waited, 1), away / np.maximum(taken, 1)
@@ -158,12 +168,8 @@ class Evidence:
     @cached_property
     def overtaken_in_new_worker(self) -> float:
         """Share of the overtaken requests that are the first of their worker."""
-        at_once = np.sort(self.arrival[self.begin - self.arrival < AT_ONCE])
-        overtaken = np.searchsorted(at_once, self.begin - AT_ONCE, "left") > np.searchsorted(
-            at_once, self.arrival + AT_ONCE, "right"
-        )
-        slow = overtaken & (self.begin - self.arrival > 0.02)
-        return float((self.previous[slow] < 0).mean()) if slow.any() else 0.0
+        first = self.previous[self._overtaken] < 0
+        return float(first.mean()) if len(first) else 0.0
 
     @cached_property
     def disorder_in_worker(self) -> float:
@@ -174,11 +180,16 @@ class Evidence:
         return float((self.arrival[later] < self.arrival[self.previous[later]] - AT_ONCE).mean())
 
     @cached_property
-    def partitioned(self) -> bool:
-        """Whether groups of workers serve disjoint routes."""
+    def serves(self) -> Bools:
+        """Whether each worker serves each route, workers × routes."""
         served = np.zeros((int(self.worker.max()) + 1, len(self.routes)))
         np.add.at(served, (self.worker, self.route), 1)
-        sets = {tuple(row) for row in served > 0.02 * served.sum(axis=1, keepdims=True)}
+        return served > SERVES * served.sum(axis=1, keepdims=True)
+
+    @cached_property
+    def partitioned(self) -> bool:
+        """Whether groups of workers serve disjoint routes."""
+        sets = {tuple(row) for row in self.serves}
         apart = all(not np.logical_and(x, y).any() for x in sets for y in sets if x != y)
         return len(sets) > 1 and apart
 
@@ -217,6 +228,13 @@ class Evidence:
         arrivals = np.sort(self.arrival)
         waiting = np.searchsorted(arrivals, instants - 0.002, "right")
         return waiting - np.searchsorted(self.begin, instants + seconds, "right")
+
+
+def way_of(waits: Floats) -> float:
+    """Return the way to a backend, s, by waits at a free worker; 0 if it is too short or too seldom seen."""
+    waits = waits[~np.isnan(waits)]
+    way = float(np.quantile(waits, SHORTEST)) if len(waits) >= ENOUGH_FREE else 0.0
+    return way if way > SHORT_WAY else 0.0
 
 
 def with_edges(first: Floats, last: Floats, longest: float) -> tuple[Floats, Floats]:

@@ -89,7 +89,7 @@ def replay_workload(workload: Workload, change: Change, *, loop: ClosedLoop | No
     Raises:
         SojournError: the change does not fit these upstreams.
     """
-    services, head = _scaled(workload, change)
+    services, head, read = _scaled(workload, change)
     n = len(workload)
     response, wait, arrival = np.full(n, math.nan), np.full(n, math.nan), np.full(n, math.nan)
     served = np.zeros(n, np.bool_)
@@ -118,7 +118,7 @@ def replay_workload(workload: Workload, change: Change, *, loop: ClosedLoop | No
         arrival[some] = outcome.arrival
         _measure(
             rows, outcome.status, outcome.wait, outcome.sojourn, services, head, workload.way, workload.rest,
-            workload.before, _reading(workload, change), response, wait, served,
+            workload.before, read, response, wait, served,
         )  # fmt: skip
         timeouts += outcome.timeouts
         wasted += outcome.wasted
@@ -372,25 +372,17 @@ def _timeout(workload: Workload, change: Change) -> float | None:
     return None if math.isinf(change.timeout) else change.timeout
 
 
-def _scaled(workload: Workload, change: Change) -> tuple[Floats, Floats]:
-    """Return service times and heads under a change."""
+def _scaled(workload: Workload, change: Change) -> tuple[Floats, Floats, Floats]:
+    """Return service times, heads, and times of reading under a change."""
     _known_routes(workload, change)
     absence = 0.0 if change.never_absent else workload.absence
     services = workload.services - workload.absence
     if change.service == 1 and not change.routes:
-        return services + absence, workload.head
+        return services + absence, workload.head, workload.read
     factors = np.full(len(workload), change.service)
     for route, factor in change.routes.items():
         factors[workload.of_route(route)] *= factor
-    return services * factors + absence, workload.head * factors
-
-
-def _reading(workload: Workload, change: Change) -> Floats:
-    """Return for how long workers read each request under a change, s."""
-    factors = np.full(len(workload), change.service)
-    for route, factor in change.routes.items():
-        factors[workload.of_route(route)] *= factor
-    return workload.read * factors
+    return services * factors + absence, workload.head * factors, workload.read * factors
 
 
 def _known_routes(workload: Workload, change: Change) -> None:

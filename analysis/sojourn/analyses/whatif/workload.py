@@ -227,11 +227,10 @@ def workload_of(
 
 def limits_of(visits: Visits) -> dict[int, int]:
     """Return backend -> most requests at a time that a limit in front of its workers lets pass."""
-    holds = visits.phases.backends if visits.phases is not None else {}
     return {
         code: suspect.number
         for code in visits.with_suspect(LIMIT)
-        for suspect in holds[code].suspects
+        for suspect in visits.holds[code].suspects
         if suspect.kind == LIMIT and suspect.number
     }
 
@@ -273,8 +272,7 @@ def _until_ready(visits: Visits, members: Ints, begin: Floats, end: Floats) -> F
     queue = Steps.of(visits.arrival[members], np.where(waits, visits.wait_end[members], np.nan))
     before = np.searchsorted(queue.at, end - SLACK, "right") - 1
     waited = np.append(queue.level, 0)[before] > 0
-    emptied = np.append(-np.inf, queue.at[queue.level == 0])
-    last = emptied[np.searchsorted(emptied, end - SLACK, "right") - 1]
+    last = queue.emptied_before(end - SLACK)
     upper = end - begin
     return completed(np.where(waited, upper, np.clip(last - begin, 0.0, upper)), upper)
 
