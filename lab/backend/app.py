@@ -4,13 +4,15 @@
         bytes=N          size of the body (default: a short text)
         stream=SECONDS   after the sleep send the headers and a quarter of the body, the rest over this time:
                          service time ends with the headers, the worker is busy until the last piece
+        after=SECONDS    sleep that long after the whole answer was sent: the worker is busy until then
         status=N         answer with this status
         dependency=N     after the sleep, ask the tier behind the app for N seconds of work (downstream.py)
         route=/NAME      the route to report, so that one app has several (default: /sleep/{seconds})
     Where LAB_DIFFERS is set, that share of the answers is another than usual, drawn by the request id. With LAB_ANSWERS
     every answer carries a digest of its body in X-Lab-Answer.
     Where LAB_SLOWDOWN is set, every sleep takes that many times as long: a slower machine. LAB_SILENT=1: there is no
-    middleware around the app.
+    middleware around the app. LAB_LOADING: seconds that a process takes to load the app. LAB_WORKER_LOG: the file of
+    `worker_log.py`, which says when each request held its worker.
     /ready               answered outside the middleware: no sleep, no span, no trace in any result
 
 The sleep blocks a synchronous worker: other requests wait meanwhile, which is the queue.
@@ -29,6 +31,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 import downstream
+import worker_log
 from sojourn_middleware import WSGIMiddleware
 
 if TYPE_CHECKING:
@@ -53,6 +56,7 @@ def sleeper(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable
         seconds = _number(text, "seconds", LONGEST)
         query = {key: values[-1] for key, values in parse_qs(environ.get("QUERY_STRING", "")).items()}
         stream = _number(query.get("stream", "0"), "stream", LONGEST)
+        after = _number(query.get("after", "0"), "after", LONGEST)
         behind = _number(query.get("dependency", "0"), "dependency", LONGEST)
         size = int(_number(query["bytes"], "bytes", LARGEST)) if "bytes" in query else None
         status = HTTPStatus(int(query.get("status", "200")))
@@ -73,7 +77,8 @@ def sleeper(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable
     if ANSWERS:
         headers.append(("X-Lab-Answer", hashlib.sha256(body).hexdigest()[:16]))
     start_response(f"{status.value} {status.phrase}", headers)
-    return _streamed(body, stream) if stream else [body]
+    pieces = _streamed(body, stream) if stream else [body]
+    return AndAfter(pieces, after) if after else pieces
 
 
 def _draw(request_id: str) -> float:
@@ -105,6 +110,22 @@ def _streamed(body: bytes, seconds: float) -> Iterator[bytes]:
         yield body[start : start + step]
 
 
+class AndAfter:
+    """A body whose close() takes some seconds: the server calls it after it has sent the body."""
+
+    def __init__(self, pieces: Iterable[bytes], seconds: float) -> None:
+        self._pieces = pieces
+        self._seconds = seconds
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Return the pieces."""
+        return iter(self._pieces)
+
+    def close(self) -> None:
+        """Sleep."""
+        time.sleep(self._seconds)
+
+
 def _plain(start_response: StartResponse, status: int, text: str) -> Iterable[bytes]:
     body = f"{text}\n".encode()
     headers = [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))]
@@ -112,7 +133,9 @@ def _plain(start_response: StartResponse, status: int, text: str) -> Iterable[by
     return [body]
 
 
-measured = sleeper if os.environ.get("LAB_SILENT") == "1" else WSGIMiddleware(sleeper)
+measured = worker_log.logged(sleeper if os.environ.get("LAB_SILENT") == "1" else WSGIMiddleware(sleeper))
+time.sleep(float(os.environ.get("LAB_LOADING", "0")))
+worker_log.loaded()
 
 
 def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:

@@ -27,6 +27,7 @@ from sojourn.model.errors import SojournError
 from sojourn.model.objective import objective_of
 from sojourn.model.verdict import CLIENT, WORDS
 from sojourn.present.section import Section
+from sojourn_lab.results.known_waits import largest_difference, stated_accounts
 
 from systems.log import write_log
 from systems.registry import Kind
@@ -37,10 +38,6 @@ RIGHT, REFUSED, WRONG = "right", "refused", "wrong"
 # The columns of clients, as the commands `whatif` and `export` read them.
 OF_CLIENTS = ("remote_addr", "connection", "method", "uri")
 CELL = 0.03  # of the waiting: error of an account, or of a route and phase
-ACCOUNTS = {
-    "load_not_in_the_log": "not in the log",
-    "reserved": "bound",
-}  # other names than those of ``systems.accounts``
 APART = {
     "processes": {"processes=one_queue": Change(one_queue=True)},
     "limit": {"limit=+1": Change(limit=1)},
@@ -214,17 +211,14 @@ def _cells(blame: BlameResult, truth: Truth, cautions: Sequence[str]) -> Iterato
     known = truth.accounts
     if not known or truth.queued <= QUEUE or blame.waited <= 0 or blame.queue_source.inferred:
         return
-    rows = blame.phases.to_dicts() or [{**row, "phase": "service"} for row in blame.culprits.to_dicts()]
-    stated = {f"{row['culprit']} {row['phase']}": row["seconds"] for row in rows} | blame.accounts
-    stated = {ACCOUNTS.get(name, name): seconds / blame.waited for name, seconds in stated.items()}
-    off = {name: stated.get(name, 0.0) - known.get(name, 0.0) for name in {*stated, *known}}
-    worst = max(off, key=lambda name: abs(off[name]))
+    stated = stated_accounts(blame)
+    worst, off = largest_difference(stated, known)
     largest = sorted(stated, key=lambda name: -stated[name])[:3]
     yield Statement(
         "accounts",
         _said(", ".join(f"{name} {stated[name]:.1%}" for name in largest), cautions),
         f"{worst} {known.get(worst, 0.0):.1%}",
-        _judged(abs(off[worst]) <= CELL, cautions),
+        _judged(abs(off) <= CELL, cautions),
     )
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from sojourn_lab.results.known_waits import HELD, accounts_of
 
-from systems.accounts import HELD, accounts_of
 from systems.requests import AS_IT_IS, Change, Request
 from systems.site import Site
 
@@ -148,8 +148,11 @@ class Truth:
 
     @cached_property
     def accounts(self) -> dict[str, float]:
-        """Share of the wait until the app's start by what it was for: ``accounts_of``."""
-        return accounts_of(self.served())
+        """Share of the wait until the app's start by what it was for; empty where an event loop is waited for."""
+        served = self.served()
+        if served.busy is not None or not served.present:
+            return {}
+        return accounts_of(served.requests, served.present, served.pauses)
 
     @cached_property
     def culprits(self) -> dict[str, float]:

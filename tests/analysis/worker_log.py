@@ -47,7 +47,8 @@ class WorkerSystem:
         between: the worker's work between two requests.
         way: to the backend.
         groups: processes with queues of their own, of equal size; a request goes to one at random.
-        limit: requests in service at most. pauses: begin and end of times in which no worker works.
+        limit: requests in service at most; slot: until one that ended gives its slot to the next.
+        pauses: begin and end of times in which no worker works.
         restart: after how many requests a worker is replaced, and how long that takes.
         hidden: share of the requests that the log does not show.
         named: whether workers have names. burst: arrivals at once.
@@ -67,6 +68,7 @@ class WorkerSystem:
     way: float = 0.0002
     groups: int = 1
     limit: int | None = None
+    slot: tuple[float, float] = (0.0, 0.0)
     pauses: Sequence[tuple[float, float]] = ()
     restart: tuple[int, float] | None = None
     hidden: float = 0.0
@@ -154,7 +156,7 @@ def worker_log(path: Path, system: WorkerSystem) -> WorkerTruth:
         }
         holds += [(begin, end, (route, phase)) for phase, (begin, end) in ends.items() if end > begin]
         if slots:
-            heapq.heappush(slots, headers)
+            heapq.heappush(slots, headers + rng.uniform(*system.slot))
         name = f"{worker}.{replaced[worker]}"
         held += release - occupied
         waited += start - arrival

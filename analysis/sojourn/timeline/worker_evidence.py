@@ -23,6 +23,7 @@ SERVES = 0.02  # share of a worker's requests from which on it serves a route
 SLOW = 0.02  # s: a wait that may be overtaken
 SHORTEST = 0.005  # quantile of the waits at a free worker that is the way there
 ENOUGH_FREE = 20  # requests that arrived at a free worker
+MOMENT = 0.25  # of the median time that a worker is held: more is no turnaround of a slot
 AT_ONCE = 0.004  # s: a request that starts within it did not wait
 
 
@@ -99,10 +100,37 @@ class Evidence:
     def limit(self) -> int | None:
         """Number in service at which requests wait nearly always; None if there is no such number below the workers."""
         waited = float(self._cost.sum())
-        level = np.bincount(np.minimum(self._busy, self.workers), self._cost, self.workers + 1)
-        most = int(level[:-1].argmax()) if self.workers else 0
-        constant = waited > 0 and level[most] > 0.9 * waited and level[-1] < 0.05 * waited
-        return most if constant and most > 0 else None
+        if not self.workers or waited <= 0:
+            return None
+        most = int(self._waiting_at(self._busy)[:-1].argmax())
+        level = self._waiting_at(self._with_slots(most))
+        return most if most > 0 and level[most] > 0.9 * waited and level[-1] < 0.05 * waited else None
+
+    @cached_property
+    def has_edge(self) -> bool:
+        """Whether requests often wait at one number in service below the workers, and hardly ever at a higher one.
+
+        So does a limit in front. Load that is not in the log takes another number of workers at each instant.
+        """
+        level = self._waiting_at(self._busy)
+        above = np.cumsum(level[::-1])[::-1][1:]
+        own = level[:-1]
+        return bool(((own > 0.3 * level.sum()) & (above < 0.1 * own))[1:].any())
+
+    def _waiting_at(self, busy: Ints) -> Floats:
+        """Return the seconds of waiting at each number of busy workers."""
+        return np.bincount(np.minimum(busy, self.workers), self._cost, self.workers + 1).astype(np.float64)
+
+    def _with_slots(self, number: int) -> Ints:
+        """Return the number in service on each piece if ``number`` slots limit it: a slot needs a moment for the next.
+
+        The start of number k + ``number`` takes the slot that the release of number k gave back.
+        """
+        begin, release = np.sort(self.begin), np.sort(self.release)
+        following = np.append(begin[number:], np.full(number, np.inf))
+        moment = min(LONGEST, MOMENT * float(np.median(self.release - self.begin)))
+        used = (following > release) & (following <= release + moment)
+        return _level(begin, np.where(used, following, release), self._grid)
 
     @cached_property
     def pauses(self) -> tuple[Floats, Floats]:

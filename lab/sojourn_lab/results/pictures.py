@@ -53,7 +53,7 @@ def case_rows(requests: Requests, case: CaseResult) -> pl.LazyFrame:
 
 def _workers(case: CaseResult) -> int | None:
     """Return the workers of each backend of a case; None for a case without a topology."""
-    return case.topology.workers * case.topology.threads if case.topology else None
+    return case.topology.served_at_once // case.topology.backends if case.topology else None
 
 
 def write_sequence(timelines: pl.DataFrame, path: Path, *, title: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sojourn_lab.errors import LabError
-from sojourn_lab.results.requests import case_response_time, case_what_if
+from sojourn_lab.results.requests import case_response_time, case_what_if, logged
 from sojourn_lab.results.run_schema import Predicted, PredictionResult
 from sojourn_lab.scenario.schema import Prediction, Scenario
 
@@ -18,13 +18,16 @@ FIGURES = ("mean", "p50", "p99")
 def prediction_results(scenario: Scenario, requests: Requests | None, faults: list[str]) -> list[PredictionResult]:
     """Return the result of every prediction; predictions that fail are added to `faults`.
 
-    For repeated cases the first round is used: the same requests, before and after.
+    For repeated cases the first round is used: the same requests, before and after. A prediction from or to a case that
+    was skipped is left out.
     """
     names = {case.name: scenario.name_in(case, 1) for case in scenario.cases}
     results: list[PredictionResult] = []
     if requests is None:
         return results
     for each in scenario.predictions:
+        if not all(logged(requests, names[case]) for case in (each.before, each.after)):
+            continue
         try:
             # The prediction uses no data of the case `after`.
             whatif = case_what_if(requests, names[each.before], dict(each.set))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.resources import resource_file
+from sojourn_lab.runtime.limit import Limit, started_limit, why_limit_unavailable
 from sojourn_lab.runtime.process import Process
 from sojourn_lab.runtime.servers.probe import ready
+from sojourn_lab.runtime.servers.python import LOADED
 from sojourn_lab.runtime.servers.start import Start
 from sojourn_lab.runtime.servers.table import SERVERS, Protocol, why_server_unavailable
 from sojourn_lab.scenario.topology import Topology
@@ -30,6 +34,8 @@ class Backend:
         spans: where its spans go; None: it writes none.
         path: of its Unix socket; None: it listens on a port.
         protocol: the protocol of its port.
+        others: further masters that listen on its port.
+        limit: the proxy in front of it; None: there is none.
     """
 
     name: str
@@ -38,11 +44,20 @@ class Backend:
     spans: Path | None
     path: Path | None = None
     protocol: Protocol = "proxy"
+    others: Sequence[Process] = ()
+    limit: Limit | None = None
 
     @property
     def address(self) -> str:
         """The address as nginx logs it in upstream_addr: host and port, or `unix:` and a path."""
+        if self.limit is not None:
+            return self.limit.address
         return f"unix:{self.path}" if self.path is not None else f"{HOST}:{self.port}"
+
+    @property
+    def processes(self) -> list[Process]:
+        """All that was started for it; those that are to end first come first."""
+        return [*([self.limit.process] if self.limit is not None else []), self.process, *self.others]
 
     def answers(self, timeout: float = 1.0) -> bool:
         """Return whether /ready is answered: by a one-worker server only once it is idle."""
@@ -50,21 +65,32 @@ class Backend:
         return ready(self.path if self.path is not None else (HOST, self.port), self.protocol, script, timeout)
 
     def wait_until_ready(self, deadline: float = START_DEADLINE) -> None:
-        """Wait until /ready is answered; LabError with the server's last output if it is not."""
+        """Wait until /ready is answered, and by each of several masters; LabError with the last output if it is not."""
+        for process in (self.process, *self.others) if self.others else ():
+            process.wait_until(partial(_loaded, process), deadline, f"the workers of {process.name} to load the app")
         self.process.wait_until(self.answers, deadline, f"{self.name} to answer /ready")
 
 
-def listening_socket(backlog: int, defer_accept: int | None = None) -> socket.socket:
-    """Return a socket that listens on a free loopback port chosen by the kernel.
+def _loaded(process: Process) -> bool:
+    return LOADED in process.err_path.read_text()
+
+
+def listening_socket(
+    backlog: int, defer_accept: int | None = None, *, shared: bool = False, port: int = 0
+) -> socket.socket:
+    """Return a socket that listens on a free loopback port chosen by the kernel, or on the `port` of a `shared` one.
 
     The server inherits it, so no port is ever named before it is held: no two runs can race for one. With
     `defer_accept` (s) accept() gets a connection only when there is something to read (TCP_DEFER_ACCEPT, man 7 tcp).
+    Several `shared` sockets may listen on one port; each has a queue of its own (SO_REUSEPORT).
     """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if defer_accept is not None:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, defer_accept)
-    listener.bind((HOST, 0))
+    if shared:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    listener.bind((HOST, port))
     listener.listen(backlog)
     return listener
 
@@ -95,29 +121,37 @@ def started_backend(
     the folder for Unix sockets, whose path must be short; by default `folder`.
     """
     reason = why_server_unavailable(topology.server)
+    if reason is None and topology.limit is not None:
+        reason = why_limit_unavailable()
     if reason is not None:
         raise LabError(reason)
     kind = SERVERS[topology.server]
     spans = folder / f"{name}.spans.jsonl" if kind.spans else None
     path = (sockets or folder) / f"{name}.sock" if topology.unix else None
+    shared = topology.masters > 1
     opened = (
-        listening_socket(topology.backlog, topology.defer_accept)
+        listening_socket(topology.backlog, topology.defer_accept, shared=shared)
         if path is None
         else listening_unix_socket(path, topology.backlog)
     )
-    with opened as listener:
-        start = Start(name, topology, folder, listener, spans, environment or {})
-        process = kind.make(start)
-        process.start()
+    with ExitStack() as stack:
         # Leaving the block closes the lab's copy: were it kept, a dead backend would still accept.
-        if path is not None:
-            port = 0
-        elif kind.own_port is None:
-            port = listener.getsockname()[1]
-        else:
-            try:
+        with opened as listener:
+            start = Start(name, topology, folder, listener, spans, environment or {})
+            process = kind.make(start)
+            process.start()
+            stack.callback(process.stop)
+            if path is not None:
+                port = 0
+            elif kind.own_port is None:
+                port = listener.getsockname()[1]
+            else:
                 port = kind.own_port(start, process)
-            except BaseException:
-                process.stop()
-                raise
-    return Backend(name, port, process, spans, path, kind.protocol)
+            others = []
+            for number in range(1, topology.masters):
+                with listening_socket(topology.backlog, topology.defer_accept, shared=True, port=port) as own:
+                    others.append(kind.make(replace(start, name=f"{name}-{number + 1}", listener=own)).start())
+                    stack.callback(others[-1].stop)
+        limit = None if topology.limit is None else started_limit(name, topology.limit, f"{HOST}:{port}", folder)
+        stack.pop_all()
+    return Backend(name, port, process, spans, path, kind.protocol, others, limit)

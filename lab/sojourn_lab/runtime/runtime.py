@@ -21,6 +21,8 @@ from sojourn_lab.runtime.tier import Tier, dependency_tier, mirror_tier, service
 from sojourn_lab.scenario.case import Action
 from sojourn_lab.scenario.topology import Dependency, Mirror, Pool, Topology, changed
 
+WORKER_LOG_NAME = "workers.jsonl"
+
 
 class AppServer(Protocol):
     """An app server of a runtime."""
@@ -143,6 +145,10 @@ class ProcessRuntime(Lifecycle):
         behind = {} if topology.dependency is None else self._started_dependency(topology.dependency)
         dark = None if topology.mirror is None else self._started_mirror(topology.mirror)
         beside = {"LAB_ANSWERS": "1"} if dark is not None else {}
+        if topology.worker_log:
+            beside["LAB_WORKER_LOG"] = str(self.access_log.with_name(WORKER_LOG_NAME))
+        if topology.loading:
+            beside["LAB_LOADING"] = repr(topology.loading)
         factors = [*topology.slowdown, *[1.0] * (topology.backends + topology.standby)]
         names = [f"backend-{n + 1}" for n in range(topology.backends + topology.standby)]
         every = [
@@ -155,7 +161,8 @@ class ProcessRuntime(Lifecycle):
             backend.wait_until_ready()
         # After nginx, and all at once: gunicorn needs half a second for it.
         for backend in (*every, *(member for members in pools.values() for member in members)):
-            self._stack.callback(backend.process.begin_stop)
+            for process in backend.processes:
+                self._stack.callback(process.begin_stop)
         self.upstreams = Upstreams(
             own=[each.address for each in own],
             standby=[each.address for each in standby],
@@ -181,7 +188,8 @@ class ProcessRuntime(Lifecycle):
     def _started(self, name: str, topology: Topology, environment: Mapping[str, str] | None = None) -> Backend:
         with self._interrupts.shielded():
             backend = started_backend(name, topology, self._logs, environment, sockets=self._sockets)
-            self._stack.callback(backend.process.stop)
+            for process in reversed(backend.processes):
+                self._stack.callback(process.stop)
             self.backends.append(backend)
         return backend
 

@@ -118,6 +118,13 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         share = sum(route.share for route in self.routes)
         return sum(route.share * route.service_time for route in self.routes) / share
 
+    @property
+    def mean_held(self) -> float:
+        """The mean time for which a request holds its worker, s; 0 if it is unknown."""
+        if not self.routes:
+            return self.mean_service_time
+        return sum(route.share * route.held for route in self.routes) / sum(route.share for route in self.routes)
+
     def same_draws(self, other: Case) -> bool:
         """Return whether both cases get the same requests at the same instants."""
         offered = ("load", "service_time", "distribution", "routes")

@@ -131,7 +131,8 @@ class InstantsLoad(Load, frozen=True, tag="instants"):
 class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A route of the app: its share of the requests (relative to the other routes') and its service time, s.
 
-    `dependency`: seconds of work that it needs from the tier behind the app, after its own.
+    `dependency`: seconds of work that it needs from the tier behind the app, after its own. `body`: seconds for which
+    its body is sent after the headers; `after`: seconds of work after the answer.
     """
 
     name: RouteName
@@ -139,6 +140,13 @@ class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     service_time: NotNegative
     distribution: Distribution = "constant"
     dependency: NotNegative = 0.0
+    body: NotNegative = 0.0
+    after: NotNegative = 0.0
+
+    @property
+    def held(self) -> float:
+        """Mean seconds for which it holds its worker."""
+        return self.service_time + self.body + self.after
 
 
 class Retries(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

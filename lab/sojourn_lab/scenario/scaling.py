@@ -41,6 +41,8 @@ def _scaled_case(case: Case, scale: float) -> Case:
             route,
             service_time=scaled_seconds(route.service_time, scale),
             dependency=scaled_seconds(route.dependency, scale),
+            body=scaled_seconds(route.body, scale),
+            after=scaled_seconds(route.after, scale),
         )
 
     others = {

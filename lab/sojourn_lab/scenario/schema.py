@@ -13,7 +13,7 @@ import msgspec
 
 from sojourn_lab.scenario.case import MOST_HALF_OPEN, Case
 from sojourn_lab.scenario.load import MAX_REQUESTS, Name, NotNegative, Positive, Retries, expected_requests
-from sojourn_lab.scenario.topology import Topology
+from sojourn_lab.scenario.topology import STREAMING, Topology
 
 Article = Literal["000", "001", "002", "003", "004", ""]
 """The article whose experiment a scenario repeats (`ARTICLES` in cli/commands.py has the titles); empty: none."""
@@ -24,6 +24,7 @@ AnalysisName = Literal[
     "capacity",
     "dark_reads",
     "goodput",
+    "held",
     "inferred",
     "ports",
     "reconciliation",
@@ -184,6 +185,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"two cases are named {twice[0]!r}: add a key that differs to the name, as {{key}}")
         for case in self.cases:
             _check_namespace(case, self.topology_of(case))
+            _check_routes(case, self.topology_of(case))
             if case.load is None:
                 continue
             requests = expected_requests(case.load, self.warmup, self.duration_of(case))
@@ -247,6 +249,14 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def needs_namespace(scenario: Scenario) -> bool:
     """Return whether any case runs in a network namespace of its own."""
     return any(scenario.topology_of(case).namespace is not None for case in scenario.cases)
+
+
+def _check_routes(case: Case, topology: Topology) -> None:
+    """Raise ValueError if the app of a case's server cannot hold its worker as the routes say."""
+    if any(route.body or route.after for route in case.routes) and topology.server not in STREAMING:
+        raise ValueError(
+            f"case {case.name!r} has routes with a `body` or `after`, which server {topology.server} cannot have"
+        )
 
 
 def _check_namespace(case: Case, topology: Topology) -> None:

@@ -19,18 +19,22 @@ Backlog = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
 DeferAccept = Annotated[int, msgspec.Meta(ge=1, le=60)]
 Threads = Annotated[int, msgspec.Meta(ge=1, le=64)]
 Keepalive = Annotated[int, msgspec.Meta(ge=1, le=1_024)]
+Masters = Annotated[int, msgspec.Meta(ge=1, le=16)]
+Limit = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 Retransmissions = Annotated[int, msgspec.Meta(ge=1, le=15)]
 
 
 THREADED: tuple[Server, ...] = ("gunicorn", "puma")
 """Servers whose workers may have several threads."""
-ONE_LOOP: tuple[Server, ...] = ("node", "uvicorn")
-"""Servers of one process with one event loop."""
 AWAITING: tuple[Server, ...] = ("uvicorn",)
-"""Of these, those whose app awaits for a part of each request: the loop serves others meanwhile."""
+"""Servers of one event loop whose app awaits for a part of each request: the loop serves others meanwhile."""
 OWN_SOCKET: tuple[Server, ...] = ("java", "tomcat")
 """Servers that bind a port of their own, because they cannot inherit a listening socket."""
+PYTHON: tuple[Server, ...] = ("gunicorn", "queue", "uwsgi")
+"""Servers of the app in app.py."""
+STREAMING: tuple[Server, ...] = ("gunicorn", "unicorn", "queue", "puma", "php-fpm", "uwsgi")
+"""Servers whose app can hold its worker while it sends a body, and after its answer."""
 ASKING: tuple[Server, ...] = ("gunicorn", "queue")
 """Servers whose app can serve mirrored copies or call a tier behind it."""
 
@@ -107,7 +111,12 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `server`: real app servers take requests first in, first out (`servers/table.py` lists them); `queue` is the lab's
     own server, which accepts at once and takes requests by a `discipline`. It has no `worker_timeout`: a thread cannot
     be killed. `workers`: requests that a backend serves at once: processes, threads or places. Workers of gunicorn and
-    Puma have `threads`; with more than one, gunicorn's are of the class gthread. Node and uvicorn have one event loop.
+    Puma have `threads`; with more than one, gunicorn's are of the class gthread. uvicorn has one event loop. Node has
+    one in each of its `workers`; several are a cluster.
+
+    `masters`: so many gunicorns listen on the port of each backend (SO_REUSEPORT), each with `workers` and a queue of
+    its own. `max_requests`: a worker of gunicorn is replaced after so many requests, and the app takes `loading`
+    seconds to load. `limit`: HAProxy in front of each backend lets so many requests pass at a time.
 
     `unix`: the app servers listen on Unix sockets. `keepalive`: how many idle connections to the app servers each
     worker of nginx keeps open (for FastCGI with `fastcgi_keep_conn`); None: it opens one for every request.
@@ -117,7 +126,8 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     backend; requests beyond fail. `pools` serve their routes instead of the `backends`.
 
     `plain_log`: nginx also writes plain.log, in its format `combined` with four variables appended and nothing of the
-    app's: what a user has who changed nothing.
+    app's: what a user has who changed nothing. `worker_log`: the apps write workers.jsonl: when each request held its
+    worker.
 
     `defer_accept`: the app servers' sockets pass a connection to accept() only when its first data has arrived
     (TCP_DEFER_ACCEPT, whole seconds; unicorn sets 1 by default). `namespace`: everything runs in a separate network
@@ -144,6 +154,11 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dependency: Dependency | None = None
     mirror: Mirror | None = None
     plain_log: bool = False
+    worker_log: bool = False
+    masters: Masters = 1
+    max_requests: Limit | None = None
+    loading: NotNegative = 0.0
+    limit: Limit | None = None
     defer_accept: DeferAccept | None = None
     namespace: Namespace | None = None
 
@@ -166,7 +181,7 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Raise ValueError for settings that this kind of app server does not have."""
         if self.threads > 1 and self.server not in THREADED:
             raise ValueError(f"{self.server} has no threads in its workers: only {' and '.join(THREADED)} have")
-        if self.server in ONE_LOOP and self.workers > 1:
+        if self.server in AWAITING and self.workers > 1:
             raise ValueError(f"{self.server} has one event loop: use more backends in place of workers")
         if self.keepalive is not None and self.server == "uwsgi":
             raise ValueError("server uwsgi cannot have `keepalive`: its protocol has one request per connection")
@@ -174,6 +189,16 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"{self.server} cannot listen on a Unix socket")
         if self.unix and (self.defer_accept is not None or self.namespace is not None):
             raise ValueError("`defer_accept` and `namespace` apply to TCP, not to `unix` sockets")
+        if (self.masters > 1 or self.max_requests is not None) and self.server != "gunicorn":
+            raise ValueError('`masters` and `max_requests` need server = "gunicorn"')
+        if self.loading and self.server not in PYTHON:
+            raise ValueError(f"`loading` needs the Python app: server {' or '.join(PYTHON)}")
+        if self.worker_log and self.server not in (*STREAMING, "node"):
+            raise ValueError(f"the app of server {self.server} writes no `worker_log`")
+        if self.unix and (self.masters > 1 or self.limit is not None):
+            raise ValueError("`masters` and `limit` apply to TCP, not to `unix` sockets")
+        if self.limit is not None and self.server in ("php-fpm", "uwsgi"):
+            raise ValueError(f"HAProxy, the `limit`, does not speak the protocol of {self.server}")
         if self.defer_accept is not None and self.server in OWN_SOCKET:
             raise ValueError(f"server {self.server} cannot have `defer_accept`: it binds its own socket")
         if (self.dependency is not None or self.mirror is not None) and self.server not in ASKING:
@@ -184,7 +209,7 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def served_at_once(self) -> int:
         """The number of requests that all backends together serve at once."""
-        return self.backends * self.workers * self.threads
+        return self.backends * self.masters * self.workers * self.threads
 
 
 class TopologyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -209,6 +234,11 @@ class TopologyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     dependency: Dependency | None = None
     mirror: Mirror | None = None
     plain_log: bool | None = None
+    worker_log: bool | None = None
+    masters: Masters | None = None
+    max_requests: Limit | None = None
+    loading: NotNegative | None = None
+    limit: Limit | None = None
     defer_accept: DeferAccept | None = None
     namespace: Namespace | None = None
 
@@ -230,17 +260,19 @@ def topology_with_time_scaled(topology: Topology, scale: float) -> Topology:
         topology,
         worker_timeout=scaled_seconds(topology.worker_timeout, scale),
         proxy_read_timeout=scaled_seconds(topology.proxy_read_timeout, scale),
+        loading=scaled_seconds(topology.loading, scale),
         rules=_scaled_rules(topology.rules, scale),
     )
 
 
 def change_with_time_scaled(change: TopologyChange, scale: float) -> TopologyChange:
     """Return the change with every duration multiplied by `scale`."""
-    patience = change.proxy_read_timeout
+    patience, loading = change.proxy_read_timeout, change.loading
     return msgspec.structs.replace(
         change,
         rules=None if change.rules is None else _scaled_rules(change.rules, scale),
         proxy_read_timeout=None if patience is None else scaled_seconds(patience, scale),
+        loading=None if loading is None else scaled_seconds(loading, scale),
     )
 
 

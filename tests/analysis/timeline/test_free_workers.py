@@ -81,6 +81,28 @@ def test_limits_and_shares_are_named(tmp_path: Path) -> None:
     assert suspects["bound"] == ()
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_slot_of_a_limit_needs_a_moment(tmp_path: Path, seed: int) -> None:
+    system = WorkerSystem(workers=6, load=0.4, mean=0.02, limit=3, slot=(0.001, 0.003), seed=seed)
+    worker_log(tmp_path / "a.jsonl", system)
+    result = sojourn.blame(tmp_path / "a.jsonl")
+    assert result.accounts["limit"] > 0.9 * result.waited
+    read = visits(sojourn.split(tmp_path / "a.jsonl").rows)
+    assert read.phases is not None
+    assert [(each.kind, each.number) for each in read.phases.backends[0].suspects] == [("limit", 3)]
+
+
+def test_a_limit_that_is_not_always_reached_is_not_load_outside_the_log(tmp_path: Path) -> None:
+    """The limit's slots are so slow that requests wait beside free ones: no account of its own is certain."""
+    system = WorkerSystem(workers=6, load=0.4, mean=0.02, limit=4, slot=(0.0, 0.01))
+    worker_log(tmp_path / "a.jsonl", system)
+    result = sojourn.blame(tmp_path / "a.jsonl")
+    assert "load_not_in_the_log" not in result.accounts
+    assert "limit" not in result.accounts
+    section = blame_section(result)
+    assert "looked free" in " ".join([section.sentence, *section.failures])
+
+
 def test_unknown_requests_leave_the_cause_unknown(tmp_path: Path) -> None:
     """What requests without a known wait did to the workers is not known: no account of its own is derived."""
     log = tmp_path / "a.jsonl"

@@ -267,8 +267,8 @@ def routed(seed: int, count: int = 20_000) -> tuple[list[float], list[str | None
         seed=[seed, 1],
         routes=[Route("/fast", 9.0, 0.01, "exponential"), Route("/export", 1.0, 0.5)],
     )
-    services, routes, _ = drawn_requests(plan, count, np.zeros(count), np.random.default_rng(plan.seed))
-    return services.tolist(), routes
+    requests = drawn_requests(plan, np.zeros(count), np.random.default_rng(plan.seed))
+    return [each.service_time for each in requests], [each.route for each in requests]
 
 
 def test_routes_come_in_their_shares_with_their_own_service_times() -> None:

@@ -269,6 +269,7 @@ PAIR = (
     + f'[[cases]]\nname = "one"\nseed = 3\n{POISSON}{ROUTES}'
     + f'[[cases]]\nname = "two"\nseed = 3\n{POISSON}{ROUTES}topology = {{server = "queue", discipline = "lifo"}}\n'
 )
+NODE = '{server = "node"}'
 PREDICTION = '[[predictions]]\nchange = "c"\nbefore = "one"\nafter = "two"\nset = {discipline = "lifo"}\n'
 
 
@@ -300,6 +301,17 @@ def test_rules_of_disciplines_are_scaled_where_they_are_set() -> None:
         (HEAD + CLOSED + '[topology]\ndiscipline = "lifo"', 'a discipline and rules need server = "queue"'),
         (HEAD + CLOSED + '[topology]\nserver = "queue"\ndiscipline = "sjf"', "at `$.topology.discipline`"),
         (PAIR.replace('server = "queue", ', ""), 'need server = "queue"'),
+        (HEAD + CLOSED + '[topology]\nserver = "puma"\nmasters = 2', 'need server = "gunicorn"'),
+        (HEAD + CLOSED + '[topology]\nserver = "unicorn"\nmax_requests = 9', 'need server = "gunicorn"'),
+        (HEAD + CLOSED + '[topology]\nserver = "puma"\nloading = 1', "needs the Python app"),
+        (HEAD + CLOSED + '[topology]\nserver = "java"\nworker_log = true', "writes no `worker_log`"),
+        (HEAD + CLOSED + "[topology]\nunix = true\nlimit = 2", "apply to TCP"),
+        (HEAD + CLOSED + '[topology]\nserver = "php-fpm"\nlimit = 2', "does not speak the protocol of php-fpm"),
+        (HEAD + CLOSED + '[topology]\nserver = "uvicorn"\nworkers = 2', "one event loop"),
+        (
+            PAIR.replace("share = 9", "after = 1, share = 9").replace('{server = "queue", discipline = "lifo"}', NODE),
+            "case 'two' has routes with a `body` or `after`",
+        ),
         (PAIR.replace('"/a"', '"a b"'), "at `$.cases[0].routes[0].name`"),
         (HEAD + CLOSED.replace("service_time = 0.1", ""), "either `service_time` or `routes`"),
         (HEAD + CLOSED.replace("[cases.load]", ROUTES + "[cases.load]"), "either `service_time` or `routes`"),

@@ -14,6 +14,7 @@ from sojourn_lab.load.generator.local_ports import few_ports
 from sojourn_lab.load.plan import ClientRecord, Plan
 
 CHUNK = 65_536
+STREAMED_BYTES = 4_096
 
 KINDS_BY_ERRNO = {
     errno.ECONNREFUSED: "refused",
@@ -37,19 +38,26 @@ KINDS_BY_TYPE: tuple[tuple[type[BaseException], str], ...] = (
 
 @dataclass(frozen=True)
 class Wanted:
-    """A user's request: its number in the case, its work (s) in the app and in the tier behind it."""
+    """A user's request: its number in the case, its work (s) in the app and in the tier behind it.
+
+    `body`, `after`: seconds for which the app sends its body, and works after the answer.
+    """
 
     number: int
     user: int | None
     service_time: float
     route: str | None = None
     dependency: float = 0.0
+    body: float = 0.0
+    after: float = 0.0
 
     @property
     def query(self) -> str:
         """The query of its URL, with the `?`; empty without parameters."""
         parts = [f"route={self.route}"] if self.route is not None else []
         parts += [f"dependency={self.dependency:.6f}"] if self.dependency else []
+        parts += [f"bytes={STREAMED_BYTES}&stream={self.body:.6f}"] if self.body else []
+        parts += [f"after={self.after:.6f}"] if self.after else []
         return "?" + "&".join(parts) if parts else ""
 
 

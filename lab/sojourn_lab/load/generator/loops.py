@@ -53,18 +53,32 @@ def open_schedule(plan: Plan, rng: np.random.Generator) -> tuple[Instants, Insta
 
 
 def drawn_requests(
-    plan: Plan, count: int, services: Instants, rng: np.random.Generator
-) -> tuple[Instants, list[str | None], list[float]]:
-    """Return (service times, routes, work of the tier behind) of `count` requests, drawn if the plan has routes."""
-    if isinstance(plan.load, InstantsLoad) and plan.load.routes is not None:
-        return services, list(plan.load.routes[:count]), [plan.dependency] * count
+    plan: Plan, services: Instants, rng: np.random.Generator, *, first: int = 0, user: int | None = None
+) -> list[Wanted]:
+    """Return the requests of a user (None: of an open load), drawn if the plan has routes.
+
+    Args:
+        plan: with routes, or the work of the tier behind that all requests need.
+        services: service times of the requests, s, where the plan has no routes.
+        rng: for the draws.
+        first: the number of the first request.
+        user: their user.
+    """
+    numbers = range(first, first + len(services))
     if not plan.routes:
-        return services, [None] * count, [plan.dependency] * count
-    chosen = chosen_routes([route.share for route in plan.routes], count, rng)
+        listed = plan.load.routes if isinstance(plan.load, InstantsLoad) else None
+        names = [None] * len(services) if listed is None else listed[: len(services)]
+        each = zip(numbers, services.tolist(), names, strict=True)
+        return [Wanted(number, user, service, name, plan.dependency) for number, service, name in each]
+    chosen = chosen_routes([route.share for route in plan.routes], len(services), rng)
     # A draw for every request and route, so that one route's service times do not hang on which others there are.
-    drawn = np.stack([service_times(each.service_time, each.distribution, count, rng) for each in plan.routes])
+    drawn = np.stack([service_times(each.service_time, each.distribution, len(services), rng) for each in plan.routes])
+    own = drawn[chosen, np.arange(len(services))].tolist()
     routes = [plan.routes[number] for number in chosen]
-    return drawn[chosen, np.arange(count)], [each.name for each in routes], [each.dependency for each in routes]
+    return [
+        Wanted(number, user, service, route.name, route.dependency, route.body, route.after)
+        for number, service, route in zip(numbers, own, routes, strict=True)
+    ]
 
 
 def _instants(load: AnyLoad, warmup: float, duration: float, rng: np.random.Generator) -> Instants:
@@ -109,17 +123,15 @@ async def offer_open(plan: Plan, client: Asks, clock: Clock, start: float, write
     """Send each request at its instant, whatever the outcome of earlier ones; return the dropped ones."""
     rng = np.random.default_rng(plan.seed)
     instants, services = open_schedule(plan, rng)
-    services, routes, behind = drawn_requests(plan, len(instants), services, rng)
+    requests = drawn_requests(plan, services, rng)
     in_flight: set[asyncio.Task[None]] = set()
     dropped = Dropped([])
-    drawn = zip(instants.tolist(), services.tolist(), routes, behind, strict=True)
-    for number, (after, service, route, dependency) in enumerate(drawn):
-        intended = start + after
+    for instant, wanted in zip(instants.tolist(), requests, strict=True):
+        intended = start + instant
         await sleep_until(clock, intended)
         if len(in_flight) >= plan.max_in_flight:
             dropped.instants.append(intended)
             continue
-        wanted = Wanted(number, None, service, route, dependency)
         task = asyncio.create_task(attempts(plan, client, clock, wanted, intended, write))
         in_flight.add(task)
         task.add_done_callback(in_flight.discard)
@@ -160,8 +172,7 @@ async def offer_closed(plan: Plan, client: Asks, clock: Clock, start: float, wri
         while intended < end and (number := next(numbers, None)) is not None:
             await sleep_until(clock, intended)
             services = service_times(plan.service_time, plan.distribution, 1, rng)
-            services, routes, behind = drawn_requests(plan, 1, services, rng)
-            wanted = Wanted(number, index, float(services[0]), routes[0], behind[0])
+            (wanted,) = drawn_requests(plan, services, rng, first=number, user=index)
             await attempts(plan, client, clock, wanted, intended, write)
             intended = pace.turn(clock.now() + load.think_time)
 

@@ -31,14 +31,18 @@ def why_not_in_containers(scenario: Scenario) -> str | None:
 
 def why_topology_refused(topology: Topology) -> str | None:
     """Return which part of a topology has no container; None if each has one."""
-    if topology.server not in ("gunicorn", "queue"):
-        return f"no image of the lab contains {topology.server} (gunicorn and queue are available)"
-    if topology.unix:
-        return "containers communicate over ports, not Unix sockets"
-    if topology.namespace is not None:
-        return "every container already has its own network namespace, and no permission to change its sysctls"
-    if topology.plain_log:
-        return "the containers' nginx writes no plain.log"
-    if topology.defer_accept is not None:
-        return "gunicorn binds its own socket in a container, and has no setting for TCP_DEFER_ACCEPT"
-    return None
+    own = topology.worker_log or topology.masters > 1 or topology.limit is not None or topology.loading > 0
+    refusals = {
+        f"no image of the lab contains {topology.server} (gunicorn and queue are available)": topology.server
+        not in ("gunicorn", "queue"),
+        "containers communicate over ports, not Unix sockets": topology.unix,
+        "every container already has its own network namespace, and no permission to change its sysctls": (
+            topology.namespace is not None
+        ),
+        "the containers' nginx writes no plain.log": topology.plain_log,
+        "`worker_log`, `masters`, `limit` and `loading` are for processes of this machine": own,
+        "gunicorn binds its own socket in a container, and has no setting for TCP_DEFER_ACCEPT": (
+            topology.defer_accept is not None
+        ),
+    }
+    return next((reason for reason, refused in refusals.items() if refused), None)

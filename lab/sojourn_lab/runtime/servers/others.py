@@ -54,9 +54,10 @@ php_admin_value[auto_prepend_file] = "{measuring}"
 
 
 def node(start: Start) -> Process:
-    """Return Node's own http server: one event loop, which a request holds while it is served."""
+    """Return Node's own http server: an event loop, which a request holds; several `workers` are a cluster of them."""
     package = str(resource_file("middleware", "node"))
-    return start.process(["node", str(resource_file("backend", "app.js")), str(start.fd)], LAB_SOJOURN_JS=package)
+    app = str(resource_file("backend", "app.js"))
+    return start.process(["node", app, str(start.fd), str(start.topology.workers)], LAB_SOJOURN_JS=package)
 
 
 def go(start: Start) -> Process:

@@ -10,6 +10,8 @@ from sojourn_lab.runtime.process import Process
 from sojourn_lab.runtime.servers.start import Start, whole_seconds
 from sojourn_lab.scenario.topology import Topology
 
+LOADED = "A worker has loaded the app"
+"""What gunicorn logs then."""
 KEPT_BY_THREADS = 2
 """Seconds for which gunicorn's threads keep an idle connection: its own default."""
 
@@ -26,11 +28,16 @@ worker_class = "{worker_class}"
 workers = {topology.workers}
 threads = {topology.threads}
 backlog = {topology.backlog}
+max_requests = {topology.max_requests or 0}
 timeout = {whole_seconds(topology.worker_timeout)}
 # {kept}.
 keepalive = {KEPT_BY_THREADS if threaded else 0}
 # One control socket per home directory would be shared by all servers of this user.
 control_socket_disable = True
+
+
+def post_worker_init(worker):
+    worker.log.info("{LOADED}")
 """
 
 

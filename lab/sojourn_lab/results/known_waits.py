@@ -1,4 +1,4 @@
-"""What the requests of a simulated system waited for, instant by instant.
+"""What the requests of a known system waited for, instant by instant: of a simulation, or by its apps' own logs.
 
 Of every instant of a wait, from the stamp to the app's start, the first of these that applies:
 
@@ -16,14 +16,13 @@ A worker that its requests have not begun to use is free in this sense: it stand
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from systems.requests import Request
-
 if TYPE_CHECKING:
-    from systems.truth import Served
+    from sojourn.analyses.blame.analysis import BlameResult
 
 ANSWERED = 200
 
@@ -31,26 +30,66 @@ DISPATCH, PAUSE, LIMIT, BOUND, IMBALANCE, ABSENT, HIDDEN, READ = (
     "dispatch", "pause", "limit", "bound", "imbalance", "absent", "not in the log", "read",
 )  # fmt: skip
 HELD = (READ, "service", "body", "after")  # phases
+OTHER_NAMES = {"load_not_in_the_log": HIDDEN, "reserved": BOUND}
+"""Accounts of ``sojourn blame`` that have another name here."""
 
 
-def accounts_of(served: Served) -> dict[str, float]:
+class KnownRequest(Protocol):
+    """One request; instants in unix s or s of the simulation.
+
+    Attributes:
+        backend, group: the place: a process group of a backend. route, status: of the log; hidden: not in the log.
+        before: the worker is held before the app's start, if not 0.
+        gated, reached, got_worker, begun, headers, answered, released, freed: when the limit let it pass, it was at the
+            backend, a worker took it, the app started, the headers and the answer were made, the worker was released,
+            and was ready for the next one.
+    """
+
+    backend: int
+    group: int
+    route: str
+    status: int
+    hidden: bool
+    before: float
+    gated: float
+    reached: float
+    got_worker: float
+    begun: float
+    headers: float
+    answered: float
+    released: float
+    freed: float
+
+    @property
+    def stamp(self) -> float:
+        """When nginx turned to the app."""
+
+
+Life = tuple[int, int, float, float]
+"""Backend, group, begin and end of the presence of a worker."""
+
+
+def accounts_of(
+    requests: Sequence[KnownRequest], present: Sequence[Life], pauses: Sequence[tuple[float, float]] = ()
+) -> dict[str, float]:
     """Return what was waited for -> its share of the waiting; of holders ``"<route> <phase>"``.
 
-    Of the answered requests of the log; empty where they do not wait for workers, but for an event loop.
+    Args:
+        requests: all that held workers; the waits are those of the answered requests of the log.
+        present: of the workers.
+        pauses: begin and end of times in which all workers stood still.
     """
-    if served.busy is not None or not served.present:
-        return {}
-    places = sorted({(r.backend, r.group) for r in served.requests} | {life[:2] for life in served.present})
+    places = sorted({(r.backend, r.group) for r in requests} | {life[:2] for life in present})
     instants: set[float] = set()
-    for r in served.requests:
+    for r in requests:
         instants |= {r.stamp, r.gated, r.reached, r.got_worker, r.begun, r.headers, r.answered, r.released, r.freed}
-    for begin, end in served.pauses:
+    for begin, end in pauses:
         instants |= {begin, end}
-    for _, _, begin, end in served.present:
+    for _, _, begin, end in present:
         instants |= {begin, end}
     grid = np.array(sorted(instants))
     levels = _Levels(grid)
-    for r in served.requests:
+    for r in requests:
         own = (r.backend, r.group)
         holder = (*own, HIDDEN) if r.hidden else None
         for begin, end, phase in _phases(r):
@@ -60,16 +99,30 @@ def accounts_of(served: Served) -> dict[str, float]:
             levels.add(r.stamp, r.gated, (r.backend, -1, "gated"))
             levels.add(r.gated, r.reached, (r.backend, -1, DISPATCH))
             levels.add(r.reached, r.begun, (*own, "waiting"))
-    for number, place, begin, end in served.present:
+    for number, place, begin, end in present:
         levels.add(begin, end, (number, place, "present"))
-    for begin, end in served.pauses:
+    for begin, end in pauses:
         levels.add(begin, end, (-1, -1, PAUSE))
     seconds = _charged(levels, places, np.diff(grid))
     total = sum(seconds.values())
     return {name: part / total for name, part in seconds.items() if part > 0}
 
 
-def _phases(r: Request) -> list[tuple[float, float, str]]:
+def stated_accounts(blame: BlameResult) -> dict[str, float]:
+    """Return what ``sojourn blame`` says: the same names as ``accounts_of`` -> share of the wait."""
+    rows = blame.phases.to_dicts() or [{**row, "phase": "service"} for row in blame.culprits.to_dicts()]
+    seconds = {f"{row['culprit']} {row['phase']}": row["seconds"] for row in rows} | blame.accounts
+    return {OTHER_NAMES.get(name, name): part / blame.waited for name, part in seconds.items()}
+
+
+def largest_difference(stated: Mapping[str, float], known: Mapping[str, float]) -> tuple[str, float]:
+    """Return the name whose stated share is farthest from the known one, and stated - known; shares are not empty."""
+    off = {name: stated.get(name, 0.0) - known.get(name, 0.0) for name in {*stated, *known}}
+    worst = max(off, key=lambda name: abs(off[name]))
+    return worst, off[worst]
+
+
+def _phases(r: KnownRequest) -> list[tuple[float, float, str]]:
     before = [(r.got_worker, r.begun, READ)] if r.before else []
     body_end = max(r.headers, min(r.answered, r.released))
     ends = [r.headers, body_end, r.released]
