@@ -30,6 +30,26 @@ def drawn(*rows: tuple[float, float | None, float | None, float, str], backend: 
 THREE = drawn((0.0, 0.0, 45.0, 45.0, SERVED), (5.0, 45.0, 90.0, 65.0, GIVEN_UP), (6.0, None, None, 45.0, TURNED_AWAY))
 
 
+def phased() -> pl.DataFrame:
+    """Requests of three workers in every phase; the body of the third may hold its worker, until that serves the fifth.
+
+    1: read until 4 s, service until 10 s, body until 20 s. 2: service until 6 s, work after the answer until 18 s.
+    3: service until 5 s, perhaps its body. 4: service from 18 s to 24 s, body until 40 s, given up at 30 s.
+    5: service from 16 s to 30 s.
+    """
+    table = drawn(
+        (0.0, 0.0, 20.0, 20.0, SERVED), (0.0, 0.0, 18.0, 6.0, SERVED), (0.0, 0.0, 5.0, 25.0, SERVED),
+        (1.0, 18.0, 40.0, 30.0, GIVEN_UP), (2.0, 16.0, 30.0, 30.0, SERVED),
+    )  # fmt: skip
+    return table.with_columns(
+        worker=pl.Series(["1", "2", "3", "2", "3"]),
+        started=pl.Series([4.0, 0.0, 0.0, 18.0, 16.0]),
+        headers=pl.Series([10.0, 6.0, 5.0, 24.0, 30.0]),
+        answered=pl.Series([20.0, 6.0, 5.0, 40.0, 30.0]),
+        doubt_end=pl.Series([None, None, 25.0, None, None], dtype=pl.Float64),
+    )
+
+
 def scene(table: pl.DataFrame = THREE, name: str = "one worker", *, later: float = 0.0, **more: object) -> Scene:
     """A scene that begins ``later`` seconds after ``FIRST``."""
     return scene_of(name, table, first=FIRST + timedelta(seconds=later), **more)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from movie_support import HOSTILE, THREE, crowd, film, scene
+from movie_support import HOSTILE, THREE, crowd, film, phased, scene
 from playwright.sync_api import Page, expect
 from sojourn.movie.film import MOST
 from sojourn.movie.theme import DARK, LIGHT, rgb
@@ -130,6 +130,25 @@ def test_draws_the_state_of_the_instant(open_page: OpenPage, three: Path) -> Non
     expect(page.locator("#status")).to_contain_text(
         "the same again: 0 waiting, 1 in service; so far 1 served, 1 given up, 1 turned away."
     )
+
+
+def test_shows_the_phase_in_which_a_worker_is_held(open_page: OpenPage, three: Path, tmp_path: Path) -> None:
+    write_film(film(scene(phased(), "phases")), tmp_path / "phases.html")
+    page = open_page(tmp_path / "phases.html")
+    page.emulate_media(reduced_motion="reduce")
+    page.evaluate(SCRUB, 20)
+    plain = drawn(page)["working"]
+    page.evaluate(SCRUB, 12)
+    expect(page.locator(".counts")).to_have_text(
+        "waiting 2 · read 0 · in service 0 · body 1 · after 1 · perhaps held 1"
+    )
+    expect(page.locator("#status")).to_contain_text(
+        "phases: 2 waiting, 0 in service, 1 in phase body, 1 in phase after, 1 perhaps held; so far 1 served."
+    )
+    assert 0.3 * plain < drawn(page)["working"] < 0.95 * plain  # two squares in boxes, with lines
+    expect(page.locator(".legend i.body")).to_be_visible()
+    assert not Axe().run(page).response["violations"]
+    assert open_page(three).locator(".legend i.body").count() == 0
 
 
 def test_the_line_of_depth_can_be_scrubbed(open_page: OpenPage, three: Path) -> None:

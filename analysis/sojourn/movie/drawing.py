@@ -2,38 +2,46 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from datetime import timedelta
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image
 
 from sojourn.movie.film import Film
-from sojourn.movie.layout import BAR, DEPTH, FEW, NAME, PAD, SHELF, Layout, layout_of
+from sojourn.movie.layout import BAR, DEPTH, FEW, NAME, PAD, SHELF, Layout, layout_of, strokes_of
 from sojourn.movie.moment import ABANDONED, UNKNOWN, WAITING, WORKING, busy_shares, counts_of, squares_of
-from sojourn.movie.scenes import GIVEN_UP_CODE, SERVED_CODE, Floats, Ints, Scene
-from sojourn.movie.theme import INK, Theme, mixed
+from sojourn.movie.pen import Colour, Pen, text_width
+from sojourn.movie.scenes import DOUBT, GIVEN_UP_CODE, LABELS, SERVED_CODE, Floats, Ints, Scene
+from sojourn.movie.theme import INK, STROKE, Theme, mixed
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE
+from sojourn.timeline import phases
 from sojourn.timeline.request_timelines import OUTCOMES
 
-FINER = 2  # factor by which frames are drawn larger and then reduced, for smooth edges
 NARROW = 340  # px: minimum width of scenes side by side
 TOP, CAPTION, FOOT = 36, 20, 28
+ENTRIES, ENTRY = 18, 36  # px: height of a row of the legend; square and gaps of one of its entries
+PHASES = {
+    phases.READ: "read: reads the request",
+    phases.BODY: "body: sends the answer",
+    phases.AFTER: "after: works after the answer",
+}
 LEGEND = 560  # px: minimum width for the full legend
 FILL = {WAITING: QUEUEING, WORKING: SERVICE, ABANDONED: OTHER}
-Colour = str | tuple[int, int, int]
+Entry = tuple[str, str, str]
+"""Of the legend: kind and phase of a square, and what they mean."""
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """Positions of a film's scenes: left, top and layout of each."""
+    """Positions of a film's scenes: left, top and layout of each; and the rows of its legend."""
 
     film: Film
     theme: Theme
     width: int
     height: int
     places: tuple[tuple[float, float, Layout], ...]
+    legend: tuple[tuple[Entry, ...], ...]
 
 
 def sheet_of(film: Film, width: int, theme: Theme) -> Sheet:
@@ -47,13 +55,15 @@ def sheet_of(film: Film, width: int, theme: Theme) -> Sheet:
         row = [layout_of(scene, each - 8) for scene in film.scenes[first : first + columns]]
         places += [(k * each + 4, top, layout) for k, layout in enumerate(row)]
         top += max(layout.height for layout in row) + 10
-    return Sheet(film, theme, width, round(top + FOOT), tuple(places))
+    legend = _legend_of(film, width)
+    height = top + FOOT + (len(legend) - 1) * ENTRIES
+    return Sheet(film, theme, width, round(height), tuple(places), legend)
 
 
 def frame_of(sheet: Sheet, now: float, slide: float) -> Image.Image:
     """Draw the film at an instant (s); moves take ``slide`` seconds of the requests' time."""
     pen = Pen(sheet.width, sheet.height, sheet.theme)
-    room = sheet.width - 3 * PAD - _font(15 * FINER).getlength(clock(sheet.film, sheet.film.seconds)) / FINER
+    room = sheet.width - 3 * PAD - text_width(clock(sheet.film, sheet.film.seconds), 15)
     pen.text((PAD + 4, 10), sheet.film.title, 17, sheet.theme.text, most=room)
     pen.text((sheet.width - PAD - 4, 10), clock(sheet.film, now), 15, sheet.theme.text, anchor="ra")
     if sheet.film.left_out:
@@ -61,7 +71,7 @@ def frame_of(sheet: Sheet, now: float, slide: float) -> Image.Image:
         pen.text((PAD + 4, TOP - 3), words, 12, sheet.theme.dim, most=sheet.width - 2 * PAD - 8)
     for scene, (left, top, layout) in zip(sheet.film.scenes, sheet.places, strict=True):
         _scene(pen.at(left, top), sheet.film, scene, layout, now, slide)
-    _legend(pen.at(0, sheet.height - FOOT), sheet)
+    _legend(pen.at(0, sheet.height - FOOT - (len(sheet.legend) - 1) * ENTRIES), sheet)
     return pen.image()
 
 
@@ -79,73 +89,12 @@ def length(film: Film) -> str:
     return f"{film.seconds:,.0f} s" if film.seconds >= 100 else f"{film.seconds:.3g} s"
 
 
-class Pen:
-    """Draws in pixels of the picture, on an image ``FINER`` times as large."""
-
-    def __init__(self, width: int, height: int, theme: Theme) -> None:
-        self.theme = theme
-        self._image = Image.new("RGB", (width * FINER, height * FINER), theme.paper)
-        self._draw = ImageDraw.Draw(self._image)
-        self._left = self._top = 0.0
-
-    def at(self, left: float, top: float) -> Pen:
-        """Return the same pen with another origin."""
-        other = object.__new__(Pen)
-        other.__dict__.update(self.__dict__, _left=left, _top=top)
-        return other
-
-    def image(self) -> Image.Image:
-        """Return the image at its final size."""
-        return self._image.reduce(FINER)
-
-    def box(
-        self, corner: tuple[float, float], size: tuple[float, float], fill: Colour | None, line: Colour | None = None,
-        radius: float = 0, thick: float = 1,
-    ) -> None:  # fmt: skip
-        """Draw a rectangle from its top left corner."""
-        x, y = (corner[0] + self._left) * FINER, (corner[1] + self._top) * FINER
-        edges = (x, y, x + max(size[0] * FINER - 1, 0), y + max(size[1] * FINER - 1, 0))
-        width = round(thick * FINER) if line else 0
-        if radius >= 2:
-            self._draw.rounded_rectangle(edges, radius * FINER, fill=fill, outline=line, width=width)
-        else:
-            self._draw.rectangle(edges, fill=fill, outline=line, width=width)
-
-    def line(self, points: list[tuple[float, float]], colour: Colour, thick: float = 1) -> None:
-        """Draw a line through points."""
-        moved = [((x + self._left) * FINER, (y + self._top) * FINER) for x, y in points]
-        self._draw.line(moved, fill=colour, width=round(thick * FINER))
-
-    def text(
-        self, at: tuple[float, float], words: str, size: float, colour: Colour, *, anchor: str = "la",
-        most: float | None = None,
-    ) -> float:  # fmt: skip
-        """Draw text, cut to the width ``most``; return its width."""
-        font = _font(round(size * FINER))
-        if most is not None:
-            whole = words
-            while words and font.getlength(words) > most * FINER:
-                whole = whole[:-1]
-                words = whole + "…" if whole else ""
-        self._draw.text(
-            ((at[0] + self._left) * FINER, (at[1] + self._top) * FINER), words, fill=colour, font=font, anchor=anchor
-        )
-        return float(font.getlength(words)) / FINER
-
-
-@functools.cache
-def _font(size: int) -> ImageFont.FreeTypeFont:
-    # The font that Pillow brings: no font of the system is needed.
-    font = ImageFont.load_default(size)
-    assert isinstance(font, ImageFont.FreeTypeFont), "this Pillow was built without FreeType"  # noqa: S101
-    return font
-
-
 def _scene(pen: Pen, film: Film, scene: Scene, layout: Layout, now: float, slide: float) -> None:
     theme, counts = pen.theme, counts_of(scene, now)
     pen.box((0, 0), (layout.width, layout.height), None, theme.line, 6)
     pen.text((PAD, 7), scene.name, 15, theme.text, most=layout.width - 2 * PAD)
-    caption = f"waiting {counts.waiting} · in service {counts.working}"
+    held = [f"{LABELS[phase]} {counts.held[phase]}" for phase in scene.held(0.0, film.seconds)]
+    caption = " · ".join([f"waiting {counts.waiting}", *held])
     caption += f" · given up, still queued {counts.gone}" if counts.gone else ""
     pen.text((PAD, 26), caption, 12, theme.dim, most=layout.width - 2 * PAD)
     for lane, place in enumerate(layout.lanes):
@@ -166,6 +115,7 @@ def _scene(pen: Pen, film: Film, scene: Scene, layout: Layout, now: float, slide
                 layout.size,
                 int(scene.number[square.index]),
                 square.seen,
+                phase=square.phase,
             )
         queued = (scene.lane == lane) & (scene.arrival <= now) & (now < scene.until)
         more = int(queued.sum()) - layout.fits(lane)
@@ -186,16 +136,25 @@ def _square(
     number: int,
     seen: float = 1.0,
     struck: bool = True,
+    phase: str = phases.SERVICE,
 ) -> None:
     theme = pen.theme
     radius = 4 if size >= 12 else 0
+    numbered = size >= 14 and number < 1_000
     if kind == UNKNOWN:
         pen.box(corner, (size, size), theme.panel, mixed(theme.panel, theme.dim, seen), radius, 1.5 if size >= 8 else 1)
         ink: Colour = theme.dim
     else:
         pen.box(corner, (size, size), mixed(theme.panel, FILL[kind], seen), None, radius)
+        strokes = strokes_of(phase, size)
+        for x, y, to_x, to_y in strokes:
+            ends = [(corner[0] + x, corner[1] + y), (corner[0] + to_x, corner[1] + to_y)]
+            pen.line(ends, mixed(FILL[kind], STROKE, 0.5), 2 if size >= 16 else 1.5)
+        if strokes and numbered:
+            middle = 0.56 * size
+            pen.box((corner[0] + 0.22 * size, corner[1] + 0.22 * size), (middle, middle), FILL[kind], None, middle / 2)
         ink = mixed(theme.panel, INK, seen)
-    if size >= 14 and number < 1_000:
+    if numbered:
         shown = 0.55 * size if number < 100 else 0.42 * size
         pen.text((corner[0] + size / 2, corner[1] + size / 2), str(number), shown, ink, anchor="mm")
     if kind == ABANDONED and struck and size >= 6:
@@ -265,15 +224,34 @@ def deepest(steps: tuple[Floats, Ints], seconds: float, columns: int) -> Ints:
     return maxima
 
 
+def _legend_of(film: Film, width: int) -> tuple[tuple[Entry, ...], ...]:
+    """Return the rows of the legend: what occurs in the film."""
+    details = {phase: each if width >= LEGEND else LABELS[phase] for phase, each in PHASES.items()}
+    entries = [(WAITING, phases.SERVICE, "waiting"), (WORKING, phases.SERVICE, LABELS[phases.SERVICE])]
+    entries += [(WORKING, phase, details[phase]) for phase in PHASES if phase in film.phases]
+    entries.append((ABANDONED, phases.SERVICE, "given up: no client waits any more" if width >= LEGEND else "given up"))
+    if DOUBT in film.phases or any((~scene.wait_known).any() for scene in film.scenes):
+        entries.append((UNKNOWN, phases.SERVICE, "unknown"))
+    rows: list[tuple[Entry, ...]] = [()]
+    x = 0.0
+    for entry in entries:
+        wide = ENTRY + text_width(entry[2], 12)
+        if rows[-1] and x + wide > width - 2 * PAD + ENTRY / 2:
+            rows.append(())
+            x = 0.0
+        rows[-1] += (entry,)
+        x += wide
+    return tuple(rows)
+
+
 def _legend(pen: Pen, sheet: Sheet) -> None:
-    x, theme = float(PAD + 4), pen.theme
+    theme, x = pen.theme, 0.0
+    for row, entries in enumerate(sheet.legend):
+        x, y = float(PAD + 4), 6.0 + row * ENTRIES
+        for kind, phase, words in entries:
+            _square(pen, kind, (x, y), 12, 1_000, phase=phase)
+            x += pen.text((x + 18, y + 6), words, 12, theme.dim, anchor="lm") + ENTRY
     few = all(len(scene) <= FEW for scene in sheet.film.scenes)
-    given_up = "given up: no client waits any more" if sheet.width >= LEGEND else "given up"
-    entries = [(WAITING, "waiting"), (WORKING, "in service"), (ABANDONED, given_up)]
-    if any((~scene.wait_known).any() for scene in sheet.film.scenes):
-        entries.append((UNKNOWN, "unknown"))
-    for kind, words in entries:
-        _square(pen, kind, (x, 6), 12, 1_000)
-        x += 18 + pen.text((x + 18, 12), words, 12, theme.dim, anchor="lm") + 18
     if few and x + 200 < sheet.width:
-        pen.text((sheet.width - PAD - 4, 12), "number: order of arrival", 12, theme.dim, anchor="rm")
+        y = 12 + (len(sheet.legend) - 1) * ENTRIES
+        pen.text((sheet.width - PAD - 4, y), "number: order of arrival", 12, theme.dim, anchor="rm")

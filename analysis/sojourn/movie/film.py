@@ -11,7 +11,7 @@ import numpy as np
 
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted, duration, iso, listed
-from sojourn.movie.scenes import Scene, steps_of
+from sojourn.movie.scenes import LABELS, Scene, steps_of
 from sojourn.timeline.request_timelines import OUTCOMES
 
 MOST = 2_000
@@ -43,6 +43,12 @@ class Film:
     notes: tuple[str, ...]
     left_out: str = ""
 
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """The phases that occur: service, and others of ``sojourn.movie.scenes.LABELS``, in their order in time."""
+        occurring = {phase for scene in self.scenes for phase in scene.held(0.0, self.seconds)}
+        return tuple(phase for phase in LABELS if phase in occurring)
+
     def to_dict(self) -> dict[str, object]:
         """Return the film as plain values; instants in seconds on the film's clock."""
         summaries = []
@@ -56,6 +62,10 @@ class Film:
                     **{name.replace(" ", "_"): ended[name] for name in OUTCOMES},
                     "most_waiting": scene.most_waiting(0.0, self.seconds),
                     "backends": [{"upstream": lane.name, "workers": lane.workers} for lane in scene.lanes],
+                    "held_seconds": {
+                        phase.replace(" ", "_"): round(seconds, 6)
+                        for phase, seconds in scene.held(0.0, self.seconds).items()
+                    },
                     "reading": scene.reading(0.0, self.seconds),
                 }
             )
@@ -123,6 +133,12 @@ def film_of(
         remarks.append(
             f"For {counted(unknown, 'request')} the log does not show whether it waited or was in service: drawn "
             "hollow, in the queue until it ended in nginx."
+        )
+    doubtful = sum(int((~np.isnan(scene.doubt_end)).sum()) for scene in kept)
+    if doubtful:
+        remarks.append(
+            f"For {counted(doubtful, 'request')} the log does not show whether the body of the answer holds the "
+            "worker: drawn hollow in the worker's box, until the answer ends or the worker takes another request."
         )
     begun = kept[0].first if shared else None
     return Film(title, tuple(scene.placed() for scene in kept), max(seconds, 1e-3), begun, tuple(remarks), left_out)

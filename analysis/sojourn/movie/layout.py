@@ -19,7 +19,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from sojourn.movie.scenes import Scene
+from sojourn.timeline.phases import AFTER, BODY, READ
 from sojourn.timeline.request_timelines import OUTCOMES
 
 PAD = 10
@@ -126,6 +129,26 @@ def layout_of(scene: Scene, width: float) -> Layout:
     shelves = tuple(code for code in range(len(OUTCOMES)) if few and (scene.outcome == code).any())
     depth = top + (len(shelves) * SHELF if few else BAR) + 6
     return Layout(width, depth + DEPTH, size, gap, box, boxes_left, tuple(lanes), top, shelves, depth)
+
+
+def strokes_of(phase: str, size: float) -> list[tuple[float, float, float, float]]:
+    """Return the lines (x, y, x, y), from the top left of a square, that show its phase without colour.
+
+    Vertical for a request that is read, horizontal for a body, diagonal for work after the answer; none in service.
+    """
+    edge = 2.0 if size >= 12 else 0.0
+    far = size - edge
+    step = max((far - edge) / 4, 3.0)
+    steps = np.arange(edge + step / 2, far, step).tolist()
+    if phase == READ:
+        return [(at, edge, at, far) for at in steps]
+    if phase == BODY:
+        return [(edge, at, far, at) for at in steps]
+    if phase != AFTER:
+        return []
+    shifts = np.arange(step, far - edge - step / 2, step * 1.4).tolist()
+    lower = [(edge, edge + shift, far - shift, far) for shift in shifts]
+    return [(edge, edge, far, far), *lower, *((y, x, v, u) for x, y, u, v in lower)]
 
 
 def gap_of(size: int) -> int:

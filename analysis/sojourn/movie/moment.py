@@ -13,31 +13,33 @@ from dataclasses import dataclass
 import numpy as np
 
 from sojourn.movie.layout import PAD, Layout
-from sojourn.movie.scenes import GIVEN_UP_CODE, SERVED_CODE, Floats, Scene
+from sojourn.movie.scenes import DOUBT, GIVEN_UP_CODE, SERVED_CODE, Floats, Scene
+from sojourn.timeline.phases import SERVICE
 from sojourn.timeline.request_timelines import OUTCOMES
 
 WAITING, WORKING, ABANDONED, UNKNOWN = "waiting", "working", "abandoned", "unknown"
-"""State of a request at an instant: waiting; in service; given up by nginx or the client; not in the log."""
+"""State of a request at an instant: waiting; in its worker; given up by nginx or the client; not in the log."""
 
 
 @dataclass(frozen=True)
 class Square:
-    """One request in the picture: index, top left in pixels, kind, and opacity (``seen``, 1: opaque)."""
+    """One request in the picture: index, top left in pixels, kind, opacity (``seen``, 1: opaque), phase in a box."""
 
     index: int
     x: float
     y: float
     kind: str
     seen: float = 1.0
+    phase: str = SERVICE
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Requests of a scene at an instant: queued, given up but still queued, in service, and ended by outcome."""
+    """Requests of a scene at an instant: queued, given up but still queued, in workers by phase, ended by outcome."""
 
     waiting: int
     gone: int
-    working: int
+    held: dict[str, int]
     ended: tuple[int, ...]
 
 
@@ -49,7 +51,10 @@ def counts_of(scene: Scene, now: float) -> Counts:
     return Counts(
         waiting=int((in_line & ~late).sum()),
         gone=int((in_line & late).sum()),
-        working=int(((scene.arrival <= now) & (scene.begin <= now) & (now < scene.end)).sum()),
+        held={
+            phase: int(((scene.arrival <= now) & (begin <= now) & (now < end)).sum())
+            for phase, (begin, end) in scene.phases.items()
+        },
         ended=tuple(ended[name] for name in OUTCOMES),
     )
 
@@ -64,9 +69,9 @@ def squares_of(scene: Scene, layout: Layout, lane: int, now: float, slide: float
     # With several rows a square jumps: there is no place between two rows.
     smooth = slide if layout.lanes[lane].rows == 1 else 0.0
     slots = _slots(arrival, until, now, smooth)
-    fits = layout.fits(lane)
+    fits, freed = layout.fits(lane), scene.freed
     for k, index in enumerate(visible.tolist()):
-        begin, end, left = scene.begin[index], scene.end[index], scene.left[index]
+        begin, end, left = scene.begin[index], freed[index], scene.left[index]
         if now < until[k]:
             if slots[k] > fits - 1:
                 continue
@@ -84,7 +89,10 @@ def squares_of(scene: Scene, layout: Layout, lane: int, now: float, slide: float
                 waited = min(slide, (until[k] - arrival[k]) / 4)
                 from_x, from_y, _ = _in_line(layout, lane, arrival[k], min(slot, fits - 1), float(until[k]), waited)
                 x, y = from_x + (x - from_x) * share, from_y + (y - from_y) * share
-            yield Square(index, x, y, ABANDONED if now >= left else WORKING)
+            phase = next((each for each, (first, last) in scene.phases.items() if first[index] <= now < last[index]))
+            gone = now >= left and scene.outcome[index] == GIVEN_UP_CODE
+            kind = ABANDONED if gone else UNKNOWN if phase == DOUBT else WORKING
+            yield Square(index, x, y, kind, phase=phase)
         elif slide > 0:
             yield from _going(scene, layout, lane, index, float(slots[k]), now, slide)
 
@@ -128,7 +136,7 @@ def _going(
 ) -> Iterator[Square]:
     """Yield a leaving square: to the right after its service, up when it leaves the queue without."""
     begun = not np.isnan(scene.end[index])
-    since = scene.end[index] if begun else scene.until[index]
+    since = scene.freed[index] if begun else scene.until[index]
     share = (now - since) / slide
     if not 0 <= share < 1:
         return

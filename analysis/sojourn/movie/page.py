@@ -11,7 +11,7 @@ from sojourn.model.formatting import printable
 from sojourn.model.version import version
 from sojourn.movie.film import Film
 from sojourn.movie.layout import FEW
-from sojourn.movie.scenes import Floats, Scene
+from sojourn.movie.scenes import PHASE_ENDS, Floats, Scene
 from sojourn.present.files import written_whole
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 from sojourn.present.templating import script_json, templates_of
@@ -57,7 +57,7 @@ def page_of(film: Film, *, seconds: float | None = None, speed: float | None = N
     data = {
         "seconds": round(film.seconds, 6),
         "begun": film.begun and film.begun.timestamp() * 1_000,
-        "scenes": [_plain(scene) for scene in film.scenes],
+        "scenes": [_plain(scene, film.seconds) for scene in film.scenes],
     }
     return (
         templates_of("sojourn.movie")
@@ -66,6 +66,7 @@ def page_of(film: Film, *, seconds: float | None = None, speed: float | None = N
             title=printable(film.title, 200),
             theme=theme,
             data=script_json(data, allow_nan=False),
+            phases=film.phases,
             scenes=[{"name": scene.name, "reading": scene.reading(0.0, film.seconds)} for scene in film.scenes],
             notes=[printable(note, 1_000) for note in film.notes],
             unknown=any((~scene.wait_known).any() for scene in film.scenes),
@@ -90,11 +91,14 @@ def speeds_of(seconds: float | None, speed: float | None) -> list[tuple[str, str
     return [(value, label, value == chosen) for value, label in offered]
 
 
-def _plain(scene: Scene) -> dict[str, object]:
+def _plain(scene: Scene, seconds: float) -> dict[str, object]:
+    phases = list(scene.held(0.0, seconds))
+    ends = PHASE_ENDS if len(phases) > 1 else ()
     return {
         "name": scene.name,
         "lanes": [{"name": lane.name, "workers": lane.workers} for lane in scene.lanes],
-        **{name: _instants(getattr(scene, name)) for name in ("arrival", "until", "begin", "end", "left")},
+        **{name: _instants(getattr(scene, name)) for name in ("arrival", "until", "begin", "end", "left", *ends)},
+        "phases": phases,
         **{name: getattr(scene, name).tolist() for name in ("outcome", "lane", "place", "number")},
         "known": scene.wait_known.astype(np.int64).tolist(),
     }

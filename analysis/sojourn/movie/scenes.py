@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ import polars as pl
 
 from sojourn.model.formatting import counted, duration, listed, printable
 from sojourn.movie.places import places_of
+from sojourn.timeline.phases import AFTER, BODY, READ, SERVICE
 from sojourn.timeline.request_timelines import GIVEN_UP, OUTCOMES, SERVED, TURNED_AWAY
 from sojourn.timeline.steps import Steps
 
@@ -22,6 +24,13 @@ Bools = npt.NDArray[np.bool_]
 SERVED_CODE, GIVEN_UP_CODE, TURNED_AWAY_CODE = (OUTCOMES.index(each) for each in (SERVED, GIVEN_UP, TURNED_AWAY))
 MOST_LANES = 8
 """Maximum backends of one scene; more lanes would be too thin to see."""
+DOUBT = "in doubt"
+"""Instead of a phase: a body of which is not known whether it holds the worker."""
+HELD = {READ: "while they read requests", SERVICE: "in service", BODY: "by bodies", AFTER: "after answers"}
+"""Phases in which a request holds its worker, in their order in time, as parts of a sentence about workers."""
+LABELS = {READ: "read", SERVICE: "in service", BODY: "body", AFTER: "after", DOUBT: "perhaps held"}
+PHASE_ENDS = ("started", "headers", "answered", "doubt_end")
+INSTANTS = ("arrival", "until", "begin", "end", "left", *PHASE_ENDS)
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,8 @@ class Scene:
         arrival: when each request arrived.
         until: when it left the queue: its service began, or it ended without.
         begin, end: when it held a worker; NaN where it never did.
+        started, headers, answered: end of the phases read, service and body; the phase after lasts until ``end``.
+        doubt_end: until when a body may hold the worker, which is not known; NaN: there is no doubt.
         left: when it ended in nginx.
         outcome: index into ``sojourn.timeline.request_timelines.OUTCOMES``.
         wait_known: whether the log shows if it waited or was in service.
@@ -60,7 +71,11 @@ class Scene:
     arrival: Floats
     until: Floats
     begin: Floats
+    started: Floats
+    headers: Floats
+    answered: Floats
     end: Floats
+    doubt_end: Floats
     left: Floats
     outcome: Ints
     wait_known: Bools
@@ -76,41 +91,53 @@ class Scene:
     @property
     def gone(self) -> Floats:
         """When each request has left the system: neither waiting nor in service."""
-        return np.fmax(np.fmax(self.until, self.end), self.left)
+        return np.fmax(np.fmax(self.until, self.freed), self.left)
+
+    @cached_property
+    def freed(self) -> Floats:
+        """When the worker of each request is free beyond doubt; NaN where it never had one."""
+        return np.fmax(self.end, self.doubt_end)
+
+    @cached_property
+    def phases(self) -> dict[str, tuple[Floats, Floats]]:
+        """Begin and end of each phase of ``LABELS``, n each; a phase that does not occur has no length."""
+        known = np.where(np.isnan(self.doubt_end), self.end, self.headers)
+        return {
+            READ: (self.begin, self.started),
+            SERVICE: (self.started, self.headers),
+            BODY: (self.headers, np.minimum(self.answered, known)),
+            AFTER: (self.answered, known),
+            DOUBT: (known, self.freed),
+        }
 
     def shifted(self, seconds: float) -> Scene:
         """Return the scene with its instant 0 ``seconds`` later."""
-        earlier = {name: getattr(self, name) - seconds for name in ("arrival", "until", "begin", "end", "left")}
+        earlier = {name: getattr(self, name) - seconds for name in INSTANTS}
         return replace(self, first=self.first + timedelta(seconds=seconds), **earlier)
 
     def within(self, begin: float, end: float) -> Scene:
         """Return only the requests present at some time in [begin, end)."""
         kept = (self.arrival < end) & (self.gone > begin)
-        columns = (
-            "arrival",
-            "until",
-            "begin",
-            "end",
-            "left",
-            "outcome",
-            "wait_known",
-            "lane",
-            "worker",
-            "place",
-            "number",
-        )
+        columns = (*INSTANTS, "outcome", "wait_known", "lane", "worker", "place", "number")
         return replace(self, **{name: getattr(self, name)[kept] for name in columns})
 
     def placed(self) -> Scene:
-        """Return the scene with a box for each request in service; a lane has at least one box per worker."""
-        place = np.full(len(self), -1, np.int64)
+        """Return the scene with a box for each request in service; a lane has at least one box per worker.
+
+        A doubt ends when the box has its next request.
+        """
+        place, doubt_end = np.full(len(self), -1, np.int64), np.maximum(self.doubt_end, self.end)
         lanes = []
         for k, lane in enumerate(self.lanes):
             own = np.flatnonzero((self.lane == k) & ~np.isnan(self.end))
             work = zip(self.begin[own].tolist(), self.end[own].tolist(), strict=True)
             place[own] = places_of(list(work), self.worker[own].tolist(), lane.workers if lane.exact else 0)
             lanes.append(replace(lane, workers=max(int(place[own].max(initial=-1)) + 1, lane.workers)))
-        return replace(self, place=place, lanes=tuple(lanes))
+            order = own[np.lexsort((self.begin[own], place[own]))]
+            before, after = order[:-1], order[1:]
+            before, after = before[place[before] == place[after]], after[place[before] == place[after]]
+            doubt_end[before] = np.minimum(doubt_end[before], np.maximum(self.begin[after], self.end[before]))
+        return replace(self, place=place, doubt_end=doubt_end, lanes=tuple(lanes))
 
     def in_line(self) -> tuple[Floats, Ints]:
         """Return (instants, queue length from then on) of all lanes, including abandoned requests not yet taken."""
@@ -137,6 +164,14 @@ class Scene:
         ended = (self.left >= begin) & (self.left <= now)
         return {name: int((self.outcome[ended] == code).sum()) for code, name in enumerate(OUTCOMES)}
 
+    def held(self, begin: float, end: float) -> dict[str, float]:
+        """Return phase -> seconds for which workers were held from ``begin`` to ``end``: service, and what occurs."""
+        seconds = {
+            phase: float(np.nansum(np.clip(np.minimum(last, end) - np.maximum(first, begin), 0, None)))
+            for phase, (first, last) in self.phases.items()
+        }
+        return {phase: each for phase, each in seconds.items() if each > 0 or phase == SERVICE}
+
     def reading(self, begin: float, end: float) -> str:
         """Return a summary of the scene from ``begin`` to ``end``, as sentences."""
         deepest = self.most_waiting(begin, end)
@@ -150,6 +185,13 @@ class Scene:
         spent = float(np.nansum(np.clip(np.fmin(self.end, end) - np.fmax(self.begin, begin), 0, None)[late]))
         if spent > 0:
             summary += f" Workers spent {duration(spent)} on requests that were given up on."
+        held = self.held(begin, end)
+        doubt = held.pop(DOUBT, 0.0)
+        if len(held) > 1:
+            parts = listed([f"{duration(seconds)} {HELD[phase]}" for phase, seconds in held.items()])
+            summary += f" Workers were held for {parts}."
+        if doubt:
+            summary += f" For {duration(doubt)} it is unknown whether bodies held workers."
         return summary
 
 
@@ -166,7 +208,8 @@ def scene_of(
 
     Args:
         name: its title.
-        timelines: columns of ``sojourn.timeline.request_timelines.TIMELINE``.
+        timelines: columns of ``sojourn.timeline.request_timelines.TIMELINE``, and those of
+            ``sojourn.movie.write.phases_of``; without these, all is service.
         first: time of their instant 0.
         workers: minimum for each backend; None: as many as were ever busy at the same time.
         backends: only these; by default all, the busiest ``MOST_LANES`` where there are more.
@@ -180,8 +223,12 @@ def scene_of(
     lanes = tuple(Lane(printable(backend or "–", 60), least.get(backend, 1), backend in exact) for backend in shown)
     columns = {
         column: kept[column].cast(pl.Float64).fill_null(float("nan")).to_numpy().copy()
-        for column in ("arrival", "begin", "end", "left")
+        for column in ("arrival", "begin", "end", "left", *PHASE_ENDS)
+        if column in kept.columns
     }
+    alike = {"started": "begin", "headers": "end", "answered": "end"}
+    columns |= {name: columns[other] for name, other in alike.items() if name not in columns}
+    columns.setdefault("doubt_end", np.full(len(kept), np.nan))
     until = np.where(np.isnan(columns["begin"]), columns["left"], columns["begin"])
     return Scene(
         name=printable(name, 80),

@@ -9,6 +9,8 @@ from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 
 INK = "#ffffff"
 """Colour of numbers on coloured squares."""
+STROKE = "#000000"
+"""Colour of the lines on squares that show a phase: mixed half and half with the square's colour."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,16 @@ def theme_of(name: str) -> Theme:
     return THEMES[name]
 
 
-def colours_of(theme: Theme) -> list[tuple[int, int, int]]:
-    """Return the palette of a frame: colours of the theme and the data, and mixtures of those that meet at edges."""
+def colours_of(theme: Theme, *, strokes: bool = False) -> list[tuple[int, int, int]]:
+    """Return the palette of a frame: colours of the theme and the data, and mixtures of those that meet at edges.
+
+    Args:
+        theme: of the frame.
+        strokes: whether there are lines on squares.
+    """
     palette = [rgb(each) for each in (theme.paper, theme.text, theme.dim, theme.line, theme.panel)]
     palette += [rgb(each) for each in (QUEUEING, SERVICE, OTHER, INK)]
+    palette += [mixed(each, STROKE, share) for each in (SERVICE, OTHER) for share in (0.5, 0.25) if strokes]
     meeting = [(theme.paper, each) for each in (theme.text, theme.dim, theme.line, QUEUEING, SERVICE, OTHER)]
     meeting += [(theme.panel, each) for each in (theme.line, QUEUEING, SERVICE, OTHER, theme.dim)]
     meeting += [(ground, INK) for ground in (QUEUEING, SERVICE, OTHER)]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from sojourn.analyses.split.result import SplitResult
@@ -15,12 +16,17 @@ from sojourn.model.errors import SojournError
 from sojourn.model.extras import needed_for
 from sojourn.model.formatting import counted, printable
 from sojourn.movie.film import MOST, MOST_SCENES, Film, film_of
-from sojourn.movie.scenes import Scene, scene_of
+from sojourn.movie.scenes import PHASE_ENDS, Scene, scene_of
 from sojourn.sources.frame_measures import without_upgraded
 from sojourn.sources.inferred_queue import inferred_note
-from sojourn.timeline.request_timelines import timelines_with_workers
+from sojourn.timeline.phases import AFTER, BODY, PHASES, READ
+from sojourn.timeline.request_timelines import READ as COLUMNS
+from sojourn.timeline.request_timelines import timelines_of_visits
+from sojourn.timeline.services import services_of
+from sojourn.timeline.visits import Visits, visits
 
 KINDS = (".html", ".gif", ".png")
+SEEN = 0.001  # of the time for which workers are held: a shorter phase is not drawn
 
 Rows = SplitResult | pl.LazyFrame
 
@@ -167,11 +173,47 @@ def _values(rows: pl.LazyFrame, by: str, only: Sequence[str]) -> tuple[list[tupl
 def _scene(name: str, rows: pl.LazyFrame, workers: int | Mapping[str, int] | None) -> Scene | None:
     if not rows.select(pl.col("proxied").any()).collect().item():
         return None
-    timelines = timelines_with_workers(rows, workers=workers)
+    arrivals = visits(rows, columns=COLUMNS, workers=workers, waits_unknown=True)
+    timelines = timelines_of_visits(arrivals)
     exact: list[str | None] = []
     if "queue_source" in rows.collect_schema().names():
         inferred = rows.filter(pl.col("queue_source") == INFERRED).select(pl.col("upstream").unique())
         exact = inferred.collect().to_series().to_list()
     return scene_of(
-        name or "all requests", timelines.table, first=timelines.first, workers=timelines.workers, exact=exact
+        name or "all requests",
+        timelines.table.with_columns(phases_of(arrivals)),
+        first=timelines.first,
+        workers=timelines.workers,
+        exact=exact,
     )
+
+
+def phases_of(arrivals: Visits) -> pl.DataFrame:
+    """Return when the phases of each request end, columns ``sojourn.movie.scenes.PHASE_ENDS``.
+
+    Instants as of the timelines of these visits. A phase that takes less than ``SEEN`` of the time for which workers
+    are held counts as service.
+    """
+    services = services_of(arrivals)
+    pieces, begin, end = services.pieces, services.begin, services.end
+    started, headers, answered = begin.copy(), end.copy(), end.copy()
+    if pieces.request is not None and pieces.phase is not None:
+        least = SEEN * np.nansum(end - begin)
+        for phase in (BODY, AFTER, READ):
+            chosen = np.flatnonzero(pieces.phase == PHASES.index(phase))
+            request, first, last = pieces.request[chosen], pieces.begin[chosen], pieces.end[chosen]
+            if (last - first).sum() < least:
+                continue
+            if phase == READ:
+                started[request] = last
+            else:
+                headers[request] = np.minimum(headers[request], first)
+            if phase == AFTER:
+                answered[request] = first
+    doubt_end = np.full(len(begin), np.nan)
+    if arrivals.phases is not None:
+        doubtful = arrivals.phases.in_doubt > 0
+        doubt_end[doubtful] = (arrivals.phases.shown_end + arrivals.phases.in_doubt)[doubtful]
+        headers[doubtful] = arrivals.phases.headers[doubtful]
+    ends = (started, headers, answered, doubt_end)
+    return pl.DataFrame({name: each - arrivals.arrival[0] for name, each in zip(PHASE_ENDS, ends, strict=True)})

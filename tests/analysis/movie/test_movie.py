@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -14,24 +15,27 @@ import numpy as np
 import polars as pl
 import pytest
 import sojourn
-from movie_support import FIRST, HOSTILE, THREE, crowd, drawn, film, log_of, scene
+from movie_support import FIRST, HOSTILE, THREE, crowd, drawn, film, log_of, phased, scene
 from PIL import Image, ImageChops
 from sojourn.cli import app
 from sojourn.model.errors import SojournError
 from sojourn.movie.drawing import deepest, frame_of, length, sheet_of
 from sojourn.movie.film import MOST
 from sojourn.movie.gif import HELD, MOST_FRAMES
-from sojourn.movie.layout import OUT, PAD, layout_of
+from sojourn.movie.layout import OUT, PAD, layout_of, strokes_of
 from sojourn.movie.moment import ABANDONED, UNKNOWN, WAITING, WORKING, busy_shares, counts_of, squares_of
 from sojourn.movie.page import page_of
 from sojourn.movie.places import places_of
-from sojourn.movie.scenes import Scene
-from sojourn.movie.theme import DARK, LIGHT, colours_of, rgb
-from sojourn.movie.write import write_film
-from sojourn.present.palette import OTHER, QUEUEING, SERVICE
+from sojourn.movie.scenes import DOUBT, LABELS, Scene
+from sojourn.movie.theme import DARK, LIGHT, STROKE, colours_of, mixed, rgb
+from sojourn.movie.write import film_of_rows, write_film
+from sojourn.present.palette import OTHER, QUEUEING
+from sojourn.present.palette import SERVICE as BLUE
+from sojourn.timeline.phases import AFTER, BODY, READ, SERVICE
 from sojourn.timeline.request_timelines import GIVEN_UP, SERVED
 from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
+from worker_log import WorkerSystem, of_route, worker_log
 
 TEMPLATES = Path(sojourn.__file__).parent / "movie" / "templates"
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
@@ -170,6 +174,7 @@ def test_reading_summarises_a_scene(snapshot: SnapshotAssertion) -> None:
     assert reading == snapshot
     one = film(scene(drawn((0.0, 0.0, 1.0, 1.0, SERVED))))
     assert one.scenes[0].reading(0.0, 1.0) == snapshot
+    assert film(scene(phased())).scenes[0].reading(0.0, 40.0) == snapshot
 
 
 # An instant
@@ -179,7 +184,7 @@ def test_reading_summarises_a_scene(snapshot: SnapshotAssertion) -> None:
 def test_counts_at_an_instant(now: float) -> None:
     result = counts_of(film().scenes[0], now)
     assert result.waiting == (1 if 5 <= now < 45 else 0) + (1 if 6 <= now < 45 else 0)
-    assert result.working == (1 if now < 90 else 0)
+    assert result.held == {"read": 0, "service": int(now < 90), "body": 0, "after": 0, "in doubt": 0}
     assert result.ended == (int(now >= 45), int(now >= 65), int(now >= 45))
 
 
@@ -196,6 +201,68 @@ def test_kinds_of_waiting_working_and_abandoned_requests() -> None:
     late = drawn((0.0, 70.0, 72.0, 60.0, GIVEN_UP))
     assert [kinds(now, late) for now in (59.0, 61.0, 71.0)] == [{1: WAITING}, {1: ABANDONED}, {1: ABANDONED}]
     assert kinds(1.0, late.with_columns(begin=None, end=None, wait_known=False)) == {1: UNKNOWN}
+
+
+def phases(now: float) -> dict[int, tuple[str, str]]:
+    """Return the number of each request in a box -> its kind and its phase, of ``phased``."""
+    one = film(scene(phased())).scenes[0]
+    squares = squares_of(one, layout_of(one, 400), 0, now, 0.0)
+    return {int(one.number[each.index]): (each.kind, each.phase) for each in squares if each.kind != WAITING}
+
+
+def test_square_in_a_box_has_the_phase_in_which_the_request_holds_the_worker() -> None:
+    assert phases(3.0) == {1: (WORKING, READ), 2: (WORKING, SERVICE), 3: (WORKING, SERVICE)}
+    # The second is served: its worker works on, and it is not given up.
+    assert phases(12.0) == {1: (WORKING, BODY), 2: (WORKING, AFTER), 3: (UNKNOWN, DOUBT)}
+    assert phases(20.0) == {4: (WORKING, SERVICE), 5: (WORKING, SERVICE)}
+    assert phases(26.0) == {4: (WORKING, BODY), 5: (WORKING, SERVICE)}
+    assert phases(33.0) == {4: (ABANDONED, BODY)}
+    held = counts_of(film(scene(phased())).scenes[0], 12.0).held
+    assert held == {READ: 0, SERVICE: 0, BODY: 1, AFTER: 1, DOUBT: 1}
+
+
+def test_doubt_ends_when_the_worker_takes_another_request() -> None:
+    doubtful = film(scene(phased()))
+    assert doubtful.scenes[0].doubt_end.tolist()[2] == 16.0
+    assert "For 1 request the log does not show whether the body" in doubtful.notes[0]
+    alone = film(scene(phased().filter(pl.col("number") == 3))).scenes[0]
+    assert (alone.doubt_end.tolist(), alone.freed.tolist()) == ([25.0], [25.0])
+
+
+def test_phases_are_counted_in_the_window_where_they_occur() -> None:
+    animation = film(scene(phased()))
+    seconds = {READ: 4.0, SERVICE: 37.0, BODY: 26.0, AFTER: 12.0, DOUBT: 11.0}
+    assert animation.scenes[0].held(0.0, 40.0) == seconds
+    assert animation.scenes[0].held(20.0, 25.0) == {SERVICE: 9.0, BODY: 1.0}
+    assert animation.phases == tuple(seconds)
+    assert animation.to_dict()["scenes"][0]["held_seconds"]["in_doubt"] == 11.0  # type: ignore[index]
+    assert film().phases == (SERVICE,)
+
+
+def test_log_shows_the_phases_that_hold_workers(tmp_path: Path) -> None:
+    routes = (("/page", 0.8), ("/export", 0.02), ("/signup", 0.18))
+    bodies = WorkerSystem(
+        load=0.25, routes=routes, body=of_route("/export", 2.0), after=lambda rng, name: rng.expovariate(1 / 0.3)
+        if name == "/signup" else 0.0,
+    )  # fmt: skip
+    uploads = WorkerSystem(
+        load=0.45, routes=routes, before=lambda rng, name: rng.expovariate(1 / 0.2) if name == "/signup" else 0.0
+    )
+    for system, occurring in ((bodies, {SERVICE, BODY, AFTER}), (uploads, {SERVICE, READ})):
+        worker_log(tmp_path / "a.jsonl", system)
+        animation = film_of_rows(sojourn.split(tmp_path / "a.jsonl"), title="phases", most=system.requests)
+        held, expected = animation.scenes[0].held(0.0, animation.seconds), sojourn.depth(tmp_path / "a.jsonl").held
+        assert held.keys() == occurring
+        for phase, seconds in held.items():
+            assert seconds == pytest.approx(expected[phase], rel=0.02), phase
+
+
+def test_body_in_doubt_is_not_shown_as_a_body(tmp_path: Path) -> None:
+    system = WorkerSystem(requests=600, load=0.3, routes=(("/page", 0.99), ("/export", 0.01)))
+    worker_log(tmp_path / "a.jsonl", replace(system, body=of_route("/export", 0.2)))
+    animation = film_of_rows(sojourn.split(tmp_path / "a.jsonl"), title="doubt")
+    assert animation.phases == (SERVICE, DOUBT)
+    assert 0.1 < animation.scenes[0].held(0.0, animation.seconds)[DOUBT] <= 2.0
 
 
 def test_longest_waiting_is_next_to_the_workers() -> None:
@@ -257,7 +324,9 @@ NODE = shutil.which("node")
 
 @pytest.mark.skipif(NODE is None, reason="node is not installed: the page's script was not compared")
 def test_page_script_places_squares_like_the_picture() -> None:
-    whole = film(scene(crowd(1_900, backends=2)), scene(crowd(60, seed=2, workers=1), "small", workers=400))
+    whole = film(
+        scene(crowd(1_900, backends=2)), scene(crowd(60, seed=2, workers=1), "small", workers=400), scene(phased())
+    )
     data = re.search(r'id="data">(.*?)</script>', page_of(whole), re.S)
     assert data is not None
     script = (
@@ -274,23 +343,31 @@ def test_page_script_places_squares_like_the_picture() -> None:
         return {seen, counts: countsOf(scene, 0, now), busy};
       }).concat([{deepest: deepest(scene, 0, input.seconds, 300).map(each => [...each])}]);
     });
-    console.log(JSON.stringify(moments));
+    const strokes = input.strokes.map(([phase, size]) => strokesOf(phase, size));
+    console.log(JSON.stringify({moments, strokes}));
     """
     )
     instants = [0.0, 0.3, 10.0, 31.7, 45.0, 45.02, 60.0]
     longest = [[each.longest_line(lane) for lane in range(len(each.lanes))] for each in whole.scenes]
+    strokes = [(phase, size) for phase in (*LABELS, WAITING) for size in (3, 6, 12, 17, 30)]
     document = json.loads(data[1]) | {"width": 640, "slide": 0.8, "instants": instants, "longest": longest}
+    document["strokes"] = strokes
     done = subprocess.run(
         [str(NODE), "-e", script], input=json.dumps(document), capture_output=True, text=True, timeout=30, check=True
     )
+    answer = json.loads(done.stdout)
+    for lines, (phase, size) in zip(answer["strokes"], strokes, strict=True):
+        assert np.array(sorted(lines)) == pytest.approx(np.array(sorted(strokes_of(phase, size))))
     compared = 0
-    for one, (*moments, depth) in zip(whole.scenes, json.loads(done.stdout), strict=True):
+    for one, (*moments, depth) in zip(whole.scenes, answer["moments"], strict=True):
         layout = layout_of(one, 640)
         moved = 44 - 6  # the page has the head of a scene outside its canvas
         for now, moment in zip(instants, moments, strict=True):
             squares = [each for lane in range(len(one.lanes)) for each in squares_of(one, layout, lane, now, 0.8)]
             values = {each.index: (each.x, each.y - moved, each.kind, each.seen) for each in squares}
-            there = {index: (x, y, kind, seen) for index, x, y, kind, seen in moment["seen"]}
+            there = {index: (x, y, kind, seen) for index, x, y, kind, seen, *_ in moment["seen"]}
+            in_boxes = {each[0]: each[5] for each in moment["seen"] if len(each) > 5}
+            assert in_boxes.items() <= {each.index: each.phase for each in squares}.items()
             assert there.keys() == values.keys()
             for index, (x, y, kind, seen) in there.items():
                 assert (x, y, seen) == pytest.approx((*values[index][:2], values[index][3]), abs=0.01)
@@ -298,7 +375,8 @@ def test_page_script_places_squares_like_the_picture() -> None:
             compared += len(values)
             counts = counts_of(one, now)
             assert moment["counts"] == {
-                "waiting": counts.waiting, "gone": counts.gone, "working": counts.working, "ended": list(counts.ended)
+                "waiting": counts.waiting, "gone": counts.gone, "ended": list(counts.ended),
+                "held": {phase: counts.held[phase] for phase in one.held(0.0, whole.seconds)},
             }  # fmt: skip
             for lane, shares in enumerate(moment["busy"]):
                 assert shares == pytest.approx(busy_shares(one, lane, now, 0.8).tolist(), abs=1e-4)
@@ -331,7 +409,7 @@ def test_a_gif_has_its_frames_its_colours_and_its_length(tmp_path: Path) -> None
     # 30 s: two wait, one is in service. 72 s: none waits, a worker serves an abandoned request.
     lane = (0, 80, 400, 128)
     early, late = frames[5].crop(lane), frames[12].crop(lane)
-    assert pixels(early, QUEUEING) > 500 < pixels(early, SERVICE)
+    assert pixels(early, QUEUEING) > 500 < pixels(early, BLUE)
     assert pixels(early, OTHER) == 0 == pixels(late, QUEUEING)
     assert pixels(late, OTHER) > 200
     assert frames[0].getpixel((0, 0)) == (255, 255, 255)
@@ -349,9 +427,38 @@ def test_frame_colours_are_in_the_palette() -> None:
         assert len(colours) <= 256
         image = frame_of(sheet_of(film(), 800, theme), 30.0, 0.0)
         assert image.getpixel((1, 1)) == rgb(theme.paper)
-        assert {rgb(each) for each in (theme.paper, theme.panel, QUEUEING, SERVICE, OTHER)} <= set(colours)
+        assert {rgb(each) for each in (theme.paper, theme.panel, QUEUEING, BLUE, OTHER)} <= set(colours)
         seen = {colour for count, colour in image.getcolors(100_000) or [] if count > 300}
         assert seen <= set(colours)
+
+
+def test_lines_show_the_phase_of_a_square() -> None:
+    stroke = mixed(BLUE, STROKE, 0.5)
+    for theme in (LIGHT, DARK):
+        sheet = sheet_of(film(scene(phased())), 800, theme)
+        image = frame_of(sheet, 12.0, 0.0).crop((0, 0, 800, sheet.height - 60))
+        counts = {colour: count for count, colour in image.getcolors(100_000) or []}
+        assert counts[stroke] > 50
+        assert {stroke, mixed(OTHER, STROKE, 0.5)} <= set(colours_of(theme, strokes=True))
+        assert len(colours_of(theme, strokes=True)) <= 256
+        plain = frame_of(sheet_of(film(), 800, theme), 30.0, 0.0)
+        assert stroke not in {colour for _, colour in plain.getcolors(100_000) or []}
+
+
+def test_legend_has_the_phases_that_occur_in_rows_that_fit() -> None:
+    plain, every = (sheet_of(each, 800, LIGHT).legend for each in (film(), film(scene(phased()))))
+    assert [phase for row in plain for _, phase, _ in row] == [SERVICE] * 3
+    assert [(kind, phase) for row in every for kind, phase, _ in row if kind != WAITING] == [
+        (WORKING, SERVICE), (WORKING, READ), (WORKING, BODY), (WORKING, AFTER), (ABANDONED, SERVICE),
+        (UNKNOWN, SERVICE),
+    ]  # fmt: skip
+    assert [len(row) for row in every] == [5, 2]
+    page, with_phases = page_of(film()), page_of(film(scene(phased())))
+    for phase in (READ, BODY, AFTER):
+        assert f'<i class="{phase}">' not in page
+        assert f'<i class="{phase}">' in with_phases
+    assert '"headers"' not in page
+    assert '"headers"' in with_phases
 
 
 def test_scenes_are_side_by_side_where_they_fit() -> None:
@@ -421,6 +528,8 @@ def test_scenes_of_the_six_documented_requests(tmp_path: Path) -> None:
         ("fifo", 1, 5),
         ("lifo", 5, 1),
     ]
+    # Spans end 2 ms after some answers: too short to be seen.
+    assert [[*each["held_seconds"]] for each in document["scenes"]] == [[SERVICE], [SERVICE]]
     assert document["window"] is None
     assert 76 < document["seconds"] < 78
     with Image.open(out) as image:

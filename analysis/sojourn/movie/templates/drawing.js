@@ -1,10 +1,11 @@
 // Draws scenes and their lines of depth on canvases, in the colours of the page.
 const OUTCOMES = ["served", "given up", "turned away"];
+const LABELS = {read: "read", service: "in service", body: "body", after: "after", "in doubt": "perhaps held"};
 let colours = {};
 
 function readColours() {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ["paper", "text", "dim", "line", "panel", "waiting", "working", "abandoned"])
+  for (const name of ["paper", "text", "dim", "line", "panel", "waiting", "working", "abandoned", "stroke"])
     colours[name] = style.getPropertyValue(`--${name}`).trim();
   colours.font = style.fontFamily || "sans-serif";
 }
@@ -32,7 +33,7 @@ function box(context, x, y, width, height, radius) {
   if (radius && context.roundRect) context.roundRect(x, y, width, height, radius); else context.rect(x, y, width, height);
 }
 
-function square(context, x, y, size, kind, number, seen, struck) {
+function square(context, x, y, size, kind, number, seen, struck, phase = "service") {
   const radius = size >= 12 ? 4 : 0;
   context.globalAlpha = seen;
   if (kind === "unknown") {
@@ -43,8 +44,15 @@ function square(context, x, y, size, kind, number, seen, struck) {
   } else {
     context.fillStyle = colours[kind]; context.fillRect(x, y, size, size);
   }
+  const numbered = size >= 14 && number < 1000, strokes = kind === "unknown" ? [] : strokesOf(phase, size);
+  if (strokes.length) {
+    context.beginPath();
+    for (const [fromX, fromY, toX, toY] of strokes) { context.moveTo(x + fromX, y + fromY); context.lineTo(x + toX, y + toY); }
+    context.strokeStyle = colours.stroke; context.lineWidth = size >= 16 ? 2 : 1.5; context.stroke();
+    if (numbered) { box(context, x + .22 * size, y + .22 * size, .56 * size, .56 * size, .28 * size); context.fillStyle = colours[kind]; context.fill(); }
+  }
   const ink = kind === "unknown" ? colours.dim : "#ffffff";
-  if (size >= 14 && number < 1000)
+  if (numbered)
     write(context, number, x + size / 2, y + size / 2 + .5, Math.round((number < 100 ? .55 : .42) * size), ink, "center", "middle");
   if (kind === "abandoned" && struck && size >= 6) {
     // Not by colour alone: abandoned requests are struck through.
@@ -69,7 +77,7 @@ function drawScene(scene, from, now, slide) {
       context.globalAlpha = Math.min(share, 1); context.strokeStyle = colours.working; context.stroke(); context.globalAlpha = 1;
     });
   });
-  squares(scene, layout, now, slide, (k, x, y, kind, seen) => square(context, x, y, layout.size, kind, scene.number[k], seen, true));
+  squares(scene, layout, now, slide, (k, x, y, kind, seen, phase) => square(context, x, y, layout.size, kind, scene.number[k], seen, true, phase));
   drawMore(context, scene, layout, now);
   if (layout.shelves.length) drawShelves(context, scene, layout, from, now);
   else drawBar(context, scene, layout, counts.ended);

@@ -16,6 +16,18 @@ function fits(size, width, lines, workers) {
   return boxes <= BOXES * width && columns >= 1 && rows >= 1 && columns * rows >= longest;
 }
 
+// Lines [x, y, x, y] that show the phase of a square without colour.
+function strokesOf(phase, size) {
+  const edge = size >= 12 ? 2 : 0, far = size - edge, step = Math.max((far - edge) / 4, 3), lines = [];
+  if (phase === "read" || phase === "body")
+    for (let at = edge + step / 2; at < far; at += step) lines.push(phase === "read" ? [at, edge, at, far] : [edge, at, far, at]);
+  if (phase !== "after") return lines;
+  lines.push([edge, edge, far, far]);
+  for (let shift = step; shift < far - edge - step / 2; shift += step * 1.4)
+    lines.push([edge, edge + shift, far - shift, far], [edge + shift, edge, far, far - shift]);
+  return lines;
+}
+
 function layoutOf(scene, width) {
   const lines = scene.longest, workers = scene.lanes.map(lane => lane.workers);
   let size = LARGEST;

@@ -6,15 +6,28 @@ function eased(share) {
   return s * s * (3 - 2 * s);
 }
 
+// When the worker of request k is free beyond doubt.
+const freedAt = (scene, k) => scene.doubt_end?.[k] ?? scene.end[k];
+
+// The phase in which request k holds its worker. Instants of phases are there where several phases occur.
+function phaseOf(scene, k, now) {
+  if (scene.phases.length === 1) return "service";
+  if (now < scene.started[k]) return "read";
+  if (now < scene.headers[k]) return "service";
+  if (scene.doubt_end[k] !== null) return "in doubt";
+  return now < scene.answered[k] ? "body" : "after";
+}
+
 // Exact at the instant; requests that ended before `from` do not count.
 function countsOf(scene, from, now) {
-  const counts = {waiting: 0, gone: 0, working: 0, ended: [0, 0, 0]};
+  const counts = {waiting: 0, gone: 0, held: {}, ended: [0, 0, 0]};
+  for (const phase of scene.phases) counts.held[phase] = 0;
   for (let k = 0; k < scene.arrival.length; k++) {
     if (scene.arrival[k] > now) break;
     const late = scene.left[k] <= now;
     if (late && scene.left[k] >= from) counts.ended[scene.outcome[k]] += 1;
     if (now < scene.until[k]) counts[late ? "gone" : "waiting"] += 1;
-    else if (scene.begin[k] !== null && scene.begin[k] <= now && now < scene.end[k]) counts.working += 1;
+    else if (scene.begin[k] !== null && scene.begin[k] <= now && now < freedAt(scene, k)) counts.held[phaseOf(scene, k, now)] += 1;
   }
   return counts;
 }
@@ -36,11 +49,11 @@ function inLine(layout, lane, arrival, slot, now, takes) {
   return [PAD + (x - PAD) * share, y, share];
 }
 
-// Calls put(index, x, y, kind, seen) for every visible square.
+// Calls put(index, x, y, kind, seen, phase) for every visible square.
 function squares(scene, layout, now, slide, put) {
   const before = scene.lanes.map(() => 0), inner = (layout.box - layout.size) / 2;
   for (let k = 0; k < scene.arrival.length; k++) {
-    const arrival = scene.arrival[k], until = scene.until[k], begin = scene.begin[k], end = scene.end[k], left = scene.left[k];
+    const arrival = scene.arrival[k], until = scene.until[k], begin = scene.begin[k], end = freedAt(scene, k), left = scene.left[k];
     if (arrival > now) break;
     const lane = scene.lane[k], room = layout.lanes[lane].fits;
     const smooth = layout.lanes[lane].rows === 1 ? slide : 0;
@@ -59,7 +72,8 @@ function squares(scene, layout, now, slide, put) {
         const [fromX, fromY] = inLine(layout, lane, arrival, was, until, Math.min(slide, (until - arrival) / 4));
         x = fromX + (x - fromX) * share; y = fromY + (y - fromY) * share;
       }
-      put(k, x, y, now >= left ? "abandoned" : "working", 1);
+      const phase = phaseOf(scene, k, now), gone = now >= left && scene.outcome[k] === GIVEN_UP;
+      put(k, x, y, gone ? "abandoned" : phase === "in doubt" ? "unknown" : "working", 1, phase);
     } else if (slide > 0) {
       const share = (now - (begin !== null ? end : until)) / slide;
       if (!(share >= 0 && share < 1)) continue;

@@ -43,15 +43,15 @@ function clock() {
   return `${new Date(film.begun + now * 1000).toISOString().slice(11, film.seconds < 60 ? 23 : 19)} UTC, ${elapsed}`;
 }
 
-function words(counts) {
-  return `waiting ${counts.waiting} · in service ${counts.working}` + (counts.gone ? ` · given up, still queued ${counts.gone}` : "");
+function words(scene, counts) {
+  return [`waiting ${counts.waiting}`, ...scene.phases.map(phase => `${LABELS[phase]} ${counts.held[phase]}`)].join(" · ") + (counts.gone ? ` · given up, still queued ${counts.gone}` : "");
 }
 
 function draw() {
   const slide = still.matches ? 0 : SLIDE * rate();
   for (const scene of scenes) {
     scene.now = drawScene(scene, 0, now, slide);
-    const text = words(scene.now);
+    const text = words(scene, scene.now);
     if (scene.counts.textContent !== text) scene.counts.textContent = text;
     drawDepth(scene, from, to, now, number);
   }
@@ -62,12 +62,14 @@ function draw() {
   document.body.dataset.now = now; document.body.dataset.frames = frames;
 }
 
+const SPOKEN = {...LABELS, read: "in phase read", body: "in phase body", after: "in phase after"};
+
 // For screen readers: after each action, and every five seconds of the film; never at each frame.
 function tell() {
   announced = performance.now();
   by("status").textContent = `At ${number(now)} s. ` + scenes.map(scene => {
-    const {waiting, working, gone, ended} = scene.now;
-    return `${scene.name}: ${waiting} waiting, ${working} in service` + (gone ? `, ${gone} given up and still queued` : "") +
+    const {waiting, held, gone, ended} = scene.now;
+    return `${scene.name}: ${waiting} waiting, ${scene.phases.filter(phase => phase === "service" || held[phase]).map(phase => `${held[phase]} ${SPOKEN[phase]}`).join(", ")}` + (gone ? `, ${gone} given up and still queued` : "") +
       `; so far ${OUTCOMES.map((name, code) => `${ended[code]} ${name}`).filter((_, code) => code === 0 || ended[code]).join(", ")}.`;
   }).join(" ");
 }
