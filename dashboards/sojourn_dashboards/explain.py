@@ -8,6 +8,7 @@ from sojourn_dashboards.explain_queries import (
     AGAINST_CAPACITY,
     BLAME_OVER_TIME,
     CULPRITS,
+    HELD_OVER_TIME,
     PAIRS,
     SATURATION,
     SHARE_OF_CAPACITY,
@@ -22,6 +23,7 @@ from sojourn_dashboards.frame import dashboard
 from sojourn_dashboards.panels import Shown, against, columns, lines, number, to_requests
 
 NOT_EXPLAINED = "no waiting in this range, or it is not explained yet: run sojourn store explain"
+NOT_HELD = "no minute of this range is explained yet: run sojourn store explain"
 NO_CAPACITY = "no capacity is known: enter one above, or store it with sojourn store capacity"
 NOTHING_WASTED = "no request with a span was given up in this range"
 DISTRIBUTIONS = "/d/sojourn-distributions/distributions?${__url_time_range}&${service:queryparam}"
@@ -57,10 +59,23 @@ def _blame(board: Dashboard) -> None:
                 "measured queueing of the waits that ended in the interval. The route filter selects waiting requests.",
                 "s",
                 NOT_EXPLAINED,
-                width=24,
                 links={"": to_requests()},
             ),
             BLAME_OVER_TIME,
+            bars=True,
+        )
+    )
+    board.with_panel(
+        lines(
+            Shown(
+                "Workers held by phase",
+                "Seconds for which workers were held in the interval: reading the request, service until the headers, "
+                "sending the body, work after the answer. (at least): more may have held them than the log shows. Of "
+                "all routes.",
+                "s",
+                NOT_HELD,
+            ),
+            HELD_OVER_TIME,
             bars=True,
         )
     )
@@ -169,8 +184,10 @@ def _saturation(board: Dashboard) -> None:
             Shown(
                 "Waiting by utilisation",
                 "Mean queueing delay of the minutes with each utilisation of a backend's workers, in steps of 5 %: "
-                "shows how steeply queueing grows, and where this system is on the curve.",
+                "shows how steeply queueing grows, and where this system is on the curve. Only minutes in which it is "
+                "known what held the workers.",
                 "s",
+                NOT_HELD,
                 units={"utilisation": "percentunit"},
             ),
             WAIT_BY_UTILISATION,
@@ -194,8 +211,9 @@ def _saturation(board: Dashboard) -> None:
         columns(
             Shown(
                 "Saturation of backends",
-                "Each backend in the minutes it answered, the busiest first: workers seen in a minute, how many of "
-                "them were busy on average, and in the busiest minute.",
+                "Each backend in the minutes in which it worked, the busiest first: workers, how many of them were "
+                "busy on average, and in the busiest minute. Busy is: held; held at least, where more may hold the "
+                "workers than the log shows; service only, where sojourn store explain has not computed it.",
                 "none",
                 width=24,
                 height=9,

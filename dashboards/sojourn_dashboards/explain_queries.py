@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from sojourn_dashboards.datasource import sql
-from sojourn_dashboards.filters import chosen, number_of
-from sojourn_dashboards.load import SECONDS, WHOLE
+from sojourn_dashboards.filters import BACKEND, PLACE, chosen, number_of
+from sojourn_dashboards.load import BUSY_KINDS, SECONDS, WHOLE
 
 # The cause of a wait: a route, or one of the two accounts without a route.
 CULPRIT = "multiIf(account != 'blamed', concat('(', account, ')'), culprit = '', '-', culprit)"
-PLACE = f"{chosen('service', 'service')} AND {chosen('upstream', 'upstream')}"
 WAITS = f"$__timeFilter(minute) AND {PLACE} AND {chosen('victim', 'route')}"
-LOAD = f"$__timeFilter(minute) AND {PLACE}"
 # The box, or the value in the store; without either, no limit.
 BEARS = f"coalesce({number_of('capacity')}, nullIf(c.rate, 0))"
 
@@ -28,6 +26,14 @@ BLAME_OVER_TIME = sql(
     """,
     who=CULPRIT,
     waits=WAITS,
+)
+
+HELD_OVER_TIME = sql(
+    """
+    SELECT $__timeInterval(minute) AS t, if(phase = 'at_least', '(at least)', phase) AS phases, sum(seconds) AS "Value"
+    FROM held_minute FINAL WHERE @load@ AND seconds != 0 GROUP BY t, phases ORDER BY t, phases
+    """,
+    load=BACKEND,
 )
 
 CULPRITS = sql(
@@ -48,7 +54,7 @@ CULPRITS = sql(
     """,
     who=CULPRIT,
     waits=WAITS,
-    load=LOAD,
+    load=BACKEND,
 )
 
 PAIRS = sql(
@@ -113,11 +119,11 @@ WAIT_BY_UTILISATION = sql(
     FROM
     (
         SELECT utilisation AS busy_share, mean_wait AS wait, throughput AS rate
-        FROM saturation_minute WHERE @load@ AND workers > 0
+        FROM saturation_minute WHERE @load@ AND busy_is = 'held' AND workers > 0 AND throughput > 0
     )
     GROUP BY "utilisation" ORDER BY "utilisation"
     """,
-    load=LOAD,
+    load=BACKEND,
 )
 
 THROUGHPUT_BY_CONCURRENCY = sql(
@@ -131,7 +137,7 @@ THROUGHPUT_BY_CONCURRENCY = sql(
     )
     WHERE present > 0 GROUP BY "requests in system" ORDER BY "requests in system"
     """,
-    load=LOAD,
+    load=BACKEND,
 )
 
 
@@ -170,17 +176,18 @@ SHARE_OF_CAPACITY = _against_capacity(
 SATURATION = sql(
     """
     SELECT if(name = '', '-', name) AS "service", if(place = '', '-', place) AS "backend", n / minutes / 60 AS "rate",
-        n_workers AS "workers", s_service / minutes / 60 AS "busy workers",
-        if(n_workers > 0, s_service / minutes / 60 / n_workers, NULL) AS "utilisation", busiest AS "busiest minute",
-        s_queueing / n AS "mean queueing"
+        n_workers AS "workers", s_busy / minutes / 60 AS "busy workers",
+        if(n_workers > 0, s_busy / minutes / 60 / n_workers, NULL) AS "utilisation", busiest AS "busiest minute",
+        busy_kinds AS "busy is", if(n > 0, s_queueing / n, NULL) AS "mean queueing"
     FROM
     (
         SELECT service AS name, upstream AS place, sum(throughput) * 60 AS n, max(workers) AS n_workers,
-            sum(busy) * 60 AS s_service, max(utilisation) AS busiest, sum(waiting) * 60 AS s_queueing,
-            count() AS minutes
+            sum(busy) * 60 AS s_busy, max(utilisation) AS busiest, sum(waiting) * 60 AS s_queueing,
+            count() AS minutes, @kinds@ AS busy_kinds
         FROM saturation_minute WHERE @load@ GROUP BY name, place
     )
-    ORDER BY s_service DESC, name, place LIMIT 200
+    ORDER BY s_busy DESC, name, place LIMIT 200
     """,
-    load=LOAD,
+    load=BACKEND,
+    kinds=BUSY_KINDS,
 )

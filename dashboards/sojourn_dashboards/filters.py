@@ -41,8 +41,10 @@ def limit(condition: str, variable: str) -> str:
     return f"$__conditionalAll({condition}, ${variable})"
 
 
-# Filter of rollup queries: the range of the dashboard, and the chosen names.
+# Filters of rollup queries: the range of the dashboard, and the chosen names; a backend's workers have no route.
+PLACE = f"{chosen('service', 'service')} AND {chosen('upstream', 'upstream')}"
 ROLLUP = " AND ".join(["$__timeFilter(minute)"] + [chosen(name, name) for name in ("service", "route", "upstream")])
+BACKEND = f"$__timeFilter(minute) AND {PLACE}"
 SLO = f"ifNull({number_of('slo')}, 0.5)"
 
 

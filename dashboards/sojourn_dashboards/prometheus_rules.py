@@ -67,7 +67,7 @@ def _service_rules() -> list[Recording]:
         Recording(
             SERVICE_RATE,
             rate_of(f"{SERVICE}_sum", "5m"),
-            "Seconds of service time per second: mean busy workers (Little 1961).",
+            "Seconds of service time per second: mean workers in service, without bodies and work after the answer.",
         ),
     ]
     parts = (

@@ -14,7 +14,7 @@ sys.path[:0] = [str(ROOT / "dashboards"), str(ROOT / "tests" / "analysis")]
 
 pytest.importorskip("grafana_foundation_sdk", reason="the dashboards' SDK is not installed")
 
-from dashboards_explained import blame_of, given_up, spans_of  # noqa: E402
+from dashboards_explained import blame_of, given_up, held_of, spans_of  # noqa: E402
 from dashboards_fixtures import fill  # noqa: E402
 from dashboards_support import Boards, log_of, records, truth  # noqa: E402
 
@@ -46,9 +46,9 @@ def spans_path(tmp_path_factory: pytest.TempPathFactory, loaded_records: list[di
 
 
 @pytest.fixture(scope="session")
-def explained(log_path: Path, spans_path: Path) -> pl.DataFrame:
-    """Blame by the minute of the first run, worked out from the files without a store."""
-    return blame_of(log_path, spans_path)
+def explained(log_path: Path, spans_path: Path) -> dict[str, pl.DataFrame]:
+    """Blame and held workers by the minute of the first run, computed from the files without a store."""
+    return {"blame": blame_of(log_path, spans_path), "held": held_of(log_path, spans_path)}
 
 
 @pytest.fixture(scope="session")

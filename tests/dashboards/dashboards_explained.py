@@ -1,14 +1,16 @@
-"""Requests that were given up on while their work went on, and blame worked out from files: no store comes into it."""
+"""Requests that were given up on while their work went on; blame and held workers of files, without a store."""
 
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import polars as pl
-from dashboards_support import END
+from dashboards_support import BEGIN, END
 from sojourn.analyses.blame.by_minute import blame_by_minute
 from sojourn.analyses.split.run import split
+from sojourn.timeline.held_minutes import held_by_minute
 from sojourn.timeline.visits import visits
 
 
@@ -55,3 +57,10 @@ def blame_of(log: Path, spans: Path) -> pl.DataFrame:
         waiting.alias("who"),
         "seconds",
     ).filter(pl.col("minute") <= int(END.timestamp()))
+
+
+def held_of(log: Path, spans: Path) -> pl.DataFrame:
+    """Columns minute (unix s), service, upstream, phase, seconds, workers: of the first run."""
+    rows = split(log, spans=[spans], until=END, columns=("request_id",)).rows
+    table = held_by_minute(rows, visits(rows), BEGIN, END + timedelta(minutes=1))
+    return table.with_columns(pl.col("minute").dt.epoch("s"))

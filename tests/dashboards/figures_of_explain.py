@@ -14,7 +14,7 @@ from dashboards_fixtures import CAPACITY
 from dashboards_support import Boards, first_run, records
 from figures_support import by, checks, near, panel_rows, times
 
-EXPLAINED: dict[str, pl.DataFrame] = {}  # filled by the test that runs the checks
+EXPLAINED: dict[str, pl.DataFrame] = {}  # "blame", "held": filled by the test that runs the checks
 CHOICES: tuple[dict[str, list[str]], ...] = (
     {},
     {"service": ["api"]},
@@ -25,10 +25,14 @@ CHOICES: tuple[dict[str, list[str]], ...] = (
 
 def _waits(values: dict[str, list[str]]) -> pl.DataFrame:
     """Blame of what is chosen; the route is the one that waited."""
-    table = EXPLAINED["blame"].with_columns(pl.col("service", "upstream").fill_null(""))
-    for name, column in (("service", "service"), ("upstream", "upstream"), ("route", "victim")):
+    table = _of_place(EXPLAINED["blame"].with_columns(pl.col("service", "upstream").fill_null("")), values)
+    return table.filter(pl.col("victim").is_in(values["route"])) if "route" in values else table
+
+
+def _of_place(table: pl.DataFrame, values: dict[str, list[str]]) -> pl.DataFrame:
+    for name in ("service", "upstream"):
         if name in values:
-            table = table.filter(pl.col(column).is_in(values[name]))
+            table = table.filter(pl.col(name).is_in(values[name]))
     return table
 
 
@@ -57,6 +61,18 @@ def _over_time(store: Boards, facts: pl.DataFrame, name: str, title: str) -> Non
         shown = {(t, row["culprits"]): row["Value"] for t, row in zip(times(rows), rows, strict=True)}
         _same(shown, _sums(kept, "minute", "who"))
         assert sum(shown.values()) > 1
+
+
+@checks(("explain", "Workers held by phase"))
+def _held(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
+    for values in CHOICES[:3]:
+        table = _of_place(EXPLAINED["held"], values).with_columns(pl.col("phase").replace("at_least", "(at least)"))
+        rows = panel_rows(store, name, title, **values)
+        _same(
+            {(t, row["phases"]): row["Value"] for t, row in zip(times(rows), rows, strict=True)},
+            _sums(table, "minute", "phase"),
+        )
+        assert {row["phases"] for row in rows} <= {"read", "service", "body", "after", "(at least)"}
 
 
 @checks(("explain", "Culprits"))
@@ -128,23 +144,29 @@ def _untold(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
     assert panel_rows(store, name, title) == [{"value": pytest.approx(1 - len(_gone()) / gone)}]
 
 
-def _by_backend(facts: pl.DataFrame) -> dict[tuple[int, str, str], dict[str, float]]:
+def by_backend(facts: pl.DataFrame) -> dict[tuple[int, str, str], dict[str, Any]]:
     """Per minute, service and backend: what the view of saturation has."""
-    values = {}
+    values: dict[Any, dict[str, Any]] = {}
     for key, part in first_run(facts).partition_by("minute", "service", "upstream", as_dict=True).items():
         workers = part.filter(pl.col("worker") != "")["worker"].n_unique()
         values[key] = {
             "rate": part.height / 60, "workers": workers, "busy": part["worked"].sum() / 60,
             "present": part["response"].sum() / 60, "wait": part["waited"].sum() / part.height,
+            "busy is": "service only",
         }  # fmt: skip
-    return values  # type: ignore[return-value]
+    for key, part in EXPLAINED["held"].partition_by("minute", "service", "upstream", as_dict=True).items():
+        one = values.setdefault(key, {"rate": 0.0, "present": 0.0, "wait": 0.0})
+        least = "at_least" in part["phase"]
+        one |= {"busy": part["seconds"].sum() / 60, "workers": part["workers"][0]}
+        one |= {"busy is": "held at least" if least else "held"}
+    return values
 
 
 @checks(("explain", "Waiting by utilisation"))
 def _by_utilisation(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
     bins: dict[float, list[tuple[float, float]]] = defaultdict(list)
-    for one in _by_backend(facts).values():
-        if one["workers"]:
+    for one in by_backend(facts).values():
+        if one["busy is"] == "held" and one["rate"]:
             place = round(one["busy"] / one["workers"] * 20) / 20
             bins[place].append((one["wait"] * one["rate"], one["rate"]))
     rows = panel_rows(store, name, title)
@@ -157,7 +179,7 @@ def _by_utilisation(store: Boards, facts: pl.DataFrame, name: str, title: str) -
 @checks(("explain", "Throughput by concurrency"))
 def _by_concurrency(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
     minutes: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for (minute, *_), one in _by_backend(facts).items():
+    for (minute, *_), one in by_backend(facts).items():
         minutes[minute][0] += one["present"]
         minutes[minute][1] += one["rate"]
     bins: dict[float, list[float]] = defaultdict(list)
@@ -195,8 +217,8 @@ def _share_of_capacity(store: Boards, facts: pl.DataFrame, name: str, title: str
 
 @checks(("explain", "Saturation of backends"))
 def _saturation(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
-    parts: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
-    for (_, service, upstream), one in _by_backend(facts).items():
+    parts: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for (_, service, upstream), one in by_backend(facts).items():
         parts[service, upstream].append(one)
     rows = panel_rows(store, name, title)
     assert {(row["service"], row["backend"]) for row in rows} == set(parts)
@@ -207,5 +229,6 @@ def _saturation(store: Boards, facts: pl.DataFrame, name: str, title: str) -> No
         assert near(row["busy workers"], sum(one["busy"] for one in minutes) / len(minutes), 1e-6)
         shares = [one["busy"] / one["workers"] for one in minutes if one["workers"]]
         assert near(row["busiest minute"], max(shares), 1e-6)
+        assert row["busy is"] == ", ".join(sorted({one["busy is"] for one in minutes}))
         requests = sum(one["rate"] for one in minutes)
         assert near(row["mean queueing"], sum(one["wait"] * one["rate"] for one in minutes) / requests, 1e-6)

@@ -15,6 +15,7 @@ import pytest
 import sojourn
 from dashboards_support import BEGIN, Boards, opened
 from grafana_expand import View
+from sojourn.analyses.blame.store import explain_store
 from sojourn.model.components import COMPONENTS
 from sojourn.model.frame import Selection
 from sojourn.sources.store_measures import StoreMeasures
@@ -22,7 +23,8 @@ from sojourn.store import connect, load
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "store"))
-from split_support import BASE, export  # noqa: E402 - the path comes first
+from held_support import lines, scheduled  # noqa: E402 - the path comes first
+from split_support import BASE, export  # noqa: E402
 
 VECTORS: list[dict[str, Any]] = json.loads((ROOT / "tests/vectors/components.json").read_text("utf-8"))["vectors"]
 COLUMNS = ("queueing_delay", *COMPONENTS, "queue_by_duration", "clock_offset", "queue_source", "impossible")
@@ -136,6 +138,35 @@ def test_the_dashboards_show_these_components(engines: Engines, number: int) -> 
     for row in engines.boards.panel("verdict", "What the slowest 1 % are made of", view).rows[:1] if served else ():
         means = {bar: sum(bars[bar] for bars in served) / len(served) for bar in BARS}
         assert {bar: row[bar] for bar in BARS} == pytest.approx(means, abs=2e-7)
+
+
+def test_dashboards_count_held_workers_as_busy(make_store: Callable[[], str], tmp_path: Path) -> None:
+    """Of the schedule of tests/vectors/held.json, before and after `sojourn store explain`."""
+    log, dsn, upstream = tmp_path / "held.jsonl", make_store(), "10.0.0.1:80"
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines()))
+    load(dsn, log)
+    held = {phase: seconds for (_, name, phase), seconds in scheduled(1).items() if name == upstream}
+
+    def answers() -> list[Row]:
+        since = BEGIN + timedelta(minutes=1)
+        panels = (("load", "Busy workers"), ("load", "Utilisation"), ("explain", "Saturation of backends"))
+        with connect(dsn) as store:
+            views = [
+                View(since, since + timedelta(seconds=59), 60, {**opened(name), "upstream": [upstream]})
+                for name, _ in panels
+            ]
+            boards = Boards(store.client)
+            return [boards.panel(*panel, view).rows[0] for panel, view in zip(panels, views, strict=True)]
+
+    busy, utilisation, saturation = answers()
+    assert (busy["busy workers"], busy["busy workers, at least"]) == (None, pytest.approx(0.2))
+    assert (utilisation["utilisation"], utilisation["utilisation, at least"]) == (None, pytest.approx(0.1))
+    assert saturation["busy is"] == "service only"
+    explain_store(dsn)
+    busy, utilisation, saturation = answers()
+    assert (busy["busy workers"], busy["busy workers, at least"]) == (pytest.approx(sum(held.values()) / 60), None)
+    assert utilisation["utilisation"] == saturation["utilisation"] == pytest.approx(0.29)
+    assert (saturation["busy is"], saturation["workers"]) == ("held", 2)
 
 
 def test_the_shop_log_shows_one_number_in_a_file_a_store_and_the_dashboards(make_store: Callable[[], str]) -> None:

@@ -11,9 +11,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 from sojourn.analyses.blame.by_minute import blame_by_minute
-from sojourn.analyses.blame.store import KEYS, Explained, explain_store
+from sojourn.analyses.blame.store import KEYS, TABLES, Explained, explain_store
 from sojourn.analyses.split.run import split
 from sojourn.analyses.tiers.analysis import tiers
+from sojourn.model.errors import SojournError
 from sojourn.sources.traces import read_traces
 from sojourn.store import load
 from sojourn.timeline.visits import visits
@@ -134,9 +135,10 @@ def test_an_empty_store_has_nothing_to_explain(store_dsn: str) -> None:
     assert explain_store(store_dsn) == Explained()
 
 
-def test_a_store_of_before_says_what_to_do(store_dsn: str) -> None:
-    tell(store_dsn, "DROP TABLE blame_minute")
-    with pytest.raises(Exception, match="store init"):
+@pytest.mark.parametrize("table", TABLES)
+def test_a_store_of_before_says_what_to_do(store_dsn: str, table: str) -> None:
+    tell(store_dsn, f"DROP TABLE {table}")
+    with pytest.raises(SojournError, match=f"has no table {table}; `sojourn store init"):
         explain_store(store_dsn)
 
 

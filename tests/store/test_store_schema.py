@@ -76,6 +76,9 @@ PUBLISHED = {
     "115_incoming_app_log": "073111918678842f",
     "116_incoming_app_log": "13570b6afde3e23c",
     "117_codecs": "3b896c1db21b3909",
+    "118_held": "214e34012c32fb4b",
+    "119_held": "f59096c9314a8e7a",
+    "120_saturation": "e30e4cc668546bbc",
 }
 
 

@@ -156,7 +156,7 @@ def explain(
     workers: WorkersOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute the blame of every minute and store it in blame_minute, for the dashboards.
+    """Compute blame and held workers of every minute, for blame_minute, held_minute and the dashboards.
 
     Compute only minutes with requests stored since their last computation. Can be run at any interval.
     """
@@ -171,9 +171,12 @@ def explain(
         typer.echo("no minutes are due")
     else:
         gone = f", {done.gone:,} that no longer hold" if done.gone else ""
+        held = f"workers held for {done.held:,.1f} s"
+        if done.at_least:
+            held += f" ({done.at_least:,.1f} s of it at least: more may have held them)"
         typer.echo(
             f"{counted(done.minutes, 'minute')} explained: {done.seconds:,.1f} s of waiting in "
-            f"{counted(done.rows, 'row')}{gone} ({counted(done.requests, 'request')} looked at)"
+            f"{counted(done.rows, 'row')}{gone}; {held} ({counted(done.requests, 'request')} looked at)"
         )
 
 

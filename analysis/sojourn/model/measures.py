@@ -140,7 +140,11 @@ class Measures(Protocol):
         """
 
     def backends(self, first: datetime) -> tuple[float, list[tuple[str | None, int, float]]]:
-        """Return the seconds from ``first`` to the last free worker; per backend: upstream, workers, busy (s)."""
+        """Return the seconds from ``first`` to the last free worker; per backend: upstream, workers, busy (s).
+
+        ``busy`` counts services only, until the release where a span shows it: bodies and work after the answer without
+        a span are not in it (``sojourn.timeline.holds``).
+        """
 
     def overlaps(self) -> dict[str | None, Overlap]:
         """Return backend -> requests that its workers served at the same time, by the first ``LOOKED_AT`` requests."""

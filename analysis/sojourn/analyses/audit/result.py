@@ -40,8 +40,8 @@ class Audit:
         little_ratio: N / (lambda R).
         stationary: no trend in arrivals or response time; None: unknown.
         trend: the result of the trend test as text.
-        utilisation: one row per backend: upstream, workers, busy (s), utilisation, in_one_worker (requests that one
-            worker serves at a time).
+        utilisation: one row per backend: upstream, workers, busy (s of services, until the release where a span shows
+            it), utilisation, in_one_worker (requests that one worker serves at a time).
         known: coverage of the requests of each backend.
         garbled: answers whose headers were not durations.
         upgraded: connections switched to another protocol (101), left out of the distributions.

@@ -1,10 +1,11 @@
-"""Blame per minute, computed from the rows of a store and kept in its table ``blame_minute``."""
+"""Blame and held workers per minute, computed from the rows of a store and kept in its tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from string import Template
 
 import polars as pl
 
@@ -18,7 +19,9 @@ SETTLED = timedelta(minutes=2)  # after the end of a minute: by then its request
 # Maximum look-back: requests that wait when a slice begins arrived earlier, and so did their culprits.
 WARM_UP = timedelta(hours=1)
 KEYS = ("minute", "service", "upstream", "account", "victim", "culprit")
-COLUMNS = (*KEYS, "seconds", "version")
+HELD_KEYS = ("minute", "service", "upstream", "phase")
+TABLES = {"blame_minute": KEYS, "held_minute": HELD_KEYS}
+"""Tables of a computation -> the columns by which a row replaces an earlier one."""
 
 
 @dataclass
@@ -30,6 +33,8 @@ class Explained:
         requests: rows read, including the warm-up.
         rows: rows of ``blame_minute`` written with more than 0 s.
         seconds: their total queueing delay.
+        held: seconds for which workers were held, of ``held_minute``.
+        at_least: of these, the seconds that are a lower bound.
         gone: rows of earlier computations that are obsolete and were written as 0 s.
     """
 
@@ -37,6 +42,8 @@ class Explained:
     requests: int = 0
     rows: int = 0
     seconds: float = 0.0
+    held: float = 0.0
+    at_least: float = 0.0
     gone: int = 0
 
 
@@ -49,7 +56,7 @@ def explain_store(
     slice_rows: int = SLICE_ROWS,
     on_minutes: Callable[[int, int], None] | None = None,
 ) -> Explained:
-    """Compute the blame of the minutes that are due, and replace their rows.
+    """Compute blame and held workers of the minutes that are due, and replace their rows.
 
     A minute is due if a request of it, or of the minute before or after, was stored since its last computation. With
     both ``since`` and ``until``, all minutes between them are computed. Memory is bounded by ``slice_rows``.
@@ -69,8 +76,9 @@ def explain_store(
     done = Explained()
     with connect(dsn) as store:
         with plainly(store, "reading the minutes that are due"):
-            if not rows(store, "EXISTS TABLE blame_minute")[0][0]:
-                raise SojournError(f"{store.dsn}: has no table blame_minute; `sojourn store init {store.dsn}` adds it")
+            for name in TABLES:
+                if not rows(store, f"EXISTS TABLE {name}")[0][0]:
+                    raise SojournError(f"{store.dsn}: has no table {name}; `sojourn store init {store.dsn}` adds it")
             due = _due(store, since, until or datetime.now(UTC) - SETTLED, every=every)
         for number, (begin, end) in enumerate(ranges := list(_slices(due, slice_rows)), start=1):
             _explain(store, dsn, begin, end, workers, done)
@@ -110,6 +118,7 @@ def _explain(
 ) -> None:
     from sojourn.analyses.blame.by_minute import blame_by_minute  # noqa: PLC0415
     from sojourn.sources.opening import open_sources  # noqa: PLC0415 - Polars and DuckDB take their time to load
+    from sojourn.timeline.held_minutes import AT_LEAST, held_by_minute  # noqa: PLC0415
     from sojourn.timeline.visits import visits  # noqa: PLC0415
 
     with plainly(store, "reading the first arrival of the slice"):
@@ -120,29 +129,38 @@ def _explain(
     # Requests are read by arrival: those in system when the slice begins, and those in system when these arrived.
     with open_sources([dsn], since=first, until=end, columns=("request_id",)) as requests:
         read = int(requests.rows.select(pl.len()).collect().item())
-    table = blame_by_minute(visits(requests.rows, workers=workers), "route").filter(
-        pl.col("minute").is_between(begin, end, closed="left")
-    )
-    expected = (
+        visited = visits(requests.rows, workers=workers)
+        held = held_by_minute(requests.rows, visited, begin, end)
+    table = blame_by_minute(visited, "route").filter(pl.col("minute").is_between(begin, end, closed="left"))
+    blame = (
         table.with_columns(pl.col("service", "upstream", "victim", "culprit").fill_null(""))
         .group_by(KEYS)
         .agg(pl.col("seconds").sum())
     )
     with plainly(store, "replacing the rows of these minutes"):
-        before = rows(store, sql("blame_before"), bounds)
-        old = pl.DataFrame(before, schema={name: expected.schema[name] for name in KEYS}, orient="row")
-        gone = old.join(expected, on=KEYS, how="anti").with_columns(seconds=pl.lit(0.0))
-        written = (
-            pl.concat([expected, gone.select(expected.columns)]).with_columns(version=pl.lit(version)).select(COLUMNS)
-        )
-        if len(written):
-            store.client.insert("blame_minute", list(written.iter_rows()), column_names=list(COLUMNS))
+        for name, computed in (("blame_minute", blame), ("held_minute", held)):
+            done.gone += _replace(store, name, computed, bounds, version)
         # Marked last: an interrupted computation is repeated.
         count = int((end - begin) / MINUTE)
         marks = [[begin + number * MINUTE, version] for number in range(count)]
         store.client.insert("explained_minutes", marks, column_names=["minute", "version"])
     done.minutes += count
     done.requests += read
-    done.rows += len(expected)
-    done.seconds += float(expected["seconds"].sum())
-    done.gone += len(gone)
+    done.rows += len(blame)
+    done.seconds += float(blame["seconds"].sum())
+    done.held += float(held["seconds"].sum())
+    done.at_least += float(held.filter(pl.col("phase") == AT_LEAST)["seconds"].sum())
+
+
+def _replace(store: Store, table: str, computed: pl.DataFrame, bounds: dict[str, int], version: datetime) -> int:
+    """Write the rows of some minutes, and 0 s for those that are obsolete; return the number of the latter."""
+    keys = list(TABLES[table])
+    before = rows(store, Template(sql("explained_before")).substitute(table=table, keys=", ".join(keys)), bounds)
+    old = pl.DataFrame(before, schema={name: computed.schema[name] for name in keys}, orient="row")
+    gone = old.join(computed, on=keys, how="anti")
+    written = pl.concat([computed, gone], how="diagonal").with_columns(
+        pl.col(pl.Float64, pl.Int64).fill_null(0), version=pl.lit(version)
+    )
+    if len(written):
+        store.client.insert(table, list(written.iter_rows()), column_names=written.columns)
+    return len(gone)
