@@ -7,6 +7,8 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from sojourn_lab.results.known_waits import ANSWERED
+
 from systems.requests import Request, rng_of
 
 EPOCH = 1_767_225_600.0
@@ -40,7 +42,7 @@ def write_log(path: Path, requests: Sequence[Request], *, plain: bool = False, s
 
 def record(request: Request, request_id: str) -> dict[str, str]:
     """Return the record of a request."""
-    gone = request.status != 200
+    gone = request.status not in ANSWERED
     way = request.reached - request.gated
     received = request.headers + way
     begun = EPOCH + request.begun + skew(request)

@@ -118,7 +118,7 @@ def uniform(low: float, high: float) -> Demand:
 
 @dataclass(frozen=True)
 class Route:
-    """A route: its share of the requests and its demands, s."""
+    """A route: its share of the requests and its demands, s; ``upgraded``: to WebSocket, for the time of its body."""
 
     name: str
     share: float
@@ -126,6 +126,7 @@ class Route:
     body: Demand | None = None
     after: Demand | None = None
     before: Demand | None = None
+    upgraded: bool = False
 
 
 PAGE = Route("/page", 0.7, lognormal(0.060))
@@ -179,6 +180,7 @@ def request_of(rng: random.Random, number: int, start: float, route: Route, chan
         body=route.body(rng) * factor if route.body else 0.0,
         after=route.after(rng) * factor if route.after else 0.0,
         before=route.before(rng) * factor if route.before else 0.0,
+        status=101 if route.upgraded else 200,
         upload=rng.uniform(0.0, 0.0003),
         send=rng.uniform(0.0, 0.0005),
         client=rng.randrange(40),

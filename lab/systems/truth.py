@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from sojourn_lab.results.known_waits import HELD, accounts_of
+from sojourn.model.components import SWITCHING_PROTOCOLS
+from sojourn_lab.results.known_waits import ANSWERED, HELD, accounts_of
 
 from systems.requests import AS_IT_IS, Change, Request
 from systems.site import Site
 
-ANSWERED = 200
 NOT_LOGGED = "(not in the log)"
 SEARCHED = 4  # times the present number of workers, and 40 more: beyond this no number is enough
 
@@ -116,17 +116,17 @@ class Truth:
     @cached_property
     def queued(self) -> float:
         """Mean time that an answered request of the log waited for a worker or a limit, s."""
-        return float(np.mean([r.queued for r in self.served().logged if r.status == ANSWERED]))
+        return float(np.mean([r.queued for r in self.served().logged if r.status in ANSWERED]))
 
     @cached_property
     def waited(self) -> float:
         """Mean time that an answered request of the log waited for anything but the way to its backend, s."""
-        return self.queued + float(np.mean([r.inner for r in self.served().logged if r.status == ANSWERED]))
+        return self.queued + float(np.mean([r.inner for r in self.served().logged if r.status in ANSWERED]))
 
     @cached_property
     def said_wait(self) -> float:
         """Mean time from the stamp to the app's start, s: what the log calls a wait."""
-        return float(np.mean([r.begun - r.stamp for r in self.served().logged if r.status == ANSWERED]))
+        return float(np.mean([r.begun - r.stamp for r in self.served().logged if r.status in ANSWERED]))
 
     @cached_property
     def blame(self) -> dict[str, float]:
@@ -174,6 +174,8 @@ class Truth:
         sums: dict[str, float] = defaultdict(float)
         inner = 0.0
         for r in self.served().logged:
+            if r.status == SWITCHING_PROTOCOLS:
+                continue  # a connection lasts as long as it is used; the split leaves it out
             inner += r.inner
             sums["queueing"] += r.queued + r.inner
             sums["service"] += r.headers - r.got_worker - r.loop
@@ -186,7 +188,8 @@ class Truth:
 
     def response(self, change: Change = AS_IT_IS) -> tuple[float, float]:
         """Return mean and p99 of the response time of the logged requests, s."""
-        times = np.array([r.end - r.start for r in self.served(change).logged])
+        requests = [r for r in self.served(change).logged if r.status != SWITCHING_PROTOCOLS]
+        times = np.array([r.end - r.start for r in requests])
         return float(times.mean()), float(np.quantile(times, 0.99))
 
     @cached_property

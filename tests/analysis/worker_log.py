@@ -156,7 +156,7 @@ def worker_log(path: Path, system: WorkerSystem) -> WorkerTruth:
         }
         holds += [(begin, end, (route, phase)) for phase, (begin, end) in ends.items() if end > begin]
         if slots:
-            heapq.heappush(slots, headers + rng.uniform(*system.slot))
+            heapq.heappush(slots, headers + (rng.uniform(*system.slot) if system.slot[1] else 0.0))
         name = f"{worker}.{replaced[worker]}"
         held += release - occupied
         waited += start - arrival

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sojourn.model.one_worker import app_instants, most_at_once
-from sojourn.sources.frame_measures import without_upgraded
+from sojourn.sources.frame_measures import SERVED
 from sojourn.timeline.classes import codes_of
 from sojourn.timeline.holds import with_holds
 from sojourn.timeline.ordered_rows import OrderedRows, arrival_order
@@ -47,7 +47,7 @@ def visits(
     workers: int | Mapping[str, int] | None = None,
     waits_unknown: bool = False,
 ) -> Visits:
-    """Return the visits of split rows.
+    """Return the visits of split rows, upgraded connections (101) of a known service included: they may hold a worker.
 
     Args:
         rows: as from ``split_rows`` or ``SplitResult.rows``. With ``request_id`` in it, a row that is there twice
@@ -58,7 +58,8 @@ def visits(
     """
     kept = dict.fromkeys(("upstream", "route", "service", "worker", "status", "time", *columns))
     epoch = pl.col("start").dt.epoch("us")
-    served = without_upgraded(rows)
+    held = pl.coalesce("span_seconds", "service_time")
+    served = rows.filter(SERVED | (pl.col("queueing_delay").is_not_null() & held.is_not_null()))
     names = served.collect_schema().names()
     proxied = pl.col("proxied")
     total = served.select(
@@ -78,7 +79,7 @@ def visits(
                 - pl.col("clock_offset").fill_null(0.0),
                 pl.when("answered").then(pl.col("__arrival") + pl.col("queueing_delay")),
             ),
-            __held=pl.coalesce("span_seconds", "service_time"),
+            __held=held,
         )
         .select(
             *kept,

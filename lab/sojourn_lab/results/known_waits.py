@@ -24,7 +24,7 @@ import numpy as np
 if TYPE_CHECKING:
     from sojourn.analyses.blame.analysis import BlameResult
 
-ANSWERED = 200
+ANSWERED = (101, 200)
 
 DISPATCH, PAUSE, LIMIT, BOUND, IMBALANCE, ABSENT, HIDDEN, READ = (
     "dispatch", "pause", "limit", "bound", "imbalance", "absent", "not in the log", "read",
@@ -95,7 +95,7 @@ def accounts_of(
         for begin, end, phase in _phases(r):
             levels.add(begin, end, holder or (*own, f"{r.route} {phase}"))
             levels.add(begin, end, (*own, "held"))
-        if not r.hidden and r.status == ANSWERED:
+        if not r.hidden and r.status in ANSWERED:
             levels.add(r.stamp, r.gated, (r.backend, -1, "gated"))
             levels.add(r.gated, r.reached, (r.backend, -1, DISPATCH))
             levels.add(r.reached, r.begun, (*own, "waiting"))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from systems.registry import kind
-from systems.requests import PAGE, SEARCH, Change, Route, drawn, exponential, lognormal
+from systems.requests import PAGE, SEARCH, Change, Route, drawn, exponential, lognormal, uniform
 from systems.site import Setup, serve
 from systems.truth import Facts, Served
 
 EXPORT = Route("/export", 0.03, lognormal(0.02), body=lognormal(2.0, 0.2))
 STREAMING = (Route("/page", 0.97, exponential(0.02)), EXPORT)
+SOCKET = Route("/socket", 0.02, lognormal(0.005), body=uniform(2.0, 10.0), upgraded=True)
+WITH_SOCKETS = (Route("/page", 0.68, PAGE.service), SEARCH, SOCKET)
 THE_APP = frozenset({"client"})
 
 
@@ -36,6 +38,19 @@ def body_elsewhere(change: Change) -> Served:
 def body_elsewhere_spans(change: Change) -> Served:
     """Simulate a writer thread, with spans that end at the headers."""
     return body_elsewhere(change)
+
+
+@kind("websockets", Facts("threads held by WebSocket connections of 2 to 10 s", excluded=THE_APP))
+def websockets(change: Change) -> Served:
+    """Simulate threads that serve one request or one WebSocket connection at a time."""
+    return Served.by(serve(drawn(12000, 45.0, WITH_SOCKETS, seed=27, change=change), Setup(workers=10), change))
+
+
+@kind("websockets-elsewhere", Facts("a hub serves the WebSocket connections; they hold no worker", excluded=THE_APP))
+def websockets_elsewhere(change: Change) -> Served:
+    """Simulate workers that hand each WebSocket connection to a hub."""
+    setup = Setup(workers=4, body_holds=False)
+    return Served.by(serve(drawn(12000, 42.0, WITH_SOCKETS, seed=28, change=change), setup, change))
 
 
 @kind("after-one-route", Facts("workers held after the answer of /order, 0.6 s"))

@@ -79,11 +79,14 @@ def test_counts_requests_left_out() -> None:
     gone = {"status": 504, "request_start": 0.0, "header": None, "response": 1.0, "request_time": 1.0}
     result = of(
         ANSWERED, gone, {"attempts": 0, "upstream": None, "status": 200}, {**ANSWERED, "request_id": "0"},
-        {**ANSWERED, "status": 101},
     )  # fmt: skip
     assert len(result) == 1
     assert result.left_out == {"not_proxied": 1, "no_wait": 1, "duplicates": 1}
     assert len(of()) == 0
+
+
+def test_upgraded_connections_are_there_for_they_may_hold_a_worker() -> None:
+    assert len(of(ANSWERED, {**ANSWERED, "status": 101})) == 2
 
 
 def test_rows_without_an_id_are_all_kept() -> None:

@@ -164,13 +164,15 @@ def ridgeline_by(result: SplitResult, group: str, measures: Measures | None = No
 
 def ridgeline_by_concurrency(result: SplitResult, workers: int | Mapping[str, int] | None = None) -> Picture:
     """Return the distribution by how many requests were at the backend on arrival, the fewest first."""
+    from sojourn.sources.frame_measures import without_upgraded  # noqa: PLC0415
     from sojourn.timeline.concurrency import COLUMNS, bins_by_concurrency  # noqa: PLC0415
     from sojourn.timeline.visits import visits  # noqa: PLC0415 - scipy and numba take their time to load
 
     bins = time_bins(result.measures, "request_time", BINS)
     names = result.rows.collect_schema().names()
     read = [name for name in (*COLUMNS, "header", "request_id") if name in names]
-    distributions = Ridges(THERE, bins, bins_by_concurrency(visits(result.rows, columns=read, workers=workers), bins))
+    served = visits(without_upgraded(result.rows), columns=read, workers=workers)
+    distributions = Ridges(THERE, bins, bins_by_concurrency(served, bins))
     return Picture(
         "ridgeline-by-concurrency",
         "Distribution of response times by requests ahead",

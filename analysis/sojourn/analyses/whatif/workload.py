@@ -12,7 +12,7 @@ import polars as pl
 
 from sojourn.analyses.whatif.balancing import balancers_seen
 from sojourn.analyses.whatif.binding import Binding, binding_of, bound
-from sojourn.model.components import GIVEN_UP_STATUSES
+from sojourn.model.components import GIVEN_UP_STATUSES, SWITCHING_PROTOCOLS
 from sojourn.model.errors import SojournError
 from sojourn.model.one_worker import SLACK
 from sojourn.queueing.replay import replay
@@ -53,7 +53,8 @@ class Workload:
         rest: the part of its response that is neither wait nor ``head``; without an answer, as far as it is known.
         response: as measured, s.
         wait: as measured, s; NaN where unknown.
-        counted: whether its response is in the figures: not if the client disconnected.
+        counted: whether its response is in the figures: not if the client disconnected, nor that of an upgraded
+            connection (101), which lasts as long as it is used.
         routes: the code of each request's route, and the routes by code, in order; requests without one come last.
         imputed: requests without a service time; theirs is drawn from others of the same route.
         left_early: requests whose client disconnected (499); they load the workers and are in no distribution.
@@ -213,7 +214,7 @@ def workload_of(
         rest=np.where(known, response - np.nan_to_num(wait) + read - head, before + services - head),
         response=response,
         wait=wait,
-        counted=status != LEFT,
+        counted=(status != LEFT) & (status != SWITCHING_PROTOCOLS),
         routes=routes,
         imputed=int(drawn.sum()),
         left_early=int((status == LEFT).sum()),
