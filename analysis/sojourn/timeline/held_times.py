@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import polars as pl
 from sojourn.model.figures import Summary, summary
 from sojourn.timeline.phases import AFTER, BODY, PHASES, READ
 from sojourn.timeline.visit_arrays import Visits
-from sojourn.timeline.visits import visits
+from sojourn.timeline.visits import SAME_REQUEST, visits
 
 SAMPLE = 100_000  # requests, the first ones: where held times do not differ among them, all are not looked at
 DIFFERS = 0.05  # of the service time: a smaller difference is not shown
@@ -40,11 +41,33 @@ class HeldTimes:
 
 def held_times(rows: pl.LazyFrame) -> HeldTimes | None:
     """Return the held times of split rows; None where they differ from the service times by at most ``DIFFERS``."""
-    first = visits(rows.head(SAMPLE))
+    return _times_of(rows)[1]
+
+
+def held_by_request(rows: pl.LazyFrame) -> pl.DataFrame | None:
+    """Return the time for which each request holds its worker: columns ``SAME_REQUEST``, and ``held``, s.
+
+    Args:
+        rows: split rows with ``request_id``.
+
+    Returns:
+        The requests whose time is known; None where ``held_times`` is None.
+    """
+    visited, times = _times_of(rows, columns=SAME_REQUEST)
+    if times is None:
+        return None
+    keys = {name: visited.rows[name] for name in SAME_REQUEST}
+    return pl.DataFrame({**keys, "held": visited.held}).fill_nan(None).drop_nulls()
+
+
+def _times_of(rows: pl.LazyFrame, columns: Sequence[str] = ()) -> tuple[Visits, HeldTimes | None]:
+    """Return the visits, and their times; visits of the first rows only where their times do not differ."""
+    first = visits(rows.head(SAMPLE), columns=columns)
     sample = _times(first)
     if sample is None or len(first) + sum(first.left_out.values()) < SAMPLE:
-        return sample
-    return _times(visits(rows))
+        return first, sample
+    every = visits(rows, columns=columns)
+    return every, _times(every)
 
 
 def _times(visited: Visits) -> HeldTimes | None:

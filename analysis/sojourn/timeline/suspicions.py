@@ -94,7 +94,7 @@ def _suspects(seen: Evidence) -> Iterator[Suspect]:
         yield Suspect(AFTER, routes)
     elif seen.paused > 0.6 * seen.free:
         yield Suspect(PAUSE, share=seen.paused)
-    elif seen.overtakes < 0.05 and not seen.has_edge:
+    elif seen.overtakes < 0.05 and not seen.has_edge and seen.is_alike:
         # A few abandoned requests may hold workers for long.
         yield Suspect(ABANDONED) if seen.abandoned > 0 else Suspect(HIDDEN, share=seen.hidden)
     else:

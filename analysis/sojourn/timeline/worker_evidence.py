@@ -17,7 +17,8 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-FEW, MANY = 8, 50  # pieces of evidence
+FEWEST, FEW, MANY = 3, 8, 50  # pieces of evidence
+BY_CHANCE = 1e-4  # probability that all workers that stay away do so after a few answers of one route
 ALWAYS = 0.97  # share of the releases: load that is not in the log takes a worker less often
 SERVES = 0.02  # share of a worker's requests from which on it serves a route
 SLOW = 0.02  # s: a wait that may be overtaken
@@ -51,7 +52,12 @@ class Evidence:
 
     @cached_property
     def _grid(self) -> Floats:
-        return np.unique(np.concatenate([self.arrival, self.begin, self.headers, self.release]))
+        return np.unique(np.concatenate([self.arrival, self._late_arrival, self.begin, self.headers, self.release]))
+
+    @cached_property
+    def _late_arrival(self) -> Floats:
+        """When each request would have started in a free worker, which needs a moment to take it."""
+        return np.minimum(self.arrival + LONGEST, self.begin)
 
     @cached_property
     def _cost(self) -> Floats:
@@ -82,8 +88,10 @@ class Evidence:
 
     @cached_property
     def free(self) -> float:
-        """Share of the waiting with a present worker that nothing known holds."""
-        return self._share(self._busy < self._present)
+        """Share of the waiting with a present worker that nothing known holds, without the moment to take a request."""
+        waited = float(self._cost.sum())
+        late = _level(self._late_arrival, self.begin, self._grid) * np.diff(self._grid)
+        return float(late[self._busy < self._present].sum()) / waited if waited > 0 else 0.0
 
     @cached_property
     def absent(self) -> float:
@@ -234,6 +242,15 @@ class Evidence:
         return np.array([count, gone, spent])
 
     @property
+    def is_alike(self) -> bool:
+        """Whether workers that stay away do so mostly after routes of which several releases are seen, if at all.
+
+        After a few answers of a rare route, it may be the route or chance.
+        """
+        count, gone, _ = self.releases
+        return bool(gone[count >= FEW].sum() >= 0.5 * gone.sum())
+
+    @property
     def after_routes(self) -> tuple[str, ...]:
         """Routes after which a worker remains away although a request waits: all of them, or these unlike others."""
         return after_routes([self])
@@ -282,13 +299,16 @@ def after_routes(seen: Sequence[Evidence]) -> tuple[str, ...]:
     count, gone, spent = np.sum([each.releases for each in seen], axis=0)
     routes = seen[0].routes
     some = np.flatnonzero(count >= FEW)
-    rate = gone[some] / count[some]
+    rate = gone / np.maximum(count, 1)
     if not len(some) or spent.sum() <= 0:
         return ()
-    if (rate > ALWAYS).all() and count.sum() >= MANY:
+    if (rate[some] > ALWAYS).all() and count.sum() >= MANY:
         return routes
-    often = some[rate > 0.15]
-    if not len(often) or not (rate < 0.03).any() or spent[often].sum() < 0.85 * spent.sum():
+    often = np.flatnonzero((rate > 0.15) & (count >= FEWEST))
+    # After a few answers of one route only: this must not be chance.
+    if (count[often] < FEW).any() and (count[often].sum() / count.sum()) ** gone[often].sum() > BY_CHANCE:
+        often = often[count[often] >= FEW]
+    if not len(often) or not (rate[some] < 0.03).any() or spent[often].sum() < 0.85 * spent.sum():
         return ()
     return tuple(routes[code] for code in often)
 

@@ -43,14 +43,14 @@ def body_elsewhere_spans(change: Change) -> Served:
 @kind("websockets", Facts("threads held by WebSocket connections of 2 to 10 s", excluded=THE_APP))
 def websockets(change: Change) -> Served:
     """Simulate threads that serve one request or one WebSocket connection at a time."""
-    return Served.by(serve(drawn(12000, 45.0, WITH_SOCKETS, seed=27, change=change), Setup(workers=10), change))
+    return Served.by(serve(drawn(8000, 45.0, WITH_SOCKETS, seed=27, change=change), Setup(workers=10), change))
 
 
 @kind("websockets-elsewhere", Facts("a hub serves the WebSocket connections; they hold no worker", excluded=THE_APP))
 def websockets_elsewhere(change: Change) -> Served:
     """Simulate workers that hand each WebSocket connection to a hub."""
     setup = Setup(workers=4, body_holds=False)
-    return Served.by(serve(drawn(12000, 42.0, WITH_SOCKETS, seed=28, change=change), setup, change))
+    return Served.by(serve(drawn(8000, 42.0, WITH_SOCKETS, seed=28, change=change), setup, change))
 
 
 @kind("after-one-route", Facts("workers held after the answer of /order, 0.6 s"))

@@ -103,6 +103,25 @@ def test_a_limit_that_is_not_always_reached_is_not_load_outside_the_log(tmp_path
     assert "looked free" in " ".join([section.sentence, *section.failures])
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_few_waits_beside_work_after_answers_are_not_load_outside_the_log(tmp_path: Path, seed: int) -> None:
+    """One worker in 12 answers works on, and hardly any request waits: the route is named, or nothing is."""
+    routes = (("/page", 0.92), ("/order", 0.08))
+    system = WorkerSystem(
+        requests=1_760, load=0.18, service=constant(0.025), mean=0.025, routes=routes, after=of_route("/order", 0.4),
+        way=0.0008, seed=seed,
+    )  # fmt: skip
+    truth = worker_log(tmp_path / "a.jsonl", system)
+    result = sojourn.blame(tmp_path / "a.jsonl")
+    assert truth.wait < 0.006
+    assert "load_not_in_the_log" not in result.accounts
+    if result.phases.height:
+        assert result.phases.row(0, named=True)["culprit"] == "/order"
+        assert result.phases.row(0, named=True)["phase"] == "after"
+    else:
+        assert result.looked_free > 0.1 * result.waited
+
+
 def test_unknown_requests_leave_the_cause_unknown(tmp_path: Path) -> None:
     """What requests without a known wait did to the workers is not known: no account of its own is derived."""
     log = tmp_path / "a.jsonl"

@@ -10,6 +10,7 @@ from sojourn_lab.results.analyses.held import LimitLine, WorkerLine, known_reque
 from sojourn_lab.results.known_waits import accounts_of, largest_difference
 
 BEGIN = 1_700_000_000.0
+CUT = 0.0005  # s: half of the millisecond to which nginx cuts its stamps
 
 
 def rows(*arrivals: float, upstream: str = "a:1") -> pl.DataFrame:
@@ -19,7 +20,7 @@ def rows(*arrivals: float, upstream: str = "a:1") -> pl.DataFrame:
             "request_id": [str(number) for number in range(len(arrivals))],
             "upstream": [upstream] * len(arrivals),
             "status": [200] * len(arrivals),
-            "start": [datetime.fromtimestamp(BEGIN + instant, UTC) for instant in arrivals],
+            "start": [datetime.fromtimestamp(BEGIN + instant - CUT, UTC) for instant in arrivals],
             "upload": [0.0] * len(arrivals),
             "retries": [0.0] * len(arrivals),
         }

@@ -32,6 +32,7 @@ from sojourn.model.result import Result
 from sojourn.sources.frame_measures import without_upgraded
 from sojourn.sources.inferred_queue import inferred_note
 from sojourn.timeline.classes import NO_VALUE, checked_column
+from sojourn.timeline.held_times import held_by_request
 from sojourn.timeline.visits import SAME_REQUEST, all_differ
 from sojourn.timeline.windows import EPOCH, Windows
 
@@ -50,7 +51,7 @@ class GoodputResult(Result):
         unknown: of them, the others.
         wasted: worker time of the known ones.
         after: of it, the time after the request was abandoned (if the start of the work is known).
-        worked: known worker time of all requests; None: unknown for all.
+        worked: known worker time of all requests, until the release as far as the log shows it; None: unknown for all.
         by: the column of ``groups``.
         groups: by, requests, given_up, known, unknown, wasted, worked, share (wasted of worked).
         over_time: columns of ``sums.OVER_TIME_SCHEMA``, by the end of the request: rates per second, and seconds wasted
@@ -183,7 +184,7 @@ def _table(rows: pl.LazyFrame, by: str, app_log: pl.DataFrame | None) -> pl.Data
     names = rows.collect_schema().names()
     if by not in names:
         raise SojournError(f"there is no column {by!r} in what was read; read it with split(columns=…)")
-    served = _with_app_log(_each_once(without_upgraded(rows), names), app_log)
+    served = _with_held(_with_app_log(_each_once(without_upgraded(rows), names), app_log), rows, names)
     status = pl.col("status")
     seconds = pl.coalesce("span_seconds", "late_seconds")
     begun = pl.when(pl.col("span_seconds").is_not_null()).then("span_start").otherwise("late_start")
@@ -213,7 +214,7 @@ def _table(rows: pl.LazyFrame, by: str, app_log: pl.DataFrame | None) -> pl.Data
         not_reached=given_up & ~answered & connects & pl.col("connect").is_null() & seconds.is_null(),
         wasted=pl.when(given_up & ~answered).then(seconds).when(given_up).then(after),
         after=pl.when(given_up).then(after),
-        worked=pl.when("proxied").then(pl.coalesce(seconds, pl.when(answered).then(worked))),
+        worked=pl.when("proxied").then(pl.coalesce(seconds, "held", pl.when(answered).then(worked))),
     ).collect(engine="streaming")
     checked_column(table["group"], by)
     again = client_retries(table, [f"client_{column}" for column in client])
@@ -228,6 +229,14 @@ def _each_once(served: pl.LazyFrame, names: Sequence[str]) -> pl.LazyFrame:
         return served
     key = pl.col("request_id")
     return served.filter(pl.struct(SAME_REQUEST).is_first_distinct() | key.is_null() | (key == ""))
+
+
+def _with_held(served: pl.LazyFrame, rows: pl.LazyFrame, names: Sequence[str]) -> pl.LazyFrame:
+    """Return the requests with ``held``, where their worker is held for longer than the service time; else null."""
+    held = held_by_request(rows) if "request_id" in names else None
+    if held is None:
+        return served.with_columns(held=pl.lit(None, pl.Float64))
+    return served.join(held.lazy(), on=SAME_REQUEST, how="left")
 
 
 def _with_app_log(served: pl.LazyFrame, app_log: pl.DataFrame | None) -> pl.LazyFrame:

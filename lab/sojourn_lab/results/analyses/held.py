@@ -35,6 +35,8 @@ Line = TypeVar("Line")
 
 OWN_WORK = 0.006
 """Seconds between two steps of a worker that are the server's own work: such a worker was not free in between."""
+HALF_TICK = 0.0005
+"""Seconds: nginx cuts its stamps to milliseconds."""
 CLUSTERS = ("node", "puma")
 """Servers of which each process may have requests of its own waiting."""
 
@@ -157,7 +159,7 @@ def known_requests(
 
     logged = rows.select(
         "request_id", "upstream", "status",
-        stamp=pl.col("start").dt.epoch("us") / 1e6 + pl.col("upload") + pl.col("retries"),
+        stamp=pl.col("start").dt.epoch("us") / 1e6 + pl.col("upload") + pl.col("retries") + HALF_TICK,
     )  # fmt: skip
     by_id = {row[0]: row[1:] for row in logged.iter_rows()}
     backends = {name: number for number, name in enumerate(sorted({str(row[0]) for row in by_id.values()}))}
@@ -192,7 +194,7 @@ def known_requests(
     for worker, served in of_worker.items():
         served.sort(key=lambda request: request.begun)
         for request, following in pairwise(served):
-            if following.begun - request.freed <= OWN_WORK:
+            if following.stamp <= request.freed and following.begun - request.freed <= OWN_WORK:
                 request.freed = max(following.begun, request.freed)
         begin, end = begins.get(_process(worker), first), ends.get(_process(worker), last)
         end = max(served[-1].freed, min(end, last))

@@ -19,6 +19,7 @@ from sojourn.readers.spans import SPANS_SCHEMA
 from sojourn.sources.rows import checked_split
 from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
+from worker_log import WorkerSystem, of_route, worker_log
 
 COLUMNS = ("request_id", "remote_addr", "method", "uri")
 IMPATIENT = PoolSettings(requests=5_000, rate=22, timeout=3.0, patience=(0.3, 0.6), seed=5)
@@ -128,6 +129,25 @@ def test_client_that_leaves_a_stream_wastes_the_rest() -> None:
     assert result.wasted == pytest.approx(1.5, abs=2e-3)
     assert result.after == pytest.approx(1.5, abs=2e-3)
     assert result.worked == pytest.approx(2.0)
+
+
+def test_worked_time_contains_bodies_that_hold_workers(tmp_path: Path) -> None:
+    routes = (("/page", 0.97), ("/export", 0.03))
+    system = WorkerSystem(load=0.35, mean=0.02, routes=routes, body=of_route("/export", 1.0))
+    truth = worker_log(tmp_path / "a.jsonl", system)
+    result = sojourn.goodput(tmp_path / "a.jsonl")
+    held = {route: sum(end - begin for begin, end, what in truth.holds if what[0] == route) for route, _ in routes}
+    assert result.worked == pytest.approx(sum(held.values()), rel=0.01)
+    by_route = dict(result.groups.select("group", "worked").iter_rows())
+    assert by_route == pytest.approx(held, rel=0.01)
+
+
+def test_worked_time_is_the_service_where_a_thread_sends_the_bodies(tmp_path: Path) -> None:
+    routes = (("/page", 0.97), ("/export", 0.03))
+    system = WorkerSystem(load=0.7, mean=0.02, routes=routes, body=of_route("/export", 1.0), body_holds=False)
+    truth = worker_log(tmp_path / "a.jsonl", system)
+    served = sum(end - begin for begin, end, what in truth.holds if what[1] == "service")
+    assert sojourn.goodput(tmp_path / "a.jsonl").worked == pytest.approx(served, rel=0.01)
 
 
 def test_rejects_key_missing_from_the_log(folder: tuple[Path, PoolTruth]) -> None:
