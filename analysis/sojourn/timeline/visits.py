@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from sojourn.model.one_worker import app_instants, most_at_once
+from sojourn.model.parallel import in_threads
 from sojourn.sources.frame_measures import SERVED
 from sojourn.timeline.classes import codes_of
 from sojourn.timeline.holds import with_holds
@@ -101,15 +104,16 @@ def visits(
         .collect(engine="streaming")
     )
     left_out = {name: int(counted[name] or 0) for name in ("not_proxied", "no_wait")}
-    table, left_out["duplicates"] = _each_once(table)
-    joined = same_workers(table)
-    of_workers = table.with_columns(pl.col("upstream").replace(joined)) if joined else table
-    backends = tuple(of_workers["upstream"].unique(maintain_order=False).sort(nulls_last=True))
-    # None comes last.
-    backend = codes_of(of_workers["upstream"], [name for name in backends if name is not None]).astype(np.int32)
-    pool, pools = _pools(table, backend, backends)
+    # Nearly always there is no duplicate, and both run side by side.
+    works: list[Callable[[pl.DataFrame], Any]] = [_all_differ, _Placed.of]
+    differ, placed = in_threads(lambda work: work(table), works)
+    left_out["duplicates"] = 0
+    if not differ:
+        every, table = len(table), _each_once(table)
+        left_out["duplicates"] = every - len(table)
+        placed = _Placed.of(table)
+    backend, backends, order = placed.backend, placed.backends, placed.order
     instants = {name: _numbers(table[f"__{name}"]) for name in ("arrival", "wait_end", "busy_start", "busy_end")}
-    order = arrival_order(table, instants["arrival"], backend)
     headers = _numbers(table["__headers"])[order]
     recorded = Visits(
         base=datetime.fromtimestamp(0, UTC) + timedelta(microseconds=base),
@@ -119,12 +123,12 @@ def visits(
         busy_end=instants["busy_end"][order],
         backend=backend[order],
         backends=backends,
-        pool=pool,
-        pools=pools,
-        workers=workers_of(of_workers, backend, backends, order, workers),
+        pool=placed.pool,
+        pools=placed.pools,
+        workers=workers_of(placed.of_workers, backend, backends, order, workers),
         rows=OrderedRows(table.select(*kept), order),
         left_out=left_out,
-        joined=joined,
+        joined=placed.joined,
     )
     spanned, transfer = table["__spanned"].to_numpy()[order], _numbers(table["__transfer"])[order]
     return with_holds(recorded, headers, spanned, transfer)
@@ -142,13 +146,42 @@ def all_differ(requests: pl.DataFrame) -> bool:
     return requests.hash_rows().n_unique() == len(requests)
 
 
-def _each_once(table: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    if "request_id" not in table.columns or all_differ(table.select(SAME_REQUEST)):
-        return table, 0
+def _all_differ(table: pl.DataFrame) -> bool:
+    return "request_id" not in table.columns or all_differ(table.select(SAME_REQUEST))
+
+
+def _each_once(table: pl.DataFrame) -> pl.DataFrame:
     known = pl.col("request_id").is_not_null() & (pl.col("request_id") != "")
-    named = table.filter(known).unique(SAME_REQUEST, keep="any")
-    kept = pl.concat([named, table.filter(~known)])
-    return kept, len(table) - len(kept)
+    return pl.concat([table.filter(known).unique(SAME_REQUEST, keep="any"), table.filter(~known)])
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """The rows of a table at their backends.
+
+    ``joined``, ``pool``, ``pools``, ``backends``: as of ``Visits``; ``of_workers``: the table with joined addresses as
+    one; ``backend``: code per row; ``order``: of the rows by arrival.
+    """
+
+    joined: dict[str, str]
+    of_workers: pl.DataFrame
+    backends: tuple[str | None, ...]
+    backend: Codes
+    pool: Codes
+    pools: tuple[str, ...]
+    order: Ints
+
+    @classmethod
+    def of(cls, table: pl.DataFrame) -> _Placed:
+        """Place the rows of a table."""
+        joined = same_workers(table)
+        of_workers = table.with_columns(pl.col("upstream").replace(joined)) if joined else table
+        backends = tuple(of_workers["upstream"].unique(maintain_order=False).sort(nulls_last=True))
+        # None comes last.
+        backend = codes_of(of_workers["upstream"], [name for name in backends if name is not None]).astype(np.int32)
+        pool, pools = _pools(table, backend, backends)
+        order = arrival_order(table, _numbers(table["__arrival"]), backend)
+        return cls(joined, of_workers, backends, backend, pool, pools, order)
 
 
 def _pools(table: pl.DataFrame, backend: Codes, backends: tuple[str | None, ...]) -> tuple[Codes, tuple[str, ...]]:

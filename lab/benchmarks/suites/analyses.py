@@ -91,13 +91,13 @@ class Question(NamedTuple):
 
 
 QUESTIONS = {
-    "blame": Question(["blame", *WITH_WORKERS], {"workers": WORKERS}, 4.0, 1.5),
+    "blame": Question(["blame", *WITH_WORKERS], {"workers": WORKERS}, 2.7, 1.5),
     "whatif, one variant": Question(
         ["whatif", "--set", "workers=+1", *WITH_WORKERS, "--force"],
-        {"variants": {"workers": "+1"}, "workers": WORKERS, "force": True}, 4.5, 2.0,
+        {"variants": {"workers": "+1"}, "workers": WORKERS, "force": True}, 3.7, 2.0,
     ),
     "whatif, usual variants": Question(
-        ["whatif", *WITH_WORKERS, "--force"], {"workers": WORKERS, "force": True}, 4.5, 2.0
+        ["whatif", *WITH_WORKERS, "--force"], {"workers": WORKERS, "force": True}, 3.7, 2.0
     ),
     "depth": Question(["depth", *WITH_WORKERS], {"workers": WORKERS}, 3.5, 1.0),
     "goodput": Question(["goodput"], {}, 3.5, 1.0),

@@ -126,7 +126,7 @@ def started_backend(
     if reason is not None:
         raise LabError(reason)
     kind = SERVERS[topology.server]
-    spans = folder / f"{name}.spans.jsonl" if kind.spans else None
+    spans = folder / f"{name}.spans.jsonl" if kind.spans and not topology.worker_log else None
     path = (sockets or folder) / f"{name}.sock" if topology.unix else None
     shared = topology.masters > 1
     opened = (

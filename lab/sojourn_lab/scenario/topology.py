@@ -127,7 +127,7 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `plain_log`: nginx also writes plain.log, in its format `combined` with four variables appended and nothing of the
     app's: what a user has who changed nothing. `worker_log`: the apps write workers.jsonl: when each request held its
-    worker.
+    worker; and no spans, which would say it, too.
 
     `defer_accept`: the app servers' sockets pass a connection to accept() only when its first data has arrived
     (TCP_DEFER_ACCEPT, whole seconds; unicorn sets 1 by default). `namespace`: everything runs in a separate network

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import polars as pl
 import pytest
+from lab_support import sound_run
 from sojourn_lab.results.analyses.held import LimitLine, WorkerLine, known_requests
 from sojourn_lab.results.known_waits import accounts_of, largest_difference
+from sojourn_lab.runtime.nginx import Nginx
 
 BEGIN = 1_700_000_000.0
 CUT = 0.0005  # s: half of the millisecond to which nginx cuts its stamps
@@ -102,3 +105,15 @@ def test_requests_without_a_line_of_the_app_are_missing() -> None:
 def test_the_largest_difference_counts_accounts_that_one_side_lacks() -> None:
     name, off = largest_difference({"bound": 0.6, "dispatch": 0.4}, {"bound": 0.5, "dispatch": 0.3, "absent": 0.2})
     assert (name, off) == ("absent", -0.2)
+
+
+@pytest.mark.alone
+@pytest.mark.scenario
+@pytest.mark.timeout(1_300)
+@pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=str(Nginx.why_unavailable()))
+@pytest.mark.parametrize("name", ["streaming", "after-answer", "bound-processes", "restarts", "limit-in-front"])
+def test_what_is_stated_of_real_servers_is_what_their_logs_say(tmp_path: Path, name: str) -> None:
+    run = sound_run(tmp_path, name, "--quick", deadline=400.0)
+    assert [each for each in run["criteria"] if not each["passed"]] == []
+    predicted = [each for each in run["predictions"] if each["refused"] is None]
+    assert len(predicted) == len(run["predictions"]) > 0

@@ -27,6 +27,7 @@ import polars as pl
 from sojourn.analyses.blame.explained import explained
 from sojourn.model.formatting import iso
 from sojourn.model.one_worker import most_at_once
+from sojourn.model.parallel import in_threads
 from sojourn.timeline.charge import matrices
 from sojourn.timeline.classes import summed
 from sojourn.timeline.services import Services
@@ -117,11 +118,11 @@ def chain_of(visits: Visits, services: Services, blamed: Floats, culprit: Ints, 
     known = ~np.isnan(services.end)
     last = max(visits.wait_end.max(), services.end[known].max() if known.any() else 0.0) if len(visits) else 0.0
     span = float(last - visits.arrival.min()) if len(visits) else 0.0
-    backends = [
-        periods
-        for backend in range(len(visits.backends))
-        if (periods := _periods(visits, services, blamed, culprit, len(names), backend, span)) is not None
-    ]
+    by_backend = in_threads(
+        lambda backend: _periods(visits, services, blamed, culprit, len(names), backend, span),
+        range(len(visits.backends)),
+    )
+    backends = [periods for periods in by_backend if periods is not None]
     filled = sum((periods.filled for periods in backends), np.zeros(len(names)))
     held = sum((periods.held for periods in backends), np.zeros(len(names)))
     table = pl.DataFrame({"culprit": list(names), "filled": filled, "held": held}, schema=CHAIN_SCHEMA)

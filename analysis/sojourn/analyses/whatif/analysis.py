@@ -8,7 +8,7 @@ refused (``sojourn.timeline.independence``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -88,10 +88,16 @@ def whatif(
             "pool:ROUTE cannot be replayed in a closed loop, because clients are followed within one upstream: "
             "omit pool:ROUTE or --closed-loop"
         )
-    pinned = pinned_share(workload.visits) > PINNED
-    _refuse_balancers(changes, pinned=pinned)
     loop = closed_loop_of(workload) if closed_loop else None
-    baseline = replay_workload(workload, Change(), loop=loop, seed=seed)
+    # None needs what another one computes: they run side by side.
+    parts: list[Callable[[], Any]] = [
+        lambda: replay_workload(workload, Change(), loop=loop, seed=seed),
+        lambda: dependences(workload.visits),
+        lambda: pinned_share(workload.visits) > PINNED,
+        lambda: None if closed_loop else loop_of_requests(workload.visits.arrival, _answered(workload)),
+    ]
+    baseline, dependent, pinned, apparent = in_threads(lambda part: part(), parts)
+    _refuse_balancers(changes, pinned=pinned)
     included = workload.counted
     measured = {
         "response_time": figures_of(workload.response[included]),
@@ -104,7 +110,6 @@ def whatif(
         "queueing_delay": figures_of(baseline.wait[included]),
     }
     error = errors_of(measured["response_time"], replayed["response_time"])
-    apparent = None if closed_loop else loop_of_requests(workload.visits.arrival, _answered(workload))
     refused = None if fits(error) else refusal(workload, error, apparent, seed, queue_source.moved)
     if refused is None and queue_source.bounds:
         refused = (
@@ -115,7 +120,6 @@ def whatif(
         refused = FOLLOWING
     if refused is None:
         refused = unreplayed(workload)
-    dependent = dependences(workload.visits)
     if refused is None and dependent:
         refused = shared_resource(dependent)
     predictions: list[Variant] = []
