@@ -30,7 +30,7 @@ def test_compares_blame_and_what_if_with_the_split_and_every_kernel_with_simpy(
 
     def cost(command: list[str]) -> Cost:
         ran.append(command[3])
-        return Cost(2.0 if command[3] == "split" else 3.0, 1.0, 100.0)
+        return Cost(1.0 if command[3] == "split" else 1.5, 1.0, 100.0)
 
     monkeypatch.setattr(analyses, "command_cost", cost)
     monkeypatch.setattr(
@@ -48,7 +48,7 @@ def test_compares_blame_and_what_if_with_the_split_and_every_kernel_with_simpy(
     assert all(row.ratio is not None and row.ratio > 0 for row in measurements.rows if row.peer)
     for name, question in analyses.QUESTIONS.items():
         whole, alone = (rows[f"`sojourn {name}`, 1,000 requests{part}", ""] for part in ("", ": of a split"))
-        assert (whole.ours, whole.goal, whole.at, whole.met) == (3.0, question.whole, "most", True)
+        assert (whole.ours, whole.goal, whole.at, whole.met) == (1.5, question.whole, "most", True)
         assert (alone.ours, alone.goal, alone.at, alone.met) == (1.0, question.alone, "most", True)
 
 

@@ -118,7 +118,6 @@ def test_version_of_php_fpm_needs_no_php_on_the_path(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
-        ({"server": "node", "workers": 2}, "one event loop"),
         ({"server": "uvicorn", "workers": 2}, "one event loop"),
         ({"server": "java", "unix": True}, "cannot listen on a Unix socket"),
         ({"server": "unicorn", "threads": 2}, "no threads"),
