@@ -42,7 +42,7 @@ check: lint ## run lint and the unit tests that start no server (under 2 minutes
 test-scenarios: setup-test ## run the tests that `make test` omits: scenarios on real servers, thorough tests (about 20 minutes)
 	@$(PY) -m pytest -m "scenario or thorough"
 
-lab: setup ## run every scenario of the lab in its short form (about 25 minutes)
+lab: setup ## run every scenario of the lab in its short form (about half an hour)
 	@.venv/bin/sojourn lab run --all --quick
 
 stacks: setup-test ## measure seven usual stacks behind nginx (PHP, Python, Node, Go, Java, Ruby)
