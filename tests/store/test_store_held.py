@@ -238,8 +238,8 @@ def test_stretch_without_a_line_makes_a_lower_bound(store_dsn: str, tmp_path: Pa
     rows = [each for each in some("plain", 0.1) if not 70 < float(each["time"]) - BEGIN < 110]
     load(store_dsn, write_log(tmp_path / "a.jsonl", *rows))
     explain_store(store_dsn)
-    known = {minute: busy_is for (minute, _), (busy_is,) in saturation(store_dsn, "busy_is").items()}
-    assert known == {0: "held", 1: "held at least", 2: "held", 3: "held"}
+    kinds = {minute: busy_is for (minute, _), (busy_is,) in saturation(store_dsn, "busy_is").items()}
+    assert kinds == {0: "held", 1: "held at least", 2: "held", 3: "held"}
 
 
 # --- input that is not as it should be

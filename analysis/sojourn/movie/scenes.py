@@ -101,13 +101,13 @@ class Scene:
     @cached_property
     def phases(self) -> dict[str, tuple[Floats, Floats]]:
         """Begin and end of each phase of ``LABELS``, n each; a phase that does not occur has no length."""
-        known = np.where(np.isnan(self.doubt_end), self.end, self.headers)
+        certain_end = np.where(np.isnan(self.doubt_end), self.end, self.headers)
         return {
             READ: (self.begin, self.started),
             SERVICE: (self.started, self.headers),
-            BODY: (self.headers, np.minimum(self.answered, known)),
-            AFTER: (self.answered, known),
-            DOUBT: (known, self.freed),
+            BODY: (self.headers, np.minimum(self.answered, certain_end)),
+            AFTER: (self.answered, certain_end),
+            DOUBT: (certain_end, self.freed),
         }
 
     def shifted(self, seconds: float) -> Scene:

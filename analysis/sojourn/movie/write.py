@@ -22,7 +22,7 @@ from sojourn.sources.inferred_queue import inferred_note
 from sojourn.timeline.phases import AFTER, BODY, PHASES, READ
 from sojourn.timeline.request_timelines import READ as COLUMNS
 from sojourn.timeline.request_timelines import timelines_of_visits
-from sojourn.timeline.services import services_of
+from sojourn.timeline.services import Services, services_of
 from sojourn.timeline.visits import Visits, visits
 
 KINDS = (".html", ".gif", ".png")
@@ -174,27 +174,27 @@ def _scene(name: str, rows: pl.LazyFrame, workers: int | Mapping[str, int] | Non
     if not rows.select(pl.col("proxied").any()).collect().item():
         return None
     arrivals = visits(rows, columns=COLUMNS, workers=workers, waits_unknown=True)
-    timelines = timelines_of_visits(arrivals)
+    services = services_of(arrivals)
+    timelines = timelines_of_visits(arrivals, services)
     exact: list[str | None] = []
     if "queue_source" in rows.collect_schema().names():
         inferred = rows.filter(pl.col("queue_source") == INFERRED).select(pl.col("upstream").unique())
         exact = inferred.collect().to_series().to_list()
     return scene_of(
         name or "all requests",
-        timelines.table.with_columns(phases_of(arrivals)),
+        timelines.table.with_columns(phases_of(arrivals, services)),
         first=timelines.first,
         workers=timelines.workers,
         exact=exact,
     )
 
 
-def phases_of(arrivals: Visits) -> pl.DataFrame:
+def phases_of(arrivals: Visits, services: Services) -> pl.DataFrame:
     """Return when the phases of each request end, columns ``sojourn.movie.scenes.PHASE_ENDS``.
 
     Instants as of the timelines of these visits. A phase that takes less than ``SEEN`` of the time for which workers
     are held counts as service.
     """
-    services = services_of(arrivals)
     pieces, begin, end = services.pieces, services.begin, services.end
     started, headers, answered = begin.copy(), end.copy(), end.copy()
     if pieces.request is not None and pieces.phase is not None:

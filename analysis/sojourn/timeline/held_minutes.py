@@ -69,7 +69,7 @@ def held_by_minute(rows: pl.LazyFrame, visits: Visits, begin: datetime, end: dat
     codes = range(len(visits.backends))
     source = visits.workers.source
     workers = [0 if source[code] == FROM_CONCURRENCY else int(visits.workers.count[code]) for code in codes]
-    shown = [visits.workers.in_one_worker(code) <= 1 and source[code] != FROM_INFERENCE for code in codes]
+    one_at_a_time = [visits.workers.in_one_worker(code) <= 1 and source[code] != FROM_INFERENCE for code in codes]
     bounds = understated(visits)
     backends = pl.DataFrame(
         {
@@ -77,7 +77,7 @@ def held_by_minute(rows: pl.LazyFrame, visits: Visits, begin: datetime, end: dat
             "workers": pl.Series(workers, dtype=pl.Int64),
             "bound": pl.Series([name in bounds for name in visits.backends], dtype=pl.Boolean),
         }
-    ).filter(pl.Series(shown, dtype=pl.Boolean))
+    ).filter(pl.Series(one_at_a_time, dtype=pl.Boolean))
     table = pl.DataFrame(
         {
             "window": window,
@@ -107,8 +107,8 @@ def _doubts(rows: pl.LazyFrame, visits: Visits, services: Services, windows: Win
     parts = [_unknown(rows, visits)]
     if visits.phases is not None:
         bodies = np.flatnonzero(visits.phases.in_doubt > 0)
-        shown = visits.phases.shown_end[bodies]
-        parts.append((shown, shown + visits.phases.in_doubt[bodies], visits.backend.astype(np.int64)[bodies]))
+        begin = visits.phases.shown_end[bodies]
+        parts.append((begin, begin + visits.phases.in_doubt[bodies], visits.backend.astype(np.int64)[bodies]))
     weights = [1.0 / count[backend] for _, _, backend in parts]
     for silence in silences(visits.arrival, np.fmax(visits.wait_end, services.end)):
         backend = np.arange(len(count))
@@ -145,17 +145,17 @@ def _unknown(rows: pl.LazyFrame, visits: Visits) -> tuple[Floats, Floats, Ints]:
     )
     # A backend without a single known service has no rows that could be in doubt.
     backend = np.array([number.get(name, -1) for name in table["upstream"].to_list()], np.int64)
-    kept = backend >= 0
-    return table["begin"].to_numpy()[kept], table["end"].to_numpy()[kept], backend[kept]
+    at_backend = backend >= 0
+    return table["begin"].to_numpy()[at_backend], table["end"].to_numpy()[at_backend], backend[at_backend]
 
 
 def _cut(begin: Floats, end: Floats, windows: Windows) -> tuple[Ints, Ints, Floats]:
     """Cut intervals at the edges of the windows: window, interval and seconds of each part inside the windows."""
     edges = windows.edges
     low, high = (np.clip(instants, edges[0], edges[-1]) for instants in (begin, end))
-    kept = np.flatnonzero(high > low)
-    first = windows.of(low[kept])
-    number = windows.of(high[kept]) - first + 1
+    inside = np.flatnonzero(high > low)
+    first = windows.of(low[inside])
+    number = windows.of(high[inside]) - first + 1
     part = np.arange(int(number.sum())) - np.repeat(np.cumsum(number) - number, number)
-    window, interval = np.repeat(first, number) + part, np.repeat(kept, number)
+    window, interval = np.repeat(first, number) + part, np.repeat(inside, number)
     return window, interval, np.minimum(high[interval], edges[window + 1]) - np.maximum(low[interval], edges[window])

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from sojourn.model.figures import Summary, summary
-from sojourn.timeline.phases import AFTER, BODY, PHASES, READ
+from sojourn.timeline.phases import AFTER, BODY, PHASES, READ, SERVICE
 from sojourn.timeline.visit_arrays import Visits
 from sojourn.timeline.visits import SAME_REQUEST, visits
 
@@ -72,22 +72,21 @@ def _times_of(rows: pl.LazyFrame, columns: Sequence[str] = ()) -> tuple[Visits, 
 
 def _times(visited: Visits) -> HeldTimes | None:
     phases = visited.phases
-    known = ~np.isnan(visited.held)
-    if phases is None or not known.any():
+    has_time = ~np.isnan(visited.held)
+    if phases is None or not has_time.any():
         return None
     lengths = {
-        "service": phases.headers - visited.busy_start,
+        SERVICE: phases.headers - visited.busy_start,
         BODY: phases.body_end - phases.headers,
         AFTER: visited.busy_end - phases.body_end,
         READ: visited.busy_start - visited.occupied,
     }
-    means = {phase: float(lengths[phase][known].mean()) for phase in PHASES}
-    time = summary(visited.held[known])
-    if (time["mean"] or 0.0) <= (1 + DIFFERS) * means["service"]:
+    means = {phase: float(lengths[phase][has_time].mean()) for phase in PHASES}
+    time = summary(visited.held[has_time])
+    if (time["mean"] or 0.0) <= (1 + DIFFERS) * means[SERVICE]:
         return None
-    shown = {BODY: "body", AFTER: "after", READ: "read"}
     routes = {
-        phase: sorted({route for holds in phases.backends.values() for route in getattr(holds, name)})
-        for phase, name in shown.items()
+        phase: sorted({route for holds in phases.backends.values() for route in getattr(holds, phase)})
+        for phase in (BODY, AFTER, READ)
     }
-    return HeldTimes(int(known.sum()), time, means, routes)
+    return HeldTimes(int(has_time.sum()), time, means, routes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -13,6 +14,9 @@ from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted
 from sojourn.timeline.visits import Visits, visits
+
+if TYPE_CHECKING:
+    from sojourn.timeline.services import Services
 
 SERVED, GIVEN_UP, TURNED_AWAY = "served", "given up", "turned away"
 OUTCOMES = (SERVED, GIVEN_UP, TURNED_AWAY)
@@ -102,8 +106,12 @@ def timelines_with_workers(
     return timelines_of_visits(arrivals)
 
 
-def timelines_of_visits(visits: Visits) -> RequestTimelines:
+def timelines_of_visits(visits: Visits, services: Services | None = None) -> RequestTimelines:
     """Return the timelines of visits that were read with the columns ``READ``.
+
+    Args:
+        visits: the requests.
+        services: when each held a worker; None: computed.
 
     Raises:
         SojournError: there is no visit.
@@ -112,7 +120,7 @@ def timelines_of_visits(visits: Visits) -> RequestTimelines:
         raise SojournError("no request went to a backend, so there is no queue to be drawn")
     from sojourn.timeline.services import services_of  # noqa: PLC0415 - it brings numba, which the names here need not
 
-    services = services_of(visits)
+    services = services_of(visits) if services is None else services
     first = float(visits.arrival[0])
     begin = np.where(np.isnan(services.end), np.nan, services.begin)
     outcome = (

@@ -78,8 +78,7 @@ class Evidence:
         return _level(*with_edges(first, last, float((self.release - self.begin).max())), self._grid)
 
     def _share(self, chosen: Bools) -> float:
-        waited = float(self._cost.sum())
-        return float(self._cost[chosen].sum()) / waited if waited > 0 else 0.0
+        return float(self._cost[chosen].sum()) / self.waited if self.waited > 0 else 0.0
 
     @cached_property
     def workers(self) -> int:
@@ -89,9 +88,8 @@ class Evidence:
     @cached_property
     def free(self) -> float:
         """Share of the waiting with a present worker that nothing known holds, without the moment to take a request."""
-        waited = float(self._cost.sum())
         late = _level(self._late_arrival, self.begin, self._grid) * np.diff(self._grid)
-        return float(late[self._busy < self._present].sum()) / waited if waited > 0 else 0.0
+        return float(late[self._busy < self._present].sum()) / self.waited if self.waited > 0 else 0.0
 
     @cached_property
     def absent(self) -> float:
@@ -107,12 +105,11 @@ class Evidence:
     @cached_property
     def limit(self) -> int | None:
         """Number in service at which requests wait nearly always; None if there is no such number below the workers."""
-        waited = float(self._cost.sum())
-        if not self.workers or waited <= 0:
+        if not self.workers or self.waited <= 0:
             return None
         most = int(self._waiting_at(self._busy)[:-1].argmax())
         level = self._waiting_at(self._with_slots(most))
-        return most if most > 0 and level[most] > 0.9 * waited and level[-1] < 0.05 * waited else None
+        return most if most > 0 and level[most] > 0.9 * self.waited and level[-1] < 0.05 * self.waited else None
 
     @cached_property
     def has_edge(self) -> bool:
@@ -255,7 +252,7 @@ class Evidence:
         """Routes after which a worker remains away although a request waits: all of them, or these unlike others."""
         return after_routes([self])
 
-    @property
+    @cached_property
     def waited(self) -> float:
         """Seconds of waiting."""
         return float(self._cost.sum())

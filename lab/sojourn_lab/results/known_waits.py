@@ -115,9 +115,9 @@ def stated_accounts(blame: BlameResult) -> dict[str, float]:
     return {OTHER_NAMES.get(name, name): part / blame.waited for name, part in seconds.items()}
 
 
-def largest_difference(stated: Mapping[str, float], known: Mapping[str, float]) -> tuple[str, float]:
-    """Return the name whose stated share is farthest from the known one, and stated - known; shares are not empty."""
-    off = {name: stated.get(name, 0.0) - known.get(name, 0.0) for name in {*stated, *known}}
+def largest_difference(stated: Mapping[str, float], truth: Mapping[str, float]) -> tuple[str, float]:
+    """Return the name whose stated share is farthest from the true one, and stated - true; one of them is not empty."""
+    off = {name: stated.get(name, 0.0) - truth.get(name, 0.0) for name in {*stated, *truth}}
     worst = max(off, key=lambda name: abs(off[name]))
     return worst, off[worst]
 

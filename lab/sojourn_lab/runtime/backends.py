@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.resources import resource_file
-from sojourn_lab.runtime.limit import Limit, started_limit, why_limit_unavailable
+from sojourn_lab.runtime.limit import BACKLOG, Limit, started_limit, why_limit_unavailable
 from sojourn_lab.runtime.process import Process
 from sojourn_lab.runtime.servers.probe import ready
 from sojourn_lab.runtime.servers.python import LOADED
@@ -152,6 +152,9 @@ def started_backend(
                 with listening_socket(topology.backlog, topology.defer_accept, shared=True, port=port) as own:
                     others.append(kind.make(replace(start, name=f"{name}-{number + 1}", listener=own)).start())
                     stack.callback(others[-1].stop)
-        limit = None if topology.limit is None else started_limit(name, topology.limit, f"{HOST}:{port}", folder)
+        limit = None
+        if topology.limit is not None:
+            with listening_socket(BACKLOG) as entry:
+                limit = started_limit(name, topology.limit, f"{HOST}:{port}", folder, entry)
         stack.pop_all()
     return Backend(name, port, process, spans, path, kind.protocol, others, limit)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from sojourn_lab.runtime.process import Process
 
-HOST = "127.0.0.1"
 BACKLOG = 1_024
 SETTINGS = """\
 # Written by the lab. The log has the instant at which HAProxy accepted each request (unix s), and the ms for which it
@@ -47,12 +46,14 @@ def why_limit_unavailable() -> str | None:
     return None if shutil.which("haproxy") else "haproxy is not installed: apt install haproxy"
 
 
-def started_limit(name: str, limit: int, address: str, folder: Path) -> Limit:
-    """Return a HAProxy that lets `limit` requests at a time pass to `address`; its log is `<name>-limit.out`."""
-    with socket.create_server((HOST, 0), backlog=BACKLOG) as listener:
-        settings = folder / f"{name}-limit.cfg"
-        settings.write_text(SETTINGS.format(fd=listener.fileno(), address=address, limit=limit))
-        command = ["haproxy", "-db", "-f", str(settings)]
-        process = Process(command, name=f"{name}-limit", folder=folder, pass_fds=[listener.fileno()])
-        process.start()
-        return Limit(process, f"{HOST}:{listener.getsockname()[1]}")
+def started_limit(name: str, limit: int, address: str, folder: Path, listener: socket.socket) -> Limit:
+    """Return a HAProxy on a listening socket that lets `limit` requests at a time pass to `address`.
+
+    Its log is `<name>-limit.out`.
+    """
+    settings = folder / f"{name}-limit.cfg"
+    settings.write_text(SETTINGS.format(fd=listener.fileno(), address=address, limit=limit))
+    command = ["haproxy", "-db", "-f", str(settings)]
+    process = Process(command, name=f"{name}-limit", folder=folder, pass_fds=[listener.fileno()]).start()
+    host, port = listener.getsockname()
+    return Limit(process, f"{host}:{port}")

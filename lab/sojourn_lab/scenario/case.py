@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 import msgspec
@@ -113,17 +114,17 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return self.service_time
         if isinstance(self.load, InstantsLoad) and self.load.service_times:
             return sum(self.load.service_times) / len(self.load.service_times)
-        if not self.routes:
-            return 0.0
-        share = sum(route.share for route in self.routes)
-        return sum(route.share * route.service_time for route in self.routes) / share
+        return self._mean_of_routes(lambda route: route.service_time)
 
     @property
     def mean_held(self) -> float:
         """The mean time for which a request holds its worker, s; 0 if it is unknown."""
-        if not self.routes:
-            return self.mean_service_time
-        return sum(route.share * route.held for route in self.routes) / sum(route.share for route in self.routes)
+        return self.mean_service_time + self._mean_of_routes(lambda route: route.body + route.after)
+
+    def _mean_of_routes(self, seconds: Callable[[Route], float]) -> float:
+        """Return the mean of some seconds over the routes, by their shares; 0 without routes."""
+        share = sum(route.share for route in self.routes)
+        return sum(route.share * seconds(route) for route in self.routes) / share if self.routes else 0.0
 
     def same_draws(self, other: Case) -> bool:
         """Return whether both cases get the same requests at the same instants."""

@@ -143,11 +143,6 @@ class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     body: NotNegative = 0.0
     after: NotNegative = 0.0
 
-    @property
-    def held(self) -> float:
-        """Mean seconds for which it holds its worker."""
-        return self.service_time + self.body + self.after
-
 
 class Retries(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Retries of a client after a failure (no answer in time, a broken connection, 429 or 5xx).

@@ -53,8 +53,8 @@ def test_a_request_that_is_there_twice_counts_once_and_those_without_an_id_are_l
     none_waiting = [(None, ended, "x"), (None, ended, "x"), ("", ended, "x"), ("", ended, "x")]
     schema = {"request_id": pl.String, "time": pl.Datetime("us", "UTC"), "upstream": pl.String}
     every = pl.DataFrame(rows + none_waiting, schema=schema, orient="row")
-    kept = _each_once(every)
-    twice = len(every) - len(kept)
-    assert (len(kept), twice) == (7, 1)
+    once = _each_once(every)
+    twice = len(every) - len(once)
+    assert (len(once), twice) == (7, 1)
     each = pl.DataFrame(rows[1:], schema=schema, orient="row")
     assert _all_differ(each)

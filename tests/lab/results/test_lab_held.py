@@ -51,10 +51,10 @@ def shares(*arguments: object, queues: str = "", limits: dict[str, LimitLine] | 
 
 def test_a_wait_is_charged_to_the_phases_that_held_the_worker() -> None:
     lines = [line(0, "7", (0.0, 1.0, 3.0, 4.0)), line(1, "7", (4.001, 5.0, 5.0, 5.002))]
-    known = shares(rows(0.0, 0.5), lines)
+    accounts = shares(rows(0.0, 0.5), lines)
     # From 0.5 to 4 s: half a second of the service, 2 s of the body, 1 s of the work after the answer, 1 ms in between.
     expected = {"/page service": 0.5, "/page body": 2.0, "/page after": 1.001}
-    assert known == pytest.approx({name: part / 3.501 for name, part in expected.items()}, abs=1e-6)
+    assert accounts == pytest.approx({name: part / 3.501 for name, part in expected.items()}, abs=1e-6)
 
 
 def test_work_of_the_server_between_two_steps_is_no_phase() -> None:
@@ -70,8 +70,8 @@ def test_a_free_worker_of_another_process_is_out_of_reach(queues: str, account: 
         line(2, "7", (2.0, 3.0, 3.0, 3.0), master="1"),
         line(3, "8", (2.1, 3.0, 3.0, 3.0), master="2"),
     ]
-    known = shares(rows(0.0, 0.1, 1.0, 2.1), lines, queues=queues)
-    assert known == pytest.approx({account: 1.0})
+    accounts = shares(rows(0.0, 0.1, 1.0, 2.1), lines, queues=queues)
+    assert accounts == pytest.approx({account: 1.0})
 
 
 def test_waiting_behind_a_limit_beside_a_free_worker() -> None:
@@ -79,8 +79,8 @@ def test_waiting_behind_a_limit_beside_a_free_worker() -> None:
     # The worker 8 is there before its first request: it was loaded at the begin.
     lines.append(WorkerLine("8", loaded=BEGIN - 1.0))
     held_back = {"1": LimitLine("1", BEGIN + 0.5, 0.0, 1_499.5)}
-    known = shares(rows(0.0, 0.5, 3.5), lines, limits=held_back)
-    assert known == pytest.approx({"limit": 1.0}, abs=1e-3)
+    accounts = shares(rows(0.0, 0.5, 3.5), lines, limits=held_back)
+    assert accounts == pytest.approx({"limit": 1.0}, abs=1e-3)
 
 
 def test_an_absent_worker_shares_the_blame() -> None:
@@ -93,8 +93,8 @@ def test_an_absent_worker_shares_the_blame() -> None:
         line(3, "9", (4.0, 5.0, 5.0, 5.0)),
         line(4, "8", (5.0, 6.0, 6.0, 6.0)),
     ]
-    known = shares(rows(0.0, 0.0, 1.0, 4.0, 5.0), lines)
-    assert known == pytest.approx({"absent": 0.5, "/page service": 0.5})
+    accounts = shares(rows(0.0, 0.0, 1.0, 4.0, 5.0), lines)
+    assert accounts == pytest.approx({"absent": 0.5, "/page service": 0.5})
 
 
 def test_requests_without_a_line_of_the_app_are_missing() -> None:

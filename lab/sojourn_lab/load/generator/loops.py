@@ -66,18 +66,18 @@ def drawn_requests(
     """
     numbers = range(first, first + len(services))
     if not plan.routes:
-        listed = plan.load.routes if isinstance(plan.load, InstantsLoad) else None
-        names = [None] * len(services) if listed is None else listed[: len(services)]
+        own = plan.load.routes if isinstance(plan.load, InstantsLoad) else None
+        names = [None] * len(services) if own is None else own[: len(services)]
         each = zip(numbers, services.tolist(), names, strict=True)
         return [Wanted(number, user, service, name, plan.dependency) for number, service, name in each]
     chosen = chosen_routes([route.share for route in plan.routes], len(services), rng)
     # A draw for every request and route, so that one route's service times do not hang on which others there are.
     drawn = np.stack([service_times(each.service_time, each.distribution, len(services), rng) for each in plan.routes])
-    own = drawn[chosen, np.arange(len(services))].tolist()
+    times = drawn[chosen, np.arange(len(services))].tolist()
     routes = [plan.routes[number] for number in chosen]
     return [
         Wanted(number, user, service, route.name, route.dependency, route.body, route.after)
-        for number, service, route in zip(numbers, own, routes, strict=True)
+        for number, service, route in zip(numbers, times, routes, strict=True)
     ]
 
 

@@ -111,11 +111,11 @@ def figures(data: CaseData) -> dict[str, Any]:
     logs = sorted((data.folder / "logs").rglob("*-limit.out"))
     limits = {line.id: line for log in logs for line in _lines(log, LimitLine)}
     requests, present = known_requests(rows, _lines(path, WorkerLine), limits, queues)
-    known = accounts_of(requests, present)
+    shares = accounts_of(requests, present)
     result: dict[str, Any] = {
         "requests": len(rows),
         "unknown": len(rows) - len(requests),
-        "known": known,
+        "known": shares,
         "stated": {},
         "refused": None,
         "difference": None,
@@ -126,10 +126,10 @@ def figures(data: CaseData) -> dict[str, Any]:
         blamed = blame(rows.lazy(), by="route")
     except SojournError as error:
         return {**result, "refused": str(error)}
-    if not blamed.waited or not known:
+    if not blamed.waited or not shares:
         return {**result, "refused": "nothing waited"}
     stated = stated_accounts(blamed)
-    of, difference = largest_difference(stated, known)
+    of, difference = largest_difference(stated, shares)
     return {
         **result,
         "stated": stated,
