@@ -79,6 +79,8 @@ class Change:
         one_queue: the processes of a backend take requests from one queue.
         never_absent: workers are not replaced.
         limit: added to the limit in front of the workers.
+        cores: added to what services share.
+        dependency: factor of the time that services spend there.
     """
 
     workers: int = 0
@@ -87,6 +89,8 @@ class Change:
     one_queue: bool = False
     never_absent: bool = False
     limit: int = 0
+    cores: int = 0
+    dependency: float = 1.0
 
 
 AS_IT_IS = Change()

@@ -99,6 +99,8 @@ class Truth:
             change.one_queue,
             change.limit,
             change.never_absent,
+            change.cores,
+            change.dependency,
         )
         if key not in self._served:
             self._served[key] = self.simulation(change)

@@ -17,7 +17,7 @@ from sojourn.analyses.whatif.replays import replay_workload
 from sojourn.analyses.whatif.variants import Change
 from sojourn.analyses.whatif.workload import Workload
 from sojourn.model.components import GIVEN_UP_STATUSES
-from sojourn.timeline.independence import dependences
+from sojourn.timeline.contention.independence import dependences
 from sojourn.timeline.suspicions import ABSENT
 
 Floats = npt.NDArray[np.float64]

@@ -22,7 +22,7 @@ Ints = npt.NDArray[np.int64]
 # Up to this number of workers per queue, the recursion's sorted list is faster than the simulation kernel's heap.
 WORKERS_OF_RECURSION = 256
 SLOTS = 1024  # initial number of requests in system
-_BALANCERS = {
+BALANCERS_OF_KERNEL = {
     "given": records.GIVEN,
     "pinned": records.GIVEN,
     "round_robin": records.ROUND_ROBIN,
@@ -74,7 +74,7 @@ def replay(
         raise ValueError("arrivals and services must be finite")
     if len(external) > 1 and (external[1:] < external[:-1]).any():
         raise ValueError("arrivals must be in ascending order")
-    destination = _destinations(system, n, backend, session)
+    destination = destinations(system, n, backend, session)
     workers = max(system.workers) if system.balancer != "shared_queue" else sum(system.workers)
     if (
         system.discipline == "fifo" and system.capacity is None and system.retries == 0 and not closed
@@ -124,7 +124,7 @@ def _by_events(
     capacity = np.iinfo(np.int64).max if system.capacity is None else system.capacity * places
     rules = records.Rules(
         DISCIPLINES.index(system.discipline),
-        _BALANCERS[system.balancer],
+        BALANCERS_OF_KERNEL[system.balancer],
         math.inf if system.timeout is None else float(system.timeout),
         capacity,
         system.retries,
@@ -165,7 +165,7 @@ def _workers(system: System) -> tuple[Ints, npt.NDArray[np.int32]]:
     return first, np.repeat(np.arange(system.backends, dtype=np.int32), system.workers)
 
 
-def _destinations(
+def destinations(
     system: System, n: int, backend: npt.ArrayLike | None, session: npt.ArrayLike | None
 ) -> npt.NDArray[np.int32]:
     """Return the backend of each request for the balancers "given" and "pinned"; else empty."""

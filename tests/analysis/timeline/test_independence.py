@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import sojourn
-from sojourn.timeline.independence import dependences
+from sojourn.timeline.contention.independence import dependences
 from worker_log import Draw, WorkerSystem, constant, exponential, worker_log
 
 

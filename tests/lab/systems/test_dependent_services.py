@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sojourn
 import systems.kinds  # noqa: F401 - registers the kinds
-from sojourn.timeline.independence import SLOW_TOGETHER, STATE, dependences
+from sojourn.timeline.contention.independence import SLOW_TOGETHER, STATE, dependences
 from systems.kernel import Cores, Process
 from systems.log import write_log
 from systems.registry import KINDS
@@ -33,13 +33,14 @@ def test_cache_that_all_refill_is_recognised_by_slow_services_together(tmp_path:
     assert [each.kind for each in dependences(sojourn.visits(log))] == [SLOW_TOGETHER]
 
 
-@pytest.mark.parametrize("name", ["shared-cores", "saturating-database", "lock", "gil", "cache-refill"])
-def test_what_if_refuses_and_lists_the_dependence(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["lock", "cache-refill"])
+def test_what_if_refuses_and_lists_the_dependence_where_no_law_fits(tmp_path: Path, name: str) -> None:
     log, _, _ = KINDS[name].written(tmp_path)
     result = sojourn.whatif(log, [{"workers": "+2"}, {"service": "x0.5"}])
     assert result.refused is not None
     assert result.variants == []
     assert result.dependence
+    assert result.contention is None
     assert sojourn.whatif(log, {"workers": "+2"}, force=True).variants
 
 

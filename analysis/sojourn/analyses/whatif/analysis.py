@@ -2,13 +2,15 @@
 
 A replay keeps the measured arrivals and service times and computes the queueing delays again. It is exact where the
 service time of a request does not depend on concurrent requests: one worker, one request. Where workers share a
-processor, a lock or a database, service times grow with load, and a replay with fewer or more workers is wrong: it is
-refused (``sojourn.timeline.independence``).
+processor, a lock or a database, service times grow with load (``sojourn.timeline.contention``). What they share is
+estimated, and the replay slows services by the number in progress; a change is predicted only if the laws that are
+plausible agree on it. Where no law fits, there is no prediction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -21,9 +23,11 @@ from sojourn.analyses.whatif.closed_loop import ClosedLoop, clients_wait, closed
 from sojourn.analyses.whatif.fit import errors_of, fits, refusal, relative, shared_resource
 from sojourn.analyses.whatif.intervals import Resamples, interval, ordered
 from sojourn.analyses.whatif.mismatch_reasons import unreplayed
-from sojourn.analyses.whatif.replays import WithheldError, replay_workload
+from sojourn.analyses.whatif.replays import replay_workload
 from sojourn.analyses.whatif.result import Variant, WhatIfResult, Withheld, figures_of
+from sojourn.analyses.whatif.sharing import Laws
 from sojourn.analyses.whatif.variants import Change, change_of
+from sojourn.analyses.whatif.withheld import WithheldError
 from sojourn.analyses.whatif.workload import Floats, Workload, workload_of
 from sojourn.model.errors import SojournError
 from sojourn.model.figures import Summary
@@ -31,7 +35,8 @@ from sojourn.model.formatting import counted, duration, printable
 from sojourn.model.one_worker import doubt, holding
 from sojourn.model.parallel import in_threads
 from sojourn.timeline.classes import summed
-from sojourn.timeline.independence import dependences
+from sojourn.timeline.contention.independence import independence_of
+from sojourn.timeline.contention.resources import contention_of
 from sojourn.timeline.station import loop_of_requests
 from sojourn.timeline.tables import workers_table
 from sojourn.timeline.visits import Visits
@@ -40,6 +45,7 @@ RANKS = ("p99", "p90", "p50", "mean", "goodput")
 SEEDS = 5  # replays of a balancer that chooses at random
 FEW = 200  # requests
 AT_ONCE = 2  # variants
+AGREED = 0.10  # of the mean and of p99: plausible laws whose predictions differ by more give none
 FOLLOWING = (
     "clients wait for an answer before they send the next request, so a faster system would receive more of them: give "
     "--closed-loop"
@@ -56,6 +62,7 @@ def whatif(
     force: bool = False,
     seed: int = 0,
     queue_source: QueueSource = MEASURED,
+    hosts: Mapping[str, str] | None = None,
 ) -> WhatIfResult:
     """Replay split rows under the recorded configuration, and under each variant.
 
@@ -70,6 +77,7 @@ def whatif(
         force: predict even if the replay of the recorded configuration misses by more than ``fit.TOLERANCE``.
         seed: of random choices.
         queue_source: how the queueing delays are known.
+        hosts: address of a backend -> name of its host, whose processors its services share; None: by the addresses.
 
     Returns:
         The result, with the best variant first.
@@ -92,12 +100,17 @@ def whatif(
     # None needs what another one computes: they run side by side.
     parts: list[Callable[[], Any]] = [
         lambda: replay_workload(workload, Change(), loop=loop, seed=seed),
-        lambda: dependences(workload.visits),
+        lambda: independence_of(workload.visits),
         lambda: pinned_share(workload.visits) > PINNED,
         lambda: None if closed_loop else loop_of_requests(workload.visits.arrival, _answered(workload)),
     ]
-    baseline, dependent, pinned, apparent = in_threads(lambda part: part(), parts)
+    baseline, independence, pinned, apparent = in_threads(lambda part: part(), parts)
     _refuse_balancers(changes, pinned=pinned)
+    dependent = independence.dependences
+    contention = None if closed_loop else contention_of(workload.visits, independence, hosts)
+    laws = Laws(workload, contention, lambda: contention_of(workload.visits, independence, hosts, anyway=True))
+    if laws.likeliest is not None:
+        baseline = replay_workload(workload, Change(), seed=seed, sharing=laws.likeliest)
     included = workload.counted
     measured = {
         "response_time": figures_of(workload.response[included]),
@@ -120,17 +133,18 @@ def whatif(
         refused = FOLLOWING
     if refused is None:
         refused = unreplayed(workload)
-    if refused is None and dependent:
-        refused = shared_resource(dependent)
+    if refused is None and dependent and laws.likeliest is None:
+        refused = shared_resource(dependent, contention)
     predictions: list[Variant] = []
     withheld: list[Withheld] = []
     if refused is None or force:
         resamples = Resamples(workload.visits.arrival, included, seed)
         base = resamples.figures(baseline.response[included], ordered(baseline.response[included]))
+        context = _Context(workload, replayed["response_time"], base, resamples, loop, seed, laws)
         # Compiled code and sorts run side by side; each variant needs memory for arrays of all requests.
         outcomes = in_threads(
-            lambda change: _attempt(workload, change, replayed["response_time"], base, resamples, loop, seed),
-            changes or usual_changes(workload, closed=closed_loop, pinned=pinned),
+            lambda change: _attempt(context, change),
+            changes or usual_changes(workload, closed=closed_loop, pinned=pinned, shared=laws.likeliest is not None),
             at_once=AT_ONCE,
         )
         predictions = [outcome for outcome in outcomes if isinstance(outcome, Variant)]
@@ -150,6 +164,7 @@ def whatif(
         closed_loop=closed_loop,
         linked=loop.linked if loop else None,
         dependence=[each.to_dict() for each in dependent],
+        contention=None if contention is None or laws.likeliest is None else contention.to_dict(),
         system={
             "workers": baseline.workers,
             "timeout": workload.timeout,
@@ -166,6 +181,7 @@ def whatif(
             *queue_source.marks,
             *queue_source.gaps,
             *_notes(workload, loop, predictions, changes),
+            *([] if contention is None or laws.likeliest is None else contention.notes),
         ],
         queue_source=queue_source.requests,
         measured_values=workload.response[included],
@@ -187,15 +203,20 @@ def _refuse_balancers(changes: Sequence[Change], *, pinned: bool) -> None:
         )
 
 
-def usual_changes(workload: Workload, *, closed: bool = False, pinned: bool = False) -> list[Change]:
+def usual_changes(
+    workload: Workload, *, closed: bool = False, pinned: bool = False, shared: bool = False
+) -> list[Change]:
     """Return common changes, replayed if none is given; changes of the heaviest route only if there are several.
 
     Args:
         workload: the requests.
         closed: leave out a pool for a route, which a closed loop does not support.
         pinned: leave out other balancers, which would move clients.
+        shared: services share a resource: more of it is a change, and other orders are left out.
     """
     variants = [{"workers": "+1"}]
+    if shared:
+        variants.append({"cores": "+1"})
     if np.bincount(workload.visits.pool).max() > 1 and not pinned:
         variants += [{"balancer": "least_conn"}, {"balancer": "shared_queue"}]
     if workload.processes:
@@ -204,13 +225,14 @@ def usual_changes(workload: Workload, *, closed: bool = False, pinned: bool = Fa
         variants.append({"absent": "none"})
     if workload.limits:
         variants.append({"limit": "+1"})
-    variants += [{"discipline": "lifo"}, {"discipline": "adaptive_lifo"}, {"discipline": "sjf"}]
+    if not shared:
+        variants += [{"discipline": "lifo"}, {"discipline": "adaptive_lifo"}, {"discipline": "sjf"}]
     codes, routes = workload.routes
     if len(routes) > 1:
         held = summed(codes, workload.services, len(routes) + 1)[:-1]
         heaviest = int(held.argmax())
         variants.append({f"service:{routes[heaviest]}": "x0.5"})
-        if not closed:
+        if not closed and not shared:
             variants.append({f"pool:{routes[heaviest]}": str(_enough(float(held[heaviest]), workload))})
     return [change_of(settings) for settings in variants]
 
@@ -221,33 +243,72 @@ def _enough(held: float, workload: Workload) -> int:
     return int(held / seconds) + 1 if seconds > 0 else 1
 
 
-def _attempt(
-    workload: Workload, change: Change, before: Summary, base: dict[str, Floats], resamples: Resamples,
-    loop: ClosedLoop | None, seed: int,
-) -> Variant | Withheld:  # fmt: skip
+@dataclass(frozen=True)
+class _Context:
+    """What all variants have in common.
+
+    Attributes:
+        workload: the requests.
+        before: figures of the response times of the recorded configuration, replayed.
+        base: figure -> its resamples.
+        resamples: of the requests.
+        loop: of a closed loop.
+        seed: of random choices.
+        laws: of services that share resources.
+    """
+
+    workload: Workload
+    before: Summary
+    base: dict[str, Floats]
+    resamples: Resamples
+    loop: ClosedLoop | None
+    seed: int
+    laws: Laws
+
+
+def _attempt(context: _Context, change: Change) -> Variant | Withheld:
     """Return the variant, or why it is not predicted."""
     try:
-        return _variant(workload, change, before, base, resamples, loop, seed)
+        return _variant(context, change)
     except WithheldError as error:
         return Withheld(dict(change.settings), str(error))
 
 
-def _variant(
-    workload: Workload, change: Change, before: Summary, base: dict[str, Floats], resamples: Resamples,
-    loop: ClosedLoop | None, seed: int,
-) -> Variant:  # fmt: skip
+def _disagreement(context: _Context, change: Change, response: Summary) -> None:
+    """Compare the prediction with those of the other plausible laws.
+
+    Raises:
+        WithheldError: their mean or p99 differs by more than ``AGREED``.
+    """
+    workload, included = context.workload, context.workload.counted
+    for sharing in context.laws.others(change):
+        run = replay_workload(workload, change, seed=context.seed, sharing=sharing)
+        other = figures_of(run.response[included])
+        for name in ("mean", "p99"):
+            if abs(relative(other[name], response[name])) > AGREED:
+                raise WithheldError(
+                    "the log does not show well enough how much services would slow each other: "
+                    f"{name} would be {duration(response[name])} or {duration(other[name])} by laws that fit it "
+                    "equally well"
+                )
+
+
+def _variant(context: _Context, change: Change) -> Variant:
+    workload, seed, before, base = context.workload, context.seed, context.before, context.base
     chance = change.balancer == "two_choices" or bool(workload.processes)
     seeds = range(seed, seed + SEEDS) if chance else (seed,)
-    runs = [replay_workload(workload, change, loop=loop, seed=number) for number in seeds]
+    sharing = context.laws.likeliest
+    runs = [replay_workload(workload, change, loop=context.loop, seed=number, sharing=sharing) for number in seeds]
     included = workload.counted
     responses = [run.response[included] for run in runs]
     in_order = [ordered(values) for values in responses]
     waits = np.concatenate([run.wait[included] for run in runs])
-    drawn = [resamples.figures(*both) for both in zip(responses, in_order, strict=True)]
+    drawn = [context.resamples.figures(*both) for both in zip(responses, in_order, strict=True)]
     # Each of several seeds contributes its part of the resamples, so that the interval contains their spread.
     mixed = {name: np.concatenate([one[name][i :: len(runs)] for i, one in enumerate(drawn)]) for name in base}
     matching = {name: np.concatenate([base[name][i :: len(runs)] for i in range(len(runs))]) for name in base}
     response = figures_of(np.concatenate(in_order))
+    _disagreement(context, change, response)
     return Variant(
         settings=dict(change.settings),
         response_time=response,

@@ -14,7 +14,8 @@ from sojourn.analyses.whatif.variants import Change
 from sojourn.analyses.whatif.workload import Workload
 from sojourn.model.formatting import formatted, printable
 from sojourn.timeline.apparent_loop import FOLLOW, SWING, ApparentLoop
-from sojourn.timeline.independence import Dependence
+from sojourn.timeline.contention.independence import Dependence
+from sojourn.timeline.contention.resources import Contention
 
 TOLERANCE = 0.15  # largest relative error of the replay's mean and p99
 NEARER = 0.5  # of the error: a closed-loop replay below this share of it is the more likely one
@@ -50,13 +51,14 @@ def refusal(
     return _differs(error, reason)
 
 
-def shared_resource(dependent: Sequence[Dependence]) -> str:
-    """Return why there is no prediction where services depend on the load, as a clause."""
+def shared_resource(dependent: Sequence[Dependence], contention: Contention | None) -> str:
+    """Return why there is no prediction where services depend on the load and no law explains it, as a clause."""
     first = dependent[0]
     others = f" (and at {len(dependent) - 1} more)" if len(dependent) > 1 else ""
     return (
         f"at {printable(first.upstream or '–', 60)}{others}, {first.clause}; a replay keeps the measured services, and "
         "would be wrong for any other number in service"
+        f"{'' if contention is None or contention.refused is None else f' ({contention.refused})'}"
     )
 
 

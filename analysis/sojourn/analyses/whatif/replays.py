@@ -12,7 +12,9 @@ import polars as pl
 
 from sojourn.analyses.whatif.binding import BY_CLIENT, LEAST_LOADED, Binding, bound
 from sojourn.analyses.whatif.closed_loop import ClosedLoop
+from sojourn.analyses.whatif.sharing import Sharing, replay_sharing
 from sojourn.analyses.whatif.variants import Change
+from sojourn.analyses.whatif.withheld import WithheldError
 from sojourn.analyses.whatif.workload import Bools, Floats, Ints, Workload
 from sojourn.model.compilation import compiled
 from sojourn.model.errors import SojournError
@@ -20,10 +22,6 @@ from sojourn.model.formatting import printable
 from sojourn.queueing.outcome import DROPPED, SERVED, TIMED_OUT_SERVED, TIMED_OUT_WAITING, Outcome
 from sojourn.queueing.replay import replay
 from sojourn.queueing.system import System
-
-
-class WithheldError(SojournError):
-    """The log does not say what a change would do: the reason, as a clause."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +34,7 @@ class Station:
         system: workers and rules.
         balancer: the inferred one.
         binding: how requests are bound to processes with queues of their own; None: there are none.
+        members: code of the recorded backend that each backend of the system is; those beyond are new.
     """
 
     rows: Ints
@@ -43,6 +42,7 @@ class Station:
     system: System
     balancer: str
     binding: Binding | None = None
+    members: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,9 @@ class Replay:
     workers: int
 
 
-def replay_workload(workload: Workload, change: Change, *, loop: ClosedLoop | None = None, seed: int = 0) -> Replay:
+def replay_workload(
+    workload: Workload, change: Change, *, loop: ClosedLoop | None = None, seed: int = 0, sharing: Sharing | None = None
+) -> Replay:
     """Replay every upstream of the workload under a change.
 
     Args:
@@ -82,14 +84,20 @@ def replay_workload(workload: Workload, change: Change, *, loop: ClosedLoop | No
         change: the changed settings; ``Change()``: the recorded configuration.
         loop: the answer that each request follows; None: requests arrive as recorded.
         seed: of a balancer's random choices.
+        sharing: the law of services that slow each other; None: services take as long as they did.
 
     Returns:
         The outcome of every request, in the order of the workload.
 
     Raises:
         SojournError: the change does not fit these upstreams.
+        WithheldError: the log does not say what the change would do.
     """
+    sharing = _sharing(change, sharing, loop)
     services, head, read = _scaled(workload, change)
+    factors = _factors(workload, change)
+    if sharing is not None:
+        services, head = services.copy(), head.copy()  # their shared parts are computed again
     n = len(workload)
     response, wait, arrival = np.full(n, math.nan), np.full(n, math.nan), np.full(n, math.nan)
     served = np.zeros(n, np.bool_)
@@ -97,22 +105,32 @@ def replay_workload(workload: Workload, change: Change, *, loop: ClosedLoop | No
     start = float(workload.visits.arrival[0]) if n else 0.0
     scaled_arrival = start + (workload.visits.arrival - start) / change.load
     session = _sessions(workload) if change.balancer == "pinned" else None
+    used: set[int] = set()
     for station in stations(workload, change, seed):
         rows = station.rows
         recorded_backends = station.system.balancer == "given"
         timeout_afterwards = _independent_of_timeouts(change, loop)
         previous, think = (None, None) if loop is None else loop.among(rows, change.load)
         some = rows if len(rows) < n else slice(None)  # a part of an array is a copy
-        outcome = replay(
-            scaled_arrival[some],
-            services[some],
-            replace(station.system, timeout=None) if timeout_afterwards else station.system,
-            backend=station.backend if recorded_backends else None,
-            session=session[some] if session is not None and station.system.balancer == "pinned" else None,
-            previous=previous,
-            think=think,
-            seed=seed,
-        )
+        system = replace(station.system, timeout=None) if timeout_afterwards else station.system
+        backend = station.backend if recorded_backends else None
+        sessions = session[some] if session is not None and station.system.balancer == "pinned" else None
+        if sharing is None:
+            outcome = replay(
+                scaled_arrival[some], services[some], system, backend=backend, session=sessions, previous=previous,
+                think=think, seed=seed,
+            )  # fmt: skip
+        else:
+            _alone(sharing, station, used)
+            each = np.full(len(rows), factors) if isinstance(factors, float) else factors[some]
+            slowed = replay_sharing(
+                workload, rows, system, station.members, sharing, scaled_arrival[some], each,
+                (services - head)[some], backend=backend, session=sessions, seed=seed,
+            )  # fmt: skip
+            outcome = slowed.outcome
+            after = (services - head)[some]
+            head[some] = read[some] + slowed.lasted
+            services[some] = head[some] + after
         if timeout_afterwards and station.system.timeout is not None:
             outcome = _with_timeout(outcome, services[some], head[some], station.system.timeout)
         arrival[some] = outcome.arrival
@@ -140,6 +158,35 @@ def replay_workload(workload: Workload, change: Change, *, loop: ClosedLoop | No
         wasted=wasted,
         workers=workers,
     )
+
+
+def _sharing(change: Change, sharing: Sharing | None, loop: ClosedLoop | None) -> Sharing | None:
+    """Return the law with the change.
+
+    Raises:
+        WithheldError: nothing is shared that could be changed, or the replay does not contain the change.
+    """
+    if sharing is None:
+        if change.cores is not None or change.dependency != 1:
+            raise WithheldError("services do not depend on the load, so what they share does not show")
+        return None
+    if loop is not None:
+        raise WithheldError("where services slow each other, clients that wait for answers are not replayed")
+    if change.pools:
+        raise WithheldError("a pool of its own would share the same resource, which is not replayed")
+    return sharing.changed(change)
+
+
+def _alone(sharing: Sharing, station: Station, used: set[int]) -> None:
+    """Note the resources of a station.
+
+    Raises:
+        WithheldError: another station uses one of them, and stations are replayed one by one.
+    """
+    own = set(sharing.resource[list(station.members)].tolist())
+    if own & used:
+        raise WithheldError("several upstreams share a resource, and they are replayed one by one")
+    used |= own
 
 
 def stations(workload: Workload, change: Change, seed: int = 0) -> Iterator[Station]:
@@ -195,7 +242,7 @@ def stations(workload: Workload, change: Change, seed: int = 0) -> Iterator[Stat
             now = _limited(workload, kept, tuple(present.tolist()), Change())
             system = System(counts, balancer=_balancer(np.array(now), counts, change, workload.balancers[number]))
             backend = np.searchsorted(kept, visits.backend[rows])
-            yield _station(rows, backend, system, rules, workload.balancers[number])
+            yield _station(rows, backend, system, rules, workload.balancers[number], members=tuple(kept.tolist()))
 
 
 def _withhold_absences(workload: Workload, rows: Ints, change: Change) -> None:
@@ -270,7 +317,8 @@ def _bound_station(
         arrival = visits.arrival[rows] / change.load
         backend = bound(binding, arrival, _scaled(workload, change)[0][rows], total, seed)
         counts = (1,) * total
-    return _station(rows, backend, System(counts, balancer="given"), rules, "given", binding)
+    system = System(counts, balancer="given")
+    return _station(rows, backend, system, rules, "given", binding, members=(code,) * len(counts))
 
 
 def _name(workload: Workload, code: int) -> str:
@@ -331,10 +379,10 @@ def _measure(  # type: ignore[no-untyped-def]
 
 def _station(
     rows: Ints, backend: Ints, system: System, rules: Mapping[str, object], balancer: str,
-    binding: Binding | None = None,
+    binding: Binding | None = None, members: tuple[int, ...] = (),
 ) -> Station:  # fmt: skip
     try:
-        return Station(rows, backend, replace(system, **rules), balancer, binding)  # type: ignore[arg-type]
+        return Station(rows, backend, replace(system, **rules), balancer, binding, members)  # type: ignore[arg-type]
     except ValueError as error:
         raise SojournError(str(error)) from None
 
@@ -377,12 +425,20 @@ def _scaled(workload: Workload, change: Change) -> tuple[Floats, Floats, Floats]
     _known_routes(workload, change)
     absence = 0.0 if change.never_absent else workload.absence
     services = workload.services - workload.absence
-    if change.service == 1 and not change.routes:
+    factors = _factors(workload, change)
+    if isinstance(factors, float) and factors == 1.0:
         return services + absence, workload.head, workload.read
+    return services * factors + absence, workload.head * factors, workload.read * factors
+
+
+def _factors(workload: Workload, change: Change) -> Floats | float:
+    """Return the factor of each service under a change; one for all if they are equal."""
+    if not change.routes:
+        return change.service
     factors = np.full(len(workload), change.service)
     for route, factor in change.routes.items():
         factors[workload.of_route(route)] *= factor
-    return services * factors + absence, workload.head * factors, workload.read * factors
+    return factors
 
 
 def _known_routes(workload: Workload, change: Change) -> None:

@@ -85,6 +85,7 @@ class WhatIfResult(Result):
         rank: the figure they are ranked by.
         closed_loop: whether requests follow answers; linked: share of the requests that follow an answer.
         dependence: backends whose services depend on the load: upstream, kind, statistic, limit, ratio, low, high.
+        contention: what services share, by the likeliest law: scope, resources; None: nothing, or no law fits.
         system: of the replay of the recorded configuration: workers, timeout, utilisation, rate, timeouts.
         workers: per backend: upstream, workers, source, names, pool.
         imputed, left_early, refused_rows: as in ``Workload``.
@@ -106,6 +107,7 @@ class WhatIfResult(Result):
     closed_loop: bool
     linked: float | None
     dependence: list[dict[str, Any]]
+    contention: dict[str, Any] | None
     system: dict[str, Any]
     workers: list[dict[str, Any]]
     imputed: int
@@ -124,7 +126,7 @@ class WhatIfResult(Result):
         }
         names = (
             "requests", "measured", "replayed", "error", "refused", "forced", "rank", "closed_loop", "linked",
-            "dependence", "system", "workers", "imputed", "left_early", "notes", "queue_source",
+            "dependence", "contention", "system", "workers", "imputed", "left_early", "notes", "queue_source",
         )  # fmt: skip
         return {
             "window": window,

@@ -12,7 +12,7 @@ from sojourn.queueing.system import BALANCERS, DISCIPLINES
 
 KEYS = (
     "workers", "backends", "limit", "processes", "absent", "discipline", "balancer", "timeout", "retries", "backoff",
-    "capacity", "load", "service", "service:ROUTE", "pool:ROUTE",
+    "capacity", "load", "cores", "dependency", "service", "service:ROUTE", "pool:ROUTE",
 )  # fmt: skip
 _AMOUNT = re.compile(r"([+\-x×]?)\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)")
 _WHOLE = re.compile(r"[0-9]{1,9}")
@@ -47,6 +47,8 @@ class Change:
         timeout: s; ``math.inf`` for none.
         retries, backoff (s), capacity: as in ``System``.
         load: factor of the arrival rate.
+        cores: of what services share: processors, places of a lock or a database.
+        dependency: factor of the time that services spend at what they share.
         service: factor of every service time; routes: of those of single routes.
         pools: route -> workers of a separate pool.
     """
@@ -55,6 +57,8 @@ class Change:
     workers: Amount | None = None
     backends: Amount | None = None
     limit: Amount | None = None
+    cores: Amount | None = None
+    dependency: float = 1.0
     one_queue: bool = False
     never_absent: bool = False
     discipline: str | None = None
@@ -88,7 +92,7 @@ def change_of(settings: Mapping[str, str | float]) -> Change:
             routes[route] = _factor(key, text)
         elif kind == "pool" and route:
             pools[route] = _whole(key, text, at_least=1)
-        elif key in ("workers", "backends", "limit"):
+        elif key in ("workers", "backends", "limit", "cores"):
             fields[key] = _amount(key, text)
         elif key == "processes":
             fields["one_queue"] = _one_of(key, text, ("one_queue",)) == "one_queue"
@@ -102,7 +106,7 @@ def change_of(settings: Mapping[str, str | float]) -> Change:
             fields[key] = _whole(key, text, at_least=0)
         elif key == "backoff":
             fields[key] = _positive(key, text, zero=True)
-        elif key in ("load", "service"):
+        elif key in ("load", "service", "dependency"):
             fields[key] = _factor(key, text)
         else:
             raise SojournError(f"{key!r} cannot be changed; keys: {', '.join(KEYS)}")

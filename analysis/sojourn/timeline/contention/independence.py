@@ -29,6 +29,7 @@ import numpy.typing as npt
 from sojourn.model.one_worker import SLACK
 from sojourn.model.parallel import in_threads
 from sojourn.timeline.classes import classes_of
+from sojourn.timeline.contention.usual_speed import UsualSpeed, means, relative, usual_speed
 from sojourn.timeline.stretches import LOOKED_AT, busiest
 from sojourn.timeline.visits import FROM_INFERENCE, Visits
 
@@ -39,14 +40,10 @@ FEWEST = 300  # requests of a backend
 MOST_BACKENDS = 20
 IN_CELL = 30  # requests of a cell
 DEVIATIONS, MARGIN = 4.0, 10.0  # Q must exceed its mean by so many standard deviations, and by this
-NEIGHBOURS = 301  # requests whose median is the course of time
-NARROW = 0.2  # between the quartiles, of the mean: the noise of the course of all would be most of what is left
-MOVED = 1.35  # ratio of the 95 % and 5 % quantile of the course from which on it is removed
-FAST, SLOW = 0.7, 1.4  # of the median: a worker that is faster or slower is of another speed
-OF_A_WORKER = 100  # requests
 CORRELATION = 0.06
 SIGNIFICANT = 4.5  # standard deviations
 RESOLUTION = 1e-3  # of the mean service: instants are known to a microsecond or a millisecond
+OF_DEMANDS = 1e-2  # the same of a demand: it has the error of the law, too
 VERY_SLOW = 0.98  # quantile within a route
 EFFECT = 0.02  # of the mean service
 OUTLIER, MUCH_SLOWER = 3.0, 1.5  # times the mean service of the route
@@ -119,14 +116,15 @@ def dependences(visits: Visits) -> tuple[Dependence, ...]:
     return independence_of(visits).dependences
 
 
-def independence_of(visits: Visits) -> Independence:
+def independence_of(visits: Visits, demands: Floats | None = None) -> Independence:
     """Test the backends, each alone and then all together.
 
     Args:
         visits: with the columns route and worker. Backends with few requests are not tested. Of an inferred queue, slow
             services that come together are a dependence; the inference has its own tests for the others.
+        demands: s, per visit, tested instead of the services: how long each would last if no other were in progress.
     """
-    backends = _of_backends(visits)
+    backends = _of_backends(visits, demands)
     every = [each for one in backends for each in one.dependences]
     together = _together(backends)
     shared = next((each for each in every if each.kind == ALL_BACKENDS), together)
@@ -149,9 +147,9 @@ class _OfBackend:
     inferred: bool = False
 
 
-def _of_backends(visits: Visits) -> list[_OfBackend]:
+def _of_backends(visits: Visits, demands: Floats | None) -> list[_OfBackend]:
     """Return what each backend shows that is tested, the largest first."""
-    end = visits.shown_end
+    end = service_ends(visits)
     known = ~np.isnan(end) & ~np.isnan(visits.busy_start)
     members = [rows[known[rows]] for rows in visits.at_backend]
     all_instants = None
@@ -159,7 +157,7 @@ def _of_backends(visits: Visits) -> list[_OfBackend]:
         all_instants = tuple(np.sort(each[known], kind="stable") for each in (visits.busy_start, end))
 
     def tested(code: int) -> _OfBackend:
-        services = _services(visits, members[code], all_instants)
+        services = _services(visits, members[code], all_instants, demands)
         one = _dependences(visits.backends[code], services, int(visits.workers.count[code]))
         if visits.workers.source[code] != FROM_INFERENCE:
             return one
@@ -187,25 +185,29 @@ class _Services:
     """Services of one backend in the order of their starts.
 
     ``in_service``, ``waiting``: other requests at the start; ``elsewhere``: in service at other backends, or None.
-    ``seconds``: s; ``norm``: relative to the mean of the route; ``speed``: of its worker, 1 if usual.
+    ``norm``: relative to the mean of the route; ``usual``: by what it is slower, other than by the load;
+    ``resolution``: of ``norm``.
     """
 
-    seconds: Floats
     norm: Floats
-    speed: Floats
+    usual: UsualSpeed
     route: Ints
     in_service: Ints
     waiting: Ints
     elsewhere: Ints | None
+    resolution: float
 
 
-def _services(visits: Visits, members: Ints, all_instants: tuple[Floats, ...] | None) -> _Services:
+def _services(
+    visits: Visits, members: Ints, all_instants: tuple[Floats, ...] | None, demands: Floats | None
+) -> _Services:
     """Return the services of a backend; ``all_instants``: sorted begins and ends of all backends, or None."""
-    members = members[busiest(visits.arrival[members], visits.shown_end[members])]
+    ends = service_ends(visits)
+    members = members[busiest(visits.arrival[members], ends[members])]
     # Requests of one start are in random order: visits have them in the order of their ends.
     mixed = np.random.default_rng(0).permutation(members)
     order = mixed[np.argsort(visits.busy_start[mixed], kind="stable")]
-    begin, end = visits.busy_start[order], visits.shown_end[order]
+    begin, end = visits.busy_start[order], ends[order]
     # A service that is shorter than the slack has ended when it begins.
     in_service = np.searchsorted(begin, begin, "left") - np.searchsorted(np.sort(end), begin + SLACK, "right")
     in_service = np.maximum(in_service, 0)
@@ -218,41 +220,36 @@ def _services(visits: Visits, members: Ints, all_instants: tuple[Floats, ...] | 
         elsewhere = elsewhere - in_service[some]
     rows = visits.rows_at(order[some])
     route = classes_of(rows["route"])[0] if "route" in rows.columns else np.zeros(len(rows), np.int64)
-    seconds = (end - begin)[some]
-    norm = _relative(seconds, route)
-    speed = np.ones(len(norm))
-    if "worker" in rows.columns:
-        worker, names = classes_of(rows["worker"])
-        usual = float(np.median(norm))
-        for code in range(len(names)) if len(names) <= 64 else ():
-            own = worker == code
-            if own.sum() >= OF_A_WORKER and usual > 0:
-                ratio = float(np.median(norm[own])) / usual
-                speed[own] = ratio if ratio > 0 and not FAST < ratio < SLOW else 1.0
-    return _Services(seconds, norm, speed, route, in_service[some], np.maximum(waiting[some], 0), elsewhere)
+    seconds = (end - begin)[some] if demands is None else demands[order[some]]
+    resolution = RESOLUTION if demands is None else OF_DEMANDS
+    norm = relative(seconds, route)
+    usual = usual_speed(norm, route, rows["worker"] if "worker" in rows.columns else None)
+    return _Services(norm, usual, route, in_service[some], np.maximum(waiting[some], 0), elsewhere, resolution)
+
+
+def service_ends(visits: Visits) -> Floats:
+    """Return the end of each service, s: the response headers, or the release where these are not known."""
+    return visits.busy_end if visits.phases is None else np.fmin(visits.phases.headers, visits.shown_end)
 
 
 def _dependences(upstream: str | None, services: _Services, workers: int) -> _OfBackend:
     n = len(services.norm)
-    course = _course_by_route(services.norm / services.speed, services.route)
-    low, high = np.quantile(course, [0.05, 0.95])
-    moved = low > 0 and high > MOVED * low
-    adjusted = services.norm / services.speed / (course if moved else 1.0)
-    rank = _ranked(adjusted, services.route)
+    adjusted = services.norm / services.usual.factor
+    rank = _ranked(adjusted, services.route, services.resolution)
     dependent = []
     cell = np.clip(services.in_service, 0, max(workers, 1) - 1) * 3 + np.digitize(services.waiting, [1, 4])
-    statistic, cells = _between_cells(rank - _means(rank, np.arange(n) * 10 // n), cell)
+    statistic, cells = _between_cells(rank - means(rank, np.arange(n) * 10 // n), cell)
     limit = cells + DEVIATIONS * math.sqrt(2 * cells) + MARGIN
     if cells > 0 and statistic > limit and _effect(adjusted, cell) > EFFECT:
         dependent.append(Dependence(upstream, STATE, statistic, limit, *_ratio(adjusted, services.in_service)))
-    leveled = services.norm / services.speed / np.maximum(course, 1e-12)
-    local = _ranked(leveled, services.route)
+    leveled = services.norm / services.usual.worker / np.maximum(services.usual.course, 1e-12)
+    local = _ranked(leveled, services.route, services.resolution)
     spread = float(np.abs(np.minimum(leveled, OUTLIER) - 1.0).mean())
     bound = max(CORRELATION, SIGNIFICANT / math.sqrt(n), EFFECT / max(spread, EFFECT))
     elsewhere = None if services.elsewhere is None or spread < EFFECT else (local, _ranks(services.elsewhere))
     if elsewhere is not None and (value := abs(_correlated(*elsewhere))) > bound:
         dependent.append(Dependence(upstream, ALL_BACKENDS, value, bound))
-    if (services.speed == 1).all() and (value := abs(_correlated(local[1:], _ranks(local[:-1])))) > bound:
+    if not services.usual.workers and (value := abs(_correlated(local[1:], _ranks(local[:-1])))) > bound:
         dependent.append(Dependence(upstream, IN_TURN, value, bound))
     slow = local > VERY_SLOW - 0.5
     pairs, expected = float((slow[1:] & slow[:-1]).sum()), float(slow.mean()) ** 2 * n
@@ -265,7 +262,7 @@ def _dependences(upstream: str | None, services: _Services, workers: int) -> _Of
 def _effect(adjusted: Floats, cell: Ints) -> float:
     """Return by how much the mean services of the cells differ, as a standard deviation."""
     values = np.minimum(adjusted, OUTLIER)
-    return float((_means(values, cell) - values.mean()).std())
+    return float((means(values, cell) - values.mean()).std())
 
 
 def _between_cells(values: Floats, cell: Ints) -> tuple[float, int]:
@@ -290,24 +287,12 @@ def _ratio(norm: Floats, in_service: Ints) -> tuple[float, int, int] | tuple[()]
     return (float(many / few), low, high) if few > 0 else ()
 
 
-def _relative(seconds: Floats, route: Ints) -> Floats:
-    """Return services relative to the mean of their route."""
-    mean = _means(seconds, route)
-    return np.divide(seconds, mean, out=np.ones_like(seconds), where=mean > 0)
-
-
-def _means(values: Floats, code: Ints) -> Floats:
-    """Return for each value the mean of the values with its code."""
-    count = np.bincount(code)
-    return (np.bincount(code, values) / np.maximum(count, 1))[code]
-
-
-def _ranked(values: Floats, route: Ints) -> Floats:
+def _ranked(values: Floats, route: Ints, resolution: float = RESOLUTION) -> Floats:
     """Return the rank of each value within its route, from -0.5 to 0.5; equal values have their mean rank.
 
-    Values that differ by less than ``RESOLUTION`` are equal.
+    Values that differ by less than ``resolution`` are equal.
     """
-    values, ranks = np.round(values / RESOLUTION), np.empty(len(values))
+    values, ranks = np.round(values / resolution), np.empty(len(values))
     for code in range(int(route.max()) + 1):
         own = np.flatnonzero(route == code)
         _, inverse, count = np.unique(values[own], return_inverse=True, return_counts=True)
@@ -315,30 +300,9 @@ def _ranked(values: Floats, route: Ints) -> Floats:
     return ranks
 
 
-def _course(values: Floats) -> Floats:
-    """Return the median of the neighbours of each value, computed at some places and interpolated."""
-    n = len(values)
-    if n <= NEIGHBOURS:
-        return np.full(n, float(np.median(values)) if n else 1.0)
-    firsts = np.unique(np.append(np.arange(0, n - NEIGHBOURS, NEIGHBOURS // 12), n - NEIGHBOURS))
-    medians = np.median(np.lib.stride_tricks.sliding_window_view(values, NEIGHBOURS)[firsts], axis=1)
-    return np.interp(np.arange(n), firsts + NEIGHBOURS // 2, medians)
-
-
 def _ranks(values: npt.NDArray[Any]) -> Floats:
     """Return the ranks of all values, from -0.5 to 0.5."""
     return _ranked(np.asarray(values, np.float64), np.zeros(len(values), np.int64))
-
-
-def _course_by_route(values: Floats, route: Ints) -> Floats:
-    """Return the course of all values; of a route with nearly constant values, that of its own."""
-    course = _course(values)
-    for code in range(int(route.max()) + 1):
-        own = np.flatnonzero(route == code)
-        low, high = np.quantile(values[own], [0.25, 0.75]) if len(own) else (0.0, math.inf)
-        if high - low < NARROW:
-            course[own] = _course(values[own])
-    return course
 
 
 def _correlated(one: Floats, other: Floats) -> float:

@@ -1,0 +1,197 @@
+"""Replay services that share resources, under one of the plausible laws of speed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from threading import Lock
+
+import numpy as np
+
+from sojourn.analyses.whatif.variants import Amount, Change
+from sojourn.analyses.whatif.withheld import WithheldError
+from sojourn.analyses.whatif.workload import Floats, Ints, Workload
+from sojourn.model.formatting import formatted
+from sojourn.queueing.sharing import SharedOutcome, replay_shared
+from sojourn.queueing.speed_laws import SpeedLaw
+from sojourn.queueing.system import System
+from sojourn.timeline.contention.estimate import PLAUSIBLE, PLAUSIBLE_BEYOND
+from sojourn.timeline.contention.resources import BACKEND, HOST, Contention
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """One combination of plausible laws, and the requests under it; n of them.
+
+    Attributes:
+        scope: of ``Contention``.
+        resource: of each backend of the workload.
+        of_request: resource of each request.
+        laws: of each resource.
+        demand: s, n: the shared part of each service if no other is in progress.
+    """
+
+    scope: str
+    resource: Ints
+    of_request: Ints
+    laws: tuple[SpeedLaw, ...]
+    demand: Floats
+
+    @classmethod
+    def of(cls, workload: Workload, contention: Contention, laws: tuple[SpeedLaw, ...]) -> Sharing:
+        """Return a combination; a request of unknown service has a demand in proportion to the one that was drawn."""
+        shared = np.maximum(workload.head - workload.read, 0.0)
+        demand = contention.demands(laws)
+        unknown = np.isnan(demand)
+        if unknown.any():
+            ratio = float(demand[~unknown].sum()) / max(float(shared[~unknown].sum()), 1e-9)
+            demand = np.where(unknown, shared * ratio, demand)
+        resource = contention.of_backend
+        return cls(contention.scope, resource, resource[workload.visits.backend], laws, demand)
+
+    @property
+    def has_capacity(self) -> bool:
+        """Whether each law is that of a resource with a capacity."""
+        return not any(law.contention or law.coherence for law in self.laws)
+
+    def changed(self, change: Change) -> Sharing:
+        """Return the combination with more or fewer cores, or with a dependency of another speed.
+
+        Raises:
+            WithheldError: a law has no capacity, or no part at a dependency, that could be changed.
+        """
+        laws = self.laws
+        if change.cores is None and change.dependency == 1:
+            return self
+        if not self.has_capacity:
+            raise WithheldError("services slow each other, and the log does not show a resource that could be larger")
+        if change.cores is not None:
+            laws = tuple(_with_cores(law, change.cores) for law in laws)
+        # The part at the dependency becomes shorter; the rest does not.
+        lasts = np.array([1 - law.share * (1 - change.dependency) for law in laws])
+        shares = [law.share * change.dependency / last for law, last in zip(laws, lasts, strict=True)]
+        laws = tuple(replace(law, share=share) for law, share in zip(laws, shares, strict=True))
+        return replace(self, laws=laws, demand=self.demand * lasts[self.of_request])
+
+    def resources_of(self, members: tuple[int, ...], count: int) -> tuple[Ints, tuple[SpeedLaw, ...]]:
+        """Return the resource of each of ``count`` backends, and the laws.
+
+        Args:
+            members: the recorded backends, by code; backends beyond them are new.
+            count: number of backends.
+
+        Raises:
+            WithheldError: which resource a new backend would use is not known.
+        """
+        resource = self.resource[list(members[:count])]
+        more = count - len(resource)
+        if more and self.scope == HOST:
+            raise WithheldError("on which host another backend would run is not known")
+        if more and self.scope == BACKEND:
+            # A new backend has a resource of its own, like that of the first.
+            first = len(self.laws)
+            laws = (*self.laws, *[self.laws[int(resource[0])]] * more)
+            return np.append(resource, np.arange(first, first + more)), laws
+        return np.append(resource, np.full(more, resource[0])), self.laws
+
+
+class Laws:
+    """The plausible laws of the services of a workload.
+
+    Args:
+        workload: the requests.
+        contention: what their services share; None: they do not depend on the load.
+        possible: returns what they may share nevertheless.
+    """
+
+    def __init__(
+        self, workload: Workload, contention: Contention | None, possible: Callable[[], Contention | None]
+    ) -> None:
+        self._workload, self._contention, self._possible = workload, contention, possible
+        self._lock = Lock()
+        self._computed: dict[float, list[Sharing]] = {}
+
+    @cached_property
+    def likeliest(self) -> Sharing | None:
+        """The likeliest law; None: services share nothing, or no law explains them."""
+        contention = self._contention
+        if contention is None or contention.refused is not None or contention.in_doubt:
+            return None
+        return self._all(PLAUSIBLE)[0]
+
+    def others(self, change: Change) -> list[Sharing]:
+        """Return the other laws that a prediction must agree with.
+
+        Where services seem to share nothing, little that they share matters only if a change adds to the load of
+        workers.
+        """
+        of_capacity = change.cores is not None or change.dependency != 1
+        if self.likeliest is not None:
+            laws = self._all(PLAUSIBLE_BEYOND if of_capacity else PLAUSIBLE)[1:]
+            return [each for each in laws if each.has_capacity or not of_capacity]
+        not_replayed = change.discipline or change.retries or change.capacity is not None or change.pools
+        in_doubt = self._contention is not None and self._contention.in_doubt
+        adds_load = self._contention is None and _adds_load(self._workload, change)
+        return self._all(PLAUSIBLE) if (in_doubt or adds_load) and not not_replayed and not of_capacity else []
+
+    def _all(self, margin: float) -> list[Sharing]:
+        with self._lock:
+            if margin not in self._computed:
+                contention = self._contention or self._possible()
+                choices = [] if contention is None or contention.refused is not None else contention.choices(margin)
+                assert contention is not None or not choices  # noqa: S101
+                self._computed[margin] = [Sharing.of(self._workload, contention, laws) for laws in choices]  # type: ignore[arg-type]
+            return self._computed[margin]
+
+
+def _adds_load(workload: Workload, change: Change) -> bool:
+    """Return whether a change adds to the load of workers: fewer of them, or more work."""
+    visits = workload.visits
+    present = (
+        (change.workers, visits.workers.count.tolist()),
+        (change.backends, np.bincount(visits.pool).tolist()),
+        (change.limit, list(workload.limits.values())),
+    )
+    fewer = any(amount is not None and amount.of(count) < count for amount, counts in present for count in counts)
+    return fewer or change.load > 1 or change.service > 1 or any(factor > 1 for factor in change.routes.values())
+
+
+def _with_cores(law: SpeedLaw, amount: Amount) -> SpeedLaw:
+    capacity = amount.of(law.capacity)
+    if not capacity >= 1:
+        raise WithheldError(
+            f"{formatted(capacity, '.2g')} cores would be left; services on less than one are not known"
+        )
+    return replace(law, capacity=capacity)
+
+
+def replay_sharing(
+    workload: Workload, rows: Ints, system: System, members: tuple[int, ...], sharing: Sharing,
+    arrival: Floats, factors: Floats, after: Floats, *, backend: Ints | None, session: Ints | None, seed: int,
+) -> SharedOutcome:  # fmt: skip
+    """Replay the requests ``rows`` of a station.
+
+    Args:
+        workload: the requests.
+        rows: those of the station.
+        system: its workers and balancer.
+        members: code of the recorded backend that each backend of the system is.
+        sharing: the laws.
+        arrival: s, of each of the rows.
+        factors: of their services.
+        after: s, how long each holds its worker after the shared part.
+        backend, session, seed: as of ``replay``.
+
+    Raises:
+        WithheldError: the replay does not contain a rule of the system.
+    """
+    if system.discipline != "fifo":
+        raise WithheldError("where services slow each other, only the order of arrival is replayed")
+    if system.retries or system.capacity is not None:
+        raise WithheldError("where services slow each other, retries and full queues are not replayed")
+    resource, laws = sharing.resources_of(members, system.backends)
+    parts = workload.read[rows] * factors, sharing.demand[rows] * factors, after
+    return replay_shared(
+        arrival, parts, system, laws, resource=resource, backend=backend, session=session, seed=seed
+    )  # fmt: skip

@@ -1,0 +1,87 @@
+"""Replay requests whose services share resources: workers admit them in order, and those in progress slow each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sojourn.model.formatting import counted
+from sojourn.queueing import sharing_kernel
+from sojourn.queueing.outcome import SERVED, Outcome
+from sojourn.queueing.replay import BALANCERS_OF_KERNEL, destinations
+from sojourn.queueing.speed_laws import SpeedLaw
+from sojourn.queueing.system import System
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SharedOutcome:
+    """The outcome of a replay; ``lasted``: how long the shared part of each service lasted, s, n."""
+
+    outcome: Outcome
+    lasted: Floats
+
+
+def replay_shared(
+    arrivals: npt.ArrayLike,
+    services: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike],
+    system: System,
+    laws: tuple[SpeedLaw, ...],
+    *,
+    resource: npt.ArrayLike | None = None,
+    backend: npt.ArrayLike | None = None,
+    session: npt.ArrayLike | None = None,
+    seed: int = 0,
+) -> SharedOutcome:
+    """Replay n requests, first come, first served, through a system that is empty at first.
+
+    Args:
+        arrivals: s, n, ascending.
+        services: s, n each: what a request does before it needs the resource, its demand, and what it does after. It
+            holds its worker for all three; the second lasts as long as its demand if no other service is in progress.
+        system: workers and balancer; its other rules are not used.
+        laws: of the speed at each resource.
+        resource: per backend, the resource of its services, from 0; None: the first one for all.
+        backend, session, seed: as of ``replay``.
+
+    Returns:
+        The outcome of every request, in the order of the input.
+
+    Raises:
+        ValueError: the arrays do not fit each other or the system.
+    """
+    arrival, before, demand, after = (np.ascontiguousarray(each, np.float64) for each in (arrivals, *services))
+    n = len(arrival)
+    for values in (before, demand, after):
+        if len(values) != n:
+            raise ValueError(f"{counted(n, 'arrival')} and {counted(len(values), 'service')}: give as many of each")
+        if n and not values.min() >= 0:
+            raise ValueError("services must be 0 or more")
+    of_backend = np.zeros(system.backends, np.int64) if resource is None else np.ascontiguousarray(resource, np.int64)
+    if len(of_backend) != system.backends or not 0 <= of_backend.min() <= of_backend.max() < len(laws):
+        raise ValueError("resource: give one number of a law for each backend")
+    most = sum(system.workers)
+    speeds = np.array([law.speeds(most) for law in laws])
+    start, lasted, released = (np.full(n, np.nan) for _ in range(3))
+    chosen = np.zeros(n, np.int64)
+    sharing_kernel.run(
+        arrival, before, demand, after, destinations(system, n, backend, session), np.array(system.workers, np.int64),
+        of_backend, speeds, BALANCERS_OF_KERNEL[system.balancer], seed % 2**32, start, lasted, released, chosen,
+    )  # fmt: skip
+    outcome = Outcome(
+        arrival=arrival,
+        backend=chosen.astype(np.int32),
+        wait=start - arrival,
+        sojourn=released - arrival,
+        start=start,
+        status=np.full(n, SERVED, np.int8),
+        attempts=np.ones(n, np.int32),
+        busy=float((released - start).sum()),
+        wasted=0.0,
+        ended=float(released.max()) if n else 0.0,
+        workers=most,
+    )
+    return SharedOutcome(outcome, lasted)

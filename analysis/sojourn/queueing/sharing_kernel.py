@@ -1,0 +1,175 @@
+"""The kernel of replays with shared resources: first come, first served, by workers whose services slow each other.
+
+A service has three parts: one of its own before, one that needs the resource of its backend, one of its own after. The
+shared parts of one resource advance at the same speed, a function of their number: each ends when the resource has
+advanced by its demand, so that their ends are in the order of these sums (processor sharing; Kleinrock 1967).
+"""
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
+from __future__ import annotations
+
+import numpy as np
+
+from sojourn.model.compilation import compiled
+from sojourn.queueing.records import GIVEN, LEAST_CONN, NONE, SHARED_QUEUE, TWO_CHOICES
+from sojourn.queueing.simulation_kernel import least_conn, two_choices
+
+
+@compiled
+def push(key, item, row, size, value, number):
+    """Add an item to the heap in a row, of ``size``: the least value first, of equals the least number."""
+    at = size
+    while at > 0:
+        above = (at - 1) // 2
+        if not (value < key[row, above] or (value == key[row, above] and number < item[row, above])):
+            break
+        key[row, at], item[row, at] = key[row, above], item[row, above]
+        at = above
+    key[row, at], item[row, at] = value, number
+
+
+@compiled
+def drop_top(key, item, row, size):
+    """Remove the first item of the heap in a row, of ``size``."""
+    size -= 1
+    value, number = key[row, size], item[row, size]
+    at = 0
+    while True:
+        least = 2 * at + 1
+        if least >= size:
+            break
+        if least + 1 < size and (
+            key[row, least + 1] < key[row, least]
+            or (key[row, least + 1] == key[row, least] and item[row, least + 1] < item[row, least])
+        ):
+            least += 1
+        if value < key[row, least] or (value == key[row, least] and number < item[row, least]):
+            break
+        key[row, at], item[row, at] = key[row, least], item[row, least]
+        at = least
+    key[row, at], item[row, at] = value, number
+
+
+@compiled
+def run(  # noqa: PLR0912, PLR0915 - calls would count references to every array, at several times the cost
+    arrival, before, demand, after, destination, workers, resource, speeds, balancer, seed, start, lasted, released,
+    chosen,
+):  # fmt: skip
+    """Serve n requests.
+
+    Args:
+        arrival: s, n, in order.
+        before, demand, after: of each, s: its own part before, the shared one alone at its resource, its own after.
+        destination: n, the backend of each with the balancer ``GIVEN``; else empty.
+        workers: per backend.
+        resource: per backend.
+        speeds: per resource and number of shared parts in progress; the last one holds for more.
+        balancer: of ``records``.
+        seed: of random choices.
+        start, lasted, released: n, filled in, s: start, duration of the shared part, when its worker is free.
+        chosen: n, filled in: the backend.
+    """
+    np.random.seed(seed)
+    n, backends, resources, most = len(arrival), len(workers), len(speeds), speeds.shape[1] - 1
+    shared = balancer == SHARED_QUEUE
+    total = workers.sum()
+    key, item = np.empty((resources, total + 1)), np.empty((resources, total + 1), np.int64)
+    progress, since, due = np.zeros(resources), np.zeros(resources), np.full(resources, np.inf)
+    busy = np.zeros(resources, np.int64)
+    timer, timed = np.empty((1, total + 1)), np.empty((1, total + 1), np.int64)
+    timers = 0
+    free = workers.copy()
+    queues = 1 if shared else backends
+    head, tail, behind = np.full(queues, NONE), np.full(queues, NONE), np.full(n, NONE)
+    connections, current = np.zeros(backends, np.int64), np.zeros(backends, np.int64)
+    turn, upcoming = 0, 0
+    while True:
+        come = arrival[upcoming] if upcoming < n else np.inf
+        alarm = timer[0, 0] if timers else np.inf
+        first = 0
+        for r in range(1, resources):
+            if due[r] < due[first]:
+                first = r
+        now = min(come, alarm, due[first])
+        if now == np.inf:
+            return
+        q = NONE
+        changed, entering = NONE, NONE
+        if now == due[first]:
+            # A shared part ends.
+            changed = first
+            i = item[first, 0]
+            progress[first] = key[first, 0]
+            since[first] = now
+            drop_top(key, item, first, busy[first])
+            busy[first] -= 1
+            lasted[i] = now - start[i] - before[i]
+            push(timer, timed, 0, timers, now + after[i], i)
+            timers += 1
+        elif now == alarm:
+            i = timed[0, 0]
+            drop_top(timer, timed, 0, timers)
+            timers -= 1
+            if np.isnan(lasted[i]):
+                entering = i
+            else:
+                b = chosen[i]
+                released[i] = now
+                connections[b] -= 1
+                free[b] += 1
+                q = 0 if shared else b
+        else:
+            i = upcoming
+            upcoming += 1
+            if balancer == GIVEN:
+                b = np.int64(destination[i])
+            elif balancer == LEAST_CONN:
+                b = least_conn(connections, current)
+            elif balancer == TWO_CHOICES:
+                b = two_choices(connections)
+            elif shared:
+                b = 0
+            else:
+                b = turn
+                turn = turn + 1 if turn + 1 < backends else 0
+            chosen[i] = b
+            if not shared:
+                connections[b] += 1
+            q = b
+            if head[q] == NONE:
+                head[q] = i
+            else:
+                behind[tail[q]] = i
+            tail[q] = i
+            lasted[i] = np.nan
+        if q != NONE and head[q] != NONE:
+            b = q
+            if shared:
+                # The backend with the most free workers takes it.
+                for other in range(backends):
+                    if free[other] > free[b]:
+                        b = other
+            if free[b] > 0:
+                i = head[q]
+                head[q] = behind[i]
+                free[b] -= 1
+                if shared:
+                    connections[b] += 1
+                    chosen[i] = b
+                start[i] = now
+                if before[i] > 0:
+                    push(timer, timed, 0, timers, now + before[i], i)
+                    timers += 1
+                else:
+                    entering = i
+        if entering != NONE:
+            changed = resource[chosen[entering]]
+            progress[changed] += (now - since[changed]) * speeds[changed, min(busy[changed], most)]
+            since[changed] = now
+            push(key, item, changed, busy[changed], progress[changed] + demand[entering], entering)
+            busy[changed] += 1
+        if changed != NONE:
+            due[changed] = np.inf
+            if busy[changed]:
+                left = max(key[changed, 0] - progress[changed], 0.0)
+                due[changed] = now + left / speeds[changed, min(busy[changed], most)]

@@ -1,0 +1,1 @@
+"""Services that depend on the load: what they share, estimated from a log."""

@@ -1,0 +1,339 @@
+"""What the backends of a log share: estimated for each backend, for each host, and for all backends together.
+
+The scope is chosen by likelihood. A law is used only if the demands under it pass the tests that the services failed
+(``independence``); otherwise ``refused`` says why.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sojourn.model.formatting import counted, printable
+from sojourn.queueing.speed_laws import SpeedLaw
+from sojourn.timeline.classes import classes_of
+from sojourn.timeline.contention.estimate import (
+    COHERENCE,
+    LOCK,
+    NONE,
+    PART,
+    PLAUSIBLE,
+    Estimate,
+    estimated,
+    seems_shared,
+)
+from sojourn.timeline.contention.independence import Independence, independence_of, service_ends
+from sojourn.timeline.contention.shared_parts import SharedParts
+from sojourn.timeline.contention.usual_speed import UsualSpeed, relative, usual_speed
+from sojourn.timeline.stretches import LOOKED_AT
+from sojourn.timeline.visits import FROM_INFERENCE, Visits
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+BACKEND, HOST, ALL = "backend", "host", "all"
+FEWEST = 300  # services of a resource
+MOST_BACKENDS = 20
+SUSPECTED, BEYOND_DOUBT = 5.0, 9.0  # gain of a law, where no test of services alone shows a dependence
+CLEARLY = 6.0  # difference of logarithms of likelihoods from which on a wider scope is chosen
+PASSES = 2  # estimates of the law, each with the factors of workers and of time from the one before
+UNKNOWN = 0.02  # share of services that may be unknown
+
+
+@dataclass(frozen=True)
+class Resource:
+    """What the services of some backends share.
+
+    Attributes:
+        name: the backend, the host, or the backends.
+        backends: indices into ``Visits.backends``.
+        estimate: of its law.
+        busy: share of its capacity that is used, by the likeliest law; None where the law has no capacity.
+        slowdown: mean service / mean demand.
+        usual: factors of workers and of time, of the services that were looked at.
+    """
+
+    name: str
+    backends: tuple[int, ...]
+    estimate: Estimate
+    busy: float | None
+    slowdown: float
+    usual: UsualSpeed = field(repr=False)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether its services share anything."""
+        return self.estimate.best.family != NONE
+
+    def law(self, choice: int, margin: float) -> SpeedLaw:
+        """Return a plausible law; 0: the likeliest; ``margin``: as of ``Estimate.plausible``."""
+        plausible = self.estimate.plausible(margin)
+        return plausible[choice if choice < len(plausible) else 0].law
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        best, low, high = self.estimate.best, self.estimate.low, self.estimate.high
+        has_capacity = math.isfinite(best.law.capacity)
+        return {
+            "name": self.name,
+            "family": best.family,
+            **best.law.to_dict(),
+            "low": low if has_capacity else None,
+            "high": high if has_capacity else None,
+            "busy": self.busy,
+            "slowdown": self.slowdown,
+        }
+
+
+@dataclass(frozen=True)
+class Contention:
+    """What services share.
+
+    Attributes:
+        scope: ``backend``, ``host`` or ``all``.
+        resources: each with the backends that share it.
+        refused: why no law is used, as a clause; None: the laws hold.
+        visits: the requests.
+        in_doubt: services share little, or nothing: a prediction must agree with both.
+    """
+
+    scope: str
+    resources: tuple[Resource, ...]
+    refused: str | None
+    visits: Visits = field(repr=False)
+    in_doubt: bool = False
+
+    @property
+    def gain(self) -> float:
+        """Largest difference of the logarithms of likelihoods to services that share nothing.
+
+        Where some times are slower than others, whatever the load, it says nothing.
+        """
+        return max((each.estimate.gain for each in self.resources if not each.usual.moved), default=0.0)
+
+    def choices(self, margin: float = PLAUSIBLE) -> list[tuple[SpeedLaw, ...]]:
+        """Return combinations of plausible laws, one of each resource; the likeliest first."""
+        count = max((len(each.estimate.plausible(margin)) for each in self.resources), default=1)
+        return [tuple(each.law(choice, margin) for each in self.resources) for choice in range(count)]
+
+    @cached_property
+    def of_backend(self) -> Ints:
+        """The resource of each backend; one without services has the first."""
+        codes = np.zeros(len(self.visits.backends), np.int64)
+        for number, resource in enumerate(self.resources):
+            codes[list(resource.backends)] = number
+        return codes
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences on what is shared, for people."""
+        return [f"{clause_of(each, self.scope)}." for each in self.resources if each.is_shared]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {"scope": self.scope, "resources": [each.to_dict() for each in self.resources]}
+
+    def demands(self, laws: tuple[SpeedLaw, ...]) -> Floats:
+        """Return how long each service would last alone, s, by visit; NaN where the service is unknown."""
+        demands = np.full(len(self.visits), np.nan)
+        for rows, parts, law in zip(self._rows, self._parts, laws, strict=True):
+            demands[rows] = parts.demands_under(law)
+        return demands
+
+    @cached_property
+    def _rows(self) -> list[Ints]:
+        end = service_ends(self.visits)
+        return [_rows_of(self.visits, end, each.backends) for each in self.resources]
+
+    @cached_property
+    def _parts(self) -> list[SharedParts]:
+        end = service_ends(self.visits)
+        most = [_most(self.visits, each.backends) for each in self.resources]
+        return [
+            SharedParts.of(self.visits.busy_start[rows], end[rows], limit)
+            for rows, limit in zip(self._rows, most, strict=True)
+        ]
+
+
+def contention_of(
+    visits: Visits, independence: Independence, hosts: Mapping[str, str] | None = None, *, anyway: bool = False
+) -> Contention | None:
+    """Estimate what services share.
+
+    Args:
+        visits: with the columns route and worker.
+        independence: of their services.
+        hosts: address of a backend -> name of its host; None: by the addresses.
+        anyway: estimate what services may share, although they seem to share nothing.
+
+    Returns:
+        The laws; None if services do not depend on the load.
+    """
+    dependent = bool(independence.dependences) or independence.shared is not None
+    end = service_ends(visits)
+    known = ~np.isnan(end) & ~np.isnan(visits.busy_start)
+    largest = [code for code in range(len(visits.backends)) if known[visits.at_backend[code]].sum() >= FEWEST]
+    largest = sorted(largest, key=lambda code: -len(visits.at_backend[code]))[:MOST_BACKENDS]
+    reason = None
+    if any(visits.workers.source[code] == FROM_INFERENCE for code in largest):
+        reason = "services are inferred with the waits"
+    elif not largest or known.mean() < 1 - UNKNOWN:
+        reason = "too few services are known to estimate what they share"
+    if reason is not None:
+        return Contention(BACKEND, (), reason, visits) if dependent else None
+    window = _busiest(visits, end, largest)
+    if not dependent and not anyway and not _noticed(visits, end, largest, window, hosts):
+        return None
+    fitted = {
+        scope: tuple(_resource(visits, end, name, backends, window) for name, backends in groups)
+        for scope, groups in _scopes(visits, largest, hosts)
+    }
+    scope = _likeliest(fitted)
+    contention = Contention(scope, fitted[scope], None, visits)
+    if not dependent and contention.gain < BEYOND_DOUBT:
+        return replace(contention, in_doubt=True) if anyway or contention.gain > SUSPECTED else None
+    left = independence_of(visits, contention.demands(contention.choices()[0]))
+    if left.dependences or left.shared is not None:
+        first = left.dependences[0] if left.dependences else left.shared
+        assert first is not None  # noqa: S101 - one of both is there
+        reason = f"no law of speed explains it: with each, {first.kind.replace('_', ' ')} is left"
+        return Contention(scope, fitted[scope], reason, visits)
+    return contention
+
+
+def _noticed(
+    visits: Visits, end: Floats, backends: Sequence[int], window: tuple[float, float], hosts: Mapping[str, str] | None
+) -> bool:
+    """Return whether services of a resource seem to share something, although no test of them says so."""
+    for _, groups in _scopes(visits, backends, hosts):
+        for _, members in groups:
+            rows = _rows_within(visits, end, members, window)
+            parts = SharedParts.of(visits.busy_start[rows], end[rows], _most(visits, members))
+            route = classes_of(visits.column_at("route", rows))[0]
+            if parts.most > 1 and seems_shared(parts, route, np.ones(len(rows))):
+                return True
+    return False
+
+
+def host_of(address: str | None) -> str:
+    """Return the host of an address, with or without a port; sockets of files are on one host."""
+    if not address or address.startswith("unix:"):
+        return ""
+    if address.startswith("["):
+        return address.partition("]")[0].lstrip("[")
+    return address.rpartition(":")[0] if address.count(":") == 1 else address
+
+
+def _scopes(
+    visits: Visits, backends: Sequence[int], hosts: Mapping[str, str] | None
+) -> Iterator[tuple[str, list[tuple[str, tuple[int, ...]]]]]:
+    """Yield each scope with the name and the backends of each of its resources; one that adds nothing is left out."""
+    names = {code: printable(visits.backends[code] or "a backend", 60) for code in backends}
+    each: list[tuple[str, tuple[int, ...]]] = [(names[code], (code,)) for code in backends]
+    by_host: dict[str, list[int]] = {}
+    for code in backends:
+        address = visits.backends[code] or ""
+        by_host.setdefault((hosts or {}).get(address, host_of(address)), []).append(code)
+    of_hosts = [(f"host {name}" if name else "this host", tuple(codes)) for name, codes in by_host.items()]
+    yield BACKEND, each
+    if 1 < len(of_hosts) < len(each):
+        yield HOST, of_hosts
+    if len(each) > 1:
+        alone = len(of_hosts) == 1
+        yield ALL, [(of_hosts[0][0] if alone else counted(len(each), "backend"), tuple(backends))]
+
+
+def _busiest(visits: Visits, end: Floats, backends: Sequence[int]) -> tuple[float, float]:
+    """Return the begin and the end, s, of the stretch with most services per time: ``LOOKED_AT`` services."""
+    rows = _rows_of(visits, end, backends)
+    arrival, size = visits.arrival[rows], LOOKED_AT
+    if len(rows) <= size:
+        return -math.inf, math.inf
+    spent = np.append(0.0, np.cumsum(end[rows] - visits.busy_start[rows]))
+    seconds = np.maximum(arrival[size - 1 :] - arrival[: len(rows) - size + 1], 1e-9)
+    first = int(((spent[size:] - spent[:-size]) / seconds).argmax())
+    return float(arrival[first]), float(arrival[first + size - 1])
+
+
+def _rows_of(visits: Visits, end: Floats, backends: Sequence[int]) -> Ints:
+    """Return the requests of some backends with a known service, in the order of their arrivals."""
+    rows = np.sort(np.concatenate([visits.at_backend[code] for code in backends]), kind="stable")
+    return rows[~np.isnan(end[rows]) & ~np.isnan(visits.busy_start[rows])]
+
+
+def _rows_within(visits: Visits, end: Floats, backends: Sequence[int], window: tuple[float, float]) -> Ints:
+    """Return the requests of ``_rows_of`` that arrived in a window, in the order of their starts."""
+    rows = _rows_of(visits, end, backends)
+    rows = rows[(visits.arrival[rows] >= window[0]) & (visits.arrival[rows] <= window[1])]
+    return rows[np.argsort(visits.busy_start[rows], kind="stable")]
+
+
+def _most(visits: Visits, backends: Sequence[int]) -> int | None:
+    """Return how many services can be in progress; None: there is no limit."""
+    if any(visits.workers.in_one_worker(code) > 1 for code in backends):
+        return None
+    return int(visits.workers.count[list(backends)].sum())
+
+
+def _resource(
+    visits: Visits, end: Floats, name: str, backends: tuple[int, ...], window: tuple[float, float]
+) -> Resource:
+    rows = _rows_within(visits, end, backends, window)
+    begin, ends = visits.busy_start[rows], end[rows]
+    parts = SharedParts.of(begin, ends, _most(visits, backends))
+    route = classes_of(visits.column_at("route", rows))[0]
+    worker = visits.column_at("worker", rows)
+    usual = UsualSpeed(np.ones(len(rows)), np.ones(len(rows)), moved=False)
+    estimate = estimated(parts, route, usual.factor)
+    for _ in range(PASSES - 1):
+        demand = parts.demands_under(estimate.best.law)
+        usual = usual_speed(relative(demand, route), route, worker)
+        if not usual.moved and not usual.workers:
+            break
+        estimate = estimated(parts, route, usual.factor)
+    law = estimate.best.law
+    demand = parts.demands_under(law)
+    seconds = float(ends.max() - begin.min())
+    busy = None
+    if math.isfinite(law.capacity) and seconds > 0:
+        busy = float(demand.sum()) * law.share / (seconds * law.capacity)
+    return Resource(name, backends, estimate, busy, float((ends - begin).sum() / max(demand.sum(), 1e-9)), usual)
+
+
+def _likeliest(fitted: Mapping[str, tuple[Resource, ...]]) -> str:
+    """Return the scope whose laws are the likeliest together; a wider one only if it is so clearly."""
+    value = {
+        scope: sum(each.estimate.best.likelihood - each.estimate.unshared for each in resources)
+        for scope, resources in fitted.items()
+    }
+    best = BACKEND
+    for scope in (HOST, ALL):
+        if scope in value and value[scope] > value[best] + CLEARLY:
+            best = scope
+    return best
+
+
+def clause_of(resource: Resource, scope: str) -> str:
+    """Return what the services of a resource share, as a clause."""
+    best, estimate = resource.estimate.best, resource.estimate
+    law = best.law
+    if best.family == NONE:
+        return f"services of {resource.name} share nothing"
+    if best.family == COHERENCE:
+        return (
+            f"services of {resource.name} slow each other more, the more there are (contention {law.contention:.2g}, "
+            f"coherence {law.coherence:.2g})"
+        )
+    if best.family == LOCK:
+        return f"{law.share:.0%} of each service of {resource.name} is under one lock, or on one core"
+    interval = f"{estimate.low:.2g} to {estimate.high:.2g}"
+    busy = "" if resource.busy is None else f", {resource.busy:.0%} busy"
+    part = f"{law.share:.0%} of each service of {resource.name}" if best.family == PART else resource.name
+    what = "cores" if scope in (BACKEND, HOST) else "places of something shared"
+    return f"{part} has {law.capacity:.2g} {what} ({interval}){busy}"
