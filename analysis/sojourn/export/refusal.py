@@ -7,8 +7,6 @@ that it computes is too small.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import numpy.typing as npt
 
@@ -65,7 +63,7 @@ def signal_refusal(workload: Workload, since: float) -> str | None:
     early = (visits.arrival <= since) & (visits.busy_start > visits.arrival)
     arrival = np.where(early, visits.busy_start, visits.arrival)
     order = np.argsort(arrival, kind="stable")
-    replayed = replay_workload(_ordered(workload, arrival, order), Change())
+    replayed = replay_workload(workload.in_order(arrival, order), Change())
     wait = np.empty(len(order))
     wait[order] = replayed.wait
     given_up = visits.rows["status"].is_in(GIVEN_UP_STATUSES).to_numpy()
@@ -95,24 +93,3 @@ def _waits(workload: Workload) -> Floats:
     visits = workload.visits
     abandoned = visits.rows["status"].is_in(GIVEN_UP_STATUSES).to_numpy() & np.isnan(workload.wait)
     return np.where(abandoned, visits.ended - visits.arrival, workload.wait)
-
-
-def _ordered(workload: Workload, arrival: Floats, order: npt.NDArray[np.int64]) -> Workload:
-    """Return a workload with other arrivals, in their order."""
-    if (np.diff(order) > 0).all():
-        return replace(workload, visits=replace(workload.visits, arrival=arrival))
-    rows = workload.visits.rows_at(order)
-    visits = replace(
-        workload.visits, arrival=arrival[order], wait_end=workload.visits.wait_end[order],
-        busy_start=workload.visits.busy_start[order], busy_end=workload.visits.busy_end[order],
-        backend=workload.visits.backend[order], rows=rows,
-        phases=None if workload.visits.phases is None else workload.visits.phases.at(order),
-    )  # fmt: skip
-    each = ("services", "head", "before", "way", "rest", "response", "wait", "counted", "absence", "read")
-    codes, routes = workload.routes
-    return replace(
-        workload,
-        visits=visits,
-        routes=(codes[order], routes),
-        **{name: getattr(workload, name)[order] for name in each},
-    )

@@ -1,4 +1,4 @@
-"""Replay requests whose services share resources: workers admit them in order, and those in progress slow each other."""
+"""Replay requests whose services share resources: workers admit them in order, and services in progress are slowed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def replay_shared(
         system: workers and balancer; its other rules are not used.
         laws: of the speed at each resource.
         resource: per backend, the resource of its services, from 0; None: the first one for all.
-        backend, session, seed: as of ``replay``.
+        backend: n, for the balancer "given": the backend of each, from 0.
+        session: n, for the balancer "pinned": equal for requests of one session.
+        seed: of the balancer "two_choices".
 
     Returns:
         The outcome of every request, in the order of the input.

@@ -59,14 +59,18 @@ def run(  # noqa: PLR0912, PLR0915 - calls would count references to every array
 
     Args:
         arrival: s, n, in order.
-        before, demand, after: of each, s: its own part before, the shared one alone at its resource, its own after.
+        before: s, of each: the part of its own before the shared one.
+        demand: s, of each: the shared part, alone at its resource.
+        after: s, of each: the part of its own after it.
         destination: n, the backend of each with the balancer ``GIVEN``; else empty.
         workers: per backend.
         resource: per backend.
         speeds: per resource and number of shared parts in progress; the last one holds for more.
         balancer: of ``records``.
         seed: of random choices.
-        start, lasted, released: n, filled in, s: start, duration of the shared part, when its worker is free.
+        start: n, filled in: s.
+        lasted: n, filled in: duration of the shared part, s.
+        released: n, filled in: when its worker is free, s.
         chosen: n, filled in: the backend.
     """
     np.random.seed(seed)

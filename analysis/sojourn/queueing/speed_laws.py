@@ -5,7 +5,7 @@ The speed of each of n services in progress is a function of n alone, 1 for a si
     shared part   a share p of each service needs a resource that C services use at full speed, and the rest does not.
                   The number at the resource is that of the machine repairman (Feller 1968, XVII.7), a closed network
                   of a delay and a station of C servers: p = 1 gives min(1, C / n), processors; C = 1 a lock.
-    coherence     1 / (1 + α (n - 1) + β n (n - 1)), the universal scalability law (Gunther 2007, ch. 4), per service.
+    coherence     1 / (1 + a (n - 1) + b n (n - 1)), the universal scalability law (Gunther 2007, ch. 4), per service.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SpeedLaw:
     Attributes:
         share: p, the part of each service that needs the resource, from 0 to 1.
         capacity: C, how many services the resource serves at full speed, at least 1; infinite: services share nothing.
-        contention, coherence: α and β; both 0: none.
+        contention, coherence: a and b; both 0: none.
     """
 
     share: float = 1.0

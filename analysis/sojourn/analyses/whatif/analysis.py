@@ -21,11 +21,12 @@ from sojourn.analyses.queue_source import MEASURED, QueueSource, slots
 from sojourn.analyses.whatif.balancing import PINNED, pinned_share
 from sojourn.analyses.whatif.closed_loop import ClosedLoop, clients_wait, closed_loop_of
 from sojourn.analyses.whatif.fit import errors_of, fits, refusal, relative, shared_resource
+from sojourn.analyses.whatif.inside import inside_of, limited_elsewhere
 from sojourn.analyses.whatif.intervals import Resamples, interval, ordered
 from sojourn.analyses.whatif.mismatch_reasons import unreplayed
 from sojourn.analyses.whatif.replays import replay_workload
 from sojourn.analyses.whatif.result import Variant, WhatIfResult, Withheld, figures_of
-from sojourn.analyses.whatif.sharing import Laws
+from sojourn.analyses.whatif.sharing import Laws, Sharing
 from sojourn.analyses.whatif.variants import Change, change_of
 from sojourn.analyses.whatif.withheld import WithheldError
 from sojourn.analyses.whatif.workload import Floats, Workload, workload_of
@@ -36,7 +37,7 @@ from sojourn.model.one_worker import doubt, holding
 from sojourn.model.parallel import in_threads
 from sojourn.timeline.classes import summed
 from sojourn.timeline.contention.independence import independence_of
-from sojourn.timeline.contention.resources import contention_of
+from sojourn.timeline.contention.resources import Contention, contention_of
 from sojourn.timeline.station import loop_of_requests
 from sojourn.timeline.tables import workers_table
 from sojourn.timeline.visits import Visits
@@ -108,8 +109,12 @@ def whatif(
     _refuse_balancers(changes, pinned=pinned)
     dependent = independence.dependences
     contention = None if closed_loop else contention_of(workload.visits, independence, hosts)
-    laws = Laws(workload, contention, lambda: contention_of(workload.visits, independence, hosts, anyway=True))
-    if laws.likeliest is not None:
+    original = workload
+    explained = contention if contention is not None and contention.explains else None
+    if not closed_loop:
+        workload = inside_of(workload, explained)
+    laws = Laws(workload, contention, lambda: contention_of(original.visits, independence, hosts, anyway=True))
+    if workload.inside or laws.likeliest is not None:
         baseline = replay_workload(workload, Change(), seed=seed, sharing=laws.likeliest)
     included = workload.counted
     measured = {
@@ -123,18 +128,16 @@ def whatif(
         "queueing_delay": figures_of(baseline.wait[included]),
     }
     error = errors_of(measured["response_time"], replayed["response_time"])
-    refused = None if fits(error) else refusal(workload, error, apparent, seed, queue_source.moved)
-    if refused is None and queue_source.bounds:
-        refused = (
-            f"the queue of {queue_source.bounds[0]} is inferred as a lower bound only: requests waited at least that "
-            "long, and services took at most what is left"
-        )
-    if refused is None and apparent is not None and (apparent.closed or clients_wait(workload)):
-        refused = FOLLOWING
-    if refused is None:
-        refused = unreplayed(workload)
-    if refused is None and dependent and laws.likeliest is None:
-        refused = shared_resource(dependent, contention)
+    reasons: tuple[Callable[[], str | None], ...] = (
+        lambda: _unexplained(original, contention),
+        lambda: None if fits(error) else refusal(original, error, apparent, seed, queue_source.moved),
+        lambda: _bounded(queue_source),
+        lambda: FOLLOWING if apparent is not None and (apparent.closed or clients_wait(original)) else None,
+        lambda: unreplayed(original),
+        lambda: limited_elsewhere(original, workload.inside),
+        lambda: shared_resource(dependent, contention) if dependent and explained is None else None,
+    )
+    refused = next((text for reason in reasons if (text := reason()) is not None), None)
     predictions: list[Variant] = []
     withheld: list[Withheld] = []
     if refused is None or force:
@@ -144,7 +147,7 @@ def whatif(
         # Compiled code and sorts run side by side; each variant needs memory for arrays of all requests.
         outcomes = in_threads(
             lambda change: _attempt(context, change),
-            changes or usual_changes(workload, closed=closed_loop, pinned=pinned, shared=laws.likeliest is not None),
+            changes or usual_changes(workload, closed=closed_loop, pinned=pinned, laws=laws.likeliest),
             at_once=AT_ONCE,
         )
         predictions = [outcome for outcome in outcomes if isinstance(outcome, Variant)]
@@ -164,7 +167,7 @@ def whatif(
         closed_loop=closed_loop,
         linked=loop.linked if loop else None,
         dependence=[each.to_dict() for each in dependent],
-        contention=None if contention is None or laws.likeliest is None else contention.to_dict(),
+        contention=None if explained is None else explained.to_dict(),
         system={
             "workers": baseline.workers,
             "timeout": workload.timeout,
@@ -181,12 +184,32 @@ def whatif(
             *queue_source.marks,
             *queue_source.gaps,
             *_notes(workload, loop, predictions, changes),
-            *([] if contention is None or laws.likeliest is None else contention.notes),
+            *(explained.notes if explained is not None else []),
         ],
         queue_source=queue_source.requests,
         measured_values=workload.response[included],
         replayed_values=baseline.response[included],
     )
+
+
+def _bounded(queue_source: QueueSource) -> str | None:
+    """Return that the queue is inferred as a lower bound only, as a clause; None if it is not."""
+    if not queue_source.bounds:
+        return None
+    return (
+        f"the queue of {queue_source.bounds[0]} is inferred as a lower bound only: requests waited at least that long, "
+        "and services took at most what is left"
+    )
+
+
+def _unexplained(workload: Workload, contention: Contention | None) -> str | None:
+    """Return that an app serves several requests at once and what they wait for in it is unknown, as a clause."""
+    visits = workload.visits
+    several = [code for code in range(len(visits.backends)) if visits.workers.in_one_worker(code) > 1]
+    if contention is None or contention.refused is None or not several:
+        return None
+    name = printable(visits.backends[several[0]] or "a backend", 60)
+    return f"{name} serves several requests at once in one worker, and they slow each other: {contention.refused}"
 
 
 def _refuse_balancers(changes: Sequence[Change], *, pinned: bool) -> None:
@@ -204,7 +227,7 @@ def _refuse_balancers(changes: Sequence[Change], *, pinned: bool) -> None:
 
 
 def usual_changes(
-    workload: Workload, *, closed: bool = False, pinned: bool = False, shared: bool = False
+    workload: Workload, *, closed: bool = False, pinned: bool = False, laws: Sharing | None = None
 ) -> list[Change]:
     """Return common changes, replayed if none is given; changes of the heaviest route only if there are several.
 
@@ -212,12 +235,15 @@ def usual_changes(
         workload: the requests.
         closed: leave out a pool for a route, which a closed loop does not support.
         pinned: leave out other balancers, which would move clients.
-        shared: services share a resource: more of it is a change, and other orders are left out.
+        laws: of services that share a resource: more of it is a change, and other orders are left out.
     """
-    variants = [{"workers": "+1"}]
-    if shared:
+    shared = laws is not None or bool(workload.inside)
+    variants = [] if workload.inside else [{"workers": "+1"}]
+    if any(number is not None for number in workload.inside.values()):
+        variants.append({"pool": "+1"})
+    if laws is not None and laws.has_capacity:
         variants.append({"cores": "+1"})
-    if np.bincount(workload.visits.pool).max() > 1 and not pinned:
+    if np.bincount(workload.visits.pool).max() > 1 and not pinned and not workload.inside:
         variants += [{"balancer": "least_conn"}, {"balancer": "shared_queue"}]
     if workload.processes:
         variants.append({"processes": "one_queue"})

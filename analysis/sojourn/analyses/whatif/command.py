@@ -38,7 +38,8 @@ def whatif(
             "--set",
             metavar="KEY=VALUE",
             help="Setting to change; all --set together are one variant. workers=+1, backends=3, balancer=least_conn, "
-            "discipline=lifo, timeout=30, retries=1, load=x1.5, service:/export=x0.5, pool:/export=1 …",
+            "discipline=lifo, timeout=30, retries=1, load=x1.5, cores=+1, dependency=0.5, service:/export=x0.5, "
+            "pool:/export=1 …",
         ),
     ] = None,
     variant: Annotated[
@@ -61,6 +62,13 @@ def whatif(
     force: Annotated[
         bool, typer.Option("--force", help="Predict even if the replay does not match the measurements.")
     ] = False,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="BACKEND=NAME",
+            help="Host of a backend, whose processors its services share. Repeatable. Default: by the address.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of random choices.")] = 0,
     spans: Spans = None,
     since: Since = None,
@@ -102,7 +110,10 @@ def whatif(
     requests = requests_of(
         sources, spans=spans, since=since, until=until, where=where, columns=columns, log_format=log_format, quiet=quiet
     )
-    result = run(requests, variants, workers=counts, closed_loop=closed_loop, rank=rank, force=force, seed=seed)
+    result = run(
+        requests, variants, workers=counts, closed_loop=closed_loop, rank=rank, force=force, seed=seed,
+        hosts=pairs(host or [], "--host"),
+    )  # fmt: skip
     answer(result, as_json=as_json)
     if not result.variants and result.withheld:
         raise SojournError(f"no prediction: {result.withheld[0].reason}" if as_json else "no prediction")

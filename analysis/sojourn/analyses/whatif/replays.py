@@ -12,7 +12,7 @@ import polars as pl
 
 from sojourn.analyses.whatif.binding import BY_CLIENT, LEAST_LOADED, Binding, bound
 from sojourn.analyses.whatif.closed_loop import ClosedLoop
-from sojourn.analyses.whatif.sharing import Sharing, replay_sharing
+from sojourn.analyses.whatif.sharing import Sharing, adds_load, replay_sharing
 from sojourn.analyses.whatif.variants import Change
 from sojourn.analyses.whatif.withheld import WithheldError
 from sojourn.analyses.whatif.workload import Bools, Floats, Ints, Workload
@@ -237,6 +237,7 @@ def stations(workload: Workload, change: Change, seed: int = 0) -> Iterator[Stat
             rows = rows[~own]
         kept = np.array([code for code in members.tolist() if code not in own_queues], np.int64)
         if len(rows):
+            _withhold_inside(workload, kept, change)
             present = visits.workers.count[kept]
             counts = _limited(workload, kept, _workers(present, change), change)
             now = _limited(workload, kept, tuple(present.tolist()), Change())
@@ -260,6 +261,27 @@ def _withhold_absences(workload: Workload, rows: Ints, change: Change) -> None:
         raise WithheldError(
             f"workers of {_name(workload, code)} were absent at times (restarts, deploys), and when may depend on what "
             "they serve: absent=none replays them without absences"
+        )
+
+
+def _withhold_inside(workload: Workload, members: Ints, change: Change) -> None:
+    """Withhold changes that say nothing of what requests wait for: inside an app, or in front of it.
+
+    Raises:
+        WithheldError: the change is of workers where requests wait inside the app, or of its places where they do not.
+    """
+    inside = [code for code in members.tolist() if code in workload.inside]
+    if change.pool is not None and (
+        len(inside) < len(members) or any(workload.inside[code] is None for code in inside)
+    ):
+        raise WithheldError("no queue for a pool inside the app shows in the log")
+    if inside and (change.workers or change.backends or change.limit or change.balancer):
+        raise WithheldError(
+            f"{_name(workload, inside[0])} starts requests when they arrive: they do not wait for workers"
+        )
+    if any(workload.inside[code] is None for code in inside) and adds_load(workload, change):
+        raise WithheldError(
+            f"{_name(workload, inside[0])} serves several requests at once in one worker; how many at most is not known"
         )
 
 
@@ -392,7 +414,8 @@ def _workers(present: Ints, change: Change) -> tuple[int, ...]:
     usual = Counter(present.tolist()).most_common(1)[0][0]
     backends = round(change.backends.of(len(present))) if change.backends else len(present)
     counts = [*present.tolist(), *[usual] * max(backends - len(present), 0)][: max(backends, 0)]
-    workers = [round(change.workers.of(count)) if change.workers else count for count in counts]
+    amount = change.pool or change.workers
+    workers = [round(amount.of(count)) if amount else count for count in counts]
     if not workers or min(workers) < 1:
         left = "a backend without workers" if workers else "no backend"
         raise SojournError(f"{_described(change)} would leave {left}")

@@ -31,6 +31,7 @@ def whatif(
     since: Instant = None,
     until: Instant = None,
     where: Where = None,
+    hosts: Mapping[str, str] | None = None,
 ) -> WhatIfResult:
     """Replay the recorded requests under a different configuration.
 
@@ -41,8 +42,8 @@ def whatif(
     Args:
         requests: sources, a split, or a frame, with every request that shared the workers.
         variants: each a change of one or several settings: ``{"workers": "+1", "discipline": "lifo"}``; keys are
-            workers, backends, discipline, balancer, timeout, retries, backoff, capacity, load, service,
-            service:ROUTE and pool:ROUTE. Empty: common changes.
+            workers, backends, discipline, balancer, timeout, retries, backoff, capacity, load, cores, dependency,
+            service, service:ROUTE and pool:ROUTE. Empty: common changes.
         workers: per backend, or the same for all; None: counted from the worker values.
         closed_loop: clients wait for an answer before the next request: a faster system receives more of them.
         rank: the figure of the response time by which variants are ranked, or ``goodput``.
@@ -52,6 +53,7 @@ def whatif(
         since: keep requests that arrived at or after this instant.
         until: keep requests that arrived before this instant.
         where: column -> value; only columns whose values do not share workers.
+        hosts: address of a backend -> name of its host, whose processors its services share; None: by the addresses.
 
     Returns:
         The replay, the measured figures, and the variants from the best to the worst. If the replay is too far off,
@@ -68,7 +70,7 @@ def whatif(
     try:
         return whatif_of_rows(
             source.rows, listed, workers=workers, closed_loop=closed_loop, rank=rank, force=force, seed=seed,
-            queue_source=known,
+            queue_source=known, hosts=hosts,
         )  # fmt: skip
     except SojournError as error:
         raise explained(error, source) from None

@@ -173,14 +173,20 @@ def named(variant: Variant) -> str:
 
 def _described(key: str, value: str) -> str:
     kind, _, route = key.partition(":")
-    if kind == "workers":
-        return f"{value} {'worker' if value.lstrip('+-x') == '1' else 'workers'} per backend"
+    amount, factor = value.lstrip("+-x"), value.lstrip("x×")
+    things = {"workers": ("worker", " per backend"), "cores": ("core", ""), "pool": ("place", " inside the app")}
+    if kind in things and not route:
+        thing, where = things[kind]
+        return f"{value} {thing}{'' if amount == '1' else 's'}{where}"
     if kind == "pool":
         return f"{printable(route, 60)} in a separate pool ({value} {'worker' if value == '1' else 'workers'})"
-    if kind == "service":
-        return f"{printable(route or 'every service', 60)} × {value.lstrip('x×')}"
-    if kind == "load":
-        return f"load × {value.lstrip('x×')}"
+    factors = {
+        "service": printable(route or "every service", 60),
+        "load": "load",
+        "dependency": "time at what is shared",
+    }
+    if kind in factors:
+        return f"{factors[kind]} × {factor}"
     return SETTING_NAMES.get(value, f"{key} {value}")
 
 

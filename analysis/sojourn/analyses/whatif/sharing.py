@@ -43,6 +43,7 @@ class Sharing:
         """Return a combination; a request of unknown service has a demand in proportion to the one that was drawn."""
         shared = np.maximum(workload.head - workload.read, 0.0)
         demand = contention.demands(laws)
+        demand = demand if workload.order is None else demand[workload.order]
         unknown = np.isnan(demand)
         if unknown.any():
             ratio = float(demand[~unknown].sum()) / max(float(shared[~unknown].sum()), 1e-9)
@@ -116,7 +117,7 @@ class Laws:
     def likeliest(self) -> Sharing | None:
         """The likeliest law; None: services share nothing, or no law explains them."""
         contention = self._contention
-        if contention is None or contention.refused is not None or contention.in_doubt:
+        if contention is None or contention.refused is not None or contention.in_doubt or contention.inner:
             return None
         return self._all(PLAUSIBLE)[0]
 
@@ -132,8 +133,8 @@ class Laws:
             return [each for each in laws if each.has_capacity or not of_capacity]
         not_replayed = change.discipline or change.retries or change.capacity is not None or change.pools
         in_doubt = self._contention is not None and self._contention.in_doubt
-        adds_load = self._contention is None and _adds_load(self._workload, change)
-        return self._all(PLAUSIBLE) if (in_doubt or adds_load) and not not_replayed and not of_capacity else []
+        more = self._contention is None and adds_load(self._workload, change)
+        return self._all(PLAUSIBLE) if (in_doubt or more) and not not_replayed and not of_capacity else []
 
     def _all(self, margin: float) -> list[Sharing]:
         with self._lock:
@@ -145,7 +146,7 @@ class Laws:
             return self._computed[margin]
 
 
-def _adds_load(workload: Workload, change: Change) -> bool:
+def adds_load(workload: Workload, change: Change) -> bool:
     """Return whether a change adds to the load of workers: fewer of them, or more work."""
     visits = workload.visits
     present = (
@@ -181,7 +182,9 @@ def replay_sharing(
         arrival: s, of each of the rows.
         factors: of their services.
         after: s, how long each holds its worker after the shared part.
-        backend, session, seed: as of ``replay``.
+        backend: of each, with the balancer "given".
+        session: of each, with the balancer "pinned".
+        seed: of a balancer's random choices.
 
     Raises:
         WithheldError: the replay does not contain a rule of the system.

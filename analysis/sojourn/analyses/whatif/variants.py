@@ -12,7 +12,8 @@ from sojourn.queueing.system import BALANCERS, DISCIPLINES
 
 KEYS = (
     "workers", "backends", "limit", "processes", "absent", "discipline", "balancer", "timeout", "retries", "backoff",
-    "capacity", "load", "cores", "dependency", "service", "service:ROUTE", "pool:ROUTE",
+    "capacity", "load", "cores", "dependency", "pool", "service", "service:ROUTE",
+    "pool:ROUTE",
 )  # fmt: skip
 _AMOUNT = re.compile(r"([+\-x×]?)\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)")
 _WHOLE = re.compile(r"[0-9]{1,9}")
@@ -48,6 +49,7 @@ class Change:
         retries, backoff (s), capacity: as in ``System``.
         load: factor of the arrival rate.
         cores: of what services share: processors, places of a lock or a database.
+        pool: places that requests wait for inside the app.
         dependency: factor of the time that services spend at what they share.
         service: factor of every service time; routes: of those of single routes.
         pools: route -> workers of a separate pool.
@@ -58,6 +60,7 @@ class Change:
     backends: Amount | None = None
     limit: Amount | None = None
     cores: Amount | None = None
+    pool: Amount | None = None
     dependency: float = 1.0
     one_queue: bool = False
     never_absent: bool = False
@@ -92,7 +95,7 @@ def change_of(settings: Mapping[str, str | float]) -> Change:
             routes[route] = _factor(key, text)
         elif kind == "pool" and route:
             pools[route] = _whole(key, text, at_least=1)
-        elif key in ("workers", "backends", "limit", "cores"):
+        elif key in ("workers", "backends", "limit", "cores", "pool"):
             fields[key] = _amount(key, text)
         elif key == "processes":
             fields["one_queue"] = _one_of(key, text, ("one_queue",)) == "one_queue"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -63,6 +63,8 @@ class Workload:
         balancers: the inferred balancer of each upstream.
         read: the first part of ``services``, in which the worker reads the request; the app starts afterwards.
         absence: the part of ``services`` for which its worker is absent after it, as when it restarts.
+        inside: backend -> number of places that requests wait for inside its app, from its start on; None: no limit.
+        order: position of each request in the visits that the workload was made of; None: unchanged.
     """
 
     visits: Visits
@@ -82,6 +84,8 @@ class Workload:
     balancers: tuple[str, ...]
     absence: Floats
     read: Floats
+    inside: Mapping[int, int | None] = field(default_factory=dict)
+    order: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.services)
@@ -156,6 +160,31 @@ class Workload:
         for members in places_of(self.visits.pool, len(self.visits.pools)):
             local[members] = np.arange(len(members))
         return local[self.visits.backend]
+
+    def in_order(self, arrival: Floats, order: Ints) -> Workload:
+        """Return the workload with other arrivals (s, n), in their ``order``."""
+        visits = self.visits
+        if (np.diff(order) > 0).all():
+            return replace(self, visits=replace(visits, arrival=arrival))
+        ordered = replace(
+            visits,
+            arrival=arrival[order],
+            wait_end=visits.wait_end[order],
+            busy_start=visits.busy_start[order],
+            busy_end=visits.busy_end[order],
+            backend=visits.backend[order],
+            rows=visits.rows_at(order),
+            phases=None if visits.phases is None else visits.phases.at(order),
+        )
+        each = ("services", "head", "before", "way", "rest", "response", "wait", "counted", "absence", "read")
+        codes, routes = self.routes
+        return replace(
+            self,
+            visits=ordered,
+            routes=(codes[order], routes),
+            order=order if self.order is None else self.order[order],
+            **{name: getattr(self, name)[order] for name in each},
+        )
 
     def of_route(self, route: str) -> Bools:
         """Return which requests are of a route."""

@@ -29,6 +29,7 @@ from sojourn.timeline.contention.estimate import (
     seems_shared,
 )
 from sojourn.timeline.contention.independence import Independence, independence_of, service_ends
+from sojourn.timeline.contention.inner_queue import InnerQueue, inner_queue_of
 from sojourn.timeline.contention.shared_parts import SharedParts
 from sojourn.timeline.contention.usual_speed import UsualSpeed, relative, usual_speed
 from sojourn.timeline.stretches import LOOKED_AT
@@ -41,6 +42,7 @@ BACKEND, HOST, ALL = "backend", "host", "all"
 FEWEST = 300  # services of a resource
 MOST_BACKENDS = 20
 SUSPECTED, BEYOND_DOUBT = 5.0, 9.0  # gain of a law, where no test of services alone shows a dependence
+ONE = 1.05  # a capacity below is that of one
 CLEARLY = 6.0  # difference of logarithms of likelihoods from which on a wider scope is chosen
 PASSES = 2  # estimates of the law, each with the factors of workers and of time from the one before
 UNKNOWN = 0.02  # share of services that may be unknown
@@ -55,6 +57,7 @@ class Resource:
         backends: indices into ``Visits.backends``.
         estimate: of its law.
         busy: share of its capacity that is used, by the likeliest law; None where the law has no capacity.
+        workers_busy: share of the time of the workers that services would hold if nothing was shared; None: no limit.
         slowdown: mean service / mean demand.
         usual: factors of workers and of time, of the services that were looked at.
     """
@@ -63,6 +66,7 @@ class Resource:
     backends: tuple[int, ...]
     estimate: Estimate
     busy: float | None
+    workers_busy: float | None
     slowdown: float
     usual: UsualSpeed = field(repr=False)
 
@@ -70,6 +74,11 @@ class Resource:
     def is_shared(self) -> bool:
         """Whether its services share anything."""
         return self.estimate.best.family != NONE
+
+    @property
+    def is_scarcest(self) -> bool:
+        """Whether it saturates before the workers do, by their demands (Denning & Buzen 1978)."""
+        return self.busy is not None and (self.workers_busy is None or self.busy > self.workers_busy)
 
     def law(self, choice: int, margin: float) -> SpeedLaw:
         """Return a plausible law; 0: the likeliest; ``margin``: as of ``Estimate.plausible``."""
@@ -87,6 +96,8 @@ class Resource:
             "low": low if has_capacity else None,
             "high": high if has_capacity else None,
             "busy": self.busy,
+            "workers_busy": self.workers_busy,
+            "scarcest": self.is_scarcest,
             "slowdown": self.slowdown,
         }
 
@@ -101,6 +112,7 @@ class Contention:
         refused: why no law is used, as a clause; None: the laws hold.
         visits: the requests.
         in_doubt: services share little, or nothing: a prediction must agree with both.
+        inner: queues inside the services, where no law of speed explains them; then there are no resources.
     """
 
     scope: str
@@ -108,6 +120,12 @@ class Contention:
     refused: str | None
     visits: Visits = field(repr=False)
     in_doubt: bool = False
+    inner: tuple[InnerQueue, ...] = ()
+
+    @property
+    def explains(self) -> bool:
+        """Whether the waits of services are explained: by laws of speed, or by queues inside the app."""
+        return self.refused is None and not self.in_doubt
 
     @property
     def gain(self) -> float:
@@ -133,11 +151,16 @@ class Contention:
     @property
     def notes(self) -> list[str]:
         """Sentences on what is shared, for people."""
-        return [f"{clause_of(each, self.scope)}." for each in self.resources if each.is_shared]
+        shared = [f"{clause_of(each, self.scope)}." for each in self.resources if each.is_shared]
+        return [*shared, *(each.sentence for each in self.inner)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {"scope": self.scope, "resources": [each.to_dict() for each in self.resources]}
+        return {
+            "scope": self.scope,
+            "resources": [each.to_dict() for each in self.resources],
+            "inner_queues": [each.to_dict() for each in self.inner],
+        }
 
     def demands(self, laws: tuple[SpeedLaw, ...]) -> Floats:
         """Return how long each service would last alone, s, by visit; NaN where the service is unknown."""
@@ -200,11 +223,25 @@ def contention_of(
         return replace(contention, in_doubt=True) if anyway or contention.gain > SUSPECTED else None
     left = independence_of(visits, contention.demands(contention.choices()[0]))
     if left.dependences or left.shared is not None:
-        first = left.dependences[0] if left.dependences else left.shared
-        assert first is not None  # noqa: S101 - one of both is there
-        reason = f"no law of speed explains it: with each, {first.kind.replace('_', ' ')} is left"
+        if inner := _inner_queues(visits, end, largest, left):
+            return Contention(BACKEND, (), None, visits, inner=inner)
+        reason = "no law of speed and no queue inside the app explains it: the log cannot tell waiting from work there"
         return Contention(scope, fitted[scope], reason, visits)
     return contention
+
+
+def _inner_queues(visits: Visits, end: Floats, backends: Sequence[int], left: Independence) -> tuple[InnerQueue, ...]:
+    """Return the queues inside the services of the backends that depend on the load; empty if one has none."""
+    dependent = {each.upstream for each in left.dependences}
+    own = [code for code in backends if visits.backends[code] in dependent or left.shared is not None]
+    name = {code: printable(visits.backends[code] or "a backend", 60) for code in backends}
+    if len(own) > 1:
+        together = inner_queue_of(visits, end, own, counted(len(own), "backend"))
+        if together is not None:
+            return (together,)
+    queues = [inner_queue_of(visits, end, (code,), name[code]) for code in own]
+    each = tuple(queue for queue in queues if queue is not None)
+    return each if len(each) == len(own) else ()
 
 
 def _noticed(
@@ -303,7 +340,14 @@ def _resource(
     busy = None
     if math.isfinite(law.capacity) and seconds > 0:
         busy = float(demand.sum()) * law.share / (seconds * law.capacity)
-    return Resource(name, backends, estimate, busy, float((ends - begin).sum() / max(demand.sum(), 1e-9)), usual)
+    workers = _most(visits, backends)
+    workers_busy = None
+    if workers is not None and seconds > 0:
+        alone = np.nan_to_num(visits.held[rows] - (ends - begin)) + demand
+        workers_busy = float(alone.sum()) / (seconds * workers)
+    return Resource(
+        name, backends, estimate, busy, workers_busy, float((ends - begin).sum() / max(demand.sum(), 1e-9)), usual
+    )
 
 
 def _likeliest(fitted: Mapping[str, tuple[Resource, ...]]) -> str:
@@ -322,18 +366,25 @@ def _likeliest(fitted: Mapping[str, tuple[Resource, ...]]) -> str:
 def clause_of(resource: Resource, scope: str) -> str:
     """Return what the services of a resource share, as a clause."""
     best, estimate = resource.estimate.best, resource.estimate
-    law = best.law
+    law, name = best.law, resource.name
     if best.family == NONE:
-        return f"services of {resource.name} share nothing"
+        return f"Services of {name} share nothing"
     if best.family == COHERENCE:
         return (
-            f"services of {resource.name} slow each other more, the more there are (contention {law.contention:.2g}, "
-            f"coherence {law.coherence:.2g})"
+            f"Services of {name} slow each other more, the more there are (contention {law.contention:.2g}, coherence "
+            f"{law.coherence:.2g}); what they share does not show"
         )
-    if best.family == LOCK:
-        return f"{law.share:.0%} of each service of {resource.name} is under one lock, or on one core"
-    interval = f"{estimate.low:.2g} to {estimate.high:.2g}"
-    busy = "" if resource.busy is None else f", {resource.busy:.0%} busy"
-    part = f"{law.share:.0%} of each service of {resource.name}" if best.family == PART else resource.name
-    what = "cores" if scope in (BACKEND, HOST) else "places of something shared"
-    return f"{part} has {law.capacity:.2g} {what} ({interval}){busy}"
+    part = "" if law.share >= 1 else f"{law.share:.0%} of "
+    busy = f"{resource.busy:.0%} busy" if resource.busy is not None else ""
+    if law.capacity < ONE:
+        what = "one at a time: one core, or a lock"
+    else:
+        each = "cores" if scope in (BACKEND, HOST) else "at a time"
+        what = f"{law.capacity:.2g} {each} (95 %: {estimate.low:.2g} to {estimate.high:.2g})"
+    scarcest = ""
+    if resource.is_scarcest:
+        alone = "" if resource.workers_busy is None else f": workers alone would be {resource.workers_busy:.0%} busy"
+        scarcest = f", which limits them{alone}"
+    return (
+        f"Services of {name} share {part}{what}, {busy}{scarcest}; they take {resource.slowdown:.2g} × as long as alone"
+    )

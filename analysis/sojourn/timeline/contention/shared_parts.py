@@ -52,7 +52,9 @@ class SharedParts:
         limit = min(int(number.max(initial=0)), MOST_IN_PROGRESS)
         limit = limit if most is None else min(limit, most)
         ordered = instants[order]
-        return cls(np.append(np.diff(ordered), 0.0), np.clip(number, 0, limit), place[:n], place[n:], end - begin, limit)
+        return cls(
+            np.append(np.diff(ordered), 0.0), np.clip(number, 0, limit), place[:n], place[n:], end - begin, limit
+        )
 
     def demands(self, speeds: Floats) -> Floats:
         """Return how long each service would last alone, s: the integral of the speed over it."""

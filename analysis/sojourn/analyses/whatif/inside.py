@@ -1,0 +1,94 @@
+"""The workload inside apps that serve many requests at once: what they wait for, or are slowed by, after their start.
+
+Such an app starts a request when it arrives. What its requests wait for is inside: one of a few places, as a pool of
+connections, or the processors. The replay begins at the app's start; the time before is measured, and stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from sojourn.analyses.whatif.workload import Floats, Workload
+from sojourn.model.formatting import duration, printable
+from sojourn.timeline.contention.independence import service_ends
+from sojourn.timeline.contention.resources import Contention
+
+NO_LIMIT = 4  # times the most requests at a time
+MOST_WAIT, SHORTEST = 0.05, 0.002  # share of the response, and s: with a longer mean wait, something limits the starts
+
+
+def limited_elsewhere(workload: Workload, codes: Iterable[int]) -> str | None:
+    """Return that requests wait for the start of one of these apps without a limit, as a clause; None if not."""
+    for code in codes:
+        rows = workload.visits.at_backend[code]
+        wait = float(np.nanmean(workload.wait[rows] - np.minimum(workload.way[rows], SHORTEST)))
+        if wait > max(MOST_WAIT * float(np.nanmean(workload.response[rows])), SHORTEST):
+            name = printable(workload.visits.backends[code] or "a backend", 60)
+            return (
+                f"{name} serves several requests at once in one worker, and yet requests wait {duration(wait)} for "
+                "their start, on average: give --workers, the number of requests that it serves at once, if that is "
+                "limited"
+            )
+    return None
+
+
+def inside_of(workload: Workload, contention: Contention | None) -> Workload:
+    """Return the workload from the app's start on, at backends with a queue inside, or without a limit of requests.
+
+    Args:
+        workload: the requests.
+        contention: what their services share; None: nothing.
+    """
+    visits = workload.visits
+    places: dict[int, int | None] = {
+        code: None for code in range(len(visits.backends)) if visits.workers.in_one_worker(code) > 1
+    }
+    end = service_ends(visits)
+    inner_start = visits.busy_start.copy()
+    for queue in contention.inner if contention is not None else ():
+        inner_start[queue.rows] += queue.waits
+        places |= dict.fromkeys(queue.backends, queue.places)
+    if not places:
+        return workload
+    inside = np.isin(visits.backend, list(places)) & ~np.isnan(visits.busy_start) & ~np.isnan(end)
+    arrival = np.where(inside, visits.busy_start, visits.arrival)
+    moved = arrival - visits.arrival
+    services = np.where(inside, end - inner_start, workload.services)
+    rest = np.where(inside, workload.response - (end - visits.busy_start), workload.rest)
+    phases = visits.phases
+    count = visits.workers.count.copy()
+    for code, number in places.items():
+        rows = visits.at_backend[code]
+        count[code] = number or NO_LIMIT * _most_at_once(visits.busy_start[rows], end[rows])
+    changed = replace(
+        workload,
+        visits=replace(
+            visits,
+            arrival=arrival,
+            wait_end=np.where(inside, inner_start, visits.wait_end),
+            busy_start=np.where(inside, inner_start, visits.busy_start),
+            busy_end=np.where(inside, end, visits.busy_end),
+            workers=replace(visits.workers, count=count, measure=None),
+            phases=None if phases is None else replace(phases, occupied=np.where(inside, inner_start, phases.occupied)),
+        ),
+        services=services,
+        head=np.where(inside, services, workload.head),
+        before=np.where(inside, workload.before + moved, workload.before),
+        way=np.where(inside, 0.0, workload.way),
+        rest=rest,
+        wait=np.where(inside, inner_start - visits.busy_start, workload.wait),
+        absence=np.where(inside, 0.0, workload.absence),
+        read=np.where(inside, 0.0, workload.read),
+        inside=places,
+    )
+    return changed.in_order(arrival, np.argsort(arrival, kind="stable"))
+
+
+def _most_at_once(begin: Floats, end: Floats) -> int:
+    known = ~np.isnan(begin) & ~np.isnan(end)
+    begin, end = np.sort(begin[known]), np.sort(end[known])
+    inside = np.arange(1, len(begin) + 1) - np.searchsorted(end, begin, "right")
+    return int(inside.max(initial=1))

@@ -1,0 +1,99 @@
+"""A queue inside the app: requests in service that wait for one of a few places, a pool of connections or of threads.
+
+From the app's starts and the ends of the services, the same engine infers waits that infers those of a plain log
+(``sojourn.inference``): first come, first served, by a number of places that is estimated with its interval. It has its
+own tests, and refuses where services share something in another way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sojourn.inference.engine import infer
+from sojourn.inference.inferred import INFERRED, Inference
+from sojourn.model.formatting import duration
+from sojourn.timeline.classes import classes_of
+from sojourn.timeline.stretches import busiest
+from sojourn.timeline.visits import Visits
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+ERROR = 0.0005  # s: of the starts and ends, both by the app's clock
+SHORTEST, LEAST = 0.001, 0.02  # s, and share of the mean service: a shorter mean wait is none
+
+
+@dataclass(frozen=True)
+class InnerQueue:
+    """A queue inside the app.
+
+    Attributes:
+        name: of its backend, or of all.
+        backends: whose requests wait in it, by code.
+        places: how many requests it serves at a time; low, high: of the numbers that are not excluded.
+        wait, service: mean of its requests, s; ``service``: with the wait, from the app's start to the headers.
+        rows: the requests, by their app start; waits: of each, s.
+    """
+
+    name: str
+    backends: tuple[int, ...]
+    places: int
+    low: int
+    high: int
+    wait: float
+    service: float
+    rows: Ints = field(repr=False)
+    waits: Floats = field(repr=False)
+
+    @property
+    def sentence(self) -> str:
+        """The places and the wait, as a sentence."""
+        number = f"{self.places}" if self.low == self.high else f"{self.places} ({self.low} to {self.high})"
+        return (
+            f"Inferred: inside the app of {self.name}, requests wait for one of {number} places (a pool of connections "
+            f"or threads): {duration(self.wait)} of {duration(self.service)} of service, on average."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        names = ("name", "places", "low", "high", "wait", "service")
+        return {name: getattr(self, name) for name in names}
+
+
+def inner_queue_of(visits: Visits, end: Floats, backends: Sequence[int], name: str) -> InnerQueue | None:
+    """Return the queue inside the services of some backends; None where there is none, or it cannot be inferred.
+
+    Args:
+        visits: with the column route.
+        end: of each service, s.
+        backends: by code.
+        name: of these backends.
+    """
+    rows = np.concatenate([visits.at_backend[code] for code in backends])
+    rows = rows[~np.isnan(end[rows]) & ~np.isnan(visits.busy_start[rows])]
+    rows = rows[np.argsort(visits.busy_start[rows], kind="stable")]
+    stretch = rows[busiest(visits.busy_start[rows], end[rows])]
+    searched = _inferred(visits, end, stretch, None)
+    if searched.verdict != INFERRED or searched.highest is None or searched.windows:
+        return None
+    inference = searched if len(stretch) == len(rows) else _inferred(visits, end, rows, searched.workers)
+    if inference.verdict != INFERRED:
+        return None
+    waits = np.maximum(inference.wait, 0.0)
+    wait, service = float(waits.mean()), float((end[rows] - visits.busy_start[rows]).mean())
+    if wait < max(SHORTEST, LEAST * service):
+        return None
+    return InnerQueue(
+        name, tuple(backends), searched.workers, searched.lowest, searched.highest, wait, service,
+        rows[inference.order], waits,
+    )  # fmt: skip
+
+
+def _inferred(visits: Visits, end: Floats, rows: Ints, places: int | None) -> Inference:
+    route = classes_of(visits.column_at("route", rows))[0]
+    return infer(visits.busy_start[rows], end[rows], route, error=ERROR, workers=places)
