@@ -60,7 +60,9 @@ def contended_outcome(seed: int, *, share: float | None = None) -> Outcome:
         figures = predicted.get(tuple(settings[name].items()))
         name = "service:ROUTE=x0.5" if name.startswith("service") else name
         mean, p99 = truth.response(change) if figures else (1.0, 1.0)
-        errors[name] = figures and ((figures["mean"] or 0.0) / mean - 1, (figures["p99"] or 0.0) / p99 - 1)
+        errors[name] = None
+        if figures:
+            errors[name] = (figures["mean"] or 0.0) / mean - 1, (figures["p99"] or 0.0) / p99 - 1
     stated = result.contention or {"scope": None, "resources": []}
     right = stated["scope"] == system.scope and system.share == 1
     intervals = [(each["low"] or 0.0, each["high"] or np.inf) for each in stated["resources"]] if right else []

@@ -77,11 +77,11 @@ def contended_system(seed: int, *, share: float | None = None) -> Contended:
             if order == "by turns":
                 for _ in range(SLICES):
                     yield own / SLICES
-                    yield cores.burn(need / SLICES)
+                    yield from cores.compute(request, need / SLICES)
                 return
             if order == "before":
                 yield own
-            yield cores.burn(need)
+            yield from cores.compute(request, need)
             if order == "after":
                 yield own
 

@@ -8,10 +8,16 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Generator
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 Process: TypeAlias = "Generator[float | Wait, None, None]"
 Wait: TypeAlias = "Callable[[Process], None]"
+
+
+class HasInner(Protocol):
+    """A request with the seconds that it waited inside its service."""
+
+    inner: float
 
 
 class Kernel:
@@ -92,6 +98,12 @@ class Cores:
             self._plan()
 
         return wait
+
+    def compute(self, request: HasInner, demand: float) -> Process:
+        """Burn ``demand`` seconds of one core for a request, and add what it waited meanwhile to its ``inner``."""
+        due = self._kernel.now + demand
+        yield self.burn(demand)
+        request.inner += self._kernel.now - due
 
     def _speed(self) -> float:
         return min(1.0, self._cores / len(self._jobs)) if self._jobs else 0.0

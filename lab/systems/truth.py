@@ -171,7 +171,7 @@ class Truth:
     def causes(self) -> dict[str, float]:
         """Cause of the verdict -> its true share of the response time.
 
-        What the app itself waits for is in both ``queueing`` and ``service``: it is a queue, and it is within the app.
+        What the app itself waits for is in ``queueing``, ``inside`` and ``service``: it is a queue, and within the app.
         """
         sums: dict[str, float] = defaultdict(float)
         inner = 0.0
@@ -180,12 +180,13 @@ class Truth:
                 continue  # a connection lasts as long as it is used; the split leaves it out
             inner += r.inner
             sums["queueing"] += r.queued + r.inner
+            sums["inside"] += r.inner
             sums["service"] += r.headers - r.got_worker - r.loop
             sums["body"] += r.answered - r.headers
             sums["before"] += r.upload
             sums["after"] += r.send
             sums["network"] += 2 * (r.reached - r.gated)
-        total = sum(sums.values()) - inner
+        total = sum(sums.values()) - 2 * inner
         return {cause: part / total for cause, part in sums.items()}
 
     def response(self, change: Change = AS_IT_IS) -> tuple[float, float]:

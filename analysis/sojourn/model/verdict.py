@@ -31,9 +31,11 @@ CAUSES = {
 NOTHING_MORE = Coverage(())
 NETWORK = "network"  # the way to an idle backend, which is in the queueing delay
 CLIENT = "client"
+INSIDE = "inside"  # waiting inside the app, which is in the service time
 WORDS = {
     "queueing": "waiting for a worker",
     "service": "within the app",
+    INSIDE: "waiting inside the app, for what its requests share",
     "body": "into the body of the answer",
     "before": "before the proxy turned to the app",
     "after": "in the proxy after the answer of the app, or without one",
@@ -44,6 +46,7 @@ WORDS = {
 OPENINGS = {
     "queueing": "It is a queue, not the code",
     "service": "It is the app, not a queue in front of it",
+    INSIDE: "It is a queue inside the app, not the code",
     "body": "It is the body of the answer, not a queue",
     "before": "It is neither the queue nor the app",
     "after": "It is neither the queue nor the app",
@@ -93,6 +96,7 @@ class Evidence:
         way: of the queueing, the way to a backend, as requests took it to an idle backend.
         locked: cause (before, after) -> its seconds in a cache lock of nginx, which are queueing.
         limited: cause (before, after) -> its seconds in requests that ``limit_req`` of nginx delayed.
+        inner: of the service, waiting inside the app, as far as it is inferred.
         way_in_doubt: of the queueing, what may be the way to a backend: few requests arrived while it was idle, and
             its clock is not known.
     """
@@ -103,12 +107,13 @@ class Evidence:
     locked: Mapping[str, float] = field(default_factory=dict)
     limited: Mapping[str, float] = field(default_factory=dict)
     way_in_doubt: float = 0.0
+    inner: float = 0.0
 
     def to_dict(self) -> dict[str, object]:
         """Return the ``evidence`` object of the JSON output."""
         return {
             "large": dict(self.large), "redirects": self.redirects, "way": self.way, "locked": dict(self.locked),
-            "limited": dict(self.limited), "way_in_doubt": self.way_in_doubt,
+            "limited": dict(self.limited), "way_in_doubt": self.way_in_doubt, "inner": self.inner,
         }  # fmt: skip
 
 
@@ -130,6 +135,9 @@ def cause_shares(means: Mapping[str, float], evidence: Evidence = NO_EVIDENCE) -
         seconds["queueing"] += waited
     if evidence.way:
         seconds[NETWORK] = evidence.way
+    if evidence.inner:
+        seconds["service"] -= evidence.inner
+        seconds[INSIDE] = evidence.inner
     return {cause: part / total for cause, part in seconds.items()}
 
 
@@ -166,7 +174,7 @@ def verdict(
         return Verdict("unknown", _impossible(shares[most], mean, WORDS[most]), tail_cause)
     # Unknown time may be queueing.
     queueing = shares["queueing"] + unknown_share(means, evidence[0])
-    if p99 <= slo and queueing <= HEALTHY_QUEUEING and cause in ("service", "mixed", "queueing", NETWORK):
+    if p99 <= slo and queueing <= HEALTHY_QUEUEING and cause in ("service", "mixed", "queueing", INSIDE, NETWORK):
         took = f"99 % of {counted(requests, 'request')} took at most" if requests > 1 else "the only request took"
         waiting = "waiting for a worker or in a cache lock" if any(evidence[0].locked.values()) else WORDS["queueing"]
         sentence = (

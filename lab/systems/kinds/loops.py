@@ -111,7 +111,7 @@ def goroutines(change: Change) -> Served:
 
     def work(request: Request, site: Site) -> Process:
         cores = shared.setdefault((site, 0), Cores(site.kernel, 2))
-        yield cores.burn(request.service)
+        yield from cores.compute(request, request.service)
 
     setup = Setup(workers=1, groups=_processes, choose=_any, name=_process, work=work)
     return Served.by(serve(drawn(3000, 22.0, seed=84, change=change), setup, change))
@@ -124,7 +124,7 @@ def one_worker_each(change: Change) -> Served:
 
     def work(request: Request, site: Site) -> Process:
         cores = shared.setdefault(site, Cores(site.kernel, 2))
-        yield cores.burn(request.service)
+        yield from cores.compute(request, request.service)
 
     setup = Setup(workers=24, pick="last", work=work)
     return Served.by(serve(drawn(3000, 21.0, seed=85, change=change), setup, change))

@@ -44,7 +44,7 @@ def on_cores(count: int, share: float = 1.0) -> Setup:
             shared[site] = Cores(site.kernel, count)
         if share < 1.0:
             yield request.service * (1.0 - share)
-        yield shared[site].burn(request.service * share)
+        yield from shared[site].compute(request, request.service * share)
 
     return Setup(workers=4, work=work)
 

@@ -19,7 +19,7 @@ def shared_cores(change: Change) -> Served:
     def work(request: Request, site: Site) -> Process:
         if site not in shared:
             shared[site] = Cores(site.kernel, 2)
-        yield shared[site].burn(request.service)
+        yield from shared[site].compute(request, request.service)
 
     return Served.by(serve(drawn(3000, 22.5, seed=71, change=change), Setup(workers=4, work=work), change))
 
@@ -32,7 +32,7 @@ def saturating_database(change: Change) -> Served:
     def work(request: Request, site: Site) -> Process:
         if site not in shared:
             shared[site] = Cores(site.kernel, 4)
-        yield shared[site].burn(request.service)
+        yield from shared[site].compute(request, request.service)
 
     setup = Setup(workers=4, backends=3, work=work)
     return Served.by(serve(drawn(3000, 46.0, seed=72, change=change), setup, change))
@@ -112,7 +112,7 @@ def gil(change: Change) -> Served:
         if site not in shared:
             shared[site] = Cores(site.kernel, 1)
         yield request.service * 0.4
-        yield shared[site].burn(request.service * 0.6)
+        yield from shared[site].compute(request, request.service * 0.6)
 
     setup = Setup(workers=4, work=work)
     return Served.by(serve(drawn(3000, 17.5, seed=78, change=change), setup, change))

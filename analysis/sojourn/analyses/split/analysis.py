@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sojourn.analyses.audit.analysis import audit_of
+from sojourn.analyses.split.inside import inner_waits
 from sojourn.analyses.split.notes import notes
 from sojourn.analyses.split.result import SplitResult
 from sojourn.inference.inferred import LOWER_BOUND, REFUSED
@@ -52,6 +53,10 @@ def split_of(
     p99 = response["p99"] or 0.0
     slow, tail_means, tail_evidence = measures.means(p99)
     checked = audit_of(requests)
+    inner = inner_waits(requests, means, p99)
+    if inner is not None:
+        evidence = inner.in_evidence(evidence, inner.mean)
+        tail_evidence = inner.in_evidence(tail_evidence, inner.tail_mean)
     result = SplitResult(
         measures=measures,
         records=requests.records,
@@ -84,12 +89,13 @@ def split_of(
         wasted=overall["wasted"] or 0.0,
         requests=overall["requests"],
         inferred=requests.inferred,
+        inner=inner,
         _rows=lambda: requests.rows,
         _derived=requests._derived,
     )
     for group, (rows, total) in zip(by, measures.grouped_each(by, GROUP_LIMIT), strict=True):
         result.by[group], result.by_total[group] = _named(group, rows), total
-    result.notes = [*measures.notes, *notes(result)]
+    result.notes = [*measures.notes, *notes(result), *(inner.notes if inner is not None else ())]
     return result
 
 

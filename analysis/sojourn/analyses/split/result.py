@@ -20,6 +20,7 @@ from sojourn.sources.frame_measures import FrameMeasures
 from sojourn.sources.open_requests import OpenedRequests
 
 if TYPE_CHECKING:
+    from sojourn.analyses.split.inside import InnerWaits
     from sojourn.analyses.wire.result import WireResult
     from sojourn.timeline.held_times import HeldTimes
 
@@ -45,6 +46,8 @@ class SplitResult(OpenedRequests, Result):
         wasted: worker seconds of abandoned requests.
         notes: limits of the result, in sentences.
         requests: number of requests.
+        inner: the part of the service time in which requests wait inside the app; None: services do not depend on the
+            load, or are no large part of the time.
         wire: the result of captures of the same requests (``sojourn.analyses.wire``), if there are any.
     """
 
@@ -64,6 +67,7 @@ class SplitResult(OpenedRequests, Result):
     wasted: float = 0.0
     notes: list[str] = field(default_factory=list)
     requests: int = 0
+    inner: InnerWaits | None = None
     wire: WireResult | None = None
 
     @property
@@ -104,6 +108,7 @@ class SplitResult(OpenedRequests, Result):
                 "components": self.components,
                 "means": self.means,
                 "held": self.held and self.held.to_dict(),
+                "inner_queue": self.inner and self.inner.to_dict(),
                 "evidence": self.evidence.to_dict(),
                 "queueing_share": self.queueing_share,
                 "tail": self.tail,

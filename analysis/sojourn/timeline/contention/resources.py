@@ -20,9 +20,7 @@ from sojourn.queueing.speed_laws import SpeedLaw
 from sojourn.timeline.classes import classes_of
 from sojourn.timeline.contention.estimate import (
     COHERENCE,
-    LOCK,
     NONE,
-    PART,
     PLAUSIBLE,
     Estimate,
     estimated,
@@ -168,6 +166,16 @@ class Contention:
         for rows, parts, law in zip(self._rows, self._parts, laws, strict=True):
             demands[rows] = parts.demands_under(law)
         return demands
+
+    @cached_property
+    def waits(self) -> Floats:
+        """How long each service waits for what is shared, s, by visit, by the likeliest law; NaN where unknown."""
+        if self.resources:
+            return service_ends(self.visits) - self.visits.busy_start - self.demands(self.choices()[0])
+        waits = np.full(len(self.visits), np.nan)
+        for queue in self.inner:
+            waits[queue.rows] = queue.waits
+        return waits
 
     @cached_property
     def _rows(self) -> list[Ints]:

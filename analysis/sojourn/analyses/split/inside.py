@@ -1,0 +1,122 @@
+"""The part of service times in which requests wait inside the app: for a core, a lock, a place of a pool.
+
+It is inferred (``sojourn.timeline.contention``), and no component: the service time contains it. Of a long log, a busy
+stretch is looked at first, and all requests only if services depend on the load there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from sojourn.model.verdict import Evidence
+from sojourn.sources.frame_measures import FrameMeasures
+from sojourn.sources.open_requests import OpenedRequests
+from sojourn.timeline.contention.independence import independence_of, service_ends
+from sojourn.timeline.contention.resources import Contention, contention_of
+from sojourn.timeline.visit_arrays import Visits
+from sojourn.timeline.visits import visits as visits_of_rows
+
+FEWEST = 300  # requests
+SERVICE_SHARE = 0.2  # of the response time, from which on services are looked at
+STRETCH = 50_000  # requests
+COLUMNS = ("request_time",)
+
+
+@dataclass(frozen=True)
+class InnerWaits:
+    """What is known of waits inside the app. Durations in s, means over all requests of the distributions.
+
+    Attributes:
+        contention: what services share; its ``refused`` says why the waits are unknown.
+        mean, tail_mean: of all requests, and of those at and above p99; None: unknown.
+        share: of the service time.
+    """
+
+    contention: Contention
+    mean: float | None = None
+    tail_mean: float | None = None
+    share: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "mean": self.mean,
+            "tail_mean": self.tail_mean,
+            "share_of_service": self.share,
+            "inferred": True,
+            "refused": self.contention.refused,
+            **self.contention.to_dict(),
+        }
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences on the waits, for people."""
+        if self.share is None:
+            return [
+                f"Services depend on the load: {self.contention.refused}. What of the service time is work and what is "
+                "waiting inside the app is unknown."
+            ]
+        notes = self.contention.notes
+        return [f"Inferred: {self.share:.0%} of the service time is waiting inside the app.", *notes]
+
+    def in_evidence(self, evidence: Evidence, seconds: float | None) -> Evidence:
+        """Return the evidence with mean seconds of waiting inside the app."""
+        return replace(evidence, inner=seconds) if seconds else evidence
+
+
+def inner_waits(requests: OpenedRequests, means: Mapping[str, float], p99: float) -> InnerWaits | None:
+    """Return the waits inside the app; None where services do not depend on the load, or are no large part.
+
+    Args:
+        requests: the requests; of a store, none are fetched.
+        means: component -> mean, s.
+        p99: of the response time, s.
+    """
+    total = sum(means.values())
+    if not isinstance(requests.measures, FrameMeasures) or total <= 0 or means["service_time"] < SERVICE_SHARE * total:
+        return None
+    stretch = _stretch(requests.served)
+    if stretch is None:
+        return None
+    contention = _contention(visits_of_rows(stretch, columns=COLUMNS))
+    if contention is None or contention.in_doubt or not (contention.resources or contention.inner):
+        return None
+    visits = visits_of_rows(requests.served, columns=COLUMNS)
+    contention = _contention(visits) or contention
+    if not contention.explains or not len(visits):
+        return InnerWaits(contention)
+    waits = np.nan_to_num(contention.waits)
+    slow = visits.rows["request_time"].fill_null(0.0).to_numpy() >= p99
+    number, of_tail = requests.served.select(pl.len(), (pl.col("request_time") >= p99).sum()).collect().row(0)
+    service = float(np.nansum(service_ends(visits) - visits.busy_start))
+    return InnerWaits(
+        contention,
+        float(waits.sum()) / max(number, 1),
+        float(waits[slow].sum()) / max(of_tail, 1),
+        float(waits.sum()) / service if service > 0 else 0.0,
+    )
+
+
+def _contention(visits: Visits) -> Contention | None:
+    return contention_of(visits, independence_of(visits)) if len(visits) >= FEWEST else None
+
+
+def _stretch(rows: pl.LazyFrame) -> pl.LazyFrame | None:
+    """Return the requests, or of many those of a stretch of time with most service time; None if they are few."""
+    begun = pl.col("start")
+    number, first, last = rows.select(pl.len(), begun.min(), begun.max().alias("last")).collect().row(0)
+    if number < FEWEST:
+        return None
+    if number <= 2 * STRETCH:
+        return rows
+    width = (last - first) / max(number // STRETCH, 1)
+    place = ((begun - first).dt.total_microseconds() // max(int(width.total_seconds() * 1e6), 1)).alias("place")
+    parts = rows.group_by(place).agg(seconds=pl.col("service_time").sum(), number=pl.len()).collect()
+    busiest = parts.sort("seconds", descending=True)["place"][0]
+    begin = first + busiest * width
+    return rows.filter((begun >= begin) & (begun < begin + width))
