@@ -1,6 +1,7 @@
 """The lab's app: it holds its worker for the time in the path, so that the exact service time is known.
 
     /sleep/<seconds>     sleeps that long, then answers; optional query parameters:
+        cpu=1            do not sleep: use that much processor time of the thread that serves the request
         bytes=N          size of the body (default: a short text)
         stream=SECONDS   after the sleep send the headers and a quarter of the body, the rest over this time:
                          service time ends with the headers, the worker is busy until the last piece
@@ -10,7 +11,8 @@
         route=/NAME      the route to report, so that one app has several (default: /sleep/{seconds})
     Where LAB_DIFFERS is set, that share of the answers is another than usual, drawn by the request id. With LAB_ANSWERS
     every answer carries a digest of its body in X-Lab-Answer.
-    Where LAB_SLOWDOWN is set, every sleep takes that many times as long: a slower machine. LAB_SILENT=1: there is no
+    Where LAB_SLOWDOWN is set, every sleep takes that many times as long, and a service as much processor time: a slower
+    machine. LAB_SILENT=1: there is no
     middleware around the app. LAB_LOADING: seconds that a process takes to load the app. LAB_WORKER_LOG: the file of
     `worker_log.py`, which says when each request held its worker.
     /ready               answered outside the middleware: no sleep, no span, no trace in any result
@@ -59,13 +61,14 @@ def sleeper(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable
         after = _number(query.get("after", "0"), "after", LONGEST)
         behind = _number(query.get("dependency", "0"), "dependency", LONGEST)
         size = int(_number(query["bytes"], "bytes", LARGEST)) if "bytes" in query else None
+        cpu = bool(_number(query.get("cpu", "0"), "cpu", 1.0))
         status = HTTPStatus(int(query.get("status", "200")))
         if "route" in query:
             environ["sojourn.route"] = _route(query["route"])
     except ValueError as error:
         return _plain(start_response, 400, str(error))
     with downstream.locked():
-        time.sleep(seconds * SLOWDOWN)
+        (use_processor if cpu else time.sleep)(seconds * SLOWDOWN)
     if behind and downstream.DEPENDENCY:
         answered = downstream.requested(behind, environ.get("HTTP_X_LAB_CASE", ""))
         if answered >= 400:
@@ -79,6 +82,13 @@ def sleeper(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable
     start_response(f"{status.value} {status.phrase}", headers)
     pieces = _streamed(body, stream) if stream else [body]
     return AndAfter(pieces, after) if after else pieces
+
+
+def use_processor(seconds: float) -> None:
+    """Compute until the calling thread has used the processor for some seconds; it holds the interpreter's lock."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        sum(range(500))  # some microseconds: reading the clock takes little of the time
 
 
 def _draw(request_id: str) -> float:

@@ -1,6 +1,7 @@
 """The lab's app for ASGI: what app.py does, on an event loop.
 
-    /sleep/<seconds>?status=N&route=/NAME     holds the loop for HELD of the seconds, and awaits the rest
+    /sleep/<seconds>?status=N&route=/NAME     holds the loop for HELD of the seconds, and awaits the rest; with
+                                              LAB_CONNECTIONS awaits all of them, in one of so many connections
     /ready                                    answered without the middleware
 
 LAB_SLOWDOWN multiplies every sleep; LAB_SILENT=1: there is no middleware around the app.
@@ -25,7 +26,9 @@ Send = Callable[[Message], Awaitable[None]]
 
 HELD = 0.3
 LONGEST = 86_400.0
+CONNECTIONS = int(os.environ.get("LAB_CONNECTIONS", "0"))
 SLOWDOWN = float(os.environ.get("LAB_SLOWDOWN", "1"))
+POOL = asyncio.Semaphore(max(CONNECTIONS, 1))
 ROUTE = re.compile(r"/[a-z0-9/_-]{1,60}")
 
 
@@ -50,8 +53,12 @@ async def sleeper(scope: Message, _: Receive, send: Send) -> None:
     except ValueError:
         await _plain(send, 400, "seconds, status and route must be a time, a status and the name of a route")
         return
-    time.sleep(seconds * HELD * SLOWDOWN)  # as computing does: no other request is served
-    await asyncio.sleep(seconds * (1.0 - HELD) * SLOWDOWN)
+    if CONNECTIONS:
+        async with POOL:
+            await asyncio.sleep(seconds * SLOWDOWN)
+    else:
+        time.sleep(seconds * HELD * SLOWDOWN)  # as computing does: no other request is served
+        await asyncio.sleep(seconds * (1.0 - HELD) * SLOWDOWN)
     await _plain(send, status, f"slept {seconds:g} s")
 
 

@@ -18,15 +18,18 @@ from sojourn.analyses.depth.section import depth_section
 from sojourn.analyses.laws.section import laws_section
 from sojourn.analyses.split.section import split_section
 from sojourn.analyses.whatif.section import whatif_section
+from sojourn.analyses.whatif.sharing import Sharing
 from sojourn.analyses.whatif.workers_needed import workers_needed
-from sojourn.analyses.whatif.workload import workload_of
+from sojourn.analyses.whatif.workload import Workload, workload_of
 from sojourn.export.memory import Memory
 from sojourn.export.state import ServiceState, retried
 from sojourn.inference.inferred import LOWER_BOUND
 from sojourn.model.errors import SojournError
-from sojourn.model.objective import objective_of
+from sojourn.model.objective import Objective, objective_of
 from sojourn.model.verdict import CLIENT, WORDS
 from sojourn.present.section import Section
+from sojourn.timeline.contention.independence import independence_of
+from sojourn.timeline.contention.resources import contention_of
 from sojourn_lab.results.known_waits import largest_difference, stated_accounts
 
 from systems.log import write_log
@@ -293,6 +296,14 @@ def _whatif(result: sojourn.SplitResult, truth: Truth) -> Iterator[Statement]:
         yield Statement(about, prediction, text, _judged(right, cautions))
 
 
+def _shared(workload: Workload) -> tuple[Workload, Objective, None, Sharing | None]:
+    """Return the arguments of ``workers_needed``: what the services of a workload share is estimated."""
+    contention = contention_of(workload.visits, independence_of(workload.visits))
+    if contention is None or not contention.explains or contention.inner:
+        return workload, OBJECTIVE, None, None
+    return workload, OBJECTIVE, None, Sharing.of(workload, contention, contention.choices()[0])
+
+
 def _workers_needed(result: sojourn.SplitResult, truth: Truth) -> Iterator[Statement]:
     rows = result.rows
     first, last = rows.select(first=pl.col("start").min(), last=pl.col("time").max()).collect().row(0)
@@ -307,7 +318,7 @@ def _workers_needed(result: sojourn.SplitResult, truth: Truth) -> Iterator[State
     # The signal adds the requests that wait at the end to those of the next window; the truth is that of the log alone.
     requests = rows.collect()
     firsts = requests.filter(~retried(requests)).lazy()
-    signal = workers_needed(workload_of(firsts), OBJECTIVE) if emitted else None
+    signal = workers_needed(*_shared(workload_of(firsts))) if emitted else None
     if signal is None:
         yield Statement("workers_needed", "nothing", text, REFUSED)
         return

@@ -204,8 +204,8 @@ class Truth:
         return max(seconds, key=lambda route: seconds[route])
 
     def wait(self, change: Change, share: float) -> float:
-        """Return a quantile of the time from the stamp to the app's start, s."""
-        return float(np.quantile([r.begun - r.stamp for r in self.served(change).logged], share))
+        """Return a quantile of all waiting of a request, s: from the stamp to the app's start, and inside the app."""
+        return float(np.quantile([r.begun - r.stamp + r.inner for r in self.served(change).logged], share))
 
     @cached_property
     def needed(self) -> int | None:

@@ -115,7 +115,8 @@ METRICS = (
            "(the same address, method and URI within a minute of a failure). replay: their arrivals and "
            "service times through c workers, first come first served, behind the requests that wait now; erlang_c: "
            "P(wait > t) = C(c, a) exp(-(c - a)t/S) (Erlang 1917); square_root: a + beta sqrt(a) with the beta of "
-           "Halfin and Whitt (1981)."),
+           "Halfin and Whitt (1981). Where services share cores or a dependency, replay only, and the objective is for "
+           "all waiting, in the queue and inside; absent where no number of workers holds it."),
     Metric("sojourn_saturation", GAUGE, ("service",), "1",
            "Offered load per worker, a/c with a = arrival rate times mean service time (Erlang 1917): at 1 or more the "
            "queue grows without limit."),
@@ -129,6 +130,10 @@ METRICS = (
            "waits_not_reproduced (the recent requests, replayed, wait for another time than they did), "
            "service_depends_on_load, limit_in_front, workers_absent, bound_to_processes, or several_in_one_worker. "
            "Scale on the queueing delay then."),
+    Metric("sojourn_bottleneck", GAUGE, ("service", "resource"), "1",
+           "1 for the resource that saturates first by the demands of the recent requests, else 0: workers; cores, "
+           "which the services of a backend or a host share; dependency, which those of all backends share; places of "
+           "a pool inside the app. More workers help where it is workers."),
     Metric("sojourn_objective_ratio", GAUGE, ("objective",), "1",
            "Share of requests that an objective wants to meet it."),
     Metric("sojourn_objective_threshold_seconds", GAUGE, ("objective",), "s",

@@ -12,10 +12,12 @@ import numpy.typing as npt
 
 from sojourn.analyses.whatif.binding import BY_CLIENT
 from sojourn.analyses.whatif.replays import replay_workload
+from sojourn.analyses.whatif.sharing import Sharing
 from sojourn.analyses.whatif.variants import Change
+from sojourn.analyses.whatif.withheld import WithheldError
 from sojourn.analyses.whatif.workload import Workload
 from sojourn.model.components import GIVEN_UP_STATUSES
-from sojourn.timeline.contention.independence import dependences
+from sojourn.timeline.contention.resources import Contention
 from sojourn.timeline.suspicions import ABSENT
 
 Floats = npt.NDArray[np.float64]
@@ -33,7 +35,7 @@ REASONS = {
     LIMITED: "a limit in front of the workers (max_conns, maxconn) keeps some idle; more of them do not help",
     AWAY: "workers were absent at times (restarts, deploys, scaling), and how often may depend on their number",
     BOUND: "processes have queues of their own, and which requests more workers would serve is not known",
-    SHARED: "services depend on the load: workers share processors, a lock or a database; more of them may not help",
+    SHARED: "services depend on the load, and no law of what they share explains it; more workers may not help",
 }
 FEWEST = 50  # requests of known wait: fewer tell nothing
 RELATIVE = 0.25  # of the mean wait, and of its 95th percentile
@@ -41,12 +43,13 @@ SMALLEST = 0.010  # s: a smaller difference is within the way to a worker and th
 TAIL = 0.95
 
 
-def signal_refusal(workload: Workload, since: float) -> str | None:
+def signal_refusal(workload: Workload, since: float, contention: Contention | None) -> str | None:
     """Return why no signal may be given, a key of ``REASONS``; None if it may.
 
     Args:
         workload: the requests of the window, and those that were present when it began.
         since: begin of the window, s after ``workload.visits.base``; the waits of later arrivals are compared.
+        contention: what their services share; None: they do not depend on the load.
     """
     visits = workload.visits
     if any(visits.workers.in_one_worker(number) > 1 for number in range(len(visits.backends))):
@@ -57,13 +60,19 @@ def signal_refusal(workload: Workload, since: float) -> str | None:
     judged = (visits.arrival > since) & ~np.isnan(measured)
     if int(judged.sum()) < FEWEST:
         return None
-    if dependences(visits):
+    if contention is not None and (contention.inner or contention.refused is not None):
         return SHARED
     # A request that was present before is replayed from the start of its service: what it waited for is not known.
     early = (visits.arrival <= since) & (visits.busy_start > visits.arrival)
     arrival = np.where(early, visits.busy_start, visits.arrival)
     order = np.argsort(arrival, kind="stable")
-    replayed = replay_workload(workload.in_order(arrival, order), Change())
+    sharing = None
+    if contention is not None and contention.explains:
+        sharing = Sharing.of(workload, contention, contention.choices()[0]).in_order(order)
+    try:
+        replayed = replay_workload(workload.in_order(arrival, order), Change(), sharing=sharing)
+    except WithheldError:
+        return SHARED
     wait = np.empty(len(order))
     wait[order] = replayed.wait
     given_up = visits.rows["status"].is_in(GIVEN_UP_STATUSES).to_numpy()

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 import numpy as np
 import polars as pl
 
+from sojourn.analyses.whatif.sharing import Sharing
 from sojourn.analyses.whatif.workers_needed import workers_needed
 from sojourn.analyses.whatif.workload import Bools, Workload, workload_of
 from sojourn.export.labels import Labels
@@ -32,6 +33,8 @@ from sojourn.sources.frame_measures import without_upgraded
 from sojourn.sources.live.recent import CLIENT_REQUEST
 from sojourn.timeline.backend_state import backend_state
 from sojourn.timeline.charge import DISPATCH, IMBALANCE, accounts
+from sojourn.timeline.contention.independence import independence_of
+from sojourn.timeline.contention.resources import BOTTLENECKS, WORKERS, Contention, contention_of
 from sojourn.timeline.named_accounts import NAMED
 from sojourn.timeline.services import Services, services_of
 from sojourn.timeline.visits import Visits, WorkersLike, visits
@@ -125,12 +128,15 @@ class ServiceState:
         except SojournError:  # no service time was ever known
             return
         requests = workload.visits
-        load = float(workload.services.sum()) / self.seconds
         workers = float(requests.workers.count.sum())
-        refused = self._refused(seen.drop("__arrival"))
+        refused, contention = self._refused(seen.drop("__arrival"))
         yield from self._refusals(refused)
+        yield from self._bottleneck(contention)
         if refused is not None:
             return
+        sharing = _sharing(workload, contention)
+        slowed = 0.0 if sharing is None else float((workload.head - workload.read - sharing.demand).sum())
+        load = (float(workload.services.sum()) - slowed) / self.seconds
         yield Sample("sojourn_offered_load_workers", (self.service,), load)
         if known.all():
             yield Sample("sojourn_saturation", (self.service,), load / workers)
@@ -139,7 +145,7 @@ class ServiceState:
         first = arrived.filter(~retried(arrived))
         firsts = workload if len(first) in (0, len(arrived)) else self._workload(first)[0]
         for objective in objectives:
-            for method, needed in self._needed(firsts, objective).items():
+            for method, needed in self._needed(firsts, objective, _sharing(firsts, contention)).items():
                 if needed is not None:
                     yield Sample("sojourn_workers_needed", (self.service, objective.text, method), needed)
 
@@ -154,12 +160,24 @@ class ServiceState:
         requests, known = self._memory.with_workers(self.service, workload.visits, self.as_of)
         return replace(workload, visits=requests), known
 
-    def _refused(self, rows: pl.DataFrame) -> str | None:
-        """Return why no signal may be given; ``rows``: of all requests that were present in the window."""
+    def _refused(self, rows: pl.DataFrame) -> tuple[str | None, Contention | None]:
+        """Return why no signal may be given, and what services share.
+
+        Args:
+            rows: of all requests that were present in the window.
+        """
         workload, known = self._workload(rows)
+        contention = contention_of(workload.visits, independence_of(workload.visits))
         if not known.all():
-            return None
-        return signal_refusal(workload, (self._begin - workload.visits.base).total_seconds())
+            return None, contention
+        since = (self._begin - workload.visits.base).total_seconds()
+        return signal_refusal(workload, since, contention), contention
+
+    def _bottleneck(self, contention: Contention | None) -> Iterator[Sample]:
+        """Yield 1 for the resource that saturates first, 0 for each other one."""
+        short = WORKERS if contention is None else contention.bottleneck
+        for resource in BOTTLENECKS:
+            yield Sample("sojourn_bottleneck", (self.service, resource), float(resource == short))
 
     def _refusals(self, refused: str | None) -> Iterator[Sample]:
         """Yield 1 for the reason of the refusal, 0 for each other one: queries find a series at all times."""
@@ -174,9 +192,12 @@ class ServiceState:
             for method in METHODS if objective.measure == "queueing_delay" else METHODS[:1]:
                 yield Sample("sojourn_workers_needed", (self.service, objective.text, method), 0.0)
 
-    def _needed(self, workload: Workload, objective: Objective) -> Mapping[str, int | None]:
-        numbers: dict[str, int | None] = {METHODS[0]: workers_needed(workload, objective, self._waits(workload))}
-        if objective.measure == "queueing_delay":
+    def _needed(self, workload: Workload, objective: Objective, sharing: Sharing | None) -> Mapping[str, int | None]:
+        numbers: dict[str, int | None] = {
+            METHODS[0]: workers_needed(workload, objective, self._waits(workload), sharing)
+        }
+        # The formulas assume that services do not depend on the number of workers.
+        if objective.measure == "queueing_delay" and sharing is None:
             mean = float(workload.services.mean())
             arguments = (len(workload) / self.seconds, mean, objective.seconds, objective.share)
             formulas = (erlang_c_workers, square_root_workers)
@@ -202,6 +223,14 @@ class ServiceState:
             for account in (DISPATCH, IMBALANCE, *NAMED):
                 seconds = float(charged.others[account].sum()) if account in charged.others else 0.0
                 yield Sample("sojourn_waiting_ratio", (self.service, account), seconds / waited)
+
+
+def _sharing(workload: Workload, contention: Contention | None) -> Sharing | None:
+    """Return the likeliest law for the services of a workload; None: they share nothing, or no law explains them."""
+    if contention is None or not contention.explains or contention.inner:
+        return None
+    own = contention.on(workload.visits)
+    return Sharing.of(workload, own, own.choices()[0])
 
 
 def retried(rows: pl.DataFrame) -> pl.Series:

@@ -203,7 +203,8 @@ def verdict(
             f"{words_of(tail_means, evidence[1])[tail_cause]}."
         )
     else:
-        sentence += f" Of the slowest 1 % ({_time(p99)} and more), {_percent(tail['queueing'])} was queueing."
+        inside = f" and {_percent(tail[INSIDE])} waiting inside the app" if tail.get(INSIDE) else ""
+        sentence += f" Of the slowest 1 % ({_time(p99)} and more), {_percent(tail['queueing'])} was queueing{inside}."
     return Verdict(named, sentence, tail_cause)
 
 

@@ -260,7 +260,7 @@ def requested_wait(case: Case, topology: Topology, window: Window, summary: Summ
     if summary is not None:
         attempts = summary.answered + sum(summary.errors.values())
         most = topology.served_at_once * seconds
-        return min(attempts * (case.mean_held + case.dependency), most)
+        return min(attempts * (case.mean_idle + case.dependency), most)
     if case.grpc is not None:
         return case.grpc.rate * seconds * case.grpc.service_time
     if case.autoscale is not None and case.load is not None:

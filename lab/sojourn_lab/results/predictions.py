@@ -55,6 +55,8 @@ def compared(prediction: Prediction, whatif: dict[str, Any], after: dict[str, fl
             figure.error = figure.predicted / figure.after - 1.0
         if figure.before and figure.after is not None:
             figure.moved = figure.after / figure.before - 1.0
+    errors = [abs(figure.error) for name in ("mean", "p99") if (figure := figures[name]).error is not None]
+    withheld = next((each["reason"] for each in whatif.get("withheld", ())), None)
     replay = {name: whatif["error"].get(name) for name in ("mean", "p99")}
     return PredictionResult(
         prediction.change,
@@ -63,7 +65,8 @@ def compared(prediction: Prediction, whatif: dict[str, Any], after: dict[str, fl
         dict(prediction.set),
         **figures,
         replay=replay,
-        refused=whatif.get("refused"),
+        refused=whatif.get("refused") or withheld,
+        largest_error=max(errors, default=0.0),
     )
 
 

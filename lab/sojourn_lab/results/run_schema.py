@@ -106,7 +106,8 @@ class PredictionResult(msgspec.Struct):
 
     The figures are over the whole of both cases, warm-up included: they got the same requests, and both began with
     empty queues. `replay` is the relative error of the replay without a change against the measurement (`mean`, `p99`).
-    `refused`: why nothing was predicted.
+    `refused`: why nothing was predicted. `largest_error`: of the mean and p99, without its sign; 0 if nothing was
+    predicted.
     """
 
     change: str
@@ -118,6 +119,7 @@ class PredictionResult(msgspec.Struct):
     p99: Predicted
     replay: dict[str, float | None]
     refused: str | None = None
+    largest_error: float = 0.0
 
 
 class CriterionResult(msgspec.Struct):

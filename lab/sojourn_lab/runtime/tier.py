@@ -29,12 +29,18 @@ class Tier:
 def dependency_tier(wanted: Dependency, topology: Topology, folder: Path, logs: Path, start: StartServer) -> Tier:
     """Return the tier behind the app; its log is dependency.jsonl."""
     own = plain(topology, backends=wanted.backends, workers=wanted.workers, backlog=wanted.backlog)
-    lock = {"LAB_LOCK": str(logs / "dependency.lock")} if wanted.lock else {}
+    more = dependency_settings(wanted, str(logs / "dependency.lock"))
     servers = [
-        start(f"dependency-{n + 1}", own, {**lock, **service_names("dependency", f"dependency-{n + 1}")})
+        start(f"dependency-{n + 1}", own, {**more, **service_names("dependency", f"dependency-{n + 1}")})
         for n in range(wanted.backends)
     ]
     return _tier(own, servers, folder / "dependency.jsonl", logs / "dependency-nginx")
+
+
+def dependency_settings(wanted: Dependency, lock: str) -> dict[str, str]:
+    """Return the environment variables of the app servers of the tier behind the app; `lock`: file of their lock."""
+    slowdown = {"LAB_SLOWDOWN": repr(wanted.slowdown)} if wanted.slowdown != 1.0 else {}
+    return {**({"LAB_LOCK": lock} if wanted.lock else {}), **slowdown}
 
 
 def mirror_tier(wanted: Mirror, topology: Topology, folder: Path, logs: Path, start: StartServer) -> Tier:

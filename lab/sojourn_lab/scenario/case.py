@@ -117,9 +117,15 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self._mean_of_routes(lambda route: route.service_time)
 
     @property
-    def mean_held(self) -> float:
-        """The mean time for which a request holds its worker, s; 0 if it is unknown."""
-        return self.mean_service_time + self._mean_of_routes(lambda route: route.body + route.after)
+    def uses_processor(self) -> bool:
+        """Whether the service time of any route is processor time."""
+        return any(route.cpu for route in self.routes)
+
+    @property
+    def mean_idle(self) -> float:
+        """The mean time for which a request holds its worker and needs no processor, s; 0 if it is unknown."""
+        computing = self._mean_of_routes(lambda route: route.service_time * route.cpu)
+        return self.mean_service_time - computing + self._mean_of_routes(lambda route: route.body + route.after)
 
     def _mean_of_routes(self, seconds: Callable[[Route], float]) -> float:
         """Return the mean of some seconds over the routes, by their shares; 0 without routes."""

@@ -132,7 +132,8 @@ class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A route of the app: its share of the requests (relative to the other routes') and its service time, s.
 
     `dependency`: seconds of work that it needs from the tier behind the app, after its own. `body`: seconds for which
-    its body is sent after the headers; `after`: seconds of work after the answer.
+    its body is sent after the headers; `after`: seconds of work after the answer. `cpu`: the service time is processor
+    time, which the app uses; otherwise the app sleeps.
     """
 
     name: RouteName
@@ -142,6 +143,7 @@ class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dependency: NotNegative = 0.0
     body: NotNegative = 0.0
     after: NotNegative = 0.0
+    cpu: bool = False
 
 
 class Retries(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

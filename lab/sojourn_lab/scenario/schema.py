@@ -13,7 +13,7 @@ import msgspec
 
 from sojourn_lab.scenario.case import MOST_HALF_OPEN, Case
 from sojourn_lab.scenario.load import MAX_REQUESTS, Name, NotNegative, Positive, Retries, expected_requests
-from sojourn_lab.scenario.topology import STREAMING, Topology
+from sojourn_lab.scenario.topology import PYTHON, STREAMING, Topology
 
 Article = Literal["000", "001", "002", "003", "004", ""]
 """The article whose experiment a scenario repeats (`ARTICLES` in cli/commands.py has the titles); empty: none."""
@@ -22,6 +22,7 @@ AnalysisName = Literal[
     "accept_queue",
     "balance",
     "capacity",
+    "contention",
     "dark_reads",
     "goodput",
     "held",
@@ -256,6 +257,11 @@ def _check_routes(case: Case, topology: Topology) -> None:
     if any(route.body or route.after for route in case.routes) and topology.server not in STREAMING:
         raise ValueError(
             f"case {case.name!r} has routes with a `body` or `after`, which server {topology.server} cannot have"
+        )
+    if any(route.cpu for route in case.routes) and topology.server not in PYTHON:
+        raise ValueError(
+            f"case {case.name!r} has routes with `cpu`, which the app of server {topology.server} cannot use:"
+            f" use {' or '.join(PYTHON)}"
         )
 
 

@@ -22,6 +22,7 @@ Keepalive = Annotated[int, msgspec.Meta(ge=1, le=1_024)]
 Masters = Annotated[int, msgspec.Meta(ge=1, le=16)]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
+Connections = Annotated[int, msgspec.Meta(ge=1, le=1_024)]
 Retransmissions = Annotated[int, msgspec.Meta(ge=1, le=15)]
 
 
@@ -32,7 +33,7 @@ AWAITING: tuple[Server, ...] = ("uvicorn",)
 OWN_SOCKET: tuple[Server, ...] = ("java", "tomcat")
 """Servers that bind a port of their own, because they cannot inherit a listening socket."""
 PYTHON: tuple[Server, ...] = ("gunicorn", "queue", "uwsgi")
-"""Servers of the app in app.py."""
+"""Servers of the app in app.py, which can use the processor for its service time."""
 STREAMING: tuple[Server, ...] = ("gunicorn", "unicorn", "queue", "puma", "php-fpm", "uwsgi")
 """Servers whose app can hold its worker while it sends a body, and after its answer."""
 ASKING: tuple[Server, ...] = ("gunicorn", "queue")
@@ -63,13 +64,15 @@ class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Dependency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A tier behind the app that all app servers share: its servers do the `dependency` work of the requests.
 
-    `lock`: its workers hold one common lock while they work, so that only one works at a time.
+    `lock`: its workers hold one common lock while they work, so that only one works at a time. `slowdown`: a factor on
+    the time that its work takes.
     """
 
     backends: Backends = 1
     workers: Workers = 1
     backlog: Backlog = 64
     lock: bool = False
+    slowdown: Positive = 1.0
 
 
 class Mirror(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -114,6 +117,9 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Puma have `threads`; with more than one, gunicorn's are of the class gthread. uvicorn has one event loop. Node has
     one in each of its `workers`; several are a cluster.
 
+    `connections`: the app of uvicorn has a pool of so many connections, holds one of them for the whole service time
+    of a request, and awaits; None: it has no pool, and holds the event loop for a part of the service time.
+
     `masters`: so many gunicorns listen on the port of each backend (SO_REUSEPORT), each with `workers` and a queue of
     its own. `max_requests`: a worker of gunicorn is replaced after so many requests, and the app takes `loading`
     seconds to load. `limit`: HAProxy in front of each backend lets so many requests pass at a time.
@@ -155,6 +161,7 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mirror: Mirror | None = None
     plain_log: bool = False
     worker_log: bool = False
+    connections: Connections | None = None
     masters: Masters = 1
     max_requests: Limit | None = None
     loading: NotNegative = 0.0
@@ -183,6 +190,8 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"{self.server} has no threads in its workers: only {' and '.join(THREADED)} have")
         if self.server in AWAITING and self.workers > 1:
             raise ValueError(f"{self.server} has one event loop: use more backends in place of workers")
+        if self.connections is not None and self.server not in AWAITING:
+            raise ValueError(f"`connections` needs an app that awaits: server {' or '.join(AWAITING)}")
         if self.keepalive is not None and self.server == "uwsgi":
             raise ValueError("server uwsgi cannot have `keepalive`: its protocol has one request per connection")
         if self.unix and self.server in ("queue", *OWN_SOCKET):
@@ -235,6 +244,7 @@ class TopologyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     mirror: Mirror | None = None
     plain_log: bool | None = None
     worker_log: bool | None = None
+    connections: Connections | None = None
     masters: Masters | None = None
     max_requests: Limit | None = None
     loading: NotNegative | None = None

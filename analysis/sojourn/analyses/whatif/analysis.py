@@ -36,7 +36,7 @@ from sojourn.model.formatting import counted, duration, printable
 from sojourn.model.one_worker import doubt, holding
 from sojourn.model.parallel import in_threads
 from sojourn.timeline.classes import summed
-from sojourn.timeline.contention.independence import independence_of
+from sojourn.timeline.contention.independence import Independence, independence_of
 from sojourn.timeline.contention.resources import Contention, contention_of
 from sojourn.timeline.station import loop_of_requests
 from sojourn.timeline.tables import workers_table
@@ -101,17 +101,17 @@ def whatif(
     # None needs what another one computes: they run side by side.
     parts: list[Callable[[], Any]] = [
         lambda: replay_workload(workload, Change(), loop=loop, seed=seed),
-        lambda: independence_of(workload.visits),
+        lambda: _contention(workload.visits, hosts, closed_loop=closed_loop),
         lambda: pinned_share(workload.visits) > PINNED,
         lambda: None if closed_loop else loop_of_requests(workload.visits.arrival, _answered(workload)),
     ]
-    baseline, independence, pinned, apparent = in_threads(lambda part: part(), parts)
+    baseline, (independence, contention), pinned, apparent = in_threads(lambda part: part(), parts)
     _refuse_balancers(changes, pinned=pinned)
     dependent = independence.dependences
-    contention = None if closed_loop else contention_of(workload.visits, independence, hosts)
     original = workload
     explained = contention if contention is not None and contention.explains else None
-    if not closed_loop:
+    # Where requests wait for the start, too, there is no prediction.
+    if not closed_loop and limited_elsewhere(original) is None:
         workload = inside_of(workload, explained)
     laws = Laws(workload, contention, lambda: contention_of(original.visits, independence, hosts, anyway=True))
     if workload.inside or laws.likeliest is not None:
@@ -130,11 +130,11 @@ def whatif(
     error = errors_of(measured["response_time"], replayed["response_time"])
     reasons: tuple[Callable[[], str | None], ...] = (
         lambda: _unexplained(original, contention),
+        lambda: None if closed_loop else limited_elsewhere(original),
         lambda: None if fits(error) else refusal(original, error, apparent, seed, queue_source.moved),
         lambda: _bounded(queue_source),
         lambda: FOLLOWING if apparent is not None and (apparent.closed or clients_wait(original)) else None,
         lambda: unreplayed(original),
-        lambda: limited_elsewhere(original, workload.inside),
         lambda: shared_resource(dependent, contention) if dependent and explained is None else None,
     )
     refused = next((text for reason in reasons if (text := reason()) is not None), None)
@@ -190,6 +190,14 @@ def whatif(
         measured_values=workload.response[included],
         replayed_values=baseline.response[included],
     )
+
+
+def _contention(
+    visits: Visits, hosts: Mapping[str, str] | None, *, closed_loop: bool
+) -> tuple[Independence, Contention | None]:
+    """Return whether services depend on the load, and what they share."""
+    independence = independence_of(visits)
+    return independence, None if closed_loop else contention_of(visits, independence, hosts)
 
 
 def _bounded(queue_source: QueueSource) -> str | None:

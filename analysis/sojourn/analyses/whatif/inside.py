@@ -6,7 +6,6 @@ connections, or the processors. The replay begins at the app's start; the time b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -20,9 +19,9 @@ NO_LIMIT = 4  # times the most requests at a time
 MOST_WAIT, SHORTEST = 0.05, 0.002  # share of the response, and s: with a longer mean wait, something limits the starts
 
 
-def limited_elsewhere(workload: Workload, codes: Iterable[int]) -> str | None:
-    """Return that requests wait for the start of one of these apps without a limit, as a clause; None if not."""
-    for code in codes:
+def limited_elsewhere(workload: Workload) -> str | None:
+    """Return that requests wait for the start of an app that serves several at once, as a clause; None if not."""
+    for code in _several_at_once(workload):
         rows = workload.visits.at_backend[code]
         wait = float(np.nanmean(workload.wait[rows] - np.minimum(workload.way[rows], SHORTEST)))
         if wait > max(MOST_WAIT * float(np.nanmean(workload.response[rows])), SHORTEST):
@@ -43,9 +42,7 @@ def inside_of(workload: Workload, contention: Contention | None) -> Workload:
         contention: what their services share; None: nothing.
     """
     visits = workload.visits
-    places: dict[int, int | None] = {
-        code: None for code in range(len(visits.backends)) if visits.workers.in_one_worker(code) > 1
-    }
+    places: dict[int, int | None] = dict.fromkeys(_several_at_once(workload))
     end = service_ends(visits)
     inner_start = visits.busy_start.copy()
     for queue in contention.inner if contention is not None else ():
@@ -85,6 +82,12 @@ def inside_of(workload: Workload, contention: Contention | None) -> Workload:
         inside=places,
     )
     return changed.in_order(arrival, np.argsort(arrival, kind="stable"))
+
+
+def _several_at_once(workload: Workload) -> list[int]:
+    """Return the backends that serve several requests at once in one worker."""
+    visits = workload.visits
+    return [code for code in range(len(visits.backends)) if visits.workers.in_one_worker(code) > 1]
 
 
 def _most_at_once(begin: Floats, end: Floats) -> int:

@@ -51,6 +51,10 @@ class Sharing:
         resource = contention.of_backend
         return cls(contention.scope, resource, resource[workload.visits.backend], laws, demand)
 
+    def in_order(self, order: Ints) -> Sharing:
+        """Return the combination for the requests in another order."""
+        return replace(self, of_request=self.of_request[order], demand=self.demand[order])
+
     @property
     def has_capacity(self) -> bool:
         """Whether each law is that of a resource with a capacity."""

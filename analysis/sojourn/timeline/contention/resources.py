@@ -37,6 +37,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 BACKEND, HOST, ALL = "backend", "host", "all"
+WORKERS, CORES, DEPENDENCY, PLACES = BOTTLENECKS = "workers", "cores", "dependency", "places"
 FEWEST = 300  # services of a resource
 MOST_BACKENDS = 20
 SUSPECTED, BEYOND_DOUBT = 5.0, 9.0  # gain of a law, where no test of services alone shows a dependence
@@ -132,6 +133,25 @@ class Contention:
         Where some times are slower than others, whatever the load, it says nothing.
         """
         return max((each.estimate.gain for each in self.resources if not each.usual.moved), default=0.0)
+
+    def on(self, visits: Visits) -> Contention:
+        """Return the same laws for other visits of the same backends."""
+        code = {name: number for number, name in enumerate(visits.backends)}
+        resources = []
+        for each in self.resources:
+            names = [self.visits.backends[number] for number in each.backends]
+            resources.append(replace(each, backends=tuple(code[name] for name in names if name in code)))
+        return replace(self, visits=visits, resources=tuple(each for each in resources if each.backends))
+
+    @property
+    def bottleneck(self) -> str:
+        """The kind of the resource that saturates first: ``workers``, ``cores``, ``dependency`` or ``places``."""
+        if self.inner:
+            return PLACES
+        scarcest = [each for each in self.resources if each.is_shared and each.is_scarcest]
+        if not scarcest or not self.explains:
+            return WORKERS
+        return DEPENDENCY if self.scope == ALL and len(self.visits.backends) > 1 else CORES
 
     def choices(self, margin: float = PLAUSIBLE) -> list[tuple[SpeedLaw, ...]]:
         """Return combinations of plausible laws, one of each resource; the likeliest first."""

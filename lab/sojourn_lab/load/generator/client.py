@@ -40,7 +40,8 @@ KINDS_BY_TYPE: tuple[tuple[type[BaseException], str], ...] = (
 class Wanted:
     """A user's request: its number in the case, its work (s) in the app and in the tier behind it.
 
-    `body`, `after`: seconds for which the app sends its body, and works after the answer.
+    `body`, `after`: seconds for which the app sends its body, and works after the answer. `cpu`: the app uses the
+    processor for its service time.
     """
 
     number: int
@@ -50,6 +51,7 @@ class Wanted:
     dependency: float = 0.0
     body: float = 0.0
     after: float = 0.0
+    cpu: bool = False
 
     @property
     def query(self) -> str:
@@ -58,6 +60,7 @@ class Wanted:
         parts += [f"dependency={self.dependency:.6f}"] if self.dependency else []
         parts += [f"bytes={STREAMED_BYTES}&stream={self.body:.6f}"] if self.body else []
         parts += [f"after={self.after:.6f}"] if self.after else []
+        parts += ["cpu=1"] if self.cpu else []
         return "?" + "&".join(parts) if parts else ""
 
 

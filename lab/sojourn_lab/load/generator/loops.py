@@ -76,7 +76,7 @@ def drawn_requests(
     times = drawn[chosen, np.arange(len(services))].tolist()
     routes = [plan.routes[number] for number in chosen]
     return [
-        Wanted(number, user, service, route.name, route.dependency, route.body, route.after)
+        Wanted(number, user, service, route.name, route.dependency, route.body, route.after, route.cpu)
         for number, service, route in zip(numbers, times, routes, strict=True)
     ]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sojourn_lab.runtime.proxy import Upstreams
-from sojourn_lab.runtime.tier import copy_settings, plain, service_names
+from sojourn_lab.runtime.tier import copy_settings, dependency_settings, plain, service_names
 from sojourn_lab.scenario.topology import Dependency, Mirror, Topology, changed
 
 APP_PORT, HTTP_PORT, CONTROL_PORT = 8000, 8080, 8081
@@ -117,9 +117,9 @@ def parts_of(topology: Topology) -> Parts:
 def dependency_tier(topology: Topology, wanted: Dependency) -> tuple[Front, list[AppService]]:
     """Return the tier behind the app; the lock of its app servers is one shared file."""
     own = plain(topology, backends=wanted.backends, workers=wanted.workers, backlog=wanted.backlog)
-    lock = {"LAB_LOCK": f"{SPANS}/dependency.lock"} if wanted.lock else {}
+    more = dependency_settings(wanted, f"{SPANS}/dependency.lock")
     servers = [
-        AppService(name, own, {**lock, **service_names("dependency", name)})
+        AppService(name, own, {**more, **service_names("dependency", name)})
         for name in (f"dependency-{n + 1}" for n in range(wanted.backends))
     ]
     return Front(DEPENDENCY, own, upstreams_of(servers), "dependency.jsonl"), servers

@@ -50,7 +50,10 @@ def gunicorn(start: Start) -> Process:
 def uvicorn(start: Start) -> Process:
     """Return uvicorn: one process with one event loop, and asgi_app.py."""
     arguments = ["--fd", str(start.fd), "--backlog", str(start.topology.backlog), "--no-access-log"]
-    return _python_process(start, ["-m", "uvicorn", *arguments, "--log-level", "warning", "asgi_app:application"])
+    connections = start.topology.connections
+    pool = {} if connections is None else {"LAB_CONNECTIONS": str(connections)}
+    command = ["-m", "uvicorn", *arguments, "--log-level", "warning", "asgi_app:application"]
+    return _python_process(start, command, **pool)
 
 
 def queue_options(topology: Topology) -> list[str]:
@@ -98,5 +101,6 @@ def uwsgi(start: Start) -> Process:
     return start.process(command, PYTHONDONTWRITEBYTECODE="1")
 
 
-def _python_process(start: Start, arguments: list[str]) -> Process:
-    return start.process([sys.executable, *arguments], OTEL_SERVICE_NAME=start.name, PYTHONDONTWRITEBYTECODE="1")
+def _python_process(start: Start, arguments: list[str], **environment: str) -> Process:
+    own = {"OTEL_SERVICE_NAME": start.name, "PYTHONDONTWRITEBYTECODE": "1"}
+    return start.process([sys.executable, *arguments], **own, **environment)
