@@ -11,7 +11,7 @@ import polars as pl
 
 from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.timeline.apparent_loop import ApparentLoop, loop_of
-from sojourn.timeline.contention.independence import dependences
+from sojourn.timeline.contention.resources import LoadDependence
 from sojourn.timeline.load_windows import RESPONSES, WINDOWS
 from sojourn.timeline.silences import clause, silences
 from sojourn.timeline.visits import Visits
@@ -78,7 +78,7 @@ class Station:
 
 def stations(visits: Visits, *, least: int) -> list[Station]:
     """Return upstreams of several backends first, then backends, busiest first; those with ``least`` visits or more."""
-    dependent = {each.upstream: each.clause for each in dependences(visits)}
+    dependent = LoadDependence.of(visits).clauses
     built = []
     for pool, name in enumerate(visits.pools):
         members = np.flatnonzero(visits.pool == pool)

@@ -182,6 +182,8 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(
                 f'a discipline and rules need server = "queue": {self.server} accepts connections first in, first out'
             )
+        if self.connections is not None and self.server not in AWAITING:
+            raise ValueError(f"`connections` needs an app that awaits: server {' or '.join(AWAITING)}")
         self._check_server()
 
     def _check_server(self) -> None:
@@ -190,8 +192,6 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"{self.server} has no threads in its workers: only {' and '.join(THREADED)} have")
         if self.server in AWAITING and self.workers > 1:
             raise ValueError(f"{self.server} has one event loop: use more backends in place of workers")
-        if self.connections is not None and self.server not in AWAITING:
-            raise ValueError(f"`connections` needs an app that awaits: server {' or '.join(AWAITING)}")
         if self.keepalive is not None and self.server == "uwsgi":
             raise ValueError("server uwsgi cannot have `keepalive`: its protocol has one request per connection")
         if self.unix and self.server in ("queue", *OWN_SOCKET):

@@ -57,15 +57,21 @@ def test_a_serial_process_with_a_coarse_clock_serves_one_at_a_time(tmp_path: Pat
     assert visits(result.rows).workers.overlap == (Overlap(1, 0.0),)
 
 
-def test_blame_depth_laws_and_what_if_say_that_they_are_unreliable(busy: SplitResult) -> None:
+def test_blame_depth_and_laws_say_that_they_are_unreliable(busy: SplitResult) -> None:
     doubts = (
         *blame_section(blame(busy.rows)).failures,
         *depth_section(depth(busy.rows)).notes,
         *laws(visits(busy.rows)).notes,
-        *whatif(busy.rows).notes,
     )
-    assert sum("one request per worker at a time, and is unreliable there" in doubt for doubt in doubts) == 4
+    assert sum("one request per worker at a time, and is unreliable there" in doubt for doubt in doubts) == 3
     assert laws(visits(busy.rows)).stations[0].believe is None
+
+
+def test_what_if_replays_an_app_without_a_limit_and_adds_no_worker_to_it(busy: SplitResult) -> None:
+    result = whatif(busy.rows, [{"workers": "+1"}, {"service": "x0.5"}, {"load": "x2"}])
+    assert result.refused is None
+    assert [change.settings for change in result.withheld] == [{"workers": "+1"}, {"load": "x2"}]
+    assert result.variants[0].change["mean"] < -0.3
 
 
 def test_the_option_workers_is_what_a_backend_serves_at_once(busy: SplitResult) -> None:

@@ -294,3 +294,11 @@ def test_a_request_names_its_route_to_the_app_and_in_its_record(tmp_path: Path) 
                 f"/sleep/{record.service_time:.6f}?route={record.route}" for record in records
             )
             assert {record.service_time for record in records if record.route == "/export"} == {0.002}
+
+
+def test_a_request_names_the_work_of_its_route() -> None:
+    routes = [Route("/page", 1.0, 0.04, dependency=0.02, body=0.3, after=0.5, cpu=True)]
+    plan = plan_for(Path(), "http://localhost", ConstantLoad(1.0), duration=1.0, routes=routes)
+    (request,) = drawn_requests(plan, np.zeros(1), np.random.default_rng(1))
+    query = "route=/page&dependency=0.020000&bytes=4096&stream=0.300000&after=0.500000&cpu=1"
+    assert request.query == f"?{query}"

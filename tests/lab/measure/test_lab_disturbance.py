@@ -193,6 +193,17 @@ def test_requests_of_a_case_ask_servers_for_their_service_time() -> None:
     assert waiting == pytest.approx(10.0 * case.grpc.rate * case.grpc.service_time)
 
 
+def test_processor_time_is_no_waiting_of_servers() -> None:
+    scenario = find_scenario("contention")
+    cases = {case.name: case for case in scenario.cases}
+
+    def idle(name: str) -> float:
+        return cases[name].mean_idle + cases[name].routes[0].dependency
+
+    assert idle("cores-w2") == 0.0
+    assert idle("dependency-w2") == pytest.approx(0.06)
+
+
 SMALL = """
 name = "small"
 title = "t"

@@ -154,6 +154,7 @@ def test_errors_and_movements_of_predictions(snapshot: SnapshotAssertion) -> Non
     assert (result.p99.error, result.p99.moved) == (pytest.approx(0.1), pytest.approx(-0.5))
     assert (result.p99.interval, result.p50.interval) == ([2.0, 2.4], None)
     assert result.replay == {"mean": 0.01, "p99": -0.02}
+    assert result.largest_error == pytest.approx(0.1)
     lessons = lessons_of(find_scenario("prediction"), [], [result, result])
     assert lessons == snapshot
 
@@ -166,6 +167,15 @@ def test_refused_prediction_fails_with_its_reason() -> None:
     ]
     criterion = Criterion("x", "p99.predicted", within=0.15, of="p99.after", predictions="*")
     assert [each.passed for each in judged_criteria([criterion], [], [refused])] == [False]
+
+
+def test_withheld_prediction_has_its_reason_and_no_error() -> None:
+    withheld = {"set": {"workers": "+1"}, "reason": "the laws disagree"}
+    result = compared(PREDICTION, {**WHATIF, "variants": [], "withheld": [withheld]}, AFTER)
+    assert result.refused == "the laws disagree"
+    assert (result.mean.predicted, result.largest_error) == (None, 0.0)
+    criterion = Criterion("x", "largest_error", below=0.1, predictions="*")
+    assert [each.passed for each in judged_criteria([criterion], [], [result])] == [True]
 
 
 def test_criteria_select_predictions_by_their_change() -> None:

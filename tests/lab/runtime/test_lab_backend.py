@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from sojourn_lab.errors import LabError
 from sojourn_lab.measure.listen import listen_depths
+from sojourn_lab.measure.proc import TICKS, stat_of
 from sojourn_lab.runtime import backends
 from sojourn_lab.runtime.backends import Backend, started_backend, why_server_unavailable
 from sojourn_lab.runtime.process import group_members
@@ -106,6 +107,50 @@ def test_a_bad_number_is_answered_with_400(backend: Backend, path: str) -> None:
     response, body = answer(backend, path)
     assert response.status == 400
     assert b"must be" in body or b"not a valid" in body
+
+
+def test_the_app_uses_the_processor_for_the_time_in_the_path(tmp_path: Path) -> None:
+    with running(tmp_path, Topology()) as backend:
+        workers = [pid for pid in group_members(backend.process.pid) if pid != backend.process.pid]
+
+        def used() -> float:
+            return sum(stat_of(pid).cpu for pid in workers)
+
+        before = used()
+        response, _ = answer(backend, "/sleep/0.3?cpu=1")
+        # The kernel counts in ticks.
+        assert used() - before >= 0.3 - 2 / TICKS
+        assert float(response.headers["X-Service-Time"]) >= 0.3
+        before = used()
+        answer(backend, "/sleep/0.3")
+        assert used() - before < 0.2
+        assert answer(backend, "/sleep/0.3?cpu=2")[0].status == 400
+
+
+def test_threads_that_use_the_processor_share_the_lock_of_the_interpreter(tmp_path: Path) -> None:
+    def service(_: int) -> float:
+        return float(answer(backend, "/sleep/0.3?cpu=1")[0].headers["X-Service-Time"])
+
+    with running(tmp_path, Topology(threads=2)) as backend, concurrent.futures.ThreadPoolExecutor(2) as pool:
+        before = time.monotonic()
+        services = list(pool.map(service, range(2)))
+        assert time.monotonic() - before >= 0.6
+    # They began at about the same time.
+    assert max(services) >= 0.45
+
+
+def test_requests_wait_for_a_connection_inside_an_app_that_awaits(tmp_path: Path) -> None:
+    def service(_: int) -> float:
+        return float(answer(backend, "/sleep/0.3")[0].headers["X-Service-Time"])
+
+    topology = Topology(server="uvicorn", connections=2)
+    with running(tmp_path, topology) as backend, concurrent.futures.ThreadPoolExecutor(4) as pool:
+        before = time.monotonic()
+        services = sorted(pool.map(service, range(4)))
+        took = time.monotonic() - before
+    assert took >= 0.6
+    assert services[0] >= 0.3
+    assert services[-1] >= 0.5
 
 
 def test_another_path_is_404_and_ready_leaves_no_trace(backend: Backend) -> None:

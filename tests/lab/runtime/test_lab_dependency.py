@@ -13,7 +13,7 @@ import pytest
 from lab_support import missed, sound_run
 from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime.nginx import Nginx
-from sojourn_lab.runtime.tier import plain
+from sojourn_lab.runtime.tier import dependency_settings, plain
 from sojourn_lab.scenario.topology import Dependency, Mirror, Pool, Topology
 
 needs_nginx = pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")
@@ -46,6 +46,12 @@ def test_without_a_lock_no_request_waits(tmp_path: Path) -> None:
     assert len(done.stdout.split()) == 2
     assert time.monotonic() - before < 20.0
     assert not list(tmp_path.iterdir())
+
+
+def test_a_tier_behind_may_have_a_lock_and_another_speed() -> None:
+    assert dependency_settings(Dependency(), "/run/lock") == {}
+    settings = dependency_settings(Dependency(lock=True, slowdown=0.5), "/run/lock")
+    assert settings == {"LAB_LOCK": "/run/lock", "LAB_SLOWDOWN": "0.5"}
 
 
 def test_a_tier_is_of_the_same_kind_with_nothing_behind_or_beside_it() -> None:

@@ -121,6 +121,7 @@ def test_version_of_php_fpm_needs_no_php_on_the_path(monkeypatch: pytest.MonkeyP
         ({"server": "uvicorn", "workers": 2}, "one event loop"),
         ({"server": "java", "unix": True}, "cannot listen on a Unix socket"),
         ({"server": "unicorn", "threads": 2}, "no threads"),
+        ({"server": "gunicorn", "connections": 5}, "`connections` needs an app that awaits: server uvicorn"),
         ({"server": "uwsgi", "keepalive": 32}, "cannot have `keepalive`"),
         ({"unix": True, "defer_accept": 1}, "apply to TCP"),
         ({"unix": True, "namespace": Namespace()}, "apply to TCP"),

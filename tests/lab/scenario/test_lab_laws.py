@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sojourn_lab.scenario.case import Case
 from sojourn_lab.scenario.laws import closed_loop_law, law_of
-from sojourn_lab.scenario.load import ClosedLoad, PoissonLoad
+from sojourn_lab.scenario.load import ClosedLoad, PoissonLoad, Route
 from sojourn_lab.scenario.topology import Topology
 
 
@@ -45,3 +45,8 @@ def test_an_open_load_has_no_operational_law() -> None:
     assert law is not None
     assert law.response_time == pytest.approx(12 * 0.6 / 6 - 0.2)
     assert "Z" in law.formula
+
+
+def test_services_of_processor_time_have_no_operational_law() -> None:
+    computing = Case("x", ClosedLoad(12), routes=[Route("/page", 1.0, 0.1, cpu=True)])
+    assert law_of(computing, Topology(backends=2, workers=3)) is None

@@ -287,6 +287,17 @@ def test_a_case_may_have_routes_and_a_topology_of_its_own() -> None:
     assert scaled.topology_of(scaled.cases[1]).discipline == "lifo"
 
 
+def test_a_service_time_may_be_processor_time() -> None:
+    slow = "share = 1, service_time = 1"
+    scenario = loads(PAIR.replace(slow, f"{slow}, cpu = true, after = 2"))
+    assert [route.cpu for route in scenario.cases[0].routes] == [False, True]
+    case = scenario_with_time_scaled(scenario, 0.1).cases[0]
+    assert case.uses_processor
+    assert case.mean_service_time == pytest.approx(0.019)
+    # 9 of 10 requests sleep for 10 ms; the other one holds its worker for 200 ms after the answer.
+    assert case.mean_idle == pytest.approx(0.9 * 0.01 + 0.1 * 0.2)
+
+
 def test_rules_of_disciplines_are_scaled_where_they_are_set() -> None:
     rules_toml = (
         '[topology]\nserver = "queue"\ndiscipline = "codel"\n[topology.rules]\ncodel_target = 0.02\ncapacity = 7\n'
@@ -311,6 +322,10 @@ def test_rules_of_disciplines_are_scaled_where_they_are_set() -> None:
         (
             PAIR.replace("share = 9", "after = 1, share = 9").replace('{server = "queue", discipline = "lifo"}', NODE),
             "case 'two' has routes with a `body` or `after`",
+        ),
+        (
+            PAIR.replace("share = 9", "cpu = true, share = 9").replace('{server = "queue", discipline = "lifo"}', NODE),
+            "case 'two' has routes with `cpu`, which the app of server node cannot use: use gunicorn or queue or uwsgi",
         ),
         (PAIR.replace('"/a"', '"a b"'), "at `$.cases[0].routes[0].name`"),
         (HEAD + CLOSED.replace("service_time = 0.1", ""), "either `service_time` or `routes`"),

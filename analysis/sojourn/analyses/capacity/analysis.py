@@ -19,7 +19,7 @@ from sojourn.analyses.capacity.usl import Usl, fit_usl
 from sojourn.model.formatting import counted, iso, percent
 from sojourn.model.result import Result
 from sojourn.timeline.apparent_loop import ApparentLoop, loop_of
-from sojourn.timeline.contention.independence import Independence
+from sojourn.timeline.contention.resources import WORKERS, LoadDependence
 from sojourn.timeline.load_windows import LoadWindows
 
 RAMP = 1.5  # ratio of the loads of busy and quiet windows; below it the load counts as constant
@@ -50,7 +50,7 @@ class Capacity(Result):
         knees: one per objective.
         sizing: instances for a target rate, if one was given.
         by_instance: one row per instance, if windows are by instance.
-        independence: of the services, for a size from the log; None: not tested.
+        dependence: of services on the load, for a size from the log; None: not tested.
     """
 
     windows: LoadWindows
@@ -63,7 +63,13 @@ class Capacity(Result):
     knees: tuple[Knee, ...]
     sizing: Sizing | None
     by_instance: tuple[dict[str, Any], ...] = ()
-    independence: Independence | None = None
+    dependence: LoadDependence | None = None
+
+    @property
+    def contention(self) -> dict[str, Any] | None:
+        """What services share, as plain values; None: nothing, not tested, or no law explains it."""
+        contention = None if self.dependence is None else self.dependence.contention
+        return contention.to_dict() if contention is not None and contention.explains else None
 
     @property
     def failures(self) -> list[str]:
@@ -101,7 +107,7 @@ class Capacity(Result):
                 "count each address."
             )
         if self.sizing is not None and self.sizing.instances is not None and self.sizing.source != AS_GIVEN:
-            notes.extend(_of_independence(self.independence))
+            notes.extend(_of_dependence(self.dependence))
         return notes
 
     def to_dict(self) -> dict[str, Any]:
@@ -117,6 +123,7 @@ class Capacity(Result):
             "usl_reason": self.usl_reason,
             "knees": [knee.to_dict() for knee in self.knees],
             "sizing": self.sizing.to_dict() if self.sizing else None,
+            "contention": self.contention,
             "by_instance": list(self.by_instance),
             "failures": self.failures,
             "notes": self.notes,
@@ -127,14 +134,24 @@ class Capacity(Result):
         }
 
 
-def _of_independence(independence: Independence | None) -> list[str]:
-    if independence is None or not independence.tested:
+def _of_dependence(dependence: LoadDependence | None) -> list[str]:
+    if dependence is None or not dependence.independence.tested:
         return [UNTESTED]
-    return [
-        f"{each.upstream or 'The backend'}: {each.clause}. If all instances share it, each further instance serves "
-        "less than this one, and the number is too small."
-        for each in independence.dependences[:1]
-    ]
+    contention = dependence.contention
+    if contention is None or not contention.explains:
+        return [
+            f"{name or 'The backend'}: {clause}. If all instances share it, each further instance serves less than "
+            "this one, and the number is too small."
+            for name, clause in list(dependence.clauses.items())[:1]
+        ]
+    notes = contention.notes
+    if contention.bottleneck != WORKERS:
+        notes += [
+            f"{each.name}: saturated at {each.saturates_at:,.3g} requests/s, with any number of workers."
+            for each in contention.resources
+            if each.saturates_at is not None
+        ]
+    return notes
 
 
 def shown(table: pl.DataFrame) -> pl.DataFrame:
@@ -149,7 +166,7 @@ def capacity(
     target_rate: float | None = None,
     headroom: float = 0.0,
     per_instance: float | None = None,
-    independence: Independence | None = None,
+    dependence: LoadDependence | None = None,
     seed: int = 0,
 ) -> Capacity:
     """Estimate the capacity from windows of load.
@@ -160,7 +177,7 @@ def capacity(
         target_rate: rate to size for, requests/s.
         headroom: additional capacity, as a share of the target.
         per_instance: known rate of one instance, requests/s.
-        independence: of the services of the same requests; None: not tested.
+        dependence: of the services of the same requests; None: not tested.
         seed: seed of the bootstraps.
 
     Raises:
@@ -180,9 +197,9 @@ def capacity(
         usl=usl,
         usl_reason=reason,
         knees=knees,
-        sizing=_sizing(target_rate, headroom, per_instance, knees, windows, independence),
+        sizing=_sizing(target_rate, headroom, per_instance, knees, windows, dependence),
         by_instance=tuple(_instances(table, slos, loop, seed)) if windows.by_instance else (),
-        independence=independence,
+        dependence=dependence,
     )
 
 
@@ -234,14 +251,14 @@ def _sizing(
     per_instance: float | None,
     knees: Sequence[Knee],
     windows: LoadWindows,
-    independence: Independence | None,
+    dependence: LoadDependence | None,
 ) -> Sizing | None:
     if target is None:
         return None
     if per_instance is not None:
         return sized(target, headroom, per_instance)
-    if windows.by_instance and independence is not None and independence.shared is not None:
-        reason = f"{independence.shared.clause}; the rate of one does not hold for another number of them"
+    if windows.by_instance and dependence is not None and dependence.of_all is not None:
+        reason = f"{dependence.of_all}; the rate of one does not hold for another number of them"
         return Sizing(target, headroom, None, "an upstream address", reason=reason)
     what = "an upstream address" if windows.by_instance else "the system as it was measured"
     unknown = next((knee for knee in knees if knee.rate is None and knee.at_least is None), None)

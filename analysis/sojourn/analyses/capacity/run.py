@@ -12,7 +12,7 @@ from sojourn.model.frame import Selection
 from sojourn.readers.inputs import only_store
 from sojourn.sources.open_requests import Instant, Where
 from sojourn.sources.opening import RequestsLike, read_already, requests_from
-from sojourn.timeline.contention.independence import Independence, independence_of
+from sojourn.timeline.contention.resources import LoadDependence
 from sojourn.timeline.load_windows import LoadWindows, load_windows
 from sojourn.timeline.visits_of import visits_of
 
@@ -58,14 +58,14 @@ def capacity(
     slos = [slo] if isinstance(slo, str | Slo) else list(slo)
     objectives = [each if isinstance(each, Slo) else Slo.of(each) for each in slos]
     measured = target_rate is not None and per_instance is None
-    windows, independence = _windows(requests, instance == "upstream", window, since, until, where, measured)
+    windows, dependence = _windows(requests, instance == "upstream", window, since, until, where, measured)
     return capacity_of_windows(
         windows,
         slos=objectives,
         target_rate=target_rate,
         headroom=headroom,
         per_instance=per_instance,
-        independence=independence,
+        dependence=dependence,
     )
 
 
@@ -77,14 +77,14 @@ def _windows(
     until: Instant,
     where: Where,
     tests: bool,
-) -> tuple[LoadWindows, Independence | None]:
+) -> tuple[LoadWindows, LoadDependence | None]:
     """Return the windows, and whether services depend on the load if that is to be tested and all requests are here."""
     # A store sends a row a window instead of every request.
     dsn = None if read_already(requests) else only_store(requests)  # type: ignore[arg-type]
     if dsn is None:
         source = requests_from(requests, since=since, until=until, where=where)
         windows = load_windows(source.rows, width=width, by_instance=by_instance)
-        return windows, independence_of(visits_of(source)) if tests else None
+        return windows, LoadDependence.of(visits_of(source)) if tests else None
     from sojourn.analyses.capacity.store import store_load_windows  # noqa: PLC0415 - a store's driver is for stores only
 
     return store_load_windows(dsn, Selection.of(since, until, where), width=width, by_instance=by_instance), None

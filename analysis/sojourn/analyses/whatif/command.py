@@ -112,7 +112,7 @@ def whatif(
     )
     result = run(
         requests, variants, workers=counts, closed_loop=closed_loop, rank=rank, force=force, seed=seed,
-        hosts=pairs(host or [], "--host"),
+        host=pairs(host or [], "--host"),
     )  # fmt: skip
     answer(result, as_json=as_json)
     if not result.variants and result.withheld:

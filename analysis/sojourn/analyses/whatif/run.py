@@ -31,7 +31,7 @@ def whatif(
     since: Instant = None,
     until: Instant = None,
     where: Where = None,
-    hosts: Mapping[str, str] | None = None,
+    host: Mapping[str, str] | None = None,
 ) -> WhatIfResult:
     """Replay the recorded requests under a different configuration.
 
@@ -53,7 +53,7 @@ def whatif(
         since: keep requests that arrived at or after this instant.
         until: keep requests that arrived before this instant.
         where: column -> value; only columns whose values do not share workers.
-        hosts: address of a backend -> name of its host, whose processors its services share; None: by the addresses.
+        host: address of a backend -> name of its host, whose processors its services share; None: by the addresses.
 
     Returns:
         The replay, the measured figures, and the variants from the best to the worst. If the replay is too far off,
@@ -70,7 +70,7 @@ def whatif(
     try:
         return whatif_of_rows(
             source.rows, listed, workers=workers, closed_loop=closed_loop, rank=rank, force=force, seed=seed,
-            queue_source=known, hosts=hosts,
+            queue_source=known, hosts=host,
         )  # fmt: skip
     except SojournError as error:
         raise explained(error, source) from None

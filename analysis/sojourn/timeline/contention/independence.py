@@ -227,6 +227,13 @@ def _services(
     return _Services(norm, usual, route, in_service[some], np.maximum(waiting[some], 0), elsewhere, resolution)
 
 
+def route_of(visits: Visits, rows: Ints) -> Ints:
+    """Return the route of some visits, as codes; 0 for all where routes were not read."""
+    if "route" not in visits.rows.columns:
+        return np.zeros(len(rows), np.int64)
+    return classes_of(visits.column_at("route", rows))[0]
+
+
 def service_ends(visits: Visits) -> Floats:
     """Return the end of each service, s: the response headers, or the release where these are not known."""
     return visits.busy_end if visits.phases is None else np.fmin(visits.phases.headers, visits.shown_end)

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.inference.engine import infer
 from sojourn.inference.inferred import INFERRED, Inference
 from sojourn.model.formatting import duration
-from sojourn.timeline.classes import classes_of
+from sojourn.timeline.contention.independence import route_of
 from sojourn.timeline.stretches import busiest
 from sojourn.timeline.visits import Visits
 
@@ -95,5 +94,6 @@ def inner_queue_of(visits: Visits, end: Floats, backends: Sequence[int], name: s
 
 
 def _inferred(visits: Visits, end: Floats, rows: Ints, places: int | None) -> Inference:
-    route = classes_of(visits.column_at("route", rows))[0]
-    return infer(visits.busy_start[rows], end[rows], route, error=ERROR, workers=places)
+    from sojourn.inference.engine import infer  # noqa: PLC0415 - only where services depend on the load
+
+    return infer(visits.busy_start[rows], end[rows], route_of(visits, rows), error=ERROR, workers=places)

@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from sojourn.model.formatting import counted, printable
 from sojourn.queueing.speed_laws import SpeedLaw
-from sojourn.timeline.classes import classes_of
 from sojourn.timeline.contention.estimate import (
     COHERENCE,
     NONE,
@@ -26,7 +25,7 @@ from sojourn.timeline.contention.estimate import (
     estimated,
     seems_shared,
 )
-from sojourn.timeline.contention.independence import Independence, independence_of, service_ends
+from sojourn.timeline.contention.independence import Independence, independence_of, route_of, service_ends
 from sojourn.timeline.contention.inner_queue import InnerQueue, inner_queue_of
 from sojourn.timeline.contention.shared_parts import SharedParts
 from sojourn.timeline.contention.usual_speed import UsualSpeed, relative, usual_speed
@@ -55,6 +54,7 @@ class Resource:
         name: the backend, the host, or the backends.
         backends: indices into ``Visits.backends``.
         estimate: of its law.
+        rate: of its services, requests/s.
         busy: share of its capacity that is used, by the likeliest law; None where the law has no capacity.
         workers_busy: share of the time of the workers that services would hold if nothing was shared; None: no limit.
         slowdown: mean service / mean demand.
@@ -64,6 +64,7 @@ class Resource:
     name: str
     backends: tuple[int, ...]
     estimate: Estimate
+    rate: float
     busy: float | None
     workers_busy: float | None
     slowdown: float
@@ -78,6 +79,11 @@ class Resource:
     def is_scarcest(self) -> bool:
         """Whether it saturates before the workers do, by their demands (Denning & Buzen 1978)."""
         return self.busy is not None and (self.workers_busy is None or self.busy > self.workers_busy)
+
+    @property
+    def saturates_at(self) -> float | None:
+        """The rate at which all of its capacity is used, requests/s, with any number of workers; None: unknown."""
+        return self.rate / self.busy if self.busy else None
 
     def law(self, choice: int, margin: float) -> SpeedLaw:
         """Return a plausible law; 0: the likeliest; ``margin``: as of ``Estimate.plausible``."""
@@ -94,6 +100,8 @@ class Resource:
             **best.law.to_dict(),
             "low": low if has_capacity else None,
             "high": high if has_capacity else None,
+            "rate": self.rate,
+            "saturates_at": self.saturates_at,
             "busy": self.busy,
             "workers_busy": self.workers_busy,
             "scarcest": self.is_scarcest,
@@ -169,7 +177,8 @@ class Contention:
     @property
     def notes(self) -> list[str]:
         """Sentences on what is shared, for people."""
-        shared = [f"{clause_of(each, self.scope)}." for each in self.resources if each.is_shared]
+        clauses = [clause_of(each, self.scope) for each in self.resources if each.is_shared]
+        shared = [f"{clause[:1].upper()}{clause[1:]}." for clause in clauses]
         return [*shared, *(each.sentence for each in self.inner)]
 
     def to_dict(self) -> dict[str, Any]:
@@ -210,6 +219,42 @@ class Contention:
             SharedParts.of(self.visits.busy_start[rows], end[rows], limit)
             for rows, limit in zip(self._rows, most, strict=True)
         ]
+
+
+@dataclass(frozen=True)
+class LoadDependence:
+    """Whether services depend on the load: the tests of services, and what they share."""
+
+    independence: Independence
+    contention: Contention | None
+
+    @classmethod
+    def of(cls, visits: Visits, hosts: Mapping[str, str] | None = None) -> LoadDependence:
+        """Test services, and estimate what they share; arguments as of ``contention_of``."""
+        independence = independence_of(visits)
+        return cls(independence, contention_of(visits, independence, hosts))
+
+    @property
+    def clauses(self) -> dict[str | None, str]:
+        """Address of a backend -> how its services depend on the load, as a clause."""
+        clauses = {each.upstream: each.clause for each in self.independence.dependences}
+        contention = self.contention
+        if contention is not None and contention.explains:
+            for resource in contention.resources:
+                names = [contention.visits.backends[code] for code in resource.backends]
+                clauses |= dict.fromkeys(names if resource.is_shared else (), clause_of(resource, contention.scope))
+            for queue in contention.inner:
+                names = [contention.visits.backends[code] for code in queue.backends]
+                clauses |= dict.fromkeys(names, queue.sentence.rstrip("."))
+        return clauses
+
+    @property
+    def of_all(self) -> str | None:
+        """What the services of all backends share, as a clause; None: nothing."""
+        contention = self.contention
+        if contention is not None and contention.explains and contention.bottleneck == DEPENDENCY:
+            return clause_of(contention.resources[0], contention.scope)
+        return None if self.independence.shared is None else self.independence.shared.clause
 
 
 def contention_of(
@@ -280,7 +325,7 @@ def _noticed(
         for _, members in groups:
             rows = _rows_within(visits, end, members, window)
             parts = SharedParts.of(visits.busy_start[rows], end[rows], _most(visits, members))
-            route = classes_of(visits.column_at("route", rows))[0]
+            route = route_of(visits, rows)
             if parts.most > 1 and seems_shared(parts, route, np.ones(len(rows))):
                 return True
     return False
@@ -352,8 +397,8 @@ def _resource(
     rows = _rows_within(visits, end, backends, window)
     begin, ends = visits.busy_start[rows], end[rows]
     parts = SharedParts.of(begin, ends, _most(visits, backends))
-    route = classes_of(visits.column_at("route", rows))[0]
-    worker = visits.column_at("worker", rows)
+    route = route_of(visits, rows)
+    worker = visits.column_at("worker", rows) if "worker" in visits.rows.columns else None
     usual = UsualSpeed(np.ones(len(rows)), np.ones(len(rows)), moved=False)
     estimate = estimated(parts, route, usual.factor)
     for _ in range(PASSES - 1):
@@ -374,7 +419,14 @@ def _resource(
         alone = np.nan_to_num(visits.held[rows] - (ends - begin)) + demand
         workers_busy = float(alone.sum()) / (seconds * workers)
     return Resource(
-        name, backends, estimate, busy, workers_busy, float((ends - begin).sum() / max(demand.sum(), 1e-9)), usual
+        name=name,
+        backends=backends,
+        estimate=estimate,
+        rate=len(rows) / seconds if seconds > 0 else 0.0,
+        busy=busy,
+        workers_busy=workers_busy,
+        slowdown=float((ends - begin).sum() / max(demand.sum(), 1e-9)),
+        usual=usual,
     )
 
 
@@ -396,10 +448,10 @@ def clause_of(resource: Resource, scope: str) -> str:
     best, estimate = resource.estimate.best, resource.estimate
     law, name = best.law, resource.name
     if best.family == NONE:
-        return f"Services of {name} share nothing"
+        return f"services of {name} share nothing"
     if best.family == COHERENCE:
         return (
-            f"Services of {name} slow each other more, the more there are (contention {law.contention:.2g}, coherence "
+            f"services of {name} slow each other more, the more there are (contention {law.contention:.2g}, coherence "
             f"{law.coherence:.2g}); what they share does not show"
         )
     part = "" if law.share >= 1 else f"{law.share:.0%} of "
@@ -414,5 +466,5 @@ def clause_of(resource: Resource, scope: str) -> str:
         alone = "" if resource.workers_busy is None else f": workers alone would be {resource.workers_busy:.0%} busy"
         scarcest = f", which limits them{alone}"
     return (
-        f"Services of {name} share {part}{what}, {busy}{scarcest}; they take {resource.slowdown:.2g} × as long as alone"
+        f"services of {name} share {part}{what}, {busy}{scarcest}; they take {resource.slowdown:.2g} × as long as alone"
     )

@@ -42,8 +42,10 @@ def figures(data: CaseData) -> dict[str, Any]:
 def contention_figures(replayed: Mapping[str, Any]) -> dict[str, Any]:
     """Return the figures of a result of `sojourn whatif --json`; see the module."""
     contention = replayed["contention"] or {}
-    resource = max(contention.get("resources", ()), key=lambda each: float(each["slowdown"]), default={})
-    queue = max(contention.get("inner_queues", ()), key=lambda each: float(each["wait"]), default={})
+    resource: Mapping[str, Any] = max(
+        contention.get("resources", ()), key=lambda each: float(each["slowdown"]), default={}
+    )
+    queue: Mapping[str, Any] = max(contention.get("inner_queues", ()), key=lambda each: float(each["wait"]), default={})
     return {
         "scope": contention.get("scope"),
         **{name: resource.get(name) for name in OF_RESOURCE},
