@@ -1,0 +1,131 @@
+"""What services share, on systems whose truth is known: the capacity, the predictions, and the verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sojourn
+import systems.kinds  # noqa: F401 - registers the kinds
+from sojourn.export.memory import Memory
+from sojourn.export.state import ServiceState
+from sojourn.model.objective import objective_of
+from systems.contended_study import contended_outcome, table
+from systems.registry import KINDS
+from systems.requests import Change
+from systems.truth import Truth
+
+MEAN, P99 = 0.05, 0.10
+
+
+def written(folder: Path, name: str) -> tuple[Path, Truth]:
+    log, _, truth = KINDS[name].written(folder)
+    return log, truth
+
+
+def test_systems_drawn_at_random_are_predicted_or_refused() -> None:
+    outcomes = [contended_outcome(seed) for seed in (2, 3, 9, 14, 19, 24, 39)]
+    inside = [low <= each.capacity <= high for each in outcomes for low, high in each.intervals]
+    assert sum(inside) >= len(inside) - 1
+    errors = [pair for each in outcomes for pair in each.errors.values() if pair is not None]
+    assert len(errors) > 20
+    assert max(abs(mean) for mean, _ in errors) <= MEAN
+    assert max(abs(p99) for _, p99 in errors) <= P99
+    assert "7 systems drawn at random" in table(outcomes)
+
+
+@pytest.mark.parametrize(
+    ("name", "scope", "capacity", "changes"),
+    [
+        ("shared-cores", "backend", 2.0, {"workers=+1": Change(workers=1), "workers=+2": Change(workers=2)}),
+        ("saturating-database", "all", 4.0, {"workers=+2": Change(workers=2), "workers=-1": Change(workers=-1)}),
+        ("one-worker-each", "backend", 2.0, {"workers=+1": Change(workers=1), "cores=+1": Change(cores=1)}),
+    ],
+)
+def test_more_workers_on_the_same_cores(
+    tmp_path: Path, name: str, scope: str, capacity: float, changes: dict[str, Change]
+) -> None:
+    log, truth = written(tmp_path, name)
+    result = sojourn.whatif(log, [dict([change.split("=", 1)]) for change in changes])
+    assert result.refused is None
+    assert result.contention is not None
+    assert result.contention["scope"] == scope
+    resource = result.contention["resources"][0]
+    assert resource["low"] <= capacity <= resource["high"]
+    assert resource["scarcest"]
+    predicted = {"=".join(*variant.settings.items()): variant.response_time for variant in result.variants}
+    for change, real in changes.items():
+        if change not in predicted:
+            assert change in {"=".join(*each.settings.items()) for each in result.withheld}
+            continue
+        mean, p99 = truth.response(real)
+        assert predicted[change]["mean"] == pytest.approx(mean, rel=MEAN)
+        assert predicted[change]["p99"] == pytest.approx(p99, rel=P99)
+    assert predicted
+
+
+def test_a_pool_inside_the_app_is_inferred_and_one_place_more_is_predicted(tmp_path: Path) -> None:
+    log, truth = written(tmp_path, "inner-pool")
+    result = sojourn.whatif(log, [{"pool": "+1"}, {"workers": "+1"}, {"pool": "7"}])
+    assert result.contention is not None
+    queue = result.contention["inner_queues"][0]
+    inner = [request.inner for request in truth.served().logged]
+    assert (queue["places"], queue["low"], queue["high"]) == (5, 5, 5)
+    assert queue["wait"] == pytest.approx(sum(inner) / len(inner), rel=0.02)
+    assert [each.settings for each in result.withheld] == [{"workers": "+1"}]
+    figures = {variant.settings["pool"]: variant.response_time["mean"] or 0.0 for variant in result.variants}
+    assert figures["7"] < figures["+1"] < (result.measured["response_time"]["mean"] or 0.0)
+
+
+def test_the_verdict_tells_waiting_inside_the_app_from_work(tmp_path: Path) -> None:
+    log, truth = written(tmp_path, "goroutines")
+    result = sojourn.split(log)
+    assert result.verdict.cause == "inside"
+    assert result.inner is not None
+    assert result.inner.share == pytest.approx(truth.causes["inside"], abs=0.05)
+    answer = result.to_dict()["inner_queue"]
+    assert answer["inferred"] is True
+    assert answer["mean"] == pytest.approx(result.inner.mean)
+    assert sojourn.split(written(tmp_path, "pool-of-4")[0]).inner is None
+
+
+def test_where_no_law_fits_the_split_says_that_it_cannot_tell(tmp_path: Path) -> None:
+    log, _ = written(tmp_path, "event-loop")
+    result = sojourn.split(log)
+    assert result.inner is not None
+    assert result.inner.share is None
+    assert any("cannot tell waiting from work" in note for note in result.notes)
+    refused = sojourn.whatif(log, {"workers": "+1"}).refused
+    assert refused is not None
+    assert "cannot tell waiting from work" in refused
+    assert "--workers" not in refused
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("shared-cores", "cores"),
+        ("saturating-database", "dependency"),
+        ("inner-pool", "places"),
+        ("pool-of-4", "workers"),
+    ],
+)
+def test_the_gauge_names_the_resource_that_is_short(tmp_path: Path, name: str, short: str) -> None:
+    log, _ = written(tmp_path, name)
+    rows = sojourn.split(log, columns=("remote_addr", "connection", "method", "uri")).rows
+    table_of = rows.collect()
+    first, last = table_of["start"].min(), table_of["time"].max()
+    state = ServiceState("shop", rows, last, first, (last - first).total_seconds(), Memory())  # type: ignore[arg-type, operator]
+    samples = list(state.signals([objective_of("queueing_delay:p95=0.1")]))
+    values = {sample.labels[1]: sample.value for sample in samples if sample.name == "sojourn_bottleneck"}
+    assert values == {each: float(each == short) for each in ("workers", "cores", "dependency", "places")}
+    needed = [sample for sample in samples if sample.name == "sojourn_workers_needed"]
+    assert bool(needed) == (short == "workers")
+
+
+def test_hosts_are_taken_from_the_option_and_from_the_addresses(tmp_path: Path) -> None:
+    log, _ = written(tmp_path, "saturating-database")
+    hosts = {f"10.0.0.{number}:8080": "one" for number in (1, 2, 3)}
+    result = sojourn.whatif(log, {"workers": "+1"}, host=hosts)
+    assert result.contention is not None
+    assert result.contention["resources"][0]["name"] == "host one"
