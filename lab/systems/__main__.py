@@ -8,10 +8,14 @@ import sys
 from pathlib import Path
 
 import systems.kinds  # noqa: F401 - registers the kinds
+from systems.contended_study import studied_in_parallel, table
 from systems.page import page
 from systems.plain_systems import plain_system
 from systems.registry import KINDS
 from systems.study import RIGHT, studied
+
+
+CONTENDED = 200  # systems that share a resource, for the page
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,7 +26,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--publish", type=Path, metavar="DIR", help="write systems.md to a folder")
     parser.add_argument("--plain", type=int, default=0, metavar="N", help="study N plain systems drawn at random")
+    parser.add_argument("--contended", type=int, default=0, metavar="N", help="study N systems that share a resource")
     options = parser.parse_args(arguments)
+    if options.contended:
+        sys.stdout.write(table(studied_in_parallel(options.contended)))
+        return 0
     if options.log:
         options.log.mkdir(parents=True, exist_ok=True)
     kinds = [KINDS[name] for name in options.kind or KINDS]
@@ -30,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
         kinds = [plain_system(seed) for seed in range(options.plain)]
     findings = [studied(each, options.log, plain=not options.plain) for each in kinds]
     if options.publish:
-        (options.publish / "systems.md").write_text(page(findings))
+        (options.publish / "systems.md").write_text(page(findings, table(studied_in_parallel(CONTENDED))))
     elif options.json:
         json.dump([finding.to_dict() for finding in findings], sys.stdout, indent=1)
         sys.stdout.write("\n")
@@ -43,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
                     continue
                 sys.stdout.write(f"  {each.judgement:8} {log}{each.about}: {each.said}\n{'':11}truth: {each.truth}\n")
     else:
-        sys.stdout.write(page(findings))
+        sys.stdout.write(page(findings, ""))
     return 0
 
 

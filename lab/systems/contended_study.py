@@ -1,9 +1,10 @@
-"""Systems that share a resource, drawn at random: whether its capacity is in the interval, and errors of predictions."""
+"""Systems that share a resource, drawn at random: whether its capacity is in the interval, errors of predictions."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,11 +59,11 @@ def contended_outcome(seed: int, *, share: float | None = None) -> Outcome:
     errors: dict[str, Pair | None] = {}
     for name, change in changes.items():
         figures = predicted.get(tuple(settings[name].items()))
-        name = "service:ROUTE=x0.5" if name.startswith("service") else name
-        mean, p99 = truth.response(change) if figures else (1.0, 1.0)
-        errors[name] = None
+        pair = None
         if figures:
-            errors[name] = (figures["mean"] or 0.0) / mean - 1, (figures["p99"] or 0.0) / p99 - 1
+            mean, p99 = truth.response(change)
+            pair = (figures["mean"] or 0.0) / mean - 1, (figures["p99"] or 0.0) / p99 - 1
+        errors["service:ROUTE=x0.5" if name.startswith("service") else name] = pair
     stated = result.contention or {"scope": None, "resources": []}
     right = stated["scope"] == system.scope and system.share == 1
     intervals = [(each["low"] or 0.0, each["high"] or np.inf) for each in stated["resources"]] if right else []
@@ -80,19 +81,27 @@ def table(outcomes: Sequence[Outcome]) -> str:
     """Return the share of intervals with the capacity, and a table of errors, in Markdown."""
     inside = [low <= each.capacity <= high for each in outcomes for low, high in each.intervals]
     refused = sum(each.refused is not None for each in outcomes)
+    above = f"above {LARGEST:.0%}"
     lines = [
-        f"{len(outcomes)} systems drawn at random, whose services share cores or a dependency: for {refused}, no law fits "
-        f"and nothing is predicted. {np.mean(inside):.1%} of {len(inside)} intervals contain the capacity. The errors, "
+        f"{len(outcomes)} systems drawn at random, whose services share cores or a dependency: for {refused}, no law",
+        f"fits, and nothing is predicted. {np.mean(inside):.1%} of {len(inside)} intervals contain the capacity. Errors,",
         "against a simulation of the changed system:",
         "",
-        f"| change | predicted | withheld | mean: median | largest | above {LARGEST:.0%} | p99: median | largest | above {LARGEST:.0%} |",
+        f"| change | predicted | withheld | mean: median | largest | {above} | p99: median | largest | {above} |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name in outcomes[0].errors:
         pairs = [each.errors[name] for each in outcomes if each.refused is None]
-        off = np.abs(np.array([pair for pair in pairs if pair is not None]))
+        off = np.abs(np.array([pair for pair in pairs if pair is not None]).reshape(-1, 2))
         cells = [name, len(off), len(pairs) - len(off)]
         for column in off.T:
-            cells += [f"{np.median(column):.1%}", f"{column.max():.1%}", int((column > LARGEST).sum())]
+            figures = (f"{np.median(column):.1%}", f"{column.max():.1%}") if len(column) else ("–", "–")
+            cells += [*figures, int((column > LARGEST).sum())]
         lines.append(f"| {' | '.join(str(cell) for cell in cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def studied_in_parallel(count: int) -> list[Outcome]:
+    """Return the outcomes of the systems of the first seeds, computed by a process per core."""
+    with ProcessPoolExecutor() as pool:
+        return list(pool.map(contended_outcome, range(count), chunksize=4))

@@ -20,11 +20,20 @@ a simulation of the changed system; workers needed for 95 % of the waits at most
 inferred mean wait within 5 % of the response time or 3 ms, a lower bound of it at most 2 % above.
 
 """
+SHARED = """\
+Two to ten workers on fewer cores, one to three backends on their own cores or on one dependency, all or a part of each
+service there, at a load of 45 to 90 % (`python -m systems --contended N`).
+"""
 MOST = 90  # characters of a sentence in the table
 
 
-def page(findings: Sequence[Finding]) -> str:
-    """Return the page: the totals, two tables of judgements, and what is said of each kind."""
+def page(findings: Sequence[Finding], contended: str) -> str:
+    """Return the page: the totals, two tables of judgements, and what is said of each kind.
+
+    Args:
+        findings: of each kind.
+        contended: the table of the systems that share a resource; empty: without it.
+    """
     measured, plain = ([(each, getattr(each, name)) for each in findings] for name in ("statements", "plain"))
     lines = [
         *_judgements(measured),
@@ -35,6 +44,7 @@ def page(findings: Sequence[Finding]) -> str:
         "",
         *_judgements(plain),
         "",
+        *(["## Shared resources", "", SHARED, contended] if contended else []),
         "## What is said, and the truth",
     ]
     for finding in findings:

@@ -28,8 +28,7 @@ from sojourn.model.errors import SojournError
 from sojourn.model.objective import Objective, objective_of
 from sojourn.model.verdict import CLIENT, WORDS
 from sojourn.present.section import Section
-from sojourn.timeline.contention.independence import independence_of
-from sojourn.timeline.contention.resources import contention_of
+from sojourn.timeline.contention.resources import LoadDependence
 from sojourn_lab.results.known_waits import largest_difference, stated_accounts
 
 from systems.log import write_log
@@ -298,7 +297,7 @@ def _whatif(result: sojourn.SplitResult, truth: Truth) -> Iterator[Statement]:
 
 def _shared(workload: Workload) -> tuple[Workload, Objective, None, Sharing | None]:
     """Return the arguments of ``workers_needed``: what the services of a workload share is estimated."""
-    contention = contention_of(workload.visits, independence_of(workload.visits))
+    contention = LoadDependence.of(workload.visits).contention
     if contention is None or not contention.explains or contention.inner:
         return workload, OBJECTIVE, None, None
     return workload, OBJECTIVE, None, Sharing.of(workload, contention, contention.choices()[0])

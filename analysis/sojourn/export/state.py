@@ -33,8 +33,7 @@ from sojourn.sources.frame_measures import without_upgraded
 from sojourn.sources.live.recent import CLIENT_REQUEST
 from sojourn.timeline.backend_state import backend_state
 from sojourn.timeline.charge import DISPATCH, IMBALANCE, accounts
-from sojourn.timeline.contention.independence import independence_of
-from sojourn.timeline.contention.resources import BOTTLENECKS, WORKERS, Contention, contention_of
+from sojourn.timeline.contention.resources import BOTTLENECKS, WORKERS, Contention, LoadDependence
 from sojourn.timeline.named_accounts import NAMED
 from sojourn.timeline.services import Services, services_of
 from sojourn.timeline.visits import Visits, WorkersLike, visits
@@ -167,7 +166,7 @@ class ServiceState:
             rows: of all requests that were present in the window.
         """
         workload, known = self._workload(rows)
-        contention = contention_of(workload.visits, independence_of(workload.visits))
+        contention = LoadDependence.of(workload.visits).contention
         if not known.all():
             return None, contention
         since = (self._begin - workload.visits.base).total_seconds()

@@ -16,8 +16,8 @@ import polars as pl
 from sojourn.model.verdict import Evidence
 from sojourn.sources.frame_measures import FrameMeasures
 from sojourn.sources.open_requests import OpenedRequests
-from sojourn.timeline.contention.independence import independence_of, service_ends
-from sojourn.timeline.contention.resources import Contention, contention_of
+from sojourn.timeline.contention.independence import service_ends
+from sojourn.timeline.contention.resources import Contention, LoadDependence
 from sojourn.timeline.visit_arrays import Visits
 from sojourn.timeline.visits import visits as visits_of_rows
 
@@ -103,7 +103,7 @@ def inner_waits(requests: OpenedRequests, means: Mapping[str, float], p99: float
 
 
 def _contention(visits: Visits) -> Contention | None:
-    return contention_of(visits, independence_of(visits)) if len(visits) >= FEWEST else None
+    return LoadDependence.of(visits).contention if len(visits) >= FEWEST else None
 
 
 def _stretch(rows: pl.LazyFrame) -> pl.LazyFrame | None:

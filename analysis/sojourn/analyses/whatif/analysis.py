@@ -36,8 +36,8 @@ from sojourn.model.formatting import counted, duration, printable
 from sojourn.model.one_worker import doubt, holding
 from sojourn.model.parallel import in_threads
 from sojourn.timeline.classes import summed
-from sojourn.timeline.contention.independence import Independence, independence_of
-from sojourn.timeline.contention.resources import Contention, contention_of
+from sojourn.timeline.contention.courses import sentences_of
+from sojourn.timeline.contention.resources import Contention, LoadDependence
 from sojourn.timeline.station import loop_of_requests
 from sojourn.timeline.tables import workers_table
 from sojourn.timeline.visits import Visits
@@ -101,19 +101,19 @@ def whatif(
     # None needs what another one computes: they run side by side.
     parts: list[Callable[[], Any]] = [
         lambda: replay_workload(workload, Change(), loop=loop, seed=seed),
-        lambda: _contention(workload.visits, hosts, closed_loop=closed_loop),
+        lambda: LoadDependence.of(workload.visits, hosts, closed_loop=closed_loop),
         lambda: pinned_share(workload.visits) > PINNED,
         lambda: None if closed_loop else loop_of_requests(workload.visits.arrival, _answered(workload)),
     ]
-    baseline, (independence, contention), pinned, apparent = in_threads(lambda part: part(), parts)
+    baseline, dependence, pinned, apparent = in_threads(lambda part: part(), parts)
     _refuse_balancers(changes, pinned=pinned)
-    dependent = independence.dependences
+    dependent, contention = dependence.independence.dependences, dependence.contention
     original = workload
     explained = contention if contention is not None and contention.explains else None
     # Where requests wait for the start, too, there is no prediction.
     if not closed_loop and limited_elsewhere(original) is None:
         workload = inside_of(workload, explained)
-    laws = Laws(workload, contention, lambda: contention_of(original.visits, independence, hosts, anyway=True))
+    laws = Laws(workload, contention, lambda: dependence.possible(hosts))
     if workload.inside or laws.likeliest is not None:
         baseline = replay_workload(workload, Change(), seed=seed, sharing=laws.likeliest)
     included = workload.counted
@@ -168,6 +168,7 @@ def whatif(
         linked=loop.linked if loop else None,
         dependence=[each.to_dict() for each in dependent],
         contention=None if explained is None else explained.to_dict(),
+        courses=[each.to_dict() for each in dependence.courses],
         system={
             "workers": baseline.workers,
             "timeout": workload.timeout,
@@ -185,19 +186,12 @@ def whatif(
             *queue_source.gaps,
             *_notes(workload, loop, predictions, changes),
             *(explained.notes if explained is not None else []),
+            *sentences_of(dependence.courses),
         ],
         queue_source=queue_source.requests,
         measured_values=workload.response[included],
         replayed_values=baseline.response[included],
     )
-
-
-def _contention(
-    visits: Visits, hosts: Mapping[str, str] | None, *, closed_loop: bool
-) -> tuple[Independence, Contention | None]:
-    """Return whether services depend on the load, and what they share."""
-    independence = independence_of(visits)
-    return independence, None if closed_loop else contention_of(visits, independence, hosts)
 
 
 def _bounded(queue_source: QueueSource) -> str | None:

@@ -86,6 +86,7 @@ class WhatIfResult(Result):
         closed_loop: whether requests follow answers; linked: share of the requests that follow an answer.
         dependence: backends whose services depend on the load: upstream, kind, statistic, limit, ratio, low, high.
         contention: what services share, by the likeliest law: scope, resources; None: nothing, or no law fits.
+        courses: workers and times slower than usual, whatever the load: upstream, kind, factor, begin, end, worker.
         system: of the replay of the recorded configuration: workers, timeout, utilisation, rate, timeouts.
         workers: per backend: upstream, workers, source, names, pool.
         imputed, left_early, refused_rows: as in ``Workload``.
@@ -108,6 +109,7 @@ class WhatIfResult(Result):
     linked: float | None
     dependence: list[dict[str, Any]]
     contention: dict[str, Any] | None
+    courses: list[dict[str, Any]]
     system: dict[str, Any]
     workers: list[dict[str, Any]]
     imputed: int
@@ -126,7 +128,8 @@ class WhatIfResult(Result):
         }
         names = (
             "requests", "measured", "replayed", "error", "refused", "forced", "rank", "closed_loop", "linked",
-            "dependence", "contention", "system", "workers", "imputed", "left_early", "notes", "queue_source",
+            "dependence", "contention", "courses", "system", "workers", "imputed", "left_early", "notes",
+            "queue_source",
         )  # fmt: skip
         return {
             "window": window,

@@ -29,6 +29,7 @@ import numpy.typing as npt
 from sojourn.model.one_worker import SLACK
 from sojourn.model.parallel import in_threads
 from sojourn.timeline.classes import classes_of
+from sojourn.timeline.contention.courses import Course, courses_of
 from sojourn.timeline.contention.usual_speed import UsualSpeed, means, relative, usual_speed
 from sojourn.timeline.stretches import LOOKED_AT, busiest
 from sojourn.timeline.visits import FROM_INFERENCE, Visits
@@ -104,11 +105,13 @@ class Independence:
         tested: whether a backend has enough requests with a measured service.
         dependences: one for each backend whose services depend on the load, the largest backend first.
         shared: a dependence on the requests in service at other backends, if there is one.
+        courses: workers and times that are slower than usual, whatever the load; they are removed before the test.
     """
 
     tested: bool
     dependences: tuple[Dependence, ...] = ()
     shared: Dependence | None = None
+    courses: tuple[Course, ...] = ()
 
 
 def dependences(visits: Visits) -> tuple[Dependence, ...]:
@@ -133,8 +136,9 @@ def independence_of(visits: Visits, demands: Floats | None = None) -> Independen
         for one in backends
     )
     return Independence(
-        any(not one.inferred for one in backends), tuple(each for each in first if each is not None), shared
-    )
+        any(not one.inferred for one in backends), tuple(each for each in first if each is not None), shared,
+        tuple(course for one in backends for course in one.courses),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -145,6 +149,7 @@ class _OfBackend:
     dependences: list[Dependence]
     elsewhere: tuple[Floats, Floats] | None
     inferred: bool = False
+    courses: tuple[Course, ...] = ()
 
 
 def _of_backends(visits: Visits, demands: Floats | None) -> list[_OfBackend]:
@@ -159,6 +164,7 @@ def _of_backends(visits: Visits, demands: Floats | None) -> list[_OfBackend]:
     def tested(code: int) -> _OfBackend:
         services = _services(visits, members[code], all_instants, demands)
         one = _dependences(visits.backends[code], services, int(visits.workers.count[code]))
+        one = replace(one, courses=tuple(courses_of(one.upstream, visits.base, services.begin, services.usual)))
         if visits.workers.source[code] != FROM_INFERENCE:
             return one
         # What all workers waited for together looks like services there.
@@ -185,10 +191,11 @@ class _Services:
     """Services of one backend in the order of their starts.
 
     ``in_service``, ``waiting``: other requests at the start; ``elsewhere``: in service at other backends, or None.
-    ``norm``: relative to the mean of the route; ``usual``: by what it is slower, other than by the load;
+    ``begin``: s; ``norm``: relative to the mean of the route; ``usual``: by what it is slower, other than by the load;
     ``resolution``: of ``norm``.
     """
 
+    begin: Floats
     norm: Floats
     usual: UsualSpeed
     route: Ints
@@ -224,7 +231,9 @@ def _services(
     resolution = RESOLUTION if demands is None else OF_DEMANDS
     norm = relative(seconds, route)
     usual = usual_speed(norm, route, rows["worker"] if "worker" in rows.columns else None)
-    return _Services(norm, usual, route, in_service[some], np.maximum(waiting[some], 0), elsewhere, resolution)
+    return _Services(
+        begin[some], norm, usual, route, in_service[some], np.maximum(waiting[some], 0), elsewhere, resolution
+    )
 
 
 def route_of(visits: Visits, rows: Ints) -> Ints:

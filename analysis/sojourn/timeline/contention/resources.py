@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from sojourn.model.formatting import counted, printable
 from sojourn.queueing.speed_laws import SpeedLaw
+from sojourn.timeline.contention.courses import Course
 from sojourn.timeline.contention.estimate import (
     COHERENCE,
     NONE,
@@ -119,6 +120,7 @@ class Contention:
         refused: why no law is used, as a clause; None: the laws hold.
         visits: the requests.
         in_doubt: services share little, or nothing: a prediction must agree with both.
+        courses: workers and times that are slower than usual, whatever the load, by the demands.
         inner: queues inside the services, where no law of speed explains them; then there are no resources.
     """
 
@@ -127,6 +129,7 @@ class Contention:
     refused: str | None
     visits: Visits = field(repr=False)
     in_doubt: bool = False
+    courses: tuple[Course, ...] = ()
     inner: tuple[InnerQueue, ...] = ()
 
     @property
@@ -227,12 +230,24 @@ class LoadDependence:
 
     independence: Independence
     contention: Contention | None
+    visits: Visits = field(repr=False)
 
     @classmethod
-    def of(cls, visits: Visits, hosts: Mapping[str, str] | None = None) -> LoadDependence:
-        """Test services, and estimate what they share; arguments as of ``contention_of``."""
+    def of(cls, visits: Visits, hosts: Mapping[str, str] | None = None, *, closed_loop: bool = False) -> LoadDependence:
+        """Test services, and estimate what they share; in a closed loop only the tests.
+
+        Args:
+            visits: with the columns route and worker.
+            hosts: address of a backend -> name of its host; None: by the addresses.
+            closed_loop: clients wait for their answers.
+        """
         independence = independence_of(visits)
-        return cls(independence, contention_of(visits, independence, hosts))
+        contention = None if closed_loop else contention_of(visits, independence, hosts)
+        return cls(independence, contention, visits)
+
+    def possible(self, hosts: Mapping[str, str] | None = None) -> Contention | None:
+        """Return what services may share, although they seem to share nothing."""
+        return contention_of(self.visits, self.independence, hosts, anyway=True)
 
     @property
     def clauses(self) -> dict[str | None, str]:
@@ -247,6 +262,14 @@ class LoadDependence:
                 names = [contention.visits.backends[code] for code in queue.backends]
                 clauses |= dict.fromkeys(names, queue.sentence.rstrip("."))
         return clauses
+
+    @property
+    def courses(self) -> tuple[Course, ...]:
+        """Workers and times that are slower than usual, whatever the load; empty where that is not known."""
+        contention = self.contention
+        if contention is not None and not contention.in_doubt:
+            return contention.courses
+        return self.independence.courses
 
     @property
     def of_all(self) -> str | None:
@@ -300,7 +323,7 @@ def contention_of(
             return Contention(BACKEND, (), None, visits, inner=inner)
         reason = "no law of speed and no queue inside the app explains it: the log cannot tell waiting from work there"
         return Contention(scope, fitted[scope], reason, visits)
-    return contention
+    return replace(contention, courses=left.courses)
 
 
 def _inner_queues(visits: Visits, end: Floats, backends: Sequence[int], left: Independence) -> tuple[InnerQueue, ...]:
