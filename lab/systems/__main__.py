@@ -14,7 +14,6 @@ from systems.plain_systems import plain_system
 from systems.registry import KINDS
 from systems.study import RIGHT, studied
 
-
 CONTENDED = 200  # systems that share a resource, for the page
 
 

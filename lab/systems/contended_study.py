@@ -84,8 +84,8 @@ def table(outcomes: Sequence[Outcome]) -> str:
     above = f"above {LARGEST:.0%}"
     lines = [
         f"{len(outcomes)} systems drawn at random, whose services share cores or a dependency: for {refused}, no law",
-        f"fits, and nothing is predicted. {np.mean(inside):.1%} of {len(inside)} intervals contain the capacity. Errors,",
-        "against a simulation of the changed system:",
+        f"fits, and nothing is predicted. {np.mean(inside):.1%} of {len(inside)} intervals contain the capacity.",
+        "Errors, against a simulation of the changed system:",
         "",
         f"| change | predicted | withheld | mean: median | largest | {above} | p99: median | largest | {above} |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",

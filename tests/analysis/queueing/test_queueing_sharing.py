@@ -1,4 +1,4 @@
-"""Services that share a resource, against a simulation of processor sharing written apart from it, and known results."""
+"""Services that share a resource, against a simulation by small steps, and against known results."""
 
 from __future__ import annotations
 

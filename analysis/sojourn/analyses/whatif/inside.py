@@ -1,7 +1,7 @@
 """The workload inside apps that serve many requests at once: what they wait for, or are slowed by, after their start.
 
 Such an app starts a request when it arrives. What its requests wait for is inside: one of a few places, as a pool of
-connections, or the processors. The replay begins at the app's start; the time before is measured, and stays.
+connections, or the processors. The replay begins at the app's start; the time before keeps its measured value.
 """
 
 from __future__ import annotations

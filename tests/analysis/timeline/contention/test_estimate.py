@@ -63,7 +63,7 @@ def test_constant_services_show_the_capacity_to_a_percent() -> None:
     assert estimate.best.law.capacity == pytest.approx(2.0, rel=0.01)
 
 
-def test_a_lock_is_told_from_cores() -> None:
+def test_a_lock_is_distinguished_from_cores() -> None:
     parts, _ = parts_of(SpeedLaw(0.5, 1.0), 6, 14, 4)
     estimate = estimated(parts, np.zeros(N, np.int64), np.ones(N))
     assert estimate.best.family == LOCK
