@@ -144,7 +144,7 @@ class Truth:
                 waits[r.backend, r.group].append((r.reached, r.got_worker))
         seconds: dict[str, float] = defaultdict(float)
         for place, waiting in waits.items():
-            _charge(waiting, holds[place], seconds)
+            charge(waiting, holds[place], seconds)
         total = sum(seconds.values())
         return {route: part / total for route, part in seconds.items() if part > 0} if total > 0 else {}
 
@@ -226,7 +226,7 @@ class Truth:
         return high
 
 
-def _charge(
+def charge(
     waits: Sequence[tuple[float, float]], holds: Sequence[tuple[float, float, str]], seconds: dict[str, float]
 ) -> None:
     """Add the waiting of every instant, in equal parts, to the routes of the requests that hold a place then."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from sojourn.model.objective import objective_of
 from systems.contended_study import contended_outcome, table
 from systems.registry import KINDS
 from systems.requests import Change
-from systems.truth import Truth
+from systems.truth import Truth, charge
 
 MEAN, P99 = 0.05, 0.10
 
@@ -77,7 +78,33 @@ def test_a_pool_inside_the_app_is_inferred_and_one_place_more_is_predicted(tmp_p
     assert figures["7"] < figures["+1"] < (result.measured["response_time"]["mean"] or 0.0)
 
 
-def test_the_verdict_tells_waiting_inside_the_app_from_work(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["inner-pool", "goroutines"])
+def test_blame_inside_the_app_is_charged_to_those_who_use_what_others_wait_for(tmp_path: Path, name: str) -> None:
+    log, truth = written(tmp_path, name)
+    requests = truth.served().logged
+    inner = sum(request.inner for request in requests)
+    if name == "inner-pool":
+        seconds: dict[str, float] = defaultdict(float)
+        waits = [(request.begun, request.begun + request.inner) for request in requests]
+        holds = [(request.begun + request.inner, request.headers, request.route) for request in requests]
+        charge(waits, holds, seconds)
+    else:  # Each service in progress is slowed as much as the others, and slows them as much.
+        seconds = {"/page": 0.0, "/search": 0.0}
+        for request in requests:
+            seconds[request.route] += request.inner
+    result = sojourn.blame(log)
+    assert result.inner is not None
+    assert result.inner.waited == pytest.approx(inner, rel=0.05)
+    shares = {row["culprit"]: row["share"] for row in result.inner.culprits.to_dicts()}
+    assert shares == pytest.approx({route: part / inner for route, part in seconds.items()}, abs=0.02)
+    assert result.to_dict()["inner"]["inferred"] is True
+
+
+def test_blame_of_a_plain_system_has_nothing_inside(tmp_path: Path) -> None:
+    assert sojourn.blame(written(tmp_path, "pool-of-4")[0]).inner is None
+
+
+def test_the_verdict_distinguishes_waiting_inside_the_app_from_work(tmp_path: Path) -> None:
     log, truth = written(tmp_path, "goroutines")
     result = sojourn.split(log)
     assert result.verdict.cause == "inside"

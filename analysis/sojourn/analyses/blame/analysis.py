@@ -27,6 +27,7 @@ import polars as pl
 
 from sojourn.analyses.blame.by_minute import blame_by_minute
 from sojourn.analyses.blame.chain import Chain, chain_of
+from sojourn.analyses.blame.inside import InnerBlame, inner_blame
 from sojourn.analyses.queue_source import MEASURED, QueueSource
 from sojourn.model.components import STAMP_TICK
 from sojourn.model.errors import SojournError
@@ -95,6 +96,7 @@ class BlameResult(Result):
         silent: requests without a service time.
         left_out: reason -> requests, as in ``Visits``.
         queue_source: how the queueing delays are known.
+        inner: waiting inside the app and which requests caused it; None: none, or unknown.
         free_workers: backends at which requests waited while a worker looked free, those with the most such time first.
     """
 
@@ -122,6 +124,7 @@ class BlameResult(Result):
     left_out: dict[str, int]
     queue_source: QueueSource = MEASURED
     free_workers: tuple[LookedFree, ...] = ()
+    inner: InnerBlame | None = None
 
     @property
     def dispatch(self) -> float:
@@ -168,6 +171,7 @@ class BlameResult(Result):
             "queue_source": self.queue_source.requests,
             "looked_free": self.looked_free,
             "free_workers": [backend.to_dict() for backend in self.free_workers],
+            "inner": self.inner and self.inner.to_dict(),
         }
 
 
@@ -242,8 +246,9 @@ def blame_of(
         lambda: workers_table(visits),
         lambda: costliest_requests(visits, services, charged.caused, named, culprit_index),
         lambda: looked_free(visits, services, charged.dispatch, wait),
+        lambda: None if where else inner_blame(visits, culprit, culprits),
     ]
-    chain, workers, costliest, free = in_threads(lambda part: part(), parts)
+    chain, workers, costliest, free, inner = in_threads(lambda part: part(), parts)
     begun = visits.base + timedelta(seconds=float(visits.arrival[0])) if len(visits) else None
     if few:
         cells, over_time = matrix.sum(axis=0), matrix.sum(axis=1)
@@ -276,6 +281,7 @@ def blame_of(
         left_out=dict(visits.left_out),
         queue_source=queue_source,
         free_workers=free,
+        inner=inner,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from sojourn.analyses.blame.analysis import BlameResult
+from sojourn.analyses.blame.inside import InnerBlame
 from sojourn.analyses.blame.pictures import blame_pictures
 from sojourn.analyses.blame.run import blame
 from sojourn.analyses.question import ReportContext
@@ -55,11 +56,8 @@ def sentence(result: BlameResult) -> str:
     """Return the finding in one sentence."""
     if not result.requests:
         return "The queueing delay is unknown: no request reports how long it waited."
-    mean = result.waited / result.requests
-    if mean < LITTLE:
-        return (
-            f"No significant queueing: {milliseconds(mean)} ms on average over {counted(result.requests, 'request')}."
-        )
+    if without := _without_queue(result):
+        return without
     shares = {"blamed": result.blamed, **result.accounts}
     largest = max(shares, key=lambda name: shares[name])
     if largest == DISPATCH:
@@ -80,6 +78,28 @@ def sentence(result: BlameResult) -> str:
     ]
     rest = f"; another {listed(others)}" if others else ""
     return f"{_capital(named)}, {of_those}{rest}."
+
+
+def _without_queue(result: BlameResult) -> str:
+    """Return that hardly any request waits for a worker, or that most wait inside the app; "" if neither."""
+    mean = result.waited / result.requests
+    if result.inner is not None and result.inner.waited > max(result.waited, LITTLE * result.requests):
+        return _of_inner(result, result.inner)
+    if mean < LITTLE:
+        return (
+            f"No significant queueing: {milliseconds(mean)} ms on average over {counted(result.requests, 'request')}."
+        )
+    return ""
+
+
+def _of_inner(result: BlameResult, inner: InnerBlame) -> str:
+    """Return that requests wait inside the app more than for workers, and the largest culprit."""
+    top = inner.culprits.row(0, named=True)
+    return (
+        f"Requests wait inside the app, for what they share, more than for workers: {duration(inner.waited)} against "
+        f"{duration(max(result.waited, 0.0))} (inferred). {_capital(_label(result, top['culprit']))} caused "
+        f"{percent(top['share'])} of it."
+    )
 
 
 def _of_account(result: BlameResult, account: str) -> str:
@@ -221,6 +241,7 @@ def _tables(result: BlameResult) -> list[Table]:
             title="Culprits: requests that held the workers",
             more=max(len(result.culprits) - CELLS, 0),
         ),
+        *_inner_tables(result),
         Table(
             (f"victim ({result.by})", "culprit", "seconds", "of blamed"),
             tuple(
@@ -283,6 +304,23 @@ def _tables(result: BlameResult) -> list[Table]:
     ]  # fmt: skip
 
 
+def _inner_tables(result: BlameResult) -> list[Table]:
+    """Return the table of the requests that others waited for inside the app, if there are any."""
+    if result.inner is None:
+        return []
+    return [
+        Table(
+            (f"culprit ({result.culprit_by})", "seconds", "share"),
+            tuple(
+                (row["culprit"] or NO_VALUE, _seconds(row["seconds"]), percent(row["share"]))
+                for row in result.inner.culprits.head(CELLS).iter_rows(named=True)
+            ),
+            title="Inside the app (inferred): requests that used what others waited for",
+            shown=5,
+        )
+    ]
+
+
 def _notes(result: BlameResult) -> list[str]:
     notes = [*result.queue_source.marks, *result.queue_source.gaps, *joined(result.workers), *holding(result.workers)]
     if result.negative:
@@ -293,6 +331,12 @@ def _notes(result: BlameResult) -> list[str]:
         )
     if result.silent:
         notes.append(f"{counted(result.silent, 'request has', 'requests have')} no service time.")
+    if result.inner is not None:
+        inner = result.inner
+        notes.append(
+            f"Inferred: {duration(inner.waited)} of {duration(inner.service)} of service was waiting inside the app."
+        )
+        notes += inner.contention.notes
     missing = result.left_out.get("no_wait", 0)
     if missing and not _failures(result):
         notes.append(f"{counted(missing, 'request is', 'requests are')} left out: their queueing delay is unknown.")

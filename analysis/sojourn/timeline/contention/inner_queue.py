@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from sojourn.inference.inferred import INFERRED, Inference
 from sojourn.model.formatting import duration
 from sojourn.timeline.contention.independence import route_of
 from sojourn.timeline.stretches import busiest
-from sojourn.timeline.visits import Visits
+from sojourn.timeline.visits import FROM_INFERENCE, Visits, Workers
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -97,3 +98,29 @@ def _inferred(visits: Visits, end: Floats, rows: Ints, places: int | None) -> In
     from sojourn.inference.engine import infer  # noqa: PLC0415 - only where services depend on the load
 
     return infer(visits.busy_start[rows], end[rows], route_of(visits, rows), error=ERROR, workers=places)
+
+
+def inner_visits(visits: Visits, end: Floats, queue: InnerQueue) -> Visits:
+    """Return the requests of a queue inside the app as visits of one backend: its places are the workers.
+
+    Args:
+        visits: of which ``queue.rows`` are the requests.
+        end: of each service, s.
+        queue: the queue.
+    """
+    rows = queue.rows
+    arrival = visits.busy_start[rows]
+    none = np.zeros(len(rows), np.int32)
+    return Visits(
+        base=visits.base,
+        arrival=arrival,
+        wait_end=arrival + queue.waits,
+        busy_start=arrival + queue.waits,
+        busy_end=end[rows],
+        backend=none,
+        backends=(queue.name,),
+        pool=none[:1],
+        pools=(queue.name,),
+        workers=Workers(np.array([queue.places]), (FROM_INFERENCE,), np.zeros(1, np.int64)),
+        rows=visits.rows_at(rows).select(pl.exclude("header")),
+    )
