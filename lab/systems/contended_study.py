@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -103,5 +104,6 @@ def table(outcomes: Sequence[Outcome]) -> str:
 
 def studied_in_parallel(count: int) -> list[Outcome]:
     """Return the outcomes of the systems of the first seeds, computed by a process per core."""
-    with ProcessPoolExecutor() as pool:
+    # A process that is forked would lack the threads of the libraries.
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         return list(pool.map(contended_outcome, range(count), chunksize=4))

@@ -177,10 +177,14 @@ def verdict(
     if p99 <= slo and queueing <= HEALTHY_QUEUEING and cause in ("service", "mixed", "queueing", INSIDE, NETWORK):
         took = f"99 % of {counted(requests, 'request')} took at most" if requests > 1 else "the only request took"
         waiting = "waiting for a worker or in a cache lock" if any(evidence[0].locked.values()) else WORDS["queueing"]
-        sentence = (
-            f"Healthy: {took} {_time(p99)}, and {waiting} was {_percent(shares['queueing'])} of it. Waits "
-            "within the app, and before the proxy reads a request, are not in the log."
-        )
+        sentence = f"Healthy: {took} {_time(p99)}, and {waiting} was {_percent(shares['queueing'])} of it"
+        if evidence[0].inner:
+            sentence += (
+                f", waiting inside the app {_percent(shares[INSIDE])} (inferred). Waits before the proxy reads a "
+                "request are not in the log."
+            )
+        else:
+            sentence += ". Waits within the app, and before the proxy reads a request, are not in the log."
         return Verdict("healthy", sentence, tail_cause)
     seconds = shares.get(cause, 0.0) * mean
     large = _is_most(evidence[0].large, cause, seconds)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.model.formatting import iso, printable
+from sojourn.model.formatting import counted, iso, printable
 from sojourn.timeline.contention.usual_speed import UsualSpeed
 
 Floats = npt.NDArray[np.float64]
@@ -90,7 +90,7 @@ def sentences_of(courses: Sequence[Course]) -> list[str]:
         if not times:
             continue
         stretches = [_stretch(each) for each in times[:NAMED]]
-        more = f", and at {len(times) - NAMED} other times" if len(times) > NAMED else ""
+        more = f", and at {counted(len(times) - NAMED, 'other time')}" if len(times) > NAMED else ""
         sentences.append(f"Services of {name} took {', '.join(stretches)}{more}, whatever the load was.")
     return sentences
 
