@@ -33,7 +33,8 @@ from sojourn.sources.frame_measures import without_upgraded
 from sojourn.sources.live.recent import CLIENT_REQUEST
 from sojourn.timeline.backend_state import backend_state
 from sojourn.timeline.charge import DISPATCH, IMBALANCE, accounts
-from sojourn.timeline.contention.resources import BOTTLENECKS, WORKERS, Contention, LoadDependence
+from sojourn.timeline.contention.load_dependence import LoadDependence
+from sojourn.timeline.contention.resources import BOTTLENECKS, WORKERS, Contention
 from sojourn.timeline.named_accounts import NAMED
 from sojourn.timeline.services import Services, services_of
 from sojourn.timeline.visits import Visits, WorkersLike, visits

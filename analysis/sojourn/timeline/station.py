@@ -11,7 +11,7 @@ import polars as pl
 
 from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.timeline.apparent_loop import ApparentLoop, loop_of
-from sojourn.timeline.contention.resources import LoadDependence
+from sojourn.timeline.contention.load_dependence import LoadDependence
 from sojourn.timeline.load_windows import RESPONSES, WINDOWS
 from sojourn.timeline.silences import clause, silences
 from sojourn.timeline.visits import Visits

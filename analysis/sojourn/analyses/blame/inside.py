@@ -18,7 +18,8 @@ from sojourn.timeline.charge import accounts
 from sojourn.timeline.classes import summed
 from sojourn.timeline.contention.independence import service_ends
 from sojourn.timeline.contention.inner_queue import inner_visits
-from sojourn.timeline.contention.resources import Contention, LoadDependence
+from sojourn.timeline.contention.load_dependence import LoadDependence
+from sojourn.timeline.contention.resources import Contention
 from sojourn.timeline.services import services_of
 from sojourn.timeline.visits import Visits
 

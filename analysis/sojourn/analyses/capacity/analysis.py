@@ -19,7 +19,8 @@ from sojourn.analyses.capacity.usl import Usl, fit_usl
 from sojourn.model.formatting import counted, iso, percent
 from sojourn.model.result import Result
 from sojourn.timeline.apparent_loop import ApparentLoop, loop_of
-from sojourn.timeline.contention.resources import WORKERS, LoadDependence
+from sojourn.timeline.contention.load_dependence import LoadDependence
+from sojourn.timeline.contention.resources import WORKERS
 from sojourn.timeline.load_windows import LoadWindows
 
 RAMP = 1.5  # ratio of the loads of busy and quiet windows; below it the load counts as constant

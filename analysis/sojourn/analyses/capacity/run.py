@@ -12,7 +12,7 @@ from sojourn.model.frame import Selection
 from sojourn.readers.inputs import only_store
 from sojourn.sources.open_requests import Instant, Where
 from sojourn.sources.opening import RequestsLike, read_already, requests_from
-from sojourn.timeline.contention.resources import LoadDependence
+from sojourn.timeline.contention.load_dependence import LoadDependence
 from sojourn.timeline.load_windows import LoadWindows, load_windows
 from sojourn.timeline.visits_of import visits_of
 

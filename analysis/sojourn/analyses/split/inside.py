@@ -17,7 +17,8 @@ from sojourn.model.verdict import Evidence
 from sojourn.sources.frame_measures import FrameMeasures
 from sojourn.sources.open_requests import OpenedRequests
 from sojourn.timeline.contention.independence import service_ends
-from sojourn.timeline.contention.resources import Contention, LoadDependence
+from sojourn.timeline.contention.load_dependence import LoadDependence
+from sojourn.timeline.contention.resources import Contention
 from sojourn.timeline.visit_arrays import Visits
 from sojourn.timeline.visits import visits as visits_of_rows
 

@@ -37,7 +37,8 @@ from sojourn.model.one_worker import doubt, holding
 from sojourn.model.parallel import in_threads
 from sojourn.timeline.classes import summed
 from sojourn.timeline.contention.courses import sentences_of
-from sojourn.timeline.contention.resources import Contention, LoadDependence
+from sojourn.timeline.contention.load_dependence import LoadDependence
+from sojourn.timeline.contention.resources import Contention
 from sojourn.timeline.station import loop_of_requests
 from sojourn.timeline.tables import workers_table
 from sojourn.timeline.visits import Visits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +15,7 @@ from sojourn.analyses.whatif.withheld import WithheldError
 from sojourn.analyses.whatif.workload import Floats, Ints, Workload
 from sojourn.model.formatting import formatted
 from sojourn.queueing.sharing import SharedOutcome, replay_shared
-from sojourn.queueing.speed_laws import SpeedLaw
+from sojourn.queueing.speed_laws import NOTHING_SHARED, SpeedLaw
 from sojourn.queueing.system import System
 from sojourn.timeline.contention.estimate import PLAUSIBLE, PLAUSIBLE_BEYOND
 from sojourn.timeline.contention.resources import BACKEND, HOST, Contention
@@ -44,12 +45,17 @@ class Sharing:
         shared = np.maximum(workload.head - workload.read, 0.0)
         demand = contention.demands(laws)
         demand = demand if workload.order is None else demand[workload.order]
+        resource = contention.of_backend
+        of_request = resource[workload.visits.backend]
         unknown = np.isnan(demand)
         if unknown.any():
             ratio = float(demand[~unknown].sum()) / max(float(shared[~unknown].sum()), 1e-9)
-            demand = np.where(unknown, shared * ratio, demand)
-        resource = contention.of_backend
-        return cls(contention.scope, resource, resource[workload.visits.backend], laws, demand)
+            demand = np.where(unknown, shared * np.where(of_request < 0, 1.0, ratio), demand)
+        if (resource < 0).any():
+            own = len(laws)
+            resource, of_request = (np.where(codes < 0, own, codes) for codes in (resource, of_request))
+            laws = (*laws, NOTHING_SHARED)
+        return cls(contention.scope, resource, of_request, laws, demand)
 
     def in_order(self, order: Ints) -> Sharing:
         """Return the combination for the requests in another order."""
@@ -72,11 +78,14 @@ class Sharing:
         if not self.has_capacity:
             raise WithheldError("services slow each other, and the log does not show a resource that could be larger")
         if change.cores is not None:
-            laws = tuple(_with_cores(law, change.cores) for law in laws)
+            laws = tuple(law if math.isinf(law.capacity) else _with_cores(law, change.cores) for law in laws)
         # The part at the dependency becomes shorter; the rest does not.
-        lasts = np.array([1 - law.share * (1 - change.dependency) for law in laws])
-        shares = [law.share * change.dependency / last for law, last in zip(laws, lasts, strict=True)]
-        laws = tuple(replace(law, share=share) for law, share in zip(laws, shares, strict=True))
+        parts = [0.0 if math.isinf(law.capacity) else law.share for law in laws]
+        lasts = np.array([1 - part * (1 - change.dependency) for part in parts])
+        laws = tuple(
+            replace(law, share=part * change.dependency / last) if part else law
+            for law, part, last in zip(laws, parts, lasts.tolist(), strict=True)
+        )
         return replace(self, laws=laws, demand=self.demand * lasts[self.of_request])
 
     def resources_of(self, members: tuple[int, ...], count: int) -> tuple[Ints, tuple[SpeedLaw, ...]]:

@@ -9,7 +9,7 @@ from sojourn.queueing.speed_laws import NOTHING_SHARED, SpeedLaw
 from sojourn.queueing.system import System
 from sojourn.timeline.contention.estimate import CORES, LOCK, NONE, estimated, seems_shared
 from sojourn.timeline.contention.likelihood import log_likelihood
-from sojourn.timeline.contention.resources import SUSPECTED
+from sojourn.timeline.contention.load_dependence import SUSPECTED
 from sojourn.timeline.contention.shared_parts import SharedParts
 
 N = 4000
