@@ -11,7 +11,7 @@ from benchmarks.rows import Settings, Slope
 from benchmarks.traffic_generator import Settings as Traffic
 from benchmarks.traffic_generator import generate_traffic, write_log
 
-WORKERS, BACKENDS, ROUTES = 5, 8, 20
+WORKERS, BACKENDS, ROUTES, CORES = 5, 8, 20, 2
 SERVICE, BUSY = 0.1, 0.8  # s; share of the workers' time
 LEAST = 0.01  # s
 SIGNIFICANT = 0.2  # of the cost of a start: a smaller cost is lost in it
@@ -38,6 +38,16 @@ def written_log(folder: Path, requests: int, *, backends: int = BACKENDS, routes
         service = SERVICE * backends / BACKENDS
         traffic = Traffic(requests, rate=rate, service=service, workers=WORKERS, backends=backends, kept=4)
         write_log(generate_traffic(traffic), path, routes, odd=True)
+    return path
+
+
+def contended_log(folder: Path, requests: int) -> Path:
+    """Write a log of ``requests`` requests of backends whose services share 2 cores, which are 80 % busy; as above."""
+    path = folder / f"log-{requests}-cores.jsonl"
+    if not path.exists():
+        rate = BUSY * CORES * BACKENDS / SERVICE
+        traffic = Traffic(requests, rate=rate, service=SERVICE, workers=WORKERS, backends=BACKENDS, cores=CORES, kept=4)
+        write_log(generate_traffic(traffic), path, ROUTES, odd=True)
     return path
 
 

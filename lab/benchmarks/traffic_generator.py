@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 from sojourn.queueing.replay import replay
+from sojourn.queueing.sharing import replay_shared
+from sojourn.queueing.speed_laws import SpeedLaw
 from sojourn.queueing.system import System
 
 from benchmarks.odd_lines import THOUSAND, kind_of, odd_line
@@ -37,6 +39,7 @@ class Settings:
         rate: requests per second.
         service: mean time in a worker, s, exponential.
         workers: per backend; backends: their number.
+        cores: of each backend, which its services share; 0: services do not depend on the load.
         kept: requests per connection of a client, at most.
         dropped_syns: share of the connections to backends whose first SYN is dropped.
         repeated: share of the answers to clients that are sent twice.
@@ -47,6 +50,7 @@ class Settings:
     service: float = 0.01
     workers: int = 5
     backends: int = 2
+    cores: int = 0
     kept: int = 1
     dropped_syns: float = 0.002
     repeated: float = 0.005
@@ -118,7 +122,16 @@ def generate_traffic(settings: Settings = Settings()) -> Traffic:
     order = np.argsort(established, kind="stable")
     pool = System((settings.workers,) * settings.backends, balancer="given")
     came = (established[order] - EPOCH) / SECOND
-    replayed = replay(came, service[order] / SECOND, pool, backend=backend[order].astype(np.int32))
+    destination = backend[order].astype(np.int32)
+    if settings.cores:
+        none = np.zeros(n)
+        laws = (SpeedLaw(1.0, float(settings.cores)),) * settings.backends
+        parts = none, service[order] / SECOND, none
+        slowed = replay_shared(came, parts, pool, laws, resource=np.arange(settings.backends), backend=destination)
+        replayed = slowed.outcome
+        service[order] = np.round(slowed.lasted * SECOND).astype(np.int64)
+    else:
+        replayed = replay(came, service[order] / SECOND, pool, backend=destination)
     start, worker = np.empty(n, np.int64), np.empty(n, np.int64)
     start[order] = EPOCH + np.round(replayed.start * SECOND).astype(np.int64) + 90 * MICROSECOND
     worker[order] = 1000 + replayed.backend

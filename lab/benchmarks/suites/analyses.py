@@ -7,7 +7,7 @@ import statistics
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.growth import SOJOURN, WORKERS, Command, slopes, written_log
+from benchmarks.growth import SOJOURN, WORKERS, Command, contended_log, slopes, written_log
 from benchmarks.kernels import kernels
 from benchmarks.measure import command_cost, in_turns, median_of, printed_seconds, ratio_of
 from benchmarks.rows import Measurements, Row, Settings
@@ -74,6 +74,8 @@ answer = ask(requests, **options).to_dict()
 print(time.perf_counter() - begin, len(answer))
 """
 SLOPE = 1.0
+CONTENDED = ("whatif, one variant", "whatif, usual variants")
+SHARED = 9.0  # s
 
 
 class Question(NamedTuple):
@@ -94,10 +96,10 @@ QUESTIONS = {
     "blame": Question(["blame", *WITH_WORKERS], {"workers": WORKERS}, 2.7, 1.5),
     "whatif, one variant": Question(
         ["whatif", "--set", "workers=+1", *WITH_WORKERS, "--force"],
-        {"variants": {"workers": "+1"}, "workers": WORKERS, "force": True}, 3.7, 2.0,
+        {"variants": {"workers": "+1"}, "workers": WORKERS, "force": True}, 4.5, 2.0,
     ),
     "whatif, usual variants": Question(
-        ["whatif", *WITH_WORKERS, "--force"], {"workers": WORKERS, "force": True}, 3.7, 2.0
+        ["whatif", *WITH_WORKERS, "--force"], {"workers": WORKERS, "force": True}, 4.5, 2.0
     ),
     "depth": Question(["depth", *WITH_WORKERS], {"workers": WORKERS}, 3.5, 1.0),
     "goodput": Question(["goodput"], {}, 3.5, 1.0),
@@ -140,9 +142,26 @@ def run(settings: Settings) -> Measurements:
         ]
     measurements.rows.append(_against_sql(settings))
     log.unlink()
+    measurements.rows += _contended(settings, requests)
     goals = dict.fromkeys((question.name for question in QUESTIONS.values()), SLOPE)
     measurements.slopes += slopes(settings, _commands(settings.folder), NOTES, goals)
     return measurements
+
+
+def _contended(settings: Settings, requests: int) -> list[Row]:
+    """Return what a what-if costs where services share cores."""
+    log = contended_log(settings.folder, requests)
+    rows = []
+    for name in CONTENDED:
+        command = _command(QUESTIONS[name], log)
+        command_cost(command)
+        costs = in_turns({name: lambda: command_cost(command)}, settings.repeats, settings.progress)[name]  # noqa: B023
+        what = f"`sojourn {name}`, {requests:,} requests whose services share cores"
+        rows.append(
+            Row(what, "s", median_of(costs), goal=SHARED, at="most", peak_mb=max(cost.peak_mb for cost in costs))
+        )
+    log.unlink()
+    return rows
 
 
 def _command(question: Question, log: Path) -> list[str]:

@@ -116,3 +116,49 @@ def gil(change: Change) -> Served:
 
     setup = Setup(workers=4, work=work)
     return Served.by(serve(drawn(3000, 17.5, seed=78, change=change), setup, change))
+
+
+@kind("cores-of-a-host", Facts("4 backends of 3 workers, two on each of 2 hosts with 3 cores"))
+def cores_of_a_host(change: Change) -> Served:
+    """Simulate backends that share the cores of their host, and nothing with the other host."""
+    shared: dict[tuple[Site, int], Cores] = {}
+
+    def work(request: Request, site: Site) -> Process:
+        cores = shared.setdefault((site, request.backend // 2), Cores(site.kernel, 3 + change.cores))
+        yield from cores.compute(request, request.service)
+
+    def address(request: Request, _: Site) -> str:
+        return f"10.0.0.{1 + request.backend // 2}:{8080 + request.backend % 2}"
+
+    setup = Setup(workers=3, backends=4, address=address, work=work)
+    return Served.by(serve(drawn(6000, 66.0, seed=79, change=change), setup, change))
+
+
+@kind("cores-and-neighbour", Facts("4 workers on 2 cores; all takes 1.8 times as long for 10 s of every 30 s"))
+def cores_and_neighbour(change: Change) -> Served:
+    """Simulate a neighbour that slows the host at times, beside workers that share cores."""
+    shared: dict[Site, Cores] = {}
+
+    def work(request: Request, site: Site) -> Process:
+        cores = shared.setdefault(site, Cores(site.kernel, 2 + change.cores))
+        yield from cores.compute(request, request.service * (1.8 if site.kernel.now % 30.0 > 20.0 else 1.0))
+
+    return Served.by(serve(drawn(4000, 16.0, seed=80, change=change), Setup(workers=4, work=work), change))
+
+
+@kind("thread-pool", Facts("an async app serves its pages on 8 threads; they wait for a thread inside", workers=False,
+                           utilisation=False, excluded=frozenset({"healthy"})))  # fmt: skip
+def thread_pool(change: Change) -> Served:
+    """Simulate an ASGI server whose pages are functions on a pool of threads."""
+    pools: dict[Site, Slots] = {}
+
+    def work(request: Request, site: Site) -> Process:
+        pool = pools.setdefault(site, Slots(site.kernel, 8))
+        due = site.kernel.now
+        yield pool.take
+        request.inner = site.kernel.now - due
+        yield request.service
+        pool.release()
+
+    setup = Setup(workers=1, groups=lambda size: [2_000] * size, choose=lambda *_: 0, name=lambda *_: "2000", work=work)
+    return Served.by(serve(drawn(4000, 92.0, seed=86, change=change), setup, change))

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn.queueing.speed_laws import NOTHING_SHARED, SpeedLaw
-from sojourn.timeline.contention.likelihood import log_likelihood
-from sojourn.timeline.contention.shared_parts import SharedParts
+from sojourn.timeline.contention.likelihood import Likelihood
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -82,30 +81,34 @@ class Estimate:
         return tuple(chosen)
 
 
-def seems_shared(parts: SharedParts, route: Ints, usual: Floats) -> bool:
-    """Return whether a law is likelier than that nothing is shared, of a few laws; arguments as of ``log_likelihood``.
+def seems_shared(likelihood: Likelihood) -> bool:
+    """Return whether one of a few laws is likelier than that nothing is shared; it costs a fraction of the estimate."""
+    most = likelihood.parts.most
 
-    It costs a fraction of the estimate.
-    """
+    def of(law: SpeedLaw) -> float:
+        return likelihood.log_of(law.speeds(most))
 
-    def likelihood(law: SpeedLaw) -> float:
-        return log_likelihood(parts, law.speeds(parts.most), route, usual)
-
-    unshared, most = likelihood(NOTHING_SHARED), float(parts.most)
+    unshared = of(NOTHING_SHARED)
     few = [SpeedLaw(1.0, max(most * part, LEAST_CAPACITY)) for part in (0.4, 0.6, 0.75, 0.87)]
     few += [SpeedLaw(share, LEAST_CAPACITY) for share in (0.06, 0.15, 0.35)]
-    return any(likelihood(law) > unshared + NOTICED for law in few)
+    return any(of(law) > unshared + NOTICED for law in few)
 
 
-def estimated(parts: SharedParts, route: Ints, usual: Floats) -> Estimate:
-    """Estimate the law of services; arguments as of ``log_likelihood``."""
-    laws = _Laws(parts, route, usual)
+def quick_gain(likelihood: Likelihood) -> float:
+    """Return the gain of the likeliest law with one parameter, cores or a lock."""
+    laws = _Laws(likelihood)
+    unshared = laws.fitted(NONE, NOTHING_SHARED).likelihood
+    laws.climb_one(COARSE)
+    return max(each.likelihood for each in laws.all) - unshared
+
+
+def estimated(likelihood: Likelihood) -> Estimate:
+    """Estimate the law of services."""
+    laws, parts = _Laws(likelihood), likelihood.parts
     most = float(parts.most)
     unshared = laws.fitted(NONE, NOTHING_SHARED).likelihood
-    capacities = _grid(most)
-    laws.climb(CORES, lambda c: SpeedLaw(1.0, c), capacities)
-    laws.climb(LOCK, lambda p: SpeedLaw(p, LEAST_CAPACITY), [LEAST_SHARE, *SHARES, 1.0])
-    laws.climb_ridge(capacities)
+    laws.climb_one(PRECISION)
+    laws.climb_ridge(_grid(most))
     for coherence in COHERENCES:
         laws.climb(COHERENCE, lambda a, b=coherence: SpeedLaw(contention=a, coherence=b), CONTENTION, FINE)  # type: ignore[misc]
     best = laws.best
@@ -123,8 +126,8 @@ def estimated(parts: SharedParts, route: Ints, usual: Floats) -> Estimate:
 class _Laws:
     """Laws with their likelihoods."""
 
-    def __init__(self, parts: SharedParts, route: Ints, usual: Floats) -> None:
-        self._parts, self._route, self._usual = parts, route, usual
+    def __init__(self, likelihood: Likelihood) -> None:
+        self._likelihood = likelihood
         self._fitted: dict[SpeedLaw, FittedLaw] = {}
 
     @property
@@ -143,8 +146,7 @@ class _Laws:
     def fitted(self, family: str, law: SpeedLaw) -> FittedLaw:
         """Return a law with its likelihood."""
         if law not in self._fitted:
-            speeds = law.speeds(self._parts.most)
-            value = log_likelihood(self._parts, speeds, self._route, self._usual)
+            value = self._likelihood.log_of(law.speeds(self._likelihood.parts.most))
             self._fitted[law] = FittedLaw(family, law, value)
         return self._fitted[law]
 
@@ -167,6 +169,12 @@ class _Laws:
                 low = left
         tried = [*values, low, high]
         return max((self.fitted(family, law(round(value, 4))) for value in tried), key=lambda each: each.likelihood)
+
+    def climb_one(self, precision: float) -> None:
+        """Search for the likeliest laws with one parameter."""
+        capacities = _grid(float(self._likelihood.parts.most))
+        self.climb(CORES, lambda c: SpeedLaw(1.0, c), capacities, precision)
+        self.climb(LOCK, lambda p: SpeedLaw(p, LEAST_CAPACITY), [LEAST_SHARE, *SHARES, 1.0], precision)
 
     def climb_ridge(self, capacities: Sequence[float]) -> None:
         """Search for the likeliest capacity of each share, and for the likeliest share: many of them are similar."""

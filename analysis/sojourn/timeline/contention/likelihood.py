@@ -15,6 +15,8 @@ several times as precise as a test of services against the state at their start.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 
@@ -32,24 +34,31 @@ RAREST = 0.02  # of one kernel: density far from all other demands
 FEWEST_OF_A_ROUTE = 30
 
 
-def log_likelihood(parts: SharedParts, speeds: Floats, route: Ints, usual: Floats) -> float:
-    """Return the logarithm of the likelihood, up to a constant that does not depend on the law.
+class Likelihood:
+    """The likelihood of laws, given services.
 
     Args:
         parts: the services.
-        speeds: by number in progress.
-        route: code of the route of each service.
-        usual: factor by which the service of each is slower for other reasons: its worker, the course of time.
+        route: code of the route of each.
+        usual: factor by which each is slower for other reasons: its worker, the course of time.
     """
-    some = parts.lasted >= SHORTEST
-    demand = np.log(parts.demands(speeds)[some])
-    total = float(np.log(parts.speed_at_end(speeds)[some]).sum() - demand.sum())
-    demand, route = demand - np.log(usual[some]), route[some]
-    for code in range(int(route.max(initial=-1)) + 1):
-        own = demand[route == code]
-        if len(own) >= FEWEST_OF_A_ROUTE:
-            total += _log_density(own, NOISE / float(np.exp(np.median(own))))
-    return total
+
+    def __init__(self, parts: SharedParts, route: Ints, usual: Floats) -> None:
+        self.parts = parts
+        some = np.flatnonzero(parts.lasted >= SHORTEST)
+        self._order = some[np.argsort(route[some], kind="stable")]
+        self._usual = np.log(usual[self._order])
+        ends = np.cumsum(np.bincount(route[self._order])).tolist()
+        routes = [slice(first, end) for first, end in pairwise([0, *ends]) if end - first >= FEWEST_OF_A_ROUTE]
+        lasted = parts.lasted[self._order]
+        self._routes = [(own, NOISE / float(np.median(lasted[own]))) for own in routes]
+
+    def log_of(self, speeds: Floats) -> float:
+        """Return the logarithm of the likelihood of speeds (by number in progress), up to a constant."""
+        demand = np.log(self.parts.demands(speeds)[self._order])
+        total = float(np.log(self.parts.speed_at_end(speeds)[self._order]).sum() - demand.sum())
+        demand -= self._usual
+        return total + sum(_log_density(demand[own], noise) for own, noise in self._routes)
 
 
 def _log_density(values: Floats, noise: float) -> float:

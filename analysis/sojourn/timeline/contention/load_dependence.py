@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from sojourn.model.formatting import counted, printable
 from sojourn.timeline.contention.courses import Course
-from sojourn.timeline.contention.estimate import estimated, seems_shared
+from sojourn.timeline.contention.estimate import Estimate, estimated, quick_gain, seems_shared
 from sojourn.timeline.contention.independence import Independence, independence_of, route_of, service_ends
 from sojourn.timeline.contention.inner_queue import InnerQueue, inner_queue_of
+from sojourn.timeline.contention.likelihood import Likelihood
 from sojourn.timeline.contention.resources import (
     ALL,
     BACKEND,
@@ -42,6 +43,7 @@ MOST_BACKENDS = 20
 OTHERS = 0.05  # share of the services that may be at other backends
 SUSPECTED, BEYOND_DOUBT = 5.0, 9.0  # gain of a law, where no test of services alone shows a dependence
 CLEARLY = 6.0  # difference of logarithms of likelihoods from which on a wider scope is chosen
+OF_A_LAW = 3.0  # the same from which on groups have a law each
 PASSES = 2  # estimates of the law, each with the factors of workers and of time from the one before
 UNKNOWN = 0.02  # share of services that may be unknown
 
@@ -130,15 +132,12 @@ def contention_of(
         reason = "too many services are at backends with few requests to estimate what they share"
     if reason is not None:
         return Contention(BACKEND, (), reason, visits) if dependent else None
-    window = _busiest(visits, end, largest)
-    if not dependent and not anyway and not _noticed(visits, end, largest, window, hosts):
+    groups = _Groups(visits, end, _busiest(visits, end, largest))
+    scopes = dict(_scopes(visits, largest, hosts))
+    if not dependent and not anyway and not any(groups.is_noticed(members) for members in _members(scopes)):
         return None
-    fitted = {
-        scope: tuple(_resource(visits, end, name, backends, window) for name, backends in groups)
-        for scope, groups in _scopes(visits, largest, hosts)
-    }
-    scope = _likeliest(fitted)
-    contention = Contention(scope, fitted[scope], None, visits)
+    scope = groups.likeliest(scopes)
+    contention = Contention(scope, groups.resources(scopes[scope]), None, visits)
     if not dependent and contention.gain < BEYOND_DOUBT:
         return replace(contention, in_doubt=True) if anyway or contention.gain > SUSPECTED else None
     left = independence_of(visits, contention.demands(contention.choices()[0]))
@@ -146,7 +145,7 @@ def contention_of(
         if inner := _inner_queues(visits, end, largest, left):
             return Contention(BACKEND, (), None, visits, inner=inner)
         reason = "no law of speed and no queue inside the app explains it: the log cannot tell waiting from work there"
-        return Contention(scope, fitted[scope], reason, visits)
+        return Contention(scope, contention.resources, reason, visits)
     return replace(contention, courses=left.courses)
 
 
@@ -162,20 +161,6 @@ def _inner_queues(visits: Visits, end: Floats, backends: Sequence[int], left: In
     queues = [inner_queue_of(visits, end, (code,), name[code]) for code in own]
     each = tuple(queue for queue in queues if queue is not None)
     return each if len(each) == len(own) else ()
-
-
-def _noticed(
-    visits: Visits, end: Floats, backends: Sequence[int], window: tuple[float, float], hosts: Mapping[str, str] | None
-) -> bool:
-    """Return whether services of a resource seem to share something, although no test of them says so."""
-    for _, groups in _scopes(visits, backends, hosts):
-        for _, members in groups:
-            rows = _rows_within(visits, end, members, window)
-            parts = SharedParts.of(visits.busy_start[rows], end[rows], most_in_progress(visits, members))
-            route = route_of(visits, rows)
-            if parts.most > 1 and seems_shared(parts, route, np.ones(len(rows))):
-                return True
-    return False
 
 
 def host_of(address: str | None) -> str:
@@ -217,60 +202,145 @@ def _busiest(visits: Visits, end: Floats, backends: Sequence[int]) -> tuple[floa
     return float(arrival[first]), float(arrival[first + size - 1])
 
 
-def _rows_within(visits: Visits, end: Floats, backends: Sequence[int], window: tuple[float, float]) -> Ints:
-    """Return the requests of ``rows_of`` that arrived in a window, in the order of their starts."""
-    rows = rows_of(visits, end, backends)
-    rows = rows[(visits.arrival[rows] >= window[0]) & (visits.arrival[rows] <= window[1])]
-    return rows[np.argsort(visits.busy_start[rows], kind="stable")]
+def _members(scopes: Mapping[str, list[tuple[str, tuple[int, ...]]]]) -> Iterator[tuple[int, ...]]:
+    """Yield the backends of each resource of each scope."""
+    for groups in scopes.values():
+        for _, members in groups:
+            yield members
 
 
-def _resource(
-    visits: Visits, end: Floats, name: str, backends: tuple[int, ...], window: tuple[float, float]
-) -> Resource:
-    rows = _rows_within(visits, end, backends, window)
-    begin, ends = visits.busy_start[rows], end[rows]
-    parts = SharedParts.of(begin, ends, most_in_progress(visits, backends))
-    route = route_of(visits, rows)
-    worker = visits.column_at("worker", rows) if "worker" in visits.rows.columns else None
-    usual = UsualSpeed(np.ones(len(rows)), np.ones(len(rows)), moved=False)
-    estimate = estimated(parts, route, usual.factor)
-    for _ in range(PASSES - 1):
-        demand = parts.demands_under(estimate.best.law)
-        usual = usual_speed(relative(demand, route), route, worker)
-        if not usual.moved and not usual.workers:
-            break
-        estimate = estimated(parts, route, usual.factor)
-    law = estimate.best.law
-    demand = parts.demands_under(law)
-    seconds = float(ends.max() - begin.min())
-    busy = None
-    if math.isfinite(law.capacity) and seconds > 0:
-        busy = float(demand.sum()) * law.share / (seconds * law.capacity)
-    workers = most_in_progress(visits, backends)
-    workers_busy = None
-    if workers is not None and seconds > 0:
-        alone = np.nan_to_num(visits.held[rows] - (ends - begin)) + demand
-        workers_busy = float(alone.sum()) / (seconds * workers)
-    return Resource(
-        name=name,
-        backends=backends,
-        estimate=estimate,
-        rate=len(rows) / seconds if seconds > 0 else 0.0,
-        busy=busy,
-        workers_busy=workers_busy,
-        slowdown=float((ends - begin).sum() / max(demand.sum(), 1e-9)),
-        usual=usual,
-    )
+@dataclass(frozen=True)
+class _Services:
+    """Services of a resource, in the order of their starts: as visits, as parts, and code of their routes."""
+
+    rows: Ints
+    parts: SharedParts
+    route: Ints
+
+    @property
+    def ones(self) -> Floats:
+        """A factor of 1 for each."""
+        return np.ones(len(self.rows))
 
 
-def _likeliest(fitted: Mapping[str, tuple[Resource, ...]]) -> str:
-    """Return the scope whose laws are the likeliest together; a wider one only if it is so clearly."""
-    value = {
-        scope: sum(each.estimate.best.likelihood - each.estimate.unshared for each in resources)
-        for scope, resources in fitted.items()
-    }
-    best = BACKEND
-    for scope in (HOST, ALL):
-        if scope in value and value[scope] > value[best] + CLEARLY:
-            best = scope
-    return best
+class _Groups:
+    """Groups of backends that may share a resource.
+
+    Args:
+        visits: the requests.
+        end: of their services, s.
+        window: begin and end, s, of the arrivals that scopes are compared by.
+    """
+
+    def __init__(self, visits: Visits, end: Floats, window: tuple[float, float]) -> None:
+        self._visits, self._end, self._window = visits, end, window
+        self._services: dict[tuple[int, ...], _Services] = {}
+
+    def is_noticed(self, members: tuple[int, ...]) -> bool:
+        """Return whether services seem to share something, although no test of them says so."""
+        services = self._within(members)
+        return services.parts.most > 1 and seems_shared(Likelihood(services.parts, services.route, services.ones))
+
+    def likeliest(self, scopes: Mapping[str, list[tuple[str, tuple[int, ...]]]]) -> str:
+        """Return the scope whose laws are the likeliest together; a wider one only if it is so clearly."""
+        best, gain = BACKEND, -math.inf
+        for scope, groups in scopes.items():
+            value = sum(self._gain(members) for _, members in groups) if len(scopes) > 1 else 0.0
+            if value > gain + CLEARLY:
+                best, gain = scope, value
+        return best
+
+    def resources(self, groups: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[Resource, ...]:
+        """Estimate the law of each group: one for all where these are alike."""
+        each = [self._within(members) for _, members in groups]
+        if len(groups) > 1 and self._alike(groups):
+            estimate, usual = self._estimated(each)
+            estimates, usuals = [estimate] * len(groups), usual
+        else:
+            each = [self._all(members) for _, members in groups]
+            fitted = [self._estimated([services]) for services in each]
+            estimates, usuals = [estimate for estimate, _ in fitted], [usual[0] for _, usual in fitted]
+        return tuple(
+            self._resource(name, members, services, estimate, usual)
+            for (name, members), services, estimate, usual in zip(groups, each, estimates, usuals, strict=True)
+        )
+
+    def _within(self, members: tuple[int, ...]) -> _Services:
+        """Return the services of backends that arrived in the window."""
+        if members not in self._services:
+            rows = rows_of(self._visits, self._end, members)
+            arrival = self._visits.arrival[rows]
+            rows = rows[(arrival >= self._window[0]) & (arrival <= self._window[1])]
+            self._services[members] = self._of(rows, members)
+        return self._services[members]
+
+    def _all(self, members: tuple[int, ...]) -> _Services:
+        """Return the services of backends in their own busiest stretch."""
+        rows = rows_of(self._visits, self._end, members)
+        begin, end = _busiest(self._visits, self._end, members)
+        arrival = self._visits.arrival[rows]
+        return self._of(rows[(arrival >= begin) & (arrival <= end)], members)
+
+    def _of(self, rows: Ints, members: tuple[int, ...]) -> _Services:
+        visits = self._visits
+        rows = rows[np.argsort(visits.busy_start[rows], kind="stable")]
+        parts = SharedParts.of(visits.busy_start[rows], self._end[rows], most_in_progress(visits, members))
+        return _Services(rows, parts, route_of(visits, rows))
+
+    def _gain(self, members: tuple[int, ...]) -> float:
+        services = self._within(members)
+        return quick_gain(Likelihood(services.parts, services.route, services.ones)) if services.parts.most > 1 else 0.0
+
+    def _alike(self, groups: Sequence[tuple[str, tuple[int, ...]]]) -> bool:
+        """Return whether one law for all groups is as likely as one for each."""
+        each = [self._within(members) for _, members in groups]
+        if len({services.parts.most for services in each}) > 1:
+            return False
+        parts = SharedParts.joined([services.parts for services in each])
+        route = np.concatenate([services.route for services in each])
+        together = quick_gain(Likelihood(parts, route, np.ones(len(route))))
+        return together + OF_A_LAW * (len(groups) - 1) >= sum(self._gain(members) for _, members in groups)
+
+    def _estimated(self, each: Sequence[_Services]) -> tuple[Estimate, list[UsualSpeed]]:
+        """Return the law of services of one or several resources, and what else they are slower by."""
+        parts = each[0].parts if len(each) == 1 else SharedParts.joined([services.parts for services in each])
+        route = np.concatenate([services.route for services in each])
+        usual = [UsualSpeed(services.ones, services.ones, moved=False) for services in each]
+        estimate = estimated(Likelihood(parts, route, np.ones(len(route))))
+        for _ in range(PASSES - 1):
+            usual = [self._usual(services, estimate) for services in each]
+            if not any(one.moved or one.workers for one in usual):
+                break
+            estimate = estimated(Likelihood(parts, route, np.concatenate([one.factor for one in usual])))
+        return estimate, usual
+
+    def _usual(self, services: _Services, estimate: Estimate) -> UsualSpeed:
+        visits = self._visits
+        worker = visits.column_at("worker", services.rows) if "worker" in visits.rows.columns else None
+        demand = services.parts.demands_under(estimate.best.law)
+        return usual_speed(relative(demand, services.route), services.route, worker)
+
+    def _resource(
+        self, name: str, members: tuple[int, ...], services: _Services, estimate: Estimate, usual: UsualSpeed
+    ) -> Resource:
+        visits, rows, law = self._visits, services.rows, estimate.best.law
+        begin, end = visits.busy_start[rows], self._end[rows]
+        demand = services.parts.demands_under(law)
+        seconds = float(end.max() - begin.min())
+        busy = None
+        if math.isfinite(law.capacity) and seconds > 0:
+            busy = float(demand.sum()) * law.share / (seconds * law.capacity)
+        workers, workers_busy = most_in_progress(visits, members), None
+        if workers is not None and seconds > 0:
+            alone = np.nan_to_num(visits.held[rows] - (end - begin)) + demand
+            workers_busy = float(alone.sum()) / (seconds * workers)
+        return Resource(
+            name=name,
+            backends=members,
+            estimate=estimate,
+            rate=len(rows) / seconds if seconds > 0 else 0.0,
+            busy=busy,
+            workers_busy=workers_busy,
+            slowdown=float((end - begin).sum() / max(demand.sum(), 1e-9)),
+            usual=usual,
+        )

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sojourn.model.formatting import counted
 from sojourn.queueing.speed_laws import SpeedLaw
 from sojourn.timeline.contention.courses import Course
 from sojourn.timeline.contention.estimate import (
@@ -166,7 +167,10 @@ class Contention:
     @property
     def notes(self) -> list[str]:
         """Sentences on what is shared, for people."""
-        clauses = [clause_of(each, self.scope) for each in self.resources if each.is_shared]
+        resources = self.resources
+        if len(resources) > 1 and all(each.estimate is resources[0].estimate for each in resources):
+            resources = (_of_all_alike(resources),)
+        clauses = [clause_of(each, self.scope) for each in resources if each.is_shared]
         shared = [f"{clause[:1].upper()}{clause[1:]}." for clause in clauses]
         return [*shared, *(each.sentence for each in self.inner)]
 
@@ -208,6 +212,23 @@ class Contention:
             SharedParts.of(self.visits.busy_start[rows], end[rows], limit)
             for rows, limit in zip(self._rows, most, strict=True)
         ]
+
+
+def _of_all_alike(resources: Sequence[Resource]) -> Resource:
+    """Return one resource for several with the same law, with the means of their figures."""
+    kind = "backend" if all(len(each.backends) == 1 for each in resources) else "host"
+
+    def mean(name: str) -> float | None:
+        values = [getattr(each, name) for each in resources]
+        return None if None in values else float(np.mean(values))
+
+    return replace(
+        resources[0],
+        name=f"each of {counted(len(resources), kind)}",
+        busy=mean("busy"),
+        workers_busy=mean("workers_busy"),
+        slowdown=mean("slowdown") or 1.0,
+    )
 
 
 def clause_of(resource: Resource, scope: str) -> str:

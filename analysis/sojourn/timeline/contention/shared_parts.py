@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,6 +55,19 @@ class SharedParts:
         ordered = instants[order]
         return cls(
             np.append(np.diff(ordered), 0.0), np.clip(number, 0, limit), place[:n], place[n:], end - begin, limit
+        )
+
+    @classmethod
+    def joined(cls, each: Sequence[SharedParts]) -> SharedParts:
+        """Return the services of several resources that have the same law, one resource after the other."""
+        first = np.cumsum([0, *(len(parts.gaps) for parts in each)])[:-1].tolist()
+        return cls(
+            np.concatenate([parts.gaps for parts in each]),
+            np.concatenate([parts.number for parts in each]),
+            np.concatenate([parts.at_begin + start for parts, start in zip(each, first, strict=True)]),
+            np.concatenate([parts.at_end + start for parts, start in zip(each, first, strict=True)]),
+            np.concatenate([parts.lasted for parts in each]),
+            max(parts.most for parts in each),
         )
 
     def demands(self, speeds: Floats) -> Floats:

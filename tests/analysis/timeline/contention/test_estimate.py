@@ -8,7 +8,7 @@ from sojourn.queueing.sharing import replay_shared
 from sojourn.queueing.speed_laws import NOTHING_SHARED, SpeedLaw
 from sojourn.queueing.system import System
 from sojourn.timeline.contention.estimate import CORES, LOCK, NONE, estimated, seems_shared
-from sojourn.timeline.contention.likelihood import log_likelihood
+from sojourn.timeline.contention.likelihood import Likelihood
 from sojourn.timeline.contention.load_dependence import SUSPECTED
 from sojourn.timeline.contention.shared_parts import SharedParts
 
@@ -38,9 +38,10 @@ def test_the_likelihood_does_not_depend_on_the_scale_of_speeds() -> None:
     parts, _ = parts_of(SpeedLaw(1.0, 2.0), 4, 15, 2)
     route, usual = np.zeros(N, np.int64), np.ones(N)
     speeds = SpeedLaw(1.0, 2.0).speeds(4)
-    whole = log_likelihood(parts, speeds, route, usual)
-    assert log_likelihood(parts, speeds / 3, route, usual) == pytest.approx(whole, abs=1e-6)
-    assert log_likelihood(parts, np.ones(5), route, usual) < whole - 100
+    likelihood = Likelihood(parts, route, usual)
+    whole = likelihood.log_of(speeds)
+    assert likelihood.log_of(speeds / 3) == pytest.approx(whole, abs=1e-6)
+    assert likelihood.log_of(np.ones(5)) < whole - 100
 
 
 def test_capacities_are_in_their_intervals() -> None:
@@ -49,7 +50,7 @@ def test_capacities_are_in_their_intervals() -> None:
     for capacity, workers in ((1.0, 3), (2.0, 4), (3.0, 8)):
         for seed in range(6):
             parts, _ = parts_of(SpeedLaw(1.0, capacity), workers, 0.75 * capacity / 0.1, seed)
-            estimate = estimated(parts, np.zeros(N, np.int64), np.ones(N))
+            estimate = estimated(Likelihood(parts, np.zeros(N, np.int64), np.ones(N)))
             assert estimate.best.family == CORES
             assert estimate.best.law.capacity == pytest.approx(capacity, rel=0.12)
             assert estimate.gain > 50
@@ -59,13 +60,13 @@ def test_capacities_are_in_their_intervals() -> None:
 
 def test_constant_services_show_the_capacity_to_a_percent() -> None:
     parts, _ = parts_of(SpeedLaw(1.0, 2.0), 5, 14, 3, constant=True)
-    estimate = estimated(parts, np.zeros(N, np.int64), np.ones(N))
+    estimate = estimated(Likelihood(parts, np.zeros(N, np.int64), np.ones(N)))
     assert estimate.best.law.capacity == pytest.approx(2.0, rel=0.01)
 
 
 def test_a_lock_is_distinguished_from_cores() -> None:
     parts, _ = parts_of(SpeedLaw(0.5, 1.0), 6, 14, 4)
-    estimate = estimated(parts, np.zeros(N, np.int64), np.ones(N))
+    estimate = estimated(Likelihood(parts, np.zeros(N, np.int64), np.ones(N)))
     assert estimate.best.family == LOCK
     assert estimate.best.law.share == pytest.approx(0.5, abs=0.07)
     laws = [each.law for each in estimate.plausible()]
@@ -77,7 +78,7 @@ def test_a_lock_is_distinguished_from_cores() -> None:
 def test_services_of_their_own_share_nothing(seed: int) -> None:
     parts, _ = parts_of(NOTHING_SHARED, 5, 40, seed)
     route, usual = np.zeros(N, np.int64), np.ones(N)
-    estimate = estimated(parts, route, usual)
+    estimate = estimated(Likelihood(parts, route, usual))
     assert estimate.gain < SUSPECTED
-    if not seems_shared(parts, route, usual):
+    if not seems_shared(Likelihood(parts, route, usual)):
         assert estimate.best.family == NONE or estimate.gain < SUSPECTED / 2

@@ -4,6 +4,7 @@ Importing this package imports nothing but the standard library.
 """
 
 from .asgi import ASGIMiddleware
+from .pools import observe_pool
 from .stamp import REASONS, STAMP_HEADERS, Stamp, StampReader, parse_stamp
 from .telemetry import Telemetry
 from .timing import mark_started
@@ -18,5 +19,6 @@ __all__ = [
     "Telemetry",
     "WSGIMiddleware",
     "mark_started",
+    "observe_pool",
     "parse_stamp",
 ]

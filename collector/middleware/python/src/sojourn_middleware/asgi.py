@@ -51,6 +51,7 @@ class ASGIMiddleware:
             await self.app(scope, receive, send)
             return
         scope[MEASURED] = True
+        exchange.observe_threads()
         token = current_timing.set(exchange.timing)
         detach = exchange.span.attach() if exchange.span is not None else None
         try:

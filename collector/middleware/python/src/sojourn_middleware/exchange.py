@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from .answer import ROUTE, SERVER_TIMING, answer_headers, replaced_names, server_timing
+from .pools import observe_threads
 from .prometheus import QUEUEING_DELAY, prometheus_metrics
 from .request import Request
 from .stamp import DEFAULT_MAX_AGE, DEFAULT_MAX_FUTURE, StampReader
@@ -17,6 +18,7 @@ from .worker import worker_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .prometheus import PrometheusMetrics
     from .telemetry import TelemetrySpan
 
     # From the environ or the scope to the route's template, or None to let the middleware detect it.
@@ -91,10 +93,20 @@ class Measurement:
         try:
             start = self.clock()
             stamp = self.reader.read(request.stamp_values(), start.wall_ns // 1000)
-            return Exchange(self, request, native, Timing(stamp, start, self.clock))
+            exchange = Exchange(self, request, native, Timing(stamp, start, self.clock))
         except Exception:
             self.warn("a request is served unmeasured")
             return None
+        if self.metrics is not None:
+            self.sample_pools(self.metrics)
+        return exchange
+
+    def sample_pools(self, metrics: PrometheusMetrics) -> None:
+        """Write the state of the pools, where a scrape cannot read it itself."""
+        try:
+            metrics.sample_pools()
+        except Exception:
+            self.warn("the state of the pools could not be written")
 
     def warn(self, what: str) -> None:
         """Log the current exception; the same error of several requests is logged once."""
@@ -191,6 +203,16 @@ class Exchange:
             metrics.observe(self)
         except Exception:
             self.measurement.warn("a request could not be counted in the metrics")
+        self.measurement.sample_pools(metrics)
+
+    def observe_threads(self) -> None:
+        """Export the threads of AnyIO, if something is recorded. Called inside of the event loop."""
+        if self.measurement.metrics is None and self.span is None:
+            return
+        try:
+            observe_threads()
+        except Exception:
+            self.measurement.warn("the threads of AnyIO are not observed")
 
     def look_for_route(self) -> None:
         """Read the route's template now; a framework may discard it before the headers leave."""

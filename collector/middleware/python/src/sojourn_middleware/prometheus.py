@@ -1,4 +1,4 @@
-"""Histograms of queueing delay and service time in a registry of Prometheus's client library, `prometheus_client`.
+"""Histograms of queueing delay and service time, and the pools, in a registry of Prometheus's `prometheus_client`.
 
 The library is imported only if the option ``prometheus`` is set. The registry is exposed by the app.
 """
@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from .answer import printable_route
+from .pool_metrics import POOL_METRICS, prometheus_pools
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
+    from .pool_metrics import PoolCollector, PoolGauges
     from .semantics import MeasuredRequest
 
 QUEUEING_DELAY = "sojourn_queueing_delay_seconds"
@@ -43,7 +45,7 @@ OTHER = "other"
 _LABELS = ("service", "route", "status_class")
 _STATUS_CLASSES = {number: f"{number}xx" for number in range(1, 6)}
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-_OTHER_NAMES = (SERVICE_TIME, NEGATIVE_DELAYS, NEGATIVE_SECONDS)
+_OTHER_NAMES = (SERVICE_TIME, NEGATIVE_DELAYS, NEGATIVE_SECONDS, *(metric.name for metric in POOL_METRICS))
 _INSTALL = "try: pip install prometheus-client"
 
 _logger = logging.getLogger("sojourn_middleware")
@@ -52,7 +54,7 @@ _logger = logging.getLogger("sojourn_middleware")
 class Registered:
     """The metrics in one registry, for all middlewares that use it, and the routes that have their own series."""
 
-    def __init__(self, registry: Any) -> None:
+    def __init__(self, registry: Any, service: str) -> None:
         from prometheus_client import Counter, Histogram  # noqa: PLC0415  (only when it is used)
 
         self._make_histogram = Histogram
@@ -60,6 +62,12 @@ class Registered:
         self._routes: dict[str, str] = {}
         self.negative_delays = Counter(NEGATIVE_DELAYS, HELP[NEGATIVE_DELAYS], ("service",), registry=registry)
         self.negative_seconds = Counter(NEGATIVE_SECONDS, HELP[NEGATIVE_SECONDS], ("service",), registry=registry)
+        # The pools are those of the process: once in a registry, with the service of its first middleware.
+        self.pools: PoolCollector | PoolGauges | None = None
+        try:
+            self.pools = prometheus_pools(registry, service)
+        except Exception as error:
+            _logger.warning("no pools are exported: %s", error)
 
     def histogram(self, registry: Any, name: str, text: str) -> Any:
         """Return the histogram of this name; the first call registers it."""
@@ -99,10 +107,11 @@ class PrometheusMetrics:
         with _lock:
             shared = _registered.get(registry)
             if shared is None:
-                shared = _registered[registry] = Registered(registry)
+                shared = _registered[registry] = Registered(registry, service)
             self._delay = shared.histogram(registry, name, HELP[QUEUEING_DELAY])
             self._service_time = shared.histogram(registry, SERVICE_TIME, HELP[SERVICE_TIME])
         self._route_label = shared.route_label
+        self._pools = shared.pools
         self._service = service
         # The two series exist from now on: PromQL subtracts nothing from a series that does not exist.
         self._negative_delays = shared.negative_delays.labels(service)
@@ -132,6 +141,11 @@ class PrometheusMetrics:
             if series is None:
                 series = self._service_times[key] = self._service_time.labels(self._service, *key)
             series.observe(service_time)
+
+    def sample_pools(self) -> None:
+        """Write the state of the pools, where a scrape cannot read it itself."""
+        if self._pools is not None:
+            self._pools.sample()
 
 
 def prometheus_metrics(prometheus: Any, service: str | None, name: str) -> PrometheusMetrics | None:

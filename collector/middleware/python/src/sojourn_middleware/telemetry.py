@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from . import providers
+from .pool_metrics import create_pool_instruments
 from .semantics import (
     BUCKETS,
     HISTOGRAM,
@@ -132,7 +133,9 @@ class _Instruments:
         self.tracer = tracer_provider.get_tracer(SCOPE)
         self.histogram = None
         if meter_provider is not None:
-            self.histogram = meter_provider.get_meter(SCOPE).create_histogram(
+            meter = meter_provider.get_meter(SCOPE)
+            create_pool_instruments(meter)
+            self.histogram = meter.create_histogram(
                 HISTOGRAM,
                 unit="s",
                 description="Time from the proxy's stamp to the start of the app",
