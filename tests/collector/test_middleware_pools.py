@@ -31,6 +31,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sojourn_middleware import ASGIMiddleware, Telemetry, WSGIMiddleware, observe_pool, pools
 from sojourn_middleware.pool_metrics import POOL_METRICS
 from sqlalchemy import create_engine
+from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import NullPool, QueuePool
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
@@ -148,11 +149,9 @@ def test_opentelemetry_reads_the_threads_and_the_connections() -> None:
 
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader])
-    app = ASGIMiddleware(
-        # Two middlewares of one provider, as in a process with two apps: no value is doubled.
-        ASGIMiddleware(Starlette(routes=[Route("/", held)]), telemetry=Telemetry(meter_provider=provider)),
-        telemetry=Telemetry(meter_provider=provider),
-    )
+    app = Starlette(routes=[Route("/", held)])
+    # Two middlewares of one provider, as in a process with two apps: no value is doubled.
+    apps = [ASGIMiddleware(app, telemetry=Telemetry(meter_provider=provider)) for _ in range(2)]
     engine = create_engine("sqlite://", poolclass=QueuePool, pool_size=3, max_overflow=2)
     observe_pool(engine, "main")
 
@@ -163,7 +162,7 @@ def test_opentelemetry_reads_the_threads_and_the_connections() -> None:
         async def send(message: dict[str, Any]) -> None:
             pass
 
-        requests = [asyncio.create_task(app(scope_of([]), receive, send)) for _ in range(REQUESTS)]
+        requests = [asyncio.create_task(apps[index % 2](scope_of([]), receive, send)) for index in range(REQUESTS)]
         expected = {
             "queueing.pool.places": {"anyio_threads": THREADS, "main": 5},
             "queueing.pool.places_in_use": {"anyio_threads": THREADS, "main": 1},
@@ -278,7 +277,8 @@ async def app(scope, receive, send):
 
 async def send(message): pass
 
-asyncio.run(ASGIMiddleware(app, prometheus=True)({"type": "http", "method": "GET", "path": "/", "headers": []}, None, send))
+scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
+asyncio.run(ASGIMiddleware(app, prometheus=True)(scope, None, send))
 print([name for name in ("anyio", "sqlalchemy") if name in sys.modules], b"sojourn_pool" in generate_latest(REGISTRY))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
@@ -296,15 +296,14 @@ def engine(tmp_path: Path) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("observed", ["engine", "pool", "async engine"])
-def test_connections_in_use_are_counted(engine: Any, observed: str, registry: CollectorRegistry) -> None:
+def test_connections_in_use_are_counted(
+    engine: Any, observed: str, registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     WSGIMiddleware(ok, prometheus=registry)
     target = engine.pool if observed == "pool" else engine
     if observed == "async engine":
-
-        class AsyncEngine:  # a thin object around an engine, as that of SQLAlchemy
-            sync_engine = engine
-
-        target = AsyncEngine()
+        monkeypatch.setattr(engine.dialect, "is_async", True)
+        target = AsyncEngine(engine)
     observe_pool(target, "main")
     del target
     gc.collect()

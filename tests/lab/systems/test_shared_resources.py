@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,7 @@ def test_systems_drawn_at_random_are_predicted_or_refused() -> None:
     ("name", "scope", "capacity", "changes"),
     [
         ("shared-cores", "backend", 2.0, {"workers=+1": Change(workers=1), "workers=+2": Change(workers=2)}),
+        ("cores-of-a-host", "host", 3.0, {"workers=+1": Change(workers=1), "workers=+2": Change(workers=2)}),
         ("saturating-database", "all", 4.0, {"workers=+2": Change(workers=2), "workers=-1": Change(workers=-1)}),
         ("one-worker-each", "backend", 2.0, {"workers=+1": Change(workers=1), "cores=+1": Change(cores=1)}),
     ],
@@ -148,6 +150,37 @@ def test_the_gauge_names_the_resource_that_is_short(tmp_path: Path, name: str, s
     assert values == {each: float(each == short) for each in ("workers", "cores", "dependency", "places")}
     needed = [sample for sample in samples if sample.name == "sojourn_workers_needed"]
     assert bool(needed) == (short == "workers")
+
+
+def test_a_pool_of_threads_inside_an_async_app_has_its_places(tmp_path: Path) -> None:
+    log, _ = written(tmp_path, "thread-pool")
+    result = sojourn.whatif(log, {"pool": "+1"})
+    assert result.contention is not None
+    assert result.contention["inner_queues"][0]["places"] == 8
+
+
+def test_slow_times_and_workers_are_named_and_are_no_load(tmp_path: Path) -> None:
+    courses = sojourn.whatif(written(tmp_path, "noisy-neighbour")[0], {"workers": "+1"}).courses
+    assert [course["kind"] for course in courses] == ["time"] * 3
+    begins = [datetime.fromisoformat(course["begin"]).second % 30 for course in courses]
+    assert begins == pytest.approx([20, 20, 20], abs=3)
+    assert max(course["factor"] for course in courses) == pytest.approx(1.8, abs=0.2)
+    cold = sojourn.whatif(written(tmp_path, "cold-cache")[0], {"workers": "+1"}).courses
+    assert [course["kind"] for course in cold] == ["start"]
+    slow = sojourn.whatif(written(tmp_path, "slow-worker")[0], {"workers": "+1"}).courses
+    assert [(course["kind"], course["worker"]) for course in slow] == [("worker", "1001")]
+    assert sojourn.whatif(written(tmp_path, "pool-of-4")[0], {"workers": "+1"}).courses == []
+    assert sojourn.whatif(written(tmp_path, "goroutines")[0], {"cores": "+1"}).courses == []
+
+
+def test_capacity_names_the_rate_at_which_a_shared_resource_saturates(tmp_path: Path) -> None:
+    log, truth = written(tmp_path, "saturating-database")
+    result = sojourn.capacity(log, slo="p99=2", target_rate=200.0)
+    assert result.contention is not None
+    resource = result.contention["resources"][0]
+    requests = truth.served().requests
+    demand = sum(request.headers - request.begun - request.inner for request in requests) / len(requests)
+    assert resource["saturates_at"] == pytest.approx(4 / demand, rel=0.1)
 
 
 def test_hosts_are_taken_from_the_option_and_from_the_addresses(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ export interface PrometheusClient {
   register: PrometheusRegistry;
   Histogram: new (configuration: any) => any;
   Counter: new (configuration: any) => any;
+  Gauge: new (configuration: any) => any;
 }
 
 /** Two clocks, in microseconds. For tests. */
@@ -67,11 +68,11 @@ export interface Options<R = any> {
   /** `false` for headers only; `true`, the default, for OpenTelemetry's global providers, if the app has set any. */
   telemetry?: boolean | TelemetryProviders;
   /**
-   * Where histograms of queueing delay and service time go, for Prometheus: prom-client, one of its registries,
-   * or `true` for its default registry. Without prom-client there is one process warning. Default: false.
+   * Where histograms of queueing delay and service time, and the delay of the event loop, go, for Prometheus: prom-client,
+   * one of its registries, or `true` for its default registry. Without prom-client there is one process warning. Default: false.
    */
   prometheus?: boolean | PrometheusRegistry | PrometheusClient;
-  /** Value of the label `service` in these histograms. Default: the environment's `OTEL_SERVICE_NAME`, or empty. */
+  /** Value of the label `service` in these metrics. Default: the environment's `OTEL_SERVICE_NAME`, or empty. */
   service?: string;
   /** Name of the queueing delay's histogram. Default: `sojourn_queueing_delay_seconds`. */
   prometheusName?: string;

@@ -1,9 +1,10 @@
 'use strict';
 
-// Histograms of the queueing delay and the service time, and counters of negative delays, in the app's registry of
-// prom-client. An app that does not want them never loads it. A failure to record is one warning, never an error of the
-// request.
+// Histograms of the queueing delay and the service time, counters of negative delays, and the delay of the event loop, in
+// the app's registry of prom-client. An app that does not want them never loads it. A failure to record is one warning,
+// never an error of the request.
 
+const { EVENT_LOOP_DELAY, delayQuantiles, startMonitor } = require('./event_loop');
 const { packageOfApp } = require('./optional');
 const { warnOnce } = require('./warning');
 
@@ -22,6 +23,7 @@ const SERVICE_TIME = {
   name: 'sojourn_service_time_seconds',
   help: "Time from the app's start to its response headers.",
   labelNames: REQUEST,
+  buckets: BUCKETS,
 };
 
 const NEGATIVE = {
@@ -90,6 +92,24 @@ function prometheusOf(target = false, service = process.env.OTEL_SERVICE_NAME ??
   return new Prometheus(client, isObject && isRegistry(target) ? target : client.register, service, delayName);
 }
 
+/** Return the definition of the gauge that reads the event loop of this thread when the registry is collected. */
+function eventLoopGauge(service) {
+  return {
+    kind: 'Gauge',
+    name: EVENT_LOOP_DELAY.name,
+    help: EVENT_LOOP_DELAY.help,
+    labelNames: ['service', 'quantile'],
+    aggregator: 'max', // over the processes of a cluster
+    collect() {
+      try {
+        for (const [quantile, seconds] of delayQuantiles()) this.set({ service, quantile }, seconds);
+      } catch (error) {
+        warnOnce('the delay of the event loop is not recorded', error);
+      }
+    },
+  };
+}
+
 /** The metrics of one middleware. Several ones with the same registry have the same metrics. */
 class Prometheus {
   constructor(client, registry, service, delayName) {
@@ -101,12 +121,16 @@ class Prometheus {
       name: delayName,
       help: 'Time that requests waited for a worker; negative values count in the lowest bucket, and not in the sum.',
       labelNames: REQUEST,
+      buckets: BUCKETS,
     };
+    this.eventLoop = eventLoopGauge(service);
+    startMonitor();
     if (!routesOf.has(registry)) routesOf.set(registry, new Set());
     this.routes = routesOf.get(registry);
     // The registry describes the metrics, and a rate of the counters has its first value, before the first request.
     this.attempt(this.delay, () => {});
     this.attempt(SERVICE_TIME, () => {});
+    this.attempt(this.eventLoop, () => {});
     this.count(NEGATIVE, 0);
     this.count(NEGATIVE_SECONDS, 0);
   }
@@ -129,6 +153,7 @@ class Prometheus {
       }
     }
     if (serviceTime !== null) this.observe(SERVICE_TIME, labels, serviceTime);
+    this.attempt(this.eventLoop, () => {});
   }
 
   /** Return the value of the label: a client can cause many routes, and may not cause many time series. */
@@ -150,21 +175,14 @@ class Prometheus {
   }
 
   /** Call a function with a metric, which the registry has already, unless it is new or the app has cleared it. */
-  attempt({ kind, name, help, labelNames }, use) {
+  attempt({ kind, ...configuration }, use) {
     const { client, registry } = this;
     try {
       const metric =
-        registry.getSingleMetric(name) ??
-        new client[kind]({
-          name,
-          help,
-          labelNames,
-          ...(kind === 'Histogram' ? { buckets: BUCKETS } : {}),
-          registers: [registry],
-        });
+        registry.getSingleMetric(configuration.name) ?? new client[kind]({ ...configuration, registers: [registry] });
       use(metric);
     } catch (error) {
-      warnOnce(`the metric ${name} is not recorded`, error);
+      warnOnce(`the metric ${configuration.name} is not recorded`, error);
     }
   }
 }

@@ -1,8 +1,9 @@
 'use strict';
 
-// A span and a histogram value for each request, in the names of OpenTelemetry. A process that has set no provider
+// A span and a histogram value for each request, and the delay of the event loop, in the names of OpenTelemetry. A process that has set no provider
 // never loads its API. A failure to record is one warning, never an error of the request.
 
+const { EVENT_LOOP_DELAY, delayQuantiles, startMonitor } = require('./event_loop');
 const { packageOfApp } = require('./optional');
 const {
   BUCKETS,
@@ -25,6 +26,9 @@ const GLOBAL = Symbol.for('opentelemetry.js.api.1');
 const RPC_METADATA = 'OpenTelemetry SDK Context Key RPC_METADATA';
 
 let loaded = null;
+
+/** Providers that have the delay of the event loop. */
+const observedSources = new WeakSet();
 
 function loadApi() {
   loaded ??= packageOfApp('@opentelemetry/api', () => require('@opentelemetry/api'));
@@ -73,18 +77,29 @@ class Telemetry {
   histogram(api, source) {
     if (this.metering.source !== source) {
       const provider = this.providers === null ? api.metrics : source;
-      const histogram =
-        source === undefined
-          ? null
-          : provider.getMeter(SCOPE).createHistogram(HISTOGRAM, {
-              unit: 's',
-              description: "Time from the proxy's stamp to the start of the app",
-              advice: { explicitBucketBoundaries: BUCKETS },
-            });
-      this.metering = { source, histogram };
+      const meter = source === undefined ? null : provider.getMeter(SCOPE);
+      const histogram = meter?.createHistogram(HISTOGRAM, {
+        unit: 's',
+        description: "Time from the proxy's stamp to the start of the app",
+        advice: { explicitBucketBoundaries: BUCKETS },
+      });
+      this.metering = { source, histogram: histogram ?? null };
+      if (meter !== null) observeEventLoop(meter, source);
     }
     return this.metering.histogram;
   }
+}
+
+/** Report the delay of the event loop at each collection, once per provider: it is that of the thread. */
+function observeEventLoop(meter, source) {
+  if (observedSources.has(source)) return;
+  observedSources.add(source);
+  startMonitor();
+  meter
+    .createObservableGauge(EVENT_LOOP_DELAY.otelName, { unit: 's', description: EVENT_LOOP_DELAY.help.slice(0, -1) })
+    .addCallback((result) => {
+      for (const [quantile, seconds] of delayQuantiles()) result.observe(seconds, { 'queueing.quantile': quantile });
+    });
 }
 
 /** Return the span that the request has already, from automatic instrumentation; undefined if there is none. */
