@@ -170,7 +170,7 @@ def _load() -> list[Any]:
                 "load.",
                 "short",
                 NO_OBJECTIVE,
-                width=9,
+                width=8,
             ),
             queries.WORKERS_NEEDED,
         ),
@@ -182,9 +182,20 @@ def _load() -> list[Any]:
                 "bound then.",
                 "none",
                 NO_OBJECTIVE,
-                width=5,
+                width=4,
             ),
             queries.REFUSED,
+        ),
+        lines(
+            Shown(
+                "Bottleneck",
+                "1 for the resource that saturates first: workers, cores or a dependency that services share, places "
+                "of a pool inside the app. More workers help where it is workers.",
+                "none",
+                NO_WORKERS,
+                width=4,
+            ),
+            queries.BOTTLENECK,
         ),
         lines(
             Shown(
@@ -193,7 +204,7 @@ def _load() -> list[Any]:
                 f"Shown up to {queries.LONGEST} s, which also stands for a queue that does not shrink.",
                 "s",
                 NO_WORKERS,
-                width=5,
+                width=4,
             ),
             queries.DRAIN,
         ),
@@ -204,7 +215,7 @@ def _load() -> list[Any]:
                 "worker: a matter of the balancer, or of how the backend distributes requests.",
                 "percentunit",
                 NO_WORKERS,
-                width=5,
+                width=4,
             ),
             queries.FREE_WORKERS,
         ),

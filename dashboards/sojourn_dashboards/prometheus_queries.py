@@ -115,6 +115,7 @@ WORKERS_NEEDED = (
     Series("{{service}} offered load", f"sum by (service) (sojourn_offered_load_workers{{{SERVICE}}})"),
 )
 REFUSED = (Series("{{service}} {{reason}}", f"max by (service, reason) (sojourn_signal_refused{{{SERVICE}}})"),)
+BOTTLENECK = (Series("{{service}} {{resource}}", f"max by (service, resource) (sojourn_bottleneck{{{SERVICE}}}) > 0"),)
 DRAIN = (Series("{{service}}", f"clamp_max(max by (service) (sojourn_seconds_to_drain{{{SERVICE}}}), {LONGEST})"),)
 FREE_WORKERS = (
     Series("{{service}} {{account}}", f"max by (service, account) (sojourn_waiting_ratio{{{SERVICE}}}) > 0"),

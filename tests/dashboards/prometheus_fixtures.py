@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from dashboards_support import HOSTILE
 from sojourn.export.metrics import BUCKETS, COUNTER, HISTOGRAM, METRICS, Metric
 from sojourn.export.refusal import REASONS
+from sojourn.timeline.contention.resources import BOTTLENECKS, CORES
 
 HOURS = 1.5
+SHORT = CORES
 STEP = 15  # s
 EXPORTER = {"job": "sojourn", "instance": "edge:9469"}
 
@@ -153,6 +155,11 @@ def _gauges(now: float) -> dict[str, list[tuple[Labels, float]]]:
         "sojourn_seconds_to_drain": [({"service": s}, DRAIN[s]) for s in SERVICES],
         "sojourn_signal_refused": [
             ({"service": s, "reason": reason}, float((s, reason) == REFUSED)) for s in SERVICES for reason in REASONS
+        ],
+        "sojourn_bottleneck": [
+            ({"service": s, "resource": resource}, float(resource == SHORT))
+            for s in SERVICES
+            for resource in BOTTLENECKS
         ],
         "sojourn_objective_ratio": [({"objective": "fast"}, RATIO)],
         "sojourn_objective_threshold_seconds": [({"objective": "fast"}, THRESHOLD)],
