@@ -21,6 +21,7 @@ BLOCKS = {
 }
 
 METERED = ("flask: metered.py", "fastapi: metered.py", "bare: metered.py")
+POOLED = "fastapi: pooled.py"
 
 
 def server(folder: Path, app: str, asynchronous: bool) -> list[str]:
@@ -38,6 +39,7 @@ def test_every_block_is_known() -> None:
         *("flask: app.py", "bare: app.py", "fastapi: app.py", "fastapi: marked.py"),
         *("django: wsgi.py", "django: settings.py"),
         *METERED,
+        POOLED,
     }
 
 
@@ -72,6 +74,21 @@ def test_apps_with_metrics(tmp_path: Path, name: str) -> None:
             frozenset(sample.labels.items()): sample.value for sample in samples if sample.name == f"{metric}_count"
         }
         assert counts == {frozenset(labels.items()): 3}
+
+
+def test_app_with_pools(tmp_path: Path) -> None:
+    program = BLOCKS[POOLED].replace("sqlite:///shop.db", f"sqlite:///{tmp_path}/shop.db")
+    assert program != BLOCKS[POOLED]
+    (tmp_path / "pooled.py").write_text(program)
+    with served(server(tmp_path, "pooled:app", True), tmp_path) as (port, _):
+        assert fetch(port, "/users/7").body == b"7"
+        text = fetch(port, "/metrics/").body.decode()
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    places = {sample.labels["pool"]: sample.value for sample in samples if sample.name == "sojourn_pool_places"}
+    assert places == {"anyio_threads": 40, "main": 15}
+    assert {sample.labels["service"] for sample in samples if "pool" in sample.labels} == {"shop"}
+    documented = set(re.findall(r"^\| gauge `(\w+)` \|", README, re.MULTILINE))
+    assert documented == {sample.name for sample in samples if "pool" in sample.labels}
 
 
 def test_django_project(tmp_path: Path) -> None:

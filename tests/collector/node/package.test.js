@@ -39,6 +39,7 @@ test('the packed package, installed', { skip: noNpm }, async (t) => {
       ...[
         'adapters.js',
         'clock.js',
+        'event_loop.js',
         'exchange.js',
         'index.d.mts',
         'index.d.ts',

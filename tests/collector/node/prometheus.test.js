@@ -15,6 +15,7 @@ const {
   ManualClock,
   NOW_US,
   PACKAGE,
+  block,
   eventually,
   fetch,
   listen,
@@ -28,6 +29,7 @@ const DELAY = 'sojourn_queueing_delay_seconds';
 const SERVICE_TIME = 'sojourn_service_time_seconds';
 const NEGATIVE = 'sojourn_negative_queueing_delays_total';
 const NEGATIVE_SECONDS = 'sojourn_negative_queueing_delay_seconds_total';
+const LOOP_DELAY = 'sojourn_event_loop_delay_seconds';
 const BOUNDS = ['0.001', '0.0025', '0.005', '0.01', '0.025', '0.05', '0.1', '0.25', '0.5'];
 BOUNDS.push('1', '2.5', '5', '10', '30', '60', '+Inf');
 
@@ -183,6 +185,76 @@ test('a registry that the app clears has the metrics again', { skip }, async (t)
   registry.clear();
   await send(0.25);
   assert.deepEqual(pointOf(await samples(registry), DELAY, labelsOf('r')), [1, 0.25]);
+});
+
+/** The delays of the event loop of a service, by quantile. */
+function loopDelays(values, service = '') {
+  const pairs = ['mean', '0.5', '0.99', 'max'].map((quantile) => [
+    quantile,
+    values.get(seriesOf(LOOP_DELAY, { service, quantile })),
+  ]);
+  return Object.fromEntries(pairs);
+}
+
+test('a loop that a handler blocks has a delay, in every scrape', { skip }, async (t) => {
+  const registry = new client.Registry();
+  const handler = (req, res) => {
+    block(0.3);
+    res.end();
+  };
+  const port = await serve(t, sojourn.wrap(handler, { prometheus: registry, service: 'shop' }));
+  sojourn.wrap(handler, { prometheus: registry, service: 'another' });
+  await fetch(port);
+  await eventually(() => sojourn.eventLoop().delay.max >= 0.27, 'the tick after the block');
+  // One scrape does not take the delay from another.
+  for (let scrape = 0; scrape < 2; scrape += 1) {
+    const values = await samples(registry);
+    const delays = loopDelays(values, 'shop');
+    assert.ok(delays.max >= 0.27 && delays.max < 10, JSON.stringify(delays));
+    assert.ok(delays['0.5'] <= delays['0.99'] && delays['0.99'] <= delays.max, JSON.stringify(delays));
+    assert.ok(delays.mean > 0 && delays.mean < delays.max, JSON.stringify(delays));
+    assert.equal([...values.keys()].filter((key) => key.startsWith(LOOP_DELAY)).length, 4);
+  }
+});
+
+test('a cleared registry has the delay of the event loop again with the next request', { skip }, async (t) => {
+  const registry = new client.Registry();
+  const send = await measured(t, { prometheus: registry });
+  registry.clear();
+  await send(0.5);
+  assert.ok(Number.isFinite(loopDelays(await samples(registry)).max));
+});
+
+test('the delay of a cluster is that of its slowest process', { skip }, async () => {
+  const registry = new client.Registry();
+  sojourn.express({ prometheus: registry });
+  const metrics = await registry.getMetricsAsJSON();
+  const gauge = metrics.find(({ name }) => name === LOOP_DELAY);
+  const ofProcess = (seconds) => [
+    { ...gauge, values: [{ value: seconds, labels: { service: '', quantile: 'max' } }] },
+  ];
+  const sum = client.AggregatorRegistry.aggregate([ofProcess(0.25), ofProcess(0.5)]);
+  assert.equal((await samples(sum)).get(seriesOf(LOOP_DELAY, { service: '', quantile: 'max' })), 0.5);
+});
+
+test('the event loop is measured once per process, and only with the option', { skip }, () => {
+  const script = `
+    const hooks = require('node:perf_hooks');
+    const { monitorEventLoopDelay } = hooks;
+    let started = 0;
+    hooks.monitorEventLoopDelay = (options) => {
+      started += 1;
+      return monitorEventLoopDelay(options);
+    };
+    const sojourn = require(${JSON.stringify(PACKAGE)});
+    sojourn.express();
+    const without = started;
+    for (let index = 0; index < 3; index += 1) sojourn.express({ prometheus: true });
+    console.log(without, started);
+  `;
+  const done = spawnSync(process.execPath, ['-e', script], { encoding: 'utf8', timeout: 20_000 });
+  // Two overlapping windows; and the process ends, though it has them.
+  assert.equal(done.stdout, '0 2\n', done.stderr);
 });
 
 test('routes beyond 100 are other, for all instances with the registry', { skip }, async (t) => {

@@ -111,6 +111,11 @@ async function eventually(condition, what) {
   }
 }
 
+/** Block the event loop, as a handler that computes does. */
+function block(seconds) {
+  for (const end = Date.now() + seconds * 1000; Date.now() < end; );
+}
+
 /** How often a header occurs in a list of names and values. */
 function occurrences(rawHeaders, name) {
   return rawHeaders.filter((each, index) => index % 2 === 0 && each.toLowerCase() === name.toLowerCase()).length;
@@ -122,6 +127,7 @@ module.exports = {
   NOW_US,
   PACKAGE,
   ROOT,
+  block,
   eventually,
   fetch,
   listen,

@@ -14,6 +14,7 @@ const {
   ManualClock,
   NOW_US,
   PACKAGE,
+  block,
   eventually,
   fetch,
   listen,
@@ -22,6 +23,7 @@ const {
   serve,
   skip,
   sojourn,
+  table,
 } = require('./support');
 
 const FRAMEWORKS = Object.keys(APPS).filter((name) => name !== 'http');
@@ -63,14 +65,14 @@ function setUp(t, { sampler, traces = true, metrics = true, contexts = true } = 
       assert.equal(spans.getFinishedSpans().length, 1);
       return spans.getFinishedSpans()[0];
     },
-    async points() {
+    async points(name = 'queueing.delay') {
       await reader.forceFlush();
       const metricsOf =
         exported
           .getMetrics()
           .at(-1)
           ?.scopeMetrics.flatMap((scope) => scope.metrics) ?? [];
-      return metricsOf.filter((metric) => metric.descriptor.name === 'queueing.delay');
+      return metricsOf.filter((metric) => metric.descriptor.name === name);
     },
   };
 }
@@ -402,6 +404,47 @@ test('a request that a sampler has dropped gets no other span', { skip }, async 
   assert.equal((await fetch(port)).status, 200);
   await eventually(() => sojourn.stats().requests_in_progress === before, 'the end of the request');
   assert.deepEqual(otel.finished(), []);
+});
+
+test('the delay of the event loop is a gauge, once per provider', { skip }, async (t) => {
+  const otel = setUp(t);
+  const described = table('prometheus.json').inside.metrics.find(({ packages }) => packages.includes('node'));
+  // Two middlewares, and so two records of the provider.
+  for (let index = 0; index < 2; index += 1) {
+    const port = await serve(
+      t,
+      sojourn.wrap((req, res) => res.end(), { serverTiming: true }),
+    );
+    await fetch(port);
+  }
+  block(0.3);
+  await eventually(() => sojourn.eventLoop().delay.max >= 0.27, 'the tick after the block');
+  const [gauge, ...others] = await otel.points(described.otel_name);
+  assert.deepEqual(others, []);
+  assert.equal(gauge.descriptor.unit, described.unit);
+  assert.equal(`${gauge.descriptor.description}.`, described.help);
+  const values = new Map(gauge.dataPoints.map(({ attributes, value }) => [attributes['queueing.quantile'], value]));
+  assert.deepEqual([...values.keys()], ['mean', '0.5', '0.99', 'max']);
+  assert.ok(values.get('max') >= 0.27 && values.get('mean') > 0 && values.get('mean') < values.get('max'));
+});
+
+test('a provider without observable instruments has the histogram', { skip }, async (t) => {
+  const warned = [];
+  const keep = (warning) => warned.push(warning.message);
+  process.on('warning', keep);
+  t.after(() => process.off('warning', keep));
+  const recorded = [];
+  const meterProvider = {
+    getMeter: () => ({ createHistogram: () => ({ record: (value) => recorded.push(value) }) }),
+  };
+  const port = await serve(
+    t,
+    sojourn.wrap((req, res) => res.end(), { telemetry: { meterProvider } }),
+  );
+  for (let index = 0; index < 2; index += 1) assert.equal((await fetch(port)).status, 200);
+  await eventually(() => recorded.length === 2 && warned.length > 0, 'both delays and the warning');
+  assert.equal(warned.length, 1);
+  assert.match(warned[0], /event loop/);
 });
 
 test('options: no telemetry, or providers of their own', { skip }, async (t) => {

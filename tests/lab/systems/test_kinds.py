@@ -13,7 +13,7 @@ from systems.registry import KINDS
 from systems.requests import Change
 from systems.truth import NOT_LOGGED, Truth
 
-QUEUES_ELSEWHERE = {"far-backend", "light-load", "inner-pool", "goroutines", "one-worker-each"}
+QUEUES_ELSEWHERE = {"far-backend", "light-load", "inner-pool", "thread-pool", "goroutines", "one-worker-each"}
 
 
 @cache

@@ -185,7 +185,7 @@ def whatif(
         notes=[
             *queue_source.marks,
             *queue_source.gaps,
-            *_notes(workload, loop, predictions, changes),
+            *_notes(workload, loop, predictions, changes, shared=laws.likeliest is not None),
             *(explained.notes if explained is not None else []),
             *sentences_of(dependence.courses),
         ],
@@ -370,10 +370,18 @@ def _notes(
     loop: ClosedLoop | None,
     predictions: Sequence[Variant],
     changes: Sequence[Change],
+    *,
+    shared: bool,
 ) -> list[str]:
     workers = workers_table(workload.visits)
     notes = [*slots(workers), *doubt(workers, "the replay"), *holding(workers)]
     notes += _constraints(workload)
+    more = max((variant.workers for variant in predictions), default=0) > int(workload.visits.workers.count.sum())
+    if more and not shared and not workload.inside:
+        notes.append(
+            "It is assumed that more requests in service than the log has at a time do not slow each other: services "
+            "that compute need a core each."
+        )
     if len(workload) < FEW:
         notes.append(f"Only {counted(len(workload), 'request')}: too few to estimate the tail.")
     if workload.imputed:

@@ -134,33 +134,53 @@ def contention_of(
         return Contention(BACKEND, (), reason, visits) if dependent else None
     groups = _Groups(visits, end, _busiest(visits, end, largest))
     scopes = dict(_scopes(visits, largest, hosts))
-    if not dependent and not anyway and not any(groups.is_noticed(members) for members in _members(scopes)):
+    looked_for = dependent or anyway or any(groups.is_noticed(members) for members in _members(scopes))
+    if not looked_for:
         return None
     scope = groups.likeliest(scopes)
     contention = Contention(scope, groups.resources(scopes[scope]), None, visits)
-    if not dependent and contention.gain < BEYOND_DOUBT:
-        return replace(contention, in_doubt=True) if anyway or contention.gain > SUSPECTED else None
-    left = independence_of(visits, contention.demands(contention.choices()[0]))
-    if left.dependences or left.shared is not None:
-        if inner := _inner_queues(visits, end, largest, left):
+    gain = max(contention.gain(moved=False), contention.gain(moved=True))
+    if not dependent and not anyway and gain <= SUSPECTED:
+        return None
+    unlimited = [code for code in largest if most_in_progress(visits, (code,)) is None]
+    if unlimited and gain > BEYOND_DOUBT:
+        # The same waits may be those for a place of a pool: what is likelier counts.
+        inner = _inner_queues(visits, end, unlimited)
+        if inner and groups.gain_of_queues(inner) > sum(each.estimate.gain for each in contention.resources):
             return Contention(BACKEND, (), None, visits, inner=inner)
-        reason = "no law of speed and no queue inside the app explains it: the log cannot tell waiting from work there"
-        return Contention(scope, contention.resources, reason, visits)
-    return replace(contention, courses=left.courses)
+    if not dependent and contention.gain(moved=False) < BEYOND_DOUBT:
+        return replace(contention, in_doubt=True)
+    return _tested(contention, end, largest)
 
 
-def _inner_queues(visits: Visits, end: Floats, backends: Sequence[int], left: Independence) -> tuple[InnerQueue, ...]:
-    """Return the queues inside the services of the backends that depend on the load; empty if one has none."""
+def _tested(contention: Contention, end: Floats, backends: Sequence[int]) -> Contention:
+    """Return the laws if the demands under them do not depend on the load; else queues inside, or the refusal."""
+    visits = contention.visits
+    left = independence_of(visits, contention.demands(contention.choices()[0]))
+    if not left.dependences and left.shared is None:
+        return replace(contention, courses=left.courses)
+    if inner := _inner_queues(visits, end, _dependent(visits, backends, left)):
+        return Contention(BACKEND, (), None, visits, inner=inner)
+    reason = "no law of speed and no queue inside the app explains it: the log cannot tell waiting from work there"
+    return replace(contention, refused=reason)
+
+
+def _dependent(visits: Visits, backends: Sequence[int], left: Independence) -> list[int]:
+    """Return the backends whose demands depend on the load."""
     dependent = {each.upstream for each in left.dependences}
-    own = [code for code in backends if visits.backends[code] in dependent or left.shared is not None]
-    name = {code: printable(visits.backends[code] or "a backend", 60) for code in backends}
-    if len(own) > 1:
-        together = inner_queue_of(visits, end, own, counted(len(own), "backend"))
+    return [code for code in backends if visits.backends[code] in dependent or left.shared is not None]
+
+
+def _inner_queues(visits: Visits, end: Floats, backends: Sequence[int]) -> tuple[InnerQueue, ...]:
+    """Return the queues inside the services of backends: one for all, or one each; empty if one has none."""
+    if len(backends) > 1:
+        together = inner_queue_of(visits, end, backends, counted(len(backends), "backend"))
         if together is not None:
             return (together,)
-    queues = [inner_queue_of(visits, end, (code,), name[code]) for code in own]
+    names = [printable(visits.backends[code] or "a backend", 60) for code in backends]
+    queues = [inner_queue_of(visits, end, (code,), name) for code, name in zip(backends, names, strict=True)]
     each = tuple(queue for queue in queues if queue is not None)
-    return each if len(each) == len(own) else ()
+    return each if len(each) == len(backends) else ()
 
 
 def host_of(address: str | None) -> str:
@@ -264,6 +284,23 @@ class _Groups:
             self._resource(name, members, services, estimate, usual)
             for (name, members), services, estimate, usual in zip(groups, each, estimates, usuals, strict=True)
         )
+
+    def gain_of_queues(self, queues: Sequence[InnerQueue]) -> float:
+        """Return the gain of queues inside the app: first come, first served, with services of their own."""
+        visits, total = self._visits, 0.0
+        for queue in queues:
+            waits = np.full(len(visits), np.nan)
+            waits[queue.rows] = queue.waits
+            services = self._within(queue.backends)
+            rows = services.rows[~np.isnan(waits[services.rows])]
+            begin, end = visits.busy_start[rows], self._end[rows]
+            likelihoods = []
+            for start in (begin + waits[rows], begin):
+                parts = SharedParts.of(start, np.maximum(end, start))
+                likelihood = Likelihood(parts, route_of(visits, rows), np.ones(len(rows)))
+                likelihoods.append(likelihood.log_of(np.ones(parts.most + 1)))
+            total += likelihoods[0] - likelihoods[1]
+        return total
 
     def _within(self, members: tuple[int, ...]) -> _Services:
         """Return the services of backends that arrived in the window."""

@@ -124,13 +124,13 @@ class Contention:
         """Whether the waits of services are explained: by laws of speed, or by queues inside the app."""
         return self.refused is None and not self.in_doubt
 
-    @property
-    def gain(self) -> float:
-        """Largest difference of the logarithms of likelihoods to services that share nothing.
+    def gain(self, *, moved: bool) -> float:
+        """Return the largest difference of the logarithms of likelihoods to services that share nothing.
 
-        Where some times are slower than others, whatever the load, it says nothing.
+        Args:
+            moved: of resources at which some times are slower than others, whatever the load; False: of the others.
         """
-        return max((each.estimate.gain for each in self.resources if not each.usual.moved), default=0.0)
+        return max((each.estimate.gain for each in self.resources if each.usual.moved == moved), default=0.0)
 
     def on(self, visits: Visits) -> Contention:
         """Return the same laws for other visits of the same backends."""

@@ -2,6 +2,7 @@ package sojournotel
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"io"
 	"net"
@@ -351,6 +352,10 @@ func TestGlobalProviders(t *testing.T) {
 	r, _ := stamped(time.Second)
 	r.Header.Set("Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
 	handler.ServeHTTP(httptest.NewRecorder(), r)
+	db := sql.OpenDB(newConnector())
+	defer db.Close()
+	db.SetMaxOpenConns(4)
+	defer ObserveDB(db, "main")()
 
 	s := newSDK()
 	otel.SetTracerProvider(s.tracers)
@@ -362,6 +367,9 @@ func TestGlobalProviders(t *testing.T) {
 	}
 	if points := s.delays(t); len(points) != 1 || points[0].Count != 1 {
 		t.Errorf("histogram %+v, want one delay", points)
+	}
+	if places := s.pools(t)["queueing.pool.places"]["main"]; places != 4 {
+		t.Errorf("%v places, want 4", places)
 	}
 	if w.Header().Get("X-Queueing-Delay") == "" {
 		t.Error("no X-Queueing-Delay")

@@ -94,12 +94,15 @@ class Telemetry {
 function observeEventLoop(meter, source) {
   if (observedSources.has(source)) return;
   observedSources.add(source);
-  startMonitor();
-  meter
-    .createObservableGauge(EVENT_LOOP_DELAY.otelName, { unit: 's', description: EVENT_LOOP_DELAY.help.slice(0, -1) })
-    .addCallback((result) => {
+  try {
+    const description = EVENT_LOOP_DELAY.help.slice(0, -1);
+    meter.createObservableGauge(EVENT_LOOP_DELAY.otelName, { unit: 's', description }).addCallback((result) => {
       for (const [quantile, seconds] of delayQuantiles()) result.observe(seconds, { 'queueing.quantile': quantile });
     });
+    startMonitor();
+  } catch (error) {
+    warnOnce('the delay of the event loop is not recorded', error);
+  }
 }
 
 /** Return the span that the request has already, from automatic instrumentation; undefined if there is none. */
