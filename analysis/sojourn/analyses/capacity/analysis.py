@@ -20,7 +20,7 @@ from sojourn.model.formatting import counted, iso, percent
 from sojourn.model.result import Result
 from sojourn.timeline.apparent_loop import ApparentLoop, loop_of
 from sojourn.timeline.contention.load_dependence import LoadDependence
-from sojourn.timeline.contention.resources import WORKERS
+from sojourn.timeline.contention.resources import DEPENDENCY, WORKERS
 from sojourn.timeline.load_windows import LoadWindows
 
 RAMP = 1.5  # ratio of the loads of busy and quiet windows; below it the load counts as constant
@@ -28,6 +28,7 @@ QUIET, BUSY = 0.05, 0.95
 GOOD_FIT = 0.8  # of R²
 POISSON_BUSY = 1.645  # standard deviations at 95 %
 REQUESTS_OF_P = {"p90": 10, "p99": 100, "p999": 1_000}  # with fewer in a window, the quantile is its slowest request
+IF_SHARED = "If all instances share it, each further instance serves less than this one, and the number is too small."
 UNTESTED = (
     "The number of instances assumes that they share nothing, which was not tested: a test needs files with the "
     "queueing delay. A database or a lock that all instances share makes more of them necessary, or useless."
@@ -141,9 +142,7 @@ def _of_dependence(dependence: LoadDependence | None) -> list[str]:
     contention = dependence.contention
     if contention is None or not contention.explains:
         return [
-            f"{name or 'The backend'}: {clause}. If all instances share it, each further instance serves less than "
-            "this one, and the number is too small."
-            for name, clause in list(dependence.clauses.items())[:1]
+            f"{name or 'The backend'}: {clause}. {IF_SHARED}" for name, clause in list(dependence.clauses.items())[:1]
         ]
     notes = contention.notes
     if contention.bottleneck != WORKERS:
@@ -152,6 +151,8 @@ def _of_dependence(dependence: LoadDependence | None) -> list[str]:
             for each in contention.resources
             if each.saturates_at is not None
         ]
+    if contention.bottleneck == DEPENDENCY:
+        notes.append(IF_SHARED)
     return notes
 
 
