@@ -41,7 +41,7 @@ def test_nothing_is_refused_for_a_plain_system(name: str) -> None:
 
 def test_page_counts_and_lists_statements() -> None:
     statements = [Statement("verdict", "a queue", "a queue", RIGHT), Statement("queue", "none", "40 ms", WRONG)]
-    written = page([Finding("pool", "plain", "a pool", statements, statements[:1])])
+    written = page([Finding("pool", "plain", "a pool", statements, statements[:1])], "")
     assert "1 kinds, 2 statements: 1 right, 0 refused, 1 wrong." in written
     assert "1 kinds, 1 statements: 1 right, 0 refused, 0 wrong." in written
     assert "| pool | a pool | verdict | – | queue |" in written
