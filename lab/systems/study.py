@@ -297,10 +297,7 @@ def _whatif(result: sojourn.SplitResult, truth: Truth) -> Iterator[Statement]:
 
 def _shared(workload: Workload) -> tuple[Workload, Objective, None, Sharing | None]:
     """Return the arguments of ``workers_needed``: what the services of a workload share is estimated."""
-    contention = LoadDependence.of(workload.visits).contention
-    if contention is None or not contention.explains or contention.inner:
-        return workload, OBJECTIVE, None, None
-    return workload, OBJECTIVE, None, Sharing.of(workload, contention, contention.choices()[0])
+    return workload, OBJECTIVE, None, Sharing.likeliest(workload, LoadDependence.of(workload.visits).contention)
 
 
 def _workers_needed(result: sojourn.SplitResult, truth: Truth) -> Iterator[Statement]:

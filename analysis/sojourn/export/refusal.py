@@ -52,7 +52,7 @@ def signal_refusal(workload: Workload, since: float, contention: Contention | No
         contention: what their services share; None: they do not depend on the load.
     """
     visits = workload.visits
-    if any(visits.workers.in_one_worker(number) > 1 for number in range(len(visits.backends))):
+    if visits.workers.several_at_once:
         return SEVERAL
     if (reason := _of_workers(workload)) is not None:
         return reason
@@ -66,9 +66,8 @@ def signal_refusal(workload: Workload, since: float, contention: Contention | No
     early = (visits.arrival <= since) & (visits.busy_start > visits.arrival)
     arrival = np.where(early, visits.busy_start, visits.arrival)
     order = np.argsort(arrival, kind="stable")
-    sharing = None
-    if contention is not None and contention.explains:
-        sharing = Sharing.of(workload, contention, contention.choices()[0]).in_order(order)
+    sharing = Sharing.likeliest(workload, contention)
+    sharing = sharing and sharing.in_order(order)
     try:
         replayed = replay_workload(workload.in_order(arrival, order), Change(), sharing=sharing)
     except WithheldError:

@@ -144,8 +144,9 @@ class ServiceState:
             yield Sample("sojourn_seconds_to_drain", (self.service,), drain(waiting, load, workers))
         first = arrived.filter(~retried(arrived))
         firsts = workload if len(first) in (0, len(arrived)) else self._workload(first)[0]
+        sharing = sharing if firsts is workload else _sharing(firsts, contention)
         for objective in objectives:
-            for method, needed in self._needed(firsts, objective, _sharing(firsts, contention)).items():
+            for method, needed in self._needed(firsts, objective, sharing).items():
                 if needed is not None:
                     yield Sample("sojourn_workers_needed", (self.service, objective.text, method), needed)
 
@@ -226,11 +227,8 @@ class ServiceState:
 
 
 def _sharing(workload: Workload, contention: Contention | None) -> Sharing | None:
-    """Return the likeliest law for the services of a workload; None: they share nothing, or no law explains them."""
-    if contention is None or not contention.explains or contention.inner:
-        return None
-    own = contention.on(workload.visits)
-    return Sharing.of(workload, own, own.choices()[0])
+    """Return the likeliest law of a contention for other requests of the same backends."""
+    return Sharing.likeliest(workload, contention and contention.on(workload.visits))
 
 
 def retried(rows: pl.DataFrame) -> pl.Series:

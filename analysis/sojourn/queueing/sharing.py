@@ -10,6 +10,7 @@ import numpy.typing as npt
 from sojourn.model.formatting import counted
 from sojourn.queueing import sharing_kernel
 from sojourn.queueing.outcome import SERVED, Outcome
+from sojourn.queueing.records import EVENT
 from sojourn.queueing.replay import BALANCERS_OF_KERNEL, destinations
 from sojourn.queueing.speed_laws import SpeedLaw
 from sojourn.queueing.system import System
@@ -71,7 +72,8 @@ def replay_shared(
     chosen = np.zeros(n, np.int64)
     sharing_kernel.run(
         arrival, before, demand, after, destinations(system, n, backend, session), np.array(system.workers, np.int64),
-        of_backend, speeds, BALANCERS_OF_KERNEL[system.balancer], seed % 2**32, start, lasted, released, chosen,
+        of_backend, speeds, BALANCERS_OF_KERNEL[system.balancer], seed % 2**32, np.zeros((len(laws), most + 1), EVENT),
+        np.zeros(most + 1, EVENT), start, lasted, released, chosen,
     )  # fmt: skip
     outcome = Outcome(
         arrival=arrival,

@@ -12,48 +12,13 @@ import numpy as np
 
 from sojourn.model.compilation import compiled
 from sojourn.queueing.records import GIVEN, LEAST_CONN, NONE, SHARED_QUEUE, TWO_CHOICES
-from sojourn.queueing.simulation_kernel import least_conn, two_choices
-
-
-@compiled
-def push(key, item, row, size, value, number):
-    """Add an item to the heap in a row, of ``size``: the least value first, of equals the least number."""
-    at = size
-    while at > 0:
-        above = (at - 1) // 2
-        if not (value < key[row, above] or (value == key[row, above] and number < item[row, above])):
-            break
-        key[row, at], item[row, at] = key[row, above], item[row, above]
-        at = above
-    key[row, at], item[row, at] = value, number
-
-
-@compiled
-def drop_top(key, item, row, size):
-    """Remove the first item of the heap in a row, of ``size``."""
-    size -= 1
-    value, number = key[row, size], item[row, size]
-    at = 0
-    while True:
-        least = 2 * at + 1
-        if least >= size:
-            break
-        if least + 1 < size and (
-            key[row, least + 1] < key[row, least]
-            or (key[row, least + 1] == key[row, least] and item[row, least + 1] < item[row, least])
-        ):
-            least += 1
-        if value < key[row, least] or (value == key[row, least] and number < item[row, least]):
-            break
-        key[row, at], item[row, at] = key[row, least], item[row, least]
-        at = least
-    key[row, at], item[row, at] = value, number
+from sojourn.queueing.simulation_kernel import drop_top, least_conn, push, two_choices
 
 
 @compiled
 def run(  # noqa: PLR0912, PLR0915 - calls would count references to every array, at several times the cost
-    arrival, before, demand, after, destination, workers, resource, speeds, balancer, seed, start, lasted, released,
-    chosen,
+    arrival, before, demand, after, destination, workers, resource, speeds, balancer, seed, ending, timers, start,
+    lasted, released, chosen,
 ):  # fmt: skip
     """Serve n requests.
 
@@ -68,6 +33,8 @@ def run(  # noqa: PLR0912, PLR0915 - calls would count references to every array
         speeds: per resource and number of shared parts in progress; the last one holds for more.
         balancer: of ``records``.
         seed: of random choices.
+        ending: of EVENT, per resource and place: a heap of the ends of shared parts, by the progress of the resource.
+        timers: of EVENT, per place: a heap of the ends of the parts of their own, by time.
         start: n, filled in: s.
         lasted: n, filled in: duration of the shared part, s.
         released: n, filled in: when its worker is free, s.
@@ -76,12 +43,9 @@ def run(  # noqa: PLR0912, PLR0915 - calls would count references to every array
     np.random.seed(seed)
     n, backends, resources, most = len(arrival), len(workers), len(speeds), speeds.shape[1] - 1
     shared = balancer == SHARED_QUEUE
-    total = workers.sum()
-    key, item = np.empty((resources, total + 1)), np.empty((resources, total + 1), np.int64)
     progress, since, due = np.zeros(resources), np.zeros(resources), np.full(resources, np.inf)
     busy = np.zeros(resources, np.int64)
-    timer, timed = np.empty((1, total + 1)), np.empty((1, total + 1), np.int64)
-    timers = 0
+    timed = 0
     free = workers.copy()
     queues = 1 if shared else backends
     head, tail, behind = np.full(queues, NONE), np.full(queues, NONE), np.full(n, NONE)
@@ -89,7 +53,7 @@ def run(  # noqa: PLR0912, PLR0915 - calls would count references to every array
     turn, upcoming = 0, 0
     while True:
         come = arrival[upcoming] if upcoming < n else np.inf
-        alarm = timer[0, 0] if timers else np.inf
+        alarm = timers[0].time if timed else np.inf
         first = 0
         for r in range(1, resources):
             if due[r] < due[first]:
@@ -102,18 +66,18 @@ def run(  # noqa: PLR0912, PLR0915 - calls would count references to every array
         if now == due[first]:
             # A shared part ends.
             changed = first
-            i = item[first, 0]
-            progress[first] = key[first, 0]
+            i = ending[first, 0].request
+            progress[first] = ending[first, 0].time
             since[first] = now
-            drop_top(key, item, first, busy[first])
+            drop_top(ending[first], busy[first])
             busy[first] -= 1
             lasted[i] = now - start[i] - before[i]
-            push(timer, timed, 0, timers, now + after[i], i)
-            timers += 1
+            push(timers, timed, now + after[i], i, NONE)
+            timed += 1
         elif now == alarm:
-            i = timed[0, 0]
-            drop_top(timer, timed, 0, timers)
-            timers -= 1
+            i = timers[0].request
+            drop_top(timers, timed)
+            timed -= 1
             if np.isnan(lasted[i]):
                 entering = i
             else:
@@ -162,18 +126,18 @@ def run(  # noqa: PLR0912, PLR0915 - calls would count references to every array
                     chosen[i] = b
                 start[i] = now
                 if before[i] > 0:
-                    push(timer, timed, 0, timers, now + before[i], i)
-                    timers += 1
+                    push(timers, timed, now + before[i], i, NONE)
+                    timed += 1
                 else:
                     entering = i
         if entering != NONE:
             changed = resource[chosen[entering]]
             progress[changed] += (now - since[changed]) * speeds[changed, min(busy[changed], most)]
             since[changed] = now
-            push(key, item, changed, busy[changed], progress[changed] + demand[entering], entering)
+            push(ending[changed], busy[changed], progress[changed] + demand[entering], entering, NONE)
             busy[changed] += 1
         if changed != NONE:
             due[changed] = np.inf
             if busy[changed]:
-                left = max(key[changed, 0] - progress[changed], 0.0)
+                left = max(ending[changed, 0].time - progress[changed], 0.0)
                 due[changed] = now + left / speeds[changed, min(busy[changed], most)]

@@ -62,10 +62,10 @@ def scene_of(excerpt: Visits, most: int, *, one_backend: bool = False, waiting: 
         # Where no request waited, the backend with the most requests: another may have none.
         deepest = max(codes, key=lambda code: (_most(excerpt.arrival, leave, at[code]), len(at[code])))
         members = excerpt.at_backend[deepest]
-        excerpt, leave, waiting = _some(excerpt, members), leave[members], None
+        excerpt, leave, waiting = excerpt.at(members), leave[members], None
     gone = np.fmax(leave, excerpt.busy_end)
     kept, first = _around(excerpt.arrival, leave, gone, most, waiting)
-    timelines = timelines_of_visits(_some(excerpt, kept))
+    timelines = timelines_of_visits(excerpt.at(kept))
     numbered = timelines.table.with_columns(number=pl.Series(kept + 1, dtype=pl.Int64))
     begin, last = float(excerpt.arrival[first]), float(excerpt.arrival[kept[-1]])
     end = float(gone[kept].max())
@@ -101,17 +101,3 @@ def _around(arrival: Floats, leave: Floats, gone: Floats, most: int, waiting: St
     carried = np.sort(there[np.argsort(leave[there], kind="stable")[: int(CARRIED * most)]])
     last = min(first + most - len(carried), count)
     return np.concatenate([carried, np.arange(first, last)]).astype(np.int64), first
-
-
-def _some(visits: Visits, kept: Ints) -> Visits:
-    """Return the selected visits."""
-    return replace(
-        visits,
-        arrival=visits.arrival[kept],
-        wait_end=visits.wait_end[kept],
-        busy_start=visits.busy_start[kept],
-        busy_end=visits.busy_end[kept],
-        backend=visits.backend[kept],
-        rows=visits.rows_at(kept),
-        phases=None if visits.phases is None else visits.phases.at(kept),
-    )

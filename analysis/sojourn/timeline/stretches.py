@@ -21,8 +21,18 @@ def busiest(arrival: Floats, end: Floats) -> slice:
     """
     if len(arrival) <= LOOKED_AT:
         return slice(0, len(arrival))
-    spent = np.append(0.0, np.cumsum(end - arrival))
     # Little's law: the mean number in the system is the time spent in it per time.
-    seconds = np.maximum(arrival[LOOKED_AT - 1 :] - arrival[: len(arrival) - LOOKED_AT + 1], 1e-9)
-    first = int(((spent[LOOKED_AT:] - spent[:-LOOKED_AT]) / seconds).argmax())
+    first = densest(arrival, end - arrival)
     return slice(max(first - BEFORE, 0), first + LOOKED_AT)
+
+
+def densest(arrival: Floats, spent: Floats) -> int:
+    """Return the first of the ``LOOKED_AT`` arrivals, one after the other, with most seconds spent per time.
+
+    Args:
+        arrival: of more requests than that, s, in order.
+        spent: s, of each.
+    """
+    total = np.append(0.0, np.cumsum(spent))
+    seconds = np.maximum(arrival[LOOKED_AT - 1 :] - arrival[: len(arrival) - LOOKED_AT + 1], 1e-9)
+    return int(((total[LOOKED_AT:] - total[:-LOOKED_AT]) / seconds).argmax())

@@ -12,7 +12,7 @@ Blame, queue length and what-if all start from these four instants.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 
@@ -102,6 +102,19 @@ class Visits:
     def column_at(self, name: str, places: Ints) -> pl.Series:
         """Return some values of a column."""
         return self.rows.column_at(name, places) if isinstance(self.rows, OrderedRows) else self.rows[name][places]
+
+    def at(self, rows: Ints) -> Visits:
+        """Return some of the visits, in this order."""
+        return replace(
+            self,
+            arrival=self.arrival[rows],
+            wait_end=self.wait_end[rows],
+            busy_start=self.busy_start[rows],
+            busy_end=self.busy_end[rows],
+            backend=self.backend[rows],
+            rows=self.rows_at(rows),
+            phases=None if self.phases is None else self.phases.at(rows),
+        )
 
     @property
     def holds(self) -> Mapping[int, BackendHolds]:

@@ -67,6 +67,11 @@ class Workers:
             return 1
         return self.overlap[backend].most
 
+    @cached_property
+    def several_at_once(self) -> frozenset[int]:
+        """The backends of which a worker serves several requests at a time."""
+        return frozenset(code for code in range(len(self.source)) if self.in_one_worker(code) > 1)
+
 
 def workers_of(
     table: pl.DataFrame, backend: Codes, backends: tuple[str | None, ...], order: Ints, option: WorkersLike

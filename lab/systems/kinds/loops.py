@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from systems.kernel import Cores, Process, Slots
 from systems.registry import kind
@@ -65,6 +65,21 @@ def event_loop(change: Change) -> Served:
     return Served.by(site, busy=loops.busy)
 
 
+def on_a_pool(places: int) -> Callable[[Request, Site], Process]:
+    """Return services that wait for a place of a pool of their process first."""
+    pools: dict[tuple[Site, int], Slots] = {}
+
+    def work(request: Request, site: Site) -> Process:
+        pool = pools.setdefault((site, request.group), Slots(site.kernel, places))
+        due = site.kernel.now
+        yield pool.take
+        request.inner = site.kernel.now - due
+        yield request.service
+        pool.release()
+
+    return work
+
+
 @kind(
     "inner-pool",
     Facts(
@@ -74,17 +89,7 @@ def event_loop(change: Change) -> Served:
 )  # fmt: skip
 def inner_pool(change: Change) -> Served:
     """Simulate pages that wait for a connection of the pool inside their service."""
-    pools: dict[tuple[Site, int], Slots] = {}
-
-    def work(request: Request, site: Site) -> Process:
-        pool = pools.setdefault((site, request.group), Slots(site.kernel, 5))
-        due = site.kernel.now
-        yield pool.take
-        request.inner = site.kernel.now - due
-        yield request.service
-        pool.release()
-
-    setup = Setup(workers=1, groups=_processes, choose=_any, name=_process, work=work)
+    setup = Setup(workers=1, groups=_processes, choose=_any, name=_process, work=on_a_pool(5))
     return Served.by(serve(drawn(3000, 59.0, seed=82, change=change), setup, change))
 
 

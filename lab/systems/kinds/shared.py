@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from systems.kernel import Cores, Process, Slots
+from systems.kinds.loops import on_a_pool
 from systems.registry import kind
 from systems.requests import Change, Request, drawn
 from systems.site import Setup, Site, serve
@@ -150,15 +151,7 @@ def cores_and_neighbour(change: Change) -> Served:
                            utilisation=False, excluded=frozenset({"healthy"})))  # fmt: skip
 def thread_pool(change: Change) -> Served:
     """Simulate an ASGI server whose pages are functions on a pool of threads."""
-    pools: dict[Site, Slots] = {}
-
-    def work(request: Request, site: Site) -> Process:
-        pool = pools.setdefault(site, Slots(site.kernel, 8))
-        due = site.kernel.now
-        yield pool.take
-        request.inner = site.kernel.now - due
-        yield request.service
-        pool.release()
-
-    setup = Setup(workers=1, groups=lambda size: [2_000] * size, choose=lambda *_: 0, name=lambda *_: "2000", work=work)
+    setup = Setup(
+        workers=1, groups=lambda size: [2_000] * size, choose=lambda *_: 0, name=lambda *_: "2000", work=on_a_pool(8)
+    )
     return Served.by(serve(drawn(4000, 92.0, seed=86, change=change), setup, change))

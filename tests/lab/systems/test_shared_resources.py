@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import sojourn
 import systems.kinds  # noqa: F401 - registers the kinds
+from sojourn.analyses.split import inside
 from sojourn.export.memory import Memory
 from sojourn.export.state import ServiceState
 from sojourn.model.objective import objective_of
@@ -115,6 +116,18 @@ def test_the_verdict_distinguishes_waiting_inside_the_app_from_work(tmp_path: Pa
     answer = result.to_dict()["inner_queue"]
     assert answer["inferred"] is True
     assert answer["mean"] == pytest.approx(result.inner.mean)
+    assert sojourn.split(written(tmp_path, "pool-of-4")[0]).inner is None
+
+
+def test_of_a_long_log_a_stretch_is_looked_at_before_all_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, truth = written(tmp_path, "goroutines")
+    monkeypatch.setattr(inside, "STRETCH", 1000)
+    inner = sojourn.split(log).inner
+    assert inner is not None
+    assert len(inner.contention.visits) == len(truth.served().logged)
+    assert inner.share == pytest.approx(truth.causes["inside"], abs=0.05)
     assert sojourn.split(written(tmp_path, "pool-of-4")[0]).inner is None
 
 

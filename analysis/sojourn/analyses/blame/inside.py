@@ -79,9 +79,4 @@ def inner_blame(visits: Visits, culprit: Ints, names: Sequence[str]) -> InnerBla
     table = pl.DataFrame({"culprit": list(names), "seconds": seconds})
     table = table.with_columns(share=pl.col("seconds") / max(float(seconds.sum()), 1e-12))
     table = table.sort("seconds", "culprit", descending=[True, False])
-    return InnerBlame(
-        float(np.nansum(contention.waits)),
-        service,
-        table.sort("seconds", "culprit", descending=[True, False]),
-        contention,
-    )
+    return InnerBlame(float(np.nansum(contention.waits)), service, table, contention)

@@ -19,7 +19,6 @@ from sojourn.sources.open_requests import OpenedRequests
 from sojourn.timeline.contention.independence import service_ends
 from sojourn.timeline.contention.load_dependence import LoadDependence
 from sojourn.timeline.contention.resources import Contention
-from sojourn.timeline.visit_arrays import Visits
 from sojourn.timeline.visits import visits as visits_of_rows
 
 FEWEST = 300  # requests
@@ -81,19 +80,21 @@ def inner_waits(requests: OpenedRequests, means: Mapping[str, float], p99: float
     total = sum(means.values())
     if not isinstance(requests.measures, FrameMeasures) or total <= 0 or means["service_time"] < SERVICE_SHARE * total:
         return None
-    stretch = _stretch(requests.served)
+    rows = requests.served
+    stretch = _stretch(rows)
     if stretch is None:
         return None
-    contention = _contention(visits_of_rows(stretch, columns=COLUMNS))
-    if contention is None or contention.in_doubt or not (contention.resources or contention.inner):
+    contention = _contention(stretch)
+    if contention is not None and stretch is not rows:
+        contention = _contention(rows)
+    if contention is None:
         return None
-    visits = visits_of_rows(requests.served, columns=COLUMNS)
-    contention = _contention(visits) or contention
-    if not contention.explains or not len(visits):
+    if not contention.explains:
         return InnerWaits(contention)
+    visits = contention.visits
     waits = np.nan_to_num(contention.waits)
     slow = visits.rows["request_time"].fill_null(0.0).to_numpy() >= p99
-    number, of_tail = requests.served.select(pl.len(), (pl.col("request_time") >= p99).sum()).collect().row(0)
+    number, of_tail = rows.select(pl.len(), (pl.col("request_time") >= p99).sum()).collect().row(0)
     service = float(np.nansum(service_ends(visits) - visits.busy_start))
     return InnerWaits(
         contention,
@@ -103,8 +104,13 @@ def inner_waits(requests: OpenedRequests, means: Mapping[str, float], p99: float
     )
 
 
-def _contention(visits: Visits) -> Contention | None:
-    return LoadDependence.of(visits).contention if len(visits) >= FEWEST else None
+def _contention(rows: pl.LazyFrame) -> Contention | None:
+    """Return what the services of requests share; None: nothing, too few are known, or it is in doubt."""
+    visits = visits_of_rows(rows, columns=COLUMNS)
+    contention = LoadDependence.of(visits).contention if len(visits) >= FEWEST else None
+    if contention is None or contention.in_doubt or not (contention.resources or contention.inner):
+        return None
+    return contention
 
 
 def _stretch(rows: pl.LazyFrame) -> pl.LazyFrame | None:

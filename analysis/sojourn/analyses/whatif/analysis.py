@@ -208,10 +208,10 @@ def _bounded(queue_source: QueueSource) -> str | None:
 def _unexplained(workload: Workload, contention: Contention | None) -> str | None:
     """Return that an app serves several requests at once and what they wait for in it is unknown, as a clause."""
     visits = workload.visits
-    several = [code for code in range(len(visits.backends)) if visits.workers.in_one_worker(code) > 1]
+    several = visits.workers.several_at_once
     if contention is None or contention.refused is None or not several:
         return None
-    name = printable(visits.backends[several[0]] or "a backend", 60)
+    name = printable(visits.backends[min(several)] or "a backend", 60)
     return f"{name} serves several requests at once in one worker, and they slow each other: {contention.refused}"
 
 

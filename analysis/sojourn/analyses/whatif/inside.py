@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from sojourn.analyses.whatif.workload import Floats, Workload
+from sojourn.analyses.whatif.workload import Workload
 from sojourn.model.formatting import duration, printable
+from sojourn.model.one_worker import most_at_once
 from sojourn.timeline.contention.independence import service_ends
 from sojourn.timeline.contention.resources import Contention
 
@@ -21,7 +22,7 @@ MOST_WAIT, SHORTEST = 0.05, 0.002  # share of the response, and s: with a longer
 
 def limited_elsewhere(workload: Workload) -> str | None:
     """Return that requests wait for the start of an app that serves several at once, as a clause; None if not."""
-    for code in _several_at_once(workload):
+    for code in sorted(workload.visits.workers.several_at_once):
         rows = workload.visits.at_backend[code]
         wait = float(np.nanmean(workload.wait[rows] - np.minimum(workload.way[rows], SHORTEST)))
         if wait > max(MOST_WAIT * float(np.nanmean(workload.response[rows])), SHORTEST):
@@ -42,7 +43,7 @@ def inside_of(workload: Workload, contention: Contention | None) -> Workload:
         contention: what their services share; None: nothing.
     """
     visits = workload.visits
-    places: dict[int, int | None] = dict.fromkeys(_several_at_once(workload))
+    places: dict[int, int | None] = dict.fromkeys(visits.workers.several_at_once)
     end = service_ends(visits)
     inner_start = visits.busy_start.copy()
     for queue in contention.inner if contention is not None else ():
@@ -59,7 +60,8 @@ def inside_of(workload: Workload, contention: Contention | None) -> Workload:
     count = visits.workers.count.copy()
     for code, number in places.items():
         rows = visits.at_backend[code]
-        count[code] = number or NO_LIMIT * _most_at_once(visits.busy_start[rows], end[rows])
+        rows = rows[inside[rows]]
+        count[code] = number or NO_LIMIT * max(most_at_once(visits.busy_start[rows], end[rows], 0.0), 1)
     changed = replace(
         workload,
         visits=replace(
@@ -82,16 +84,3 @@ def inside_of(workload: Workload, contention: Contention | None) -> Workload:
         inside=places,
     )
     return changed.in_order(arrival, np.argsort(arrival, kind="stable"))
-
-
-def _several_at_once(workload: Workload) -> list[int]:
-    """Return the backends that serve several requests at once in one worker."""
-    visits = workload.visits
-    return [code for code in range(len(visits.backends)) if visits.workers.in_one_worker(code) > 1]
-
-
-def _most_at_once(begin: Floats, end: Floats) -> int:
-    known = ~np.isnan(begin) & ~np.isnan(end)
-    begin, end = np.sort(begin[known]), np.sort(end[known])
-    inside = np.arange(1, len(begin) + 1) - np.searchsorted(end, begin, "right")
-    return int(inside.max(initial=1))

@@ -123,12 +123,12 @@ def replay_workload(
         else:
             _alone(sharing, station, used)
             each = np.full(len(rows), factors) if isinstance(factors, float) else factors[some]
+            after = (services - head)[some]
             slowed = replay_sharing(
-                workload, rows, system, station.members, sharing, scaled_arrival[some], each,
-                (services - head)[some], backend=backend, session=sessions, seed=seed,
+                workload, rows, system, station.members, sharing, scaled_arrival[some], each, after,
+                backend=backend, session=sessions, seed=seed,
             )  # fmt: skip
             outcome = slowed.outcome
-            after = (services - head)[some]
             head[some] = read[some] + slowed.lasted
             services[some] = head[some] + after
         if timeout_afterwards and station.system.timeout is not None:

@@ -57,9 +57,20 @@ class Sharing:
             laws = (*laws, NOTHING_SHARED)
         return cls(contention.scope, resource, of_request, laws, demand)
 
+    @classmethod
+    def likeliest(cls, workload: Workload, contention: Contention | None) -> Sharing | None:
+        """Return the likeliest combination; None: services share nothing, or no law explains them."""
+        if contention is None or not contention.has_laws:
+            return None
+        return cls.of(workload, contention, contention.laws)
+
     def in_order(self, order: Ints) -> Sharing:
         """Return the combination for the requests in another order."""
         return replace(self, of_request=self.of_request[order], demand=self.demand[order])
+
+    def held(self, workload: Workload) -> Floats:
+        """Return how long each request would hold its worker if no other service was in progress, s."""
+        return workload.services - workload.head + workload.read + self.demand
 
     @property
     def has_capacity(self) -> bool:
@@ -129,10 +140,8 @@ class Laws:
     @cached_property
     def likeliest(self) -> Sharing | None:
         """The likeliest law; None: services share nothing, or no law explains them."""
-        contention = self._contention
-        if contention is None or contention.refused is not None or contention.in_doubt or contention.inner:
-            return None
-        return self._all(PLAUSIBLE)[0]
+        has_laws = self._contention is not None and self._contention.has_laws
+        return self._all(PLAUSIBLE)[0] if has_laws else None
 
     def others(self, change: Change) -> list[Sharing]:
         """Return the other laws that a prediction must agree with.
@@ -152,11 +161,13 @@ class Laws:
     def _all(self, margin: float) -> list[Sharing]:
         with self._lock:
             if margin not in self._computed:
-                contention = self._contention or self._possible()
-                choices = [] if contention is None or contention.refused is not None else contention.choices(margin)
-                assert contention is not None or not choices  # noqa: S101
-                self._computed[margin] = [Sharing.of(self._workload, contention, laws) for laws in choices]  # type: ignore[arg-type]
+                self._computed[margin] = self._compute(self._contention or self._possible(), margin)
             return self._computed[margin]
+
+    def _compute(self, contention: Contention | None, margin: float) -> list[Sharing]:
+        if contention is None or contention.refused is not None:
+            return []
+        return [Sharing.of(self._workload, contention, laws) for laws in contention.choices(margin)]
 
 
 def adds_load(workload: Workload, change: Change) -> bool:

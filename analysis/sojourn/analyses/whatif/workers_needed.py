@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from sojourn.analyses.whatif.replays import Station, stations
 from sojourn.analyses.whatif.sharing import Sharing
 from sojourn.analyses.whatif.variants import Change
 from sojourn.analyses.whatif.withheld import WithheldError
-from sojourn.analyses.whatif.workload import Bools, Floats, Workload
+from sojourn.analyses.whatif.workload import Bools, Floats, Ints, Workload
 from sojourn.model.objective import Objective
 from sojourn.queueing.replay import replay
 from sojourn.queueing.sharing import replay_shared
@@ -50,103 +51,97 @@ def workers_needed(
     """
     total = 0
     for station in stations(workload, Change()) if len(workload) else ():
-        if sharing is None:
-            needed = _of_station(workload, station, objective, backlog)
-        else:
-            needed = _of_sharing_station(workload, station, objective, backlog, sharing)
+        needed = _of_station(workload, station, objective, backlog, sharing)
         if needed is None:
             return None
         total += needed
     return total
 
 
-def _of_station(workload: Workload, station: Station, objective: Objective, backlog: Bools | None) -> int | None:
-    rows = station.rows
-    present = station.system.workers
+def _of_station(
+    workload: Workload, station: Station, objective: Objective, backlog: Bools | None, sharing: Sharing | None
+) -> int | None:
+    rows, present = station.rows, station.system.workers
     size = 1 if len(present) == 1 else Counter(present).most_common(1)[0][0]
-    binding = station.binding
-    arrival, services = workload.visits.arrival[rows], workload.services[rows]
+    again = rows[backlog[rows]] if backlog is not None else rows[:0]
+    arrival = workload.visits.arrival[rows]
+    requests = _Requests(workload, np.concatenate([again, rows]), np.append(np.full(len(again), arrival[0]), arrival))
+    if sharing is None:
+        waits, alone, served = _waits(requests, station, size), workload.services, workload.head - workload.read
+    else:
+        waits, alone, served = _sharing_waits(requests, station, size, sharing), sharing.held(workload), sharing.demand
     # The response without the wait in the queue; the wait includes the way to an idle worker.
     beyond = workload.way[rows] + workload.read[rows]
     if objective.measure == "response_time":
-        beyond = beyond + np.nan_to_num(workload.rest[rows]) + workload.head[rows] - workload.read[rows]
+        beyond = beyond + np.nan_to_num(workload.rest[rows]) + served[rows]
     allowed = math.floor((1 - objective.share) * len(rows) + 1e-9)  # requests that may miss it
-
-    before = services[backlog[rows]] if backlog is not None else services[:0]
-    all_arrivals = np.concatenate([np.full(len(before), arrival[0]), arrival])
-    all_services = np.concatenate([before, services])
 
     def missed(wait: Floats) -> int:
         return int((wait + beyond > objective.seconds).sum())
 
+    def holds(units: int) -> bool:
+        return float(np.mean([missed(wait[len(again) :]) for wait in waits(units)])) <= allowed
+
     if missed(np.zeros(len(rows))) > allowed:
         return None
-
-    def holds(units: int) -> bool:
-        if binding is not None:
-            system = System((1,) * units, balancer="given")
-            replays = (
-                replay(
-                    all_arrivals, all_services, system, backend=bound(binding, all_arrivals, all_services, units, seed)
-                )
-                for seed in range(SEEDS)
-            )
-            return float(np.mean([missed(each.wait[len(before) :]) for each in replays])) <= allowed
-        counts = (units,) if len(present) == 1 else (size,) * units
-        system = System(counts, balancer="shared_queue" if len(counts) == 1 else station.balancer)
-        return missed(replay(all_arrivals, all_services, system).wait[len(before) :]) <= allowed
-
-    most = len(all_services)  # as many units as requests are enough, unless a balancer ignores free workers
-    return _least(holds, services, arrival, size, most)
-
-
-def _least(holds: Callable[[int], bool], services: Floats, arrival: Floats, size: int, most: int) -> int | None:
-    """Return the smallest number of workers, in units of ``size``, for which ``holds``, at most ``most`` units."""
-    busy = math.ceil(float(services.sum()) / max(float(arrival[-1] - arrival[0]), 1e-9) / size)
-    units = least_that_holds(holds, 1, min(max(busy, 1), most), most)
+    # As many units as requests are enough, unless a balancer ignores free workers.
+    most = len(requests.rows) if sharing is None else 4 * sum(present) + MORE
+    busy = math.ceil(float(alone[rows].sum()) / max(float(arrival[-1] - arrival[0]), 1e-9) / size)
+    try:
+        units = least_that_holds(holds, 1, min(max(busy, 1), most), most)
+    except WithheldError:
+        return None
     return None if units is None else units * size
 
 
-def _of_sharing_station(
-    workload: Workload, station: Station, objective: Objective, backlog: Bools | None, sharing: Sharing
-) -> int | None:
-    rows, present = station.rows, station.system.workers
-    if station.binding is not None:
-        return None
-    size = 1 if len(present) == 1 else Counter(present).most_common(1)[0][0]
-    arrival, demand = workload.visits.arrival[rows], sharing.demand[rows]
-    before, after = workload.read[rows], (workload.services - workload.head)[rows]
-    beyond = workload.way[rows]
-    if objective.measure == "response_time":
-        beyond = beyond + np.nan_to_num(workload.rest[rows]) + before + demand
-    allowed = math.floor((1 - objective.share) * len(rows) + 1e-9)
-    again = rows[backlog[rows]] if backlog is not None else rows[:0]
-    number = len(again)
+@dataclass(frozen=True)
+class _Requests:
+    """Requests of a station, those of the backlog first: positions in the workload, and arrivals, s."""
 
-    def with_backlog(values: Floats, of_backlog: Floats) -> Floats:
-        return np.concatenate([of_backlog, values])
+    workload: Workload
+    rows: Ints
+    arrival: Floats
 
-    all_arrivals = with_backlog(arrival, np.full(number, arrival[0]))
-    parts = (
-        with_backlog(before, workload.read[again]),
-        with_backlog(demand, sharing.demand[again]),
-        with_backlog(after, (workload.services - workload.head)[again]),
-    )
 
-    def holds(units: int) -> bool:
-        counts = (units,) if len(present) == 1 else (size,) * units
-        resource, laws = sharing.resources_of(station.members, len(counts))
-        system = System(counts, balancer="shared_queue" if len(counts) == 1 else station.balancer)
+def _waits(requests: _Requests, station: Station, size: int) -> Callable[[int], Iterator[Floats]]:
+    """Return the waits (s) for a number of units of ``size`` workers: of one replay, or of several by chance."""
+    arrival, services, binding = requests.arrival, requests.workload.services[requests.rows], station.binding
+
+    def waits(units: int) -> Iterator[Floats]:
+        if binding is None:
+            yield replay(arrival, services, _system(station, units, size)).wait
+            return
+        system = System((1,) * units, balancer="given")
+        for seed in range(SEEDS):
+            yield replay(arrival, services, system, backend=bound(binding, arrival, services, units, seed)).wait
+
+    return waits
+
+
+def _sharing_waits(
+    requests: _Requests, station: Station, size: int, sharing: Sharing
+) -> Callable[[int], Iterator[Floats]]:
+    """Return the same where services share a resource: waits in the queue and inside the services."""
+    workload, rows = requests.workload, requests.rows
+    demand = sharing.demand[rows]
+    parts = workload.read[rows], demand, (workload.services - workload.head)[rows]
+
+    def waits(units: int) -> Iterator[Floats]:
+        if station.binding is not None:
+            raise WithheldError("how requests would be bound to processes whose services slow each other is not known")
+        system = _system(station, units, size)
         if system.balancer == "given":
-            system = System(counts, balancer="round_robin")
-        slowed = replay_shared(all_arrivals, parts, system, laws, resource=resource)
-        waits = slowed.outcome.wait + slowed.lasted - parts[1]
-        return int((waits[number:] + beyond > objective.seconds).sum()) <= allowed
+            system = replace(system, balancer="round_robin")
+        resource, laws = sharing.resources_of(station.members, system.backends)
+        slowed = replay_shared(requests.arrival, parts, system, laws, resource=resource)
+        yield slowed.outcome.wait + slowed.lasted - demand
 
-    alone = before + demand + after
-    if int((beyond > objective.seconds).sum()) > allowed:
-        return None
-    try:
-        return _least(holds, alone, arrival, size, 4 * sum(present) + MORE)
-    except WithheldError:
-        return None
+    return waits
+
+
+def _system(station: Station, units: int, size: int) -> System:
+    """Return one backend of ``units`` workers, or ``units`` backends of ``size`` workers each."""
+    if len(station.system.workers) == 1:
+        return System((units,), balancer="shared_queue")
+    counts = (size,) * units
+    return System(counts, balancer="shared_queue" if units == 1 else station.balancer)

@@ -163,24 +163,14 @@ class Workload:
 
     def in_order(self, arrival: Floats, order: Ints) -> Workload:
         """Return the workload with other arrivals (s, n), in their ``order``."""
-        visits = self.visits
+        moved = replace(self.visits, arrival=arrival)
         if (np.diff(order) > 0).all():
-            return replace(self, visits=replace(visits, arrival=arrival))
-        ordered = replace(
-            visits,
-            arrival=arrival[order],
-            wait_end=visits.wait_end[order],
-            busy_start=visits.busy_start[order],
-            busy_end=visits.busy_end[order],
-            backend=visits.backend[order],
-            rows=visits.rows_at(order),
-            phases=None if visits.phases is None else visits.phases.at(order),
-        )
+            return replace(self, visits=moved)
         each = ("services", "head", "before", "way", "rest", "response", "wait", "counted", "absence", "read")
         codes, routes = self.routes
         return replace(
             self,
-            visits=ordered,
+            visits=moved.at(order),
             routes=(codes[order], routes),
             order=order if self.order is None else self.order[order],
             **{name: getattr(self, name)[order] for name in each},

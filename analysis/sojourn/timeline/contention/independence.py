@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from sojourn.model.one_worker import SLACK
 from sojourn.model.parallel import in_threads
@@ -225,12 +226,11 @@ def _services(
         begins, ends = all_instants
         elsewhere = np.searchsorted(begins, begin[some], "left") - np.searchsorted(ends, begin[some] + SLACK, "right")
         elsewhere = elsewhere - in_service[some]
-    rows = visits.rows_at(order[some])
-    route = classes_of(rows["route"])[0] if "route" in rows.columns else np.zeros(len(rows), np.int64)
+    route = route_of(visits, order[some])
     seconds = (end - begin)[some] if demands is None else demands[order[some]]
     resolution = RESOLUTION if demands is None else OF_DEMANDS
     norm = relative(seconds, route)
-    usual = usual_speed(norm, route, rows["worker"] if "worker" in rows.columns else None)
+    usual = usual_speed(norm, route, worker_of(visits, order[some]))
     return _Services(
         begin[some], norm, usual, route, in_service[some], np.maximum(waiting[some], 0), elsewhere, resolution
     )
@@ -241,6 +241,11 @@ def route_of(visits: Visits, rows: Ints) -> Ints:
     if "route" not in visits.rows.columns:
         return np.zeros(len(rows), np.int64)
     return classes_of(visits.column_at("route", rows))[0]
+
+
+def worker_of(visits: Visits, rows: Ints) -> pl.Series | None:
+    """Return the worker values of some visits; None where workers were not read."""
+    return visits.column_at("worker", rows) if "worker" in visits.rows.columns else None
 
 
 def service_ends(visits: Visits) -> Floats:

@@ -9,14 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from sojourn.model.formatting import counted, printable
+from sojourn.queueing.speed_laws import NOTHING_SHARED
 from sojourn.timeline.contention.courses import Course
 from sojourn.timeline.contention.estimate import Estimate, estimated, quick_gain, seems_shared
-from sojourn.timeline.contention.independence import Independence, independence_of, route_of, service_ends
+from sojourn.timeline.contention.independence import Independence, independence_of, route_of, service_ends, worker_of
 from sojourn.timeline.contention.inner_queue import InnerQueue, inner_queue_of
 from sojourn.timeline.contention.likelihood import Likelihood
 from sojourn.timeline.contention.resources import (
@@ -32,7 +34,7 @@ from sojourn.timeline.contention.resources import (
 )
 from sojourn.timeline.contention.shared_parts import SharedParts
 from sojourn.timeline.contention.usual_speed import UsualSpeed, relative, usual_speed
-from sojourn.timeline.stretches import LOOKED_AT
+from sojourn.timeline.stretches import LOOKED_AT, densest
 from sojourn.timeline.visits import FROM_INFERENCE, Visits
 
 Floats = npt.NDArray[np.float64]
@@ -44,7 +46,6 @@ OTHERS = 0.05  # share of the services that may be at other backends
 SUSPECTED, BEYOND_DOUBT = 5.0, 9.0  # gain of a law, where no test of services alone shows a dependence
 CLEARLY = 6.0  # difference of logarithms of likelihoods from which on a wider scope is chosen
 OF_A_LAW = 3.0  # the same from which on groups have a law each
-PASSES = 2  # estimates of the law, each with the factors of workers and of time from the one before
 UNKNOWN = 0.02  # share of services that may be unknown
 
 
@@ -120,13 +121,13 @@ def contention_of(
     """
     dependent = bool(independence.dependences) or independence.shared is not None
     end = service_ends(visits)
-    known = ~np.isnan(end) & ~np.isnan(visits.busy_start)
-    largest = [code for code in range(len(visits.backends)) if known[visits.at_backend[code]].sum() >= FEWEST]
+    served = ~np.isnan(end) & ~np.isnan(visits.busy_start)
+    largest = [code for code in range(len(visits.backends)) if served[visits.at_backend[code]].sum() >= FEWEST]
     largest = sorted(largest, key=lambda code: -len(visits.at_backend[code]))[:MOST_BACKENDS]
     reason = None
     if any(visits.workers.source[code] == FROM_INFERENCE for code in largest):
         reason = "services are inferred with the waits"
-    elif not largest or known.mean() < 1 - UNKNOWN:
+    elif not largest or served.mean() < 1 - UNKNOWN:
         reason = "too few services are known to estimate what they share"
     elif sum(len(visits.at_backend[code]) for code in largest) < (1 - OTHERS) * len(visits):
         reason = "too many services are at backends with few requests to estimate what they share"
@@ -142,7 +143,7 @@ def contention_of(
     gain = max(contention.gain(moved=False), contention.gain(moved=True))
     if not dependent and not anyway and gain <= SUSPECTED:
         return None
-    unlimited = [code for code in largest if most_in_progress(visits, (code,)) is None]
+    unlimited = [code for code in largest if code in visits.workers.several_at_once]
     if unlimited and gain > BEYOND_DOUBT:
         # The same waits may be those for a place of a pool: what is likelier counts.
         inner = _inner_queues(visits, end, unlimited)
@@ -156,7 +157,7 @@ def contention_of(
 def _tested(contention: Contention, end: Floats, backends: Sequence[int]) -> Contention:
     """Return the laws if the demands under them do not depend on the load; else queues inside, or the refusal."""
     visits = contention.visits
-    left = independence_of(visits, contention.demands(contention.choices()[0]))
+    left = independence_of(visits, contention.demands(contention.laws))
     if not left.dependences and left.shared is None:
         return replace(contention, courses=left.courses)
     if inner := _inner_queues(visits, end, _dependent(visits, backends, left)):
@@ -213,13 +214,11 @@ def _scopes(
 def _busiest(visits: Visits, end: Floats, backends: Sequence[int]) -> tuple[float, float]:
     """Return the begin and the end, s, of the stretch with most services per time: ``LOOKED_AT`` services."""
     rows = rows_of(visits, end, backends)
-    arrival, size = visits.arrival[rows], LOOKED_AT
-    if len(rows) <= size:
+    arrival = visits.arrival[rows]
+    if len(rows) <= LOOKED_AT:
         return -math.inf, math.inf
-    spent = np.append(0.0, np.cumsum(end[rows] - visits.busy_start[rows]))
-    seconds = np.maximum(arrival[size - 1 :] - arrival[: len(rows) - size + 1], 1e-9)
-    first = int(((spent[size:] - spent[:-size]) / seconds).argmax())
-    return float(arrival[first]), float(arrival[first + size - 1])
+    first = densest(arrival, end[rows] - visits.busy_start[rows])
+    return float(arrival[first]), float(arrival[first + LOOKED_AT - 1])
 
 
 def _members(scopes: Mapping[str, list[tuple[str, tuple[int, ...]]]]) -> Iterator[tuple[int, ...]]:
@@ -237,10 +236,31 @@ class _Services:
     parts: SharedParts
     route: Ints
 
+    @classmethod
+    def joined(cls, each: Sequence[_Services]) -> _Services:
+        """Return the services of several resources that have the same law."""
+        if len(each) == 1:
+            return each[0]
+        return cls(
+            np.concatenate([services.rows for services in each]),
+            SharedParts.joined([services.parts for services in each]),
+            np.concatenate([services.route for services in each]),
+        )
+
+    @cached_property
+    def likelihood(self) -> Likelihood:
+        """Of laws, if all services are as fast as usual."""
+        return Likelihood(self.parts, self.route, np.ones(len(self.rows)))
+
     @property
-    def ones(self) -> Floats:
-        """A factor of 1 for each."""
-        return np.ones(len(self.rows))
+    def unshared(self) -> float:
+        """Logarithm of the likelihood if nothing is shared."""
+        return self.likelihood.log_of(NOTHING_SHARED.speeds(self.parts.most))
+
+    @cached_property
+    def gain(self) -> float:
+        """Of the likeliest law with one parameter."""
+        return quick_gain(self.likelihood) if self.parts.most > 1 else 0.0
 
 
 class _Groups:
@@ -259,13 +279,13 @@ class _Groups:
     def is_noticed(self, members: tuple[int, ...]) -> bool:
         """Return whether services seem to share something, although no test of them says so."""
         services = self._within(members)
-        return services.parts.most > 1 and seems_shared(Likelihood(services.parts, services.route, services.ones))
+        return services.parts.most > 1 and seems_shared(services.likelihood)
 
     def likeliest(self, scopes: Mapping[str, list[tuple[str, tuple[int, ...]]]]) -> str:
         """Return the scope whose laws are the likeliest together; a wider one only if it is so clearly."""
         best, gain = BACKEND, -math.inf
         for scope, groups in scopes.items():
-            value = sum(self._gain(members) for _, members in groups) if len(scopes) > 1 else 0.0
+            value = sum(self._within(members).gain for _, members in groups) if len(scopes) > 1 else 0.0
             if value > gain + CLEARLY:
                 best, gain = scope, value
         return best
@@ -273,7 +293,7 @@ class _Groups:
     def resources(self, groups: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[Resource, ...]:
         """Estimate the law of each group: one for all where these are alike."""
         each = [self._within(members) for _, members in groups]
-        if len(groups) > 1 and self._alike(groups):
+        if len(groups) > 1 and _alike(each):
             estimate, usual = self._estimated(each)
             estimates, usuals = [estimate] * len(groups), usual
         else:
@@ -291,15 +311,14 @@ class _Groups:
         for queue in queues:
             waits = np.full(len(visits), np.nan)
             waits[queue.rows] = queue.waits
-            services = self._within(queue.backends)
-            rows = services.rows[~np.isnan(waits[services.rows])]
-            begin, end = visits.busy_start[rows], self._end[rows]
-            likelihoods = []
-            for start in (begin + waits[rows], begin):
-                parts = SharedParts.of(start, np.maximum(end, start))
-                likelihood = Likelihood(parts, route_of(visits, rows), np.ones(len(rows)))
-                likelihoods.append(likelihood.log_of(np.ones(parts.most + 1)))
-            total += likelihoods[0] - likelihoods[1]
+            rows = self._within(queue.backends).rows
+            rows = rows[~np.isnan(waits[rows])]
+            begin, end, route = visits.busy_start[rows], self._end[rows], route_of(visits, rows)
+            with_queue, without = (
+                _Services(rows, SharedParts.of(start, np.maximum(end, start)), route).unshared
+                for start in (begin + waits[rows], begin)
+            )
+            total += with_queue - without
         return total
 
     def _within(self, members: tuple[int, ...]) -> _Services:
@@ -324,37 +343,19 @@ class _Groups:
         parts = SharedParts.of(visits.busy_start[rows], self._end[rows], most_in_progress(visits, members))
         return _Services(rows, parts, route_of(visits, rows))
 
-    def _gain(self, members: tuple[int, ...]) -> float:
-        services = self._within(members)
-        return quick_gain(Likelihood(services.parts, services.route, services.ones)) if services.parts.most > 1 else 0.0
-
-    def _alike(self, groups: Sequence[tuple[str, tuple[int, ...]]]) -> bool:
-        """Return whether one law for all groups is as likely as one for each."""
-        each = [self._within(members) for _, members in groups]
-        if len({services.parts.most for services in each}) > 1:
-            return False
-        parts = SharedParts.joined([services.parts for services in each])
-        route = np.concatenate([services.route for services in each])
-        together = quick_gain(Likelihood(parts, route, np.ones(len(route))))
-        return together + OF_A_LAW * (len(groups) - 1) >= sum(self._gain(members) for _, members in groups)
-
     def _estimated(self, each: Sequence[_Services]) -> tuple[Estimate, list[UsualSpeed]]:
         """Return the law of services of one or several resources, and what else they are slower by."""
-        parts = each[0].parts if len(each) == 1 else SharedParts.joined([services.parts for services in each])
-        route = np.concatenate([services.route for services in each])
-        usual = [UsualSpeed(services.ones, services.ones, moved=False) for services in each]
-        estimate = estimated(Likelihood(parts, route, np.ones(len(route))))
-        for _ in range(PASSES - 1):
-            usual = [self._usual(services, estimate) for services in each]
-            if not any(one.moved or one.workers for one in usual):
-                break
-            estimate = estimated(Likelihood(parts, route, np.concatenate([one.factor for one in usual])))
-        return estimate, usual
+        together = _Services.joined(each)
+        estimate = estimated(together.likelihood)
+        usual = [self._usual(services, estimate) for services in each]
+        if not any(one.moved or one.workers for one in usual):
+            return estimate, usual
+        factor = np.concatenate([one.factor for one in usual])
+        return estimated(Likelihood(together.parts, together.route, factor)), usual
 
     def _usual(self, services: _Services, estimate: Estimate) -> UsualSpeed:
-        visits = self._visits
-        worker = visits.column_at("worker", services.rows) if "worker" in visits.rows.columns else None
         demand = services.parts.demands_under(estimate.best.law)
+        worker = worker_of(self._visits, services.rows)
         return usual_speed(relative(demand, services.route), services.route, worker)
 
     def _resource(
@@ -381,3 +382,10 @@ class _Groups:
             slowdown=float((end - begin).sum() / max(demand.sum(), 1e-9)),
             usual=usual,
         )
+
+
+def _alike(each: Sequence[_Services]) -> bool:
+    """Return whether one law for all resources is as likely as one for each."""
+    if len({services.parts.most for services in each}) > 1:
+        return False
+    return _Services.joined(each).gain + OF_A_LAW * (len(each) - 1) >= sum(services.gain for services in each)

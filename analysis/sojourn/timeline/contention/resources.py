@@ -14,12 +14,7 @@ import numpy.typing as npt
 from sojourn.model.formatting import counted
 from sojourn.queueing.speed_laws import SpeedLaw
 from sojourn.timeline.contention.courses import Course
-from sojourn.timeline.contention.estimate import (
-    COHERENCE,
-    NONE,
-    PLAUSIBLE,
-    Estimate,
-)
+from sojourn.timeline.contention.estimate import COHERENCE, NONE, PLAUSIBLE, Estimate
 from sojourn.timeline.contention.independence import service_ends
 from sojourn.timeline.contention.inner_queue import InnerQueue
 from sojourn.timeline.contention.shared_parts import SharedParts
@@ -73,11 +68,6 @@ class Resource:
         """The rate at which all of its capacity is used, requests/s, with any number of workers; None: unknown."""
         return self.rate / self.busy if self.busy else None
 
-    def law(self, choice: int, margin: float) -> SpeedLaw:
-        """Return a plausible law; 0: the likeliest; ``margin``: as of ``Estimate.plausible``."""
-        plausible = self.estimate.plausible(margin)
-        return plausible[choice if choice < len(plausible) else 0].law
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         best, low, high = self.estimate.best, self.estimate.low, self.estimate.high
@@ -124,6 +114,11 @@ class Contention:
         """Whether the waits of services are explained: by laws of speed, or by queues inside the app."""
         return self.refused is None and not self.in_doubt
 
+    @property
+    def has_laws(self) -> bool:
+        """Whether laws of speed explain the waits of services."""
+        return self.explains and not self.inner
+
     def gain(self, *, moved: bool) -> float:
         """Return the largest difference of the logarithms of likelihoods to services that share nothing.
 
@@ -153,8 +148,14 @@ class Contention:
 
     def choices(self, margin: float = PLAUSIBLE) -> list[tuple[SpeedLaw, ...]]:
         """Return combinations of plausible laws, one of each resource; the likeliest first."""
-        count = max((len(each.estimate.plausible(margin)) for each in self.resources), default=1)
-        return [tuple(each.law(choice, margin) for each in self.resources) for choice in range(count)]
+        plausible = [each.estimate.plausible(margin) for each in self.resources]
+        count = max(map(len, plausible), default=1)
+        return [tuple(laws[choice if choice < len(laws) else 0].law for laws in plausible) for choice in range(count)]
+
+    @property
+    def laws(self) -> tuple[SpeedLaw, ...]:
+        """The likeliest law of each resource."""
+        return tuple(each.estimate.best.law for each in self.resources)
 
     @cached_property
     def of_backend(self) -> Ints:
@@ -193,7 +194,7 @@ class Contention:
     def waits(self) -> Floats:
         """How long each service waits for what is shared, s, by visit, by the likeliest law; NaN where unknown."""
         if self.resources:
-            return service_ends(self.visits) - self.visits.busy_start - self.demands(self.choices()[0])
+            return service_ends(self.visits) - self.visits.busy_start - self.demands(self.laws)
         waits = np.full(len(self.visits), np.nan)
         for queue in self.inner:
             waits[queue.rows] = queue.waits
@@ -268,6 +269,6 @@ def rows_of(visits: Visits, end: Floats, backends: Sequence[int]) -> Ints:
 
 def most_in_progress(visits: Visits, backends: Sequence[int]) -> int | None:
     """Return how many services can be in progress; None: there is no limit."""
-    if any(visits.workers.in_one_worker(code) > 1 for code in backends):
+    if not visits.workers.several_at_once.isdisjoint(backends):
         return None
     return int(visits.workers.count[list(backends)].sum())
