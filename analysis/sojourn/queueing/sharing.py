@@ -12,7 +12,7 @@ from sojourn.queueing import sharing_kernel
 from sojourn.queueing.outcome import SERVED, Outcome
 from sojourn.queueing.records import EVENT
 from sojourn.queueing.replay import BALANCERS_OF_KERNEL, destinations
-from sojourn.queueing.speed_laws import SpeedLaw
+from sojourn.queueing.speed_laws import Law, Places
 from sojourn.queueing.system import System
 
 Floats = npt.NDArray[np.float64]
@@ -30,7 +30,7 @@ def replay_shared(
     arrivals: npt.ArrayLike,
     services: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike],
     system: System,
-    laws: tuple[SpeedLaw, ...],
+    laws: tuple[Law, ...],
     *,
     resource: npt.ArrayLike | None = None,
     backend: npt.ArrayLike | None = None,
@@ -44,7 +44,7 @@ def replay_shared(
         services: s, n each: what a request does before it needs the resource, its demand, and what it does after. It
             holds its worker for all three; the second lasts as long as its demand if no other service is in progress.
         system: workers and balancer; its other rules are not used.
-        laws: of the speed at each resource.
+        laws: of the speed at each resource, or its number of places.
         resource: per backend, the resource of its services, from 0; None: the first one for all.
         backend: n, for the balancer "given": the backend of each, from 0.
         session: n, for the balancer "pinned": equal for requests of one session.
@@ -68,11 +68,12 @@ def replay_shared(
         raise ValueError("resource: give one number of a law for each backend")
     most = sum(system.workers)
     speeds = np.array([law.speeds(most) for law in laws])
+    places = np.array([law.number if isinstance(law, Places) else 0 for law in laws], np.int64)
     start, lasted, released = (np.full(n, np.nan) for _ in range(3))
     chosen = np.zeros(n, np.int64)
     sharing_kernel.run(
         arrival, before, demand, after, destinations(system, n, backend, session), np.array(system.workers, np.int64),
-        of_backend, speeds, BALANCERS_OF_KERNEL[system.balancer], seed % 2**32, np.zeros((len(laws), most + 1), EVENT),
+        of_backend, speeds, places, BALANCERS_OF_KERNEL[system.balancer], seed % 2**32, np.zeros((len(laws), most + 1), EVENT),
         np.zeros(most + 1, EVENT), start, lasted, released, chosen,
     )  # fmt: skip
     outcome = Outcome(

@@ -2,7 +2,8 @@
 
 A service has three parts: one of its own before, one that needs the resource of its backend, one of its own after. The
 shared parts of one resource advance at the same speed, a function of their number: each ends when the resource has
-advanced by its demand, so that their ends are in the order of these sums (processor sharing; Kleinrock 1967).
+advanced by its demand, so that their ends are in the order of these sums (processor sharing; Kleinrock 1967). A
+resource of places serves that many at full speed, and the others wait for one, first come, first served.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
@@ -17,8 +18,8 @@ from sojourn.queueing.simulation_kernel import drop_top, least_conn, push, two_c
 
 @compiled
 def run(  # noqa: PLR0912, PLR0915 - calls would count references to every array, at several times the cost
-    arrival, before, demand, after, destination, workers, resource, speeds, balancer, seed, ending, timers, start,
-    lasted, released, chosen,
+    arrival, before, demand, after, destination, workers, resource, speeds, places, balancer, seed, ending, timers,
+    start, lasted, released, chosen,
 ):  # fmt: skip
     """Serve n requests.
 
@@ -31,10 +32,11 @@ def run(  # noqa: PLR0912, PLR0915 - calls would count references to every array
         workers: per backend.
         resource: per backend.
         speeds: per resource and number of shared parts in progress; the last one holds for more.
+        places: per resource; 0: all its shared parts are in progress, and slow each other.
         balancer: of ``records``.
         seed: of random choices.
         ending: of EVENT, per resource and place: a heap of the ends of shared parts, by the progress of the resource.
-        timers: of EVENT, per place: a heap of the ends of the parts of their own, by time.
+        timers: of EVENT, per place: a heap of the ends of the parts of their own and of those at places, by time.
         start: n, filled in: s.
         lasted: n, filled in: duration of the shared part, s.
         released: n, filled in: when its worker is free, s.
@@ -46,6 +48,8 @@ def run(  # noqa: PLR0912, PLR0915 - calls would count references to every array
     progress, since, due = np.zeros(resources), np.zeros(resources), np.full(resources, np.inf)
     busy = np.zeros(resources, np.int64)
     timed = 0
+    vacant = places.copy()
+    front, back, next_in = np.full(resources, NONE), np.full(resources, NONE), np.full(n, NONE)
     free = workers.copy()
     queues = 1 if shared else backends
     head, tail, behind = np.full(queues, NONE), np.full(queues, NONE), np.full(n, NONE)
@@ -80,6 +84,20 @@ def run(  # noqa: PLR0912, PLR0915 - calls would count references to every array
             timed -= 1
             if np.isnan(lasted[i]):
                 entering = i
+            elif lasted[i] == np.inf:
+                # The part at a place ends, and the next one begins.
+                lasted[i] = now - start[i] - before[i]
+                push(timers, timed, now + after[i], i, NONE)
+                timed += 1
+                r = resource[chosen[i]]
+                i = front[r]
+                if i == NONE:
+                    vacant[r] += 1
+                else:
+                    front[r] = next_in[i]
+                    lasted[i] = np.inf
+                    push(timers, timed, now + demand[i], i, NONE)
+                    timed += 1
             else:
                 b = chosen[i]
                 released[i] = now
@@ -130,7 +148,20 @@ def run(  # noqa: PLR0912, PLR0915 - calls would count references to every array
                     timed += 1
                 else:
                     entering = i
-        if entering != NONE:
+        if entering != NONE and places[resource[chosen[entering]]] > 0:
+            r = resource[chosen[entering]]
+            if vacant[r] > 0:
+                vacant[r] -= 1
+                lasted[entering] = np.inf
+                push(timers, timed, now + demand[entering], entering, NONE)
+                timed += 1
+            else:
+                if front[r] == NONE:
+                    front[r] = entering
+                else:
+                    next_in[back[r]] = entering
+                back[r] = entering
+        elif entering != NONE:
             changed = resource[chosen[entering]]
             progress[changed] += (now - since[changed]) * speeds[changed, min(busy[changed], most)]
             since[changed] = now

@@ -6,6 +6,8 @@ The speed of each of n services in progress is a function of n alone, 1 for a si
                   The number at the resource is that of the machine repairman (Feller 1968, XVII.7), a closed network
                   of a delay and a station of C servers: p = 1 gives min(1, C / n), processors; C = 1 a lock.
     coherence     1 / (1 + a (n - 1) + b n (n - 1)), the universal scalability law (Gunther 2007, ch. 4), per service.
+
+A resource that serves a number of services at a time at full speed, while the others wait for their turn, has places.
 """
 
 from __future__ import annotations
@@ -53,6 +55,18 @@ class SpeedLaw:
         return {**self.__dict__, "capacity": self.capacity if math.isfinite(self.capacity) else None}
 
 
+@dataclass(frozen=True)
+class Places:
+    """A resource that serves ``number`` services at a time, first come, first served: a pool of connections."""
+
+    number: int
+
+    def speeds(self, most: int) -> Floats:
+        """Return the speed of each service that has a place, with 0 to ``most`` in progress: 1."""
+        return np.ones(most + 1)
+
+
+Law = SpeedLaw | Places
 NOTHING_SHARED = SpeedLaw()
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sojourn_lab.errors import LabError
 from sojourn_lab.results.requests import case_response_time, case_what_if, logged
 from sojourn_lab.results.run_schema import Predicted, PredictionResult
+from sojourn_lab.runtime.versions import processors
 from sojourn_lab.scenario.schema import Prediction, Scenario
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ def prediction_results(scenario: Scenario, requests: Requests | None, faults: li
             continue
         try:
             # The prediction uses no data of the case `after`.
-            whatif = case_what_if(requests, names[each.before], dict(each.set))
+            cores = processors() if each.cores else None
+            whatif = case_what_if(requests, names[each.before], dict(each.set), cores)
             results.append(compared(each, whatif, case_response_time(requests, names[each.after])))
         except LabError as error:
             faults.append(str(error))

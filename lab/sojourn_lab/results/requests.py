@@ -46,14 +46,17 @@ def case_response_time(requests: Requests, case: str) -> dict[str, float | None]
     return times
 
 
-def case_what_if(requests: Requests, case: str, change: dict[str, Any]) -> dict[str, Any]:
-    """Return `sojourn whatif --json` for one change to a whole case, warm-up included; LabError if that fails."""
+def case_what_if(requests: Requests, case: str, change: dict[str, Any], cores: int | None = None) -> dict[str, Any]:
+    """Return `sojourn whatif --json` for one change to a whole case, warm-up included; LabError if that fails.
+
+    `cores`: of the machine; None: not used.
+    """
     from sojourn.analyses.split.run import split_requests  # noqa: PLC0415
     from sojourn.analyses.whatif.analysis import whatif  # noqa: PLC0415
 
     try:
         rows = split_requests(requests, where={"service": case}).rows
-        return whatif(rows, variants=[{key: str(value) for key, value in change.items()}]).to_dict()
+        return whatif(rows, [{key: str(value) for key, value in change.items()}], cores=cores).to_dict()
     except Exception as error:
         raise _failure(f"the prediction from case {case}", error) from error
 

@@ -35,6 +35,11 @@ def _commands() -> dict[str, dict[str, list[str]]]:
     }
 
 
+def processors() -> int | None:
+    """Return how many processors programs may use here; None if the system does not say."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
 def versions_here(servers: Collection[str]) -> dict[str, str]:
     """Return the versions of all software used, or `unknown`; `servers` are kinds of app server."""
     program = nginx_program()
@@ -46,7 +51,7 @@ def versions_here(servers: Collection[str]) -> dict[str, str]:
         "kernel": platform.release(),
         "system": _system(),
         "machine": platform.machine(),
-        "processors": str(len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else UNKNOWN,
+        "processors": str(processors() or UNKNOWN),
     }
     for name in DISTRIBUTIONS:
         try:

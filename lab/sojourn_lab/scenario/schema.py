@@ -45,13 +45,14 @@ class Prediction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A change that is predicted from the log of the case `before` and made in the case `after`.
 
     `set` describes the change in the syntax of `sojourn whatif --set`, such as `{workers = "+1"}`. Both cases must
-    offer the same requests, by the same `seed`.
+    offer the same requests, by the same `seed`. `cores`: `--cores` is the number of processors of the machine.
     """
 
     change: str
     before: Name
     after: Name
     set: Annotated[dict[str, str | int | float], msgspec.Meta(min_length=1)]
+    cores: bool = False
 
 
 class Contrast(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -9,7 +9,7 @@ plausible agree on it. Where no law fits, there is no prediction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -23,7 +23,7 @@ from sojourn.analyses.whatif.closed_loop import ClosedLoop, clients_wait, closed
 from sojourn.analyses.whatif.fit import errors_of, fits, refusal, relative, shared_resource
 from sojourn.analyses.whatif.inside import inside_of, limited_elsewhere
 from sojourn.analyses.whatif.intervals import Resamples, interval, ordered
-from sojourn.analyses.whatif.mismatch_reasons import unreplayed
+from sojourn.analyses.whatif.mismatch_reasons import accepting_is_slowed, unreplayed
 from sojourn.analyses.whatif.replays import replay_workload
 from sojourn.analyses.whatif.result import Variant, WhatIfResult, Withheld, figures_of
 from sojourn.analyses.whatif.sharing import Laws, Sharing
@@ -65,6 +65,7 @@ def whatif(
     seed: int = 0,
     queue_source: QueueSource = MEASURED,
     hosts: Mapping[str, str] | None = None,
+    cores: int | None = None,
 ) -> WhatIfResult:
     """Replay split rows under the recorded configuration, and under each variant.
 
@@ -80,6 +81,8 @@ def whatif(
         seed: of random choices.
         queue_source: how the queueing delays are known.
         hosts: address of a backend -> name of its host, whose processors its services share; None: by the addresses.
+        cores: of each host, where that is known: a change that puts more services in progress is predicted only if it
+            does the same for services that wait and for services that compute.
 
     Returns:
         The result, with the best variant first.
@@ -89,6 +92,8 @@ def whatif(
     """
     if rank not in RANKS:
         raise SojournError(f"rank: {rank!r} is not one of {', '.join(RANKS)}")
+    if cores is not None and cores < 1:
+        raise SojournError(f"cores: {cores} is not a number of 1 or more")
     changes = [change_of(settings) for settings in variants]
     workload = workload_of(rows, workers=workers, seed=seed)
     if not len(workload):
@@ -113,8 +118,9 @@ def whatif(
     explained = contention if contention is not None and contention.explains else None
     # Where requests wait for the start, too, there is no prediction.
     if not closed_loop and limited_elsewhere(original) is None:
-        workload = inside_of(workload, explained)
-    laws = Laws(workload, contention, lambda: dependence.possible(hosts))
+        workload = inside_of(workload)
+    on_cores = None if cores is None else lambda: dependence.on_cores(cores, hosts)
+    laws = Laws(workload, contention, lambda: dependence.possible(hosts), on_cores)
     if workload.inside or laws.likeliest is not None:
         baseline = replay_workload(workload, Change(), seed=seed, sharing=laws.likeliest)
     included = workload.counted
@@ -132,6 +138,7 @@ def whatif(
     reasons: tuple[Callable[[], str | None], ...] = (
         lambda: _unexplained(original, contention),
         lambda: None if closed_loop else limited_elsewhere(original),
+        lambda: None if fits(error) and not unreplayed(original) else accepting_is_slowed(original, contention),
         lambda: None if fits(error) else refusal(original, error, apparent, seed, queue_source.moved),
         lambda: _bounded(queue_source),
         lambda: FOLLOWING if apparent is not None and (apparent.closed or clients_wait(original)) else None,
@@ -144,7 +151,7 @@ def whatif(
     if refused is None or force:
         resamples = Resamples(workload.visits.arrival, included, seed)
         base = resamples.figures(baseline.response[included], ordered(baseline.response[included]))
-        context = _Context(workload, replayed["response_time"], base, resamples, loop, seed, laws)
+        context = _Context(workload, replayed["response_time"], base, resamples, loop, seed, laws, cores)
         # Compiled code and sorts run side by side; each variant needs memory for arrays of all requests.
         outcomes = in_threads(
             lambda change: _attempt(context, change),
@@ -185,7 +192,7 @@ def whatif(
         notes=[
             *queue_source.marks,
             *queue_source.gaps,
-            *_notes(workload, loop, predictions, changes, shared=laws.likeliest is not None),
+            *_notes(workload, loop, predictions, changes, shared=laws.likeliest is not None, cores=cores),
             *(explained.notes if explained is not None else []),
             *sentences_of(dependence.courses),
         ],
@@ -242,7 +249,7 @@ def usual_changes(
     """
     shared = laws is not None or bool(workload.inside)
     variants = [] if workload.inside else [{"workers": "+1"}]
-    if any(number is not None for number in workload.inside.values()):
+    if laws is not None and laws.waits_inside:
         variants.append({"pool": "+1"})
     if laws is not None and laws.has_capacity:
         variants.append({"cores": "+1"})
@@ -284,6 +291,7 @@ class _Context:
         loop: of a closed loop.
         seed: of random choices.
         laws: of services that share resources.
+        cores: of each host; None: unknown.
     """
 
     workload: Workload
@@ -293,6 +301,7 @@ class _Context:
     loop: ClosedLoop | None
     seed: int
     laws: Laws
+    cores: int | None
 
 
 def _attempt(context: _Context, change: Change) -> Variant | Withheld:
@@ -309,17 +318,29 @@ def _disagreement(context: _Context, change: Change, response: Summary) -> None:
     Raises:
         WithheldError: their mean or p99 differs by more than ``AGREED``.
     """
-    workload, included = context.workload, context.workload.counted
     for sharing in context.laws.others(change):
-        run = replay_workload(workload, change, seed=context.seed, sharing=sharing)
-        other = figures_of(run.response[included])
-        for name in ("mean", "p99"):
-            if abs(relative(other[name], response[name])) > AGREED:
-                raise WithheldError(
-                    "the log does not show well enough how much services would slow each other: "
-                    f"{name} would be {duration(response[name])} or {duration(other[name])} by laws that fit it "
-                    "equally well"
-                )
+        for name, one, other in _differing(context, change, response, sharing):
+            raise WithheldError(
+                f"the log does not show well enough how much services would slow each other: {name} would be "
+                f"{duration(one)} or {duration(other)} by laws that fit it equally well"
+            )
+    for sharing in context.laws.computing(change):
+        for name, one, other in _differing(context, change, response, sharing):
+            raise WithheldError(
+                f"the log does not show whether services wait or compute, with {counted(context.cores or 0, 'core')} "
+                f"per host: {name} would be {duration(one)} if they wait and {duration(other)} if they compute"
+            )
+
+
+def _differing(
+    context: _Context, change: Change, response: Summary, sharing: Sharing
+) -> Iterator[tuple[str, float | None, float | None]]:
+    """Yield the figures that differ by more than ``AGREED`` under a law: the name, as predicted, and by the law."""
+    run = replay_workload(context.workload, change, seed=context.seed, sharing=sharing)
+    other = figures_of(run.response[context.workload.counted])
+    for name in ("mean", "p99"):
+        if abs(relative(other[name], response[name])) > AGREED:
+            yield name, response[name], other[name]
 
 
 def _variant(context: _Context, change: Change) -> Variant:
@@ -372,15 +393,16 @@ def _notes(
     changes: Sequence[Change],
     *,
     shared: bool,
+    cores: int | None,
 ) -> list[str]:
     workers = workers_table(workload.visits)
     notes = [*slots(workers), *doubt(workers, "the replay"), *holding(workers)]
     notes += _constraints(workload)
     more = max((variant.workers for variant in predictions), default=0) > int(workload.visits.workers.count.sum())
-    if more and not shared and not workload.inside:
+    if more and not shared and not workload.inside and cores is None:
         notes.append(
             "It is assumed that more requests in service than the log has at a time do not slow each other: services "
-            "that compute need a core each."
+            "that compute need a core each. --cores N checks it against the cores of each host."
         )
     if len(workload) < FEW:
         notes.append(f"Only {counted(len(workload), 'request')}: too few to estimate the tail.")

@@ -69,6 +69,14 @@ def whatif(
             help="Host of a backend, whose processors its services share. Repeatable. Default: by the address.",
         ),
     ] = None,
+    cores: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Cores of each host: more workers are predicted only if services that compute would not be slowed.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of random choices.")] = 0,
     spans: Spans = None,
     since: Since = None,
@@ -112,7 +120,7 @@ def whatif(
     )
     result = run(
         requests, variants, workers=counts, closed_loop=closed_loop, rank=rank, force=force, seed=seed,
-        host=pairs(host or [], "--host"),
+        host=pairs(host or [], "--host"), cores=cores,
     )  # fmt: skip
     answer(result, as_json=as_json)
     if not result.variants and result.withheld:

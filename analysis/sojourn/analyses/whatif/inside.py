@@ -1,7 +1,8 @@
-"""The workload inside apps that serve many requests at once: what they wait for, or are slowed by, after their start.
+"""The workload inside apps without a limit of requests: what they wait for, or are slowed by, after their start.
 
 Such an app starts a request when it arrives. What its requests wait for is inside: one of a few places, as a pool of
-connections, or the processors. The replay begins at the app's start; the time before keeps its measured value.
+connections, or the processors (``sharing``). The replay begins at the app's start; the time before keeps its measured
+value.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from sojourn.analyses.whatif.workload import Workload
 from sojourn.model.formatting import duration, printable
 from sojourn.model.one_worker import most_at_once
 from sojourn.timeline.contention.independence import service_ends
-from sojourn.timeline.contention.resources import Contention
 
 NO_LIMIT = 4  # times the most requests at a time
 MOST_WAIT, SHORTEST = 0.05, 0.002  # share of the response, and s: with a longer mean wait, something limits the starts
@@ -35,52 +35,42 @@ def limited_elsewhere(workload: Workload) -> str | None:
     return None
 
 
-def inside_of(workload: Workload, contention: Contention | None) -> Workload:
-    """Return the workload from the app's start on, at backends with a queue inside, or without a limit of requests.
-
-    Args:
-        workload: the requests.
-        contention: what their services share; None: nothing.
-    """
+def inside_of(workload: Workload) -> Workload:
+    """Return the workload from the app's start on, at backends without a limit of requests."""
     visits = workload.visits
-    places: dict[int, int | None] = dict.fromkeys(visits.workers.several_at_once)
-    end = service_ends(visits)
-    inner_start = visits.busy_start.copy()
-    for queue in contention.inner if contention is not None else ():
-        inner_start[queue.rows] += queue.waits
-        places |= dict.fromkeys(queue.backends, queue.places)
-    if not places:
+    unlimited = frozenset(visits.workers.several_at_once)
+    if not unlimited:
         return workload
-    inside = np.isin(visits.backend, list(places)) & ~np.isnan(visits.busy_start) & ~np.isnan(end)
+    end = service_ends(visits)
+    inside = np.isin(visits.backend, list(unlimited)) & ~np.isnan(visits.busy_start) & ~np.isnan(end)
     arrival = np.where(inside, visits.busy_start, visits.arrival)
     moved = arrival - visits.arrival
-    services = np.where(inside, end - inner_start, workload.services)
+    services = np.where(inside, end - visits.busy_start, workload.services)
     rest = np.where(inside, workload.response - (end - visits.busy_start), workload.rest)
     phases = visits.phases
     count = visits.workers.count.copy()
-    for code, number in places.items():
+    for code in unlimited:
         rows = visits.at_backend[code]
         rows = rows[inside[rows]]
-        count[code] = number or NO_LIMIT * max(most_at_once(visits.busy_start[rows], end[rows], 0.0), 1)
+        count[code] = NO_LIMIT * max(most_at_once(visits.busy_start[rows], end[rows], 0.0), 1)
     changed = replace(
         workload,
         visits=replace(
             visits,
             arrival=arrival,
-            wait_end=np.where(inside, inner_start, visits.wait_end),
-            busy_start=np.where(inside, inner_start, visits.busy_start),
+            wait_end=np.where(inside, arrival, visits.wait_end),
             busy_end=np.where(inside, end, visits.busy_end),
             workers=replace(visits.workers, count=count, measure=None),
-            phases=None if phases is None else replace(phases, occupied=np.where(inside, inner_start, phases.occupied)),
+            phases=None if phases is None else replace(phases, occupied=np.where(inside, arrival, phases.occupied)),
         ),
         services=services,
         head=np.where(inside, services, workload.head),
         before=np.where(inside, workload.before + moved, workload.before),
         way=np.where(inside, 0.0, workload.way),
         rest=rest,
-        wait=np.where(inside, inner_start - visits.busy_start, workload.wait),
+        wait=np.where(inside, 0.0, workload.wait),
         absence=np.where(inside, 0.0, workload.absence),
         read=np.where(inside, 0.0, workload.read),
-        inside=places,
+        inside=unlimited,
     )
     return changed.in_order(arrival, np.argsort(arrival, kind="stable"))

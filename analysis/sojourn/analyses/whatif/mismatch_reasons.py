@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn.analyses.whatif.workload import Workload
-from sojourn.model.formatting import counted, printable
+from sojourn.model.formatting import counted, duration, printable
 from sojourn.model.one_worker import SLACK, most_at_once
 from sojourn.timeline.charge import DISPATCH, IMBALANCE, accounts
+from sojourn.timeline.contention.resources import Contention
 from sojourn.timeline.free_workers import MUCH, explanation, looked_free
 from sojourn.timeline.named_accounts import ACCOUNTS
 from sojourn.timeline.services import Services, services_of
@@ -23,6 +24,7 @@ Floats = npt.NDArray[np.float64]
 MANY = 0.01  # share of requests
 OUT_OF_ORDER = 0.02  # share of requests
 MOST = 0.5  # share of requests
+FEWEST, LATER, SHORTEST = 30, 3.0, 0.005  # requests; times the usual wait, and s: a start that is slowed
 MOST_UNKNOWN = 0.1  # share of requests without a service time: with more of them the rest says little
 
 
@@ -61,6 +63,34 @@ def unreplayed(workload: Workload) -> str | None:
     waited = float(np.nansum(np.maximum(visits.wait, 0.0)))
     kept = {name: seconds for name, seconds in others.items() if name in (PAUSE, STARTED, HIDDEN)}
     return _named_account(kept, waited) or None
+
+
+def accepting_is_slowed(workload: Workload, contention: Contention | None) -> str | None:
+    """Return that requests start later while others are in service, although workers are free, as a clause; or None.
+
+    So it is where the program that accepts requests needs what their services share, as under an interpreter's lock.
+    """
+    visits = workload.visits
+    for resource in contention.resources if contention is not None and contention.has_laws else ():
+        for code in resource.backends if resource.is_shared else ():
+            rows = visits.at_backend[code]
+            rows = rows[~np.isnan(visits.busy_start[rows]) & ~np.isnan(visits.busy_end[rows])]
+            arrival = visits.arrival[rows]
+            begun, ended = np.sort(visits.busy_start[rows]), np.sort(visits.busy_end[rows])
+            present = np.searchsorted(np.sort(arrival), arrival) - np.searchsorted(ended, arrival, "right")
+            in_service = np.searchsorted(begun, arrival) - np.searchsorted(ended, arrival, "right")
+            free = present < visits.workers.count[code]
+            alone, beside = visits.wait[rows[free & (in_service <= 0)]], visits.wait[rows[free & (in_service > 0)]]
+            if min(len(alone), len(beside)) < FEWEST:
+                continue
+            usual, slowed = float(alone.mean()), float(beside.mean())
+            if slowed > max(LATER * usual, SHORTEST):
+                return (
+                    f"requests start {duration(slowed)} after they arrive if others are in service, and "
+                    f"{duration(usual)} if not, although workers are free: to accept them needs what services share "
+                    "(an interpreter's lock), which a replay does not contain"
+                )
+    return None
 
 
 def _named_account(others: Mapping[str, Floats], waited: float) -> str:

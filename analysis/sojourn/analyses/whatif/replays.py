@@ -12,7 +12,7 @@ import polars as pl
 
 from sojourn.analyses.whatif.binding import BY_CLIENT, LEAST_LOADED, Binding, bound
 from sojourn.analyses.whatif.closed_loop import ClosedLoop
-from sojourn.analyses.whatif.sharing import Sharing, adds_load, replay_sharing
+from sojourn.analyses.whatif.sharing import NO_PLACES, Sharing, adds_load, replay_sharing
 from sojourn.analyses.whatif.variants import Change
 from sojourn.analyses.whatif.withheld import WithheldError
 from sojourn.analyses.whatif.workload import Bools, Floats, Ints, Workload
@@ -93,7 +93,7 @@ def replay_workload(
         SojournError: the change does not fit these upstreams.
         WithheldError: the log does not say what the change would do.
     """
-    sharing = _sharing(change, sharing, loop)
+    sharing = _sharing(workload, change, sharing, loop)
     services, head, read = _scaled(workload, change)
     factors = _factors(workload, change)
     if sharing is not None:
@@ -160,13 +160,21 @@ def replay_workload(
     )
 
 
-def _sharing(change: Change, sharing: Sharing | None, loop: ClosedLoop | None) -> Sharing | None:
+def _sharing(workload: Workload, change: Change, sharing: Sharing | None, loop: ClosedLoop | None) -> Sharing | None:
     """Return the law with the change.
 
     Raises:
         WithheldError: nothing is shared that could be changed, or the replay does not contain the change.
     """
+    without_limit = [code for code in workload.inside if sharing is None or not sharing.has_places(code)]
+    if without_limit and adds_load(workload, change):
+        raise WithheldError(
+            f"{_name(workload, min(without_limit))} serves several requests at once in one worker; how many at most is "
+            "not known"
+        )
     if sharing is None:
+        if change.pool is not None:
+            raise WithheldError(NO_PLACES)
         if change.cores is not None or change.dependency != 1:
             raise WithheldError("services do not depend on the load, so what they share does not show")
         return None
@@ -265,23 +273,15 @@ def _withhold_absences(workload: Workload, rows: Ints, change: Change) -> None:
 
 
 def _withhold_inside(workload: Workload, members: Ints, change: Change) -> None:
-    """Withhold changes that say nothing of what requests wait for: inside an app, or in front of it.
+    """Withhold changes in front of apps without a limit of requests.
 
     Raises:
-        WithheldError: the change is of workers where requests wait inside the app, or of its places where they do not.
+        WithheldError: the change is of workers, and requests do not wait for them.
     """
     inside = [code for code in members.tolist() if code in workload.inside]
-    if change.pool is not None and (
-        len(inside) < len(members) or any(workload.inside[code] is None for code in inside)
-    ):
-        raise WithheldError("no queue for a pool inside the app shows in the log")
     if inside and (change.workers or change.backends or change.limit or change.balancer):
         raise WithheldError(
             f"{_name(workload, inside[0])} starts requests when they arrive: they do not wait for workers"
-        )
-    if any(workload.inside[code] is None for code in inside) and adds_load(workload, change):
-        raise WithheldError(
-            f"{_name(workload, inside[0])} serves several requests at once in one worker; how many at most is not known"
         )
 
 
@@ -414,8 +414,7 @@ def _workers(present: Ints, change: Change) -> tuple[int, ...]:
     usual = Counter(present.tolist()).most_common(1)[0][0]
     backends = round(change.backends.of(len(present))) if change.backends else len(present)
     counts = [*present.tolist(), *[usual] * max(backends - len(present), 0)][: max(backends, 0)]
-    amount = change.pool or change.workers
-    workers = [round(amount.of(count)) if amount else count for count in counts]
+    workers = [round(change.workers.of(count)) if change.workers else count for count in counts]
     if not workers or min(workers) < 1:
         left = "a backend without workers" if workers else "no backend"
         raise SojournError(f"{_described(change)} would leave {left}")

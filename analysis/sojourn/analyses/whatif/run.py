@@ -32,6 +32,7 @@ def whatif(
     until: Instant = None,
     where: Where = None,
     host: Mapping[str, str] | None = None,
+    cores: int | None = None,
 ) -> WhatIfResult:
     """Replay the recorded requests under a different configuration.
 
@@ -54,6 +55,7 @@ def whatif(
         until: keep requests that arrived before this instant.
         where: column -> value; only columns whose values do not share workers.
         host: address of a backend -> name of its host, whose processors its services share; None: by the addresses.
+        cores: of each host; more workers are then predicted only if services that compute would not be slowed.
 
     Returns:
         The replay, the measured figures, and the variants from the best to the worst. If the replay is too far off,
@@ -70,7 +72,7 @@ def whatif(
     try:
         return whatif_of_rows(
             source.rows, listed, workers=workers, closed_loop=closed_loop, rank=rank, force=force, seed=seed,
-            queue_source=known, hosts=host,
+            queue_source=known, hosts=host, cores=cores,
         )  # fmt: skip
     except SojournError as error:
         raise explained(error, source) from None

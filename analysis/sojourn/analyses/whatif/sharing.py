@@ -1,4 +1,4 @@
-"""Replay services that share resources, under one of the plausible laws of speed."""
+"""Replay services that share resources: under a plausible law of speed, or with a queue for places inside the app."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ import numpy as np
 from sojourn.analyses.whatif.variants import Amount, Change
 from sojourn.analyses.whatif.withheld import WithheldError
 from sojourn.analyses.whatif.workload import Floats, Ints, Workload
+from sojourn.model.errors import SojournError
 from sojourn.model.formatting import formatted
 from sojourn.queueing.sharing import SharedOutcome, replay_shared
-from sojourn.queueing.speed_laws import NOTHING_SHARED, SpeedLaw
+from sojourn.queueing.speed_laws import NOTHING_SHARED, Law, Places, SpeedLaw
 from sojourn.queueing.system import System
 from sojourn.timeline.contention.estimate import PLAUSIBLE, PLAUSIBLE_BEYOND
-from sojourn.timeline.contention.resources import BACKEND, HOST, Contention
+from sojourn.timeline.contention.resources import ALL, BACKEND, HOST, Contention
+
+NO_PLACES = "no queue for a pool inside the app shows in the log"
 
 
 @dataclass(frozen=True)
@@ -36,11 +39,11 @@ class Sharing:
     scope: str
     resource: Ints
     of_request: Ints
-    laws: tuple[SpeedLaw, ...]
+    laws: tuple[Law, ...]
     demand: Floats
 
     @classmethod
-    def of(cls, workload: Workload, contention: Contention, laws: tuple[SpeedLaw, ...]) -> Sharing:
+    def of(cls, workload: Workload, contention: Contention, laws: tuple[Law, ...]) -> Sharing:
         """Return a combination; a request of unknown service has a demand in proportion to the one that was drawn."""
         shared = np.maximum(workload.head - workload.read, 0.0)
         demand = contention.demands(laws)
@@ -55,12 +58,13 @@ class Sharing:
             own = len(laws)
             resource, of_request = (np.where(codes < 0, own, codes) for codes in (resource, of_request))
             laws = (*laws, NOTHING_SHARED)
-        return cls(contention.scope, resource, of_request, laws, demand)
+        scope = ALL if contention.inner and len(contention.inner[0].backends) > 1 else contention.scope
+        return cls(scope, resource, of_request, laws, demand)
 
     @classmethod
     def likeliest(cls, workload: Workload, contention: Contention | None) -> Sharing | None:
         """Return the likeliest combination; None: services share nothing, or no law explains them."""
-        if contention is None or not contention.has_laws:
+        if contention is None or not contention.explains:
             return None
         return cls.of(workload, contention, contention.laws)
 
@@ -75,17 +79,32 @@ class Sharing:
     @property
     def has_capacity(self) -> bool:
         """Whether each law is that of a resource with a capacity."""
-        return not any(law.contention or law.coherence for law in self.laws)
+        return all(isinstance(law, SpeedLaw) and not law.contention and not law.coherence for law in self.laws)
+
+    @property
+    def waits_inside(self) -> bool:
+        """Whether requests wait for places inside the app."""
+        return any(isinstance(law, Places) for law in self.laws)
+
+    def has_places(self, backend: int) -> bool:
+        """Return whether the requests of a backend wait for places inside its app."""
+        return isinstance(self.laws[self.resource[backend]], Places)
 
     def changed(self, change: Change) -> Sharing:
-        """Return the combination with more or fewer cores, or with a dependency of another speed.
+        """Return the combination with more or fewer cores or places, or with a dependency of another speed.
 
         Raises:
             WithheldError: a law has no capacity, or no part at a dependency, that could be changed.
         """
-        laws = self.laws
-        if change.cores is None and change.dependency == 1:
+        if change.pool is None and change.cores is None and change.dependency == 1:
             return self
+        if self.waits_inside:
+            if change.pool is None or change.cores is not None or change.dependency != 1:
+                raise WithheldError("requests wait for places inside the app, and what they do there does not show")
+            return replace(self, laws=tuple(_with_places(law, change.pool) for law in self.laws))
+        if change.pool is not None:
+            raise WithheldError(NO_PLACES)
+        laws = tuple(law for law in self.laws if isinstance(law, SpeedLaw))
         if not self.has_capacity:
             raise WithheldError("services slow each other, and the log does not show a resource that could be larger")
         if change.cores is not None:
@@ -99,7 +118,7 @@ class Sharing:
         )
         return replace(self, laws=laws, demand=self.demand * lasts[self.of_request])
 
-    def resources_of(self, members: tuple[int, ...], count: int) -> tuple[Ints, tuple[SpeedLaw, ...]]:
+    def resources_of(self, members: tuple[int, ...], count: int) -> tuple[Ints, tuple[Law, ...]]:
         """Return the resource of each of ``count`` backends, and the laws.
 
         Args:
@@ -128,20 +147,27 @@ class Laws:
         workload: the requests.
         contention: what their services share; None: they do not depend on the load.
         possible: returns what they may share nevertheless.
+        on_cores: returns what they may share of the cores of their hosts; None: their number is not known.
     """
 
     def __init__(
-        self, workload: Workload, contention: Contention | None, possible: Callable[[], Contention | None]
+        self,
+        workload: Workload,
+        contention: Contention | None,
+        possible: Callable[[], Contention | None],
+        on_cores: Callable[[], Contention | None] | None = None,
     ) -> None:
         self._workload, self._contention, self._possible = workload, contention, possible
+        self._on_cores = on_cores
         self._lock = Lock()
         self._computed: dict[float, list[Sharing]] = {}
+        self._computing: list[Sharing] | None = None
 
     @cached_property
     def likeliest(self) -> Sharing | None:
         """The likeliest law; None: services share nothing, or no law explains them."""
-        has_laws = self._contention is not None and self._contention.has_laws
-        return self._all(PLAUSIBLE)[0] if has_laws else None
+        explains = self._contention is not None and self._contention.explains
+        return self._all(PLAUSIBLE)[0] if explains else None
 
     def others(self, change: Change) -> list[Sharing]:
         """Return the other laws that a prediction must agree with.
@@ -157,6 +183,20 @@ class Laws:
         in_doubt = self._contention is not None and self._contention.in_doubt
         more = self._contention is None and adds_load(self._workload, change)
         return self._all(PLAUSIBLE) if (in_doubt or more) and not not_replayed and not of_capacity else []
+
+    def computing(self, change: Change) -> list[Sharing]:
+        """Return the laws of services that compute on the cores of their hosts, each with a plausible share.
+
+        A prediction must agree with them if more services than before may be in progress, where these seem to share
+        nothing.
+        """
+        more = change.workers or change.backends or change.limit
+        if self._on_cores is None or self.likeliest is not None or not more:
+            return []
+        with self._lock:
+            if self._computing is None:
+                self._computing = self._compute(self._on_cores(), PLAUSIBLE)
+            return self._computing
 
     def _all(self, margin: float) -> list[Sharing]:
         with self._lock:
@@ -189,6 +229,15 @@ def _with_cores(law: SpeedLaw, amount: Amount) -> SpeedLaw:
             f"{formatted(capacity, '.2g')} cores would be left; services on less than one are not known"
         )
     return replace(law, capacity=capacity)
+
+
+def _with_places(law: Law, amount: Amount) -> Law:
+    if not isinstance(law, Places):
+        return law
+    number = round(amount.of(law.number))
+    if number < 1:
+        raise SojournError("pool: no place would be left")
+    return Places(number)
 
 
 def replay_sharing(

@@ -63,7 +63,7 @@ class Workload:
         balancers: the inferred balancer of each upstream.
         read: the first part of ``services``, in which the worker reads the request; the app starts afterwards.
         absence: the part of ``services`` for which its worker is absent after it, as when it restarts.
-        inside: backend -> number of places that requests wait for inside its app, from its start on; None: no limit.
+        inside: backends without a limit of requests; theirs begin at the app's start.
         order: position of each request in the visits that the workload was made of; None: unchanged.
     """
 
@@ -84,7 +84,7 @@ class Workload:
     balancers: tuple[str, ...]
     absence: Floats
     read: Floats
-    inside: Mapping[int, int | None] = field(default_factory=dict)
+    inside: frozenset[int] = frozenset()
     order: Ints | None = None
 
     def __len__(self) -> int:

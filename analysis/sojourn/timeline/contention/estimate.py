@@ -123,6 +123,33 @@ def estimated(likelihood: Likelihood) -> Estimate:
     return Estimate(best, likely, unshared, max(low, LEAST_CAPACITY), high, parts.most)
 
 
+def estimated_on(likelihood: Likelihood, cores: int) -> Estimate:
+    """Estimate which share of the services computes, on a number of cores that is known.
+
+    Where no more services than cores were in progress, all shares are as likely.
+    """
+    laws, capacity = _Laws(likelihood), float(cores)
+
+    def at(share: float) -> FittedLaw:
+        return laws.fitted(PART if share else NONE, SpeedLaw(round(share, 4), capacity) if share else NOTHING_SHARED)
+
+    likeliest = laws.climb(PART, lambda share: SpeedLaw(share, capacity), [LEAST_SHARE, *SHARES, 1.0])
+    best = max((at(0.0), likeliest), key=lambda each: each.likelihood + SIMPLER * (each.family == NONE))
+    share = 0.0 if best.family == NONE else best.law.share
+    for end in (0.0, 1.0):
+        if at(end).likelihood >= best.likelihood - PLAUSIBLE:
+            continue
+        inside, outside = share, end
+        while abs(outside - inside) > SHARE_PRECISION:
+            middle = (inside + outside) / 2
+            if at(middle).likelihood >= best.likelihood - PLAUSIBLE:
+                inside = middle
+            else:
+                outside = middle
+    likely = tuple(each for each in laws.all if each.likelihood >= best.likelihood - PLAUSIBLE_BEYOND)
+    return Estimate(best, likely, at(0.0).likelihood, capacity, capacity, likelihood.parts.most)
+
+
 class _Laws:
     """Laws with their likelihoods."""
 

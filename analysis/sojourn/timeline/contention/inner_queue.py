@@ -18,6 +18,7 @@ import polars as pl
 from sojourn.inference.inferred import INFERRED, Inference
 from sojourn.model.formatting import duration
 from sojourn.timeline.contention.independence import route_of
+from sojourn.timeline.contention.shared_parts import most_in_progress
 from sojourn.timeline.stretches import busiest
 from sojourn.timeline.visits import FROM_INFERENCE, Visits, Workers
 
@@ -25,6 +26,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 ERROR = 0.0005  # s: of the starts and ends, both by the app's clock
+NOTICEABLE = 0.1  # of the mean service: work beside the places that is shorter changes the waits by little
 SHORTEST, LEAST = 0.001, 0.02  # s, and share of the mean service: a shorter mean wait is none
 
 
@@ -37,6 +39,8 @@ class InnerQueue:
         backends: whose requests wait in it, by code.
         places: how many requests it serves at a time; low, high: of the numbers that are not excluded.
         wait, service: mean of its requests, s; ``service``: with the wait, from the app's start to the headers.
+        busy: share of the time of its places that is used.
+        workers_busy: share of the time of the workers that services would hold without the queue; None: no limit.
         rows: the requests, by their app start; waits: of each, s.
     """
 
@@ -47,8 +51,15 @@ class InnerQueue:
     high: int
     wait: float
     service: float
+    busy: float
+    workers_busy: float | None
     rows: Ints = field(repr=False)
     waits: Floats = field(repr=False)
+
+    @property
+    def is_scarcest(self) -> bool:
+        """Whether it saturates before the workers do."""
+        return self.workers_busy is None or self.busy > self.workers_busy
 
     @property
     def sentence(self) -> str:
@@ -61,12 +72,15 @@ class InnerQueue:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        names = ("name", "places", "low", "high", "wait", "service")
-        return {name: getattr(self, name) for name in names}
+        names = ("name", "places", "low", "high", "wait", "service", "busy", "workers_busy")
+        return {name: getattr(self, name) for name in names} | {"scarcest": self.is_scarcest}
 
 
 def inner_queue_of(visits: Visits, end: Floats, backends: Sequence[int], name: str) -> InnerQueue | None:
     """Return the queue inside the services of some backends; None where there is none, or it cannot be inferred.
+
+    It is inferred from the app's start to the headers. If that is refused, then once more with a coarser limit of the
+    tests, for requests that do a little before they wait and afterwards.
 
     Args:
         visits: with the column route.
@@ -78,26 +92,36 @@ def inner_queue_of(visits: Visits, end: Floats, backends: Sequence[int], name: s
     rows = rows[~np.isnan(end[rows]) & ~np.isnan(visits.busy_start[rows])]
     rows = rows[np.argsort(visits.busy_start[rows], kind="stable")]
     stretch = rows[busiest(visits.busy_start[rows], end[rows])]
-    searched = _inferred(visits, end, stretch, None)
-    if searched.verdict != INFERRED or searched.highest is None or searched.windows:
+    coarse = max(NOTICEABLE * float((end[rows] - visits.busy_start[rows]).mean()), ERROR)
+    for error in (ERROR, coarse):
+        searched = _inferred(visits, end, stretch, None, error)
+        if searched.verdict == INFERRED and searched.highest is not None and not searched.windows:
+            break
+    else:
         return None
-    inference = searched if len(stretch) == len(rows) else _inferred(visits, end, rows, searched.workers)
+    inference = searched if len(stretch) == len(rows) else _inferred(visits, end, rows, searched.workers, error)
     if inference.verdict != INFERRED:
         return None
-    waits = np.maximum(inference.wait, 0.0)
-    wait, service = float(waits.mean()), float((end[rows] - visits.busy_start[rows]).mean())
+    rows = rows[inference.order]
+    services = np.maximum(end[rows] - visits.busy_start[rows], 0.0)
+    waits = np.clip(inference.wait, 0.0, services)
+    wait, service = float(waits.mean()), float(services.mean())
     if wait < max(SHORTEST, LEAST * service):
         return None
+    workers = most_in_progress(visits, backends)
+    seconds = max(float(end[rows].max() - visits.busy_start[rows].min()), 1e-9)
+    work = float((services - waits).sum())
+    alone = float(np.nansum(visits.held[rows])) - float(waits.sum())
     return InnerQueue(
         name, tuple(backends), searched.workers, searched.lowest, searched.highest, wait, service,
-        rows[inference.order], waits,
+        work / (seconds * searched.workers), None if workers is None else alone / (seconds * workers), rows, waits,
     )  # fmt: skip
 
 
-def _inferred(visits: Visits, end: Floats, rows: Ints, places: int | None) -> Inference:
+def _inferred(visits: Visits, end: Floats, rows: Ints, places: int | None, error: float) -> Inference:
     from sojourn.inference.engine import infer  # noqa: PLC0415 - only where services depend on the load
 
-    return infer(visits.busy_start[rows], end[rows], route_of(visits, rows), error=ERROR, workers=places)
+    return infer(visits.busy_start[rows], end[rows], route_of(visits, rows), error=error, workers=places)
 
 
 def inner_visits(visits: Visits, end: Floats, queue: InnerQueue) -> Visits:

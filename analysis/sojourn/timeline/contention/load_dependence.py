@@ -17,7 +17,7 @@ import numpy.typing as npt
 from sojourn.model.formatting import counted, printable
 from sojourn.queueing.speed_laws import NOTHING_SHARED
 from sojourn.timeline.contention.courses import Course
-from sojourn.timeline.contention.estimate import Estimate, estimated, quick_gain, seems_shared
+from sojourn.timeline.contention.estimate import Estimate, estimated, estimated_on, quick_gain, seems_shared
 from sojourn.timeline.contention.independence import Independence, independence_of, route_of, service_ends, worker_of
 from sojourn.timeline.contention.inner_queue import InnerQueue, inner_queue_of
 from sojourn.timeline.contention.likelihood import Likelihood
@@ -29,16 +29,16 @@ from sojourn.timeline.contention.resources import (
     Contention,
     Resource,
     clause_of,
-    most_in_progress,
     rows_of,
 )
-from sojourn.timeline.contention.shared_parts import SharedParts
+from sojourn.timeline.contention.shared_parts import SharedParts, most_in_progress
 from sojourn.timeline.contention.usual_speed import UsualSpeed, relative, usual_speed
 from sojourn.timeline.stretches import LOOKED_AT, densest
 from sojourn.timeline.visits import FROM_INFERENCE, Visits
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 FEWEST = 300  # services of a resource
 MOST_BACKENDS = 20
@@ -73,6 +73,23 @@ class LoadDependence:
     def possible(self, hosts: Mapping[str, str] | None = None) -> Contention | None:
         """Return what services may share, although they seem to share nothing."""
         return contention_of(self.visits, self.independence, hosts, anyway=True)
+
+    def on_cores(self, cores: int, hosts: Mapping[str, str] | None = None) -> Contention | None:
+        """Return what the services of each host share if some of their time is spent on a number of cores.
+
+        Args:
+            cores: of each host.
+            hosts: address of a backend -> name of its host; None: by the addresses.
+
+        Returns:
+            The laws, of each share of computing that is plausible; None if too few services are known.
+        """
+        end = service_ends(self.visits)
+        largest = _with_services(self.visits, end)
+        if not largest:
+            return None
+        groups = _Groups(self.visits, end, _busiest(self.visits, end, largest))
+        return Contention(HOST, groups.on_cores(_of_hosts(self.visits, largest, hosts), cores), None, self.visits)
 
     @property
     def clauses(self) -> dict[str | None, str]:
@@ -121,13 +138,11 @@ def contention_of(
     """
     dependent = bool(independence.dependences) or independence.shared is not None
     end = service_ends(visits)
-    served = ~np.isnan(end) & ~np.isnan(visits.busy_start)
-    largest = [code for code in range(len(visits.backends)) if served[visits.at_backend[code]].sum() >= FEWEST]
-    largest = sorted(largest, key=lambda code: -len(visits.at_backend[code]))[:MOST_BACKENDS]
+    largest = _with_services(visits, end)
     reason = None
     if any(visits.workers.source[code] == FROM_INFERENCE for code in largest):
         reason = "services are inferred with the waits"
-    elif not largest or served.mean() < 1 - UNKNOWN:
+    elif not largest or _served(visits, end).mean() < 1 - UNKNOWN:
         reason = "too few services are known to estimate what they share"
     elif sum(len(visits.at_backend[code]) for code in largest) < (1 - OTHERS) * len(visits):
         reason = "too many services are at backends with few requests to estimate what they share"
@@ -152,6 +167,18 @@ def contention_of(
     if not dependent and contention.gain(moved=False) < BEYOND_DOUBT:
         return replace(contention, in_doubt=True)
     return _tested(contention, end, largest)
+
+
+def _served(visits: Visits, end: Floats) -> Bools:
+    """Return whether the service of each visit is known; ``end``: of each, s."""
+    return ~np.isnan(end) & ~np.isnan(visits.busy_start)
+
+
+def _with_services(visits: Visits, end: Floats) -> list[int]:
+    """Return the backends with enough services of a known duration, the largest first."""
+    served = _served(visits, end)
+    largest = [code for code in range(len(visits.backends)) if served[visits.at_backend[code]].sum() >= FEWEST]
+    return sorted(largest, key=lambda code: -len(visits.at_backend[code]))[:MOST_BACKENDS]
 
 
 def _tested(contention: Contention, end: Floats, backends: Sequence[int]) -> Contention:
@@ -197,18 +224,24 @@ def _scopes(
     visits: Visits, backends: Sequence[int], hosts: Mapping[str, str] | None
 ) -> Iterator[tuple[str, list[tuple[str, tuple[int, ...]]]]]:
     """Yield each scope with the name and the backends of each of its resources; one that adds nothing is left out."""
-    names = {code: printable(visits.backends[code] or "a backend", 60) for code in backends}
-    each: list[tuple[str, tuple[int, ...]]] = [(names[code], (code,)) for code in backends]
-    by_host: dict[str, list[int]] = {}
-    for code in backends:
-        address = visits.backends[code] or ""
-        by_host.setdefault((hosts or {}).get(address, host_of(address)), []).append(code)
-    of_hosts = [(f"host {name}" if name else "this host", tuple(codes)) for name, codes in by_host.items()]
+    each = [(printable(visits.backends[code] or "a backend", 60), (code,)) for code in backends]
+    of_hosts = _of_hosts(visits, backends, hosts)
     yield BACKEND, each
     if len(of_hosts) < len(each):
         yield HOST, of_hosts
     if len(of_hosts) > 1:
         yield ALL, [(counted(len(each), "backend"), tuple(backends))]
+
+
+def _of_hosts(
+    visits: Visits, backends: Sequence[int], hosts: Mapping[str, str] | None
+) -> list[tuple[str, tuple[int, ...]]]:
+    """Return the name and the backends of each host."""
+    by_host: dict[str, list[int]] = {}
+    for code in backends:
+        address = visits.backends[code] or ""
+        by_host.setdefault((hosts or {}).get(address, host_of(address)), []).append(code)
+    return [(f"host {name}" if name else "this host", tuple(codes)) for name, codes in by_host.items()]
 
 
 def _busiest(visits: Visits, end: Floats, backends: Sequence[int]) -> tuple[float, float]:
@@ -304,6 +337,15 @@ class _Groups:
             self._resource(name, members, services, estimate, usual)
             for (name, members), services, estimate, usual in zip(groups, each, estimates, usuals, strict=True)
         )
+
+    def on_cores(self, groups: Sequence[tuple[str, tuple[int, ...]]], cores: int) -> tuple[Resource, ...]:
+        """Estimate which share of the services of each group computes, on a number of cores."""
+        estimates = []
+        for name, members in groups:
+            services = self._all(members)
+            estimate = estimated_on(services.likelihood, cores)
+            estimates.append(self._resource(name, members, services, estimate, self._usual(services, estimate)))
+        return tuple(estimates)
 
     def gain_of_queues(self, queues: Sequence[InnerQueue]) -> float:
         """Return the gain of queues inside the app: first come, first served, with services of their own."""

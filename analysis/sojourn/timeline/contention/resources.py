@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn.model.formatting import counted
-from sojourn.queueing.speed_laws import SpeedLaw
+from sojourn.queueing.speed_laws import Law, Places
 from sojourn.timeline.contention.courses import Course
 from sojourn.timeline.contention.estimate import COHERENCE, NONE, PLAUSIBLE, Estimate
 from sojourn.timeline.contention.independence import service_ends
 from sojourn.timeline.contention.inner_queue import InnerQueue
-from sojourn.timeline.contention.shared_parts import SharedParts
+from sojourn.timeline.contention.shared_parts import SharedParts, most_in_progress
 from sojourn.timeline.contention.usual_speed import UsualSpeed
 from sojourn.timeline.visits import Visits
 
@@ -140,28 +140,32 @@ class Contention:
     def bottleneck(self) -> str:
         """The kind of the resource that saturates first: ``workers``, ``cores``, ``dependency`` or ``places``."""
         if self.inner:
-            return PLACES
+            return PLACES if any(each.is_scarcest for each in self.inner) else WORKERS
         scarcest = [each for each in self.resources if each.is_shared and each.is_scarcest]
         if not scarcest or not self.explains:
             return WORKERS
         return DEPENDENCY if self.scope == ALL and len(self.visits.backends) > 1 else CORES
 
-    def choices(self, margin: float = PLAUSIBLE) -> list[tuple[SpeedLaw, ...]]:
+    def choices(self, margin: float = PLAUSIBLE) -> list[tuple[Law, ...]]:
         """Return combinations of plausible laws, one of each resource; the likeliest first."""
+        if self.inner:
+            return [self.laws]
         plausible = [each.estimate.plausible(margin) for each in self.resources]
         count = max(map(len, plausible), default=1)
         return [tuple(laws[choice if choice < len(laws) else 0].law for laws in plausible) for choice in range(count)]
 
     @property
-    def laws(self) -> tuple[SpeedLaw, ...]:
-        """The likeliest law of each resource."""
+    def laws(self) -> tuple[Law, ...]:
+        """The likeliest law of each resource; the places of each queue inside."""
+        if self.inner:
+            return tuple(Places(each.places) for each in self.inner)
         return tuple(each.estimate.best.law for each in self.resources)
 
     @cached_property
     def of_backend(self) -> Ints:
-        """The resource of each backend; -1: too few of its services are known, and they count as unshared."""
+        """The resource of each backend, or its queue inside; -1: its services count as unshared."""
         codes = np.full(len(self.visits.backends), -1, np.int64)
-        for number, resource in enumerate(self.resources):
+        for number, resource in enumerate(self.inner or self.resources):
             codes[list(resource.backends)] = number
         return codes
 
@@ -183,8 +187,11 @@ class Contention:
             "inner_queues": [each.to_dict() for each in self.inner],
         }
 
-    def demands(self, laws: tuple[SpeedLaw, ...]) -> Floats:
+    def demands(self, laws: tuple[Law, ...]) -> Floats:
         """Return how long each service would last alone, s, by visit; NaN where the service is unknown."""
+        if self.inner:
+            services = np.maximum(service_ends(self.visits) - self.visits.busy_start, 0.0)
+            return services - np.nan_to_num(self.waits)
         demands = np.full(len(self.visits), np.nan)
         for rows, parts, law in zip(self._rows, self._parts, laws, strict=True):
             demands[rows] = parts.demands_under(law)
@@ -265,10 +272,3 @@ def rows_of(visits: Visits, end: Floats, backends: Sequence[int]) -> Ints:
     """Return the requests of some backends with a known service, in the order of their arrivals."""
     rows = np.sort(np.concatenate([visits.at_backend[code] for code in backends]), kind="stable")
     return rows[~np.isnan(end[rows]) & ~np.isnan(visits.busy_start[rows])]
-
-
-def most_in_progress(visits: Visits, backends: Sequence[int]) -> int | None:
-    """Return how many services can be in progress; None: there is no limit."""
-    if not visits.workers.several_at_once.isdisjoint(backends):
-        return None
-    return int(visits.workers.count[list(backends)].sum())

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn.queueing.speed_laws import SpeedLaw
+from sojourn.timeline.visits import Visits
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -82,3 +83,10 @@ class SharedParts:
     def demands_under(self, law: SpeedLaw) -> Floats:
         """Return how long each service would last alone under a law, s."""
         return self.demands(law.speeds(self.most))
+
+
+def most_in_progress(visits: Visits, backends: Sequence[int]) -> int | None:
+    """Return how many services of some backends can be in progress; None: there is no limit."""
+    if not visits.workers.several_at_once.isdisjoint(backends):
+        return None
+    return int(visits.workers.count[list(backends)].sum())
