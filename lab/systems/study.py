@@ -44,6 +44,7 @@ APART = {
     "processes": {"processes=one_queue": Change(one_queue=True)},
     "limit": {"limit=+1": Change(limit=1)},
     "absences": {"absent=none": Change(never_absent=True)},
+    "places": {"pool=+1": Change(cores=1)},
 }
 HALF = 0.5  # of the waits: with more in queues, they are queueing
 QUEUE = 0.005  # s: a mean wait for workers above this is a queue

@@ -69,7 +69,7 @@ class Facts:
         excluded: causes that the verdict must not name.
         utilisation: whether a utilisation of workers exists.
         spans: where the app's spans end, released or headers; empty: there are none.
-        apart: what keeps requests from workers and can be changed: processes, limit, absences or nothing.
+        apart: what requests wait for and can be changed: processes, limit, absences, places (inside the app), or "".
         ordered: another order than that of arrival: more or fewer workers do not explain the waits.
     """
 

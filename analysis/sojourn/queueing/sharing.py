@@ -73,8 +73,8 @@ def replay_shared(
     chosen = np.zeros(n, np.int64)
     sharing_kernel.run(
         arrival, before, demand, after, destinations(system, n, backend, session), np.array(system.workers, np.int64),
-        of_backend, speeds, places, BALANCERS_OF_KERNEL[system.balancer], seed % 2**32, np.zeros((len(laws), most + 1), EVENT),
-        np.zeros(most + 1, EVENT), start, lasted, released, chosen,
+        of_backend, speeds, places, BALANCERS_OF_KERNEL[system.balancer], seed % 2**32,
+        np.zeros((len(laws), most + 1), EVENT), np.zeros(most + 1, EVENT), start, lasted, released, chosen,
     )  # fmt: skip
     outcome = Outcome(
         arrival=arrival,

@@ -65,12 +65,19 @@ def event_loop(change: Change) -> Served:
     return Served.by(site, busy=loops.busy)
 
 
-def on_a_pool(places: int) -> Callable[[Request, Site], Process]:
-    """Return services that wait for a place of a pool of their process first."""
+def on_a_pool(places: int, *, own: float = 0.0, shared: bool = False) -> Callable[[Request, Site], Process]:
+    """Return services that wait for a place of a pool first.
+
+    Args:
+        places: of the pool.
+        own: work before they wait, s.
+        shared: one pool serves all backends; else each process has its own.
+    """
     pools: dict[tuple[Site, int], Slots] = {}
 
     def work(request: Request, site: Site) -> Process:
-        pool = pools.setdefault((site, request.group), Slots(site.kernel, places))
+        pool = pools.setdefault((site, 0 if shared else request.group), Slots(site.kernel, places))
+        yield own
         due = site.kernel.now
         yield pool.take
         request.inner = site.kernel.now - due

@@ -155,3 +155,19 @@ def thread_pool(change: Change) -> Served:
         workers=1, groups=lambda size: [2_000] * size, choose=lambda *_: 0, name=lambda *_: "2000", work=on_a_pool(8)
     )
     return Served.by(serve(drawn(4000, 92.0, seed=86, change=change), setup, change))
+
+
+@kind("pool-behind-workers", Facts("6 threads wait inside for one of 3 database connections", apart="places"))
+def pool_behind_workers(change: Change) -> Served:
+    """Simulate requests that wait twice: for a thread, and in it for a connection."""
+    setup = Setup(workers=6, work=on_a_pool(3 + change.cores))
+    return Served.by(serve(drawn(3000, 35.0, seed=87, change=change), setup, change))
+
+
+@kind(
+    "slots-behind-backends", Facts("2 backends of 4 workers wait for a service that serves 3 at a time", apart="places")
+)
+def slots_behind_backends(change: Change) -> Served:
+    """Simulate backends that ask one service almost at once, which serves a few requests at a time."""
+    setup = Setup(workers=4, backends=2, work=on_a_pool(3 + change.cores, own=0.002, shared=True))
+    return Served.by(serve(drawn(3000, 35.0, seed=88, change=change), setup, change))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sojourn.queueing.replay import replay
 from sojourn.queueing.sharing import replay_shared
-from sojourn.queueing.speed_laws import NOTHING_SHARED, SpeedLaw
+from sojourn.queueing.speed_laws import NOTHING_SHARED, Places, SpeedLaw
 from sojourn.queueing.system import System
 
 N = 3000
@@ -98,6 +98,56 @@ def test_without_a_limit_of_workers_the_mean_is_that_of_processor_sharing() -> N
     load = 6 * 0.1
     assert shared.outcome.wait.max() == 0
     assert shared.lasted.mean() == pytest.approx(0.1 / (1 - load), rel=0.15)
+
+
+def in_tandem(
+    arrivals: np.ndarray, before: float, demands: np.ndarray, after: np.ndarray, workers: int, places: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the waits for a worker and the releases of requests that then wait for a place, in the same order."""
+    free_workers, free_places = [0.0] * workers, [0.0] * places
+    waits, releases = np.empty(len(arrivals)), np.empty(len(arrivals))
+    for i, arrival in enumerate(arrivals):
+        start = max(arrival, heapq.heappop(free_workers))
+        at_place = max(start + before, heapq.heappop(free_places))
+        heapq.heappush(free_places, at_place + demands[i])
+        releases[i] = at_place + demands[i] + after[i]
+        heapq.heappush(free_workers, releases[i])
+        waits[i] = start - arrival
+    return waits, releases
+
+
+@pytest.mark.parametrize(("workers", "places", "before"), [(6, 3, 0.0), (4, 1, 0.01), (3, 5, 0.02), (8, 4, 0.005)])
+def test_requests_wait_for_a_worker_and_then_for_a_place(workers: int, places: int, before: float) -> None:
+    arrivals, demands = requests(6, 0.8 * min(places / 0.1, workers / 0.15))
+    after = np.random.default_rng(7).exponential(0.02, N)
+    waits, releases = in_tandem(arrivals, before, demands, after, workers, places)
+    parts = np.full(N, before), demands, after
+    result = replay_shared(arrivals, parts, System((workers,), balancer="shared_queue"), (Places(places),))
+    assert result.outcome.wait == pytest.approx(waits, abs=1e-9)
+    assert result.outcome.start + before + result.lasted + after == pytest.approx(releases, abs=1e-9)
+    assert (result.lasted >= demands - 1e-9).all()
+
+
+def test_backends_share_places_or_have_their_own() -> None:
+    arrivals, demands = requests(8, 35)
+    none, backend = np.zeros(N), np.arange(N) % 2
+    system = System((500, 500), balancer="given")
+
+    def lasted(laws: tuple[Places, ...], resource: list[int]) -> np.ndarray:
+        return replay_shared(arrivals, (none, demands, none), system, laws, resource=resource, backend=backend).lasted
+
+    # Without a limit of workers, places are a first-come-first-served queue.
+    together = replay(arrivals, demands, System((5,), balancer="shared_queue")).wait
+    assert lasted((Places(5),), [0, 0]) - demands == pytest.approx(together, abs=1e-9)
+    apart = lasted((Places(5), Places(3)), [0, 1])
+    for number, places in enumerate((5, 3)):
+        own = backend == number
+        alone = replay(arrivals[own], demands[own], System((places,), balancer="shared_queue")).wait
+        assert (apart - demands)[own] == pytest.approx(alone, abs=1e-9)
+    # Places beside a law of speed: each backend has its own resource.
+    laws = (Places(5), SpeedLaw(1.0, 2.0))
+    mixed = replay_shared(arrivals, (none, demands, none), system, laws, resource=[0, 1], backend=backend)
+    assert mixed.lasted[backend == 0] == pytest.approx(apart[backend == 0], abs=1e-9)
 
 
 def test_rejects_arrays_that_do_not_fit() -> None:

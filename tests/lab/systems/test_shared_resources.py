@@ -12,8 +12,10 @@ import systems.kinds  # noqa: F401 - registers the kinds
 from sojourn.analyses.split import inside
 from sojourn.export.memory import Memory
 from sojourn.export.state import ServiceState
+from sojourn.model.errors import SojournError
 from sojourn.model.objective import objective_of
 from systems.contended_study import contended_outcome, table
+from systems.plain_systems import plain_system
 from systems.registry import KINDS
 from systems.requests import Change
 from systems.truth import Truth, charge
@@ -202,3 +204,52 @@ def test_hosts_are_taken_from_the_option_and_from_the_addresses(tmp_path: Path) 
     result = sojourn.whatif(log, {"workers": "+1"}, host=hosts)
     assert result.contention is not None
     assert result.contention["resources"][0]["name"] == "host one"
+
+
+@pytest.mark.parametrize("name", ["pool-behind-workers", "slots-behind-backends"])
+def test_requests_wait_for_a_worker_and_in_it_for_a_place(tmp_path: Path, name: str) -> None:
+    log, truth = written(tmp_path, name)
+    changes = {
+        "pool=+1": Change(cores=1),
+        "pool=-1": Change(cores=-1),
+        "workers=+1": Change(workers=1),
+        "workers=-1": Change(workers=-1),
+    }
+    result = sojourn.whatif(log, [dict([change.split("=", 1)]) for change in changes])
+    assert result.refused is None
+    assert result.contention is not None
+    (queue,) = result.contention["inner_queues"]
+    assert queue["low"] <= 3 <= queue["high"]
+    assert queue["scarcest"]
+    assert queue["busy"] > queue["workers_busy"]
+    for variant in result.variants:
+        mean, p99 = truth.response(changes["=".join(*variant.settings.items())])
+        assert variant.response_time["mean"] == pytest.approx(mean, rel=MEAN)
+        assert variant.response_time["p99"] == pytest.approx(p99, rel=P99)
+    assert not result.withheld
+    both = sojourn.whatif(log, [{"cores": "+1"}, {"dependency": 0.5}])
+    assert {withheld.reason for withheld in both.withheld} == {
+        "requests wait for places inside the app, and what they do there does not show"
+    }
+    with pytest.raises(SojournError, match="no place would be left"):
+        sojourn.whatif(log, {"pool": "-3"})
+
+
+def test_more_workers_are_withheld_where_services_may_compute(tmp_path: Path) -> None:
+    # Two workers on two cores never slow each other: the log is the same if they wait.
+    cores = plain_system(3)
+    log, _, _ = cores.written(tmp_path)
+    workers = sojourn.whatif(log, {"workers": "+1"}).workers[0]["workers"]
+    changes = [{"workers": "+2"}, {"balancer": "shared_queue"}]
+    withheld = sojourn.whatif(log, changes, cores=workers)
+    assert [each.settings for each in withheld.withheld] == [{"workers": "+2"}]
+    assert "wait or compute" in withheld.withheld[0].reason
+    assert [variant.settings for variant in withheld.variants] == [{"balancer": "shared_queue"}]
+    # More cores than the changed workers: nothing depends on it. Fewer than the log has in progress: the log shows that
+    # services wait.
+    for number in (workers + 2, max(workers // 3, 1)):
+        assert not sojourn.whatif(log, changes, cores=number).withheld
+    assert any("--cores" in note for note in sojourn.whatif(log, changes).notes)
+    assert not any("--cores" in note for note in sojourn.whatif(log, changes, cores=workers + 2).notes)
+    with pytest.raises(SojournError, match="cores: 0"):
+        sojourn.whatif(log, changes, cores=0)

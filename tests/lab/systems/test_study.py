@@ -16,7 +16,8 @@ from systems.study import REFUSED, RIGHT, WRONG, Finding, Statement, studied
 
 ABOUT = (
     "verdict", "queue", "free workers", "accounts", "culprit", "utilisation", "laws", "workers=+1", "workers=+2",
-    "service:ROUTE=x0.5", "processes=one_queue", "limit=+1", "absent=none", "workers_needed",
+    "service:ROUTE=x0.5", "processes=one_queue", "limit=+1", "absent=none", "pool=+1",
+    "workers_needed",
 )  # fmt: skip
 PLAIN = sorted(name for name, kind in KINDS.items() if kind.theme == "plain")
 

@@ -13,7 +13,7 @@ from systems.study import REFUSED, RIGHT, Statement, studied_plain
 
 ABOUT = (
     "inferred wait", "verdict", "queue", "free workers", "culprit", "utilisation", "laws", "workers=+1", "workers=+2",
-    "service:ROUTE=x0.5", "processes=one_queue", "limit=+1", "absent=none",
+    "service:ROUTE=x0.5", "processes=one_queue", "limit=+1", "absent=none", "pool=+1",
 )  # fmt: skip
 PLAIN = sorted(name for name, kind in KINDS.items() if kind.theme == "plain")
 

@@ -151,7 +151,9 @@ def whatif(
     if refused is None or force:
         resamples = Resamples(workload.visits.arrival, included, seed)
         base = resamples.figures(baseline.response[included], ordered(baseline.response[included]))
-        context = _Context(workload, replayed["response_time"], base, resamples, loop, seed, laws, cores)
+        context = _Context(
+            workload, replayed["response_time"], baseline.workers, base, resamples, loop, seed, laws, cores
+        )
         # Compiled code and sorts run side by side; each variant needs memory for arrays of all requests.
         outcomes = in_threads(
             lambda change: _attempt(context, change),
@@ -192,7 +194,7 @@ def whatif(
         notes=[
             *queue_source.marks,
             *queue_source.gaps,
-            *_notes(workload, loop, predictions, changes, shared=laws.likeliest is not None, cores=cores),
+            *_notes(workload, loop, predictions, changes),
             *(explained.notes if explained is not None else []),
             *sentences_of(dependence.courses),
         ],
@@ -285,7 +287,7 @@ class _Context:
 
     Attributes:
         workload: the requests.
-        before: figures of the response times of the recorded configuration, replayed.
+        before: figures of the response times of the recorded configuration, replayed; workers: of it.
         base: figure -> its resamples.
         resamples: of the requests.
         loop: of a closed loop.
@@ -296,6 +298,7 @@ class _Context:
 
     workload: Workload
     before: Summary
+    workers: int
     base: dict[str, Floats]
     resamples: Resamples
     loop: ClosedLoop | None
@@ -359,6 +362,7 @@ def _variant(context: _Context, change: Change) -> Variant:
     matching = {name: np.concatenate([base[name][i :: len(runs)] for i in range(len(runs))]) for name in base}
     response = figures_of(np.concatenate(in_order))
     _disagreement(context, change, response)
+    more = runs[0].workers > context.workers and sharing is None and not workload.inside
     return Variant(
         settings=dict(change.settings),
         response_time=response,
@@ -370,6 +374,7 @@ def _variant(context: _Context, change: Change) -> Variant:
         utilisation=_mean(run.utilisation for run in runs),
         wasted=_mean(run.wasted for run in runs),
         workers=runs[0].workers,
+        assumed=more and (context.cores is None or bool(change.pools)),
         interval={name: interval(mixed[name]) for name in base},
         change={name: relative(response[name], before[name]) for name in base},
         change_interval={name: interval(mixed[name] / matching[name] - 1) for name in base},
@@ -387,19 +392,12 @@ def _window(visits: Visits) -> tuple[Any, Any] | None:
 
 
 def _notes(
-    workload: Workload,
-    loop: ClosedLoop | None,
-    predictions: Sequence[Variant],
-    changes: Sequence[Change],
-    *,
-    shared: bool,
-    cores: int | None,
+    workload: Workload, loop: ClosedLoop | None, predictions: Sequence[Variant], changes: Sequence[Change]
 ) -> list[str]:
     workers = workers_table(workload.visits)
     notes = [*slots(workers), *doubt(workers, "the replay"), *holding(workers)]
     notes += _constraints(workload)
-    more = max((variant.workers for variant in predictions), default=0) > int(workload.visits.workers.count.sum())
-    if more and not shared and not workload.inside and cores is None:
+    if any(variant.assumed for variant in predictions):
         notes.append(
             "It is assumed that more requests in service than the log has at a time do not slow each other: services "
             "that compute need a core each. --cores N checks it against the cores of each host."

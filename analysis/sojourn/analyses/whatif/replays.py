@@ -179,7 +179,7 @@ def _sharing(workload: Workload, change: Change, sharing: Sharing | None, loop: 
             raise WithheldError("services do not depend on the load, so what they share does not show")
         return None
     if loop is not None:
-        raise WithheldError("where services slow each other, clients that wait for answers are not replayed")
+        raise WithheldError("where services share something, clients that wait for answers are not replayed")
     if change.pools:
         raise WithheldError("a pool of its own would share the same resource, which is not replayed")
     return sharing.changed(change)

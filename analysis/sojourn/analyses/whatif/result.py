@@ -27,6 +27,7 @@ class Variant:
         utilisation: of its workers, from the first arrival to the end of the last service.
         wasted: worker seconds for requests that had timed out.
         workers: total number.
+        assumed: whether it is assumed that more services at a time than the log has do not slow each other.
         interval: figure of the response time -> [low, high], 95 %.
         change: figure -> relative to the replay of the recorded configuration; change_interval: 95 %.
         values: response times of the counted requests, s, for charts.
@@ -42,6 +43,7 @@ class Variant:
     utilisation: float
     wasted: float
     workers: int
+    assumed: bool
     interval: dict[str, list[float]]
     change: dict[str, float]
     change_interval: dict[str, list[float]]
@@ -51,7 +53,7 @@ class Variant:
         """Return plain values, as in the JSON."""
         names = (
             "response_time", "queueing_delay", "goodput", "rate", "timeouts", "failed", "utilisation", "wasted",
-            "workers", "interval", "change", "change_interval",
+            "workers", "assumed", "interval", "change", "change_interval",
         )  # fmt: skip
         return {"set": self.settings, **{name: getattr(self, name) for name in names}}
 

@@ -37,8 +37,8 @@ def whatif(
     """Replay the recorded requests under a different configuration.
 
     >>> shop, spans = "docs/examples/shop.jsonl.gz", "docs/examples/shop-spans.jsonl.gz"
-    >>> print(sojourn.whatif(shop, {"workers": "+1"}, spans=spans))
-    +1 worker per backend would bring p99 from 4,000 to 2,144 ms (-46%; 95 %: -64% to -1%).
+    >>> print(sojourn.whatif(shop, {"service:/export": "x0.5"}, spans=spans))
+    /export × 0.5 would bring p99 from 4,000 to 1,256 ms (-69%; 95 %: -82% to -50%).
 
     Args:
         requests: sources, a split, or a frame, with every request that shared the workers.

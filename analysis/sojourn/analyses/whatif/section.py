@@ -34,6 +34,7 @@ IN_WORDS = {
     "processes": "one queue for all processes of each backend",
     "absent": "workers that are never absent",
 }
+ASSUMED = ", if more services at a time do not slow each other"
 RANKED = {"p99": "p99", "p90": "p90", "p50": "the median", "mean": "the mean", "goodput": "goodput"}
 
 
@@ -107,10 +108,11 @@ def short_of(result: WhatIfResult) -> str:
     """Return a sentence on the best variant without technical terms, for the summary of a report."""
     best = result.variants[0]
     change = " and ".join(_in_plain_words(key, value) for key, value in best.settings.items())
+    assumed = ASSUMED if best.assumed else ""
     if result.rank == "goodput":
         return (
             f"By a replay of these requests, {best.goodput:.3g} instead of {result.system['goodput']:.3g} requests/s "
-            f"would be answered in time with {change}."
+            f"would be answered in time with {change}{assumed}."
         )
     shares = {"mean": "the mean", "p50": "half of the requests", "p90": "one request in ten"}
     share = shares.get(result.rank, "one request in a hundred")
@@ -119,7 +121,8 @@ def short_of(result: WhatIfResult) -> str:
     return (
         f"By a replay of these requests with {change}, {share} would take "
         f"{duration(best.response_time[result.rank])}{longer} instead of "
-        f"{duration(result.replayed['response_time'][result.rank])} (95 %: {duration(low)} to {duration(high)})."
+        f"{duration(result.replayed['response_time'][result.rank])} (95 %: {duration(low)} to {duration(high)})"
+        f"{assumed}."
     )
 
 
@@ -152,7 +155,8 @@ def sentence(result: WhatIfResult) -> str:
     unchanged, predicted = result.replayed["response_time"], best.response_time
     if result.rank == "goodput":
         present = f"{result.system['goodput']:.3g}"
-        return f"{named(best)} would bring goodput from {present} to {best.goodput:.3g} requests/s."
+        assumed = ASSUMED if best.assumed else ""
+        return f"{named(best)} would bring goodput from {present} to {best.goodput:.3g} requests/s{assumed}."
     low, high = best.change_interval[result.rank]
     if best.change[result.rank] >= 0:
         return (
@@ -162,7 +166,7 @@ def sentence(result: WhatIfResult) -> str:
     return (
         f"{named(best)} would bring {RANKED[result.rank]} from {milliseconds(unchanged[result.rank])} to "
         f"{milliseconds(predicted[result.rank])} ms ({formatted(best.change[result.rank], '+.0%')}; 95 %: "
-        f"{formatted(low, '+.0%')} to {formatted(high, '+.0%')})."
+        f"{formatted(low, '+.0%')} to {formatted(high, '+.0%')}){ASSUMED if best.assumed else ''}."
     )
 
 

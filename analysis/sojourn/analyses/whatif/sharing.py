@@ -263,9 +263,9 @@ def replay_sharing(
         WithheldError: the replay does not contain a rule of the system.
     """
     if system.discipline != "fifo":
-        raise WithheldError("where services slow each other, only the order of arrival is replayed")
+        raise WithheldError("where services share something, only the order of arrival is replayed")
     if system.retries or system.capacity is not None:
-        raise WithheldError("where services slow each other, retries and full queues are not replayed")
+        raise WithheldError("where services share something, retries and full queues are not replayed")
     resource, laws = sharing.resources_of(members, system.backends)
     parts = workload.read[rows] * factors, sharing.demand[rows] * factors, after
     return replay_shared(

@@ -224,7 +224,8 @@ def _scopes(
     visits: Visits, backends: Sequence[int], hosts: Mapping[str, str] | None
 ) -> Iterator[tuple[str, list[tuple[str, tuple[int, ...]]]]]:
     """Yield each scope with the name and the backends of each of its resources; one that adds nothing is left out."""
-    each = [(printable(visits.backends[code] or "a backend", 60), (code,)) for code in backends]
+    names = [printable(visits.backends[code] or "a backend", 60) for code in backends]
+    each: list[tuple[str, tuple[int, ...]]] = [(name, (code,)) for name, code in zip(names, backends, strict=True)]
     of_hosts = _of_hosts(visits, backends, hosts)
     yield BACKEND, each
     if len(of_hosts) < len(each):

@@ -165,7 +165,8 @@ class Contention:
     def of_backend(self) -> Ints:
         """The resource of each backend, or its queue inside; -1: its services count as unshared."""
         codes = np.full(len(self.visits.backends), -1, np.int64)
-        for number, resource in enumerate(self.inner or self.resources):
+        groups: Sequence[Resource | InnerQueue] = self.inner or self.resources
+        for number, resource in enumerate(groups):
             codes[list(resource.backends)] = number
         return codes
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.queueing.speed_laws import SpeedLaw
+from sojourn.queueing.speed_laws import Law
 from sojourn.timeline.visits import Visits
 
 Floats = npt.NDArray[np.float64]
@@ -80,7 +80,7 @@ class SharedParts:
         """Return the speed of each service just before its end."""
         return speeds[np.maximum(self.number[self.at_end - 1], 1)]
 
-    def demands_under(self, law: SpeedLaw) -> Floats:
+    def demands_under(self, law: Law) -> Floats:
         """Return how long each service would last alone under a law, s."""
         return self.demands(law.speeds(self.most))
 
