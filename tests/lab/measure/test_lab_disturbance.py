@@ -201,7 +201,7 @@ def test_processor_time_is_no_waiting_of_servers() -> None:
         return cases[name].mean_idle + cases[name].routes[0].dependency
 
     assert idle("cores-w2") == 0.0
-    assert idle("dependency-w2") == pytest.approx(0.06)
+    assert idle("behind-w4") == pytest.approx(0.06)
 
 
 SMALL = """

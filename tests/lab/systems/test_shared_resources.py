@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from sojourn.export.memory import Memory
 from sojourn.export.state import ServiceState
 from sojourn.model.errors import SojournError
 from sojourn.model.objective import objective_of
+from sojourn.queueing.speed_laws import Places
+from sojourn.timeline.contention.load_dependence import LoadDependence
+from sojourn.timeline.visits import visits
 from systems.contended_study import contended_outcome, table
 from systems.plain_systems import plain_system
 from systems.registry import KINDS
@@ -253,3 +257,16 @@ def test_more_workers_are_withheld_where_services_may_compute(tmp_path: Path) ->
     assert not any("--cores" in note for note in sojourn.whatif(log, changes, cores=workers + 2).notes)
     with pytest.raises(SojournError, match="cores: 0"):
         sojourn.whatif(log, changes, cores=0)
+
+
+def test_other_numbers_of_places_that_fit_must_agree(tmp_path: Path) -> None:
+    log, _ = written(tmp_path, "pool-behind-workers")
+    contention = LoadDependence.of(visits(sojourn.split(log).rows)).contention
+    assert contention is not None
+    (queue,) = contention.inner
+    assert contention.choices() == [(Places(3),)]
+    doubtful = replace(contention, inner=(replace(queue, others={4: queue.waits / 2}),))
+    assert doubtful.choices() == [(Places(3),), (Places(4),)]
+    three, four = (doubtful.demands(laws)[queue.rows] for laws in doubtful.choices())
+    assert four - three == pytest.approx(queue.waits / 2)
+    assert (three >= -1e-9).all()

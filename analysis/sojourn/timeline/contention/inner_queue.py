@@ -7,7 +7,7 @@ own tests, and refuses where services share something in another way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ import polars as pl
 
 from sojourn.inference.inferred import INFERRED, Inference
 from sojourn.model.formatting import duration
+from sojourn.queueing.speed_laws import Law, Places
 from sojourn.timeline.contention.independence import route_of
 from sojourn.timeline.contention.shared_parts import most_in_progress
 from sojourn.timeline.stretches import busiest
@@ -42,6 +43,7 @@ class InnerQueue:
         busy: share of the time of its places that is used.
         workers_busy: share of the time of the workers that services would hold without the queue; None: no limit.
         rows: the requests, by their app start; waits: of each, s.
+        others: other numbers of places that the tests do not exclude -> the waits with them, s.
     """
 
     name: str
@@ -55,11 +57,16 @@ class InnerQueue:
     workers_busy: float | None
     rows: Ints = field(repr=False)
     waits: Floats = field(repr=False)
+    others: Mapping[int, Floats] = field(default_factory=dict, repr=False)
 
     @property
     def is_scarcest(self) -> bool:
         """Whether it saturates before the workers do."""
         return self.workers_busy is None or self.busy > self.workers_busy
+
+    def waits_with(self, law: Law) -> Floats:
+        """Return the waits with a number of places, s; ``law``: ``Places``."""
+        return self.others.get(law.number, self.waits) if isinstance(law, Places) else self.waits
 
     @property
     def sentence(self) -> str:
@@ -102,12 +109,17 @@ def inner_queue_of(visits: Visits, end: Floats, backends: Sequence[int], name: s
     inference = searched if len(stretch) == len(rows) else _inferred(visits, end, rows, searched.workers, error)
     if inference.verdict != INFERRED:
         return None
-    rows = rows[inference.order]
-    services = np.maximum(end[rows] - visits.busy_start[rows], 0.0)
+    services = np.maximum(end[rows] - visits.busy_start[rows], 0.0)[inference.order]
     waits = np.clip(inference.wait, 0.0, services)
     wait, service = float(waits.mean()), float(services.mean())
     if wait < max(SHORTEST, LEAST * service):
         return None
+    others = {}
+    for places in {searched.lowest, searched.highest} - {searched.workers}:
+        with_others = _inferred(visits, end, rows, places, error)
+        if with_others.verdict == INFERRED:
+            others[places] = np.clip(with_others.wait, 0.0, services)
+    rows = rows[inference.order]
     workers = most_in_progress(visits, backends)
     seconds = max(float(end[rows].max() - visits.busy_start[rows].min()), 1e-9)
     work = float((services - waits).sum())
@@ -115,6 +127,7 @@ def inner_queue_of(visits: Visits, end: Floats, backends: Sequence[int], name: s
     return InnerQueue(
         name, tuple(backends), searched.workers, searched.lowest, searched.highest, wait, service,
         work / (seconds * searched.workers), None if workers is None else alone / (seconds * workers), rows, waits,
+        others,
     )  # fmt: skip
 
 

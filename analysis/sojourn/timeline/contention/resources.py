@@ -148,11 +148,13 @@ class Contention:
 
     def choices(self, margin: float = PLAUSIBLE) -> list[tuple[Law, ...]]:
         """Return combinations of plausible laws, one of each resource; the likeliest first."""
+        plausible: list[list[Law]]
         if self.inner:
-            return [self.laws]
-        plausible = [each.estimate.plausible(margin) for each in self.resources]
+            plausible = [[Places(number) for number in (each.places, *each.others)] for each in self.inner]
+        else:
+            plausible = [[fitted.law for fitted in each.estimate.plausible(margin)] for each in self.resources]
         count = max(map(len, plausible), default=1)
-        return [tuple(laws[choice if choice < len(laws) else 0].law for laws in plausible) for choice in range(count)]
+        return [tuple(laws[choice if choice < len(laws) else 0] for laws in plausible) for choice in range(count)]
 
     @property
     def laws(self) -> tuple[Law, ...]:
@@ -191,8 +193,10 @@ class Contention:
     def demands(self, laws: tuple[Law, ...]) -> Floats:
         """Return how long each service would last alone, s, by visit; NaN where the service is unknown."""
         if self.inner:
-            services = np.maximum(service_ends(self.visits) - self.visits.busy_start, 0.0)
-            return services - np.nan_to_num(self.waits)
+            demands = np.maximum(service_ends(self.visits) - self.visits.busy_start, 0.0)
+            for queue, law in zip(self.inner, laws, strict=True):
+                demands[queue.rows] -= queue.waits_with(law)
+            return demands
         demands = np.full(len(self.visits), np.nan)
         for rows, parts, law in zip(self._rows, self._parts, laws, strict=True):
             demands[rows] = parts.demands_under(law)
