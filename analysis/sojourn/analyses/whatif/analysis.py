@@ -9,9 +9,10 @@ plausible agree on it. Where no law fits, there is no prediction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -135,14 +136,15 @@ def whatif(
         "queueing_delay": figures_of(baseline.wait[included]),
     }
     error = errors_of(measured["response_time"], replayed["response_time"])
+    held_otherwise = cache(lambda: unreplayed(original))
     reasons: tuple[Callable[[], str | None], ...] = (
         lambda: _unexplained(original, contention),
         lambda: None if closed_loop else limited_elsewhere(original),
-        lambda: None if fits(error) and not unreplayed(original) else accepting_is_slowed(original, contention),
+        lambda: None if fits(error) and not held_otherwise() else accepting_is_slowed(original, contention),
         lambda: None if fits(error) else refusal(original, error, apparent, seed, queue_source.moved),
         lambda: _bounded(queue_source),
         lambda: FOLLOWING if apparent is not None and (apparent.closed or clients_wait(original)) else None,
-        lambda: unreplayed(original),
+        held_otherwise,
         lambda: shared_resource(dependent, contention) if dependent and explained is None else None,
     )
     refused = next((text for reason in reasons if (text := reason()) is not None), None)
@@ -322,28 +324,31 @@ def _disagreement(context: _Context, change: Change, response: Summary) -> None:
         WithheldError: their mean or p99 differs by more than ``AGREED``.
     """
     for sharing in context.laws.others(change):
-        for name, one, other in _differing(context, change, response, sharing):
+        if difference := _difference(context, change, response, sharing):
+            name, one, other = difference
             raise WithheldError(
                 f"the log does not show well enough how much services would slow each other: {name} would be "
                 f"{duration(one)} or {duration(other)} by laws that fit it equally well"
             )
     for sharing in context.laws.computing(change):
-        for name, one, other in _differing(context, change, response, sharing):
+        if difference := _difference(context, change, response, sharing):
+            name, one, other = difference
             raise WithheldError(
                 f"the log does not show whether services wait or compute, with {counted(context.cores or 0, 'core')} "
                 f"per host: {name} would be {duration(one)} if they wait and {duration(other)} if they compute"
             )
 
 
-def _differing(
+def _difference(
     context: _Context, change: Change, response: Summary, sharing: Sharing
-) -> Iterator[tuple[str, float | None, float | None]]:
-    """Yield the figures that differ by more than ``AGREED`` under a law: the name, as predicted, and by the law."""
+) -> tuple[str, float | None, float | None] | None:
+    """Return a figure that differs by more than ``AGREED`` under a law: its name, as predicted, and by the law."""
     run = replay_workload(context.workload, change, seed=context.seed, sharing=sharing)
     other = figures_of(run.response[context.workload.counted])
     for name in ("mean", "p99"):
         if abs(relative(other[name], response[name])) > AGREED:
-            yield name, response[name], other[name]
+            return name, response[name], other[name]
+    return None
 
 
 def _variant(context: _Context, change: Change) -> Variant:

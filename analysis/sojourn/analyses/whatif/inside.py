@@ -38,7 +38,7 @@ def limited_elsewhere(workload: Workload) -> str | None:
 def inside_of(workload: Workload) -> Workload:
     """Return the workload from the app's start on, at backends without a limit of requests."""
     visits = workload.visits
-    unlimited = frozenset(visits.workers.several_at_once)
+    unlimited = visits.workers.several_at_once
     if not unlimited:
         return workload
     end = service_ends(visits)

@@ -71,7 +71,7 @@ def accepting_is_slowed(workload: Workload, contention: Contention | None) -> st
     So it is where the program that accepts requests needs what their services share, as under an interpreter's lock.
     """
     visits = workload.visits
-    for resource in contention.resources if contention is not None and contention.has_laws else ():
+    for resource in contention.resources if contention is not None and contention.explains else ():
         for code in resource.backends if resource.is_shared else ():
             rows = visits.at_backend[code]
             rows = rows[~np.isnan(visits.busy_start[rows]) & ~np.isnan(visits.busy_end[rows])]

@@ -34,7 +34,6 @@ IN_WORDS = {
     "processes": "one queue for all processes of each backend",
     "absent": "workers that are never absent",
 }
-ASSUMED = ", if more services at a time do not slow each other"
 RANKED = {"p99": "p99", "p90": "p90", "p50": "the median", "mean": "the mean", "goodput": "goodput"}
 
 
@@ -108,7 +107,7 @@ def short_of(result: WhatIfResult) -> str:
     """Return a sentence on the best variant without technical terms, for the summary of a report."""
     best = result.variants[0]
     change = " and ".join(_in_plain_words(key, value) for key, value in best.settings.items())
-    assumed = ASSUMED if best.assumed else ""
+    assumed = _assumption(best)
     if result.rank == "goodput":
         return (
             f"By a replay of these requests, {best.goodput:.3g} instead of {result.system['goodput']:.3g} requests/s "
@@ -155,8 +154,7 @@ def sentence(result: WhatIfResult) -> str:
     unchanged, predicted = result.replayed["response_time"], best.response_time
     if result.rank == "goodput":
         present = f"{result.system['goodput']:.3g}"
-        assumed = ASSUMED if best.assumed else ""
-        return f"{named(best)} would bring goodput from {present} to {best.goodput:.3g} requests/s{assumed}."
+        return f"{named(best)} would bring goodput from {present} to {best.goodput:.3g} requests/s{_assumption(best)}."
     low, high = best.change_interval[result.rank]
     if best.change[result.rank] >= 0:
         return (
@@ -166,8 +164,13 @@ def sentence(result: WhatIfResult) -> str:
     return (
         f"{named(best)} would bring {RANKED[result.rank]} from {milliseconds(unchanged[result.rank])} to "
         f"{milliseconds(predicted[result.rank])} ms ({formatted(best.change[result.rank], '+.0%')}; 95 %: "
-        f"{formatted(low, '+.0%')} to {formatted(high, '+.0%')}){ASSUMED if best.assumed else ''}."
+        f"{formatted(low, '+.0%')} to {formatted(high, '+.0%')}){_assumption(best)}."
     )
+
+
+def _assumption(variant: Variant) -> str:
+    """Return what a prediction assumes, as the end of a sentence; "" if nothing."""
+    return ", if more services at a time do not slow each other" if variant.assumed else ""
 
 
 def named(variant: Variant) -> str:

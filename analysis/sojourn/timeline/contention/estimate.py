@@ -137,15 +137,8 @@ def estimated_on(likelihood: Likelihood, cores: int) -> Estimate:
     best = max((at(0.0), likeliest), key=lambda each: each.likelihood + SIMPLER * (each.family == NONE))
     share = 0.0 if best.family == NONE else best.law.share
     for end in (0.0, 1.0):
-        if at(end).likelihood >= best.likelihood - PLAUSIBLE:
-            continue
-        inside, outside = share, end
-        while abs(outside - inside) > SHARE_PRECISION:
-            middle = (inside + outside) / 2
-            if at(middle).likelihood >= best.likelihood - PLAUSIBLE:
-                inside = middle
-            else:
-                outside = middle
+        if at(end).likelihood < best.likelihood - PLAUSIBLE:
+            laws.find_edge(at, share, end, best, SHARE_PRECISION)
     likely = tuple(each for each in laws.all if each.likelihood >= best.likelihood - PLAUSIBLE_BEYOND)
     return Estimate(best, likely, at(0.0).likelihood, capacity, capacity, likelihood.parts.most)
 
@@ -233,15 +226,23 @@ class _Laws:
         law = best.law
         if not math.isfinite(law.capacity):
             return
+
+        def at(capacity: float) -> FittedLaw:
+            return self.fitted(best.family, replace(law, capacity=capacity))
+
         for end in (LEAST_CAPACITY, most):
-            inside, outside = law.capacity, end
-            while abs(outside - inside) > PRECISION * law.capacity:
-                middle = round((inside + outside) / 2, 4)
-                fitted = self.fitted(best.family, replace(law, capacity=middle))
-                if fitted.likelihood >= best.likelihood - PLAUSIBLE:
-                    inside = middle
-                else:
-                    outside = middle
+            self.find_edge(at, law.capacity, end, best, PRECISION * law.capacity)
+
+    def find_edge(
+        self, at: Callable[[float], FittedLaw], inside: float, outside: float, best: FittedLaw, precision: float
+    ) -> None:
+        """Search between two values of a parameter for the last one with a law that is plausible beside the best."""
+        while abs(outside - inside) > precision:
+            middle = round((inside + outside) / 2, 4)
+            if at(middle).likelihood >= best.likelihood - PLAUSIBLE:
+                inside = middle
+            else:
+                outside = middle
 
 
 def _near(capacity: float, factors: Sequence[float]) -> list[float]:

@@ -88,7 +88,7 @@ class LoadDependence:
         largest = _with_services(self.visits, end)
         if not largest:
             return None
-        groups = _Groups(self.visits, end, _busiest(self.visits, end, largest))
+        groups = _Groups(self.visits, end, (-math.inf, math.inf))
         return Contention(HOST, groups.on_cores(_of_hosts(self.visits, largest, hosts), cores), None, self.visits)
 
     @property

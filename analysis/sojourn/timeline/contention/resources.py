@@ -114,11 +114,6 @@ class Contention:
         """Whether the waits of services are explained: by laws of speed, or by queues inside the app."""
         return self.refused is None and not self.in_doubt
 
-    @property
-    def has_laws(self) -> bool:
-        """Whether laws of speed explain the waits of services."""
-        return self.explains and not self.inner
-
     def gain(self, *, moved: bool) -> float:
         """Return the largest difference of the logarithms of likelihoods to services that share nothing.
 
