@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from sojourn.store import connect, init, migrate
 from sojourn.store.client import Store
+from sojourn.store.schema import checksums
 
 # What the engine wrote about each table and view of a database, by file name.
 Definitions = dict[str, bytes]
@@ -100,8 +101,8 @@ class Databases:
         self._store = store
         self._numbers = itertools.count(1)
         self._free: list[str] = []
-        self._migrations = migrate.migrations()
-        # Of databases with the schema of these migrations, as it was when they were new.
+        self._files = migrate.schema_files()
+        # Of databases with the schema of these files, as it was when they were new.
         self._definitions: dict[str, Definitions] = {}
         self._made: set[str] = set()
 
@@ -111,7 +112,7 @@ class Databases:
 
     def take(self) -> str:
         """Return an empty database with the schema that ``init`` makes, which a test may have changed."""
-        current = migrate.migrations(None) == self._migrations
+        current = migrate.schema_files() == self._files
         if current and self._free:
             database = self._free.pop()
             self._store.client.command(f"SYSTEM START VIEW {database}.rollup_refresh")
@@ -126,7 +127,7 @@ class Databases:
     def give_back(self, database: str) -> None:
         """Empty a database, to be taken again; drop it if its schema has changed."""
         definitions = self._definitions.get(database)
-        if definitions is None or self._defined(database) != definitions or not self._has_migrations(database):
+        if definitions is None or self._defined(database) != definitions or not self._is_current(database):
             self._drop(database)
             return
         # A refresh that has begun would write what it read before; and one of a free database would read in vain.
@@ -134,7 +135,7 @@ class Databases:
         self._store.client.command(f"SYSTEM WAIT VIEW {database}.rollup_refresh")
         tables = self._store.client.query(
             "SELECT name FROM system.tables WHERE database = {database:String} AND engine LIKE '%MergeTree' AND "
-            "total_rows > 0 AND name != 'schema_migrations'",
+            "total_rows > 0 AND name != 'schema_state'",
             parameters={"database": database},
         ).result_rows
         for (name,) in tables:
@@ -159,9 +160,9 @@ class Databases:
         files = (file for (folder,) in folders for file in (self.folder / folder).glob("*.sql"))
         return {file.name: file.read_bytes() for file in files}
 
-    def _has_migrations(self, database: str) -> bool:
-        applied = self._store.client.query(f"SELECT name, toString(checksum) FROM {database}.schema_migrations FINAL")
-        return dict(applied.result_rows) == {each.name: each.checksum for each in self._migrations}
+    def _is_current(self, database: str) -> bool:
+        applied = self._store.client.query(f"SELECT name, toString(checksum) FROM {database}.schema_state FINAL")
+        return dict(applied.result_rows) == checksums()
 
 
 @contextmanager

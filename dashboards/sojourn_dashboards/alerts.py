@@ -247,7 +247,7 @@ RULES = (
         "the clock of {{ .Labels.upstream }} against {{ .Labels.proxy }} is known only to {{ humanizeDuration "
         ".Values.A.Value }}",
         f"The bounds on the app's clock lie more than {UNCERTAINTY} s from its estimate: queueing delays by the stamp "
-        "are no better than that. queueing_by_duration, in the view requests_split, needs no clock.",
+        "are no better than that. queue_by_duration, in the view requests_split, needs no clock.",
     ),
     # No data means that no lines arrive: the rule on silence fires.
     Rule(

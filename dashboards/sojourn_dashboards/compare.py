@@ -65,7 +65,7 @@ SUMMARY = sql(
     WITH runs AS
     (
         SELECT run, sum(requests) AS n, sum(response_seconds) AS s_response, sum(queueing_seconds) AS s_queueing,
-            sum(service_seconds) AS s_service, sum(errors) AS n_errors, sum(timeouts) AS n_timeouts,
+            sum(service_seconds) AS s_service, sum(failed) - sum(abandoned) AS n_errors, sum(timeouts) AS n_timeouts,
             sum(abandoned) AS n_abandoned, @merged_response@ AS q,
             60 * uniqExact(minute) AS seconds
         FROM
@@ -90,7 +90,7 @@ SUMMARY = sql(
         ] AS measured
     GROUP BY measured.1, "measure", "unit" ORDER BY measured.1
     """,
-    columns="minute, requests, response_seconds, queueing_seconds, service_seconds, errors, timeouts, abandoned, "
+    columns="minute, requests, response_seconds, queueing_seconds, service_seconds, failed, timeouts, abandoned, "
     "response_quantiles",
     run_a=_run("a"),
     run_b=_run("b"),

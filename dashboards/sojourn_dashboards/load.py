@@ -26,7 +26,7 @@ def _per_second(selected: str) -> str:
         SELECT t, @selected@
         FROM
         (
-            SELECT t, @seconds@ AS seconds, sum(requests) AS n, sum(errors) + sum(abandoned) AS n_lost,
+            SELECT t, @seconds@ AS seconds, sum(requests) AS n, sum(failed) AS n_lost,
                 sum(response_seconds) AS s_response, sum(queueing_seconds) AS s_queueing,
                 sum(service_seconds) AS s_service
             FROM (SELECT $__timeInterval(minute) AS t, * FROM rollup_minute FINAL WHERE @where@)

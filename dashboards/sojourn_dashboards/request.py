@@ -38,7 +38,7 @@ LOG_ROW = sql(
             ('queueing delay as the app said, s', ifNull(toString(app_queueing_delay), '')),
             ('service time as the app said, s', ifNull(toString(app_service_time), '')),
             ('queueing delay from', queue_source),
-            ('queueing delay by durations, s', ifNull(toString(round(queueing_by_duration, 6)), '')),
+            ('queue by durations, s', ifNull(toString(round(queue_by_duration, 6)), '')),
             ('clock offset, s', toString(round(clock_offset, 6))),
             ('client', remote_addr), ('proxy', toString(proxy)), ('trace id', trace_id), ('span id', span_id),
             ('connection', ifNull(toString(connection), '')), ('bytes sent', ifNull(toString(bytes_sent), '')),

@@ -11,7 +11,8 @@ from sojourn_dashboards.sketches import merged, quantile_of
 # Sums over the range, and what a panel needs besides: sketches and histograms are what takes time to merge. Names of
 # their own: ClickHouse puts an alias in place of a column of the same name.
 SUMS = """
-sum(requests) AS n, sum(errors) AS n_errors, sum(timeouts) AS n_timeouts, sum(abandoned) AS n_abandoned,
+sum(requests) AS n, sum(failed) - sum(abandoned) AS n_errors, sum(timeouts) AS n_timeouts,
+sum(abandoned) AS n_abandoned,
 sum(unmeasured) AS n_unmeasured, sum(response_seconds) AS s_response, sum(queueing_seconds) AS s_queueing,
 sum(service_seconds) AS s_service, sum(upload_seconds) AS s_before, sum(transfer_seconds) AS s_body,
 sum(send_seconds) AS s_after,
@@ -149,7 +150,7 @@ def by(column: str, label: str) -> str:
 LOST_OVER_TIME = sql(
     """
     SELECT $__timeInterval(minute) AS t, sum(timeouts) AS "timed out (504)", sum(abandoned) AS "abandoned (499)",
-        sum(errors) - sum(timeouts) AS "other 5xx"
+        sum(failed) - sum(abandoned) - sum(timeouts) AS "other 5xx"
     FROM rollup_minute FINAL WHERE @rollup@ GROUP BY t ORDER BY t
     """,
     rollup=ROLLUP,

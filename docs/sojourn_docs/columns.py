@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import polars as pl
-from sojourn.model.components import COMPONENTS, SPAN_FACTS
+from sojourn.components.expressions import SPAN_FACTS
+from sojourn.components.split import checked_split
+from sojourn.model.components import COMPONENTS
 from sojourn.model.frame import SCHEMA
-from sojourn.sources.rows import checked_split
 
 from sojourn_docs import NOTE
 
@@ -91,6 +92,7 @@ OF_THE_SPLIT: dict[str, tuple[str, str]] = {
     "clock_offset": ("s", "the app's clock less nginx's, as used for this request"),
     "queueing_delay": ("s", "`proxy_queue` + `connect` + `queue`"),
     "queue_by_duration": ("s", "`header` - `connect` - `app_service`: the same wait without any clock"),
+    "inferred_workers": ("", "number of workers with which the queue was inferred; null where it is not"),
     "impossible": ("", "the app's own delay is longer than the response: `queue` is `queue_by_duration`, or null"),
 }
 

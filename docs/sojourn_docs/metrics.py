@@ -53,7 +53,6 @@ ATTRIBUTES = {
 OF_THE_HISTOGRAM = ("http.request.method", "http.route", "http.response.status_code")
 
 AGENT = {
-    "component_received_events_total": "lines read since the start of the agent, by `file`; not in `reconciliation`",
     "component_errors_total": "errors, by component",
     "component_discarded_events_total": "events discarded by a component; events that the store refuses are sent again",
     "buffer_discarded_events_total": "events dropped by a buffer",
@@ -196,7 +195,7 @@ def _statuses() -> set[str]:
 
 
 def _sources() -> str:
-    files = sorted((ROOT / "collector/clickhouse").glob("*.sql")) + sorted((ROOT / "dashboards").rglob("*.py"))
+    files = sorted((ROOT / "collector/clickhouse").rglob("*.sql")) + sorted((ROOT / "dashboards").rglob("*.py"))
     return "\n".join(file.read_text(encoding="utf-8") for file in files)
 
 

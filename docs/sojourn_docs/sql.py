@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import re
 import tempfile
-from pathlib import Path
 from typing import Any
 
 from sojourn.store import connect, init
+from sojourn.store.schema import schema_files
 
 from sojourn_docs import NOTE
 
-ROOT = Path(__file__).parents[2]
 # Internal to the rollups, and steps of parsing a line.
 HIDDEN = (
     "rollup_results", "rollup_due", "minutes_known", "minutes_due", "incoming_records", "parsed", "incoming_span_lines",
     "incoming_span_values", "incoming_samples", "incoming_metrics", "incoming_work", "parsed_work",
 )  # fmt: skip
-
-# Replacements of outdated comments: schema files are not changed once they were applied.
-PURPOSES = {
-    "lines_received": "Lines by file and minute of arrival. A line that is delivered twice counts twice.",
-}
 
 HEAD = f"""# Tables and views
 
@@ -83,12 +77,10 @@ def _shown(kind: str, default: str) -> str:
 
 
 def _purpose(table: str) -> str:
-    """Return the comment above the last statement that defines the table or view, in Markdown."""
-    if table in PURPOSES:
-        return PURPOSES[table]
-    statement = rf"CREATE (?:TABLE IF NOT EXISTS|VIEW IF NOT EXISTS|OR REPLACE VIEW) {table}\$?\W"
-    files = sorted((ROOT / "collector/clickhouse").glob("[0-9]*.sql"))
-    comments = [text for file in files for text in re.findall(rf"((?:^--.*\n)+){statement}", file.read_text(), re.M)]
+    """Return the comment above the statement that defines the table or view, in Markdown."""
+    statement = rf"CREATE (?:TABLE IF NOT EXISTS|OR REPLACE VIEW) {table}\$?\W"
+    texts = [re.sub(r"^-- Distributed.*\n", "", file.text, flags=re.M) for file in schema_files()]
+    comments = [comment for text in texts for comment in re.findall(rf"((?:^--.*\n)+){statement}", text, re.M)]
     if not comments:
         raise ValueError(f"{table}: no comment above its statement in collector/clickhouse")
     paragraphs = re.sub(r"^-- ?", "", comments[-1].strip(), flags=re.M).split("\n\n")

@@ -20,6 +20,7 @@ from sojourn.model.components import COMPONENTS
 from sojourn.model.frame import Selection
 from sojourn.sources.store_measures import StoreMeasures
 from sojourn.store import connect, load
+from sojourn.store.statements import over_steps
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "store"))
@@ -57,11 +58,10 @@ def engines(tmp_path_factory: pytest.TempPathFactory, make_store: Callable[[], s
     rows = sojourn.split(log, spans=[spans], columns=("request_id",)).rows.lazy().collect().to_dicts()
     measures = StoreMeasures(dsn, Selection())
     with measures.session() as store:
-        statements = measures._rows("split")
+        statement = over_steps("SELECT * FROM split", measures._which, with_spans=True)
+        statements = measures._query(statement, **measures._offsets[1])
         boards = Boards(store.client)
-        view = boards.sql(
-            "SELECT *, queueing_by_duration - ifNull(connect, 0) AS queue_by_duration FROM requests_split"
-        ).rows
+        view = boards.sql("SELECT * FROM requests_split").rows
         yield Engines(*map(_by_id, (rows, statements, view)), boards)
 
 

@@ -70,7 +70,7 @@ def test_everything_is_in_the_wheel(built: Path) -> None:
     for name in (
         "sojourn/py.typed", "sojourn/__init__.pyi", "sojourn/present/templates/report.html",
         "sojourn_lab/scenarios/benchmark.toml",
-        "sojourn/store/schema/010_requests.sql", "sojourn/doctor/doctor.md",
+        "sojourn/store/schema/tables/requests.sql", "sojourn/doctor/doctor.md",
         "sojourn_lab/nginx/sojourn.conf", "sojourn_lab/nginx/sojourn.js", "sojourn_lab/backend/app.py",
         "sojourn_lab/middleware/php/auto_prepend.php", "sojourn_lab/middleware/php/src/Measurement.php",
         "sojourn_lab/middleware/ruby/lib/sojourn-middleware.rb", "sojourn_lab/middleware/ruby/lib/sojourn/stamp.rb",

@@ -200,15 +200,15 @@ def test_another_database_and_another_version(store_dsn: str, tmp_path: Path) ->
     assert f"has no database {other.rpartition('=')[2]!r}; create it with `sojourn store init" in refused
     assert ended("store", "load", store_dsn, str(log)).code == 0
     with connect(store_dsn) as store:
-        later = [[999, "999_later", "a" * 64]]
-        store.client.insert("schema_migrations", later, column_names=["version", "name", "checksum"])
-    assert ended("store", "init", store_dsn).out.endswith("up to date\n")
+        later = [["upgrades/9_9_9", "a" * 64]]
+        store.client.insert("schema_state", later, column_names=["name", "checksum"])
+    assert "a later version has applied upgrades/9_9_9" in ended("store", "init", store_dsn).err
     assert json.loads(ended("split", store_dsn, "--json").out)["records"]["accepted"] == 20
-    with connect(store_dsn) as store:  # as one of long ago, which had no such table
+    with connect(store_dsn) as store:
         store.client.command("DROP TABLE rollup_minute SYNC")
-        store.client.command("DELETE FROM schema_migrations WHERE name = '060_rollup_minute'")
+        store.client.command("DELETE FROM schema_state WHERE name IN ('tables/rollup_minute', 'upgrades/9_9_9')")
     done = ended("store", "load", store_dsn, str(log))
     assert done.code == 1
     assert f"not those of this version; `sojourn store init {store_dsn}` brings them up to date" in done.err
-    assert "060_rollup_minute" in ended("store", "init", store_dsn).out
+    assert "tables/rollup_minute" in ended("store", "init", store_dsn).out
     assert ended("store", "load", store_dsn, str(log)).code == 0

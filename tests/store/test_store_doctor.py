@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from sojourn.cli import app
 from sojourn.model.dsn import Dsn
+from sojourn.model.errors import SojournError
 from sojourn.store import connect, init, load
 from sojourn.store.doctor import examine
-from store_support import older_store, record, tell, write_log
+from store_support import record, tell, write_log
 from typer.testing import CliRunner
 
 
@@ -29,32 +30,24 @@ def test_a_current_store_needs_nothing(store_dsn: str, tmp_path: Path) -> None:
     assert (state["schema"], state["missing"], state["advice"]) == ("current", [], [])
 
 
-def test_an_older_schema_is_named_and_init_mends_it(
-    make_store: Callable[[], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dsn = older_store(make_store, monkeypatch, 105)
-    code, text = run(dsn)
+def test_another_schema_is_named_and_init_brings_it_up_to_date(store_dsn: str) -> None:
+    tell(store_dsn, f"INSERT INTO schema_state (name, checksum) VALUES ('views/line_gaps', '{'0' * 64}')")
+    assert examine(store_dsn).changed == ["views/line_gaps"]
+    code, text = run(store_dsn)
     assert code == 1
-    assert "the schema is of 0.1.0" in text
-    assert "105_incoming" in text
-    assert f"sojourn store init {dsn}" in text
-    init(dsn)
-    assert run(dsn)[0] == 0
+    assert "1 file of the schema, such as views/line_gaps, differs from that of this version" in text
+    assert f"sojourn store init {store_dsn}" in text
+    assert init(store_dsn) == ["views/line_gaps"]
+    assert run(store_dsn)[0] == 0
 
 
 def test_a_store_of_a_later_version_is_not_touched(store_dsn: str) -> None:
-    tell(store_dsn, f"INSERT INTO schema_migrations (version, name, checksum) VALUES (999, '999_later', '{'0' * 64}')")
+    tell(store_dsn, f"INSERT INTO schema_state (name, checksum) VALUES ('upgrades/0_2_0', '{'0' * 64}')")
     state = examine(store_dsn)
-    assert (state.schema, state.unknown) == ("unknown", ["999_later"])
+    assert (state.schema, state.later) == ("later", ["upgrades/0_2_0"])
     assert state.advice[0].run == "git pull && make setup"
-
-
-def test_a_file_that_differs_is_named(store_dsn: str) -> None:
-    tell(
-        store_dsn,
-        f"INSERT INTO schema_migrations (version, name, checksum) VALUES (20, '020_spans', '{'0' * 64}')",
-    )
-    assert examine(store_dsn).changed == ["020_spans"]
+    with pytest.raises(SojournError, match=r"a later version has applied upgrades/0_2_0"):
+        init(store_dsn)
 
 
 def test_an_empty_database(make_store: Callable[[], str]) -> None:
@@ -68,15 +61,18 @@ def test_an_empty_database(make_store: Callable[[], str]) -> None:
     assert (state.schema, state.advice[0].run) == ("none", f"sojourn store init {dsn}")
 
 
-def test_agents_that_parse_and_lines_that_are_missing_are_named(store_dsn: str) -> None:
-    typed = "INSERT INTO requests (time, request_time, status, request_id, source, position, line_bytes) VALUES {}"
-    rows = "(toDateTime64({}, 6), 0.1, 200, '{}', 'h:/a.jsonl', {}, 100)"
+def test_missing_lines_are_named(store_dsn: str) -> None:
+    record = '{"time": "%d", "request_time": "0.1", "status": "200", "request_id": "%d"}'
+    rows = "('{}', 'h', '/a.jsonl', {}, 100)"
+    lines = [rows.format(record % (1_767_225_600 + n, n), n * 100) for n in (0, 1, 2, 5)]
     tell(
         store_dsn,
-        typed.format(", ".join(rows.format(1_767_225_600 + n, n, n * 100) for n in (0, 1, 2))),
-        typed.format(rows.format(1_767_225_609, "late", 500)),
+        *(
+            f"INSERT INTO incoming (line, host, file, position, line_bytes) VALUES {', '.join(each)}"
+            for each in (lines[:3], lines[3:])
+        ),
     )
     state = examine(store_dsn)
-    assert (state.typed_rows, state.missing_lines) == (4, 2)
-    assert len(state.advice) == 2
+    assert (state.lines, state.missing_lines) == ({"requests": 4}, 2)
+    assert len(state.advice) == 1
     assert run(store_dsn)[0] == 1

@@ -9,20 +9,22 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from sojourn.clocks.offsets import clock_offsets
-from sojourn.model.components import with_app_facts, with_spans
+from sojourn.components.clocks.offsets import clock_offsets
+from sojourn.components.expressions import with_app_facts, with_spans
 from sojourn.model.errors import SojournError
 from sojourn.sources.requests import read
-from sojourn.store import connect, load, refresh_rollups
-from sojourn.store.migrate import migrations
+from sojourn.store import connect, init, load, refresh_rollups
 from store_support import ask, one, record, tell, write_log
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "analysis"))
 from simulator import Settings, as_lines, simulated_log
 
+# A text of the rollup that was applied now makes every minute due.
+FORGOTTEN = "DELETE FROM schema_state WHERE name = 'views/rollup_due'"
 ROWS = """
     SELECT toStartOfMinute(time) AS minute, service, route, proxy, upstream,
-        countIf(status != 101) AS n, countIf(status = 101), countIf(status >= 500), countIf(status = 499),
+        countIf(status != 101) AS n, countIf(status = 101), countIf(status >= 500 OR status = 499),
+        countIf(status = 499),
         countIf(queueing_delay < -half_tick - 1e-7 AND status != 101),
         sum(if(status = 101, 0, toFloat64(request_time))), sum(if(status = 101, 0, service_time)),
         sum(if(status = 101, 0, ifNull(queueing_delay, ifNull(connect, 0)))), sum(if(status = 101, 0, upload)),
@@ -30,7 +32,7 @@ ROWS = """
         uniqExactIf(worker, worker != '' AND status != 101)
     FROM requests_split GROUP BY minute, service, route, proxy, upstream ORDER BY ALL"""
 ROLLED = """
-    SELECT minute, service, route, proxy, upstream, sum(requests), sum(upgraded), sum(errors), sum(abandoned),
+    SELECT minute, service, route, proxy, upstream, sum(requests), sum(upgraded), sum(failed), sum(abandoned),
         sum(negative), sum(response_seconds), sum(service_seconds), sum(queueing_seconds), sum(upload_seconds),
         sum(retries_seconds), sum(transfer_seconds), sum(send_seconds), uniqExactMerge(workers)
     FROM rollup_minute FINAL GROUP BY minute, service, route, proxy, upstream ORDER BY ALL"""
@@ -121,16 +123,28 @@ def test_quantiles_are_within_one_per_cent(store_dsn: str, simulated: Path, colu
         assert low - 0.01 * abs(low) - 1e-9 <= got <= high + 0.01 * abs(high) + 1e-9, (quantile, got, low, high)
 
 
-def test_rows_that_were_there_before_the_view(store_dsn: str, simulated: Path) -> None:
-    tell(store_dsn, "DROP VIEW touched_minutes_of_requests SYNC")
+def test_minutes_are_computed_again_when_the_text_of_the_rollup_changes(store_dsn: str, simulated: Path) -> None:
     load(store_dsn, simulated)
-    assert one(store_dsn, "SELECT count() FROM rollup_minute") == 0
-    for migration in migrations():
-        if migration.version in (60, 101):
-            tell(store_dsn, *migration.statements())
+    tell(store_dsn, "ALTER TABLE rollup_minute UPDATE send_seconds = -1 WHERE 1 SETTINGS mutations_sync = 1")
+    tell(store_dsn, "TRUNCATE TABLE touched_minutes")  # as minutes that were touched and computed long ago
+    tell(
+        store_dsn,
+        "INSERT INTO touched_minutes SELECT toStartOfMinute(time), now64(3) - 3600, now64(3) - 1800, 1 FROM requests",
+        FORGOTTEN,
+    )
+    assert one(store_dsn, "SELECT count() FROM minutes_due") == 0
+    assert init(store_dsn) == ["views/rollup_due"]
+    assert one(store_dsn, "SELECT count() FROM minutes_due") > 1
     with connect(store_dsn) as store:
         assert refresh_rollups(store) > 1
     assert_equal(store_dsn)
+
+
+def test_a_time_after_2106_has_no_rollup_and_breaks_no_other(store_dsn: str, tmp_path: Path) -> None:
+    """A DateTime ends there; a clock that is wrong may write it."""
+    load(store_dsn, write_log(tmp_path / "a.jsonl", record(1), record(2, time="9999999999.000", request_start="")))
+    assert one(store_dsn, "SELECT count() FROM requests_split") == 2
+    assert one(store_dsn, "SELECT sum(requests) FROM rollup_minute FINAL") == 1
 
 
 def test_the_store_does_it_by_itself(store_dsn: str, tmp_path: Path) -> None:
@@ -158,6 +172,7 @@ def test_a_minute_is_due_until_a_minute_after_its_last_row(
     tell(
         store_dsn,
         "SYSTEM STOP VIEW rollup_refresh",
+        FORGOTTEN,
         "INSERT INTO touched_minutes (minute, touched, arrived) "
         f"VALUES ('2026-01-01 12:00:00', '2026-01-01 {touched}', 5)",
     )
@@ -174,6 +189,7 @@ def test_much_at_once_is_done_in_parts_and_a_minute_without_rows_is_done_with(st
     tell(
         store_dsn,
         "SYSTEM STOP VIEW rollup_refresh",
+        FORGOTTEN,
         "INSERT INTO touched_minutes (minute, touched, arrived) "
         "SELECT toDateTime('2025-01-01 00:00:00') + number * 60, now64(3) - 3600, 900000 FROM numbers(9)",
     )

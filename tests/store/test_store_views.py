@@ -3,41 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from sojourn.analyses.split.run import split
-from sojourn.store import connect, init, load, refresh_rollups
-from sojourn.store.migrate import migrations
-from store_support import BASE, TYPED, ask, load_as_before, older_store, one, record, tell, write_log
+from sojourn.store import load
+from store_support import BASE, ask, one, record, tell, write_log
 
 SOURCE = "web-1:/a.jsonl"
 
 
-class OldAgent:
-    """Inserts of an agent that parses by itself: typed rows with their place in the file."""
+class Agent:
+    """Inserts of an agent: lines with their place in the file."""
 
     def lines(self, *numbers: int, begin: int = 0, since: int = 0, size: int = 100) -> str:
         """Lines of ``size`` bytes: line n begins ``n * size`` bytes after ``begin``, and n s after ``since``."""
-        rows = ", ".join(
-            f"(toDateTime64({BASE + since + n}, 6), 0.1, 200, 'r{since}-{n}', '{SOURCE}', {begin + n * size}, {size})"
-            for n in numbers
-        )
-        columns = "time, request_time, status, request_id, source, position, line_bytes"
-        return f"INSERT INTO requests ({columns}) VALUES {rows}"
-
-    def refused(self, position: int, size: int) -> str:
-        return (
-            "INSERT INTO dead_letters (time, kind, source, position, line_bytes, reason, raw) "
-            f"VALUES (now(), 'requests', '{SOURCE}', {position}, {size}, 'invalid_json', 'x')"
-        )
-
-
-class Agent(OldAgent):
-    """The same lines, as they are."""
-
-    def lines(self, *numbers: int, begin: int = 0, since: int = 0, size: int = 100) -> str:
         records = [
             {"time": f"{BASE + since + n}.000", "request_time": "0.1", "status": "200", "request_id": f"r{since}-{n}"}
             for n in numbers
@@ -55,23 +35,22 @@ class Agent(OldAgent):
         return f"INSERT INTO incoming (line, host, file, position, line_bytes) VALUES {rows}"
 
 
-@pytest.fixture(params=[Agent, OldAgent])
-def agent(request: pytest.FixtureRequest) -> OldAgent:
-    made: OldAgent = request.param()
-    return made
+@pytest.fixture
+def agent() -> Agent:
+    return Agent()
 
 
 def gaps(dsn: str) -> list[tuple[object, ...]]:
     return ask(dsn, "SELECT begin, end, lines FROM line_gaps ORDER BY begin, end")
 
 
-def test_lines_that_follow_one_another_are_one_run(store_dsn: str, agent: OldAgent) -> None:
+def test_lines_that_follow_one_another_are_one_run(store_dsn: str, agent: Agent) -> None:
     tell(store_dsn, agent.lines(0, 1, 2, 3, 6, 7), agent.refused(400, 50))
     runs = ask(store_dsn, "SELECT begin, end, lines, refused FROM line_runs ORDER BY begin")
     assert runs == [(0, 400, 4, False), (400, 450, 1, True), (600, 800, 2, False)]
 
 
-def test_a_line_lost_shows_and_one_delivered_twice_does_not(store_dsn: str, agent: OldAgent) -> None:
+def test_a_line_lost_shows_and_one_delivered_twice_does_not(store_dsn: str, agent: Agent) -> None:
     tell(
         store_dsn, agent.lines(*range(10)), agent.lines(*range(10, 20)), agent.lines(*range(15, 25))
     )  # from the middle of a run
@@ -84,7 +63,7 @@ def test_a_line_lost_shows_and_one_delivered_twice_does_not(store_dsn: str, agen
     assert gaps(store_dsn) == []
 
 
-def test_a_refused_line_is_no_gap_and_one_beside_it_is(store_dsn: str, agent: OldAgent) -> None:
+def test_a_refused_line_is_no_gap_and_one_beside_it_is(store_dsn: str, agent: Agent) -> None:
     tell(store_dsn, agent.lines(*range(10)), agent.refused(1000, 50), agent.lines(*range(10), begin=1050, since=10))
     assert gaps(store_dsn) == []
     tell(
@@ -95,14 +74,14 @@ def test_a_refused_line_is_no_gap_and_one_beside_it_is(store_dsn: str, agent: Ol
     assert gaps(store_dsn) == [(2050, 2150, 1), (2550, 2650, 1)]
 
 
-def test_a_rotated_log_begins_at_0_again(store_dsn: str, agent: OldAgent) -> None:
+def test_a_rotated_log_begins_at_0_again(store_dsn: str, agent: Agent) -> None:
     tell(store_dsn, agent.lines(*range(10)), agent.lines(*range(4), since=40), agent.lines(*range(6, 8), since=40))
     assert gaps(store_dsn) == [(400, 600, 2)]
     tell(store_dsn, agent.lines(2, 3, 4, since=60))  # a third one, of which the beginning is lost
     assert gaps(store_dsn) == [(0, 200, 2), (400, 600, 2)]
 
 
-def test_a_line_read_in_two_halves_is_no_gap(store_dsn: str, agent: OldAgent) -> None:
+def test_a_line_read_in_two_halves_is_no_gap(store_dsn: str, agent: Agent) -> None:
     """Vector reports the byte at which its second reading began."""
     tell(store_dsn, agent.lines(*range(10)), agent.lines(0, begin=1040, since=10))
     assert gaps(store_dsn) == []  # unknown until the next line arrives
@@ -112,7 +91,7 @@ def test_a_line_read_in_two_halves_is_no_gap(store_dsn: str, agent: OldAgent) ->
     assert [gap[:2] for gap in gaps(store_dsn)] == [(1500, 1700)]
 
 
-def test_bytes_before_the_first_known_line_are_no_gap(store_dsn: str, agent: OldAgent) -> None:
+def test_bytes_before_the_first_known_line_are_no_gap(store_dsn: str, agent: Agent) -> None:
     """An agent that is upgraded goes on in the middle of its file."""
     tell(store_dsn, agent.lines(*range(500, 510)))
     assert gaps(store_dsn) == []
@@ -124,52 +103,6 @@ def test_loaded_lines_have_no_runs_and_no_reconciliation(store_dsn: str, tmp_pat
     load(store_dsn, write_log(tmp_path / "a.jsonl", record(1), b"bad\n", record(2)))
     assert one(store_dsn, "SELECT count() FROM line_runs") == 0
     assert one(store_dsn, "SELECT count() FROM reconciliation") == 0
-
-
-def test_an_older_store_keeps_its_rows_and_gets_the_views(
-    make_store: Callable[[], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """A store of an earlier version gets what is new in place; its rows stay, and gaps between later lines are seen."""
-    dsn = older_store(make_store, monkeypatch, 96)
-    load_as_before(dsn, make_store(), write_log(tmp_path / "a.jsonl", record(1), record(2)))
-    assert init(dsn) == [m.name for m in migrations() if m.version >= 96]
-    tell(dsn, OldAgent().lines(5, 6), Agent().lines(9))
-    assert one(dsn, "SELECT count() FROM requests FINAL") == 5
-    assert gaps(dsn) == [(700, 900, 2)]
-
-
-def test_a_store_of_0_1_0_goes_over_in_place(
-    make_store: Callable[[], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Rows, figures, refused lines and counts are the same as before, and loading the log again adds nothing."""
-    traced = {"trace_id": "r3", "span_id": "50f0a4e250f0a4e2"}
-    log = write_log(
-        tmp_path / "a.jsonl", *(record(n) for n in range(3)), record(3, **traced), record(4, **traced), b"bad\n"
-    )
-    dsn, fresh = older_store(make_store, monkeypatch, 105), make_store()
-    load_as_before(dsn, fresh, log)
-    questions = (
-        f"SELECT {TYPED}, trace_id, queueing_delay, network FROM requests_split ORDER BY time",
-        "SELECT position, reason, raw FROM dead_letters FINAL",
-    )
-    with connect(dsn) as store:
-        refresh_rollups(store)
-    arrived = "SELECT sum(lines) FROM {}"
-    before = [ask(dsn, question) for question in questions], one(dsn, arrived.format("arrivals"))
-    assert init(dsn) == [m.name for m in migrations() if m.version >= 105]
-    assert ([ask(dsn, question) for question in questions], one(dsn, arrived.format("lines_received"))) == before
-    figures = split(dsn).to_dict()
-    assert figures == split(fresh).to_dict()
-    load(dsn, log)
-    assert one(dsn, "SELECT count() FROM requests FINAL") == 5
-    assert split(dsn).to_dict() == figures
-    assert [ask(dsn, question) for question in questions][1] == before[0][1]
-    # An agent that was not brought up to date yet goes on.
-    tell(dsn, OldAgent().lines(7))
-    assert one(dsn, "SELECT count() FROM requests FINAL") == 6
-    assert ask(dsn, "SELECT request_id, trace FROM requests FINAL WHERE span_id != '' ORDER BY time") == [
-        ("r3", "r3"), ("r4", "r3"),
-    ]  # fmt: skip
 
 
 def test_lines_are_counted_before_they_collapse(store_dsn: str, tmp_path: Path) -> None:
@@ -298,30 +231,3 @@ def test_a_run_brings_its_listen_queues(store_dsn: str, tmp_path: Path) -> None:
     )
     assert result == [(machine, BASE * 1_000_000 + 250_001, "app-1", 8080, 3, 64) for machine in ("", "web-1")]
     assert ask(store_dsn, "SELECT DISTINCT kind, reason FROM dead_letters") == [("listen_queue", "invalid_sample")]
-
-
-def test_an_older_store_gets_its_queueing_delays_by_the_stamp(
-    make_store: Callable[[], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Rows and rollups that were there before are those of a store that was made again."""
-    lines = [
-        record(n, queueing_delay=f"{0.2372 + n / 100:.6f}", service_time=f"{0.25 - n / 100:.6f}") for n in range(9)
-    ]
-    log = write_log(tmp_path / "a.jsonl", *lines)
-    stores = [older_store(make_store, monkeypatch, 99)]
-    load_as_before(stores[0], make_store(), log)
-    with connect(stores[0]) as store:
-        refresh_rollups(store)
-    assert init(stores[0]) == [m.name for m in migrations() if m.version >= 99]
-    with connect(stores[0]) as store:
-        refresh_rollups(store)
-    stores.append(make_store())
-    load(stores[1], log)
-    questions = (
-        "SELECT request_id, queueing_delay, network, clock_offset FROM requests_split ORDER BY time",
-        "SELECT sum(queueing_seconds), sum(network_seconds), sum(requests) FROM rollup_minute FINAL",
-        "SELECT offset, uncertainty, requests FROM clock_offsets",
-    )
-    for question in questions:
-        result, wanted = (ask(dsn, question) for dsn in stores)
-        assert result == wanted != []

@@ -8,13 +8,13 @@ from typing import Any
 
 import polars as pl
 
+from sojourn.components.inferred.backends import BackendInference
+from sojourn.components.inferred.rows import inferred_note
 from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED
 from sojourn.model.errors import SojournError
 from sojourn.model.evidence import is_way_possible
 from sojourn.model.formatting import counted, printable
 from sojourn.model.measures import Measures
-from sojourn.sources.backend_inference import BackendInference
-from sojourn.sources.inferred_queue import inferred_note
 from sojourn.sources.open_requests import OpenedRequests
 from sojourn.timeline.workers import FROM_INFERENCE
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Keep requests in ClickHouse or its embedded engine.", no_args_is_help=True)
 
 ROWS_SHOWN = 100
+FILES_NAMED = 8  # more of the schema are counted
 
 Address = Annotated[
     str, typer.Argument(metavar="DSN", help="chdb:///path, clickhouse://host[:port][/database] or clickhouses://…")
@@ -54,7 +55,8 @@ def init(
             f"{address}: --roles needs a server: the embedded engine has no users (use the folder's mode)"
         )
     done = make(address, keep_days=keep, cluster=cluster)
-    typer.echo(f"{address}: {'applied ' + ', '.join(done) if done else 'up to date'}")
+    names = counted(len(done), "file") + " of the schema" if len(done) > FILES_NAMED else ", ".join(done)
+    typer.echo(f"{address}: {f'applied {names}' if done else 'up to date'}")
     if keep is not None:
         typer.echo(f"rows are kept {f'for {keep} days' if keep else 'without a limit'}")
     if roles:

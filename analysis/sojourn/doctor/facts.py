@@ -7,6 +7,8 @@ from typing import Any
 
 import polars as pl
 
+from sojourn.model.components import SWITCHING_PROTOCOLS
+
 EARLY = -0.002  # s: a wait below 0 by more than two clocks of a millisecond round
 STREAMED = 0.1  # s after the headers, from which on an answer counts as streamed, if it is also most of its time
 SHOWN = 3
@@ -52,7 +54,7 @@ class Facts:
 
 def facts_of_rows(rows: pl.LazyFrame) -> Facts:
     """Return the facts of a split's rows (``SplitResult.rows`` with ``request_id``)."""
-    served = rows.filter(pl.col("status") != 101)
+    served = rows.filter(pl.col("status") != SWITCHING_PROTOCOLS)
     proxied, answered = pl.col("proxied"), pl.col("answered")
     silent = answered & pl.col("app_service_time").is_null() & pl.col("app_queueing_delay").is_null()
     unstamped = proxied & pl.col("request_start").is_null()

@@ -17,7 +17,7 @@ from sojourn.model.errors import SojournError
 from sojourn.model.extras import install_command
 from sojourn.model.formatting import counted, duration, iso, printable
 from sojourn.store.client import Store, connect, plainly, rows
-from sojourn.store.migrate import migrations
+from sojourn.store.migrate import compared
 
 QUIET = 900.0  # s without a record, after which a store counts as no longer fed
 BEHIND = 300  # s that a minute may be due before the rollups count as late
@@ -30,29 +30,29 @@ _COUNTS = """
         countIf(answered AND app_service_time IS NOT NULL AND worker = ''), countIf(request_id = ''),
         countIf(attempts > 0 AND NOT answered AND request_id NOT IN (SELECT request_id FROM spans)),
         countIf(transfer > {streamed:Float64} AND transfer > 0.5 * response),
-        countIf(queueing_by_duration < {early:Float64}), uniqExact(route)
-    FROM requests FINAL
-    WHERE time >= fromUnixTimestamp64Micro({since:Int64}) AND status != 101"""
+        countIf(queueing_delay < {early:Float64}), uniqExact(route)
+    FROM requests_split
+    WHERE time >= fromUnixTimestamp64Micro({since:Int64}) AND served"""
 _BACKENDS = """
     SELECT upstream, count() AS answers, countIf(app_service_time IS NULL AND app_queueing_delay IS NULL),
         ifNull(avg(connect), 0)
-    FROM requests FINAL
-    WHERE time >= fromUnixTimestamp64Micro({since:Int64}) AND status != 101 AND answered
+    FROM requests_split
+    WHERE time >= fromUnixTimestamp64Micro({since:Int64}) AND served AND answered
     GROUP BY upstream ORDER BY answers DESC, upstream LIMIT {most:UInt32}"""
 _SILENT = """
     SELECT upstream, route, count() AS silent
-    FROM requests FINAL
-    WHERE time >= fromUnixTimestamp64Micro({since:Int64}) AND status != 101 AND answered
+    FROM requests_split
+    WHERE time >= fromUnixTimestamp64Micro({since:Int64}) AND served AND answered
         AND app_service_time IS NULL AND app_queueing_delay IS NULL
     GROUP BY upstream, route ORDER BY silent DESC, upstream, route LIMIT {most:UInt32}"""
 _ROUTES = """
     SELECT route, count() AS c, countIf(attempts > 0 AND request_start IS NULL) AS bare
-    FROM requests FINAL
-    WHERE time >= fromUnixTimestamp64Micro({since:Int64}) AND status != 101
+    FROM requests_split
+    WHERE time >= fromUnixTimestamp64Micro({since:Int64}) AND served
     GROUP BY route ORDER BY c DESC, route LIMIT {most:UInt32}"""
 _SINGLE = """
     SELECT count() FROM (
-        SELECT route FROM requests FINAL WHERE time >= fromUnixTimestamp64Micro({since:Int64}) AND status != 101
+        SELECT route FROM requests_split WHERE time >= fromUnixTimestamp64Micro({since:Int64}) AND served
         GROUP BY route HAVING count() = 1)"""
 _REFUSED = """
     SELECT substring(stamp, 9), count() FROM requests FINAL
@@ -114,25 +114,15 @@ def _not_there(message: str, name: str) -> Finding:
 
 
 def _schema(store: Store, name: str) -> Iterator[Finding]:
-    if not rows(store, "EXISTS TABLE schema_migrations")[0][0]:
-        applied: dict[str, str] = {}
-    else:
-        applied = dict(rows(store, "SELECT name, toString(checksum) FROM schema_migrations FINAL"))
-    expected = migrations()
-    missing = [each.name for each in expected if each.name not in applied]
-    changed = [each.name for each in expected if each.name in applied and applied[each.name] != each.checksum]
-    newer = sorted(set(applied) - {each.name for each in migrations("any")})
+    schema = compared(store)
     fix = f"sojourn store init {quote(name)}"
-    if missing:
-        what = f"The tables of {name} are older than this Sojourn: {', '.join(missing)} were not applied."
+    if schema.missing or schema.changed:
+        differ = printable(", ".join(schema.missing + schema.changed), 400)
+        what = f"The tables of {name} are not those of this Sojourn: {differ}."
         why = "Commands and dashboards query missing tables. The command may be repeated and changes no row."
         yield Finding("store-old", ERROR, name, what, why, fix, name, RUN)
-    elif changed:
-        what = f"The tables of {name} were created by a different text of {', '.join(changed)}."
-        why = "The schema grows by new files only. Restore those files, or create a new store."
-        yield Finding("store-old", WARNING, name, what, why, fix, name, RUN)
-    if newer:
-        what = f"The tables of {name} are newer than this Sojourn ({printable(', '.join(newer))})."
+    if schema.later:
+        what = f"The tables of {name} are newer than this Sojourn ({printable(', '.join(schema.later))})."
         why = "This version does not know what the newer files added."
         yield Finding("store-old", INFO, name, what, why, install_command("store"), name, RUN)
 
@@ -182,7 +172,7 @@ _LETTERS = """
 
 
 def _facts(store: Store, since: datetime | None) -> Facts:
-    """Return the facts of ``facts_of_rows``, selected in the store; waits below zero by durations alone."""
+    """Return the facts of ``facts_of_rows``, selected in the store."""
     begin = round(since.timestamp() * 1e6) if since else 0
 
     def selected(sql: str, **parameters: Any) -> list[tuple[Any, ...]]:

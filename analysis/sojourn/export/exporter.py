@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 import polars as pl
 
+from sojourn.components.split import clock_of, split_rows
 from sojourn.export.histograms import Histogram
 from sojourn.export.labels import Labels
 from sojourn.export.memory import Memory
@@ -26,7 +27,6 @@ from sojourn.sources.live.follow import READ_BYTES, Follower
 from sojourn.sources.live.pace import Paced
 from sojourn.sources.live.reader import POLL_INTERVAL, LiveReader
 from sojourn.sources.live.recent import Recent
-from sojourn.sources.live.splitting import clock_of, split_by
 from sojourn.sources.live.tail import Tail
 
 READ_EVERY = 1.0  # s between two readings of what was polled
@@ -171,7 +171,8 @@ class Exporter:
         clock = self._clock.get(self._reader.recent.last)
         labels = self.tally.labels
         if self._counting:
-            split = labels.of(split_by(rows.lazy(), clock).select(READ_COLUMNS).collect(engine="streaming"))
+            with_components = split_rows(rows.lazy(), clock=clock, infer=False).rows
+            split = labels.of(with_components.select(READ_COLUMNS).collect(engine="streaming"))
             with self.lock:
                 self.tally.add(split)
             if self._wasted is not None:
@@ -192,7 +193,8 @@ class Exporter:
         if recent.last is None:
             return []
         clock = self._clock.get(recent.last)
-        rows = split_by(recent.rows(now, recent.span), clock).collect(engine="streaming")
+        split = split_rows(recent.rows(now, recent.span), clock=clock, infer=False)
+        rows = split.rows.collect(engine="streaming")
         labels = self.tally.labels
         samples = list(_clock_samples(clock, rows, labels))
         of_service = dict(_by_label(rows.filter("proxied"), labels))

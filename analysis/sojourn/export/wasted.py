@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 import polars as pl
 
+from sojourn.components.expressions import with_spans
 from sojourn.export.metrics import GROUP
 from sojourn.export.tally import ABANDONED
-from sojourn.model.components import with_spans
 from sojourn.model.frame import INSTANT
 from sojourn.readers.spans import SPANS_SCHEMA, spans_of_lines
 from sojourn.sources.live.follow import Follower

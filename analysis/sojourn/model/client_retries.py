@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
+from sojourn.model.components import failed
+
 CLIENT = ("remote_addr", "method", "uri")
 AGAIN = 60.0  # s after a failure: a later request of the same client is not a retry
-FAILED = (pl.col("status") >= 500) | (pl.col("status") == 499)
+FAILED = failed(pl.col("status"))
 
 
 def client_retries(table: pl.DataFrame, client: Sequence[str]) -> pl.Series:

@@ -16,7 +16,8 @@ MAPPED = "::ffff:"  # how IPv4 is written on a socket for both versions (RFC 429
 
 _IPV4 = r"\b([0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3})\.[0-9]{1,3}\b"
 # Of a line that could not be read: whatever follows a question mark within its word, and what looks like an address.
-# In this order, also in the store (105_incoming.sql): the same line must be the same text, or it is refused twice.
+# In this order, also in the store (parts/redacted_text.sql): the same line must be the same text, or it is refused
+# twice.
 _IN_TEXT = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (

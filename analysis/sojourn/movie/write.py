@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from sojourn.analyses.split.result import SplitResult
+from sojourn.components.inferred.rows import inferred_note
 from sojourn.inference.inferred import INFERRED
 from sojourn.model.errors import SojournError
 from sojourn.model.extras import needed_for
@@ -18,7 +19,6 @@ from sojourn.model.formatting import counted, printable
 from sojourn.movie.film import MOST, MOST_SCENES, Film, film_of
 from sojourn.movie.scenes import PHASE_ENDS, Scene, scene_of
 from sojourn.sources.frame_measures import without_upgraded
-from sojourn.sources.inferred_queue import inferred_note
 from sojourn.timeline.phases import AFTER, BODY, PHASES, READ
 from sojourn.timeline.request_timelines import READ as COLUMNS
 from sojourn.timeline.request_timelines import timelines_of_visits

@@ -193,8 +193,8 @@ EXPRESSIONS: dict[str, str] = {
     "time_step": "0.001::DOUBLE",
 }
 # The identity of a record: its request id and the keys that distinguish two records of one id, as in a store
-# (collector/clickhouse/010_requests.sql). Without an id, but with the number of its connection, it is the whole line. A
-# line with neither has no identity: two requests may be equal to the last byte.
+# (collector/clickhouse/tables/requests.sql). Without an id, but with the number of its connection, it is the whole
+# line. A line with neither has no identity: two requests may be equal to the last byte.
 RECORD = "record"
 IDENTITY = (
     "request_id", "time", "request_time", "status", "upstream_addr", "proxy", "service", "route", "connection",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from sojourn.model.components import GIVEN_UP_STATUSES
+from sojourn.model.components import CLIENT_GONE, GIVEN_UP_STATUSES, TIMED_OUT
 from sojourn.model.coverage import Coverage, coverage_of
 
 # Requests by what is known of them; of a frame as ``split_rows`` makes it. store/sql/backends.sql has the same.
@@ -17,8 +17,8 @@ COVERAGE_COUNTS = {
     "by_duration": pl.col("answered") & _BOTH & (pl.col("queue_source") == "duration"),
     "inferred": pl.col("answered") & _BOTH & (pl.col("queue_source") == "inferred"),
     "silent": pl.col("answered") & pl.col("queue").is_null(),
-    "timed_out": _UNANSWERED & (pl.col("status") == 504),
-    "left": _UNANSWERED & (pl.col("status") == 499),
+    "timed_out": _UNANSWERED & (pl.col("status") == TIMED_OUT),
+    "left": _UNANSWERED & (pl.col("status") == CLIENT_GONE),
     "failed": _UNANSWERED & ~pl.col("status").is_in(GIVEN_UP_STATUSES),
     "impossible": pl.col("impossible"),
 }

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sojourn.model.components import COMPONENTS, QUEUE_SOURCES, SWITCHING_PROTOCOLS, component_sum
+from sojourn.components.expressions import component_sum
+from sojourn.model.components import COMPONENTS, QUEUE_SOURCES, SWITCHING_PROTOCOLS
 from sojourn.model.coverage import Coverage
 from sojourn.model.evidence import NO_WAYS, Ways, evidence_columns, evidence_of, idle_ways, is_way_possible
 from sojourn.model.figures import Summary

@@ -11,15 +11,13 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from sojourn.inference.inferred import REFUSED
-from sojourn.model.components import REWRITTEN
+from sojourn.components.expressions import REWRITTEN
+from sojourn.components.inferred.backends import BackendInference
+from sojourn.components.split import split_rows
 from sojourn.model.frame import Records, Requests, Selection
 from sojourn.model.measures import Measures
 from sojourn.readers.spool import on_disk
-from sojourn.sources.backend_inference import BackendInference
 from sojourn.sources.frame_measures import FrameMeasures, without_upgraded
-from sojourn.sources.inferred_queue import inferred_rows
-from sojourn.sources.rows import split_rows
 
 Value = TypeVar("Value")
 Instant = datetime | float | None
@@ -86,20 +84,24 @@ def of_requests(
 ) -> OpenedRequests:
     """Compute the components of requests already read; ``since``, ``until`` and ``where`` as of ``open_sources``."""
     selection = Selection.of(since, until, where)
-    rows, offsets = split_rows(selection.of_rows(requests.rows), requests.spans)
     many = requests.spool is not None
-    beside = requests.stored and not selection.narrows
-    rows, folder = _computed(rows, many, requests.rows if beside else None)
-    folders = (folder, requests.spool if beside else None)
-    rows, inferred = inferred_rows(rows)
-    if any(each.result.verdict != REFUSED for each in inferred):
-        rows, folder = _computed(rows, many)
-        folders = (folder, None)
+    beside = requests.rows if requests.stored and not selection.narrows else None
+    folders = [requests.spool if beside is not None else None]
+
+    def computed(rows: pl.LazyFrame) -> pl.LazyFrame:
+        nonlocal beside
+        rows, folder = _computed(rows, many, beside)
+        beside = None
+        folders.append(folder)
+        return rows
+
+    split = split_rows(selection.of_rows(requests.rows), requests.spans, computed=computed)
+    rows = split.rows
     count = int(rows.select(pl.len()).collect().item()) if many else None
     kept = (rows, folders)  # the temporary folders live as long as the rows
-    measures = FrameMeasures(rows, offsets, requests.duplicates, count)
+    measures = FrameMeasures(rows, split.clock, requests.duplicates, count)
     return OpenedRequests(
-        measures=measures, records=requests.records, names=requests.names, inferred=tuple(inferred),
+        measures=measures, records=requests.records, names=requests.names, inferred=split.inferred,
         _rows=lambda: kept[0],
     )  # fmt: skip
 

@@ -9,13 +9,13 @@ from typing import TextIO
 
 import polars as pl
 
+from sojourn.components.split import split_rows
 from sojourn.model.errors import SojournError
 from sojourn.model.frame import COLUMNS, SCHEMA, SPLIT_COLUMNS, Records, Requests, Selection, checked, is_extra
 from sojourn.readers.inputs import Source, listed, only_store, stores_and_files
 from sojourn.sources.frame_measures import FrameMeasures
 from sojourn.sources.open_requests import Instant, OpenedRequests, Where, of_requests
 from sojourn.sources.requests import Progress, read
-from sojourn.sources.rows import split_rows
 
 JOIN_COLUMNS = ("request_id", "trace_id", "span_id")
 
@@ -153,7 +153,7 @@ def _split_frame(rows: pl.LazyFrame) -> pl.LazyFrame:
             "time_step": pl.lit(None, pl.Float64), "inferred_workers": pl.lit(None, pl.Int64),
         }  # fmt: skip
         return rows.with_columns(**{name: value for name, value in added.items() if name not in names})
-    return split_rows(canonical(rows))[0]
+    return split_rows(canonical(rows), infer=False).rows
 
 
 def _selected(requests: OpenedRequests, rows: pl.LazyFrame, selection: Selection) -> OpenedRequests:

@@ -11,8 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from sojourn.clocks.correction import Lines
-from sojourn.clocks.offsets import BOUNDS_SCHEMA, PAIR, clocks
+from sojourn.components.clocks.correction import Lines
+from sojourn.components.clocks.offsets import BOUNDS_SCHEMA, PAIR, clocks
 from sojourn.model.components import COMPONENTS, QUEUE_SOURCES
 from sojourn.model.coverage import COUNTS, Coverage, coverage_of
 from sojourn.model.evidence import NO_WAYS, WAY_ROWS, Ways, evidence_of, is_way_possible, ways_of
@@ -235,7 +235,7 @@ class StoreMeasures(ChartMeasures):
 
 
 def _lines(clock: pl.DataFrame) -> dict[str, object]:
-    """Return the parameters of ``clock_steady.sql``, or of ``clock_changing.sql`` where a clock drifted or was set."""
+    """Return the parameters of ``clocked_by_pair``, or of ``clocked_by_time`` where a clock drifted or was set."""
     if clock.is_empty():
         return {"offsets": []}
     lines = Lines.of(clock)

@@ -8,9 +8,9 @@ from typing import TextIO
 
 import polars as pl
 
+from sojourn.components.split import split_rows
 from sojourn.model.frame import COLUMNS, Requests, Selection
 from sojourn.sources.open_requests import OpenedRequests
-from sojourn.sources.rows import split_rows
 from sojourn.sources.store_measures import StoreMeasures
 from sojourn.sources.store_rows import read_store, stored_records
 
@@ -35,8 +35,7 @@ def open_store(dsn: str, selection: Selection, *, rejects_to: TextIO | None = No
     def rows() -> pl.LazyFrame:
         requests = read_store(dsn, COLUMNS, selection.since, selection.until, selection.where)
         kept.append(requests)
-        split_lazily, _ = split_rows(requests.rows, requests.spans)
-        return split_lazily.with_columns(inferred_workers=pl.lit(None, pl.Int64))
+        return split_rows(requests.rows, requests.spans, infer=False).rows
 
     with measures.session() as store:
         records = stored_records(store, selection, rejects_to)

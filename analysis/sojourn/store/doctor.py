@@ -8,10 +8,8 @@ from typing import Any
 from sojourn.model.dsn import Dsn
 from sojourn.model.formatting import counted
 from sojourn.store.client import Store, connect, plainly, rows
-from sojourn.store.migrate import applied, migrations
+from sojourn.store.migrate import STATE, compared
 
-# Version -> number of its last file. A store of none of them is between two.
-VERSIONS = {"0.1.0": 104}
 RECENT = "24 HOUR"
 GAPS = '"SELECT * FROM line_gaps ORDER BY noticed"'
 
@@ -30,23 +28,20 @@ class StoreState:
 
     Attributes:
         store: the address, without the password.
-        schema: ``current``, ``none``, ``unknown``, or the version that a store of earlier files belongs to.
-        missing, unknown, changed: files that the store has not applied, that only a later version has, and that differ
-            from those of this version.
+        schema: ``current``, ``none``, ``differs`` or ``later``.
+        missing, changed, later: files of the schema, as in ``sojourn.store.migrate.Comparison``.
         lines: lines that arrived in the last 24 hours, by what they became: requests, dead_letters.
         missing_lines: lines that did not arrive, by the reconciliation; None: not known.
-        typed_rows: rows of the last 24 hours from agents that still parse by themselves.
         advice: what to run; empty: nothing.
     """
 
     store: str
     schema: str
     missing: list[str] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
+    later: list[str] = field(default_factory=list)
     lines: dict[str, int] = field(default_factory=dict)
     missing_lines: int | None = None
-    typed_rows: int = 0
     advice: list[Advice] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
@@ -66,68 +61,35 @@ def examine(dsn: str | Dsn) -> StoreState:
 
 def state_of(store: Store) -> StoreState:
     """Examine an open store; see ``examine``."""
-    known = applied(store)
-    files = {m.name: m for m in migrations("cluster" if _clustered(store) else None)}
-    state = StoreState(
-        store.dsn,
-        schema="none",
-        missing=[name for name in files if name not in known],
-        unknown=sorted(known.keys() - files.keys()),
-        changed=[name for name, file in files.items() if known.get(name, file.checksum) != file.checksum],
-    )
-    if known:
-        state.schema = _version(state, max(int(name.split("_")[0]) for name in known))
-    _advise_schema(state)
-    if state.schema == "current":
+    schema = compared(store)
+    state = StoreState(store.dsn, "current", schema.missing, schema.changed, schema.later)
+    init = f"sojourn store init {state.store}"
+    if schema.later:
+        state.schema = "later"
+        what = f"a later version has applied {', '.join(schema.later)}; this one does not know these files"
+        state.advice.append(Advice(what, "git pull && make setup"))
+    elif STATE in schema.missing:
+        state.schema = "none"
+        state.advice.append(Advice("there is no schema in this store", init))
+    elif schema.missing or schema.changed:
+        state.schema = "differs"
+        differing = schema.missing + schema.changed
+        what = (
+            f"{counted(len(differing), 'file')} of the schema, such as {differing[0]}, "
+            f"{'differs from that' if len(differing) == 1 else 'differ from those'} of this version. Rows are kept"
+        )
+        state.advice.append(Advice(what, init))
+    else:
         _look_at_lines(store, state)
     return state
-
-
-def _clustered(store: Store) -> bool:
-    with plainly(store, "reading which tables there are"):
-        return bool(rows(store, "EXISTS TABLE requests_local")[0][0])
-
-
-def _version(state: StoreState, last: int) -> str:
-    if state.unknown:
-        return "unknown"
-    if not state.missing:
-        return "current"
-    return next((version for version, number in VERSIONS.items() if last <= number), "between two versions")
-
-
-def _advise_schema(state: StoreState) -> None:
-    if state.schema == "none":
-        state.advice.append(Advice("there is no schema in this store", f"sojourn store init {state.store}"))
-    elif state.unknown:
-        what = f"a later version has applied {', '.join(state.unknown)}; this one does not know these files"
-        state.advice.append(Advice(what, "git pull && make setup"))
-    elif state.missing:
-        what = (
-            f"the schema is of {state.schema}; {counted(len(state.missing), 'file')} of this version, from "
-            f"{state.missing[0]} on, {'is' if len(state.missing) == 1 else 'are'} not applied. Rows are kept"
-        )
-        state.advice.append(Advice(what, f"sojourn store init {state.store}"))
-    if state.changed:
-        what = f"{', '.join(state.changed)} differ from the files that this store has applied; restore them"
-        state.advice.append(Advice(what, "git checkout -- collector/clickhouse"))
 
 
 def _look_at_lines(store: Store, state: StoreState) -> None:
     with plainly(store, "counting what arrived"):
         arrived = f"SELECT kind, sum(lines) FROM lines_received WHERE minute > now() - INTERVAL {RECENT} GROUP BY kind"  # noqa: S608 - a constant
         state.lines = {kind: int(count) for kind, count in rows(store, arrived)}
-        missing = "SELECT sum(missing), count() FROM reconciliation"
-        ((lost, hours),) = rows(store, missing)
+        ((lost, hours),) = rows(store, "SELECT sum(missing), count() FROM reconciliation")
         state.missing_lines = int(lost) if hours else None
-        typed = f"SELECT count() FROM requests WHERE line_bytes > 0 AND ingested > now() - INTERVAL {RECENT}"  # noqa: S608 - a constant
-        state.typed_rows = int(rows(store, typed)[0][0])
-    if state.typed_rows:
-        what = (
-            f"{counted(state.typed_rows, 'row')} of the last 24 hours came from agents that parse lines themselves; "
-            "they go on, and an agent of this version ships lines for less than a third of the processor time"
-        )
-        state.advice.append(Advice(what, "copy collector/vector/config to those agents and restart them"))
     if state.missing_lines:
         what = f"{counted(state.missing_lines, 'line')} did not arrive, though later lines of the same files did"
         state.advice.append(Advice(what, f"sojourn store query {state.store} {GAPS}"))

@@ -1,22 +1,33 @@
-"""The store's schema: numbered SQL files, applied once each, in order, forward only."""
+"""Create the schema of a store, or bring it up to date.
+
+Tables are created once, and changed by the files of ``upgrades/``. All other objects hold no data: they are created
+again when their text changes, or the text of what they read.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from string import Template
 
 from sojourn.model.dsn import Dsn, parse
 from sojourn.model.errors import SojournError
 from sojourn.store.client import Store, connect, plainly, rows
+from sojourn.store.lock import locked
+from sojourn.store.schema import (
+    INCOMING,
+    TABLES,
+    UPGRADES,
+    VIEWS,
+    SchemaFile,
+    checksums,
+    schema_files,
+    substituted,
+)
 
-# In a wheel the files lie beside this module, in a checkout where the collector has them.
-_PACKAGED = Path(__file__).with_name("schema")
-_CHECKOUT = Path(__file__).parents[3] / "collector" / "clickhouse"
-
+STATE = "tables/schema_state"
 # Tables that grow with the traffic, with the column of a row's age. Rollups are kept.
 EXPIRING = {
     "requests": "time",
@@ -28,79 +39,19 @@ EXPIRING = {
     "line_runs": "arrived",
     "touched_minutes": "minute",
 }
-
-
-@dataclass(frozen=True)
-class Migration:
-    """One file of the schema.
-
-    Attributes:
-        name: the file's name without its ending: ``010_requests``.
-        text: what it holds, placeholders included.
-    """
-
-    name: str
-    text: str
-
-    @property
-    def version(self) -> int:
-        """The number its name begins with."""
-        return int(self.name.split("_")[0])
-
-    @property
-    def checksum(self) -> str:
-        """SHA-256 of the text."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
-
-    def statements(self, cluster: str | None = None) -> list[str]:
-        """Return its statements, for one machine or for a cluster of this name."""
-        return statements(substituted(self.text, cluster))
-
-
-def schema_folder() -> Path:
-    """Return the folder of the SQL files."""
-    return _PACKAGED if _PACKAGED.is_dir() else _CHECKOUT
-
-
-def migrations(cluster: str | None = None) -> list[Migration]:
-    """Return all files of the schema in the order of application; those of a cluster only for a cluster."""
-    folder = schema_folder()
-    files = [*folder.glob("[0-9]*.sql"), *((folder / "cluster").glob("[0-9]*.sql") if cluster else ())]
-    return [Migration(file.stem, file.read_text(encoding="utf-8")) for file in sorted(files, key=lambda f: f.name)]
-
-
-def substituted(text: str, cluster: str | None = None, **others: str) -> str:
-    """Return ``text`` with its placeholders replaced, for one machine or for a cluster of this name."""
-    name = "'" + cluster.replace("\\", "\\\\").replace("'", "\\'") + "'" if cluster else ""
-    return Template(text).substitute(
-        local="_local" if cluster else "",
-        on_cluster=f"ON CLUSTER {name}" if cluster else "",
-        replicated="Replicated" if cluster else "",
-        cluster=name,
-        **others,
-    )
-
-
-def statements(text: str) -> list[str]:
-    """Return the statements of an SQL text, without comments. A semicolon or dashes inside quotes are text."""
-    return [s for s in ("".join(parts).strip() for parts in _split(text)) if s]
-
-
-def _split(text: str) -> Iterator[list[str]]:
-    parts: list[str] = []
-    for piece in re.findall(r"--[^\n]*|'(?:[^'\\]|\\.|'')*'|`[^`]*`|;|[^-'`;]+|.", text, flags=re.DOTALL):
-        if piece == ";":
-            yield parts
-            parts = []
-        elif not piece.startswith("--"):
-            parts.append(piece)
-    yield parts
+# Tables into which others write. While their views are created again, an INSERT fails, and is sent again later.
+WRITTEN = (
+    "incoming", "incoming_spans", "incoming_app_log", "incoming_listen_queue", "incoming_pipeline_metrics", "requests",
+    "dead_letters",
+)  # fmt: skip
+TRY_AGAIN = "the schema is being updated: send this again"
 
 
 def init(dsn: str | Dsn, *, keep_days: int | None = None, cluster: str | None = None) -> list[str]:
-    """Make a store, or bring it up to date; does nothing where nothing is to be done.
+    """Create the schema of a store, or bring it up to date; does nothing where nothing is to be done.
 
-    Every statement can be repeated, so what was interrupted is finished by doing it again.
+    Every statement can be repeated, so what was interrupted is completed by running it again. On a server, one init at
+    a time changes a database; another one waits.
 
     Args:
         dsn: see ``sojourn.store.connect``.
@@ -112,47 +63,196 @@ def init(dsn: str | Dsn, *, keep_days: int | None = None, cluster: str | None = 
         The names of the files applied.
 
     Raises:
-        SojournError: the store cannot be opened, a file applied earlier has changed since, or a statement failed.
+        SojournError: the store cannot be opened, is of a later version or no store, or a statement failed.
     """
     address = parse(dsn) if isinstance(dsn, str) else dsn
     if keep_days is not None and not 0 <= keep_days <= 36500:
         raise SojournError(f"--keep {keep_days}: give 0 to 36500 days (0: no limit)")
     if cluster and address.embedded:
         raise SojournError(f"{address}: --cluster needs a server; the embedded engine has no clusters")
-    _make_database(address, cluster)
-    done = []
-    with connect(address) as store:
-        known = applied(store)
-        for migration in migrations(cluster):
-            checksum = known.get(migration.name)
-            if checksum == migration.checksum:
-                continue
-            if checksum is not None:
-                raise SojournError(
-                    f"{store.dsn}: {migration.name}.sql has changed since it was applied to this store. The schema "
-                    "grows by new files only: restore that one, or begin a new store"
-                )
-            with plainly(store, f"{migration.name}.sql"):
-                for statement in migration.statements(cluster):
-                    store.client.command(statement)
-                store.client.insert(
-                    "schema_migrations",
-                    [[migration.version, migration.name, migration.checksum]],
-                    column_names=["version", "name", "checksum"],
-                )
-            done.append(migration.name)
+    _create_database(address, cluster)
+    with connect(address) as store, locked(store, cluster) as alive:
+        done = _Update(store, cluster, alive).run()
         if keep_days is not None:
             _keep(store, keep_days, cluster)
     return done
 
 
-def _make_database(address: Dsn, cluster: str | None) -> None:
+class _Update:
+    """Applies the files of the schema that a store does not have, or has with another text."""
+
+    def __init__(self, store: Store, cluster: str | None, alive: Callable[[], None]) -> None:
+        self._store = store
+        self._alive = alive
+        self._cluster = cluster
+        self._sums = checksums()
+        self._applied = applied(store)
+        self._kept_since = _kept_since(_kept_days(store, cluster))
+
+    def run(self) -> list[str]:
+        self._refuse_others()
+        files = schema_files()
+        due = [file for file in files if self._applied.get(file.name) != self._sums[file.name]]
+        done = [*self._tables([file for file in due if file.folder == TABLES])]
+        done += self._upgrades([file for file in due if file.folder == UPGRADES])
+        again = [file for file in due if file.folder in (INCOMING, VIEWS)]
+        with self._writers_refused(again):
+            self._drop(file for file in reversed(again) if file.name in self._applied)
+            for file in again:
+                self._apply(file)
+                self._twin(file)
+                self._note(file)
+        return done + [file.name for file in again]
+
+    def _refuse_others(self) -> None:
+        """Refuse a database of a later version, and one with tables that are not Sojourn's."""
+        later = sorted(self._applied.keys() - self._sums.keys())
+        if later:
+            raise SojournError(f"{self._store.dsn}: a later version has applied {', '.join(later)}: use that version")
+        if not self._applied:
+            with plainly(self._store, "reading which tables there are"):
+                names = (
+                    "SELECT count() FROM system.tables WHERE database = currentDatabase() AND name NOT LIKE 'schema_%'"
+                )
+                if rows(self._store, names)[0][0]:
+                    raise SojournError(
+                        f"{self._store.dsn}: the database has tables, and no schema of this version; name another "
+                        "database, or another folder"
+                    )
+
+    def _tables(self, due: Sequence[SchemaFile]) -> Iterator[str]:
+        # First the table in which the others are noted.
+        for file in sorted(due, key=lambda file: file.name != STATE):
+            self._apply(file)
+            self._twin(file)
+            self._note(file)
+            yield file.name
+
+    def _upgrades(self, due: Sequence[SchemaFile]) -> Iterator[str]:
+        for file in due:
+            if file.name in self._applied:
+                raise SojournError(
+                    f"{self._store.dsn}: {file.name}.sql has changed since it was applied to this store: restore it"
+                )
+            self._apply(file)
+            self._note(file)
+            yield file.name
+
+    def _apply(self, file: SchemaFile) -> None:
+        with plainly(self._store, f"{file.name}.sql"):
+            for statement in file.statements(self._cluster, self._kept_since):
+                self._store.client.command(statement)
+
+    def _twin(self, file: SchemaFile) -> None:
+        """On a cluster, give a table its Distributed table under the plain name."""
+        with plainly(self._store, f"{file.name}.sql on the cluster"):
+            for statement in distributed_statements(file, self._cluster, again=file.name in self._applied):
+                self._store.client.command(statement)
+
+    def _drop(self, files: Iterator[SchemaFile]) -> None:
+        """Drop what has no data and is created again; ordinary views are replaced in place."""
+        for file in files:
+            for each in reversed(file.objects):
+                if each.kind != "VIEW":
+                    self._command(f"DROP {each.kind.split()[-1]} IF EXISTS {each.name} ${{on_cluster}} SYNC")
+
+    def _note(self, file: SchemaFile) -> None:
+        with plainly(self._store, f"noting {file.name}.sql"):
+            self._store.client.insert(
+                "schema_state", [[file.name, self._sums[file.name]]], column_names=["name", "checksum"]
+            )
+            self._alive()
+
+    @contextmanager
+    def _writers_refused(self, again: Sequence[SchemaFile]) -> Iterator[None]:
+        """Let INSERTs fail while materialized views are missing: a line that came then would be lost.
+
+        Shippers send again what the store refused (HTTP status 500). An init that was interrupted leaves the refusal,
+        and the next one removes it.
+        """
+        views = any(each.kind == "MATERIALIZED VIEW" for file in again for each in file.objects)
+        if views and any(file.name in self._applied for file in again):
+            for table, column in self._guarded():
+                refusing = f"SELECT throwIf({column} >= 0, '{TRY_AGAIN}') AS refused FROM {table}"  # noqa: S608
+                view = f"CREATE MATERIALIZED VIEW IF NOT EXISTS schema_guard_{table} ${{on_cluster}}"
+                self._command(f"{view} ENGINE = Null AS {refusing}")
+        yield
+        for table, _ in self._guarded():
+            self._command(f"DROP VIEW IF EXISTS schema_guard_{table} ${{on_cluster}} SYNC")
+
+    def _guarded(self) -> Iterator[tuple[str, str]]:
+        for table in WRITTEN:
+            column = {"requests": "status", "dead_letters": "length(raw)"}.get(table, "length(line)")
+            yield table, column
+            if self._cluster:
+                yield f"{table}_local", column
+
+    def _command(self, text: str) -> None:
+        with plainly(self._store, "updating the schema"):
+            self._store.client.command(substituted(text, self._cluster))
+
+
+def distributed_statements(file: SchemaFile, cluster: str | None, *, again: bool = False) -> list[str]:
+    """Return the statement for the Distributed table of a file under its plain name; none on one machine.
+
+    Args:
+        file: of a table or view, with a line ``-- Distributed.`` or ``-- Distributed by KEY.``
+        cluster: its name.
+        again: replace the one that exists; it holds no data.
+    """
+    arguments = file.distributed()
+    if cluster is None or arguments is None:
+        return []
+    (table,) = file.objects
+    name = table.name.removesuffix("${local}")
+    create = "CREATE OR REPLACE TABLE" if again else "CREATE TABLE IF NOT EXISTS"
+    text = (
+        f"{create} {name} ${{on_cluster}} AS {name}_local "
+        f"ENGINE = Distributed(${{cluster}}, currentDatabase(), {name}_local{arguments})"
+    )
+    return [substituted(text, cluster)]
+
+
+def applied(store: Store) -> dict[str, str]:
+    """Return the files that a store has, and their checksums; none for a store without a schema."""
+    with plainly(store, "reading which files it has"):
+        if not rows(store, "EXISTS TABLE schema_state")[0][0]:
+            return {}
+        return dict(rows(store, "SELECT name, toString(checksum) FROM schema_state FINAL"))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Files of the schema by what a store has of them.
+
+    Attributes:
+        missing: not applied.
+        changed: applied with another text, or with another text of what they read.
+        later: only a later version has them.
+    """
+
+    missing: list[str]
+    changed: list[str]
+    later: list[str]
+
+
+def compared(store: Store) -> Comparison:
+    """Compare the schema of a store with that of this version."""
+    sums, present = checksums(), applied(store)
+    return Comparison(
+        missing=[name for name in sums if name not in present],
+        changed=[name for name, checksum in sums.items() if present.get(name, checksum) != checksum],
+        later=sorted(present.keys() - sums.keys()),
+    )
+
+
+def _create_database(address: Dsn, cluster: str | None) -> None:
     if address.embedded:
         try:
             Path(address.path).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SojournError(f"{address}: cannot be made ({error.strerror})") from None
-    with connect(address, database="default") as store, plainly(store, "making the database"):
+    with connect(address, database="default") as store, plainly(store, "creating the database"):
         existing = rows(store, "SELECT 1 FROM system.databases WHERE name = {name:String}", {"name": address.database})
         if not existing:
             store.client.command(
@@ -160,34 +260,33 @@ def _make_database(address: Dsn, cluster: str | None) -> None:
             )
 
 
-def applied(store: Store) -> dict[str, str]:
-    """Return the files that a store has applied, and their checksums; none for a store without a schema."""
-    with plainly(store, "reading which files it has seen"):
-        if not rows(store, "EXISTS TABLE schema_migrations")[0][0]:
-            return {}
-        applied = rows(store, "SELECT name, toString(checksum) FROM schema_migrations FINAL")
-    return dict(applied)
+def _definition(store: Store, table: str) -> str:
+    sql = "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = {name:String}"
+    with plainly(store, f"reading the definition of {table}"):
+        definitions = rows(store, sql, {"name": table})
+    return str(definitions[0][0]) if definitions else ""
+
+
+def _kept_days(store: Store, cluster: str | None) -> int:
+    """Return after how many days requests are removed; 0: never."""
+    limit = re.search(r"TTL .*?toIntervalDay\((\d+)\)", _definition(store, substituted("requests${local}", cluster)))
+    return int(limit[1]) if limit else 0
+
+
+def _kept_since(days: int) -> str:
+    """Return SQL for the first minute that may be computed: older minutes lack rows."""
+    return f"now() - INTERVAL {days} DAY + INTERVAL 1 MINUTE" if days else "toDateTime(0)"
 
 
 def _keep(store: Store, days: int, cluster: str | None) -> None:
     for table, column in EXPIRING.items():
         change = f"MODIFY TTL toDateTime({column}) + INTERVAL {days} DAY" if days else "REMOVE TTL"
         local = substituted(f"{table}${{local}}", cluster)
-        named = (
-            "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = {name:String}"
-        )
+        definition = _definition(store, local)
         with plainly(store, f"how long {table} keeps its rows"):
-            ((created,),) = rows(store, named, {"name": local})
-            if days or "TTL " in created:
+            if days or "TTL " in definition:
                 store.client.command(substituted(f"ALTER TABLE {local} ${{on_cluster}} {change}", cluster))
+    (minutes,) = (file for file in schema_files() if file.name == "views/minutes_known")
     with plainly(store, "which minutes are rolled up"):
-        store.client.command(_minutes_kept(days, cluster))
-
-
-def _minutes_kept(days: int, cluster: str | None) -> str:
-    """Return the view of the minutes that may be computed, for that many days: older minutes lack rows."""
-    create = "CREATE VIEW IF NOT EXISTS minutes_known"
-    view = next(s for m in migrations(cluster) for s in m.statements(cluster) if s.startswith(create))
-    if days:
-        view = view.replace("toDateTime(0)", f"now() - INTERVAL {days} DAY + INTERVAL 1 MINUTE", 1)
-    return view.replace("CREATE VIEW IF NOT EXISTS", "CREATE OR REPLACE VIEW")
+        for statement in minutes.statements(cluster, _kept_since(days)):
+            store.client.command(statement)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from sojourn.model.dsn import Dsn, secret
 from sojourn.store.client import connect, plainly
-from sojourn.store.migrate import schema_folder, statements, substituted
+from sojourn.store.schema import schema_folder, statements, substituted
 
 # User -> role. A user is made when a file with its password is named: SOJOURN_WRITER_PASSWORD_FILE and so on.
 USERS = {
@@ -41,14 +41,14 @@ def make_roles(address: Dsn, *, cluster: str | None = None, environment: Mapping
 
 def role_statements(database: str, cluster: str | None = None) -> list[str]:
     """Return the statements that create the roles and their limits."""
-    return statements(substituted(_file("010_roles.sql"), cluster, database=database))
+    return statements(substituted(_file("roles.sql"), cluster, database=database))
 
 
 def user_statements(user: str, password: str, cluster: str | None = None) -> list[str]:
     """Return the statement that creates one of ``USERS``, with the salted SHA-256 of the password."""
     salt = secrets.token_hex(16)
     hashed = hashlib.sha256((password + salt).encode()).hexdigest().upper()
-    return statements(substituted(_file("020_user.sql"), cluster, user=user, role=USERS[user], hash=hashed, salt=salt))
+    return statements(substituted(_file("user.sql"), cluster, user=user, role=USERS[user], hash=hashed, salt=salt))
 
 
 def _file(name: str) -> str:

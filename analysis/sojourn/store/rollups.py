@@ -14,8 +14,8 @@ def refresh_rollups(store: Store) -> int:
     """Compute every minute that is due, the same way the store does by itself every 15 s; returns how many there were.
 
     What was in the store when this is called is in the rollups when it returns. A minute with new rows is due for
-    60 s whatever is done (collector/clickhouse/070 says why), so a minute counts as done once it was begun after the
-    call. On a cluster this does nothing: every machine makes its own.
+    60 s whatever is done (collector/clickhouse/views/rollup_results.sql says why), so a minute counts as done once it
+    was begun after the call. On a cluster this does nothing: every machine makes its own.
 
     Raises:
         SojournError: the store failed.

@@ -69,7 +69,7 @@ class _Batch:
 
 
 class LineSender:
-    """Gathers lines, and inserts them when there are enough. The store's views parse them (105_incoming.sql).
+    """Gathers lines, and inserts them when there are enough. The store's views parse them (incoming/lines.sql).
 
     Args:
         store: the open store.

@@ -13,7 +13,7 @@ from string import Template
 
 import polars as pl
 
-from sojourn.model.components import COMPONENTS, IMPOSSIBLE, QUEUE_SOURCES, STAMP_TICK
+from sojourn.model.components import COMPONENTS, QUEUE_SOURCES
 from sojourn.model.errors import SojournError
 from sojourn.model.evidence import (
     BYPASSED,
@@ -32,9 +32,8 @@ from sojourn.model.frame import HALF_MICROSECOND, INSTANT, SCHEMA, Selection
 from sojourn.model.measures import GROUP_SHOWN, ROUNDING, SHOWN
 from sojourn.model.one_worker import LOOKED_AT, SLACK, TICKS
 from sojourn.model.verdict import LARGE
+from sojourn.store.schema import NULL_TEXT, STEPS, constants, text_of
 
-# The steps from rows to their components. A statement names the last one it needs.
-STEPS = ("chosen", "reported", "facts", "clocked", "timed", "queued", "worked", "split")
 # Columns whose values a store finds by an index: the condition is repeated in a form that uses the index.
 INDEXED = ("service", "route", "request_id")
 # Spans of requests that arrived in a window: their instants are on another clock, and late where a queue was long.
@@ -53,8 +52,9 @@ Parameters = dict[str, object]
 
 @functools.cache
 def sql(name: str) -> str:
-    """Return the text of ``sql/<name>.sql``."""
-    return resources.files("sojourn.store").joinpath("sql", f"{name}.sql").read_text(encoding="utf-8").strip()
+    """Return the text of ``sql/<name>.sql``, with the constants of the model."""
+    text = resources.files("sojourn.store").joinpath("sql", f"{name}.sql").read_text(encoding="utf-8").strip()
+    return Template(text).safe_substitute(constants())
 
 
 @dataclass(frozen=True)
@@ -199,8 +199,8 @@ def rows(columns: tuple[str, ...], conditions: str) -> str:
 
 
 def _chosen(conditions: str, *, once: bool = True) -> str:
-    text = Template(sql("chosen")).substitute(conditions=conditions)
-    return text if once else text.replace("requests AS r FINAL", "requests AS r")
+    parts = {"text_of": NULL_TEXT, "requests": "requests", "final": "FINAL" if once else ""}
+    return Template(text_of("split/chosen")).substitute(parts, conditions=conditions)
 
 
 def statement(name: str, which: Chosen, with_spans: bool, *, changing: bool = False, **parts: str) -> str:
@@ -213,19 +213,27 @@ def statement(name: str, which: Chosen, with_spans: bool, *, changing: bool = Fa
         changing: a clock drifted or was set.
         parts: text for the file's ``$names``, made here and never from a value.
     """
-    files = {step: sql(step) for step in STEPS if step not in ("reported", "clocked")}
-    files["chosen"] = _chosen(which.conditions)
-    files["facts"] = Template(files["facts"]).substitute(tick=STAMP_TICK)
-    files["queued"] = Template(files["queued"]).substitute(impossible=IMPOSSIBLE)
-    files["reported"] = sql("with_spans" if with_spans else "without_spans")
-    files["clocked"] = sql("clock_changing" if changing else "clock_steady")
-    if with_spans:
-        kinds = ("spans_by_id", "spans_by_parent")
-        files = {**{kind: Template(sql(kind)).substitute(window=which.window) for kind in kinds}, **files}
-    ending = Template(sql(name)).substitute(parts)
-    order = [step for step in files if step not in STEPS] + list(STEPS)
-    steps = ", ".join(f"{step} AS (\n{files[step]}\n)" for step in order)
+    return over_steps(Template(sql(name)).substitute(parts), which, with_spans, changing=changing)
+
+
+def over_steps(ending: str, which: Chosen, with_spans: bool, *, changing: bool = False) -> str:
+    """Return ``ending``, a SELECT over the steps from rows to their components (``sojourn.store.schema.STEPS``)."""
+    files = {
+        **({"spans_by_id": "spans_by_id", "spans_by_parent": "spans_by_parent"} if with_spans else {}),
+        **{step: step for step in STEPS},
+        "reported": "reported_with_spans" if with_spans else "reported_without_spans",
+        "clocked": "clocked_by_time" if changing else "clocked_by_pair",
+    }
+    texts = {step: Template(text_of(f"split/{file}")).safe_substitute(constants()) for step, file in files.items()}
+    texts |= {step: Template(texts[step]).substitute(window=which.window) for step in files if step not in STEPS}
+    texts["chosen"] = _chosen(which.conditions)
+    steps = ", ".join(f"{step} AS (\n{text}\n)" for step, text in texts.items())
     return f"WITH {steps}\n{ending}"
+
+
+def over_chosen(name: str, which: Chosen, **parts: str) -> str:
+    """Return ``sql/<name>.sql``, a SELECT over the canonical rows alone."""
+    return f"WITH chosen AS (\n{_chosen(which.conditions)}\n)\n{Template(sql(name)).substitute(parts)}"
 
 
 def figures(columns: tuple[str, ...], *, exact: bool, only: str | None = None) -> str:

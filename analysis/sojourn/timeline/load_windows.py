@@ -15,6 +15,7 @@ from datetime import datetime
 import numpy as np
 import polars as pl
 
+from sojourn.model.components import failed
 from sojourn.model.errors import SojournError
 from sojourn.model.figures import QUANTILES
 from sojourn.model.frame import INSTANT
@@ -25,7 +26,6 @@ from sojourn.timeline.silences import EXPECTED, SHORTEST, Silence, clause, silen
 WINDOWS = 60  # about as many, unless a width is given
 NICE = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400)  # s
 RESPONSES = 4  # mean response times that a window is long, at the least: what is begun in it should end in it
-CLIENT_GONE = 499
 
 # What is aggregated by instance and window; instants and lengths in whole microseconds.
 RAW: dict[str, pl.DataType] = {
@@ -206,16 +206,11 @@ def _raw(served: pl.LazyFrame, extent: Extent, micros: int, column: str | None) 
     responses = served.group_by(
         instance.alias("instance"), ((start - since).dt.total_microseconds() // micros).alias("window")
     ).agg(
-        failed().sum().cast(pl.Int64).alias("failed"),
+        failed(pl.col("status")).sum().cast(pl.Int64).alias("failed"),
         response.mean().alias("mean"),
         *(response.quantile(level, "linear").alias(name) for name, level in QUANTILES.items()),
     )
     return moves.join(responses, on=keys, how="left").select(*RAW).collect(engine="streaming")
-
-
-def failed() -> pl.Expr:
-    """Return whether a request failed: a server error (5xx), or the client had gone (499)."""
-    return (pl.col("status") >= 500) | (pl.col("status") == CLIENT_GONE)
 
 
 def extent(row: dict[str, object]) -> Extent:

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from sojourn.model.components import COMPONENTS
+from sojourn.model.components import COMPONENTS, PROXY_STATUSES, failed
 from sojourn.model.coverage import Coverage
 from sojourn.model.figures import Summary
 from sojourn.model.groups import GROUPS
@@ -20,9 +20,8 @@ from sojourn.sources.frame_measures import group_share, without_upgraded
 
 BUCKET = 10.0  # s, of the history
 GROUPS_KEPT = 200
-STATUSES = (499, 502, 503, 504)
 """Closed by the client; bad gateway; service unavailable; gateway timeout."""
-ERROR = (pl.col("status") == 499) | (pl.col("status") >= 500)
+ERROR = failed(pl.col("status"))
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Figures:
         seconds: length of the window, as far as the log is known.
         requests: count, without upgraded connections (101).
         errors: requests with status 499 or 5xx.
-        statuses: status (of ``STATUSES``) -> requests.
+        statuses: status (of ``PROXY_STATUSES``) -> requests.
         response, queueing, service: distributions; None where there is no value.
         share: queueing as a share of all seconds; None without requests.
         known: share of answered requests whose app reported both queueing delay and service time.
@@ -96,7 +95,7 @@ def figures(rows: pl.LazyFrame, seconds: float, by: str, where: str = "", slo: f
     """Compute the figures of split rows.
 
     Args:
-        rows: as from ``split_by``.
+        rows: as from ``split_rows``.
         seconds: length of their window.
         by: column of the groups.
         where: a filter, as for ``fitting``; empty for none.
@@ -111,7 +110,7 @@ def figures(rows: pl.LazyFrame, seconds: float, by: str, where: str = "", slo: f
         *distributions,
         *(pl.col(name).fill_null(0.0).mean() for name in COMPONENTS),
         errors=ERROR.sum(),
-        **{f"status/{status}": (pl.col("status") == status).sum() for status in STATUSES},
+        **{f"status/{status}": (pl.col("status") == status).sum() for status in PROXY_STATUSES},
     ).row(0, named=True)
     means = {name: row[name] or 0.0 for name in COMPONENTS}
     groups, values = _groups(served, by)
@@ -119,7 +118,7 @@ def figures(rows: pl.LazyFrame, seconds: float, by: str, where: str = "", slo: f
         seconds=seconds,
         requests=len(served),
         errors=row["errors"],
-        statuses={status: row[f"status/{status}"] for status in STATUSES},
+        statuses={status: row[f"status/{status}"] for status in PROXY_STATUSES},
         response=summary_of(row, "request_time"),
         queueing=summary_of(row, "queueing_delay"),
         service=summary_of(row, "service_time"),

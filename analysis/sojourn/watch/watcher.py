@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 import polars as pl
 
+from sojourn.components.split import clock_of, split_rows
 from sojourn.model.formatting import counted, duration, milliseconds, percent, printable
 from sojourn.model.verdict import SLO
 from sojourn.readers.foreign_logs import format_of_rejects
@@ -16,7 +17,6 @@ from sojourn.sources.live.follow import READ_BYTES, Follower
 from sojourn.sources.live.pace import Paced
 from sojourn.sources.live.reader import LiveReader
 from sojourn.sources.live.recent import SPAN
-from sojourn.sources.live.splitting import clock_of, split_by
 from sojourn.sources.live.tail import Tail
 from sojourn.watch.figures import BUCKET, Figures, figures
 from sojourn.watch.queues import MINUTE, Queues, lag_of, queues
@@ -113,12 +113,12 @@ class Watcher(LiveReader):
         return min(seconds, max((now - self.recent.known_since()).total_seconds(), SHORTEST))
 
     def _figures(self, now: datetime, seconds: float, clock: pl.DataFrame) -> Figures:
-        rows = split_by(self.recent.rows(now, seconds), clock)
+        rows = split_rows(self.recent.rows(now, seconds), clock=clock, infer=False).rows
         return figures(rows, self._covered(now, seconds), self._choice.by, self._choice.where, self._slo)
 
     def _queues_of(self, now: datetime, clock: pl.DataFrame) -> Queues:
         lag = lag_of(self.recent.rows(now, MINUTE))
-        rows = split_by(self.recent.rows(now, 2 * (MINUTE + lag)), clock)
+        rows = split_rows(self.recent.rows(now, 2 * (MINUTE + lag)), clock=clock, infer=False).rows
         since = self.recent.known_since()
         return queues(rows, now, lag, by=self._choice.by, where=self._choice.where, known_since=since)
 

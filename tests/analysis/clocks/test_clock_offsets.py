@@ -7,8 +7,8 @@ import random
 
 import pytest
 from analysis_support import frame
-from sojourn.clocks.offsets import clock_offsets
-from sojourn.model.components import with_app_facts, with_spans
+from sojourn.components.clocks.offsets import clock_offsets
+from sojourn.components.expressions import with_app_facts, with_spans
 
 
 def offsets_of(*rows: dict[str, object]):

@@ -34,10 +34,12 @@ def test_store_that_cannot_be_opened(tmp_path: Path) -> None:
 def test_empty_store_and_old_store(store_dsn: str) -> None:
     assert codes(store_dsn) == {"store-empty", "listen-missing"}
     with connect(store_dsn) as store:
-        store.client.command("ALTER TABLE schema_migrations DELETE WHERE version = 90 SETTINGS mutations_sync = 1")
+        store.client.command(
+            "ALTER TABLE schema_state DELETE WHERE name = 'tables/blame_minute' SETTINGS mutations_sync = 1"
+        )
     (finding,) = diagnose(store_dsn).findings
     assert (finding.code, finding.severity) == ("store-old", "error")
-    assert "090_blame" in finding.what
+    assert "tables/blame_minute" in finding.what
     assert finding.fix == f"sojourn store init '{store_dsn}'"
 
 

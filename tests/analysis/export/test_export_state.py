@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from export_support import exported, samples_of, value_of
 from pool_simulator import EPOCH, PoolSettings, as_lines, simulated_pool
+from sojourn.components.split import clock_of, split_rows
 from sojourn.export.memory import Memory
 from sojourn.export.state import STATE_WINDOW, ServiceState, drain
 from sojourn.model.objective import objective_of
 from sojourn.queueing.staffing import erlang_c_workers, square_root_workers
 from sojourn.sources.live.recent import EMPTY
-from sojourn.sources.live.splitting import clock_of, split_by
 from watch_support import given_up, record
 
 SETTINGS = PoolSettings(requests=4_000, rate=30.0, skews=(0.0, 0.0))
@@ -156,7 +156,7 @@ def test_drain(waiting: float, load: float, workers: float, seconds: float) -> N
 
 def test_a_moment_of_a_log_has_no_state() -> None:
     now = datetime.fromtimestamp(EPOCH, UTC)
-    rows = split_by(EMPTY.lazy(), clock_of(EMPTY.lazy()))
+    rows = split_rows(EMPTY.lazy(), clock=clock_of(EMPTY.lazy()), infer=False).rows
     known = ServiceState("shop", rows, now, now - timedelta(seconds=0.5), 60.0, Memory())
     assert not known.known
     later = ServiceState("shop", rows, now, now - timedelta(seconds=90), 60.0, Memory())

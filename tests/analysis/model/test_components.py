@@ -7,8 +7,9 @@ import pytest
 from analysis_support import frame, span, spans
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sojourn.model.components import COMPONENTS, REWRITTEN, component_sum
-from sojourn.sources.rows import checked_split
+from sojourn.components.expressions import REWRITTEN, component_sum
+from sojourn.components.split import checked_split
+from sojourn.model.components import COMPONENTS
 
 
 def split_of(*rows: dict[str, object], spans: pl.DataFrame | None = None) -> list[dict[str, object]]:

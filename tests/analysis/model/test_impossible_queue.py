@@ -14,8 +14,8 @@ from clock_support import Seen, lines_of, requests_through
 from sojourn.analyses.blame.run import blame
 from sojourn.analyses.split.result import SplitResult
 from sojourn.analyses.whatif.analysis import whatif
+from sojourn.components.split import split_rows
 from sojourn.doctor.split_findings import split_findings
-from sojourn.sources.rows import split_rows
 
 FORGED = "500.046797"  # s: a client sent a stamp 500 s old
 
@@ -106,7 +106,7 @@ def impossible_of(**row: object) -> bool:
         {"start": float(n), "request_start": float(n), "app_queueing_delay": 0.1, "app_service_time": 0.3}
         for n in range(1, 20)
     ]
-    split_lazily, _ = split_rows(frame({"request_start": 0.0, "app_service_time": 0.1, **row}, *others))
+    split_lazily = split_rows(frame({"request_start": 0.0, "app_service_time": 0.1, **row}, *others)).rows
     return bool(split_lazily.collect()["impossible"][0])
 
 

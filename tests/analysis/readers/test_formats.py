@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import sojourn
 from polars.testing import assert_frame_equal
-from sojourn.model.components import component_sum
+from sojourn.components.expressions import component_sum
 from sojourn.model.frame import COLUMNS
 from sojourn.readers.formats.catalogue import FORMATS
 from sojourn.readers.formats.detect import detected_format

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 import sojourn
 from doctor_support import DEADLINE_S, app
-from sojourn.model.components import component_sum
+from sojourn.components.expressions import component_sum
 from sojourn_lab.runtime.nginx import nginx_program
 from sojourn_lab.runtime.ports import free_port, free_ports, wait_for_port
 from sojourn_lab.runtime.process import Process

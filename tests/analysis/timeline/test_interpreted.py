@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from analysis_support import frame
+from sojourn.components.split import checked_split
 from sojourn.model import compilation
 from sojourn.model.compilation import CompiledFunction
 from sojourn.model.errors import SojournError
-from sojourn.sources.rows import checked_split
 from sojourn.timeline import charge, sweep
 from sojourn.timeline.charge import accounts, refuse_too_many
 from sojourn.timeline.services import services_of

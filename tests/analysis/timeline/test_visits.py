@@ -12,7 +12,7 @@ from analysis_support import frame, span, spans
 from pool_simulator import EPOCH, PoolSettings, PoolTruth, as_lines, simulated_pool, span_lines
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from sojourn.sources.rows import checked_split
+from sojourn.components.split import checked_split
 from sojourn.timeline.visits import FROM_CONCURRENCY, FROM_OPTION, FROM_WORKER_VALUES, Visits, most_at_once, visits
 
 ANSWERED = {

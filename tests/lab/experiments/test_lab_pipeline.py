@@ -14,7 +14,7 @@ import msgspec
 import pytest
 import sojourn
 from lab_support import find_scenario
-from sojourn.store.migrate import migrations
+from sojourn.store.schema import schema_files
 from sojourn_lab.errors import LabError
 from sojourn_lab.experiments.pipeline import run_case
 from sojourn_lab.experiments.pipeline.agent import Count, counts_in, lay_out_agent, vector_program
@@ -122,7 +122,7 @@ def test_the_agent_is_measured_as_it_is_shipped(tmp_path: Path) -> None:
 
 
 def test_a_table_is_cut_otherwise_and_else_the_shipped_one() -> None:
-    shipped = next(each for each in migrations() if each.name == "010_requests").statements()[0]
+    shipped = next(each for each in schema_files() if each.name == "tables/requests").statements()[0]
     hour = table_statement(shipped, "hour")
     assert hour.startswith("CREATE TABLE IF NOT EXISTS requests_hour")
     assert hour.count("PARTITION BY") == 1

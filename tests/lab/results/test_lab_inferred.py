@@ -91,7 +91,7 @@ def test_an_inferred_queue_beside_the_measured_one(run_folder: Path) -> None:
 
     rows = sojourn.split(run_folder / "access.jsonl").rows.collect()
     plain = rows.with_columns(queue_source=rows["queue_source"].str.replace("stamp", "none"))
-    from sojourn.sources.backend_inference import inferences  # noqa: PLC0415
+    from sojourn.components.inferred.backends import inferences  # noqa: PLC0415
 
     (backend,) = inferences(plain.lazy())
     figures = compared(backend, rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from string import Template
 
 import polars as pl
 
@@ -49,8 +48,7 @@ def store_load_windows(
     condition = "upstream IS NOT NULL" if by_instance else "1"
 
     def statement(name: str, **parts: str) -> str:
-        chosen = Template(sql.sql("chosen")).substitute(conditions=which.conditions)
-        return f"WITH chosen AS (\n{chosen}\n)\n{Template(sql.sql(name)).substitute(taken=condition, **parts)}"
+        return sql.over_chosen(name, which, taken=condition, **parts)
 
     with connect(dsn) as store, plainly(store, "counting its load by window"):
 

@@ -8,7 +8,7 @@ from typing import Any
 from sojourn.analyses.clock.analysis import ClockResult
 from sojourn.analyses.clock.run import clock
 from sojourn.analyses.question import ReportContext
-from sojourn.clocks.offsets import Pair
+from sojourn.components.clocks.offsets import Pair
 from sojourn.model.formatting import counted, formatted, milliseconds
 from sojourn.model.verdict import NETWORK_GAP
 from sojourn.present.display import lay_out

@@ -22,6 +22,7 @@ import polars as pl
 
 from sojourn.analyses.goodput.retry_storms import Storm, storms_of
 from sojourn.analyses.goodput.sums import WORKED, groups_of, over_time_of
+from sojourn.components.inferred.rows import inferred_note
 from sojourn.inference.inferred import INFERRED
 from sojourn.model.client_retries import CLIENT, FAILED, client_retries
 from sojourn.model.components import GIVEN_UP_STATUSES
@@ -30,7 +31,6 @@ from sojourn.model.formatting import iso
 from sojourn.model.frame import INSTANT, Records
 from sojourn.model.result import Result
 from sojourn.sources.frame_measures import without_upgraded
-from sojourn.sources.inferred_queue import inferred_note
 from sojourn.timeline.classes import NO_VALUE, checked_column
 from sojourn.timeline.held_times import held_by_request
 from sojourn.timeline.visits import SAME_REQUEST, all_differ

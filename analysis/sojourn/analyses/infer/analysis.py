@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from sojourn.components.inferred.backends import BackendInference
 from sojourn.inference.inferred import REFUSED
 from sojourn.model.frame import LogFacts
 from sojourn.model.result import Result
-from sojourn.sources.backend_inference import BackendInference
 
 SERVICE_SCHEMA = {
     "upstream": pl.String(),

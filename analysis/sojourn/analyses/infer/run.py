@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sojourn.analyses.infer.analysis import InferResult, result_of
+from sojourn.components.inferred.backends import inferences
 from sojourn.model.errors import SojournError
 from sojourn.readers.inputs import Source
-from sojourn.sources.backend_inference import inferences
 from sojourn.sources.open_requests import Instant, Where
 from sojourn.sources.opening import RequestsLike, requests_from
 from sojourn.timeline.visits import WorkersLike

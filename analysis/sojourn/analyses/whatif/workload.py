@@ -12,7 +12,7 @@ import polars as pl
 
 from sojourn.analyses.whatif.balancing import balancers_seen
 from sojourn.analyses.whatif.binding import Binding, binding_of, bound
-from sojourn.model.components import GIVEN_UP_STATUSES, SWITCHING_PROTOCOLS
+from sojourn.model.components import CLIENT_GONE, GIVEN_UP_STATUSES, SWITCHING_PROTOCOLS, TIMED_OUT
 from sojourn.model.errors import SojournError
 from sojourn.model.one_worker import SLACK
 from sojourn.queueing.replay import replay
@@ -34,7 +34,6 @@ COLUMNS = (
     "request_time", "app_service", "upload", "answered", "retries", "response", "connection", "remote_addr",
     "queue_source",
 )  # fmt: skip
-LEFT = 499
 ENOUGH_FREE = 20  # requests that arrived at a free worker, to estimate the duration of the way
 SEEDS, NEAR = 5, 0.15  # replays by a rule; error of their mean, of the mean response
 TIMEOUT_SPREAD = 0.05  # time-outs that lie nearer together than this share are one setting
@@ -233,12 +232,12 @@ def workload_of(
         rest=np.where(known, response - np.nan_to_num(wait) + read - head, before + services - head),
         response=response,
         wait=wait,
-        counted=(status != LEFT) & (status != SWITCHING_PROTOCOLS),
+        counted=(status != CLIENT_GONE) & (status != SWITCHING_PROTOCOLS),
         routes=routes,
         imputed=int(drawn.sum()),
-        left_early=int((status == LEFT).sum()),
+        left_early=int((status == CLIENT_GONE).sum()),
         refused=int(refused),
-        timeout=_timeout(_numbers(table["response"])[status == 504]),
+        timeout=_timeout(_numbers(table["response"])[status == TIMED_OUT]),
         balancers=balancers_seen(recorded, recorded.arrival + response - before),
         absence=absence,
         read=read,

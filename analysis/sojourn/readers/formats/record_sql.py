@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sojourn.model.components import CLIENT_GONE, PROXY_STATUSES
 from sojourn.model.frame import APP, PROXY, WHOLE
 from sojourn.readers.formats.fields import CLOCKS, TEXTS, UNITS
 from sojourn.readers.formats.line_format import UPSTREAM, LineFormat
 from sojourn.readers.formats.template import HEADER, captured_names, pattern_of
 
 # With one of these the answer did not come from the backend, or the client had gone before it did.
-NOT_ANSWERED = (0, 499, 502, 503, 504)
+NOT_ANSWERED = (0, *PROXY_STATUSES)
 NO_SERVER = "<NOSRV>"  # HAProxy: no server was reached
 NO_TEXT, NO_NUMBER = "NULL::VARCHAR", "NULL::BIGINT"
 _LISTS = ("connect", "header", "response")
@@ -151,7 +152,7 @@ def _status(log: LineFormat) -> str:
     if not log.has("termination"):
         return f"whole({status})"
     # HAProxy writes -1 where no answer was sent; the state begins with C where the client had gone.
-    absent = f"CASE WHEN starts_with({field_sql('termination')}, 'C') THEN 499 ELSE 0 END"
+    absent = f"CASE WHEN starts_with({field_sql('termination')}, 'C') THEN {CLIENT_GONE} ELSE 0 END"
     return f"CASE WHEN {status} = '-1' THEN {absent} ELSE whole({status}) END"
 
 

@@ -1,6 +1,6 @@
 -- Minutes whose blame is to be computed, and how many rows arrived for them (duplicates too): those of a request that
 -- arrived since they were last computed, from the minute it came in to the one after it ended. Why 60 s: see
--- collector/clickhouse/070_rollup_refresh.sql.
+-- collector/clickhouse/views/rollup_results.sql.
 WITH
     toDateTime({since:UInt32}, 'UTC') AS since,
     toDateTime({until:UInt32}, 'UTC') AS until,
@@ -28,7 +28,7 @@ WITH
                 toDateTime(toStartOfMinute(time), 'UTC') AS minute,
                 toDateTime(toStartOfMinute(min(start)), 'UTC') AS first
             FROM requests
-            WHERE minute GLOBAL IN (SELECT minute FROM fresh) AND status != 101
+            WHERE minute GLOBAL IN (SELECT minute FROM fresh) AND status != $switching_protocols
             GROUP BY minute
         )
     )

@@ -8,10 +8,10 @@ WITH
     toDateTime64({end:UInt32}, 6, 'UTC') AS end,
     ifNull((
         SELECT minOrNull(start) FROM requests
-        WHERE time >= begin - INTERVAL 1 MINUTE AND time < end + INTERVAL 1 HOUR AND start >= reach AND start < begin AND status != 101
+        WHERE time >= begin - INTERVAL 1 MINUTE AND time < end + INTERVAL 1 HOUR AND start >= reach AND start < begin AND status != $switching_protocols
     ), begin) AS met
 SELECT ifNull((
     SELECT minOrNull(start) FROM requests
     WHERE time >= met - INTERVAL 20 MILLISECOND AND time < end + INTERVAL 1 HOUR
-        AND start >= reach AND start < met AND status != 101
+        AND start >= reach AND start < met AND status != $switching_protocols
 ), met) AS first

@@ -6,4 +6,4 @@ SELECT
     avg(request_time) AS mean,
     uniqExact(upstream) AS upstreams
 FROM chosen
-WHERE status != 101 AND ($taken)
+WHERE status != $switching_protocols AND ($taken)

@@ -18,5 +18,5 @@ FROM (
             x <= 1 - edge, x - edge / 2,
             1 - edge - (1 - x) * (1 - x) / (2 * edge)), [arrival, departure]) AS passed
     FROM chosen
-    WHERE status != 101
+    WHERE status != $switching_protocols
 )

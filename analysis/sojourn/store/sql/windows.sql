@@ -4,7 +4,7 @@ SELECT
     count() AS arrivals,
     avg(request_time) AS response
 FROM chosen
-WHERE status != 101
+WHERE status != $switching_protocols
     AND start >= fromUnixTimestamp64Micro({begin:Int64}, 'UTC')
     AND start < fromUnixTimestamp64Micro({end:Int64}, 'UTC')
 GROUP BY window

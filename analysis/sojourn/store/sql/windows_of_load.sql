@@ -26,13 +26,13 @@ FROM (
         SELECT
             $instance AS instance,
             request_time,
-            status >= 500 OR status = 499 AS failed,
+            $failed AS failed,
             event.1 - {begin:Int64} + 1 AS at,
             event.2 = 1 AS arrives,
             intDiv(at - 1, {width:Int64}) AS window
         FROM chosen
         ARRAY JOIN [(toUnixTimestamp64Micro(start), 1), (toUnixTimestamp64Micro(time), 0)] AS event
-        WHERE status != 101 AND ($taken)
+        WHERE status != $switching_protocols AND ($taken)
     )
 )
 GROUP BY instance, window

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 from sojourn.analyses.infer.analysis import service_by_depth
 from sojourn.analyses.infer.charts import service_against_depth
+from sojourn.components.inferred.backends import BackendInference
 from sojourn.inference.engine import infer
 from sojourn.inference.inferred import STAMP_ERROR
 from sojourn.inference.likelihood import Queue, searched
 from sojourn.present.chart_libraries import alt
 from sojourn.present.drawing import specification, svg
 from sojourn.present.palette import QUEUEING, SERVICE
-from sojourn.sources.backend_inference import BackendInference
 
 from sojourn_lab.experiments.inference import simulators as simulate
 from sojourn_lab.experiments.inference.simulators import Logged

@@ -70,7 +70,7 @@ def recorded(folder: Path) -> Iterator[Recorded]:
 
 def _compared(scenario: str, case: dict[str, Any], rows: pl.DataFrame) -> Iterator[Recorded]:
     import polars as pl  # noqa: PLC0415
-    from sojourn.sources.backend_inference import inferences  # noqa: PLC0415
+    from sojourn.components.inferred.backends import inferences  # noqa: PLC0415
 
     plain = rows.with_columns(
         *(pl.lit(None, rows.schema[name]).alias(name) for name in OF_THE_APP if name in rows.columns),

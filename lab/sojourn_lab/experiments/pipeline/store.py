@@ -57,7 +57,7 @@ def inserted(plan: Inserts) -> Inserted:
     """Insert for the duration of the plan, at least twice, and return the result."""
     # Late: the plan is read where the engine is not.
     from sojourn.store import connect, init, load  # noqa: PLC0415
-    from sojourn.store.migrate import migrations  # noqa: PLC0415
+    from sojourn.store.schema import schema_files  # noqa: PLC0415
 
     began = time.time()
     dsn = f"chdb://{plan.folder}"
@@ -77,7 +77,7 @@ def inserted(plan: Inserts) -> Inserted:
         table = "requests"
         if plan.table != "shipped":
             table = f"requests_{plan.table}"
-            shipped = next(each for each in migrations() if each.name == "010_requests").statements()[0]
+            shipped = next(each for each in schema_files() if each.name == "tables/requests").statements()[0]
             client.command(table_statement(shipped, plan.table))
         loaded = client.query(f"SELECT count() FROM {table}").result_rows[0][0]  # noqa: S608
         text = batch_text(rows, plan.batch, plan.spread)

@@ -24,7 +24,7 @@ from sojourn_lab.runtime.proxy import PLAIN_LOG_NAME
 
 if TYPE_CHECKING:
     import polars as pl
-    from sojourn.sources.backend_inference import BackendInference
+    from sojourn.components.inferred.backends import BackendInference
 
 SHORT = 0.02
 """Seconds. A p99 below it is compared in milliseconds, not in per cent: it is little more than the stamps' error."""

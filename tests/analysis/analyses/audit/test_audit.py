@@ -7,11 +7,11 @@ import random
 import pytest
 from analysis_support import frame, span, spans
 from sojourn.analyses.audit.analysis import audit
-from sojourn.sources.rows import split_rows
+from sojourn.components.split import split_rows
 
 
 def audited(rows: list[dict[str, object]]):
-    return audit(split_rows(frame(*rows))[0], upgraded=0)
+    return audit(split_rows(frame(*rows)).rows, upgraded=0)
 
 
 def steady(count: int, rng: random.Random, response=lambda _: 0.5, gap: float = 0.05) -> list[dict[str, object]]:
@@ -84,7 +84,7 @@ def test_a_worker_that_goes_on_for_a_client_already_gone_has_had_that_time() -> 
         "request_id": "b", "worker": None,
     }  # fmt: skip
     reported = spans(span("a", 0.0, 45.0), span("b", 45.0, 45.0))
-    result = audit(split_rows(frame(first, second), reported)[0], upgraded=0)
+    result = audit(split_rows(frame(first, second), reported).rows, upgraded=0)
     assert result.utilisation == [
         {"upstream": "10.0.0.1:80", "workers": 1, "busy": 90.0, "utilisation": 1.0, "in_one_worker": 1}
     ]

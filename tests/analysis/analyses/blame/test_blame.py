@@ -21,7 +21,7 @@ from sojourn.analyses.blame.chain import chain_of
 from sojourn.analyses.blame.charts import matrix_cells, over_time_parts
 from sojourn.analyses.blame.run import blame
 from sojourn.analyses.blame.section import blame_section
-from sojourn.sources.rows import checked_split
+from sojourn.components.split import checked_split
 from sojourn.timeline.charge import accounts
 from sojourn.timeline.classes import OTHER, having
 from sojourn.timeline.services import services_of

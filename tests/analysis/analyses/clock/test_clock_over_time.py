@@ -123,7 +123,7 @@ def test_a_constant_skew_is_one_segment(skew: float, rate: float, requests: int,
         pl.from_epoch(name, time_unit="us").dt.replace_time_zone("UTC")
         for name in ("time", "request_start", "proxy_start")
     )
-    split = sojourn.sources.rows.checked_split(frame)
+    split = sojourn.components.split.checked_split(frame)
     (row,) = clock(split.lazy()).pairs
     assert len(row["segments"]) == 1
     assert row["drift"] == 0 or not row["idle"]

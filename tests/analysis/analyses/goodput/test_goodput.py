@@ -14,9 +14,9 @@ from pool_simulator import PoolSettings, PoolTruth, as_lines, late_log, simulate
 from sojourn.analyses.goodput.analysis import GoodputResult, goodput
 from sojourn.analyses.goodput.retry_storms import Storm
 from sojourn.analyses.goodput.section import goodput_section
+from sojourn.components.split import checked_split
 from sojourn.readers.app_log import REASONS, read_app_log
 from sojourn.readers.spans import SPANS_SCHEMA
-from sojourn.sources.rows import checked_split
 from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 from worker_log import WorkerSystem, of_route, worker_log

@@ -16,7 +16,7 @@ import pytest
 import sojourn
 from plain_example import EXAMPLES, WORKERS, plain_log
 from sojourn.cli import app
-from sojourn.model.components import component_sum
+from sojourn.components.expressions import component_sum
 from sojourn.present.drawing import specification
 from sojourn.store import init, load
 from typer.testing import CliRunner

@@ -11,7 +11,7 @@ import pytest
 import sojourn
 from analysis_support import BASE, line
 from simulator import BAD_LINES, EPOCH, Settings, Truth, as_lines, simulated_log
-from sojourn.sources.rows import checked_split
+from sojourn.components.split import checked_split
 
 
 @pytest.fixture(scope="module")

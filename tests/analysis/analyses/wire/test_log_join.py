@@ -8,7 +8,7 @@ from sojourn.analyses.wire.log_join import TOLERANCE, log_table
 from sojourn.analyses.wire.pairs import Side, paired
 from sojourn.analyses.wire.stamps import stamp_us
 from sojourn.analyses.wire.timeline import Timelines, timeline
-from sojourn.sources.rows import split_rows
+from sojourn.components.split import split_rows
 from wire_simulator import Wire, WireSettings, simulated_wire
 
 MS = 1_000_000
@@ -16,7 +16,7 @@ MS = 1_000_000
 
 def joined(wire: Wire) -> tuple[Timelines, pl.DataFrame]:
     """What was joined, and of it the rows with a record, beside the truth (…_truth)."""
-    rows, _ = split_rows(wire.rows.lazy())
+    rows = split_rows(wire.rows.lazy()).rows
     result = timeline(wire.tracked, rows)
     truth = wire.truth.with_columns(log_row=pl.int_range(pl.len(), dtype=pl.Int64))
     return result, result.frame.join(truth, on="log_row", suffix="_truth")
@@ -149,12 +149,12 @@ def test_records_outside_the_capture_s_time_are_not_missed() -> None:
     wire = simulated_wire(WireSettings(requests=1_000))
     early = wire.rows.with_columns(pl.col("time", "start", "proxy_start", "request_start") - pl.duration(hours=1))
     early = early.with_columns(request_id=pl.col("request_id") + "-early")
-    rows, _ = split_rows(pl.concat([wire.rows, early]).lazy())
+    rows = split_rows(pl.concat([wire.rows, early]).lazy()).rows
     result = timeline(wire.tracked, rows)
     assert result.joined.log == 1_000
     assert result.joined.unjoined == {}
     lost = timeline(
-        wire.tracked, split_rows(wire.rows.with_columns(request_id=pl.lit("x"), uri=pl.lit("/no")).lazy())[0]
+        wire.tracked, split_rows(wire.rows.with_columns(request_id=pl.lit("x"), uri=pl.lit("/no")).lazy()).rows
     )
     assert sum(lost.joined.unjoined.values()) > 0
 
@@ -167,7 +167,7 @@ def test_a_capture_of_backends_alone_is_not_held_to_what_nginx_answered_itself()
         upstream=pl.lit(None, pl.String), upstream_addr=pl.lit(None, pl.String), attempts=pl.lit(0, pl.Int16),
         request_id=pl.col("request_id") + "-static",
     )  # fmt: skip
-    rows, _ = split_rows(pl.concat([wire.rows, static]).lazy())
+    rows = split_rows(pl.concat([wire.rows, static]).lazy()).rows
     result = timeline(type(wire.tracked)(backend, exchanges), rows)
     assert result.joined.requests == 500
     assert result.joined.unjoined == {}
@@ -184,8 +184,8 @@ def test_an_address_behind_a_balancer_does_not_keep_a_record_from_its_request() 
 def test_an_ipv4_address_written_as_ipv6_is_the_same_address() -> None:
     rows = simulated_wire(WireSettings(requests=50)).rows
     mapped = rows.with_columns(remote_addr="::ffff:" + pl.col("remote_addr"))
-    plain, _ = split_rows(rows.lazy())
-    other, _ = split_rows(mapped.lazy())
+    plain = split_rows(rows.lazy()).rows
+    other = split_rows(mapped.lazy()).rows
     assert log_table(other)["remote_addr"].to_list() == log_table(plain)["remote_addr"].to_list()
     assert log_table(plain)["remote_addr"].str.contains(":").not_().all()
 

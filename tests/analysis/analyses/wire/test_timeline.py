@@ -8,7 +8,7 @@ from sojourn.analyses.wire.frames import CONNECTIONS, EXCHANGES, TIMELINE, empty
 from sojourn.analyses.wire.result import PROXY_COLUMNS
 from sojourn.analyses.wire.timeline import Timelines, timeline
 from sojourn.analyses.wire.tracking_result import TrackingResult
-from sojourn.sources.rows import split_rows
+from sojourn.components.split import split_rows
 from wire_simulator import Wire, WireSettings, simulated_wire
 
 MS = 1e-3
@@ -20,7 +20,7 @@ def with_truth(wire: Wire, timelines: Timelines) -> pl.DataFrame:
 
 
 def joined(wire: Wire) -> pl.DataFrame:
-    rows, _ = split_rows(wire.rows.lazy())
+    rows = split_rows(wire.rows.lazy()).rows
     return with_truth(wire, timeline(wire.tracked, rows))
 
 
@@ -29,7 +29,7 @@ def test_the_frame_has_the_columns_it_promises_also_of_nothing() -> None:
     for result in (timeline(nothing), timeline(simulated_wire(WireSettings(requests=50)).tracked)):
         assert dict(result.frame.schema) == {**TIMELINE, **PROXY_COLUMNS}
     wire = simulated_wire(WireSettings(requests=50))
-    rows, _ = split_rows(wire.rows.lazy())
+    rows = split_rows(wire.rows.lazy()).rows
     result = timeline(nothing, rows)
     assert len(result.frame) == 0
     assert result.joined.requests == 0
@@ -122,7 +122,7 @@ def test_legs_from_stamps_log_and_options() -> None:
     assert legs(timeline(wire.tracked)) == expected
     bare = simulated_wire(WireSettings(requests=200, stamps=False))
     assert legs(timeline(bare.tracked)) == dict.fromkeys(expected, "unknown")
-    assert legs(timeline(bare.tracked, split_rows(bare.rows.lazy())[0])) == expected
+    assert legs(timeline(bare.tracked, split_rows(bare.rows.lazy()).rows)) == expected
     assert legs(timeline(bare.tracked, backends=[":8080"])) == expected
     one = timeline(bare.tracked, backends=["10.0.1.1:8080"])
     assert legs(one) == {**expected, "10.0.1.2:8080": "unknown"}
@@ -140,7 +140,7 @@ def test_addresses_of_the_sixth_version_are_in_brackets() -> None:
         pl.when(pl.col("server_port") == 8080).then(pl.lit("fd00::7")).otherwise("server").alias("server")
     )
     rows = wire.rows.with_columns(upstream=pl.lit("[fd00::7]:8080"), upstream_addr=pl.lit("[fd00::7]:8080"))
-    result = timeline(TrackingResult(six, wire.tracked.exchanges), split_rows(rows.lazy())[0])
+    result = timeline(TrackingResult(six, wire.tracked.exchanges), split_rows(rows.lazy()).rows)
     assert result.backends == ("[fd00::7]:8080",)
     assert result.joined.requests == 100
 
@@ -161,7 +161,7 @@ def test_durations_that_are_none_raise_nothing(value: float) -> None:
 def test_absurd_durations_of_the_log_raise_nothing(value: float) -> None:
     wire = simulated_wire(WireSettings(requests=200))
     long = pl.lit(abs(value))
-    rows, _ = split_rows(wire.rows.with_columns(app_queueing_delay=pl.lit(value), header=long, response=long).lazy())
+    rows = split_rows(wire.rows.with_columns(app_queueing_delay=pl.lit(value), header=long, response=long).lazy()).rows
     assert len(timeline(wire.tracked, rows).frame) == 200
     bare = wire.tracked.exchanges.with_columns(request_id=pl.lit(None, pl.String))
     assert len(timeline(TrackingResult(wire.tracked.connections, bare), rows).frame) >= 200

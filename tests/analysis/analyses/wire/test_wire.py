@@ -19,16 +19,16 @@ from sojourn.analyses.wire.section import wire_section
 from sojourn.analyses.wire.summary_section import split_wire_section
 from sojourn.analyses.wire.tallies import syn_steps
 from sojourn.analyses.wire.tracking_result import TrackingResult
+from sojourn.components.split import split_rows
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import rounded
 from sojourn.readers.capture.batch import Counts
-from sojourn.sources.rows import split_rows
 from syrupy.assertion import SnapshotAssertion
 from wire_simulator import Wire, WireSettings, simulated_wire
 
 
 def analysed(wire: Wire, *, log: bool = True, **more: object) -> WireResult:
-    rows = split_rows(wire.rows.lazy())[0] if log else None
+    rows = split_rows(wire.rows.lazy()).rows if log else None
     return wire_of(wire.tracked, Counts(), ("made.pcap",), (), rows=rows, **more)
 
 
@@ -189,7 +189,7 @@ def test_empty_capture_is_no_error(snapshot: SnapshotAssertion) -> None:
     assert result.window is None
     assert result.figures == {}
     json.dumps(rounded(result.to_dict()))
-    logged = wire_of(nothing, Counts(), rows=split_rows(simulated_wire(WireSettings(requests=10)).rows.lazy())[0])
+    logged = wire_of(nothing, Counts(), rows=split_rows(simulated_wire(WireSettings(requests=10)).rows.lazy()).rows)
     assert logged.checks[0].verdict == "unknown"
     assert split_wire_section(logged).sentence == snapshot
 

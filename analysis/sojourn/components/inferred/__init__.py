@@ -1,0 +1,1 @@
+"""Infer the queue in front of backends whose apps reported nothing."""

@@ -1,0 +1,247 @@
+"""The texts of the schema: one file per table and view, with placeholders for what stands once.
+
+``collector/clickhouse/`` has them. A placeholder is a constant of the model, the text of a file in ``parts/``, or steps
+of ``split/`` as common table expressions. What a file becomes on one machine and on a cluster differs in three words:
+``${local}``, ``${on_cluster}`` and ``${replicated}``.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+
+from sojourn.model.components import (
+    CLIENT_GONE,
+    CLIENT_STATUSES,
+    GIVEN_UP_STATUSES,
+    IMPOSSIBLE,
+    PARTS,
+    STAMP_TICK,
+    SWITCHING_PROTOCOLS,
+    TIMED_OUT,
+    failed_sql,
+)
+from sojourn.readers.record import ROUTE_PART
+
+# In a wheel the files lie beside this module, in a checkout where the collector has them.
+_PACKAGED = Path(__file__).with_name("schema")
+_CHECKOUT = Path(__file__).parents[3] / "collector" / "clickhouse"
+
+# What is applied, in this order. Tables exist once; the objects of the others hold no data, and are created again when
+# their text changes.
+TABLES, INCOMING, VIEWS, UPGRADES = "tables", "incoming", "views", "upgrades"
+# The steps from rows to their components. ``reported`` and ``clocked`` are one of several files each.
+STEPS = ("chosen", "reported", "facts", "clocked", "timed", "queued", "held", "split")
+# What is '' in the store is NULL for an analysis, and '' in a view.
+NULL_TEXT, SAME_TEXT = "(x) -> nullIf(x, '') AS text_of", "(x) -> x AS text_of"
+# A table or view with this line has a Distributed table under its plain name on a cluster.
+_DISTRIBUTED = re.compile(r"^-- Distributed(?: by (.+))?\.$", re.MULTILINE)
+_OBJECT = re.compile(
+    r"CREATE (?:OR REPLACE )?(TABLE|VIEW|MATERIALIZED VIEW)(?: IF NOT EXISTS)? (\w+)(\$\{local\})?(?= )"
+)
+
+
+@dataclass(frozen=True)
+class Object:
+    """A table or view that a file creates.
+
+    Attributes:
+        kind: ``TABLE``, ``VIEW`` or ``MATERIALIZED VIEW``.
+        name: its name, with ``${local}`` where it has one on each machine of a cluster.
+    """
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True)
+class SchemaFile:
+    """One file of the schema.
+
+    Attributes:
+        name: folder and name, without the ending: ``views/requests_split``.
+        text: what it holds, with the texts of its placeholders; those of a cluster and of retention are still in it.
+    """
+
+    name: str
+    text: str
+
+    @property
+    def folder(self) -> str:
+        """``tables``, ``incoming``, ``views`` or ``upgrades``."""
+        return self.name.split("/")[0]
+
+    @property
+    def objects(self) -> list[Object]:
+        """What it creates, in order."""
+        return [Object(kind, name + local) for kind, name, local in _OBJECT.findall(self.text)]
+
+    def distributed(self) -> str | None:
+        """Return the arguments of the Distributed engine after the name of the table; None: it is not distributed."""
+        line = _DISTRIBUTED.search(self.text)
+        return None if line is None else f", {line[1]}" if line[1] else ""
+
+    def statements(self, cluster: str | None = None, kept_since: str = "toDateTime(0)") -> list[str]:
+        """Return its statements, for one machine or for a cluster of this name."""
+        return statements(substituted(self.text, cluster, kept_since))
+
+
+def schema_folder() -> Path:
+    """Return the folder of the SQL files."""
+    return _PACKAGED if _PACKAGED.is_dir() else _CHECKOUT
+
+
+@functools.cache
+def text_of(name: str) -> str:
+    """Return the text of ``<name>.sql`` in the folder of the schema."""
+    return (schema_folder() / f"{name}.sql").read_text(encoding="utf-8").strip()
+
+
+@functools.cache
+def schema_files() -> tuple[SchemaFile, ...]:
+    """Return all files: tables, then what parses lines, then views, each after those that it reads."""
+    return (*_files(TABLES), *_files(UPGRADES), *_in_order([*_files(INCOMING), *_files(VIEWS)]))
+
+
+def _files(folder: str) -> list[SchemaFile]:
+    paths = sorted((schema_folder() / folder).glob("*.sql"))
+    return [SchemaFile(f"{folder}/{path.stem}", _filled(path.read_text(encoding="utf-8"))) for path in paths]
+
+
+def _in_order(files: Sequence[SchemaFile]) -> Iterator[SchemaFile]:
+    left = list(files)
+    while left:
+        pending = {each.name for file in left for each in file.objects}
+        ready = [file for file in left if not (uses(file) & pending) - {each.name for each in file.objects}]
+        assert ready, f"a circle among {[file.name for file in left]}"  # noqa: S101 - the files are ours
+        yield from ready
+        left = [file for file in left if file not in ready]
+
+
+def uses(file: SchemaFile) -> set[str]:
+    """Return the names of the objects that the statements of a file mention."""
+    return {word + local for word, local in re.findall(r"\b(\w+)(\$\{local\})?", ";\n".join(statements(file.text)))}
+
+
+def checksums() -> dict[str, str]:
+    """Return the SHA-256 of every file by its name; that of a view depends on all that it reads."""
+    sums: dict[str, str] = {}
+    makers: dict[str, str] = {}
+    for file in schema_files():
+        read = sorted({sums[makers[name]] for name in uses(file) if makers.get(name, file.name) != file.name})
+        below = [] if file.folder == UPGRADES else read
+        sums[file.name] = hashlib.sha256("\n".join([file.text, *below]).encode()).hexdigest()
+        makers |= {each.name: file.name for each in file.objects}
+    return sums
+
+
+def _filled(text: str) -> str:
+    """Return a text of the schema with its placeholders replaced, but those of a cluster and of retention."""
+    while True:
+        template = Template(text)
+        names = set(template.get_identifiers()) - _LATER
+        if not names:
+            return text
+        text = template.safe_substitute({name: _value(name) for name in names})
+
+
+_LATER = {"local", "on_cluster", "replicated", "replica_guard", "kept_since"}
+
+
+def _value(name: str) -> str:
+    values = constants()
+    if name in values:
+        return values[name]
+    if name == "steps_by_hour":
+        return common_tables(_view_steps("clocked_by_hour"))
+    if name == "facts_of_rows":
+        return common_tables({step: _view_steps("")[step] for step in ("chosen", "reported", "facts")}, final="")
+    return text_of(f"parts/{name}")
+
+
+def constants() -> dict[str, str]:
+    """Return what stands once in the model, as SQL: statuses, limits, patterns, and the columns of components."""
+    return {
+        "tick": str(STAMP_TICK),
+        "impossible": str(IMPOSSIBLE),
+        "client_statuses": str(CLIENT_STATUSES),
+        "given_up": str(GIVEN_UP_STATUSES),
+        "timed_out": str(TIMED_OUT),
+        "abandoned": str(CLIENT_GONE),
+        "switching_protocols": str(SWITCHING_PROTOCOLS),
+        "failed": failed_sql("status"),
+        "route_part": ROUTE_PART,
+        **_parts_of_a_response(),
+    }
+
+
+def _parts_of_a_response() -> dict[str, str]:
+    """Return the columns of the rollup for the parts of a response, and the expressions that fill them."""
+    unknown_wait = "proxy_queue + ifNull(connect, 0)"
+    return {
+        "part_seconds": "\n    ".join(f"{part}_seconds Float64 CODEC(ZSTD(1))," for part in PARTS),
+        "parts_by_response": "\n    ".join(f"{part}_by_response Map(Int16, Float64) CODEC(ZSTD(1))," for part in PARTS),
+        "part_values": "\n            ".join(
+            f"ifNull({column}, {unknown_wait if part == 'queueing' else 0}) AS of_{part},"
+            for part, column in PARTS.items()
+        ),
+        "part_seconds_sums": "\n        ".join(f"sumIf(of_{part}, served) AS {part}_seconds," for part in PARTS),
+        "part_by_response_sums": "\n        ".join(
+            f"sumMapIf(map(bucket, of_{part}), served) AS {part}_by_response," for part in PARTS
+        ),
+    }
+
+
+def _view_steps(clocked: str) -> dict[str, str]:
+    """Return the steps of a view: no span is joined."""
+    files = {"reported": "reported_without_spans", "clocked": clocked}
+    return {step: files.get(step, step) for step in STEPS}
+
+
+def common_tables(files: dict[str, str], *, final: str = "FINAL") -> str:
+    """Return steps of ``split/`` as common table expressions of a view.
+
+    Args:
+        files: step -> name of its file.
+        final: ``FINAL``, or nothing for the rows of one INSERT.
+    """
+    parts = {"text_of": SAME_TEXT, "requests": "requests${local}", "final": final, "conditions": "1"}
+    texts = {step: Template(text_of(f"split/{file}")).safe_substitute(parts) for step, file in files.items()}
+    return ", ".join(f"{step} AS (\n{text}\n)" for step, text in texts.items())
+
+
+def substituted(text: str, cluster: str | None = None, kept_since: str = "toDateTime(0)", **others: str) -> str:
+    """Return ``text`` with its placeholders replaced, for one machine or for a cluster of this name."""
+    name = "'" + cluster.replace("\\", "\\\\").replace("'", "\\'") + "'" if cluster else ""
+    replica = "database = currentDatabase() AND table = 'requests_local'"
+    lag = f"SELECT max(absolute_delay) FROM system.replicas WHERE {replica}"  # noqa: S608 - a constant
+    return Template(text).substitute(
+        local="_local" if cluster else "",
+        on_cluster=f"ON CLUSTER {name}" if cluster else "",
+        replicated="Replicated" if cluster else "",
+        cluster=name,
+        replica_guard=f" AND ({lag}) < 30" if cluster else "",
+        kept_since=kept_since,
+        **others,
+    )
+
+
+def statements(text: str) -> list[str]:
+    """Return the statements of an SQL text, without comments. A semicolon or dashes inside quotes are text."""
+    return [s for s in ("".join(parts).strip() for parts in _split(text)) if s]
+
+
+def _split(text: str) -> Iterator[list[str]]:
+    parts: list[str] = []
+    for piece in re.findall(r"--[^\n]*|'(?:[^'\\]|\\.|'')*'|`[^`]*`|;|[^-'`;]+|.", text, flags=re.DOTALL):
+        if piece == ";":
+            yield parts
+            parts = []
+        elif not piece.startswith("--"):
+            parts.append(piece)
+    yield parts

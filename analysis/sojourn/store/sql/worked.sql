@@ -1,8 +1,0 @@
--- The worker's part of the wait.
-SELECT
-    *,
-    multiIf(
-        abandoned, least(waited + ifNull(app_service, 0), given) - queue,
-        answered, app_service,
-        NULL) AS service_time
-FROM queued

@@ -1,0 +1,1 @@
+Tuple(request_id String, service_time String, start String, route String, worker String)

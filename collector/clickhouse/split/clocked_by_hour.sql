@@ -1,0 +1,8 @@
+-- The clock offset of each pair in the hour in which the request ended, from the bounds that are stored (view clock_offsets).
+SELECT facts.*, ifNull(clock.offset_seen, 0) AS clock_offset
+FROM facts
+GLOBAL LEFT JOIN
+(
+    SELECT hour AS clock_hour, proxy AS clock_proxy, upstream AS clock_upstream, toNullable(offset) AS offset_seen
+    FROM clock_offsets
+) AS clock ON toStartOfHour(facts.time) = clock.clock_hour AND facts.proxy = clock.clock_proxy AND facts.upstream = clock.clock_upstream
