@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
+from sojourn.model.components import SERVER_ERROR
 
 from sojourn_dashboards.datasource import sql
 from sojourn_dashboards.filters import box, value_of
@@ -107,7 +108,7 @@ TREE = sql(
     SELECT trace_id, part.1, part.2, part.3, concat('nginx ', proxy), toDateTime64(part.4, 9, 'UTC'), part.5 * 1000,
         [map('key', 'http.response.status_code', 'value', toString(status))], [map('key', 'host.name', 'value',
             toString(proxy))],
-        if(status >= 500, 2, 0)
+        if(status >= @error@, 2, 0)
     FROM
     (
         SELECT *, arrayJoin(arrayConcat(
@@ -123,6 +124,7 @@ TREE = sql(
     """,
     spans=SPAN_ROWS,
     row=ROW,
+    error=str(SERVER_ERROR),
 )
 
 NO_ROW = "no record with this request id or trace id is stored"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
+from sojourn.model.components import CLIENT_GONE
 
 from sojourn_dashboards.datasource import sql
 from sojourn_dashboards.filters import box, chosen, limit, names, number_of, one_of, rollup_variables, value_of
@@ -45,12 +46,13 @@ HOW_MANY = sql("SELECT count() AS value FROM requests_split WHERE @facets@", fac
 
 WHEN = sql(
     """
-    SELECT $__timeInterval(time) AS t, multiIf(status = 499, '499', concat(toString(intDiv(status, 100)),
-        'xx')) AS class,
+    SELECT $__timeInterval(time) AS t, multiIf(status = @gone@, '@gone@',
+        concat(toString(intDiv(status, 100)), 'xx')) AS class,
         count() AS "Value"
     FROM requests_split WHERE @facets@ GROUP BY t, class ORDER BY t, class
     """,
     facets=FACETS,
+    gone=str(CLIENT_GONE),
 )
 
 NONE = "no request matches; limits are numbers of seconds, such as 0.3"

@@ -183,6 +183,21 @@ def test_statuses_and_limits_stand_once() -> None:
             assert not computed, (file, computed)
 
 
+def test_statuses_stand_once_in_python() -> None:
+    """In the analysis and the dashboards; the model has them."""
+    root = Path(__file__).parents[2]
+    files = [*(root / "analysis/sojourn").rglob("*.py"), *(root / "dashboards/sojourn_dashboards").rglob("*.py")]
+    repeated = [
+        (file.name, line)
+        for file in files
+        if file.name != "components.py"
+        for line in file.read_text(encoding="utf-8").splitlines()
+        if re.search(rf"\bstatus\w*\W{{1,5}}(?:==|!=|>=|<|=|in|IN|NOT IN|is_in)\W{{1,3}}\(?({NUMBERS}|500|599)\b", line)
+        and not line.lstrip().startswith(("#", "<", "-"))
+    ]
+    assert repeated == []
+
+
 # Values that are taken over: of a span, of a column that has the name, or a sum.
 PLAIN = r"(?:^\s*|SELECT )(?:\w+\.)?\w+ AS|seconds\(|us_|r\.|s\.|avg\(|sum|figures|JSON"
 

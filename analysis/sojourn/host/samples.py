@@ -35,7 +35,6 @@ REASONS = {
     "damaged_compression": "the compressed file is damaged from here on",
     "cut_while_read": "the file became shorter while it was read",
 }
-REJECTS_KEPT = 100
 LINE_LIMIT = 16 << 20  # bytes: some 100,000 sockets
 LATEST = 4_102_444_800.0  # unix s: 2100
 LARGEST = (1 << 63) - 1
@@ -247,8 +246,7 @@ def _samples_of(log: LogInput, records: Records) -> Iterator[Sample]:
 
 def _refuse(records: Records, source: str, line: int, reason: str, raw: str) -> None:
     records.reasons[reason] = records.reasons.get(reason, 0) + 1
-    if len(records.rejects) < REJECTS_KEPT:
-        records.rejects.append({"source": source, "line": line, "reason": reason, "raw": raw[:200].rstrip("\n")})
+    records.keep({"source": source, "line": line, "reason": reason, "raw": raw.rstrip("\n")})
 
 
 def _possible(sample: Sample) -> bool:

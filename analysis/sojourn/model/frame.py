@@ -184,6 +184,10 @@ class LogFacts:
         }  # fmt: skip
 
 
+REJECTS_KEPT = 1_000
+RAW_KEPT = 2_000  # characters of a refused line
+
+
 @dataclass
 class Records:
     """Counts of the lines read, and the refused lines.
@@ -200,6 +204,11 @@ class Records:
     reasons: dict[str, int] = field(default_factory=dict)
     rejects: list[dict[str, object]] = field(default_factory=list)
     formats: list[LogFacts] = field(default_factory=list)
+
+    def keep(self, rejection: dict[str, object]) -> None:
+        """Keep a refused line if there is room: ``REJECTS_KEPT`` of them, ``RAW_KEPT`` characters of each."""
+        if len(self.rejects) < REJECTS_KEPT:
+            self.rejects.append({**rejection, "raw": str(rejection["raw"])[:RAW_KEPT]})
 
     @property
     def rejected(self) -> int:

@@ -28,7 +28,6 @@ REASONS = {
     "invalid_service_time": "service_time is not a number of seconds, or negative, or absurd",
     "invalid_start": "start is not unix seconds",
 }
-REJECTS_KEPT = 1_000
 _STRUCT = '{"request_id": "VARCHAR", "service_time": "JSON", "start": "JSON", "route": "VARCHAR", "worker": "VARCHAR"}'
 # A text has the number format of the log record; a JSON number may have an exponent (9e-05).
 _MACROS = (
@@ -77,14 +76,7 @@ def read_app_log(paths: Sequence[str | os.PathLike[str]]) -> tuple[pl.DataFrame,
             records.read += block.lines
             for reject in block.rejects:
                 records.reasons[reject.reason] = records.reasons.get(reject.reason, 0) + 1
-                if len(records.rejects) < REJECTS_KEPT:
-                    rejection = {
-                        "source": block.source,
-                        "line": reject.line,
-                        "reason": reject.reason,
-                        "raw": reject.raw,
-                    }
-                    records.rejects.append(rejection)
+                records.keep({"source": block.source, "line": reject.line, "reason": reject.reason, "raw": reject.raw})
             if block.accepted is not None:
                 frames.append(_spans(block.accepted))
     finally:

@@ -12,7 +12,7 @@ from typing import TextIO
 import polars as pl
 
 from sojourn.model.errors import SojournError
-from sojourn.model.frame import COLUMNS, INSTANT, SCHEMA, Records, Requests, Selection, dtype_of, is_extra
+from sojourn.model.frame import COLUMNS, INSTANT, REJECTS_KEPT, SCHEMA, Records, Requests, Selection, dtype_of, is_extra
 from sojourn.readers.blocks import Reject
 from sojourn.readers.duplicates import each_once
 from sojourn.readers.inputs import Inputs, Source, listed, opened_inputs
@@ -21,9 +21,6 @@ from sojourn.readers.parquet import read_parquet
 from sojourn.readers.record import MICROSECONDS, RECORD
 from sojourn.readers.spans import read_spans
 from sojourn.readers.spool import Spool
-
-REJECTS_KEPT = 1_000
-RAW_KEPT = 2_000  # characters of a refused line
 
 Progress = Callable[[int], None]
 
@@ -164,5 +161,4 @@ class _LogReader:
         rejection = {"source": source, "line": reject.line, "reason": reject.reason, "raw": reject.raw}
         if self._rejects_to is not None:
             self._rejects_to.write(json.dumps(rejection) + "\n")
-        if len(self.records.rejects) < REJECTS_KEPT:
-            self.records.rejects.append({**rejection, "raw": reject.raw[:RAW_KEPT]})
+        self.records.keep(rejection)

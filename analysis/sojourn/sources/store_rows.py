@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import polars as pl
 
 from sojourn.model.errors import SojournError
-from sojourn.model.frame import COLUMNS, SCHEMA, Records, Requests, Selection
+from sojourn.model.frame import COLUMNS, REJECTS_KEPT, SCHEMA, Records, Requests, Selection
 from sojourn.readers.spans import SPANS_SCHEMA
 from sojourn.readers.spool import Spool
 from sojourn.store import statements as sql
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 ROW_LIMIT = 20_000_000
 SPAN_LIMIT = 5_000_000  # spans are held in memory
 ROWS_PER_QUESTION = 500_000
-REJECTS_KEPT = 1_000
-RAW_KEPT = 2_000  # characters of a refused line
 MINUTE = 60_000_000  # us
 
 
@@ -122,8 +120,7 @@ def stored_records(store: Store, selection: Selection, rejects_to: TextIO | None
                 reject = {"source": source, "position": position, "reason": reason, "raw": raw}
                 if rejects_to is not None:
                     rejects_to.write(json.dumps(reject) + "\n")
-                if len(records.rejects) < REJECTS_KEPT:
-                    records.rejects.append({**reject, "raw": raw[:RAW_KEPT]})
+                records.keep(reject)
     return records
 
 

@@ -20,9 +20,6 @@ from sojourn.store.load_result import Loaded, Source
 from sojourn.store.log_rows import MACROS, request_rows, rows_query
 from sojourn.store.senders import DOING, LineSender, RowSender
 
-REJECTS_KEPT = 1_000
-RAW_KEPT = 2_000
-
 DEAD_LETTERS = pa.schema([
     ("time", pa.timestamp("ms", "UTC")), ("kind", pa.string()), ("source", pa.string()), ("position", pa.uint64()),
     ("reason", pa.string()), ("raw", pa.string()),
@@ -150,7 +147,4 @@ def dead_letters(kind: str, source: str, rejects: Iterable[Reject]) -> pa.Table:
 def _count(loaded: Loaded, source: str, reject: Reject) -> None:
     records = loaded.records
     records.reasons[reject.reason] = records.reasons.get(reject.reason, 0) + 1
-    if len(records.rejects) < REJECTS_KEPT:
-        records.rejects.append(
-            {"source": source, "line": reject.line, "reason": reject.reason, "raw": reject.raw[:RAW_KEPT]}
-        )
+    records.keep({"source": source, "line": reject.line, "reason": reject.reason, "raw": reject.raw})

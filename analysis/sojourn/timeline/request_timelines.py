@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from sojourn.model.components import GIVEN_UP_STATUSES
+from sojourn.model.components import GIVEN_UP_STATUSES, SERVER_ERROR
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted
 from sojourn.timeline.visits import Visits, visits
@@ -126,7 +126,7 @@ def timelines_of_visits(visits: Visits, services: Services | None = None) -> Req
     outcome = (
         pl.when(pl.col("status").is_in(GIVEN_UP_STATUSES))
         .then(pl.lit(GIVEN_UP))
-        .when((pl.col("status") >= 500) & ~pl.col("began"))
+        .when((pl.col("status") >= SERVER_ERROR) & ~pl.col("began"))
         .then(pl.lit(TURNED_AWAY))
         .otherwise(pl.lit(SERVED))
     )

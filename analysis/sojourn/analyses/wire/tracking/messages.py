@@ -46,6 +46,7 @@ from sojourn.analyses.wire.tracking.turns import (
     note_request,
 )
 from sojourn.model.compilation import compiled, compiled_part
+from sojourn.model.components import SWITCHING_PROTOCOLS
 
 # --- heads ----------------------------------------------------------------------------------------------------
 
@@ -80,16 +81,16 @@ def finish_head(tables, number, d, octets, start, stop, position):
         about = ABSENT if connection.orphan else connection.last_answered
         if about != ABSENT:
             kind = tables.exchanges[about].kind
-            if 100 <= status < 200 and status != 101:  # the final answer follows (RFC 9110, 15.2)
+            if 100 <= status < 200 and status != SWITCHING_PROTOCOLS:  # the final answer follows (RFC 9110, 15.2)
                 tables.exchanges[about].response_first = NONE
                 tables.exchanges[about].response_bytes = 0
             else:
                 tables.exchanges[about].status = status
-        if 100 <= status < 200 and status != 101:
+        if 100 <= status < 200 and status != SWITCHING_PROTOCOLS:
             side.mode = HEAD
             return True
     length, chunked = read_fields(tables, about, octets, start, stop, not from_client)
-    if status == 101 or (not from_client and kind == CONNECT_LIKE and 200 <= status < 300):
+    if status == SWITCHING_PROTOCOLS or (not from_client and kind == CONNECT_LIKE and 200 <= status < 300):
         tables.counts[UPGRADED] += 1
         side.mode = OVER
         tables.sides[2 * number + 1 - d].mode = OVER

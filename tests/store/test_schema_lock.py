@@ -1,0 +1,94 @@
+"""One init at a time on a server: an embedded engine behind ClickHouse's HTTP interface."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from clickhouse_http import StandIn
+from sojourn.store import connect, init, lock
+from sojourn.store.schema import schema_files
+
+pytest.importorskip("chdb")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
+    with StandIn(tmp_path_factory.mktemp("stand-in")) as started:
+        yield started
+
+
+def names(dsn: str) -> set[str]:
+    with connect(dsn) as store:
+        result = store.client.query("SELECT name FROM system.tables WHERE database = currentDatabase()")
+    return {name for (name,) in result.result_rows}
+
+
+def test_of_two_at_once_one_does_it_all_and_the_other_nothing(server: StandIn) -> None:
+    command = [sys.executable, "-m", "sojourn", "store", "init", server.dsn("both")]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    ends = [process.communicate(timeout=120) for process in both]
+    assert [process.returncode for process in both] == [0, 0], ends
+    said = sorted(out.split(": ")[1] for out, _ in ends)
+    assert said == [f"applied {len(schema_files())} files of the schema\n", "up to date\n"]
+    assert lock.LOCK not in names(server.dsn("both"))
+
+
+def test_a_lock_of_another_is_waited_for(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    dsn = server.dsn("waiting")
+    assert init(dsn)
+    with connect(dsn) as store:
+        store.client.command(f"CREATE TABLE {lock.LOCK} (held UInt8) ENGINE = Null COMMENT 'another'")
+    waits = threading.Semaphore(0)
+    monkeypatch.setattr(lock.time, "sleep", lambda _: waits.release())
+    done: list[list[str]] = []
+    other = threading.Thread(target=lambda: done.append(init(dsn)))
+    other.start()
+    for _ in range(3):
+        assert waits.acquire(timeout=60)
+    assert not done
+    with connect(dsn) as store:
+        store.client.command(f"DROP TABLE {lock.LOCK} SYNC")
+    other.join(60)
+    assert done == [[]]
+    assert lock.LOCK not in names(dsn)
+
+
+def test_a_lock_whose_init_was_killed_is_removed(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    dsn = server.dsn("killed")
+    init(dsn)
+    with connect(dsn) as store:
+        store.client.command(f"CREATE TABLE {lock.LOCK} (held UInt8) ENGINE = Null COMMENT 'killed'")
+    monkeypatch.setattr(lock, "STALE", -1)
+    assert init(dsn) == []
+    assert lock.LOCK not in names(dsn)
+
+
+def test_a_sign_of_life_makes_a_lock_younger(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    dsn = server.dsn("alive")
+    init(dsn)
+    monkeypatch.setattr(lock, "SIGN", -1)
+    of_lock = f"SELECT comment FROM system.tables WHERE name = '{lock.LOCK}' AND database = currentDatabase()"
+    with connect(dsn) as store, lock.locked(store, None) as alive:
+        ((before,),) = store.client.query(of_lock).result_rows
+        alive()
+        ((after,),) = store.client.query(of_lock).result_rows
+    assert after.startswith(before)
+    assert after != before
+
+
+def test_the_embedded_engine_needs_no_lock(tmp_path: Path) -> None:
+    dsn = f"chdb://{tmp_path}/store?database=alone"
+    program = (
+        "from sojourn.store import connect, init, lock\n"
+        f"init({dsn!r})\n"
+        f"with connect({dsn!r}) as store, lock.locked(store, None) as alive:\n"
+        "    alive()\n"
+        "    assert not store.client.query(\"SELECT 1 FROM system.tables WHERE name = 'schema_lock'\").result_rows\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
