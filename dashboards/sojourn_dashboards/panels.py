@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,6 +55,10 @@ COLOURS = {
 UNITS = {"s", "ms", "reqps", "percentunit", "short", "none", "bytes", "string", "dateTimeAsIso", "locale"}
 FILTERS = "${__url_time_range}&${service:queryparam}&${route:queryparam}&${upstream:queryparam}"
 NO_REQUESTS = "no request in this range"
+LEFT_OUT = (
+    " Spans are not in it (the time of a request without an answer is unknown), nor queues inferred from the log, nor "
+    "the drift of a clock within an hour: `sojourn split` has these."
+)
 
 
 @dataclass
@@ -78,8 +83,15 @@ Query = str | Sequence[Series]
 PROMETHEUS_FORMATS = {TIME_SERIES: PromQueryFormat.TIME_SERIES, TABLE: PromQueryFormat.TABLE}
 
 
+def left_out(query: Query) -> str:
+    """Return the sentence on what `sojourn split` has and a query over the split of requests has not; or nothing."""
+    split = isinstance(query, str) and re.search(r"rollup_minute|requests_split", query)
+    queues = isinstance(query, str) and re.search(r"\bqueueing_\w+|\bunattributed", query)
+    return LEFT_OUT if split and queues else ""
+
+
 def _dressed(panel: Any, shown: Shown, query: Query, format_: int) -> Any:
-    panel.title(shown.title).description(shown.description).unit(shown.unit).no_value(shown.empty)
+    panel.title(shown.title).description(shown.description + left_out(query)).unit(shown.unit).no_value(shown.empty)
     panel.span(shown.width).height(shown.height)
     if isinstance(query, str):
         panel.datasource(source()).with_target(ClickHouseQuery(query, format_))

@@ -192,3 +192,18 @@ def test_the_shop_log_shows_one_number_in_a_file_a_store_and_the_dashboards(make
     table = re.findall(r"^\| ([a-z ]+) \| ([\d.]+) % \| ([\d.]+) % \| ([\d.]+) % \|$", text, re.MULTILINE)
     shown = {part: list(map(float, values)) for part, *values in table}
     assert shown == {bar: [round(100 * each[bar], 3) for each in shares] for bar in BARS}
+
+
+def test_panels_of_the_split_say_what_is_left_out() -> None:
+    """Spans, inference, and drift within an hour are in `sojourn split` alone."""
+    folder = Path(__file__).parents[2] / "dashboards/grafana/dashboards"
+    panels = [
+        panel
+        for file in sorted(folder.glob("*.json"))
+        for panel in json.loads(file.read_text())["panels"]
+        for target in panel.get("targets", ())
+        if re.search(r"rollup_minute|requests_split", target.get("rawSql", ""))
+        and re.search(r"\bqueueing_(seconds|quantiles|histogram|by_response|delay)\b", target["rawSql"])
+    ]
+    assert len(panels) > 15
+    assert [panel["title"] for panel in panels if "Spans are not in it" not in panel["description"]] == []
