@@ -56,7 +56,13 @@ html_theme_options = {
     "dark_css_variables": {"color-brand-primary": "#6fc0ee", "color-brand-content": "#6fc0ee"},
 }
 
-KINDS = {"Tutorial": "tutorial", "How-to": "how-to", "Reference": "reference", "Explanation": "explanation"}
+KINDS = {
+    "Tutorial": "tutorial",
+    "How-to": "how-to",
+    "Reference": "reference",
+    "Explanation": "explanation",
+    "Decisions": "decisions",
+}
 PARTS = (
     "README", "nginx/README", "collector/README", "collector/middleware/README", "collector/middleware/python/README",
     "collector/middleware/ruby/README", "collector/middleware/php/README", "collector/middleware/node/README",

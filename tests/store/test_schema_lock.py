@@ -33,8 +33,8 @@ def test_of_two_at_once_one_does_it_all_and_the_other_nothing(server: StandIn) -
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     ends = [process.communicate(timeout=120) for process in both]
     assert [process.returncode for process in both] == [0, 0], ends
-    said = sorted(out.split(": ")[1] for out, _ in ends)
-    assert said == [f"applied {len(schema_files())} files of the schema\n", "up to date\n"]
+    results = sorted(out.split(": ")[1] for out, _ in ends)
+    assert results == [f"applied {len(schema_files())} files of the schema\n", "up to date\n"]
     assert lock.LOCK not in names(server.dsn("both"))
 
 

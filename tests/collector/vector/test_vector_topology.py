@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 from hostile_lines import LONGEST
-from vector_config import ROOT, VECTOR, components, sink_parameters, sink_table
+from sojourn.store.schema import schema_files
+from vector_config import VECTOR, components, sink_parameters, sink_table
 
 COMPONENTS = components()
 SINKS = {name: c for name, c in COMPONENTS.items() if c["group"] == "sinks"}
@@ -27,8 +28,8 @@ def outputs(name: str, component: dict[str, Any]) -> set[str]:
 
 def columns(table: str) -> set[str]:
     """The columns of a table, as its SQL has them."""
-    text = "".join(file.read_text("utf-8") for file in sorted((ROOT / "collector" / "clickhouse").glob("1*.sql")))
-    body = re.search(rf"CREATE TABLE IF NOT EXISTS {table}\$\{{local\}} [^\n]*\n\((.*?)\n\)\nENGINE", text, re.DOTALL)
+    (file,) = (each for each in schema_files() if each.name == f"tables/{table}")
+    body = re.search(r"\n\((.*?)\n\)\nENGINE", file.text, re.DOTALL)
     assert body, table
     return set(re.findall(r"^    ([a-z_]+) +[A-Z]\w*", body[1], re.MULTILINE))
 
