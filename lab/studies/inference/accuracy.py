@@ -10,8 +10,8 @@ from sojourn.inference.engine import infer
 from sojourn.inference.inferred import REFUSED, Inference
 from sojourn.inference.reconstruction import reconstruct
 
-from sojourn_lab.experiments.inference import simulators as simulate
-from sojourn_lab.experiments.inference.simulators import Logged
+from studies.inference import simulators as simulate
+from studies.inference.simulators import Logged
 
 KINDS = ("exponential", "lognormal", "erlang", "constant", "routes")
 UTILISATIONS = (0.3, 0.5, 0.7, 0.85, 0.95, 1.1)

@@ -1,4 +1,4 @@
-"""`python -m sojourn_lab.experiments.autoscale RUN...`: write the page on autoscaling from runs of `autoscale`."""
+"""`PYTHONPATH=lab python -m studies.autoscale RUN...`: write the page on autoscaling from runs of `autoscale`."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from sojourn_lab.experiments.autoscale.page import page
-from sojourn_lab.experiments.autoscale.pictures import write_pictures
-from sojourn_lab.experiments.autoscale.recorded import measurement_of
-from sojourn_lab.experiments.page_output import exit_code_of, write_page
+from studies.autoscale.page import page
+from studies.autoscale.pictures import write_pictures
+from studies.autoscale.recorded import measurement_of
+from studies.page_output import exit_code_of, write_page
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m sojourn_lab.experiments.autoscale", description=(__doc__ or "").splitlines()[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m studies.autoscale", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folders of runs of the scenario autoscale")
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="write the page's pictures as well")
     parser.add_argument("--out", type=Path, help="write this page (default: print it)")

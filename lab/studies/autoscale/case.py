@@ -12,13 +12,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-
 from sojourn_lab.errors import LabError
-from sojourn_lab.experiments.autoscale.figures import Needed, case_figures, waits_in
-from sojourn_lab.experiments.autoscale.loop import Loop
-from sojourn_lab.experiments.autoscale.oracle import Objective, window_edges, workers_needed
-from sojourn_lab.experiments.autoscale.signals import STATUS_LOCATION
-from sojourn_lab.experiments.autoscale.workers import Workers, cores_per_worker, cpu_times
 from sojourn_lab.experiments.stage import Stage
 from sojourn_lab.load.generator.loops import open_schedule
 from sojourn_lab.load.on_request import offered
@@ -32,6 +26,12 @@ from sojourn_lab.runtime.proxy import Upstreams, http_text, server_text
 from sojourn_lab.scenario.experiment_settings import Autoscale
 from sojourn_lab.scenario.load import ClosedLoad
 from sojourn_lab.scenario.topology import changed
+
+from studies.autoscale.figures import Needed, case_figures, waits_in
+from studies.autoscale.loop import Loop
+from studies.autoscale.oracle import Objective, window_edges, workers_needed
+from studies.autoscale.signals import STATUS_LOCATION
+from studies.autoscale.workers import Workers, cores_per_worker, cpu_times
 
 MARGIN = 30.0
 """Seconds that the generator may exceed its plan."""

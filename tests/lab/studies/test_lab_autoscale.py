@@ -18,36 +18,6 @@ from prometheus_client import CollectorRegistry, Gauge, Histogram
 from prometheus_client.openmetrics.exposition import generate_latest
 from sojourn.queueing.theory import erlang_c
 from sojourn_lab.errors import LabError
-from sojourn_lab.experiments.autoscale.controller import Look, desired_workers, recommended_workers
-from sojourn_lab.experiments.autoscale.figures import (
-    Needed,
-    Wait,
-    case_figures,
-    changes_of,
-    counts_between,
-    waits_in,
-    worker_seconds,
-)
-from sojourn_lab.experiments.autoscale.loop import Recorded, Values
-from sojourn_lab.experiments.autoscale.oracle import (
-    Objective,
-    started_with,
-    waits_of,
-    window_edges,
-    workers_needed,
-)
-from sojourn_lab.experiments.autoscale.page import filled, page
-from sojourn_lab.experiments.autoscale.pictures import write_pictures
-from sojourn_lab.experiments.autoscale.recorded import measurement_of
-from sojourn_lab.experiments.autoscale.signals import (
-    STATUS_LOCATION,
-    STATUS_PATH,
-    fetched,
-    quantile_between,
-    requests_in_flight,
-    scrape_of,
-)
-from sojourn_lab.experiments.autoscale.workers import CpuTimes, Workers, cores_per_worker, live_workers
 from sojourn_lab.load.plan import ClientRecord, Window
 from sojourn_lab.load.schedules import poisson_instants
 from sojourn_lab.measure.proc import run_times_of
@@ -59,8 +29,40 @@ from sojourn_lab.scenario.experiment_settings import Autoscale, Signal
 from sojourn_lab.scenario.run_options import RunOptions, scenario_with_options
 from sojourn_lab.scenario.scaling import scenario_with_time_scaled
 from sojourn_lab.scenario.topology import Topology
+from studies.autoscale.controller import Look, desired_workers, recommended_workers
+from studies.autoscale.figures import (
+    Needed,
+    Wait,
+    case_figures,
+    changes_of,
+    counts_between,
+    waits_in,
+    worker_seconds,
+)
+from studies.autoscale.loop import Recorded, Values
+from studies.autoscale.measure import SCENARIO_FILE
+from studies.autoscale.oracle import (
+    Objective,
+    started_with,
+    waits_of,
+    window_edges,
+    workers_needed,
+)
+from studies.autoscale.page import filled, page
+from studies.autoscale.pictures import write_pictures
+from studies.autoscale.recorded import measurement_of
+from studies.autoscale.signals import (
+    STATUS_LOCATION,
+    STATUS_PATH,
+    fetched,
+    quantile_between,
+    requests_in_flight,
+    scrape_of,
+)
+from studies.autoscale.workers import CpuTimes, Workers, cores_per_worker, live_workers
 
 OBJECTIVE = Objective(0.1, 0.95)
+SCENARIO = find_scenario(str(SCENARIO_FILE))
 
 
 def settings(signal: Signal, **more: float) -> Autoscale:
@@ -289,7 +291,7 @@ def test_figures_of_a_known_case() -> None:
 
 
 def test_scale_applies_to_every_duration_of_the_autoscaler() -> None:
-    case = scenario_with_time_scaled(find_scenario("autoscale"), 0.5).cases[0]
+    case = scenario_with_time_scaled(SCENARIO, 0.5).cases[0]
     assert case.autoscale is not None
     one = case.autoscale
     assert (one.period, one.stabilisation, one.threshold, one.window) == (1.0, 5.0, 0.05, 4.0)
@@ -297,9 +299,8 @@ def test_scale_applies_to_every_duration_of_the_autoscaler() -> None:
 
 
 def test_all_signals_of_a_load_get_the_same_requests_and_the_same_limits() -> None:
-    scenario = find_scenario("autoscale")
     for load in ("diurnal", "spiky"):
-        cases = [case for case in scenario.cases if case.name.startswith(load)]
+        cases = [case for case in SCENARIO.cases if case.name.startswith(load)]
         assert len({case.autoscale.signal for case in cases if case.autoscale is not None}) == 7
         assert all(case.same_draws(cases[0]) for case in cases)
         limits = [msgspec.structs.replace(case.autoscale, signal="cpu") for case in cases if case.autoscale is not None]
@@ -307,7 +308,7 @@ def test_all_signals_of_a_load_get_the_same_requests_and_the_same_limits() -> No
 
 
 def test_short_form_takes_less_than_a_minute() -> None:
-    scenario, _ = scenario_with_options("autoscale", RunOptions(quick=True))
+    scenario, _ = scenario_with_options(str(SCENARIO_FILE), RunOptions(quick=True))
     assert sum(scenario.warmup + scenario.duration_of(case) for case in scenario.cases) < 40.0
 
 
@@ -387,7 +388,7 @@ def test_requests_in_flight_are_those_that_nginx_has_and_not_the_one_that_counts
 @pytest.mark.alone
 @pytest.mark.scenario
 def test_autoscaling_in_its_short_form(tmp_path: Path) -> None:
-    record = sound_run(tmp_path, "autoscale", "--quick")
+    record = sound_run(tmp_path, "--quick", program=("studies.autoscale.measure",))
     assert missed(record) == []
     folder = max(tmp_path.glob("run-*"))
     measurement = measurement_of([folder])

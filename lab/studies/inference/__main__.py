@@ -1,4 +1,4 @@
-"""`python -m sojourn_lab.experiments.inference`: measure the accuracy of inferred queues, and write its page.
+"""`PYTHONPATH=lab python -m studies.inference`: measure the accuracy of inferred queues, and write its page.
 
 Simulated systems of known waits, seen through nginx's clock; takes about ten minutes. Nothing random is left: the seeds
 are options. With folders of the lab's runs it compares their measured queues with what their logs show without them.
@@ -11,17 +11,15 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from sojourn_lab.experiments.inference.pages import recorded_page, simulated_page
-from sojourn_lab.experiments.inference.pictures import write_pictures
-from sojourn_lab.experiments.inference.recorded import recorded
-from sojourn_lab.experiments.page_output import exit_code_of, write_page
+from studies.inference.pages import recorded_page, simulated_page
+from studies.inference.pictures import write_pictures
+from studies.inference.recorded import recorded
+from studies.page_output import exit_code_of, write_page
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m sojourn_lab.experiments.inference", description=(__doc__ or "").splitlines()[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m studies.inference", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("runs", type=Path, nargs="*", metavar="RUN", help="folders of runs (default: simulate)")
     parser.add_argument("--requests", type=int, default=15_000, help="of each log (default: 15000)")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="(default: 1 2 3)")

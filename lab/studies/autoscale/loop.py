@@ -7,8 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sojourn_lab.errors import LabError
-from sojourn_lab.experiments.autoscale.controller import Look, desired_workers
-from sojourn_lab.experiments.autoscale.signals import (
+from sojourn_lab.measure.sampling import SamplerThread
+from sojourn_lab.scenario.experiment_settings import Autoscale
+
+from studies.autoscale.controller import Look, desired_workers
+from studies.autoscale.signals import (
     STATUS_PATH,
     Scrape,
     fetched,
@@ -16,9 +19,7 @@ from sojourn_lab.experiments.autoscale.signals import (
     requests_in_flight,
     scrape_of,
 )
-from sojourn_lab.experiments.autoscale.workers import CpuTimes, Workers, cores_per_worker, cpu_times
-from sojourn_lab.measure.sampling import SamplerThread
-from sojourn_lab.scenario.experiment_settings import Autoscale
+from studies.autoscale.workers import CpuTimes, Workers, cores_per_worker, cpu_times
 
 STEP = 0.05
 """Seconds between two signals to gunicorn, and between two counts of its workers."""

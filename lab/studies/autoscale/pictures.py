@@ -10,7 +10,7 @@ from sojourn.present.chart_libraries import alt
 from sojourn.present.drawing import specification, svg
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 
-from sojourn_lab.experiments.autoscale.recorded import Measured, Measurement
+from studies.autoscale.recorded import Measured, Measurement
 
 WIDTH, HEIGHT = 380, 90  # px
 DELAYS = (0.001, 5.0)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.model.formatting import formatted, milliseconds
-
 from sojourn_lab.errors import LabError
 from sojourn_lab.results.criteria import by_base, median_at
 from sojourn_lab.results.run_schema import run_in
@@ -19,7 +18,7 @@ CONCURRENCY = 8
 
 HEAD = """# App servers: what a worker is, and where requests wait
 
-<!-- Written by python -m sojourn_lab.experiments.app_servers RUN: run that again. -->
+<!-- Written by PYTHONPATH=lab python -m studies.app_servers RUN: run that again. -->
 
 A request behind nginx waits until something that serves one request at a time is free. Each app server has another
 name for it, and another place for the requests that wait. The queueing delay of Sojourn contains all of these places:
@@ -31,7 +30,7 @@ it ends at the first line of the app.
 FIGURES = """
 ## Measured
 
-The benchmark of [the article](../../lab/scenarios/README.md) on each server: 8 users without think time, 100 ms of
+The benchmark of [the article](../../lab/README.md#studies) on each server: 8 users without think time, 100 ms of
 service, two requests served at once. The law of a closed loop, R = N·S/c, gives the same response for each of them.
 Means in ms; *accept queue*: the most connections that waited in the kernel's queue, of 6 requests that wait.
 
@@ -48,7 +47,8 @@ TAIL = """
 - **What a server adds** before the app's first line is queueing delay. At one user, where a worker is always free, that
   is {free} ms or less on every server.
 
-To measure it again: `sojourn lab run app-servers`, then `python -m sojourn_lab.experiments.app_servers RUN`.
+To measure it again: `sojourn lab run lab/studies/app_servers/app-servers.toml`, then `PYTHONPATH=lab python -m
+studies.app_servers RUN`.
 
 {versions}
 """

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from lab_support import groups_of
-from sojourn_lab.experiments.stacks import __main__ as stacks_main
-from sojourn_lab.experiments.stacks.__main__ import main, text_of
-from sojourn_lab.experiments.stacks.stack import STACKS
 from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.runtime.servers.table import SERVERS, why_server_unavailable
+from studies.stacks import __main__ as stacks_main
+from studies.stacks.__main__ import main, text_of
+from studies.stacks.stack import STACKS
 
 pytestmark = [
     pytest.mark.alone,
@@ -28,7 +28,7 @@ def stacks(folder: Path, *arguments: str, path: str | None = None, deadline: flo
     command = [
         sys.executable,
         "-m",
-        "sojourn_lab.experiments.stacks",
+        "studies.stacks",
         *arguments,
         "--json",
         "--out",

@@ -9,7 +9,6 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 from sojourn.doctor.findings import INFO
-
 from sojourn_lab.load.plan import ClientRecord, Plan
 from sojourn_lab.runtime.backends import started_backend
 from sojourn_lab.runtime.interrupts import Interrupts

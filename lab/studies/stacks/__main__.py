@@ -1,4 +1,4 @@
-"""`python -m sojourn_lab.experiments.stacks`: start and load the usual stacks behind nginx; print the verdict on each.
+"""`PYTHONPATH=lab python -m studies.stacks`: start and load the usual stacks behind nginx; print the verdict on each.
 
 Each stack is set up by the README's steps and the lines of `sojourn doctor`, gets 2,000 requests from 12 clients, and
 is judged by `split`, `doctor`, `blame` and `whatif --set workers=+1`. A server that is not installed is named and
@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.model.formatting import milliseconds, percent
-
 from sojourn_lab.errors import LabError
-from sojourn_lab.experiments.stacks.stack import BACKENDS, STACKS, Setup, Stack
-from sojourn_lab.experiments.stacks.verdicts import verdict_of
 from sojourn_lab.runtime.interrupts import Interrupted, Interrupts
 from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.runtime.servers.table import why_server_unavailable
+
+from studies.stacks.stack import BACKENDS, STACKS, Setup, Stack
+from studies.stacks.verdicts import verdict_of
 
 SHARES = ("queueing_share", "unattributed_share", "app_known")
 HEADINGS = ("stack", "requests/s", "p99, ms", "queueing", "unattributed", "app known", "cause", "what-if", "doctor")
@@ -30,9 +30,7 @@ HEADINGS = ("stack", "requests/s", "p99, ms", "queueing", "unattributed", "app k
 
 def main(arguments: list[str] | None = None) -> int:
     """Return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m sojourn_lab.experiments.stacks", description=(__doc__ or "").splitlines()[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m studies.stacks", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("stacks", nargs="*", metavar="STACK", help=f"of {', '.join(STACKS)} (default: all)")
     parser.add_argument("--requests", type=int, default=2000, help="to each stack (default: 2000)")
     parser.add_argument("--clients", type=int, default=12, help="without think time (default: 12)")

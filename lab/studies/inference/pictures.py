@@ -16,8 +16,8 @@ from sojourn.present.chart_libraries import alt
 from sojourn.present.drawing import specification, svg
 from sojourn.present.palette import QUEUEING, SERVICE
 
-from sojourn_lab.experiments.inference import simulators as simulate
-from sojourn_lab.experiments.inference.simulators import Logged
+from studies.inference import simulators as simulate
+from studies.inference.simulators import Logged
 
 REQUESTS, WORKERS, UTILISATION, SEED = 12_000, 4, 0.85, 3
 PANEL = 380  # px

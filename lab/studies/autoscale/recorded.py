@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
-
 from sojourn_lab.errors import LabError
-from sojourn_lab.experiments.autoscale.case import TIMELINE
 from sojourn_lab.results.run_schema import Run, run_in
 from sojourn_lab.scenario.case import Case
 from sojourn_lab.scenario.experiment_settings import Autoscale, Signal
+
+from studies.autoscale.case import TIMELINE
 
 SCENARIO = "autoscale"
 LOADS = ("diurnal", "spiky")

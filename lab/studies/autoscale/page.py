@@ -10,19 +10,19 @@ from functools import partial
 
 from sojourn.model.formatting import formatted, listed, milliseconds
 
-from sojourn_lab.experiments.autoscale.case import EVERY
-from sojourn_lab.experiments.autoscale.controller import CALM, STEP_DOWN, STEPS_UP, TOLERANCE
-from sojourn_lab.experiments.autoscale.loop import SAMPLES
-from sojourn_lab.experiments.autoscale.recorded import LOADS, Measured, Measurement
+from studies.autoscale.case import EVERY
+from studies.autoscale.controller import CALM, STEP_DOWN, STEPS_UP, TOLERANCE
+from studies.autoscale.loop import SAMPLES
+from studies.autoscale.recorded import LOADS, Measured, Measurement
 
 PROGRAMS = ("gunicorn", "nginx", "python")
 SIGNALS = ("cpu", "cpu_of_busy", "in_flight", "queueing_delay", "workers_needed")
 
 HEAD = """# Autoscaling: which signal says how many workers an app needs
 
-<!-- Written by python -m sojourn_lab.experiments.autoscale RUN...: run that again. -->
+<!-- Written by PYTHONPATH=lab python -m studies.autoscale RUN...: run that again. -->
 
-[The lab's scenario](../../lab/scenarios/README.md) `autoscale` offers the same requests to gunicorn (sync
+[The lab's study](../../lab/README.md#studies) `autoscale` offers the same requests to gunicorn (sync
 workers) behind nginx, once for each signal. Every {period} s an autoscaler looks at one signal and sets the
 number of workers, from {minimum} to {maximum}, with SIGTTIN and SIGTTOU. Service times are exponential with a
 mean of {service} ms; the app sleeps, as an app does that waits for a database. The objective: {share} of the
@@ -116,8 +116,8 @@ objective, and by up to 15 % in worker-seconds: smaller differences mean nothing
 TAIL = """
 To measure it again, in about half an hour:
 
-    sojourn lab run autoscale --out RUN
-    python -m sojourn_lab.experiments.autoscale RUN --pictures docs/images --out docs/reference/autoscale.md
+    PYTHONPATH=lab python -m studies.autoscale.measure --out RUN
+    PYTHONPATH=lab python -m studies.autoscale RUN --pictures docs/images --out docs/reference/autoscale.md
 
 {versions}
 """

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 from lab_support import find_scenario
 from sojourn_lab.errors import LabError
-from sojourn_lab.experiments.app_servers.page import SERVERS, page
-from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime.servers.table import SERVERS as KINDS
+from studies.app_servers.page import SERVERS, page
 
 ROOT = Path(__file__).parents[3]
+SCENARIO_FILE = ROOT / "lab" / "studies" / "app_servers" / "app-servers.toml"
 BENCHMARK_RUN = ROOT / "docs" / "examples" / "benchmark-run"
 
 
 def two_servers(folder: Path) -> Path:
     """The scenario with the cases of gunicorn's sync workers and uvicorn, a second each."""
-    text = resource_file("scenarios", "app-servers.toml").read_text()
+    text = SCENARIO_FILE.read_text()
     head, *cases = re.split(r"(?m)^(?=\[\[cases\]\]|\[\[criteria\]\]|# Written)", text)
     kept = [each for each in cases if "gunicorn-sync" in each or "uvicorn" in each]
     assert len(kept) == 2
@@ -50,7 +50,7 @@ def test_page_of_a_run(tmp_path: Path) -> None:
 
 def test_every_server_with_workers_is_described() -> None:
     described = {each.case for each in SERVERS}
-    cases = {re.sub(r"-c\d+$", "", case.name): case for case in find_scenario("app-servers").cases}
+    cases = {re.sub(r"-c\d+$", "", case.name): case for case in find_scenario(str(SCENARIO_FILE)).cases}
     assert set(cases) == described
     servers = {case.topology.server for case in cases.values() if case.topology is not None}
     assert servers == set(KINDS) - {"queue"}

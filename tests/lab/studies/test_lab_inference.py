@@ -11,18 +11,19 @@ import pytest
 from lab_support import eventually, find_scenario, missed, sound_run
 from sojourn.inference.inferred import REFUSED
 from sojourn_lab.errors import LabError
-from sojourn_lab.experiments.inference import simulators as simulate
-from sojourn_lab.experiments.inference.__main__ import main
-from sojourn_lab.experiments.inference.accuracy import moves, others_of_a_second, reconstructed
-from sojourn_lab.experiments.inference.pages import recorded_page
-from sojourn_lab.experiments.inference.recorded import Recorded, recorded
 from sojourn_lab.results.analyses.inferred import compared
 from sojourn_lab.runtime.interrupts import Interrupts
 from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.runtime.runtime import ProcessRuntime
 from sojourn_lab.scenario.topology import Topology
+from studies.inference import simulators as simulate
+from studies.inference.__main__ import main
+from studies.inference.accuracy import moves, others_of_a_second, reconstructed
+from studies.inference.pages import recorded_page
+from studies.inference.recorded import Recorded, recorded
 
 pytestmark = pytest.mark.alone  # with several processes beside it, it takes minutes
+SCENARIO_FILE = str(Path(__file__).parents[3] / "lab" / "studies" / "inference" / "inference.toml")
 BEGIN = 1_767_225_600.0
 REQUESTS, WORKERS = 4_000, 2
 
@@ -129,7 +130,7 @@ def test_the_plain_log_holds_nothing_of_the_app(tmp_path: Path) -> None:
 
 
 def test_the_scenario_has_every_usual_server() -> None:
-    scenario = find_scenario("inference")
+    scenario = find_scenario(SCENARIO_FILE)
     topologies = [scenario.topology_of(case) for case in scenario.cases]
     assert {each.workers for each in topologies if each.server == "gunicorn" and each.threads == 1} == {1, 2, 4, 8}
     assert {each.server for each in topologies} == {"gunicorn", "uvicorn", "uwsgi", "php-fpm", "puma"}
@@ -139,4 +140,4 @@ def test_the_scenario_has_every_usual_server() -> None:
 @pytest.mark.scenario
 @pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=str(Nginx.why_unavailable()))
 def test_queues_of_real_servers_are_inferred(tmp_path: Path) -> None:
-    assert missed(sound_run(tmp_path, "inference", "--quick")) == []
+    assert missed(sound_run(tmp_path, SCENARIO_FILE, "--quick")) == []

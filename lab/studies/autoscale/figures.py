@@ -9,10 +9,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-
-from sojourn_lab.experiments.autoscale.loop import Recorded
-from sojourn_lab.experiments.autoscale.oracle import Objective
 from sojourn_lab.load.plan import ClientRecord, Window
+
+from studies.autoscale.loop import Recorded
+from studies.autoscale.oracle import Objective
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import sys
 from typing import Any
 
 import numpy as np
-
 from sojourn_lab.errors import LabError
-from sojourn_lab.experiments.stacks.stack import Stack
 from sojourn_lab.load.plan import ClientRecord
+
+from studies.stacks.stack import Stack
 
 PATIENCE = 120.0
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
-
 from sojourn_lab.errors import LabError
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from sojourn.model.formatting import counted, formatted, milliseconds
 
-from sojourn_lab.experiments.inference import accuracy
-from sojourn_lab.experiments.inference.accuracy import UTILISATIONS, Outcome
-from sojourn_lab.experiments.inference.recorded import Recorded
+from studies.inference import accuracy
+from studies.inference.accuracy import UTILISATIONS, Outcome
+from studies.inference.recorded import Recorded
 
 HEAD = """# Accuracy of inferred queues
 
-<!-- Written by python -m sojourn_lab.experiments.inference: run that again. -->
+<!-- Written by PYTHONPATH=lab python -m studies.inference: run that again. -->
 
 Measured on simulated backends whose waits are known ([the method](../explanation/inferred-queue.md)). The
 instants are those that nginx's clock shows: milliseconds, up to 4 ms late. Services of 50 ms on average:
@@ -70,7 +70,7 @@ And other systems, of 1 and 4 workers at a utilisation of 0.8:
 """
 SERVERS = """# Inferred queues of real servers
 
-<!-- Written by python -m sojourn_lab.experiments.inference RUN...: run that again. -->
+<!-- Written by PYTHONPATH=lab python -m studies.inference RUN...: run that again. -->
 
 Runs of [the lab](../../lab/README.md) on real servers behind nginx. *Measured*: the queueing delay by stamp and
 middleware, as the app knows it. *Inferred*: what `sojourn infer` makes of the same log with everything removed
