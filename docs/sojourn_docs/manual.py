@@ -1,6 +1,7 @@
 """The manual pages, man(7) macros: ``sojourn(1)`` and one page a verb, from the same tree as ``--help``.
 
-The build hooks of both distributions (``hatch_build.py``, ``lab/build_hook.py``) generate them.
+The build hooks of both distributions (``hatch_build.py``, ``lab/build_hook.py``) generate them where only typer
+and msgspec are installed.
 """
 
 from __future__ import annotations

@@ -301,7 +301,6 @@ def test_a_bare_install_starts_and_names_the_extra_that_is_missing(installed: Pa
     for arguments, extra in (
         (["split", "a.jsonl", "--html", "bare.html"], "charts"),
         (["simulate", "--arrivals", "poisson:8", "--service", "exponential:0.1", "--requests", "1000"], "compiled"),
-        (["lab", "list"], "lab"),
         (["store", "init", f"chdb://{tmp_path}/store"], "store"),
         (["store", "init", "clickhouse://127.0.0.1:1/x"], "store"),
         (["capture", "--port", "80", "--sniffer", "scapy", "--out", "f.pcap"], "capture"),

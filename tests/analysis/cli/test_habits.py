@@ -113,7 +113,7 @@ def test_without_the_lab_its_verb_names_the_command_that_installs_it(
     assert (output, errors) == (
         "",
         "sojourn: sojourn lab needs the Python package sojourn-lab, which is not installed: "
-        "pip install ./collector/middleware/python ./lab '.[lab]' (in a checkout of Sojourn)\n",
+        "pip install '.[lab]' ./lab ./collector/middleware/python (in a checkout of Sojourn)\n",
     )
 
 

@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry, Gauge, Histogram
 from prometheus_client.openmetrics.exposition import generate_latest
 from sojourn.queueing.theory import erlang_c
 from sojourn_lab.errors import LabError
+from sojourn_lab.experiments.runner import experiment_of
 from sojourn_lab.load.plan import ClientRecord, Window
 from sojourn_lab.load.schedules import poisson_instants
 from sojourn_lab.measure.proc import run_times_of
@@ -325,6 +326,11 @@ def test_paragraphs_and_lists_are_filled_and_tables_are_not() -> None:
 def test_rejects_folders_without_a_run_of_the_scenario(tmp_path: Path) -> None:
     with pytest.raises(LabError, match=r"needs run\.json"):
         measurement_of([tmp_path])
+
+
+def test_the_lab_names_the_command_of_the_study() -> None:
+    with pytest.raises(LabError, match=r"python -m studies\.autoscale\.measure"):
+        experiment_of("autoscale")
 
 
 needs_nginx = pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")
