@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export OPENBLAS_NUM_THREADS := 1
 
 PY := .venv/bin/python
-CODE := analysis lab collector dashboards docs/conf.py docs/sojourn_docs tests
+CODE := hatch_build.py analysis lab collector dashboards docs/conf.py docs/sojourn_docs tests
 TEXTS := analysis collector dashboards docs lab nginx tests docker-compose.yml Makefile $(wildcard *.md)
 
 help: ## list the targets
@@ -46,7 +46,7 @@ lab: setup ## run every scenario of the lab in its short form (about half an hou
 	@.venv/bin/sojourn lab run --all --quick
 
 stacks: setup-test ## measure seven usual stacks behind nginx (PHP, Python, Node, Go, Java, Ruby)
-	@$(PY) -m sojourn_lab.experiments.stacks $(ARGS)
+	@PYTHONPATH=lab $(PY) -m studies.stacks $(ARGS)
 
 lint: setup-test ## check style, language (docs/language.txt), types, import contracts, shell syntax, generated files
 	@$(MAKE) --no-print-directory --output-sync -j 2 lint-types lint-rest
@@ -73,7 +73,7 @@ format: setup-test ## format the code
 dashboards: setup-test ## generate Grafana's JSON from dashboards/sojourn_dashboards
 	@PYTHONPATH=dashboards $(PY) -m sojourn_dashboards
 
-reference: setup-test ## generate the pages of the reference and the manual pages
+reference: setup-test ## generate the pages of the reference
 	@PYTHONPATH=docs $(PY) -m sojourn_docs
 
 docs: setup-test ## build the documentation as a static site in site/
@@ -103,7 +103,7 @@ clean: ## remove generated files, runs and the virtual environment
 # After a change of dependencies. Compiled for every Python and without addresses of any index.
 COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	--no-emit-index-url --prerelease if-necessary pyproject.toml --extra lab --extra store --group build \
-	--no-emit-package sojourn-middleware
+	--no-emit-package sojourn --no-emit-package sojourn-lab --no-emit-package sojourn-middleware
 requirements:
 	@$(COMPILE) --group dashboards --group docs --group lint --group notebooks --group test -o requirements/dev.txt
 	@$(COMPILE) -c requirements/dev.txt -o requirements/run.txt

@@ -29,7 +29,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "docs/README"
 include_patterns = ["README.md", "*.md", "docs/**", "*/README.md", "collector/**", "lab/*/README.md", "dashboards/*.md"]
 exclude_patterns = [
-    ".*", "**/.*", "runs", "site", "dist", "build", "**/node_modules", "docs/sojourn_docs", "tests/*/**", "docs/man",
+    ".*", "**/.*", "runs", "site", "dist", "build", "**/node_modules", "docs/sojourn_docs", "tests/*/**",
 ]  # fmt: skip
 source_suffix = {".md": "markdown"}
 

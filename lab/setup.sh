@@ -141,7 +141,7 @@ if [ "$stage" = test ] && ! cmp -s $pom .tools/kafka/pom.xml; then
 fi
 
 # ---- Python packages, once per state of the requirements
-state=$(cat "$requirements" pyproject.toml collector/middleware/python/pyproject.toml | sha256sum | cut -d ' ' -f 1)
+state=$(cat "$requirements" pyproject.toml lab/pyproject.toml collector/middleware/python/pyproject.toml | sha256sum | cut -d ' ' -f 1)
 stamp=.venv/.sojourn-$stage
 if [ -x .venv/bin/python ] && [ "$(cat "$stamp" 2> /dev/null)" = "$state" ]; then exit 0; fi
 # Everything the demo needs is among what the tests need.
@@ -156,7 +156,7 @@ fi
 say "setup: installing Python packages from $requirements (a minute or so)"
 pip() { .venv/bin/python -m pip --disable-pip-version-check install --quiet "$@"; }
 pip --require-hashes -r "$requirements" || fail "pip could not install $requirements"
-[ "$stage" = tools ] || pip --no-deps --no-build-isolation -e collector/middleware/python -e . || fail "pip could not install the project"
+[ "$stage" = tools ] || pip --no-deps --no-build-isolation -e collector/middleware/python -e . -e lab || fail "pip could not install the project"
 if [ "$stage" != tools ]; then
     say "setup: compiling the code that commands call (about a minute)"
     .venv/bin/python -m sojourn.cli.compilation || fail "the compiled code could not be made"

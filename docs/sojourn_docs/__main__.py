@@ -15,7 +15,6 @@ from sojourn_docs import (
     commands,
     json_keys,
     log_formats,
-    manual,
     metrics,
     nginx_includes,
     python_page,
@@ -41,7 +40,6 @@ def files() -> dict[str, str]:
     """Return path, relative to docs/ -> content."""
     return {
         **{name: page() for name, page in PAGES.items()},
-        **{f"man/{name}": text for name, text in manual.pages().items()},
         **{f"../nginx/{name}": text for name, text in nginx_includes.includes().items()},
     }
 
@@ -53,17 +51,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("folder", nargs="?", type=Path, default=HOME)
     options = parser.parse_args(arguments)
     texts = files()
-    obsolete = [f"man/{page.name}" for page in (options.folder / "man").glob("*.1") if f"man/{page.name}" not in texts]
     stale = [name for name, text in texts.items() if not _is(options.folder / name, text)]
-    for name in stale + obsolete:
+    for name in stale:
         if options.check:
             print(f"not current: {name}", file=sys.stderr)  # noqa: T201 - a command's output
-        elif name in obsolete:
-            (options.folder / name).unlink()
         else:
             (options.folder / name).parent.mkdir(parents=True, exist_ok=True)
             (options.folder / name).write_text(texts[name], encoding="utf-8")
-    return int(options.check and bool(stale + obsolete))
+    return int(options.check and bool(stale))
 
 
 def _is(path: Path, text: str) -> bool:

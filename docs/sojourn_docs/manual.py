@@ -1,4 +1,8 @@
-"""The manual pages, man(7) macros: ``sojourn(1)`` and one page a verb, from the same tree as ``--help``."""
+"""The manual pages, man(7) macros: ``sojourn(1)`` and one page a verb, from the same tree as ``--help``.
+
+The build hooks of both distributions (``hatch_build.py``, ``lab/build_hook.py``) generate them where only typer
+and msgspec are installed.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from sojourn_docs.commands import first_sentence
 from sojourn_docs.tree import PROGRAM, Command, Parameter, program
 
 WIDTH = 76  # manual pages are kept short in their source, too
-NOTE = '.\\" Written by python -m sojourn_docs: change the code it documents, and run that again.\n'
+NOTE = '.\\" Generated from the code when the package is built.\n'
 
 CONFIGURATION = Path(__file__).parents[1] / "reference/configuration.md"  # has the exit codes and the environment
 FILES = (
@@ -23,10 +27,17 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 def pages() -> dict[str, str]:
-    """Return file name -> manual page."""
-    root = program()
+    """Return file name -> manual page, of every command of the distribution ``sojourn``."""
+    root = program(lab=False)
     verbs = {f"{PROGRAM}-{verb.words[0]}.1": _verb(verb, root) for verb in root.children}
     return {f"{PROGRAM}.1": _program(root), **verbs}
+
+
+def lab_page() -> str:
+    """Return the manual page ``sojourn-lab.1``, of the distribution ``sojourn-lab``."""
+    root = program()
+    (lab,) = (verb for verb in root.children if verb.words == ("lab",))
+    return _verb(lab, root)
 
 
 def _program(root: Command) -> str:

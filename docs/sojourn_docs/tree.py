@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,23 +72,26 @@ class Command:
             yield from child.every()
 
 
-def program() -> Command:
-    """Return the whole command line, the lab's verbs included.
+def program(*, lab: bool = True) -> Command:
+    """Return the whole command line.
 
     The result is independent of the terminal: help is read before typer lays it out.
+
+    Args:
+        lab: whether the lab's verbs are included; without them, the distribution of the lab is not imported.
     """
-    return _command(command_line(), ())
+    return _command(command_line(lab=lab), (), without=() if lab else ("lab",))
 
 
-def command_line() -> Any:
-    """Return typer's command of the whole program, the lab's verbs included."""
+def command_line(*, lab: bool = True) -> Any:
+    """Return typer's command of the whole program, by default with the lab's verbs."""
     from sojourn.cli import app  # noqa: PLC0415 - so that this module can be read without the package
 
     root: Any = typer.main.get_command(app)
-    if "lab" not in _children(root):
-        from sojourn_lab.cli import app as lab  # noqa: PLC0415
+    if lab and "lab" not in _children(root):
+        from sojourn_lab.cli import app as lab_app  # noqa: PLC0415
 
-        root.add_command(typer.main.get_command(lab), "lab")
+        root.add_command(typer.main.get_command(lab_app), "lab")
     return root
 
 
@@ -103,9 +106,9 @@ def _context(command: Any, name: str) -> Any:
     return command.context_class(command, info_name=name, resilient_parsing=True)
 
 
-def _command(command: Any, words: tuple[str, ...]) -> Command:
+def _command(command: Any, words: tuple[str, ...], without: Collection[str] = ()) -> Command:
     context = _context(command, " ".join((PROGRAM, *words)))
-    names = _children(command)
+    names = [name for name in _children(command) if name not in without]
     children = tuple(
         _command(child, (*words, name))
         for name in names

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-PROJECT = Path(__file__).parents[2] / "pyproject.toml"
-OWN = {"sojourn", "sojourn-middleware"}  # from the checkout
+ROOT = Path(__file__).parents[2]
+PROJECTS = {"sojourn": ROOT / "pyproject.toml", "sojourn-lab": ROOT / "lab" / "pyproject.toml"}
+OWN = {*PROJECTS, "sojourn-middleware"}  # from the checkout
 MB = 1e6
 
 
@@ -28,14 +29,16 @@ def megabytes(extra: str = "") -> float:
 
 
 def required(extra: str = "") -> list[Requirement]:
-    """Return what the project requires: the base, and the packages of an extra."""
-    project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
-    extras = project["optional-dependencies"]
-    needed = [*project["dependencies"], *(extras[extra] if extra else ())]
-    requirements = [Requirement(each) for each in needed]
-    for own in [each for each in requirements if each.name == "sojourn"]:
-        requirements += [Requirement(each) for name in own.extras for each in extras[name]]
-    return [each for each in requirements if each.name != "sojourn"]
+    """Return what the projects require of others: for the base, and for an extra."""
+    requirements: list[Requirement] = []
+    own = [Requirement(f"sojourn[{extra}]" if extra else "sojourn")]
+    while own:
+        each = own.pop()
+        project = tomllib.loads(PROJECTS[each.name].read_text(encoding="utf-8"))["project"]
+        extras = [text for name in each.extras for text in project["optional-dependencies"][name]]
+        for requirement in map(Requirement, (*project["dependencies"], *extras)):
+            (own if requirement.name in PROJECTS else requirements).append(requirement)
+    return requirements
 
 
 def _with_dependencies(requirements: Iterable[Requirement]) -> set[str]:

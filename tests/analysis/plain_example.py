@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from sojourn_lab.experiments.inference import simulators as simulate
+from studies.inference import simulators as simulate
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 BEGIN = 1_767_225_600.0  # 2026-01-01

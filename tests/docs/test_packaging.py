@@ -17,22 +17,25 @@ from importlib.metadata import PackageNotFoundError, distributions, packages_dis
 from pathlib import Path
 
 import pytest
+from build_hook import GO, SHARED
+from docs_support import ROOT
 from packaging.requirements import Requirement
+from sojourn.model.extras import missing_package
+from sojourn_docs import manual
 
-ROOT = Path(__file__).parents[2]
 LINE = '{"time":"1767225600.000","request_time":"0.1","status":"200"}\n'
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Source archives of both distributions, and the wheels that are made of them, not of the checkout."""
+    """Source archives of all distributions, and the wheels that are made of them, not of the checkout."""
     out = tmp_path_factory.mktemp("dist")
     started = [
         subprocess.Popen(
             [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(project)],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )
-        for project in (ROOT, ROOT / "collector/middleware/python")
+        for project in (ROOT, ROOT / "lab", ROOT / "collector/middleware/python")
     ]  # fmt: skip
     for each in started:
         reported, _ = each.communicate(timeout=200)
@@ -42,18 +45,42 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment that holds the two wheels, and sees what they depend on where it lies already."""
+    """A virtual environment that holds all wheels, and sees what they depend on where it lies already."""
     folder = tmp_path_factory.mktemp("elsewhere") / "venv"
     venv.create(folder, with_pip=False, symlinks=True)
-    python = folder / "bin/python"
-    wheels = [str(wheel) for wheel in built.glob("*.whl")]
-    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--no-index", "--quiet"]
-    done = subprocess.run([*install, *wheels], capture_output=True, text=True, check=False, timeout=100)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (site,) = (folder / "lib").glob("python*/site-packages")
+    install(folder, *built.glob("*.whl"))
     # Named in a .pth, a folder's own .pth files are not followed: the checkout installed there is not importable.
-    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (site_packages(folder) / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return folder
+
+
+def install(folder: Path, *wheels: Path) -> None:
+    """Install wheels, without their dependencies, into a virtual environment."""
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(folder / "bin/python"),
+        "install",
+        "--no-deps",
+        "--no-index",
+    ]
+    done = subprocess.run(
+        [*command, "--quiet", *map(str, wheels)], capture_output=True, text=True, check=False, timeout=100
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def site_packages(folder: Path) -> Path:
+    (site,) = (folder / "lib").glob("python*/site-packages")
+    return site
+
+
+def names_in(built: Path, distribution: str) -> set[str]:
+    """Return the names of the files in a wheel."""
+    (wheel,) = built.glob(f"{distribution}-*.whl")
+    return set(zipfile.ZipFile(wheel).namelist())
 
 
 def run(installed: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -65,41 +92,75 @@ def run(installed: Path, folder: Path, *arguments: str) -> subprocess.CompletedP
 
 
 def test_everything_is_in_the_wheel(built: Path) -> None:
-    (wheel,) = built.glob("sojourn-*.whl")
-    names = set(zipfile.ZipFile(wheel).namelist())
+    names = names_in(built, "sojourn")
     for name in (
         "sojourn/py.typed", "sojourn/__init__.pyi", "sojourn/present/templates/report.html",
-        "sojourn_lab/scenarios/benchmark.toml",
-        "sojourn/store/schema/tables/requests.sql", "sojourn/doctor/doctor.md",
-        "sojourn_lab/nginx/sojourn.conf", "sojourn_lab/nginx/sojourn.js", "sojourn_lab/backend/app.py",
-        "sojourn_lab/middleware/php/auto_prepend.php", "sojourn_lab/middleware/php/src/Measurement.php",
-        "sojourn_lab/middleware/ruby/lib/sojourn-middleware.rb", "sojourn_lab/middleware/ruby/lib/sojourn/stamp.rb",
-        "sojourn_lab/middleware/node/package.json", "sojourn_lab/middleware/node/src/index.js",
-        "sojourn_lab/middleware/java/src/main/java/sojourn/middleware/SojournFilter.java",
-        "sojourn_lab/middleware/go/go.mod", "sojourn_lab/backend/App.java", "sojourn_lab/backend/TomcatApp.java",
+        "sojourn/store/schema/tables/requests.sql", "sojourn/doctor/doctor.md", "sojourn/cli/examples/shop.jsonl.gz",
     ):  # fmt: skip
         assert name in names
-    assert not [name for name in names if name.startswith(("tests", "docs")) or name.endswith((".pyc", ".nbi"))]
+    assert {name.partition("/")[0] for name in names} == {
+        "sojourn", "sojourn-0.1.0.dist-info", "sojourn-0.1.0.data",
+    }  # fmt: skip
+    assert not [name for name in names if name.endswith((".pyc", ".nbi", ".go", ".java", ".rb", ".php"))]
+    assert not [name for name in names if name.endswith((".js", ".mjs")) and "/templates/" not in name]
 
 
-def test_sources_of_the_wheel_are_copied_into_the_image() -> None:
+def test_everything_of_the_lab_is_in_its_wheel(built: Path) -> None:
+    names = names_in(built, "sojourn_lab")
+    for name in (
+        "py.typed", "scenarios/benchmark.toml", "playbooks/collector.toml", "k6/websocket.js",
+        "nginx/sojourn.conf", "nginx/sojourn.js", "backend/app.py", "backend/App.java", "backend/TomcatApp.java",
+        "vector/config/agent.yaml",
+        "middleware/php/auto_prepend.php", "middleware/php/src/Measurement.php",
+        "middleware/ruby/lib/sojourn-middleware.rb", "middleware/ruby/lib/sojourn/stamp.rb",
+        "middleware/node/package.json", "middleware/node/src/index.js",
+        "middleware/java/src/main/java/sojourn/middleware/SojournFilter.java",
+    ):  # fmt: skip
+        assert f"sojourn_lab/{name}" in names
+    assert {name.partition("/")[0] for name in names} == {
+        "sojourn_lab", "sojourn_lab-0.1.0.dist-info", "sojourn_lab-0.1.0.data",
+    }  # fmt: skip
+    assert not [name for name in names if name.endswith((".pyc", ".nbi"))]
+
+
+def test_sources_of_the_go_module_are_in_the_wheel_of_the_lab(built: Path) -> None:
+    """Without the tests and the nested modules."""
+    folder = "sojourn_lab/middleware/go/"
+    packed = {name.removeprefix(folder) for name in names_in(built, "sojourn_lab") if name.startswith(folder)}
+    sources = {file.name for file in (ROOT / "collector/middleware/go").glob("*.go")}
+    assert packed == {name for name in sources if not name.endswith("_test.go")} | {"go.mod"}
+
+
+def test_every_command_has_a_manual_page(built: Path) -> None:
+    for distribution, pages in (("sojourn", manual.pages()), ("sojourn_lab", {"sojourn-lab.1": manual.lab_page()})):
+        folder = f"{distribution}-0.1.0.data/data/share/man/man1/"
+        (wheel,) = built.glob(f"{distribution}-*.whl")
+        with zipfile.ZipFile(wheel) as opened:
+            packed = {
+                name.removeprefix(folder): opened.read(name).decode()
+                for name in opened.namelist()
+                if name.startswith(folder)
+            }
+        assert packed == pages
+
+
+def test_sources_of_the_wheels_are_copied_into_the_image() -> None:
     """A folder that is not copied there would let the image's build fail."""
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
-    sources = {*wheel["packages"], *wheel["force-include"], *wheel["shared-data"]}
+    sources = {*wheel["packages"], *wheel["force-include"], *SHARED, GO, "lab/sojourn_lab"}
+    sources |= {"hatch_build.py", "docs/sojourn_docs", "docs/reference/configuration.md"}  # what hooks read
     docker = (ROOT / "lab/images/Dockerfile").read_text()
-    copied = re.findall(r"^COPY (.*)/src/project\S*$", docker, re.M)
+    copied = re.findall(r"^COPY (.*) /src/project(?:/(\S*))?$", docker, re.M)
     let_in = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
-    for folders in ([each for line in copied for each in line.split()], let_in):
+    for folders in ([each for line, _ in copied for each in line.split()], let_in):
         assert {each for each in sources if not any(f"{each}/".startswith(f"{one}/") for one in folders)} == set()
 
 
-def test_sources_of_the_go_module_are_in_the_wheel() -> None:
-    """They are listed one by one, without the tests and the nested modules."""
-    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
-    folder = "collector/middleware/go/"
-    listed = {name.removeprefix(folder) for name in wheel["force-include"] if name.startswith(folder)}
-    sources = {file.name for file in (ROOT / folder).glob("*.go") if not file.name.endswith("_test.go")}
-    assert listed == sources | {"go.mod"}
+def test_the_distributions_of_the_checkout_have_one_version() -> None:
+    projects = [tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"] for folder in (".", "lab")]
+    assert projects[0]["version"] == projects[1]["version"]
+    assert projects[0]["optional-dependencies"]["lab"] == [f"sojourn-lab>={projects[1]['version']}"]
+    assert f"sojourn[charts,compiled]>={projects[0]['version']}" in projects[1]["dependencies"]
 
 
 def test_this_version_has_its_notes() -> None:
@@ -146,8 +207,30 @@ def test_the_command_works_from_the_wheels_alone(installed: Path, tmp_path: Path
         assert done.returncode == 0, done.stderr
         assert words in done.stdout
         assert str(ROOT) not in done.stdout + done.stderr
-    for page in ("sojourn.1", "sojourn-split.1"):
+    for page in ("sojourn.1", "sojourn-split.1", "sojourn-lab.1"):
         assert ".TH" in (installed / "share/man/man1" / page).read_text()
+
+
+def test_the_base_wheel_alone_names_the_command_that_installs_the_lab(
+    built: Path, installed: Path, tmp_path: Path
+) -> None:
+    base = tmp_path / "venv"
+    venv.create(base, with_pip=False, symlinks=True)
+    install(base, *built.glob("sojourn-*.whl"))
+    # Beside it the dependencies, where an entry point of the lab is installed: only the modules are visible.
+    dependencies = tmp_path / "dependencies"
+    dependencies.mkdir()
+    for each in Path(sysconfig.get_path("purelib")).iterdir():
+        if not each.name.startswith(("sojourn", "_editable_impl", "__editable__")):
+            (dependencies / each.name).symlink_to(each)
+    (site_packages(base) / "dependencies.pth").write_text(f"{dependencies}\n")
+    done = run(base, tmp_path, "sojourn", "--no-config", "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert " split " in done.stdout
+    assert " lab " not in done.stdout
+    done = run(base, tmp_path, "sojourn", "--no-config", "lab", "list")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"sojourn: {missing_package('sojourn-lab', 'sojourn lab', 'lab')}\n"
 
 
 def test_a_page_of_the_doctor_is_in_the_package(installed: Path, tmp_path: Path) -> None:
@@ -175,8 +258,7 @@ main()
 
 def hidden_modules(installed: Path) -> list[str]:
     """Top-level modules of what is there and is no dependency of a bare ``pip install .``."""
-    (site,) = (installed / "lib").glob("python*/site-packages")
-    (own,) = distributions(name="sojourn", path=[str(site)])
+    (own,) = distributions(name="sojourn", path=[str(site_packages(installed))])
     wanted: set[str] = set()
     to_see = [*_plain(own.requires)]
     while to_see:
@@ -219,7 +301,6 @@ def test_a_bare_install_starts_and_names_the_extra_that_is_missing(installed: Pa
     for arguments, extra in (
         (["split", "a.jsonl", "--html", "bare.html"], "charts"),
         (["simulate", "--arrivals", "poisson:8", "--service", "exponential:0.1", "--requests", "1000"], "compiled"),
-        (["lab", "list"], "lab"),
         (["store", "init", f"chdb://{tmp_path}/store"], "store"),
         (["store", "init", "clickhouse://127.0.0.1:1/x"], "store"),
         (["capture", "--port", "80", "--sniffer", "scapy", "--out", "f.pcap"], "capture"),

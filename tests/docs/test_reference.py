@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from docs_support import DOCS
 from sojourn_docs import __main__ as generator
-from sojourn_docs import json_keys, manual
+from sojourn_docs import json_keys
 from sojourn_docs.commands import page_of
 from sojourn_docs.tree import Command, program
 
@@ -25,11 +25,6 @@ def test_a_generated_page_is_current(name: str) -> None:
     assert (DOCS / name).read_text(encoding="utf-8") == generator.PAGES[name](), REGENERATE
 
 
-def test_the_manual_pages_are_current() -> None:
-    there = {page.name: page.read_text(encoding="utf-8") for page in (DOCS / "man").iterdir()}
-    assert there == manual.pages(), REGENERATE
-
-
 def test_a_key_of_the_json_is_in_the_reference() -> None:
     """One verb here; `make lint` compares the whole page."""
     text = (DOCS / "reference/json.md").read_text(encoding="utf-8")
@@ -40,16 +35,14 @@ def test_a_key_of_the_json_is_in_the_reference() -> None:
 def test_what_is_not_current_is_named_and_then_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(generator, "files", lambda: {"reference/a.md": "new\n", "man/b.1": "man\n"})
-    (tmp_path / "man").mkdir()
-    (tmp_path / "man/b.1").write_text("man\n")
-    (tmp_path / "man/gone.1").write_text("of a verb that is no more\n")
+    monkeypatch.setattr(generator, "files", lambda: {"reference/a.md": "new\n", "reference/b.md": "b\n"})
+    (tmp_path / "reference").mkdir()
+    (tmp_path / "reference/b.md").write_text("b\n")
     assert generator.main(["--check", str(tmp_path)]) == 1
-    assert capsys.readouterr().err.splitlines() == ["not current: reference/a.md", "not current: man/gone.1"]
-    assert not (tmp_path / "reference").exists()
+    assert capsys.readouterr().err.splitlines() == ["not current: reference/a.md"]
+    assert not (tmp_path / "reference/a.md").exists()
     assert generator.main([str(tmp_path)]) == 0
     assert (tmp_path / "reference/a.md").read_text() == "new\n"
-    assert not (tmp_path / "man/gone.1").exists()
     assert generator.main(["--check", str(tmp_path)]) == 0
 
 

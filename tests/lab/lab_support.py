@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
@@ -193,13 +193,19 @@ def stop_for(process: Process, seconds: float) -> None:
     process.send_signal(signal.SIGCONT)
 
 
-def sound_run(folder: Path, *arguments: str, deadline: float = 200.0, attempts: int = 3) -> dict[str, Any]:
-    """Return the record of `sojourn lab run ARGUMENTS`, without faults and not void.
+def sound_run(
+    folder: Path,
+    *arguments: str,
+    program: Sequence[str] = ("sojourn_lab", "run"),
+    deadline: float = 200.0,
+    attempts: int = 3,
+) -> dict[str, Any]:
+    """Return the record of `sojourn lab run ARGUMENTS`, or of another module's run, without faults and not void.
 
     A void run is repeated. Where all are void because other programs used the machine, the test is skipped.
     """
     for attempt in range(attempts):
-        command = [sys.executable, "-m", "sojourn_lab", "run", *arguments, "--json", "--once"]
+        command = [sys.executable, "-m", *program, *arguments, "--json", "--once"]
         done = subprocess.run(
             [*command, "--out", str(folder / f"run-{attempt}")],
             capture_output=True, text=True, timeout=deadline, check=False,

@@ -14,11 +14,13 @@ from typing import Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from sojourn.model.extras import needed_for
+from sojourn.model.errors import SojournError
+from sojourn.model.extras import missing_package, needed_for
 from sojourn.model.formatting import printable
 
 GIVEN = "sojourn.cli.given"
 PLUGINS = "sojourn.commands"  # entry points of verbs that other packages bring; each is a typer.Typer
+OWN_DISTRIBUTIONS = {"lab": "sojourn-lab"}  # verb -> distribution that brings it, if it is not this one
 
 
 class Plugin(TyperGroup):
@@ -206,6 +208,17 @@ class Verbs(TyperGroup):
         if self._listing:
             return self.commands.summary(cmd_name)
         return super().get_command(ctx, cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return name, command and remaining arguments of the verb that the first argument names.
+
+        Raises:
+            SojournError: the distribution that brings the verb is not installed.
+        """
+        distribution = OWN_DISTRIBUTIONS.get(args[0])
+        if distribution is not None and not ctx.resilient_parsing and self.get_command(ctx, args[0]) is None:
+            raise SojournError(missing_package(distribution, f"sojourn {args[0]}", args[0]))
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as typer calls it
         """Return the names in the order of the help."""

@@ -32,8 +32,9 @@ EXTRAS = {
 
 def install_command(extra: str = "") -> str:
     """Return the command that installs Sojourn with an extra, such as ``store`` or ``otlp``: no index has it."""
-    middleware = "./collector/middleware/python " if extra in {"lab", "all"} else ""
-    return f"pip install {middleware}" + (f"'.[{extra}]'" if extra else ".") + " (in a checkout of Sojourn)"
+    # First the package that the others require: pip then knows where it is.
+    others = " ./lab ./collector/middleware/python" if extra in {"lab", "all"} else ""
+    return "pip install " + (f"'.[{extra}]'" if extra else ".") + others + " (in a checkout of Sojourn)"
 
 
 def missing_package(module: str, what: str = "this command", extra: str | None = None) -> str:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from sojourn_lab.experiments.inference import simulators as simulate
+from studies.inference import simulators as simulate
 
 from benchmarks.measure import command_cost, in_turns, median_of, printed_seconds, ratio_of
 from benchmarks.rows import Measurements, Row, Settings, Slope

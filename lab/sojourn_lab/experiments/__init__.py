@@ -1,1 +1,1 @@
-"""Experiments: the runner of a scenario, playbooks, replays, stacks, endurance, and one folder per kind of case."""
+"""Experiments: the runner of a scenario, playbooks, replays, endurance, and one folder per kind of case."""

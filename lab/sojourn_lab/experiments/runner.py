@@ -37,6 +37,10 @@ GENERATOR_MARGIN = 30.0
 """Seconds a generator may take beyond warm-up, duration and the last timeout, to start and to sum up."""
 
 
+KINDS_OF_STUDIES: dict[str, Callable[[Stage], Outcome]] = {}
+"""Kind of case -> function that runs one. A study in `lab/studies` adds its kind before it calls the commands."""
+
+
 def finished_run(
     scenario: Scenario,
     scale: float,
@@ -231,7 +235,11 @@ def _other_kind(context: RunContext, planned: Planned) -> Measured:
 
 
 def experiment_of(kind: str) -> Callable[[Stage], Outcome]:
-    """Return the module that runs a case of this kind; imported on demand."""
+    """Return the function that runs a case of this kind, imported on demand.
+
+    Raises:
+        LabError: the kind belongs to a study, which has a command of its own.
+    """
     # Late: each brings packages that no other scenario needs.
     match kind:
         case "websocket":
@@ -242,8 +250,11 @@ def experiment_of(kind: str) -> Callable[[Stage], Outcome]:
             from sojourn_lab.experiments.collector import run_case  # noqa: PLC0415
         case "pipeline":
             from sojourn_lab.experiments.pipeline import run_case  # noqa: PLC0415
-        case "autoscale":
-            from sojourn_lab.experiments.autoscale import run_case  # noqa: PLC0415
+        case _ if kind in KINDS_OF_STUDIES:
+            return KINDS_OF_STUDIES[kind]
         case _:
-            raise ValueError(f"no experiment is called {kind}")
+            raise LabError(
+                f"cases with `{kind}` belong to a study: run `PYTHONPATH=lab python -m studies.{kind}.measure` "
+                "in a checkout of Sojourn"
+            )
     return run_case

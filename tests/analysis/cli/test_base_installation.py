@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "docs" / "examples"
 SHOP = str(EXAMPLES / "shop.jsonl.gz")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+LAB = tomllib.loads((ROOT / "lab/pyproject.toml").read_text())["project"]
 # Other modules that come with the packages of the extras.
 WITH_THEM = {"llvmlite", "pandas", "scipy"}
 
@@ -89,7 +90,7 @@ CASES: list[tuple[str, str]] = [
     ("store init chdb://OUT/store", "store"),
     (f"store load chdb://OUT/store {SHOP}", "store"),
     ("store doctor clickhouse://127.0.0.1:1/x", "store"),
-    ("lab list", "lab"),
+    ("lab list", ""),  # installed here, and required as a whole by the extra
 ]
 
 
@@ -127,6 +128,8 @@ def test_the_modules_of_an_extra_are_those_that_its_packages_bring() -> None:
     """A module in the table belongs to no package of the base, and the extra that the table names brings it."""
     extras = PROJECT["optional-dependencies"]
     packages = {name: {_normal(Requirement(each).name) for each in needed} for name, needed in extras.items()}
+    assert packages["lab"] == {LAB["name"]}
+    packages["lab"] |= {_normal(Requirement(each).name) for each in LAB["dependencies"]}
     base = {_normal(Requirement(each).name) for each in PROJECT["dependencies"]}
     brought = {module: {_normal(each) for each in owners} for module, owners in packages_distributions().items()}
     for module, extra in EXTRAS.items():

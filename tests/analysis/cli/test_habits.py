@@ -103,6 +103,20 @@ def test_interrupted_is_130() -> None:
         started.wait()
 
 
+@pytest.mark.parametrize("arguments", [["lab"], ["lab", "list"], ["lab", "--help"]])
+def test_without_the_lab_its_verb_names_the_command_that_installs_it(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sojourn.cli.verbs._plugins", tuple)
+    assert ended(arguments, monkeypatch) == 1
+    output, errors = capfd.readouterr()
+    assert (output, errors) == (
+        "",
+        "sojourn: sojourn lab needs the Python package sojourn-lab, which is not installed: "
+        "pip install '.[lab]' ./lab ./collector/middleware/python (in a checkout of Sojourn)\n",
+    )
+
+
 def test_an_unexpected_error_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

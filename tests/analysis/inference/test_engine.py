@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from sojourn.inference.engine import infer
 from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED, Inference
 from sojourn.inference.kernels import depth_on_arrival, older_inside, service_times
-from sojourn_lab.experiments.inference import simulators as simulate
-from sojourn_lab.experiments.inference.accuracy import first_come_first_served, moving, others
-from sojourn_lab.experiments.inference.simulators import Logged
+from studies.inference import simulators as simulate
+from studies.inference.accuracy import first_come_first_served, moving, others
+from studies.inference.simulators import Logged
 
 REQUESTS = 12_000
 

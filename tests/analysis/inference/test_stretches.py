@@ -14,7 +14,7 @@ from sojourn.inference.checks import Check
 from sojourn.inference.engine import infer
 from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED, Inference, Window
 from sojourn.inference.stretches import Stretch, joined
-from sojourn_lab.experiments.inference import simulators as simulate
+from studies.inference import simulators as simulate
 
 EXAMPLE = EXAMPLES / "plain.log.gz"
 

@@ -33,7 +33,6 @@ EVERYWHERE = {
     "analysis/sojourn/host/sock_diag.py",
     "lab/sojourn_lab/load/generator/local_ports.py",  # clients, who never listen
     "docs/reference/doctor.md",
-    "docs/man",
 }
 ADDRESS = re.compile(r"(?<![\d.])0\.0\.0\.0(?!/)|\[::\]:\d|\bINADDR_ANY\b|(?:bind|create_server)\(\(?\"\"")
 

@@ -27,7 +27,7 @@ from sojourn.plots.pictures import picture
 from sojourn.report.build import sections_of
 from sojourn.report.short import in_short
 from sojourn.report.write import write_report
-from sojourn_lab.experiments.inference import simulators as simulate
+from studies.inference import simulators as simulate
 from typer.testing import CliRunner
 
 REQUESTS = 10_500
