@@ -34,10 +34,21 @@ test: setup-test ## run every test that this machine can run, and list the skipp
 	$(PY) -m pytest -m "alone and not scenario and not thorough" tests/lab tests/compose || status=1; exit $$status
 
 # Rooms whose tests start no server and no other program for long.
-UNIT := $(addprefix tests/analysis/,model queueing clocks timeline readers sources present)
+UNIT := $(addprefix tests/analysis/,model queueing components timeline readers sources present inference analyses)
+# One room: a question, a folder of the analysis, of the lab or of the tests.
+ROOM_CODE = $(wildcard $(addsuffix /$(ROOM),analysis/sojourn/analyses analysis/sojourn lab/sojourn_lab lab/sojourn_lab/experiments lab collector dashboards))
+ROOM_TESTS = $(wildcard $(addsuffix /$(ROOM),tests/analysis/analyses tests/analysis tests/lab tests/lab/experiments tests/collector tests))
 
-check: lint ## run lint and the unit tests that start no server (under 2 minutes)
+ifdef ROOM
+check: ## run the rules and the tests of a room in seconds (ROOM=blame); without ROOM, lint and all unit tests (minutes)
+	@test -n "$(ROOM_CODE)$(ROOM_TESTS)" || { echo "make check: there is no room $(ROOM)" >&2; exit 1; }
+	@$(if $(ROOM_CODE),$(PY) -m ruff check $(ROOM_CODE) && $(PY) -m ruff format --check $(ROOM_CODE) && .venv/bin/codespell $(ROOM_CODE))
+	@.venv/bin/lint-imports --no-cache --no-logo > /dev/null || .venv/bin/lint-imports --no-cache --no-logo
+	@$(if $(ROOM_TESTS),$(PY) -m pytest -q -n 2 --dist loadfile -m "not scenario and not thorough and not alone" $(ROOM_TESTS))
+else
+check: lint
 	@$(PY) -m pytest -q -n 2 --dist loadfile -m "not scenario and not thorough and not alone" $(UNIT)
+endif
 
 test-scenarios: setup-test ## run the tests that `make test` omits: scenarios on real servers, thorough tests (about 20 minutes)
 	@$(PY) -m pytest -m "scenario or thorough"

@@ -13,8 +13,9 @@ from sojourn_docs import NOTE
 
 # Internal to the rollups, and steps of parsing a line.
 HIDDEN = (
-    "rollup_results", "rollup_due", "minutes_known", "minutes_due", "incoming_records", "parsed", "incoming_span_lines",
-    "incoming_span_values", "incoming_samples", "incoming_metrics", "incoming_work", "parsed_work",
+    "incoming_rows", "rollup_results", "rollup_due", "minutes_known", "minutes_due", "incoming_records", "parsed",
+    "incoming_span_lines", "incoming_span_values", "incoming_samples", "incoming_metrics", "incoming_work",
+    "parsed_work",
 )  # fmt: skip
 
 HEAD = f"""# Tables and views

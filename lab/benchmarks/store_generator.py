@@ -14,9 +14,9 @@ LARGEST_PART = 1 << 30  # bytes: merging two larger ones would need their space 
 
 # Two services, twenty routes, eight backends; one request in 200 fails. Random request ids, no trace ids.
 ROWS = """
-INSERT INTO requests (time, request_time, request_start, proxy_start, status, service, route, proxy, worker, method,
-    uri, remote_addr, request_id, attempt_addr, attempt_status, attempt_connect, attempt_header, attempt_response,
-    app_queueing_delay, app_service_time, source, connection, connection_requests)
+INSERT INTO incoming_rows (time, request_time, request_start, proxy_start, status, service, route, proxy, worker,
+    method, uri, remote_addr, request_id, attempt_addr, attempt_status, attempt_connect, attempt_header,
+    attempt_response, app_queueing_delay, app_service_time, source, connection, connection_requests)
 SELECT ended, response, started, started, if(failed, 504, 200), service, route, 'edge-1', toString(number % 32),
     if(number % 5 = 0, 'POST', 'GET'), concat(route, '/', toString(number)), '10.1.2.3', lower(hex(sipHash128(number))),
     [concat('10.0.0.', toString(number % 8), ':8080')], [if(failed, 504, 200)], [0.0002], [if(failed, NULL, header)],

@@ -19,7 +19,7 @@ from sojourn.analyses import report_columns
 from sojourn.analyses.tiers.analysis import tiers
 from sojourn.analyses.tiers.section import tiers_section
 from sojourn.analyses.wire.section import wire_section
-from sojourn.report.build import sections_of, traces_of
+from sojourn.report.build import NO_SOURCES, sections_of, traces_of
 from sojourn.report.html import report_page
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
@@ -31,7 +31,7 @@ WIDTHS = (360, 768, 1920)
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shop = sojourn.split(EXAMPLES / "shop.jsonl.gz", spans=[EXAMPLES / "shop-spans.jsonl.gz"], columns=report_columns())
     ramp = sojourn.split(EXAMPLES / "ramp.jsonl.gz", columns=report_columns())
-    traces = traces_of([], [str(EXAMPLES / "checkout-spans.jsonl.gz")])
+    traces = traces_of(NO_SOURCES, [str(EXAMPLES / "checkout-spans.jsonl.gz")])
     assert traces is not None
     sections = [
         *sections_of(shop, before=ramp),

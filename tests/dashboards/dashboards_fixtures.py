@@ -152,5 +152,5 @@ def serve(
                 "app_service_time": service, "app_queueing_delay": waiting if stamped else None,
             }  # fmt: skip
             rows.append(row)
-    store.client.insert("requests", [list(row.values()) for row in rows], column_names=list(rows[0]))
+    store.client.insert("incoming_rows", [list(row.values()) for row in rows], column_names=list(rows[0]))
     store.client.command(REFRESH)

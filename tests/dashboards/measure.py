@@ -28,8 +28,8 @@ END = BEGIN + timedelta(days=1)
 BLOCK = 1_000_000
 
 ROWS = """
-INSERT INTO requests (time, request_time, request_start, proxy_start, status, service, route, proxy, worker, method,
-    uri, remote_addr,
+INSERT INTO incoming_rows (time, request_time, request_start, proxy_start, status, service, route, proxy, worker,
+    method, uri, remote_addr,
     request_id, trace_id, attempt_addr, attempt_status, attempt_connect, attempt_header, attempt_response,
         app_queueing_delay,
     app_service_time, source, connection, connection_requests)

@@ -128,7 +128,7 @@ def give_up(store: Boards, name: str, count: int, seconds: float, at: datetime =
     columns = ["time", "request_time", "status", "service", "route", "request_id", "attempt_addr", "attempt_status",
                "attempt_connect", "attempt_header", "attempt_response"]  # fmt: skip
     rows = [[end, 5.0, 504, name, "/", f"{name} {at} {n}", ["a:1"], [504], [0.0], [None], [5.0]] for n in range(count)]
-    store.client.insert("requests", rows, column_names=columns)
+    store.client.insert("incoming_rows", rows, column_names=columns)
     spans = [
         [end, end + timedelta(seconds=seconds), f"{n}", f"{n}", f"{name} {at} {n}", name, "server"]
         for n in range(count)

@@ -90,7 +90,7 @@ def test_the_store_takes_every_row_and_splits_it_as_the_table_says(store_dsn: st
             json.dumps({**row_of(case), "proxy": f"p{i}", "source": str(i)}) for i, case in enumerate(GOOD)
         )
         settings = "input_format_skip_unknown_fields = 0, optimize_on_insert = 0, max_partitions_per_insert_block = 0"
-        store.client.command(f"INSERT INTO requests SETTINGS {settings} FORMAT JSONEachRow {rows}")
+        store.client.command(f"INSERT INTO incoming_rows SETTINGS {settings} FORMAT JSONEachRow {rows}")
         answer = store.client.query(
             f"SELECT toUInt32(source) AS number, {names} FROM requests_split ORDER BY number"
         ).result_rows

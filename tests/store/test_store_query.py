@@ -34,7 +34,7 @@ def test_whatever_reads(store_dsn: str, sql: str) -> None:
     ],
 )  # fmt: skip
 def test_nothing_is_written(store_dsn: str, sql: str, tmp_path: Path) -> None:
-    tell(store_dsn, "INSERT INTO requests (time, status) VALUES (now(), 200)")
+    tell(store_dsn, "INSERT INTO incoming_rows (time, status) VALUES (now(), 200)")
     out = tmp_path / "out.csv"
     with (
         connect(store_dsn) as store,

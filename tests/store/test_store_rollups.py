@@ -149,7 +149,7 @@ def test_a_time_after_2106_has_no_rollup_and_breaks_no_other(store_dsn: str, tmp
 
 def test_the_store_does_it_by_itself(store_dsn: str, tmp_path: Path) -> None:
     """Every 15 s, in the background; what a plain INSERT brought."""
-    tell(store_dsn, "INSERT INTO requests (time, request_time, status) VALUES ('2026-01-01 00:00:01', 0.5, 200)")
+    tell(store_dsn, "INSERT INTO incoming_rows (time, request_time, status) VALUES ('2026-01-01 00:00:01', 0.5, 200)")
     deadline = time.monotonic() + 60
     while not (result := ask(store_dsn, "SELECT sum(requests) FROM rollup_minute FINAL WHERE requests > 0"))[0][0]:
         assert time.monotonic() < deadline, ask(store_dsn, "SELECT status, exception FROM system.view_refreshes")
@@ -229,7 +229,7 @@ def test_the_last_rows_of_a_long_insert_touch_their_minute_when_they_arrive(stor
     tell(
         store_dsn,
         "SYSTEM STOP VIEW rollup_refresh",
-        "INSERT INTO requests (time, request_time, status, request_id) "
+        "INSERT INTO incoming_rows (time, request_time, status, request_id) "
         "SELECT toDateTime64('2026-01-01', 6, 'UTC'), sleepEachRow(0.5), 200, toString(number) FROM numbers(4) "
         "SETTINGS max_block_size = 1, min_insert_block_size_rows = 1, min_insert_block_size_bytes = 1, max_threads = 1",
     )

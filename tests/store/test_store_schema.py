@@ -84,7 +84,7 @@ def test_no_line_is_lost_while_its_views_are_created_again(
 
     def meanwhile(self: Any, file: SchemaFile) -> None:
         if file.name == "incoming/lines":
-            for table, columns in (("incoming", "(line) VALUES ('{}')"), ("requests", "(status) VALUES (200)")):
+            for table, columns in (("incoming", "(line) VALUES ('{}')"), ("incoming_rows", "(status) VALUES (200)")):
                 with pytest.raises(ClickHouseError, match="send this again"):
                     self._store.client.command(f"INSERT INTO {table} {columns}")
                 refused.append(table)
@@ -92,12 +92,12 @@ def test_no_line_is_lost_while_its_views_are_created_again(
 
     monkeypatch.setattr(kind, "_apply", meanwhile)
     assert init(store_dsn) == ["incoming/lines", "views/lines_received_of_lines"]
-    assert refused == ["incoming", "requests"]
+    assert refused == ["incoming", "incoming_rows"]
     tell(store_dsn, "INSERT INTO incoming (line) VALUES ('{}')")
     assert ask(store_dsn, "SELECT reason FROM dead_letters") == [("time_is_missing",)]
     assert one(store_dsn, "SELECT sum(lines) FROM lines_received") == 1
-    # A refused row may be stored. Sent again, it is one row.
-    tell(store_dsn, "INSERT INTO requests (status) VALUES (200)")
+    # A row that was refused may be stored. Sent again, it is one row.
+    tell(store_dsn, "INSERT INTO incoming_rows (status) VALUES (200)")
     assert one(store_dsn, "SELECT count() FROM requests FINAL") == 1
 
 
@@ -251,7 +251,7 @@ def test_every_column_says_what_it_holds_or_says_it_by_its_name(store_dsn: str) 
     result = ask(
         store_dsn,
         "SELECT table, name, comment FROM system.columns WHERE database = currentDatabase() "
-        "AND table != 'requests_split' AND type LIKE '%Decimal(18, 6)%' AND table NOT IN "
+        "AND table NOT IN ('requests_split', 'incoming_rows') AND type LIKE '%Decimal(18, 6)%' AND table NOT IN "
         "(SELECT name FROM system.tables WHERE database = currentDatabase() AND engine = 'MaterializedView')",
     )
     assert result

@@ -97,36 +97,63 @@ class Inputs:
             log.close()
 
 
-def stores_and_files(sources: Sequence[Source] | Source) -> tuple[list[str], list[str]]:
-    """Return the DSNs of stores, without duplicates, and the other sources.
+@dataclass(frozen=True)
+class NamedSources:
+    """The sources of a command, by kind. Nothing is opened.
 
-    Raises:
-        SojournError: a source looks like a DSN of an unknown kind.
+    Attributes:
+        every: all of them, in order.
+        stores: DSNs, each once.
+        files: names of log files, globs, ``-``, Parquet files and folders of runs.
     """
-    named = [sources] if isinstance(sources, str | os.PathLike) else sources
-    stores: list[str] = []
-    files: list[str] = []
-    for source in [os.fspath(s) for s in named]:
-        if "://" not in source:
-            files.append(source)
-            continue
-        # Imported here: the store imports the readers.
-        from sojourn.model.dsn import SHAPES, hidden, is_store  # noqa: PLC0415
 
-        if not is_store(source):
-            raise SojournError(f"{hidden(source)}: neither a file nor a store (a store is {SHAPES})")
-        if source not in stores:
-            stores.append(source)
-    return stores, files
+    every: tuple[Source, ...]
+    stores: tuple[str, ...]
+    files: tuple[str, ...]
+
+    @classmethod
+    def of(cls, sources: SourcesLike) -> NamedSources:
+        """Return sources by kind.
+
+        Raises:
+            SojournError: a source looks like a DSN of an unknown kind.
+        """
+        if isinstance(sources, NamedSources):
+            return sources
+        every = tuple(listed(sources))
+        stores: dict[str, None] = {}
+        files: list[str] = []
+        for source in [os.fspath(each) for each in every]:
+            if "://" not in source:
+                files.append(source)
+                continue
+            from sojourn.model.dsn import SHAPES, hidden, is_store  # noqa: PLC0415 - for stores only
+
+            if not is_store(source):
+                raise SojournError(f"{hidden(source)}: neither a file nor a store (a store is {SHAPES})")
+            stores[source] = None
+        return cls(every, tuple(stores), tuple(files))
+
+    @property
+    def only_store(self) -> str | None:
+        """The DSN, if a single store is the only source."""
+        return self.stores[0] if len(self.stores) == 1 and not self.files else None
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Folders of runs."""
+        return tuple(file for file in self.files if os.path.isdir(file))
+
+    @property
+    def bring_spans(self) -> bool:
+        """Whether spans may come with them: from a store, or from the folder of a run."""
+        return bool(self.stores or self.folders)
 
 
-def only_store(sources: Sequence[Source] | Source) -> str | None:
-    """Return the DSN if a single store is the only source, otherwise None."""
-    stores, files = stores_and_files(sources)
-    return stores[0] if len(stores) == 1 and not files else None
+SourcesLike = NamedSources | Sequence[Source] | Source
 
 
-def opened_inputs(sources: Sequence[Source]) -> Inputs:
+def opened_inputs(sources: NamedSources | Sequence[Source]) -> Inputs:
     """Open every source: a log file (plain, gzip, zstd), a glob, ``-``, a Parquet file or a run's folder.
 
     Stores are not opened here, their DSNs are collected.
@@ -134,16 +161,16 @@ def opened_inputs(sources: Sequence[Source]) -> Inputs:
     Raises:
         SojournError: a source does not exist, matches nothing, cannot be opened, or has an unsupported kind.
     """
-    if not sources:
+    named = NamedSources.of(sources)
+    if not named.every:
         raise SojournError(
             "no source was given: name a log file, a glob, a run's folder, a store or - for standard input"
         )
-    stores, files = stores_and_files(sources)
-    inputs = Inputs([], [], [], stores)
+    inputs = Inputs([], [], [], list(named.stores))
     seen: set[tuple[int, int]] = set()
-    forms = {source.path: source.form for source in sources if isinstance(source, LogFile)}
+    forms = {source.path: source.form for source in named.every if isinstance(source, LogFile)}
     try:
-        for source in files:
+        for source in named.files:
             before = len(inputs.logs)
             for path in _expanded(source, inputs.spans):
                 _open_into(inputs, path, seen)

@@ -17,13 +17,14 @@ from sojourn.model.verdict import SLO
 from sojourn.present.drawing_process import DrawingProcess
 from sojourn.present.pictures import Drawings
 from sojourn.present.section import Section
-from sojourn.readers.inputs import Source, stores_and_files
+from sojourn.readers.inputs import NamedSources, Source
 from sojourn.report.html import report_page
 from sojourn.sources.traces import Traces, read_traces
 from sojourn.timeline.visits import WorkersLike
 
 SHARE_VISITS = ("blame", "depth", "laws")
 """Questions that start from the same visits. They are answered first, and the visits are released before the others."""
+NO_SOURCES = NamedSources((), (), ())
 LARGE = 100_000  # requests; the garbage of fewer is not worth the time to collect it
 
 
@@ -36,14 +37,13 @@ def columns_of(by: str, captures: Sequence[Source]) -> tuple[str, ...]:
     return (*report_columns(), *READ, by)
 
 
-def traces_of(sources: Sequence[Source], spans: Sequence[Source] | None) -> Traces | None:
+def traces_of(sources: NamedSources, spans: Sequence[Source] | None) -> Traces | None:
     """Return the spans of files and run folders if they come from several services, otherwise None.
 
     Raises:
         SojournError: a file cannot be read.
     """
-    _, files = stores_and_files(sources)
-    folders = [file for file in files if os.path.isdir(file) and any(Path(file).glob("spans.jsonl*"))]
+    folders = [folder for folder in sources.folders if any(Path(folder).glob("spans.jsonl*"))]
     named = [*(spans or ()), *folders]
     traces = read_traces(named) if named else None
     return traces if traces is not None and traces.spans["service"].n_unique() > 1 else None
@@ -59,7 +59,7 @@ def write_analyses(
     workers: WorkersLike = None,
     slo: float = SLO,
     before: SplitResult | None = None,
-    sources: Sequence[Source] = (),
+    sources: NamedSources = NO_SOURCES,
     spans: Sequence[Source] = (),
     captures: Sequence[Source] = (),
     on_step: Callable[[str], None] = lambda _: None,
@@ -108,7 +108,7 @@ def sections_of(
     workers: WorkersLike = None,
     slo: float = SLO,
     before: SplitResult | None = None,
-    sources: Sequence[Source] = (),
+    sources: NamedSources = NO_SOURCES,
     spans: Sequence[Source] = (),
     on_step: Callable[[str], None] = lambda _: None,
     on_section: Callable[[Section], None] = lambda _: None,

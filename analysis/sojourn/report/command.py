@@ -63,11 +63,13 @@ def report(
     with DrawingProcess() as process:
         from sojourn.report.build import columns_of, write_analyses  # noqa: PLC0415
         from sojourn.report.short import in_short  # noqa: PLC0415
+        from sojourn.sources.log_files import with_log_format  # noqa: PLC0415
 
         packets = captures or []
+        named = with_log_format(sources, log_format)
         columns = columns_of(column, packets)
         result = read_split(
-            sources, log_format=log_format, spans=spans, since=since, until=until, where=where, columns=columns,
+            named, spans=spans, since=since, until=until, where=where, columns=columns,
             by=DEFAULT_GROUPS, slo=slo, quiet=quiet,
         )  # fmt: skip
         earlier = None
@@ -75,7 +77,7 @@ def report(
             earlier = read_split(before, log_format=log_format, columns=columns, where=where, quiet=quiet)
         with doing(quiet) as say:
             sections = write_analyses(
-                result, html, process=process, by=column, workers=counts, slo=slo, before=earlier, sources=sources,
+                result, html, process=process, by=column, workers=counts, slo=slo, before=earlier, sources=named,
                 spans=spans or (), captures=packets, on_step=say,
             )  # fmt: skip
     _say(result, in_short(result, sections), html)

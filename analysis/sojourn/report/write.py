@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sojourn.analyses.split.result import SplitResult
 from sojourn.analyses.split.run import split_from
 from sojourn.model.verdict import SLO
-from sojourn.readers.inputs import Source, listed
+from sojourn.readers.inputs import NamedSources, Source, listed
 from sojourn.sources.open_requests import Instant, Where
 from sojourn.sources.opening import RequestsLike, read_already
 from sojourn.timeline.visits import WorkersLike
@@ -52,14 +52,14 @@ def write_report(
         SojournError: a source cannot be read, or the file cannot be written.
     """
     from sojourn.present.drawing_process import DrawingProcess  # noqa: PLC0415 - late, as the whole report is
-    from sojourn.report.build import columns_of, write_analyses  # noqa: PLC0415
+    from sojourn.report.build import NO_SOURCES, columns_of, write_analyses  # noqa: PLC0415
 
     packets = listed(captures)
     columns = columns_of(by, packets)
     with DrawingProcess() as process:
         result = split_from(requests, columns=columns, spans=spans, since=since, until=until, where=where)
         earlier = None if before is None else split_from(before, columns=columns, where=where)
-        sources = [] if read_already(requests) else listed(requests)  # type: ignore[arg-type]
+        sources = NO_SOURCES if read_already(requests) else NamedSources.of(requests)  # type: ignore[arg-type]
         write_analyses(
             result, path, process=process, title=title, by=by, workers=workers, slo=slo, before=earlier,
             sources=sources, spans=listed(spans), captures=packets,

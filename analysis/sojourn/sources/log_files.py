@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 from sojourn.model.errors import SojournError
 from sojourn.nginx.syntax import configuration
 from sojourn.readers.formats.given import given_format
 from sojourn.readers.formats.line_format import LineFormat
-from sojourn.readers.inputs import LogFile, Source, listed
+from sojourn.readers.inputs import LogFile, NamedSources, Source, SourcesLike
 
 _IN_A_FILE = re.compile(r"(?P<file>[^$%{}]+):(?P<name>[\w.-]+)")
 
@@ -34,17 +33,18 @@ def log_file(path: Source, format: str) -> LogFile:  # noqa: A002 - the word tha
     return LogFile(str(path), format_of_text(format))
 
 
-def with_log_format(sources: Sequence[Source] | Source, text: str | None) -> list[Source]:
-    """Return sources of which the logs have the format ``text``; None: each log's own, recognised by its lines.
+def with_log_format(sources: SourcesLike, text: str | None) -> NamedSources:
+    """Return sources by kind, whose logs have the format ``text``; None: each log's own, recognised by its lines.
 
     Raises:
         SojournError: as ``log_file``.
     """
-    named = listed(sources)
+    named = NamedSources.of(sources)
     if text is None:
         return named
     form = format_of_text(text)
-    return [source if "://" in str(source) else LogFile(str(source), form) for source in named]
+    every = (source if "://" in str(source) else LogFile(str(source), form) for source in named.every)
+    return NamedSources(tuple(every), named.stores, named.files)
 
 
 def format_of_text(text: str) -> LineFormat | None:

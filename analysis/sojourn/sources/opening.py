@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO
@@ -12,19 +11,19 @@ import polars as pl
 from sojourn.components.split import split_rows
 from sojourn.model.errors import SojournError
 from sojourn.model.frame import COLUMNS, SCHEMA, SPLIT_COLUMNS, Records, Requests, Selection, checked, is_extra
-from sojourn.readers.inputs import Source, listed, only_store, stores_and_files
+from sojourn.readers.inputs import NamedSources, Source, SourcesLike, listed
 from sojourn.sources.frame_measures import FrameMeasures
 from sojourn.sources.open_requests import Instant, OpenedRequests, Where, of_requests
 from sojourn.sources.requests import Progress, read
 
 JOIN_COLUMNS = ("request_id", "trace_id", "span_id")
 
-RequestsLike = OpenedRequests | Requests | pl.LazyFrame | pl.DataFrame | Source | Sequence[Source]
+RequestsLike = OpenedRequests | Requests | pl.LazyFrame | pl.DataFrame | SourcesLike
 
 
 @contextmanager
 def open_sources(
-    sources: Sequence[Source] | Source,
+    sources: SourcesLike,
     *,
     spans: Sequence[Source] | Source = (),
     columns: Sequence[str] = (),
@@ -56,8 +55,8 @@ def open_sources(
     Raises:
         SojournError: a source cannot be read, or ``where`` names no column.
     """
-    spans = listed(spans)
-    dsn = None if spans or all_columns or columns else only_store(sources)
+    spans, sources = listed(spans), NamedSources.of(sources)
+    dsn = None if spans or all_columns or columns else sources.only_store
     if dsn is not None:
         from sojourn.sources.store_requests import open_store  # noqa: PLC0415 - a store's driver is loaded for stores
 
@@ -68,7 +67,7 @@ def open_sources(
         # A backend reported nothing, and its queue can only be inferred from its rows. The refused lines are written.
         rejects_to = None
     wanted = (*(COLUMNS if all_columns else SPLIT_COLUMNS), *Selection.of(since, until, where).where, *columns)
-    if spans or _brings_spans(sources):
+    if spans or sources.bring_spans:
         wanted += JOIN_COLUMNS
     requests = read(
         sources,
@@ -169,8 +168,3 @@ def _selected(requests: OpenedRequests, rows: pl.LazyFrame, selection: Selection
         audited=requests.audited,
         _rows=lambda: kept[0],
     )
-
-
-def _brings_spans(sources: Sequence[Source] | Source) -> bool:
-    stores, files = stores_and_files(sources)
-    return bool(stores) or any(os.path.isdir(file) for file in files)

@@ -15,7 +15,7 @@ from sojourn.model.errors import SojournError
 from sojourn.model.frame import COLUMNS, INSTANT, REJECTS_KEPT, SCHEMA, Records, Requests, Selection, dtype_of, is_extra
 from sojourn.readers.blocks import Reject
 from sojourn.readers.duplicates import each_once
-from sojourn.readers.inputs import Inputs, Source, listed, opened_inputs
+from sojourn.readers.inputs import Inputs, NamedSources, Source, SourcesLike, listed, opened_inputs
 from sojourn.readers.log_blocks import log_blocks
 from sojourn.readers.parquet import read_parquet
 from sojourn.readers.record import MICROSECONDS, RECORD
@@ -26,7 +26,7 @@ Progress = Callable[[int], None]
 
 
 def read(
-    sources: Sequence[Source] | Source,
+    sources: SourcesLike,
     *,
     spans: Sequence[Source] | Source = (),
     columns: Sequence[str] = COLUMNS,
@@ -66,7 +66,7 @@ def read(
         raise SojournError(
             f"not columns and not valid keys of a log: {', '.join(repr(n) for n in extra if not is_extra(n))}"
         )
-    named = listed(sources)
+    named = NamedSources.of(sources)
     inputs = opened_inputs(named)
     spool = Spool()
     try:
@@ -82,7 +82,7 @@ def read(
         inputs.close()
     span_files = [*map(str, inputs.spans), *map(str, listed(spans))]
     span_tables = [read_spans(span_files)] if span_files else []
-    names = {os.fspath(source): os.fspath(source) for source in named}
+    names = {os.fspath(source): os.fspath(source) for source in named.every}
     for dsn in inputs.stores:
         from sojourn.sources.store_rows import stream_store  # noqa: PLC0415 - a store's driver is loaded for stores only
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +12,7 @@ import pyarrow as pa
 from sojourn.model.errors import SojournError
 from sojourn.model.redaction import redacted_text, redacting
 from sojourn.readers.blocks import Parsers, Reject, formed_blocks, rejects_of
-from sojourn.readers.inputs import LogInput, opened_inputs
+from sojourn.readers.inputs import LogInput, NamedSources, SourcesLike, opened_inputs
 from sojourn.readers.lines import Block, blocks_of_lines
 from sojourn.store.client import Store, plainly, rows, store_time
 from sojourn.store.load_result import Loaded, Source
@@ -28,7 +27,7 @@ DEAD_LETTERS = pa.schema([
 
 def load_into(
     store: Store,
-    sources: Sequence[Source],
+    sources: SourcesLike,
     spans: Sequence[Source],
     app_logs: Sequence[Source] = (),
     on_size: Callable[[int | None], None] | None = None,
@@ -36,7 +35,8 @@ def load_into(
 ) -> Loaded:
     """Load into an open store as ``sojourn.store.load`` does, without the rollups."""
     loaded = Loaded()
-    inputs = opened_inputs(sources)
+    named = NamedSources.of(sources)
+    inputs = opened_inputs(named)
     dead = RowSender(store, "dead_letters")
     try:
         if inputs.stores:
@@ -57,7 +57,7 @@ def load_into(
             loaded.spans = int(rows(store, stored, {"begun": begun})[0][0])
     if app_logs:
         loaded.app_logs = _load_lines(store, "app_log", app_logs, loaded, dead)
-    listen_files = [p for s in sources if (p := Path(os.fspath(s)) / "listen.jsonl").is_file()]
+    listen_files = [p for s in named.folders if (p := Path(s) / "listen.jsonl").is_file()]
     if listen_files:
         loaded.listen = _load_lines(store, "listen_queue", listen_files, loaded, dead)
     dead.flush()
@@ -75,7 +75,7 @@ def _load_logs(
     def refused(source: str, reject: Reject) -> None:
         _count(loaded, source, reject)
 
-    others = RowSender(store, "requests")
+    others = RowSender(store, "incoming_rows")
     with LineSender(store, "incoming", "requests", refused) as own, Parsers(rows_query, MACROS) as parsers:
         for log, block, form in formed_blocks(logs, on_progress):
             loaded.records.read += block.count

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from sojourn.model.dsn import Dsn
 from sojourn.store.client import connect
 from sojourn.store.load_result import Loaded, Source
 from sojourn.store.rollups import refresh_rollups
 
+if TYPE_CHECKING:
+    from sojourn.readers.inputs import SourcesLike
+
 
 def load(
     dsn: str | Dsn,
-    sources: Sequence[Source] | Source,
+    sources: SourcesLike,
     *,
     spans: Sequence[Source] = (),
     app_logs: Sequence[Source] = (),
@@ -38,8 +41,7 @@ def load(
     """
     from sojourn.store.inserts import load_into  # noqa: PLC0415 - DuckDB, Polars and Arrow take their time to load
 
-    named = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     with connect(dsn) as store:
-        loaded = load_into(store, named, list(spans), list(app_logs), on_size, on_progress)
+        loaded = load_into(store, sources, list(spans), list(app_logs), on_size, on_progress)
         loaded.minutes = refresh_rollups(store)
     return loaded

@@ -41,8 +41,8 @@ EXPIRING = {
 }
 # Tables into which others write. While their views are created again, an INSERT fails, and is sent again later.
 WRITTEN = (
-    "incoming", "incoming_spans", "incoming_app_log", "incoming_listen_queue", "incoming_pipeline_metrics", "requests",
-    "dead_letters",
+    "incoming", "incoming_spans", "incoming_app_log", "incoming_listen_queue", "incoming_pipeline_metrics",
+    "incoming_rows", "dead_letters",
 )  # fmt: skip
 TRY_AGAIN = "the schema is being updated: send this again"
 
@@ -182,7 +182,7 @@ class _Update:
 
     def _guarded(self) -> Iterator[tuple[str, str]]:
         for table in WRITTEN:
-            column = {"requests": "status", "dead_letters": "length(raw)"}.get(table, "length(line)")
+            column = {"incoming_rows": "status", "dead_letters": "length(raw)"}.get(table, "length(line)")
             yield table, column
             if self._cluster:
                 yield f"{table}_local", column

@@ -104,8 +104,8 @@ SELECT
         '') AS reason
 FROM incoming_records${local};
 
--- Good records.
-CREATE MATERIALIZED VIEW IF NOT EXISTS parsed_to_requests${local} ${on_cluster} TO requests${local}
+-- Good records; incoming/rows.sql stores them.
+CREATE MATERIALIZED VIEW IF NOT EXISTS parsed_to_rows${local} ${on_cluster} TO incoming_rows${local}
 DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
 WITH
     ${values_of_a_record},

@@ -28,7 +28,7 @@ from sojourn.analyses.whatif.analysis import whatif
 from sojourn.analyses.wire.section import wire_section
 from sojourn.host.samples import read_samples
 from sojourn.present.section import Section
-from sojourn.report.build import sections_of, traces_of
+from sojourn.report.build import NO_SOURCES, sections_of, traces_of
 from syrupy.assertion import SnapshotAssertion
 
 EXAMPLES = Path(__file__).parents[3] / "docs/examples"
@@ -46,7 +46,7 @@ def ramp() -> sojourn.SplitResult:
 
 @pytest.fixture(scope="module")
 def sections(shop: sojourn.SplitResult, ramp: sojourn.SplitResult) -> list[Section]:
-    traces = traces_of([], [str(EXAMPLES / "checkout-spans.jsonl.gz")])
+    traces = traces_of(NO_SOURCES, [str(EXAMPLES / "checkout-spans.jsonl.gz")])
     assert traces is not None
     return [
         *sections_of(shop, before=ramp),

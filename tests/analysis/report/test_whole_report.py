@@ -16,7 +16,7 @@ from sojourn.analyses.goodput.section import goodput_section
 from sojourn.analyses.split.pictures import split_pictures
 from sojourn.cli import app
 from sojourn.present.drawing import specification
-from sojourn.report.build import sections_of, traces_of
+from sojourn.report.build import NO_SOURCES, sections_of, traces_of
 from sojourn.report.html import report_page
 from typer.testing import CliRunner
 
@@ -78,9 +78,9 @@ def test_a_section_without_a_result_states_the_reason(tmp_path: Path) -> None:
 
 
 def test_tiers_need_spans_of_several_services() -> None:
-    assert traces_of([], [str(SPANS)]) is None
+    assert traces_of(NO_SOURCES, [str(SPANS)]) is None
     several = [str(EXAMPLES / "checkout-spans.jsonl.gz")]
-    assert traces_of([], several) is not None
+    assert traces_of(NO_SOURCES, several) is not None
     sections = sections_of(sojourn.split(SHOP, columns=report_columns()), spans=several)
     assert "tiers" in [section.key for section in sections]
 

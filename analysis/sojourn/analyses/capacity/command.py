@@ -83,12 +83,12 @@ def capacity(
     except SojournError as error:
         raise typer.BadParameter(str(error), param_hint="--slo") from None
     from sojourn.analyses.capacity.run import capacity as run  # noqa: PLC0415 - Polars takes its time to load
-    from sojourn.readers.inputs import only_store  # noqa: PLC0415
+    from sojourn.readers.inputs import NamedSources  # noqa: PLC0415
 
     # A store sends a row a window instead of every request, so it is named to the analysis.
     narrowed: dict[str, Any] = {"since": instant(since), "until": instant(until), "where": conditions_of(where or [])}
-    requests: Any = sources
-    if only_store(sources) is None:
+    requests: Any = NamedSources.of(sources)
+    if requests.only_store is None:
         requests, narrowed = (
             requests_of(sources, since=since, until=until, where=where, log_format=log_format, quiet=quiet),
             {},

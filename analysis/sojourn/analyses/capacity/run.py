@@ -9,7 +9,7 @@ from sojourn.analyses.capacity.analysis import capacity as capacity_of_windows
 from sojourn.analyses.capacity.knee import Slo
 from sojourn.model.errors import SojournError
 from sojourn.model.frame import Selection
-from sojourn.readers.inputs import only_store
+from sojourn.readers.inputs import NamedSources
 from sojourn.sources.open_requests import Instant, Where
 from sojourn.sources.opening import RequestsLike, read_already, requests_from
 from sojourn.timeline.contention.load_dependence import LoadDependence
@@ -80,9 +80,10 @@ def _windows(
 ) -> tuple[LoadWindows, LoadDependence | None]:
     """Return the windows, and whether services depend on the load if that is to be tested and all requests are here."""
     # A store sends a row a window instead of every request.
-    dsn = None if read_already(requests) else only_store(requests)  # type: ignore[arg-type]
+    named = None if read_already(requests) else NamedSources.of(requests)  # type: ignore[arg-type]
+    dsn = None if named is None else named.only_store
     if dsn is None:
-        source = requests_from(requests, since=since, until=until, where=where)
+        source = requests_from(named or requests, since=since, until=until, where=where)
         windows = load_windows(source.rows, width=width, by_instance=by_instance)
         return windows, LoadDependence.of(visits_of(source)) if tests else None
     from sojourn.analyses.capacity.store import store_load_windows  # noqa: PLC0415 - a store's driver is for stores only

@@ -24,7 +24,7 @@ from sojourn.model.verdict import SLO
 if TYPE_CHECKING:
     from sojourn.analyses.split.result import SplitResult
     from sojourn.present.section import Section
-    from sojourn.readers.inputs import Source
+    from sojourn.readers.inputs import SourcesLike
 
 
 def split(
@@ -101,7 +101,7 @@ def split(
 
 
 def read_split(
-    sources: Sequence[Source],
+    sources: SourcesLike,
     *,
     log_format: str | None = None,
     spans: list[str] | None = None,

@@ -14,14 +14,14 @@ from sojourn.model.errors import SojournError
 from sojourn.model.frame import Records, Requests
 from sojourn.model.groups import DEFAULT_GROUPS
 from sojourn.model.verdict import SLO
-from sojourn.readers.inputs import Source, listed
+from sojourn.readers.inputs import Source, SourcesLike, listed
 from sojourn.sources.open_requests import Instant, Where, of_requests
 from sojourn.sources.opening import RequestsLike, canonical, open_sources, requests_from
 from sojourn.sources.requests import Progress
 
 
 def split(
-    sources: Sequence[Source] | Source,
+    sources: SourcesLike,
     *,
     spans: Sequence[Source] | Source = (),
     by: Sequence[str] | str = DEFAULT_GROUPS,

@@ -1,6 +1,6 @@
 """`python -m sojourn_lab.experiments.pipeline.store PLAN.json`: insert into an embedded engine.
 
-Rows are log records as the store has parsed them, inserted into the table itself as JSON: only the table is measured.
+Rows are log records as the store has parsed them, inserted as JSON into the table of rows: lines are not parsed.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def inserted(plan: Inserts) -> Inserted:
     with connect(dsn) as store:
         client = store.client
         names = client.query(
-            "SELECT name FROM system.columns WHERE database = currentDatabase() AND table = 'requests'"
-            " AND default_kind = '' ORDER BY position"
+            "SELECT name FROM system.columns WHERE database = currentDatabase() AND table = 'incoming_rows'"
+            " ORDER BY position"
         ).result_rows
         columns = ", ".join(name for (name,) in names)
         answer = client.raw_query(f"SELECT {columns} FROM requests", fmt="JSONEachRow")  # noqa: S608 - names of ours
@@ -77,8 +77,13 @@ def inserted(plan: Inserts) -> Inserted:
         table = "requests"
         if plan.table != "shipped":
             table = f"requests_{plan.table}"
-            shipped = next(each for each in schema_files() if each.name == "tables/requests").statements()[0]
+            shipped, view = (
+                next(each for each in schema_files() if each.name == name).statements()[0]
+                for name in ("tables/requests", "incoming/rows")
+            )
             client.command(table_statement(shipped, plan.table))
+            client.command("DROP VIEW rows_to_requests SYNC")
+            client.command(view.replace(" TO requests\n", f" TO {table}\n", 1))
         loaded = client.query(f"SELECT count() FROM {table}").result_rows[0][0]  # noqa: S608
         text = batch_text(rows, plan.batch, plan.spread)
         settings = {
@@ -93,7 +98,7 @@ def inserted(plan: Inserts) -> Inserted:
             block = text.replace(MARK, b"%08x" % number)
             number += 1
             before = time.monotonic()
-            client.raw_insert(table, insert_block=block, fmt="JSONEachRow", settings=settings)
+            client.raw_insert("incoming_rows", insert_block=block, fmt="JSONEachRow", settings=settings)
             return time.monotonic() - before
 
         ready = time.monotonic()
