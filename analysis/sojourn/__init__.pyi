@@ -10,12 +10,12 @@ from sojourn.analyses.goodput.run import goodput as goodput
 from sojourn.analyses.infer.run import infer as infer
 from sojourn.analyses.kernel.run import kernel_queues as kernel_queues
 from sojourn.analyses.laws.run import laws as laws
+from sojourn.analyses.pcap.run import pcap as pcap
 from sojourn.analyses.simulate.run import simulate as simulate
 from sojourn.analyses.split.result import SplitResult as SplitResult
 from sojourn.analyses.split.run import split as split
 from sojourn.analyses.tiers.run import tiers as tiers
 from sojourn.analyses.whatif.run import whatif as whatif
-from sojourn.analyses.wire.run import wire as wire
 from sojourn.doctor.doctor import diagnose as diagnose
 from sojourn.model.errors import SojournError as SojournError
 from sojourn.model.frame import Requests as Requests
@@ -42,6 +42,7 @@ __all__ = [
     "kernel_queues",
     "laws",
     "log_file",
+    "pcap",
     "plots",
     "read",
     "simulate",
@@ -49,7 +50,6 @@ __all__ = [
     "tiers",
     "visits",
     "whatif",
-    "wire",
     "write_movie",
     "write_report",
 ]

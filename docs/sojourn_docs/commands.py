@@ -50,7 +50,7 @@ def first_sentence(command: Command) -> str:
 def _section(command: Command) -> str:
     lines = [f"## {command.name}" if len(command.words) < 2 else f"### {command.name}", ""]
     for question in questions():
-        if command.words == (question.verb,):
+        if command.words == (question.name,):
             lines += [_text(f"{question.asks} Needs: {question.needs}."), ""]
     for paragraph in command.paragraphs:
         lines += [_text(paragraph), ""]

@@ -45,7 +45,7 @@ def page() -> str:
 
 def commands() -> dict[str, str]:
     """Return verb -> a command on the example data, for every verb that prints JSON."""
-    examples = {question.verb: f"{question.verb} {question.example}" for question in questions()}
+    examples = {question.name: f"{question.name} {question.example}" for question in questions()}
     return examples | OTHERS
 
 

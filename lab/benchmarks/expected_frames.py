@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from sojourn.analyses.wire.frames import CONNECTIONS, EXCHANGES
-from sojourn.analyses.wire.tracking_result import TrackingResult
+from sojourn.analyses.pcap.frames import CONNECTIONS, EXCHANGES
+from sojourn.analyses.pcap.tracking_result import TrackingResult
 
 from benchmarks.capture_generator import ANSWER, BACKEND_ANSWER, BACKEND_REQUEST, REQUEST
 from benchmarks.traffic_generator import (

@@ -76,7 +76,7 @@ VERBS: dict[str, tuple[str, dict[str, str]]] = {
     "simulate": ("simulate", {}),
     "tiers": ("tiers", {}),
     "whatif": ("whatif", {"set": "variants", "variant": "variants"}),
-    "pcap": ("wire", {"backend": "backends", "kernel": "log"}),
+    "pcap": ("pcap", {"backend": "backends", "kernel": "log"}),
     "movie": ("write_movie", {"out": "path", "each": "requests", "only": "by", "scene": "by"}),
     "report": ("write_report", {"capture": "captures", "html": "path"}),
 }
@@ -154,7 +154,7 @@ def all_results(shop: sojourn.SplitResult) -> list[Any]:
         sojourn.tiers(EXAMPLES / "checkout-spans.jsonl.gz"),
         sojourn.diagnose(str(EXAMPLES / "clocks.jsonl.gz")),
         sojourn.kernel_queues(EXAMPLES / "kernel.jsonl.gz"),
-        sojourn.wire(EXAMPLES / "wire.pcap.gz", log=EXAMPLES / "wire.jsonl.gz"),
+        sojourn.pcap(EXAMPLES / "wire.pcap.gz", log=EXAMPLES / "wire.jsonl.gz"),
         sojourn.simulate("poisson:8", "exponential:0.1", requests=5_000),
     ]
 

@@ -16,9 +16,9 @@ from axe_playwright_python.sync_playwright import Axe
 from browser_support import eventually, opened
 from playwright.sync_api import Browser, Page
 from sojourn.analyses import report_columns
+from sojourn.analyses.pcap.section import wire_section
 from sojourn.analyses.tiers.analysis import tiers
 from sojourn.analyses.tiers.section import tiers_section
-from sojourn.analyses.wire.section import wire_section
 from sojourn.report.build import NO_SOURCES, sections_of, traces_of
 from sojourn.report.html import report_page
 
@@ -36,7 +36,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sections = [
         *sections_of(shop, before=ramp),
         tiers_section(tiers(traces)),
-        wire_section(sojourn.wire(EXAMPLES / "wire.pcap.gz")),
+        wire_section(sojourn.pcap(EXAMPLES / "wire.pcap.gz")),
     ]
     path = tmp_path_factory.mktemp("page") / "report.html"
     report_page(shop, sections=sections).write(path)

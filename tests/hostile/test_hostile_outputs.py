@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from hostile_files import FIRST, HostileFiles, Printed, built, every_command, ran
 from hostile_text import PIECES, bare, name, obeyed, uncoloured
-from sojourn.command.progress import doing
+from sojourn.invocation.progress import doing
 from sojourn.model.formatting import printable
 from sojourn_lab.cli.common import print_json
 

@@ -14,7 +14,7 @@ _PACKAGES = [
     f"sojourn.analyses.{name}"
     for name in (
         "split", "infer", "blame", "depth",
-        "goodput", "capacity", "laws", "whatif", "compare", "tiers", "wire", "clock",
+        "goodput", "capacity", "laws", "whatif", "compare", "tiers", "pcap", "clock",
         "simulate", "kernel",
     )
 ]  # fmt: skip

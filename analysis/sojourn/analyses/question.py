@@ -21,12 +21,11 @@ class Question(NamedTuple):
 
     Attributes:
         package: the folder, as Python names it.
-        name: of the section in a report, and by default of the command and of the function in ``sojourn``.
+        name: of the section in a report, the command, and the function in ``sojourn``.
         asks: the question in one sentence.
         needs: what the data must hold for an answer.
         example: what the command is given in the reference, on the example data.
         title: heading in the report; empty for a question that a report does not ask.
-        command: name of the command.
         columns: read besides what the components need.
         exports: names in ``sojourn`` -> module in the folder.
     """
@@ -37,14 +36,8 @@ class Question(NamedTuple):
     needs: str
     example: str
     title: str = ""
-    command: str = ""
     columns: tuple[str, ...] = ()
     exports: Mapping[str, str] = MappingProxyType({})
-
-    @property
-    def verb(self) -> str:
-        """Name of the command."""
-        return self.command or self.name
 
     @property
     def public(self) -> Mapping[str, str]:

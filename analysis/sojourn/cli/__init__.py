@@ -16,7 +16,7 @@ from sojourn.analyses import questions
 from sojourn.cli.defaults import ConfigError, Defaults, config_files, defaults_of
 from sojourn.cli.streams import made_usable
 from sojourn.cli.verbs import GIVEN, Verbs
-from sojourn.command.progress import pipe_closed_early_is_fine
+from sojourn.invocation.progress import pipe_closed_early_is_fine
 from sojourn.model.compilation import announce_compilation, leave_out_linear_algebra
 from sojourn.model.errors import SojournError
 from sojourn.model.extras import missing_package
@@ -30,7 +30,7 @@ class _Verbs(Verbs):
     """The verbs of Sojourn, in the order of the help."""
 
     places: ClassVar[Mapping[str, tuple[str, str]]] = {
-        **{question.verb: (f"{question.package}.command", question.verb) for question in questions()},
+        **{question.name: (f"{question.package}.command", question.name) for question in questions()},
         "capture": ("sojourn.cli.capture", "capture"),
         "report": ("sojourn.report.command", "report"),
         "plot": ("sojourn.plots.command", "plot"),

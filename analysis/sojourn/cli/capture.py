@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.command.options import AsJson
-from sojourn.command.progress import doing
+from sojourn.invocation.options import AsJson
+from sojourn.invocation.progress import doing
 from sojourn.model.formatting import counted, duration, percent, printable
 from sojourn.present.signals import signals_received
 

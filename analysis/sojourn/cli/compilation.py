@@ -120,8 +120,8 @@ def call_the_rest() -> None:
     """Call the compiled functions that examples of some kilobytes do not reach."""
     import numpy as np  # noqa: PLC0415 - these take their time to load
 
-    from sojourn.analyses.wire.tracking.flows import compact_heads  # noqa: PLC0415
-    from sojourn.analyses.wire.tracking.states import new_tables  # noqa: PLC0415
+    from sojourn.analyses.pcap.tracking.flows import compact_heads  # noqa: PLC0415
+    from sojourn.analyses.pcap.tracking.states import new_tables  # noqa: PLC0415
     from sojourn.inference.kernels import service_times_of_each  # noqa: PLC0415
     from sojourn.inference.reconstruction import reconstruct  # noqa: PLC0415
 

@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 from sojourn.cli.defaults import Defaults
-from sojourn.command.options import AsJson
+from sojourn.invocation.options import AsJson
 from sojourn.model.formatting import printable
 
 # Of user:password@host the password, and of a DSN's query what is called one.

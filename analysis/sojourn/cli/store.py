@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.command.options import AsJson, LogFormatOption, WorkersOption, workers_of
-from sojourn.command.progress import instant, pairs, pipe_closed_early_is_fine, reading_bar
+from sojourn.invocation.options import AsJson, LogFormatOption, WorkersOption, workers_of
+from sojourn.invocation.progress import instant, pairs, pipe_closed_early_is_fine, reading_bar
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted, printable, tally
 

@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
-from sojourn.command.options import AsJson, Quiet, Spans
-from sojourn.command.progress import instant, pipe_closed_early_is_fine, reading_bar
+from sojourn.invocation.options import AsJson, Quiet, Spans
+from sojourn.invocation.progress import instant, pipe_closed_early_is_fine, reading_bar
 from sojourn.model.formatting import printable
 
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.command.options import LogFormatOption, WorkersOption, workers_of
-from sojourn.command.progress import pipe_closed_early_is_fine
-from sojourn.command.reading import nothing
 from sojourn.export.metrics import BUCKETS, RESPONSE_LABELS
 from sojourn.export.settings import EVERY, LIMITS, WINDOW, Settings
+from sojourn.invocation.options import LogFormatOption, WorkersOption, workers_of
+from sojourn.invocation.progress import pipe_closed_early_is_fine
+from sojourn.invocation.reading import nothing
 from sojourn.model.errors import SojournError
 from sojourn.model.objective import DEFAULT, objective_of
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.command.answer import print_json
-from sojourn.command.options import (
+from sojourn.invocation.answer import print_json
+from sojourn.invocation.options import (
     AsJson,
     LogFormatOption,
     Quiet,
@@ -25,8 +25,8 @@ from sojourn.command.options import (
     column_of,
     workers_of,
 )
-from sojourn.command.progress import doing, instant
-from sojourn.command.reading import requests_of
+from sojourn.invocation.progress import doing, instant
+from sojourn.invocation.reading import requests_of
 
 if TYPE_CHECKING:
     from sojourn.sources.open_requests import OpenedRequests

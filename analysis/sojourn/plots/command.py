@@ -14,9 +14,9 @@ import typer
 
 from sojourn.analyses import report_columns
 from sojourn.analyses.split.command import read_split
-from sojourn.command.answer import print_json
-from sojourn.command.completion import COLUMNS, beginning
-from sojourn.command.options import (
+from sojourn.invocation.answer import print_json
+from sojourn.invocation.completion import COLUMNS, beginning
+from sojourn.invocation.options import (
     AsJson,
     LogFormatOption,
     Quiet,
@@ -29,7 +29,7 @@ from sojourn.command.options import (
     column_of,
     workers_of,
 )
-from sojourn.command.progress import doing
+from sojourn.invocation.progress import doing
 from sojourn.model.errors import SojournError
 from sojourn.model.groups import GROUPS
 from sojourn.model.verdict import SLO

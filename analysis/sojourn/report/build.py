@@ -32,7 +32,7 @@ def columns_of(by: str, captures: Sequence[Source]) -> tuple[str, ...]:
     """Return the columns that a report reads in addition to those of the split."""
     if not captures:
         return (*report_columns(), by)
-    from sojourn.analyses.wire.log_join import READ  # noqa: PLC0415 - loaded for captures only
+    from sojourn.analyses.pcap.log_join import READ  # noqa: PLC0415 - loaded for captures only
 
     return (*report_columns(), *READ, by)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sojourn.analyses.split.command import read_split
-from sojourn.command.options import (
+from sojourn.invocation.options import (
     CapturesOption,
     LogFormatOption,
     Quiet,
@@ -27,7 +27,7 @@ from sojourn.command.options import (
     column_of,
     workers_of,
 )
-from sojourn.command.progress import doing
+from sojourn.invocation.progress import doing
 from sojourn.model.formatting import printable
 from sojourn.model.groups import DEFAULT_GROUPS
 from sojourn.model.verdict import SLO

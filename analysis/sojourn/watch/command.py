@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.command.options import LogFormatOption
-from sojourn.command.progress import pipe_closed_early_is_fine
-from sojourn.command.reading import nothing
+from sojourn.invocation.options import LogFormatOption
+from sojourn.invocation.progress import pipe_closed_early_is_fine
+from sojourn.invocation.reading import nothing
 from sojourn.model.errors import SojournError
 from sojourn.model.groups import GROUPS
 from sojourn.model.verdict import SLO

@@ -47,7 +47,7 @@ with Capture(sys.argv[1:]) as capture:
 """
 TRACKER = """
 import sys
-from sojourn.analyses.wire.tracker import track
+from sojourn.analyses.pcap.tracker import track
 from sojourn.readers.capture.reader import Capture
 with Capture(sys.argv[1:]) as capture:
     print(track(capture, capture.addresses).exchanges.height)
@@ -71,8 +71,8 @@ import polars as pl, sojourn
 from benchmarks.expected_frames import expected_tracked
 from benchmarks.traffic_generator import Settings, generate_traffic, write_log
 from pathlib import Path
-from sojourn.analyses.wire.timeline import timeline
-from sojourn.analyses.wire.log_join import READ
+from sojourn.analyses.pcap.timeline import timeline
+from sojourn.analyses.pcap.log_join import READ
 settings, log = Settings(requests=int(sys.argv[1]), kept=3), Path(sys.argv[2])
 traffic = generate_traffic(settings)
 write_log(traffic, log)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from sojourn.command.options import Quiet, Since, Sources, Spans, Until, Where, WorkersOption, workers_of
-from sojourn.command.progress import pairs
-from sojourn.command.reading import requests_of
+from sojourn.invocation.options import Quiet, Since, Sources, Spans, Until, Where, WorkersOption, workers_of
+from sojourn.invocation.progress import pairs
+from sojourn.invocation.reading import requests_of
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted
 from sojourn.present.files import written_whole

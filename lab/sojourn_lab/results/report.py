@@ -132,7 +132,7 @@ def reference_sections(run: Run) -> list[Section]:
 def recording_sections(run: Run, recordings: Recordings, result: SplitResult | None) -> list[Section]:
     """Return the sections of the whole run's packets and of the kernel for each set of servers, where recorded."""
     from sojourn.analyses.kernel.section import kernel_section  # noqa: PLC0415
-    from sojourn.analyses.wire.section import wire_section  # noqa: PLC0415
+    from sojourn.analyses.pcap.section import wire_section  # noqa: PLC0415
 
     sections = [wire_section(recordings.wire(result))] if recordings.captures and result is not None else []
     several = recordings.by_servers()

@@ -72,9 +72,9 @@ def report_section(context: ReportContext) -> Section:
     "command.py": '''
 from __future__ import annotations
 
-from sojourn.command.answer import answer
-from sojourn.command.options import AsJson, Quiet, Sources
-from sojourn.command.reading import requests_of
+from sojourn.invocation.answer import answer
+from sojourn.invocation.options import AsJson, Quiet, Sources
+from sojourn.invocation.reading import requests_of
 
 
 def uploads(sources: Sources, as_json: AsJson = False, quiet: Quiet = False) -> None:
@@ -149,7 +149,7 @@ def test_a_folder_is_enough_for_a_question(tmp_path: Path) -> None:
 
 def test_every_question_has_its_rooms() -> None:
     for each in questions():
-        assert callable(each.load("command", each.verb))
+        assert callable(each.load("command", each.name))
         assert all(callable(each.load(module, name)) for name, module in each.public.items())
         assert not each.title or callable(each.load("section", "report_section"))
         assert each.asks.endswith("?")

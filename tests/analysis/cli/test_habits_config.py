@@ -12,7 +12,7 @@ import typer
 from sojourn.cli import app, main
 from sojourn.cli.config import without_secrets
 from sojourn.cli.defaults import NEVER
-from sojourn.command.completion import BALANCERS, COLUMNS, DISCIPLINES
+from sojourn.invocation.completion import BALANCERS, COLUMNS, DISCIPLINES
 from sojourn.model.frame import SCHEMA
 from sojourn.queueing import system
 from syrupy.assertion import SnapshotAssertion

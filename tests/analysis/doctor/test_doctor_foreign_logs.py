@@ -14,8 +14,8 @@ import pytest
 from doctor_support import DEADLINE_S, app
 from sojourn import SojournError
 from sojourn.cli import app as command
-from sojourn.command.reading import requests_of
 from sojourn.doctor.doctor import diagnose
+from sojourn.invocation.reading import requests_of
 from sojourn.readers.foreign_logs import foreign_format
 from sojourn_lab.runtime.ports import free_port, free_ports, wait_for_port
 from sojourn_lab.runtime.process import Process

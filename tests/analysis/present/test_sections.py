@@ -10,7 +10,7 @@ import altair as alt
 import pytest
 import sojourn
 from analysis_support import line
-from sojourn.command.options import conditions_of, workers_of
+from sojourn.invocation.options import conditions_of, workers_of
 from sojourn.model.formatting import printable
 from sojourn.present.section import Picture, Section, Table
 from sojourn.present.terminal import show

@@ -18,6 +18,7 @@ from sojourn.analyses.goodput import section as goodput_section
 from sojourn.analyses.goodput.analysis import goodput
 from sojourn.analyses.kernel.analysis import kernel
 from sojourn.analyses.kernel.section import kernel_section
+from sojourn.analyses.pcap.section import wire_section
 from sojourn.analyses.simulate import section as simulate_section
 from sojourn.analyses.simulate.analysis import simulate
 from sojourn.analyses.split.pictures import split_pictures
@@ -25,7 +26,6 @@ from sojourn.analyses.tiers.analysis import tiers
 from sojourn.analyses.tiers.section import tiers_section
 from sojourn.analyses.whatif import section as whatif_section
 from sojourn.analyses.whatif.analysis import whatif
-from sojourn.analyses.wire.section import wire_section
 from sojourn.host.samples import read_samples
 from sojourn.present.section import Section
 from sojourn.report.build import NO_SOURCES, sections_of, traces_of
@@ -51,7 +51,7 @@ def sections(shop: sojourn.SplitResult, ramp: sojourn.SplitResult) -> list[Secti
     return [
         *sections_of(shop, before=ramp),
         tiers_section(tiers(traces)),
-        wire_section(sojourn.wire(EXAMPLES / "wire.pcap.gz")),
+        wire_section(sojourn.pcap(EXAMPLES / "wire.pcap.gz")),
         kernel_section(kernel(read_samples([str(EXAMPLES / "kernel.jsonl.gz")]))),
         simulate_section.simulate_section(simulate("poisson:8", "exponential:0.1", requests=5_000)),
     ]

@@ -19,7 +19,7 @@ _FOLDER = tempfile.TemporaryDirectory(prefix="fuzz")
 
 
 def check(data: bytes) -> None:
-    """The reader's counts add up, the tracker's tables belong together (see tests/analysis/analyses/wire/damage.py)."""
+    """The reader's counts add up, the tracker's tables belong together (see tests/analysis/analyses/pcap/damage.py)."""
     tracked(data, Path(_FOLDER.name))
 
 

@@ -17,9 +17,9 @@ import typer
 from sojourn.analyses.capacity.knee import Slo
 from sojourn.analyses.simulate.analysis import simulate
 from sojourn.analyses.whatif.variants import change_of
-from sojourn.command.options import column_of, conditions_of, workers_of
-from sojourn.command.progress import instant, pairs
 from sojourn.host.servers.kinds import KINDS, Server, server_of
+from sojourn.invocation.options import column_of, conditions_of, workers_of
+from sojourn.invocation.progress import instant, pairs
 from sojourn.model.dsn import parse
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import printable

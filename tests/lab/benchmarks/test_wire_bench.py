@@ -17,9 +17,9 @@ from benchmarks.rows import Slope
 from benchmarks.suites import wire
 from benchmarks.traffic_generator import Ints, Settings, generate_traffic, write_log
 from polars.testing import assert_frame_equal
-from sojourn.analyses.wire.analysis import wire as wire_of_captures
-from sojourn.analyses.wire.log_join import READ
-from sojourn.analyses.wire.tracker import track
+from sojourn.analyses.pcap.analysis import wire as wire_of_captures
+from sojourn.analyses.pcap.log_join import READ
+from sojourn.analyses.pcap.tracker import track
 from sojourn.readers.capture.reader import Capture
 
 

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from sojourn.command.answer import answer, print_json
-from sojourn.command.completion import beginning
-from sojourn.command.options import AsJson, LogFormatOption, Quiet, Since, Until, Where, conditions_of
-from sojourn.command.progress import instant
-from sojourn.command.reading import requests_of
+from sojourn.invocation.answer import answer, print_json
+from sojourn.invocation.completion import beginning
+from sojourn.invocation.options import AsJson, LogFormatOption, Quiet, Since, Until, Where, conditions_of
+from sojourn.invocation.progress import instant
+from sojourn.invocation.reading import requests_of
 
 INSTANCES = ("system", "upstream")
 

@@ -6,9 +6,9 @@ way from nginx's stamp to the app's start, from below by the way from the app's 
 
 from __future__ import annotations
 
-from sojourn.command.answer import answer
-from sojourn.command.options import AsJson, LogFormatOption, Quiet, Since, Sources, Spans, Until, Where
-from sojourn.command.reading import requests_of
+from sojourn.invocation.answer import answer
+from sojourn.invocation.options import AsJson, LogFormatOption, Quiet, Since, Sources, Spans, Until, Where
+from sojourn.invocation.reading import requests_of
 
 
 def clock(

@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from sojourn.command.answer import answer
-from sojourn.command.options import AsJson, LogFormatOption, Quiet, Since, Spans, SplitBy, Until, Where, column_of
-from sojourn.command.progress import instant
-from sojourn.command.reading import requests_of
+from sojourn.invocation.answer import answer
+from sojourn.invocation.options import AsJson, LogFormatOption, Quiet, Since, Spans, SplitBy, Until, Where, column_of
+from sojourn.invocation.progress import instant
+from sojourn.invocation.reading import requests_of
 
 
 def compare(

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from sojourn.command.answer import answer
-from sojourn.command.options import (
+from sojourn.invocation.answer import answer
+from sojourn.invocation.options import (
     AsJson,
     LogFormatOption,
     Quiet,
@@ -22,7 +22,7 @@ from sojourn.command.options import (
     Where,
     column_of,
 )
-from sojourn.command.reading import requests_of
+from sojourn.invocation.reading import requests_of
 
 
 def goodput(

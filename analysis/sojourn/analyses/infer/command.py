@@ -6,8 +6,8 @@ the instant at which the backend had answered.
 
 from __future__ import annotations
 
-from sojourn.command.answer import answer
-from sojourn.command.options import (
+from sojourn.invocation.answer import answer
+from sojourn.invocation.options import (
     AsJson,
     LogFormatOption,
     Quiet,
@@ -19,7 +19,7 @@ from sojourn.command.options import (
     WorkersOption,
     workers_of,
 )
-from sojourn.command.reading import requests_of
+from sojourn.invocation.reading import requests_of
 
 
 def infer(

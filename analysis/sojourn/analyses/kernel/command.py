@@ -14,9 +14,9 @@ from typing import Annotated, Any
 
 import typer
 
-from sojourn.command.answer import answer
-from sojourn.command.options import AsJson, Quiet
-from sojourn.command.progress import doing
+from sojourn.invocation.answer import answer
+from sojourn.invocation.options import AsJson, Quiet
+from sojourn.invocation.progress import doing
 
 NGINX_BACKLOG = 511  # nginx's default on Linux
 SCRIPT = "accept_latency.bt"

@@ -5,8 +5,8 @@ Measures, per backend and upstream: arrivals, how long a worker was held, and th
 
 from __future__ import annotations
 
-from sojourn.command.answer import answer
-from sojourn.command.options import (
+from sojourn.invocation.answer import answer
+from sojourn.invocation.options import (
     AsJson,
     LogFormatOption,
     Quiet,
@@ -18,7 +18,7 @@ from sojourn.command.options import (
     WorkersOption,
     workers_of,
 )
-from sojourn.command.reading import requests_of
+from sojourn.invocation.reading import requests_of
 
 
 def laws(

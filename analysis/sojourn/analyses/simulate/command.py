@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from sojourn.command.answer import answer
-from sojourn.command.completion import BALANCERS, DISCIPLINES, beginning
-from sojourn.command.options import AsJson
+from sojourn.invocation.answer import answer
+from sojourn.invocation.completion import BALANCERS, DISCIPLINES, beginning
+from sojourn.invocation.options import AsJson
 from sojourn.model.formatting import counted
 
 MOST_WORKERS = 1_000_000

@@ -13,10 +13,20 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from sojourn.command.answer import print_json
-from sojourn.command.completion import beginning_of_list
-from sojourn.command.options import AsJson, CapturesOption, LogFormatOption, Quiet, Since, Sources, Spans, Until, Where
-from sojourn.command.reading import nothing, read_options
+from sojourn.invocation.answer import print_json
+from sojourn.invocation.completion import beginning_of_list
+from sojourn.invocation.options import (
+    AsJson,
+    CapturesOption,
+    LogFormatOption,
+    Quiet,
+    Since,
+    Sources,
+    Spans,
+    Until,
+    Where,
+)
+from sojourn.invocation.reading import nothing, read_options
 from sojourn.model.errors import SojournError
 from sojourn.model.groups import DEFAULT_GROUPS, GROUPS
 from sojourn.model.verdict import SLO
@@ -92,7 +102,7 @@ def split(
 
         Console().print(split_table(result))
         if result.wire is not None:
-            from sojourn.analyses.wire.summary_section import split_wire_section  # noqa: PLC0415
+            from sojourn.analyses.pcap.summary_section import split_wire_section  # noqa: PLC0415
             from sojourn.present.terminal import rendered  # noqa: PLC0415
 
             Console().print("", rendered(split_wire_section(result.wire)), sep="\n")
@@ -147,7 +157,7 @@ def _wire(result: SplitResult) -> list[Section]:
     """Return the section of the captures, for the report; empty without a capture."""
     if result.wire is None:
         return []
-    from sojourn.analyses.wire.section import wire_section  # noqa: PLC0415
+    from sojourn.analyses.pcap.section import wire_section  # noqa: PLC0415
 
     return [wire_section(result.wire)]
 

@@ -20,8 +20,8 @@ from sojourn.sources.frame_measures import FrameMeasures
 from sojourn.sources.open_requests import OpenedRequests
 
 if TYPE_CHECKING:
+    from sojourn.analyses.pcap.result import WireResult
     from sojourn.analyses.split.inside import InnerWaits
-    from sojourn.analyses.wire.result import WireResult
     from sojourn.timeline.held_times import HeldTimes
 
 
@@ -48,7 +48,7 @@ class SplitResult(OpenedRequests, Result):
         requests: number of requests.
         inner: the part of the service time in which requests wait inside the app; None: services do not depend on the
             load, or are no large part of the time.
-        wire: the result of captures of the same requests (``sojourn.analyses.wire``), if there are any.
+        wire: the result of captures of the same requests (``sojourn.analyses.pcap``), if there are any.
     """
 
     window: tuple[datetime, datetime] | None

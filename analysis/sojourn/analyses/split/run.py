@@ -53,7 +53,7 @@ def split(
         slo: a p99 below this, with little queueing, is healthy, in seconds.
         all_columns: also read columns that the split does not need (ids, uri, addresses), for ``write_parquet``.
         columns: additional columns to read: canonical ones, or other keys of the log.
-        captures: captures of the same requests, as for ``sojourn.analyses.wire.analysis.wire``; their result is
+        captures: captures of the same requests, as for ``sojourn.analyses.pcap.analysis.wire``; their result is
             ``wire``.
         nginx: nginx's configuration: the verdict names its directives that delay requests outside the app.
         rejects_to: file for refused lines, as for ``sojourn.read``.
@@ -74,7 +74,7 @@ def split(
 
         directives = delaying_directives(Path(nginx))
     if captures:
-        from sojourn.analyses.wire.log_join import READ  # noqa: PLC0415 - loaded for captures only
+        from sojourn.analyses.pcap.log_join import READ  # noqa: PLC0415 - loaded for captures only
 
         columns = (*columns, *READ)
     with open_sources(
@@ -105,7 +105,7 @@ def with_wire(result: SplitResult, captures: Sequence[Source]) -> None:
     Raises:
         SojournError: a capture cannot be read.
     """
-    from sojourn.analyses.wire.analysis import wire as wire_of_captures  # noqa: PLC0415 - loaded for captures only
+    from sojourn.analyses.pcap.analysis import wire as wire_of_captures  # noqa: PLC0415 - loaded for captures only
 
     result.wire = wire_of_captures(captures, rows=result.rows)
     result.audit.wire = result.wire.checks

@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from sojourn.command.answer import answer
-from sojourn.command.options import AsJson, Quiet
-from sojourn.command.progress import instant
-from sojourn.command.reading import requests_of
+from sojourn.invocation.answer import answer
+from sojourn.invocation.options import AsJson, Quiet
+from sojourn.invocation.progress import instant
+from sojourn.invocation.reading import requests_of
 
 
 def tiers(

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from sojourn.command.answer import answer
-from sojourn.command.completion import beginning
-from sojourn.command.options import (
+from sojourn.invocation.answer import answer
+from sojourn.invocation.completion import beginning
+from sojourn.invocation.options import (
     AsJson,
     LogFormatOption,
     Quiet,
@@ -23,8 +23,8 @@ from sojourn.command.options import (
     WorkersOption,
     workers_of,
 )
-from sojourn.command.progress import pairs
-from sojourn.command.reading import requests_of
+from sojourn.invocation.progress import pairs
+from sojourn.invocation.reading import requests_of
 
 # Columns whose values do not share workers: a replay of one value omits no request that affects the others.
 WHOLE = ("service", "upstream", "proxy")

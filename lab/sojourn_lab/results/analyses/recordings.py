@@ -14,9 +14,9 @@ import msgspec
 
 if TYPE_CHECKING:
     from sojourn.analyses.kernel.result import KernelResult
+    from sojourn.analyses.pcap.result import WireResult
+    from sojourn.analyses.pcap.tracking_result import TrackingResult
     from sojourn.analyses.split.result import SplitResult
-    from sojourn.analyses.wire.result import WireResult
-    from sojourn.analyses.wire.tracking_result import TrackingResult
     from sojourn.host.sample import Sample
     from sojourn.readers.capture.batch import Counts
 
@@ -43,7 +43,7 @@ class Recordings:
     @cached_property
     def packets(self) -> Packets:
         """The packets of the whole run; SojournError where the files cannot be read."""
-        from sojourn.analyses.wire.tracker import track  # noqa: PLC0415 - compiled when it is first called
+        from sojourn.analyses.pcap.tracker import track  # noqa: PLC0415 - compiled when it is first called
         from sojourn.readers.capture.reader import Capture  # noqa: PLC0415
 
         with Capture([self.folder / name for name in self.captures]) as capture:
@@ -52,7 +52,7 @@ class Recordings:
 
     def wire(self, split: SplitResult, since: float | None = None, until: float | None = None) -> WireResult:
         """Return the packets joined with a split of the log, of connections that began between two unix instants."""
-        from sojourn.analyses.wire.analysis import wire_of  # noqa: PLC0415
+        from sojourn.analyses.pcap.analysis import wire_of  # noqa: PLC0415
 
         return wire_of(
             self.packets.followed,

@@ -12,7 +12,7 @@ from sojourn_lab.results.analyses.data import CaseData
 
 if TYPE_CHECKING:
     import polars as pl
-    from sojourn.analyses.wire.result import WireResult
+    from sojourn.analyses.pcap.result import WireResult
 
 SUMMARIES = ("handshake", "syn_dropped", "syn_queue", "accept_wait_lower", "accept_wait_upper", "accept_wait")
 HALF_MS = 0.0005

@@ -1,0 +1,83 @@
+"""Read the user's sources, with a progress bar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from sojourn.invocation.options import conditions_of
+from sojourn.invocation.progress import BytesRead, instant, reading_bar
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import counted, tally
+
+if TYPE_CHECKING:
+    from sojourn.model.frame import Records
+    from sojourn.readers.inputs import Source
+    from sojourn.sources.open_requests import OpenedRequests
+
+
+class ReadOptions(BytesRead):
+    """Arguments of a function that reads requests: which of them, and the callbacks of a progress bar."""
+
+    since: datetime | None
+    until: datetime | None
+    where: dict[str, object]
+
+
+@contextmanager
+def read_options(since: str | None, until: str | None, where: list[str] | None, quiet: bool) -> Iterator[ReadOptions]:
+    """Show a progress bar; yield the options of a command as what reads takes them.
+
+    Raises:
+        typer.BadParameter: an option is not what it should be.
+    """
+    begin, end, conditions = instant(since), instant(until), conditions_of(where or [])
+    with reading_bar(quiet) as progress:
+        yield {"since": begin, "until": end, "where": conditions, **progress}
+
+
+def requests_of(
+    sources: Sequence[Source],
+    *,
+    log_format: str | None = None,
+    spans: list[str] | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    where: list[str] | None = None,
+    columns: Sequence[str] = (),
+    quiet: bool = False,
+) -> OpenedRequests:
+    """Read requests row by row; ``columns`` are read besides what the components need; ``log_format``: as the option.
+
+    Raises:
+        SojournError: a source cannot be read, or no request is left.
+        typer.BadParameter: an option is not what it should be.
+    """
+    with read_options(since, until, where, quiet) as options:
+        from sojourn.sources.log_files import with_log_format  # noqa: PLC0415
+        from sojourn.sources.opening import open_sources  # noqa: PLC0415 - Polars and DuckDB take their time to load
+
+        with open_sources(
+            with_log_format(sources, log_format), spans=spans or (), columns=("request_id", *columns), **options
+        ) as requests:
+            if requests.empty:
+                raise SojournError(nothing(requests.records))
+            return requests
+
+
+def nothing(records: Records) -> str:
+    """Return the reason that no request is left."""
+    if not records.read:
+        return "no request: the sources are empty"
+    if records.accepted:
+        return "no request is left: none arrived in the window or fits --where"
+    from sojourn.readers.foreign_logs import refused_as  # noqa: PLC0415 - for a failure only
+
+    refused = f"{records.rejected:,} refused ({tally(records.reasons)})"
+    counts = f"no request could be used: {counted(records.read, 'line')} read, {refused}"
+    known = refused_as(records)
+    if known:
+        return f"{counts}. {known}"
+    return f"{counts}; sojourn doctor says what the log lacks, and --log-format names a format that is not recognised"
