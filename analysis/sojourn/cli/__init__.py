@@ -17,7 +17,7 @@ from sojourn.cli.defaults import ConfigError, Defaults, config_files, defaults_o
 from sojourn.cli.streams import made_usable
 from sojourn.cli.verbs import GIVEN, Verbs
 from sojourn.invocation.progress import pipe_closed_early_is_fine
-from sojourn.model.compilation import announce_compilation, leave_out_linear_algebra
+from sojourn.model.compilation import announce_compilation
 from sojourn.model.errors import SojournError
 from sojourn.model.extras import missing_package
 from sojourn.model.formatting import printable
@@ -97,7 +97,6 @@ def program() -> None:
     more rarely.
     """
     gc.set_threshold(COLLECTED_AFTER)
-    leave_out_linear_algebra()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads only wait, and busily
     try:
         main()

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import glob
 import sys
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from importlib import import_module
 from inspect import getdoc
 from typing import Any, ClassVar
@@ -112,44 +112,7 @@ def command_of(name: str, defined: Any) -> Any:
     else:
         outer.command(name)(defined)
     outer.callback()(lambda: None)
-    command = typer.main.get_group(outer).commands[name]
-    for each in (command, *getattr(command, "commands", {}).values()):
-        every = each.get_params
-        each.get_params = lambda context, every=every: with_late_coercion(every(context))
-    return command
-
-
-def with_late_coercion(parameters: list[Any]) -> list[Any]:
-    """Return the parameters of a command, which coerce without pydantic what it would not change.
-
-    typer loads pydantic, a tenth of a second, to find that a text is a text.
-    """
-    for parameter in parameters:
-        # Not twice; and other versions of typer convert in another way.
-        if "get_runtime_param" not in vars(parameter) and hasattr(parameter, "get_runtime_param"):
-            parameter.get_runtime_param = functools.partial(LateCoercion, parameter, parameter.get_runtime_param)
-    return parameters
-
-
-class LateCoercion:
-    """How typer converts the value of a parameter, loaded for values that are to be converted or checked."""
-
-    def __init__(self, parameter: Any, load: Callable[[], Any]) -> None:
-        self._parameter, self._load = parameter, load
-
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return the value in the type of the parameter, as typer's ``RuntimeParam.coerce`` does."""
-        annotation = self._parameter.type_descriptor.annotation
-        several = self._parameter.multiple or self._parameter.nargs == -1
-        if value is None:
-            return () if several else None
-        if several and annotation == list[str] and isinstance(value, tuple | list):
-            return list(value)
-        if not several and isinstance(value, str) and annotation is str:
-            return value
-        if value is self._parameter.default and type(value) is annotation:
-            return value
-        return self._load().coerce(value, param=param, ctx=ctx)
+    return typer.main.get_group(outer).commands[name]
 
 
 class Verbs(TyperGroup):
@@ -175,10 +138,6 @@ class Verbs(TyperGroup):
         """Parse the arguments, and keep them in the context's ``meta`` under ``GIVEN``."""
         ctx.meta[GIVEN] = list(args)
         return super().parse_args(ctx, args)
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters of the group itself."""
-        return with_late_coercion(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         """Run the verb; errors about an option set in a configuration file name the file."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -55,17 +54,11 @@ class CompiledFunction:
 
 
 _announcers: list[Callable[[], None]] = []
-_settings = {"linear algebra": True}
 
 
 def announce_compilation(announce: Callable[[], None]) -> None:
     """Set what is called, once, before the first function is compiled: nothing is heard of it for seconds."""
     _announcers[:] = [announce]
-
-
-def leave_out_linear_algebra() -> None:
-    """Have numba start without looking for scipy's linear algebra, which takes longer than the rest of its start."""
-    _settings["linear algebra"] = False
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -121,29 +114,11 @@ def _numba() -> Any:
     import numba  # noqa: PLC0415 - takes its time to load
     from numba.extending import typeof_impl  # noqa: PLC0415
 
-    if not _settings["linear algebra"]:
-        _start_without_linear_algebra()
-
     @typeof_impl.register(CompiledFunction)
     def type_of(function: CompiledFunction, context: Any) -> Any:
         return typeof_impl(function.dispatcher, context)
 
     return numba
-
-
-def _start_without_linear_algebra() -> None:
-    """Load the module of numba that looks for scipy, such that it finds none."""
-    from numba.np import linalg  # noqa: PLC0415
-
-    def refused() -> None:
-        raise ImportError("no compiled function of a command uses linear algebra")
-
-    look = linalg.ensure_blas
-    linalg.ensure_blas = refused
-    try:
-        importlib.import_module("numba.np.arraymath")
-    finally:
-        linalg.ensure_blas = look
 
 
 def _kept(function: Callable[..., Any], **options: Any) -> Any:

@@ -7,12 +7,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 from analysis_support import BASE, line
-from sojourn.cli import app, main
+from sojourn.cli import main
 
 HOSTILE = "[red]<script>alert(1)</script>\x1b]0;owned\x07\x1b[31m\u202e${jndi}{{7*7}}'--;=cmd|' /C calc'!A0"
 
@@ -204,38 +202,12 @@ def test_a_plugin_of_another_distribution_is_listed_and_run(tmp_path: Path) -> N
         assert words in done.stdout
 
 
-def test_values_are_converted_as_typer_does_it() -> None:
-    """Without pydantic, which is loaded only for what it changes or refuses."""
-    different = []
-    converted = 0
-    for verb, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
-        context = typer.Context(command)
-        for parameter in command.get_params(context):
-            late = parameter.get_runtime_param()
-            for value in (None, (), [], ("a",), ["a", "b"], "a", "1", 1.5, True, parameter.default):
-                converted += 1
-                ours, theirs = (coerced(each, value, parameter, context) for each in (late, late._load()))
-                if ours != theirs:
-                    different.append((verb, parameter.name, value, ours, theirs))
-    assert different == []
-    assert converted > 1_000
-
-
-def coerced(how: Any, value: object, parameter: Any, context: typer.Context) -> tuple[str, str]:
-    """Return the type and the text of a converted value, or those of the error."""
-    try:
-        result = how.coerce(value, param=parameter, ctx=context)
-    except Exception as error:
-        return type(error).__name__, str(error)
-    return type(result).__name__, repr(result)
-
-
-def test_a_split_without_options_loads_no_pydantic() -> None:
+def test_a_split_without_options_loads_no_heavy_library() -> None:
     code = (
         "import sys; sys.argv = ['sojourn', 'split', 'docs/examples/shop.jsonl.gz']\n"
         "from sojourn.cli import main\n"
         "try: main()\nexcept SystemExit: pass\n"
-        "heavy = {'pydantic', 'altair', 'scipy', 'pyarrow', 'jinja2', 'textual', 'PIL', 'sojourn_lab'}\n"
+        "heavy = {'altair', 'scipy', 'pyarrow', 'jinja2', 'textual', 'PIL', 'sojourn_lab'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run(
