@@ -28,7 +28,6 @@ _HOMES = {
     "write_report": "sojourn.report.write",
 }
 _PACKAGES = ("plots",)
-_DEPRECATED = {"look": "kernel_queues"}  # old name -> new name, for one release
 
 
 def _display() -> Any:
@@ -55,11 +54,6 @@ def __getattr__(name: str) -> Any:
         return import_module(f"sojourn.{name}")
     if name == "__version__":
         return version()
-    if name in _DEPRECATED:
-        import warnings  # noqa: PLC0415
-
-        warnings.warn(f"sojourn.{name} is now sojourn.{_DEPRECATED[name]}", DeprecationWarning, stacklevel=2)
-        return __getattr__(_DEPRECATED[name])
     if name == "__all__":
         return sorted((*_public_modules(), "__version__"))
     if not name.startswith("_") and (home := _public_modules().get(name)):

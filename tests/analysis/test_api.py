@@ -252,12 +252,6 @@ def test_samples_the_kernel_queues_of_this_machine() -> None:
     assert sojourn.kernel_queues(seconds=0).samples == 1
 
 
-def test_look_is_a_deprecated_name_of_kernel_queues() -> None:
-    with pytest.warns(DeprecationWarning, match="kernel_queues"):
-        assert sojourn.look is sojourn.kernel_queues
-    assert "look" not in dir(sojourn)
-
-
 def test_import_loads_no_large_package() -> None:
     code = (
         "import sys, sojourn; print(sorted({m.partition('.')[0] for m in sys.modules} & {'polars', 'numpy', 'altair'}))"

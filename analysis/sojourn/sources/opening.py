@@ -146,7 +146,7 @@ def canonical(rows: pl.LazyFrame) -> pl.LazyFrame:
 def _split_frame(rows: pl.LazyFrame) -> pl.LazyFrame:
     names = rows.collect_schema().names()
     if {"queueing_delay", "queue", "answered"} <= set(names):
-        # Parquet of earlier versions: its queues by stamp hold the half tick still.
+        # Columns that the user's frame may have left out: not every analysis needs them.
         added = {
             "half_tick": pl.lit(0.0), "proxy_queue": pl.lit(0.0), "vantage": pl.lit(None, pl.String),
             "time_step": pl.lit(None, pl.Float64), "inferred_workers": pl.lit(None, pl.Int64),

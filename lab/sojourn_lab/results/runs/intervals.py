@@ -86,8 +86,6 @@ def _requests(run: ArchivedRun, names: Sequence[str]) -> pl.DataFrame:
 
     columns = ["start", "request_time", "status", "route", *COMPONENTS]
     rows = pl.scan_parquet(run.requests)
-    known = rows.collect_schema().names()
-    rows = rows.with_columns(pl.lit(0.0).alias(name) for name in COMPONENTS if name not in known)  # of earlier versions
     windows = {name: result for name, _, _, result in cases_of(run) if name in names}
     rounds: list[pl.DataFrame] = []
     offset = 0.0
