@@ -104,7 +104,10 @@ def known_requests(name: str, since: float, queueing: float, count: int, rng: np
             "route": ["/a"] * count,
             "queue": waits,
             "service_time": [SERVICE] * count,
-            **{part: [0.0] * count for part in ("upload", "retries", "connect", "network", "transfer", "send")},
+            **{
+                part: [0.0] * count
+                for part in ("upload", "proxy_queue", "retries", "connect", "network", "transfer", "send")
+            },
             "unattributed": [0.0] * count,
         },
         schema_overrides={"start": pl.Datetime("us", "UTC")},
