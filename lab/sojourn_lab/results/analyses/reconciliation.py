@@ -30,9 +30,10 @@ def figures(data: CaseData) -> dict[str, Any]:
 def reconciled(rows: pl.DataFrame) -> dict[str, Any]:
     """Return the figures of split rows that are joined with spans; see the module."""
     import polars as pl  # noqa: PLC0415
+    from sojourn.model.components import failed as is_failed  # noqa: PLC0415
 
     seen = pl.col("span_seconds").is_not_null()
-    failed = (pl.col("status") >= 500) | (pl.col("status") == 499)
+    failed = is_failed(pl.col("status"))
     counts = rows.select(
         at_nginx=pl.len(),
         reached=seen.sum(),
