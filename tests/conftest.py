@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from sojourn.store import connect, init, migrate
 from sojourn.store.client import Store
 from sojourn.store.schema import checksums
@@ -25,6 +26,11 @@ MEMORY_FREE = 4 << 30  # bytes; the stores of one process take some hundred MB
 
 # No test depends on the defaults of the user who runs it.
 os.environ["SOJOURN_CONFIG"] = ""
+
+# How fast a busy machine draws examples says nothing about the code. A test that suppresses other checks
+# names this one as well.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
 
 
 def pytest_collection_finish() -> None:

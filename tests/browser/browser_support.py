@@ -15,7 +15,7 @@ Scheme = Literal["light", "dark"]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
-WAITED = 20.0  # s
+WAITED = 60.0  # s
 
 
 def eventually(page: Page, expression: str, seconds: float = WAITED) -> None:

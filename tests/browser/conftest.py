@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 from browser_support import Scheme, chromium, opened
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+expect.set_options(timeout=60_000)  # ms
 
 
 # Not for the whole session: while Playwright runs, no other test of this process could run an event loop of its own.

@@ -196,14 +196,14 @@ def fetch_parallel(port: int, path: str, count: int) -> list[Answer]:
     stamp = {"X-Request-Start": stamp_now()}
 
     def one() -> None:
-        gate.wait(10)
+        gate.wait(60)
         answers.append(fetch(port, path, stamp))
 
     threads = [threading.Thread(target=one) for _ in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert len(answers) == count
     return sorted(answers, key=lambda answer: answer.queueing_delay)
 
@@ -217,7 +217,7 @@ def served(
     command = [argument.replace("{port}", str(port)) for argument in arguments]
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "SOJOURN_"))}
     with Process(command, name=name, folder=folder, env={**clean, **(env or {})}) as process:
-        wait_for_port("127.0.0.1", port, 20, process)
+        wait_for_port("127.0.0.1", port, 60, process)
         yield port, process
 
 
@@ -244,7 +244,7 @@ def assert_queued(answers: Sequence[Answer], service_s: float, at_once: int = 1)
         assert service_s <= answer.service_time < service_s + SLACK_S
 
 
-def eventually(predicate: Any, what: str, deadline_s: float = 10.0) -> Any:
+def eventually(predicate: Any, what: str, deadline_s: float = 60.0) -> Any:
     """What `predicate` returns, soon after it is true; fails after the deadline.
 
     It pauses for a tenth of the time it has waited, at most 0.2 s: to look costs time that the program could use.
@@ -267,7 +267,7 @@ def workers_of(port: int, complete: Callable[[set[str]], bool]) -> tuple[set[str
         workers.update(answer.headers["x-worker"] for answer in answers)
         return complete(workers)
 
-    eventually(seen, "every worker to serve a request", 20)
+    eventually(seen, "every worker to serve a request")
     for _ in range(2):
         seen()
     return workers, answers

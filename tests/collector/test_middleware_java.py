@@ -140,7 +140,7 @@ def server(program: str, class_path: str, threads: int, folder: Path) -> Iterato
     file = folder / "port"
     command = ["java", "-Dsun.net.httpserver.nodelay=true", "-cp", class_path, program, str(threads), "100", str(file)]
     with Process(command, name="server", folder=folder) as process:
-        eventually(file.exists, f"{program} to bind a port", 30.0)
+        eventually(file.exists, f"{program} to bind a port")
         port = int(file.read_text())
         # The first requests pay for classes that are loaded late.
         for _ in range(threads):

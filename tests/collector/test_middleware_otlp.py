@@ -54,7 +54,7 @@ def test_otlp_sends_what_it_holds_when_the_server_stops(tmp_path: Path, collecto
     with served(gunicorn("bare_app:application"), tmp_path, env) as (port, process):
         fetch(port)
         process.send_signal(signal.SIGTERM)
-        process.wait(20)
+        process.wait(60)
     assert len(collector.spans()) == 1
     assert collector.metrics == []  # the endpoint was for traces only
 
@@ -86,7 +86,7 @@ def test_otlp_that_is_not_for_us(
     with served(gunicorn("bare_app:application"), tmp_path, env) as (port, process):
         assert fetch(port).body == b"hello"
         process.send_signal(signal.SIGTERM)
-        process.wait(20)
+        process.wait(60)
         log = process.last_lines(400)
     assert collector.traces == []
     assert collector.metrics == []

@@ -40,7 +40,7 @@ ANSWERS = json.loads((Path(__file__).parents[1] / "vectors" / "answer_headers.js
 APACHE_MODULES = Path("/usr/lib/apache2/modules")
 PARAMS = Path("/etc/nginx/fastcgi_params")
 SERVICE_S = 0.15
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 BUFFER = "php_admin_value[output_buffering]"
 MEASURED = {"x-queueing-delay", "x-service-time", "x-worker"}
 

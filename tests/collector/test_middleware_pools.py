@@ -122,7 +122,7 @@ def test_requests_that_wait_for_a_thread_are_counted(tmp_path: Path, multiproces
         finally:
             fetch(port, "/release")
             for thread in threads:
-                thread.join(30)
+                thread.join(60)
         assert statuses == [200] * REQUESTS
         idle = {PLACES: THREADS, IN_USE: 0, WAITING: 0}
         eventually(lambda: scraped(port) == idle, "threads without requests")
@@ -144,7 +144,7 @@ def test_opentelemetry_reads_the_threads_and_the_connections() -> None:
     released = threading.Event()
 
     def held(request: Any) -> PlainTextResponse:
-        assert released.wait(30)
+        assert released.wait(60)
         return PlainTextResponse("held")
 
     reader = InMemoryMetricReader()
@@ -169,7 +169,7 @@ def test_opentelemetry_reads_the_threads_and_the_connections() -> None:
             "queueing.pool.waiting": {"anyio_threads": REQUESTS - THREADS},
         }
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while otel_points(reader) != expected:
                     await asyncio.sleep(0.01)
         finally:
@@ -323,7 +323,7 @@ def test_threads_that_wait_for_a_connection_leave_all_places_in_use(engine: Any,
 
     def query() -> None:
         with engine.connect():
-            assert released.wait(30)
+            assert released.wait(60)
 
     threads = [threading.Thread(target=query) for _ in range(5)]
     for thread in threads:
@@ -334,7 +334,7 @@ def test_threads_that_wait_for_a_connection_leave_all_places_in_use(engine: Any,
     finally:
         released.set()
         for thread in threads:
-            thread.join(30)
+            thread.join(60)
     assert pool_samples(registry)[IN_USE, "main"] == 0
 
 

@@ -80,7 +80,8 @@ def test_file_wrapper_still_reaches_the_server(tmp_path: Path, sendfile: bool) -
         answer = fetch(port, "/file", {"X-File": str(file)})
         assert answer.body == content
         assert answer.service_time < SLACK_S
-        eventually((tmp_path / "spans.jsonl").read_text, "the span of a file to be closed")
+        file = tmp_path / "spans.jsonl"
+        eventually(lambda: file.exists() and file.read_text(), "the span of a file to be closed")
 
 
 def test_duplicate_headers_are_refused_on_the_wire(tmp_path: Path) -> None:
@@ -111,7 +112,7 @@ def test_preloaded_workers_have_names_of_their_own(tmp_path: Path) -> None:
             workers.update(answer.headers["x-worker"] for answer in fetch_parallel(port, "/sleep", 4))
             return len(workers) == 2
 
-        eventually(both_seen, "both workers to serve a request", 20)
+        eventually(both_seen, "both workers to serve a request")
         assert str(process.pid) not in workers
 
 
@@ -195,7 +196,8 @@ def test_waiting_for_the_thread_pool_is_queueing_when_marked(tmp_path: Path) -> 
     """Two threads in the pool: the third and fourth request wait for one, and only mark_started tells."""
     with served(uvicorn("fastapi_app:narrow"), tmp_path) as (port, _):
         fetch(port, "/users/1")
-        unmarked = fetch_parallel(port, "/thread", 4)
+        # Twice as many as must wait: clients of a busy machine do not start at the same instant.
+        unmarked = fetch_parallel(port, "/thread", 8)
         # The last to get a thread shows its wait as service: that is what mark_started is for.
         assert max(answer.service_time for answer in unmarked) >= 2 * SERVICE_S
         assert_queued(fetch_parallel(port, "/marked", 4), SERVICE_S, 2)

@@ -152,8 +152,8 @@ def test_provider_created_before_the_fork_remains_in_the_parent(tmp_path: Path) 
     command = gunicorn("warmed_app:application", "--preload")
     with served(command, tmp_path, {"SOJOURN_SPANS": str(file)}) as (port, master):
         answer = fetch(port, "/", {"X-Request-ID": "first"})
-        eventually(lambda: len(spans_so_far(file)) == 2, "both spans")
-        resources = {attributes_of(span)[OURS][0]: resource for span, resource in spans_so_far(file)}
+        spans = eventually(lambda: len(both := spans_so_far(file)) == 2 and both, "both spans")
+        resources = {attributes_of(span)[OURS][0]: resource for span, resource in spans}
         assert resources["warm-up"]["process.pid"] == master.pid
     assert str(resources["first"]["process.pid"]) == answer.headers["x-worker"]
     assert resources["first"]["service.instance.id"] != resources["warm-up"]["service.instance.id"]
@@ -212,7 +212,8 @@ def test_a_client_that_went_away_has_a_span_all_the_same(tmp_path: Path, command
 def test_a_worker_that_the_server_gave_up_on_has_a_span(tmp_path: Path) -> None:
     """gunicorn aborts a worker that is too slow with an exception, which must reach gunicorn again."""
     file = tmp_path / "spans.jsonl"
-    command = gunicorn("bare_app:application", "--timeout", "1")
+    # In seconds; a worker that takes longer to load the app is aborted as well.
+    command = gunicorn("bare_app:application", "--timeout", "3")
     with served(command, tmp_path, {"SOJOURN_SPANS": str(file)}) as (port, _):
         first = fetch(port, "/", {"X-Request-ID": "before"})
         with suppress(OSError, HTTPException):

@@ -40,9 +40,13 @@ def uwsgi(*options: str) -> list[str]:
 
 
 def spans_by_pid(file: Path) -> dict[int, list[str]]:
-    """The worker of each span, without those of the master, by the process of its resource."""
+    """The worker of each span, without those of the master, by the process of its resource.
+
+    The file may end in a part of a line, which is being written.
+    """
     spans: dict[int, list[str]] = {}
-    for line in file.read_text().splitlines():
+    text = file.read_text() if file.exists() else ""
+    for line in text[: text.rfind("\n") + 1].splitlines():
         for resource in json.loads(line)["resourceSpans"]:
             pid = next(each for each in resource["resource"]["attributes"] if each["key"] == "process.pid")
             for scope in resource["scopeSpans"]:

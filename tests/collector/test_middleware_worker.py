@@ -15,7 +15,7 @@ def numbers_of(threads: int) -> list[int]:
     gate = threading.Barrier(threads)
 
     def name() -> str:
-        gate.wait(10)  # so that every task has a thread of its own
+        gate.wait(60)  # so that every task has a thread of its own
         return worker_name(True)
 
     with ThreadPoolExecutor(threads) as pool:
@@ -65,7 +65,7 @@ def test_a_forked_child_restarts_the_count() -> None:
 
     thread = threading.Thread(target=fork)
     thread.start()
-    thread.join(10)
+    thread.join(60)
     ((child, name),) = result
     assert forks != [f"{os.getpid()}.1"]
     assert name == f"{child}.1"

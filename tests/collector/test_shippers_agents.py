@@ -72,10 +72,15 @@ class Agent:
         with self.log.open("ab") as log:
             log.write(b"".join(json.dumps(record(first + i)).encode() + b"\n" for i in range(count)))
 
-    def wait(self, count: int) -> None:
-        """Wait until the store has this many requests."""
+    def wait(self, count: int, refused: int = 0) -> None:
+        """Wait until the store has this many requests and dead letters."""
         assert self.process is not None
-        self.process.wait_until(lambda: self.store.count("requests") >= count, ARRIVES_S, f"{count} requests")
+
+        def arrived() -> bool:
+            requests, letters = self.store.counts()
+            return requests >= count and letters >= refused
+
+        self.process.wait_until(arrived, ARRIVES_S, f"{count} requests and {refused} dead letters")
 
     def missing(self) -> int:
         """Return the number of bytes that are missing."""
@@ -144,7 +149,7 @@ def test_every_line_arrives_with_its_source_and_position(agent: Agent) -> None:
     with agent.log.open("ab") as log:
         log.write(b"".join(bad))
     agent.write(150, 150)
-    agent.wait(300)
+    agent.wait(300, len(bad))
     store = agent.store
     assert store.counts() == (300, len(bad))
     assert store.http.ask("SELECT DISTINCT source FROM requests") == [{"source": f"edge1:{agent.log}"}]

@@ -361,9 +361,12 @@ def test_a_server_evaluates_every_rule(server: FilledPrometheus) -> None:
     def rules() -> list[dict[str, Any]]:
         return [rule for group in server.api("rules")["groups"] for rule in group["rules"]]
 
-    eventually(lambda: all(rule["health"] != "unknown" for rule in rules()), "Prometheus to evaluate its rules")
-    assert [(rule["name"], rule.get("lastError")) for rule in rules() if rule["health"] != "ok"] == []
-    assert len(rules()) == sum(map(len, [*ALERTS.values(), *RECORDINGS.values()]))
+    evaluated = eventually(
+        lambda: (every := rules()) and all(rule["health"] != "unknown" for rule in every) and every,
+        "Prometheus to evaluate its rules",
+    )
+    assert [(rule["name"], rule.get("lastError")) for rule in evaluated if rule["health"] != "ok"] == []
+    assert len(evaluated) == sum(map(len, [*ALERTS.values(), *RECORDINGS.values()]))
     # Of what the rules record of the data before the server's start.
     exact = (_waiting(SHOP) - 0.01 * sum(group.negative for group in SHOP)) / _REQUESTS
 

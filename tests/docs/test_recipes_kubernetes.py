@@ -103,7 +103,7 @@ def test_the_lines_write_the_record_without_njs(texts, tmp_path: Path) -> None:
         assert checked.returncode == 0, checked.stderr
         assert "warn" not in checked.stderr
         with Process(command, name="nginx", folder=tmp_path) as process:
-            wait_for_port("127.0.0.1", port, 20, process)
+            wait_for_port("127.0.0.1", port, 60, process)
             answers = [
                 fetch(port, '/a"b%ff', {**FORGED, "Host": "shop.example"}),
                 *fetch_together(port, "/c", 3),
@@ -131,7 +131,7 @@ def test_the_lines_write_the_record_without_njs(texts, tmp_path: Path) -> None:
 
 def records(log: Path, count: int) -> list[dict[str, str]]:
     """The log once it has `count` records."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while (text := log.read_text(errors="replace")).count("\n") < count:
         assert time.monotonic() < deadline, text
         time.sleep(0.01)

@@ -174,7 +174,7 @@ def test_the_collector_keeps_every_line(log: Path, tmp_path: Path) -> None:
     config.write_text(replaced(text, words) + "  telemetry: {metrics: {level: none}}\n")
     wanted = log.read_text(errors="replace").splitlines()
     with Process([program, "--config", config], name="otelcol", folder=tmp_path, env=command_environment()) as process:
-        process.wait_until(lambda: len(bodies(out)) >= len(wanted), 20, "the collector to write the log")
+        process.wait_until(lambda: len(bodies(out)) >= len(wanted), 60, "the collector to write the log")
     assert bodies(out) == wanted
 
 

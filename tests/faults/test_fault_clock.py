@@ -96,11 +96,13 @@ def test_the_middleware_measures_service_on_the_monotonic_clock(monkeypatch: pyt
     def start_response(_status: str, arguments: list[tuple[str, str]], _exc: object = None) -> None:
         headers.update(arguments)
 
-    stamp = f"t={time.time() - 0.5:.3f}"
+    began = time.time() - 0.5
+    stamp = f"t={began:.3f}"
     environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/", "HTTP_X_REQUEST_START": stamp}
     list(WSGIMiddleware(app)(environ, start_response))  # type: ignore[arg-type]
-    assert 0.02 <= float(headers["X-Service-Time"]) < 1.0
-    assert float(headers["X-Queueing-Delay"]) == pytest.approx(0.5, abs=0.2)
+    took = time.time() - began
+    assert 0.02 <= float(headers["X-Service-Time"]) < took
+    assert 0.5 - 0.001 <= float(headers["X-Queueing-Delay"]) < took  # the stamp has milliseconds
 
 
 def test_the_generator_s_instants_run_on_when_the_clock_is_set(monkeypatch: pytest.MonkeyPatch) -> None:

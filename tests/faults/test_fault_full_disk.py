@@ -133,7 +133,7 @@ print(json.dumps([each == line.strip() for each in (disk / "spans.jsonl").read_t
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs /dev/full")
 def test_a_sampler_of_queues_that_cannot_write_says_so_and_ends() -> None:
     with ListenSampler(Path("/dev/full"), {"silent": 1}, 0.01, keep=True) as sampler:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while sampler.failed is None and time.monotonic() < deadline:
             with socket.create_server(("127.0.0.1", 0)) as listener:
                 sampler._ports["silent"] = listener.getsockname()[1]

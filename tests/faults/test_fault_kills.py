@@ -213,6 +213,7 @@ def test_a_worker_of_nginx_that_is_killed_tears_no_line(tmp_path: Path) -> None:
     with Nginx(tmp_path / "nginx", LOCATION, access_log=log, http=app_upstream(app.address)) as nginx:
         master = nginx.process.pid
         answered = [f"/{n}" for n in range(20) if get(nginx, f"/{n}").status == 200]
+        eventually("twenty lines", lambda: log.read_bytes().count(b"\n") == 20)
         (worker,) = [pid for pid in group_members(master) if pid != master]
         os.kill(worker, signal.SIGKILL)
         eventually("another worker", lambda: {*group_members(master)} - {master, worker})
@@ -234,18 +235,19 @@ def test_parts_of_a_run_that_are_killed_are_said(tmp_path: Path) -> None:
         runtime.settle(DEADLINE_S)
         assert server_faults(runtime) == []
         (worker,) = [pid for pid in group_members(first.process.pid) if pid != first.process.pid]
-        asking = [threading.Thread(target=get, args=(nginx, "/sleep/1.0")) for _ in range(2)]
+        asking = [threading.Thread(target=get, args=(nginx, "/sleep/2.0")) for _ in range(2)]
         for each in asking:
             each.start()
         eventually("both to be at work", lambda: not first.answers(0.1) and not second.answers(0.1))
         os.kill(worker, signal.SIGKILL)
         for each in asking:
             each.join(DEADLINE_S)
+        eventually("both lines", lambda: runtime.access_log.read_bytes().count(b"\n") == 2)
         logged = rows_of(runtime.access_log)
         assert [row["status"] for row in logged] == ["200", "200"], "nginx tried the other backend"
         assert [row["upstream_status"] for row in logged] == ["200", "502, 200"]
-        eventually("its master to see it", lambda: server_faults(runtime))
-        assert server_faults(runtime) == ["backend-1: a worker was ended by SIGKILL"]
+        killed = ["backend-1: a worker was ended by SIGKILL"]
+        eventually("its master to see it", lambda: server_faults(runtime) == killed)
         runtime.settle(DEADLINE_S)
         os.killpg(second.process.pid, signal.SIGKILL)
         with pytest.raises(LabError, match="backend-2 exited with -9"):

@@ -25,7 +25,7 @@ KEYS = [
 PROXY = "proxy_pass http://app; include sojourn/sojourn_proxy.conf;"
 LOCATION = f"location / {{ {PROXY} }}"
 TRUSTED = "127.0.0.1 1;\n"
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 @dataclass

@@ -28,14 +28,14 @@ def test_rename_and_reopen_under_load(shop: Callable[..., Nginx]) -> None:
         old_logs = []
         for number in range(1, ROTATIONS + 1):
             seen = len(sent)
-            nginx.process.wait_until(lambda seen=seen: len(sent) >= seen + 30, 30, "30 requests")  # type: ignore[misc]
+            nginx.process.wait_until(lambda seen=seen: len(sent) >= seen + 30, 60, "30 requests")  # type: ignore[misc]
             old = nginx.access_log.with_suffix(f".jsonl.{number}")
             nginx.access_log.rename(old)
             nginx.reopen()
             old_logs.append(old)
     finally:
         enough.set()
-        thread.join(timeout=30)
+        thread.join(timeout=60)
     assert not thread.is_alive()
     nginx.stop()
     parts = [rows_of(path) for path in [*old_logs, nginx.access_log]]

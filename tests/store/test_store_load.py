@@ -86,7 +86,7 @@ def test_every_value_as_the_reader_reads_it(store_dsn: str, tmp_path: Path) -> N
             assert same or value == want, (name, value, want)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.integers(1 - 10**15, 10**15 - 1), min_size=1, max_size=40))
 def test_decimals_are_exact(make_store_once: str, tmp_path: Path, micros: list[int]) -> None:
     values = {f"d{n}": Decimal(m).scaleb(-6) for n, m in enumerate(micros)}

@@ -81,7 +81,7 @@ numbers = st.one_of(
 )
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.dictionaries(st.sampled_from(KEYS), numbers, max_size=12), min_size=1, max_size=30))
 def test_no_line_whatever_it_holds_stops_a_load(records: list[dict[str, object]]) -> None:
     """Every line is a row or a dead letter; the sound one among them is there."""

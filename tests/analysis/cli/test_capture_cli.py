@@ -121,7 +121,7 @@ def test_capture_ends_cleanly_on_signals(port: int, tmp_path: Path, number: sign
     path, kernel = tmp_path / "a.pcap", tmp_path / "kernel.jsonl"
     arguments = ["--port", str(port), "--out", str(path), "--interface", "lo", "--kernel", str(kernel), "--json"]
     with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         # The sampler begins when tcpdump listens.
         while not (kernel.exists() and kernel.stat().st_size):
             assert time.monotonic() < deadline
@@ -129,7 +129,7 @@ def test_capture_ends_cleanly_on_signals(port: int, tmp_path: Path, number: sign
             time.sleep(0.02)
         visit(port)
         running.send_signal(number)
-        out, err = running.communicate(timeout=30)
+        out, err = running.communicate(timeout=60)
     assert running.returncode == 0, err
     document = json.loads(out)
     assert document["captured"] >= 5 * 4

@@ -22,7 +22,7 @@ from sojourn_lab.runtime.nginx import build_text, js_module_line, nginx_program
 from sojourn_lab.runtime.ports import free_ports, wait_for_port
 from sojourn_lab.runtime.process import Process
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 @dataclass

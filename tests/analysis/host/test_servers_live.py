@@ -28,7 +28,7 @@ from sojourn_lab.runtime.process import Process
 from sojourn_lab.runtime.servers.others import fpm_program
 
 ROOT = Path(__file__).parents[3]
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 JARS = sorted(Path("/usr/share/java").glob("tomcat10-*.jar"))
 
 
@@ -130,13 +130,17 @@ def test_php_fpm_reports_what_waits_in_the_backlog_of_its_port(tmp_path: Path) -
     server = f"php-fpm=127.0.0.1:{status}/status"
     with php_fpm(tmp_path, f"127.0.0.1:{app}", f"127.0.0.1:{status}"):
         # The page may answer before the pool has counted its child.
-        idle = becomes(server, lambda each: (each.busy, each.workers) == (0, 1), "an idle child")
-        assert (idle.waiting, idle.limit) == (0, 16)
+        idle = (0, 1, 0, 16)
+        becomes(server, lambda each: (each.busy, each.workers, each.waiting, each.limit) == idle, "an idle child")
         probe = KernelProbe({"app": app}, servers=[server], budget=10.0)
         samples = [probe.sample()]
         with requests_to_php(f"127.0.0.1:{app}", tmp_path, 3):
-            busy = becomes(server, lambda each: each.waiting == 2, "two requests behind the one in service")
-            assert (busy.busy, busy.workers, busy.limit_reached) == (1, 1, 0)
+            full = (2, 1, 1, 0)
+            becomes(
+                server,
+                lambda each: (each.waiting, each.busy, each.workers, each.limit_reached) == full,
+                "two requests behind the one in service",
+            )
             samples.append(probe.sample())
             (listener,) = samples[-1].sockets
             assert listener.depth == 2
@@ -160,8 +164,8 @@ def test_the_queue_of_php_fpm_at_a_unix_socket_is_known_from_the_kernel_only(tmp
         probe = KernelProbe(unix={"app": str(app)})
         with requests_to_php(f"unix:{app}", tmp_path, 3):
             eventually(lambda: [each.depth for each in probe.sample().sockets] == [2], "two connections in the queue")
-            busy = becomes(server, lambda each: each.busy == 1, "the one child to be busy")
-            assert (busy.waiting, busy.limit) == (None, None)
+            busy = (1, None, None)
+            becomes(server, lambda each: (each.busy, each.waiting, each.limit) == busy, "the one child to be busy")
 
 
 def test_a_status_page_that_needs_the_only_child_does_not_answer_while_it_is_busy(tmp_path: Path) -> None:
@@ -203,8 +207,8 @@ def test_php_fpm_answers_through_nginx(tmp_path: Path) -> None:
         running([nginx, "-p", str(tmp_path), "-c", str(configuration)], tmp_path, "nginx"),
     ):
         server = f"php-fpm=http://127.0.0.1:{front}/fpm/status?full"
-        answer = becomes(server, lambda each: each.workers == 1, "an answer")
-        assert (answer.waiting, answer.limit) == (0, 16)
+        idle = (1, 0, 16)
+        becomes(server, lambda each: (each.workers, each.waiting, each.limit) == idle, "the figures of an idle child")
         with pytest.raises(ValueError, match="it answered 404"):
             figures(f"php-fpm=http://127.0.0.1:{front}/none")
         with pytest.raises(ValueError, match="it answered 404"):
@@ -239,12 +243,22 @@ def test_uwsgi_reports_its_backlog_and_its_cores(tmp_path: Path, form: str) -> N
     ]  # fmt: skip
     done = tmp_path / "done"
     with running(command, tmp_path, "uwsgi", DONE=str(done)), ExitStack() as stack:
-        ready = (4, 0, 8)
-        idle = becomes(server, lambda each: (each.workers, each.busy, each.limit) == ready, "an idle uWSGI")
-        assert (idle.waiting, idle.limit_reached, idle.requests) == (0, 0, 0)
+        ready = (4, 0, 8, 0, 0, 0)
+        becomes(
+            server,
+            lambda each: (
+                (each.workers, each.busy, each.limit, each.waiting, each.limit_reached, each.requests) == ready
+            ),
+            "an idle uWSGI",
+        )
         clients = waiting_clients(app, "/", 7, stack)
-        busy = becomes(server, lambda each: each.waiting == 3, "three connections in the backlog")
-        assert (busy.busy, busy.workers) == (4, 4)
+        # The master counts the backlog once a second; what it saw may be older than the number of busy cores.
+        full = (3, 4, 4)
+        becomes(
+            server,
+            lambda each: (each.waiting, each.busy, each.workers) == full,
+            "four busy cores and three connections in the backlog",
+        )
         done.touch()
         assert {client.getresponse().status for client in clients} == {200}
         becomes(server, lambda each: (each.waiting, each.busy, each.requests) == (0, 0, 7), "an idle uWSGI again")
@@ -279,19 +293,27 @@ def test_puma_queues_requests_on_kept_connections_and_leaves_new_ones_to_the_ker
     app = f'activate_control_app "tcp://127.0.0.1:{control}", {{ auth_token: "secret" }}'
     with puma(tmp_path, port, 0, app, done), ExitStack() as stack:
         # A thread that starts is not free yet.
-        idle = becomes(server, lambda each: (each.busy, each.workers) == (0, 1), "an idle Puma")
-        assert (idle.waiting, idle.requests) == (0, 0)
+        idle = (0, 1, 0, 0)
+        becomes(server, lambda each: (each.busy, each.workers, each.waiting, each.requests) == idle, "an idle Puma")
         kept = waiting_clients(port, "/quick", 3, stack)
         assert [client.getresponse().read() for client in kept] == [b"done"] * 3
         for client in kept:
             client.request("GET", "/slow")
-        busy = becomes(server, lambda each: each.waiting == 2, "two requests of kept connections")
-        assert (busy.busy, busy.workers) == (1, 1)
+        full = (2, 1, 1)
+        becomes(
+            server,
+            lambda each: (each.waiting, each.busy, each.workers) == full,
+            "one request in service and two of kept connections that wait",
+        )
         new = waiting_clients(port, "/slow", 2, stack)
         probe = KernelProbe({"app": port}, servers=[server], budget=10.0)
-        eventually(lambda: probe.sample().sockets[0].depth == 2, "two connections that Puma does not accept")
-        (again,) = probe.sample().servers.values()
-        assert again.waiting == 2
+
+        def both_queues() -> tuple[int, object]:
+            sample = probe.sample()
+            (answer,) = sample.servers.values()
+            return sample.sockets[0].depth, answer.waiting
+
+        eventually(lambda: both_queues() == (2, 2), "two connections that Puma does not accept, beside the two others")
         done.touch()
         assert [client.getresponse().read() for client in (*kept, *new)] == [b"done"] * 5
         becomes(server, lambda each: (each.waiting, each.busy) == (0, 0), "an idle Puma again")
@@ -307,8 +329,8 @@ def test_the_figures_of_a_puma_cluster_are_the_sums_of_its_workers(tmp_path: Pat
         puma(tmp_path, port, 2, f'activate_control_app "unix://{control}", {{ no_token: true }}', done),
         ExitStack() as stack,
     ):
-        idle = becomes(server, lambda each: (each.busy, each.workers) == (0, 2), "both workers' reports")
-        assert idle.waiting == 0
+        idle = (0, 2, 0)
+        becomes(server, lambda each: (each.busy, each.workers, each.waiting) == idle, "both workers' reports")
         clients = waiting_clients(port, "/slow", 2, stack)
         becomes(server, lambda each: each.busy == 2, "two busy workers")
         done.touch()
@@ -345,13 +367,14 @@ def test_tomcat_reports_the_queue_of_its_shared_executor(tmp_path: Path, queued_
         app, admin = ports
         server = f"tomcat=http://reader:a%2Fb%40c@127.0.0.1:{admin}"
         # One thread of the executor, three of the connector that answers, of which one is busy with the query.
-        idle = becomes(server, lambda each: each.busy == 1, "an idle Tomcat")
-        assert (idle.waiting, idle.workers, idle.limit) == (0, 4, None)
+        idle = (1, 0, 4, None)
+        becomes(server, lambda each: (each.busy, each.waiting, each.workers, each.limit) == idle, "an idle Tomcat")
         clients = waiting_clients(app, "/app", 3, stack)
-        busy = becomes(server, lambda each: each.waiting == 2, "two requests behind the one in service")
-        assert busy.busy == 2
+        full = (2, 2)
+        becomes(server, lambda each: (each.waiting, each.busy) == full, "two requests behind the one in service")
         only = f"{server}/manager/jmxproxy/?qry=Tomcat:type=Executor,*"
-        assert (figures(only).waiting, figures(only).busy, figures(only).workers) == (2, 1, 1)
+        of_executor = (2, 1, 1)
+        becomes(only, lambda each: (each.waiting, each.busy, each.workers) == of_executor, "the executor alone")
         done.touch()
         assert [client.getresponse().read() for client in clients] == [b"done"] * 3
         becomes(only, lambda each: (each.waiting, each.busy) == (0, 0), "an idle executor")
@@ -403,8 +426,11 @@ def test_node_reports_its_event_loop_and_the_requests_in_progress(tmp_path: Path
         assert held.event_loop_utilisation is not None
         assert held.instance.isdecimal()
         (blocked,) = waiting_clients(port, "/busy", 1, stack)
-        after = becomes(server, lambda each: (each.event_loop_delay_max or 0) > 0.2, "the delay of the blocked loop")
-        assert after.requests == 3
+        becomes(
+            server,
+            lambda each: (each.event_loop_delay_max or 0) > 0.2 and each.requests == 3,
+            "the delay of the loop that the third request blocks",
+        )
         assert blocked.getresponse().read() == b"done"
         (release,) = waiting_clients(port, "/release", 1, stack)
         assert [client.getresponse().read() for client in (*clients, release)] == [b"done"] * 3

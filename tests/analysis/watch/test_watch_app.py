@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from sojourn.sources.live.tail import from_the_beginning
 from sojourn.watch.app import TERMINAL_THEMES, Picture, WatchApp
 from sojourn.watch.reading import Reading
 from sojourn.watch.screen import Looks
+from sojourn.watch.view import View
 from sojourn.watch.watcher import Choice, Watcher
 from textual.events import MouseScrollDown, MouseScrollUp
 from textual.pilot import Pilot
@@ -50,8 +52,7 @@ async def running(
     app = WatchApp(Reading(watcher, choice, 0.2), choice, Looks(every=0.2, ascii_only=ascii_only))
     try:
         async with app.run_test(size=size) as pilot:
-            await until(lambda: app.reading.view is not None and app.reading.view.queues is not None)
-            await pilot.pause(0.2)
+            await drawn(app, lambda view: view.queues is not None)
             yield app, pilot
     finally:
         app.reading.stop()
@@ -67,6 +68,16 @@ async def until(condition: Callable[[], object], seconds: float = 40.0) -> None:
     while not condition():
         assert asyncio.get_running_loop().time() < deadline, "did not happen in time"
         await asyncio.sleep(0.02)
+
+
+async def drawn(app: WatchApp, holds: Callable[[View], object]) -> None:
+    """Wait until the display shows a view for which something holds."""
+    await until(lambda: app._drawn and isinstance(app._drawn[0], View) and holds(app._drawn[0]))
+
+
+async def shows(app: WatchApp, *texts: str) -> None:
+    """Wait until all of them are on the terminal."""
+    await until(lambda: all(text in "\n".join(lines_of(app)) for text in texts))
 
 
 def lines_of(app: WatchApp) -> list[str]:
@@ -152,8 +163,7 @@ def test_filter_can_be_applied_and_cancelled(log: Path) -> None:
             await pilot.press("f", *"/r2q", "backspace", "p", "backspace", "enter")
             assert app.choice.where == "/r2"
             assert not app.looks.paused
-            await until(lambda: app.reading.view and app.reading.view.windows["10m"].requests == 220)
-            await pilot.pause(0.2)
+            await drawn(app, lambda view: view.windows["10m"].requests == 220)
             assert " behind  only /r2" in lines_of(app)[0]
             await pilot.press("f", "x", "escape")
             assert app.choice.where == "/r2"
@@ -175,9 +185,8 @@ def test_clicks_have_the_effects_of_keys(log: Path) -> None:
                 assert app.looks.sort == sort
             await pilot.click(offset=(cell_of(app, "service ms")[0] + 2, cell_of(app, "req/s")[1]))
             assert app.looks.sort == "service"
-            await pilot.pause(0.2)
-            table = cell_of(app, "by route")[1]
-            assert lines_of(app)[table + 1].startswith("/r29 ")  # the longest service
+            # The longest service.
+            await until(lambda: lines_of(app)[cell_of(app, "by route")[1] + 1].startswith("/r29 "))
             await pilot.click(offset=cell_of(app, "10 min"))
             assert app.looks.window == "10m"
             await pilot.click(offset=cell_of(app, "now, 10 s"))
@@ -186,16 +195,15 @@ def test_clicks_have_the_effects_of_keys(log: Path) -> None:
             assert app.looks.sort == "service99"
             await pilot.click(offset=cell_of(app, "by route"))
             assert app.choice.by == "upstream"
-            await until(lambda: app.reading.view and app.reading.view.by == "upstream")
-            await pilot.pause(0.2)
+            await drawn(app, lambda view: view.by == "upstream")
             await pilot.click(offset=cell_of(app, "10.0.0.1:80"))
             assert app.choice.where == "upstream=10.0.0.1:80"
-            await until(lambda: app.reading.view and app.reading.view.windows["10m"].requests == 300)
-            await pilot.pause(0.3)
+            await drawn(app, lambda view: view.windows["10m"].requests == 300)
+            await shows(app, "only upstream")
             await pilot.click(offset=cell_of(app, "only upstream"))
             assert app.query_one(Input).has_focus
             await pilot.press("escape")
-            await pilot.pause(0.2)
+            await shows(app, "p pause", "q quit")
             await pilot.click(offset=cell_of(app, "p pause"))
             assert app.looks.paused
             await pilot.click(offset=cell_of(app, "q quit"))
@@ -208,13 +216,19 @@ def test_the_wheel_scrolls_the_groups(log: Path) -> None:
     async def scenario() -> None:
         async with running(log) as (app, pilot):
             await pilot._post_mouse_events([_wheel(down=True)], offset=(5, 10))
-            await pilot.pause(0.2)
-            assert app.looks.scroll == 3
-            assert "from 4 of 30" in lines_of(app)[8]
+            await until(lambda: app.looks.scroll == 3 and "from 4 of 30" in lines_of(app)[8])
             await pilot._post_mouse_events([_wheel(down=False)], offset=(5, 10))
-            assert app.looks.scroll == 0
+            await until(lambda: app.looks.scroll == 0)
 
     played(scenario)
+
+
+def fits(app: WatchApp, width: int, height: int, *texts: str) -> bool:
+    """Return whether the display has a size and, where texts are given, these and the keys in the last line."""
+    lines = lines_of(app)
+    complete = all(any(text in line for line in lines) for text in texts)
+    keys = not texts or lines[-1].startswith("q quit")
+    return len(lines) == height and all(len(line) <= width for line in lines) and complete and keys
 
 
 def test_display_fits_every_size(log: Path) -> None:
@@ -222,20 +236,20 @@ def test_display_fits_every_size(log: Path) -> None:
         async with running(log) as (app, pilot):
             for width, height in SIZES:
                 await pilot.resize_terminal(width, height)
-                await pilot.pause(0.1)
                 for keys in ((), ("question_mark",), ("escape", "f")):
                     await pilot.press(*keys)
                     app.query_one(Input).value = "x" * 90
-                    lines = lines_of(app)
-                    assert len(lines) == height
-                    assert all(len(line) <= width for line in lines)
-                    if not keys and width >= 40 and height >= 10:
-                        assert all(any(text in line for line in lines) for text in ("10 min", "504", "/r0 "))
-                        assert lines[-1].startswith("q quit")
+                    whole = not keys and width >= 40 and height >= 10
+                    await until(partial(fits, app, width, height, *(("10 min", "504", "/r0 ") if whole else ())))
                 await pilot.press("escape")
-            assert app.query_one(Picture).size == (1, 1)
+            await until(lambda: app.query_one(Picture).size == (1, 1))
 
     played(scenario)
+
+
+def wears(app: WatchApp, colours: set[str], ground: str) -> bool:
+    """Return whether the display has these colours and, where one is given, this background."""
+    return colours <= colours_of(app) and ground in ("", app.query_one(Picture).background_colors[1].hex)
 
 
 def test_themes_change_the_background_only(log: Path) -> None:
@@ -245,8 +259,9 @@ def test_themes_change_the_background_only(log: Path) -> None:
             grounds = []
             for name in ("terminal", "dark", "light"):
                 assert app.theme == name
-                await pilot.pause(0.1)
-                assert pair <= colours_of(app)
+                # The terminal's own background is unknown.
+                ground = "" if name == "terminal" else palette.THEMES[name].background.upper()
+                await until(partial(wears, app, pair, ground))
                 grounds.append(app.query_one(Picture).background_colors[1].hex)
                 await pilot.press("t")
             assert app.theme == "terminal"
@@ -283,9 +298,8 @@ def test_hostile_text_is_escaped(tmp_path: Path) -> None:
             await pilot.press("f")
             assert app.query_one(Input).value == "[2J/"
             await pilot.press("ctrl+u", "enter")
-            await until(lambda: app.reading.view and app.reading.view.windows["10m"].requests == 30)
-            await pilot.pause(0.2)
-            assert "\\x1b[2J" in "\n".join(lines_of(app))
+            await drawn(app, lambda view: view.windows["10m"].requests == 30)
+            await shows(app, "\\x1b[2J", markup)
             assert all(character.isprintable() for line in lines_of(app) for character in line)
             await pilot.click(offset=cell_of(app, markup))
             assert app.choice.where == f"route={markup}"

@@ -293,7 +293,7 @@ class StandIn:
         """End it at once, with no chance to save anything."""
         assert self.process is not None
         self.process.send_signal(signal.SIGKILL)
-        assert self.process.wait(20) == -signal.SIGKILL
+        assert self.process.wait(60) == -signal.SIGKILL
         self.process.stop()
 
     def __enter__(self) -> StandIn:

@@ -81,7 +81,7 @@ log.dirs={folder / "data"}
         """End it at once."""
         assert self._process is not None
         self._process.send_signal(signal.SIGKILL)
-        assert self._process.wait(20) == -signal.SIGKILL
+        assert self._process.wait(60) == -signal.SIGKILL
         self._process.stop()
 
     def __enter__(self) -> Broker:

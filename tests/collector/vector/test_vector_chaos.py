@@ -118,7 +118,11 @@ def test_a_password_that_is_mended_later_costs_nothing(scene: Scene) -> None:
     scene.writer.write(1000)
     denied = scene.store.control()["denied"]
     eventually(lambda: scene.store.control()["denied"] > denied + 1, "more refusals", ARRIVES_S)
-    assert any("Retrying after response" in line for line in scene.agent.warnings())  # what the runbook looks for
+    eventually(
+        lambda: any("Retrying after response" in line for line in scene.agent.warnings()),
+        "the warning that the runbook looks for",
+        ARRIVES_S,
+    )
     scene.store.control(deny=0)
     eventually(scene.complete, "every line", ARRIVES_S)
     scene.assert_nothing_is_missing()

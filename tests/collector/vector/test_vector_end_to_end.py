@@ -131,8 +131,12 @@ def test_a_start_warns_of_nothing(shipped: Shipped) -> None:
 
 
 def test_the_agent_says_how_it_is(shipped: Shipped) -> None:
-    components = {row["component"] for row in shipped.store.ask("SELECT DISTINCT component FROM pipeline_metrics")}
-    assert {"access_log", "lines", "store_lines", "otlp"} <= components
+    expected = {"access_log", "lines", "store_lines", "otlp"}
+
+    def components() -> set[str]:
+        return {row["component"] for row in shipped.store.ask("SELECT DISTINCT component FROM pipeline_metrics")}
+
+    eventually(lambda: expected <= components(), "metrics of every component", ARRIVES_S)
     (agent,) = shipped.store.ask("SELECT DISTINCT agent FROM pipeline_metrics")
     assert agent["agent"] != ""
 

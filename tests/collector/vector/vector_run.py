@@ -97,7 +97,7 @@ class Vector:
         assert self._process is not None
         assert self._process.running(), self.output()
         self._process.send_signal(signal.SIGKILL)
-        assert self._process.wait(20) == -signal.SIGKILL
+        assert self._process.wait(60) == -signal.SIGKILL
         self._process.stop()
 
     def stop(self) -> None:

@@ -208,7 +208,7 @@ def test_signal_stops_every_process(tmp_path: Path, number: signal.Signals) -> N
         assert len(groups) == 4, "nginx, two backends, the generator"
         process.send_signal(number)
         out, err = process.communicate(timeout=60.0)
-    eventually(lambda: not any(group_members(group) for group in groups), 20.0, "every process to be gone")
+    eventually(lambda: not any(group_members(group) for group in groups), 60.0, "every process to be gone")
     assert process.returncode == (-number if number == signal.SIGKILL else 128 + number)
     assert out == ""
     assert "Traceback" not in err

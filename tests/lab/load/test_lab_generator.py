@@ -95,9 +95,9 @@ def test_an_open_loop_keeps_its_schedule_while_the_server_stalls(tmp_path: Path)
 def held_up(plan: Plan, seen: Seen) -> tuple[Summary, list[ClientRecord]]:
     """What a generator wrote that was stopped for half a second in the middle."""
     with generator(plan) as process:
-        eventually(lambda: len(seen.requests) > 20, 20.0, "twenty requests")
+        eventually(lambda: len(seen.requests) > 20, 60.0, "twenty requests")
         stop_for(process, 0.5)
-        assert process.wait(30.0) == 0
+        assert process.wait(60.0) == 0
     return outcome(plan)
 
 

@@ -24,8 +24,11 @@ def waiting(backlog: int, connections: int) -> Iterator[tuple[socket.socket, int
         listener.bind(("127.0.0.1", 0))
         listener.listen(backlog)
         for _ in range(connections):
-            stack.enter_context(socket.create_connection(listener.getsockname(), timeout=5.0))
-        yield listener, listener.getsockname()[1]
+            stack.enter_context(socket.create_connection(listener.getsockname(), timeout=60.0))
+        port = listener.getsockname()[1]
+        # A client is connected a moment before the server knows it.
+        eventually(lambda: listen_depths()[port].depth == connections, 60.0, "every connection in the queue")
+        yield listener, port
 
 
 @linux
@@ -55,7 +58,7 @@ def test_many_listeners_come_in_several_answers() -> None:
 def test_the_sampler_writes_every_socket_it_was_given(tmp_path: Path) -> None:
     path = tmp_path / "listen.jsonl"
     with waiting(backlog=9, connections=2) as (_, port), ListenSampler(path, {"app": port, "gone": 1}, 0.02):
-        eventually(lambda: path.exists() and len(path.read_bytes().splitlines()) >= 5, 10.0, "five samples")
+        eventually(lambda: path.exists() and len(path.read_bytes().splitlines()) >= 5, 60.0, "five samples")
     samples = [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
     assert {(each["socket"], each["port"], each["depth"], each["limit"]) for each in samples} == {("app", port, 2, 9)}
     times = [each["time"] for each in samples]
@@ -68,5 +71,5 @@ def test_where_the_kernel_does_not_tell_the_file_says_so(tmp_path: Path, monkeyp
         listen_depths()
     path = tmp_path / "listen.jsonl"
     with ListenSampler(path, {"app": 80}) as sampler:
-        eventually(lambda: sampler.unavailable is not None, 5.0, "the sampler to give up")
+        eventually(lambda: sampler.unavailable is not None, 60.0, "the sampler to give up")
     assert "unavailable" in msgspec.json.decode(path.read_bytes())

@@ -131,11 +131,11 @@ def test_threads_that_use_the_processor_share_the_lock_of_the_interpreter(tmp_pa
     def service(_: int) -> float:
         return float(answer(backend, "/sleep/0.3?cpu=1")[0].headers["X-Service-Time"])
 
-    with running(tmp_path, Topology(threads=2)) as backend, concurrent.futures.ThreadPoolExecutor(2) as pool:
+    with running(tmp_path, Topology(threads=3)) as backend, concurrent.futures.ThreadPoolExecutor(3) as pool:
         before = time.monotonic()
-        services = list(pool.map(service, range(2)))
-        assert time.monotonic() - before >= 0.6
-    # They began at about the same time.
+        services = list(pool.map(service, range(3)))
+        assert time.monotonic() - before >= 0.9
+    # They share the lock for a time, even if the threads of a busy machine begin one after the other.
     assert max(services) >= 0.45
 
 
@@ -144,11 +144,12 @@ def test_requests_wait_for_a_connection_inside_an_app_that_awaits(tmp_path: Path
         return float(answer(backend, "/sleep/0.3")[0].headers["X-Service-Time"])
 
     topology = Topology(server="uvicorn", connections=2)
-    with running(tmp_path, topology) as backend, concurrent.futures.ThreadPoolExecutor(4) as pool:
+    # Three for each connection: the last waits for two, even if the threads of a busy machine begin one by one.
+    with running(tmp_path, topology) as backend, concurrent.futures.ThreadPoolExecutor(6) as pool:
         before = time.monotonic()
-        services = sorted(pool.map(service, range(4)))
+        services = sorted(pool.map(service, range(6)))
         took = time.monotonic() - before
-    assert took >= 0.6
+    assert took >= 0.9
     assert services[0] >= 0.3
     assert services[-1] >= 0.5
 

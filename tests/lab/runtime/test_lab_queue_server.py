@@ -67,16 +67,23 @@ def in_line(backend: Backend, *paths: str) -> list[socket.socket]:
     return connections
 
 
+def served_by(backend: Backend, count: int) -> list[str]:
+    """The seconds in the paths of the spans, once there are so many: a span is written after its answer is sent."""
+    assert backend.spans is not None
+    spans, paths = backend.spans, re.compile(r'"/sleep/([0-9.]+)"')
+    eventually(lambda: len(paths.findall(spans.read_text())) >= count, 60.0, f"{count} spans")
+    return paths.findall(spans.read_text())
+
+
 def order_of_service(backend: Backend, count: int) -> list[int]:
     """The numbers of `count` requests that all wait for one worker, in the order in which they are served."""
-    assert backend.spans is not None
-    for _ in range(10):
+    for attempt in range(1, 11):
         begun = time.monotonic()
         connections = in_line(backend, "/sleep/0.5", *(f"/sleep/0.01{number}" for number in range(count)))
         waited = time.monotonic() - begun < 0.5
         assert [answer_on(each)[0] for each in connections] == [200] * (count + 1)
         # One worker writes one span after the other.
-        first, *rest = re.findall(r'"/sleep/(0\.5|0\.01\d)"', backend.spans.read_text())[-1 - count :]
+        first, *rest = served_by(backend, attempt * (count + 1))[-1 - count :]
         # On a busy machine some may come when the first has been served, or before the worker has taken it.
         if waited and first == "0.5":
             return [int(path[-1]) for path in rest]
@@ -110,8 +117,7 @@ def test_workers_work_side_by_side_under_names_of_their_own(tmp_path: Path) -> N
         # The fourth waited for a worker, and the middleware saw it: its start is when a worker took it.
         assert max(float(each["x-queueing-delay"]) for each in answers) >= 0.29
         assert all(each["connection"] == "close" for each in answers)
-        assert backend.spans is not None
-        assert backend.spans.read_bytes().count(b"\n") == 4
+        assert len(served_by(backend, 4)) == 4
 
 
 def test_slow_sender_delays_no_other_request(tmp_path: Path) -> None:
@@ -151,15 +157,17 @@ def test_abandoned_request_is_served_by_fifo_and_not_by_deadline(tmp_path: Path)
 def served_with_one_gone(backend: Backend) -> int:
     """Of three requests, the second's client leaves while the first is served: how many of them are served."""
     assert backend.spans is not None
-    before = 0
-    for _ in range(10):
+    spans, before = backend.spans, 0
+    for attempt in range(1, 11):
         begun = time.monotonic()
         (blocker,) = in_line(backend, "/sleep/0.5")
-        gone, timelines = in_line(backend, "/sleep/0.01", "/sleep/0.01")
+        gone, last = in_line(backend, "/sleep/0.01", "/sleep/0.02")
         gone.close()
         left = time.monotonic()
-        assert [answer_on(each)[0] for each in (blocker, timelines)] == [200, 200]
-        after = backend.spans.read_bytes().count(b"\n")
+        assert [answer_on(each)[0] for each in (blocker, last)] == [200, 200]
+        # One worker writes one span after the other, each after its answer is sent.
+        eventually(lambda last=attempt: spans.read_text().count('"/sleep/0.02"') == last, 60.0, "the last span")  # type: ignore[misc]
+        after = len(served_by(backend, 0))
         # On a busy machine the first may have been served before the client left.
         if left - begun < 0.5:
             return after - before
@@ -191,8 +199,7 @@ def test_probe_is_answered_when_the_queue_is_empty(tmp_path: Path) -> None:
         waiting = in_line(backend, *["/sleep/0.1"] * 4)
         assert backend.answers(timeout=10.0)
         backend_done = [answer_on(each)[1]["x-service-time"] for each in waiting]
-        assert backend.spans is not None
-        assert len(backend_done) == backend.spans.read_bytes().count(b"\n") == 4
+        assert len(backend_done) == len(served_by(backend, 4)) == 4
 
 
 @pytest.mark.parametrize(
@@ -237,7 +244,7 @@ def test_queued_requests_are_served_after_sigterm(tmp_path: Path) -> None:
         with ThreadPoolExecutor(1) as pool:
             answers = pool.submit(lambda: [answer_on(each)[0] for each in waiting])
             backend.process.send_signal(15)
-            eventually(lambda: backend.process.exit_code() is not None, 20.0, "the server to end")
+            eventually(lambda: backend.process.exit_code() is not None, 60.0, "the server to end")
             assert answers.result() == [200, 200, 200]
         assert backend.process.exit_code() == 0
         with socket.socket() as probe:
@@ -248,7 +255,7 @@ def test_command_line_rejects_unknown_values(tmp_path: Path) -> None:
     with Process(
         command("--port", str(port := free_port(HOST)), "--workers", "2"), name="alone", folder=tmp_path
     ) as one:
-        one.wait_until(lambda: port_answers(HOST, port), 20.0, "the server to answer")
+        one.wait_until(lambda: port_answers(HOST, port), 60.0, "the server to answer")
         with socket.create_connection((HOST, port), timeout=20.0) as connection:
             connection.sendall(b"GET /sleep/0 HTTP/1.1\r\n\r\n")
             assert connection.recv(65_536).startswith(b"HTTP/1.1 200 OK\r\n")

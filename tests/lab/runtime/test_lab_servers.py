@@ -43,7 +43,7 @@ TOPOLOGIES = {
 
 
 def rows_of(path: Path, count: int) -> list[dict[str, Any]]:
-    eventually(lambda: len(path.read_text().splitlines()) >= count, 10.0, f"{count} rows in {path.name}")
+    eventually(lambda: path.read_bytes().count(b"\n") >= count, 60.0, f"{count} rows in {path.name}")
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 

@@ -17,7 +17,7 @@ from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime import orphan_reaper
 from sojourn_lab.runtime.process import Process, group_members
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 # A parent with a child that ignores SIGTERM; both say so on standard output before they sleep.
 STUBBORN_FAMILY = """

@@ -482,7 +482,7 @@ def busy_talks() -> list[Talk]:
 SEGMENTS = [segment for talk in busy_talks() for segment in talk.segments]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(cuts=st.lists(st.integers(0, len(SEGMENTS)), max_size=12))
 def test_where_batches_end_changes_nothing(cuts: list[int]) -> None:
     whole, cut = tracked(SEGMENTS), tracked(SEGMENTS, cuts=cuts)
