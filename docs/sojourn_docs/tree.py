@@ -19,7 +19,7 @@ class Parameter:
         names: all its names, such as ``--json``; of an argument its metavar.
         shown: names and value, as help shows them: ``--since T``.
         help: the help text, with default and bounds.
-        said: the help text in the code, without default and bounds; empty if there is none.
+        text: the help text in the code, without default and bounds; empty if there is none.
         option: whether it is an option.
         required: whether it must be given.
         flag: whether it is an option without a value.

@@ -54,6 +54,9 @@ class Visit:
     """A whole request that waits, or is served. Instants in monotonic seconds.
 
     Attributes:
+        connection: the socket to answer on.
+        head, body: of the request.
+        client: address of the peer.
         accepted: when its connection was accepted.
         arrived: when it was complete and joined the queue.
     """

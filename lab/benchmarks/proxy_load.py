@@ -33,8 +33,11 @@ class Setup:
     """The settings in which the compared proxies differ.
 
     Attributes:
-        http: its text at http level. location: in its location.
-        log: the format of its log. buffer: how that is buffered. trusted: the text of trusted.conf.
+        http: its text at http level.
+        location: its text in the location.
+        log: the format of its log.
+        buffer: how the log is buffered.
+        trusted: the text of trusted.conf.
     """
 
     http: str = ""

@@ -47,7 +47,8 @@ class Row:
         times: whether the ratio is how many times faster (or more) than the peer Sojourn is, else a part of the peer's.
         goal: what the ratio (or ``ours``, without a peer) should be, at least or at most; None: no goal.
         at: whether ``goal`` is a floor (``least``) or a ceiling (``most``).
-        peak_mb: peak memory of Sojourn, MB; peer_mb: of the peer.
+        peak_mb: peak memory of Sojourn, MB.
+        peer_mb: peak memory of the peer, MB.
         note: a remark; for a missed goal, the reason.
     """
 
@@ -105,7 +106,8 @@ class Slope:
     Attributes:
         what: the task.
         against: requests, backends, routes, ….
-        sizes, costs: measured points; unit: of the costs.
+        sizes, costs: measured points.
+        unit: of the costs.
         note: for a slope above 1.1, the reason.
         goal: what the slope should be at most; None: no goal.
     """
@@ -134,6 +136,8 @@ class Measurements:
     """The measurements of one suite.
 
     Attributes:
+        rows: the figures.
+        slopes: how costs grow.
         versions: name -> version of the programs, peers included.
         skipped: measurements that this machine cannot run, with the reason.
     """

@@ -38,11 +38,13 @@ class Settings:
         requests: number of requests.
         rate: requests per second.
         service: mean time in a worker, s, exponential.
-        workers: per backend; backends: their number.
+        workers: per backend.
+        backends: number of backends.
         cores: of each backend, which its services share; 0: services do not depend on the load.
         kept: requests per connection of a client, at most.
         dropped_syns: share of the connections to backends whose first SYN is dropped.
         repeated: share of the answers to clients that are sent twice.
+        seed: of the random numbers.
     """
 
     requests: int = 50_000
@@ -62,14 +64,21 @@ class Traffic:
     """Instants in unix ns, one per request, in order of arrival; as seen at the proxy's machine.
 
     Attributes:
-        connection: of the client, from 0 in the order of first requests; ``number``: which request on it, from 0.
+        settings: of the traffic.
+        connection: of the client, from 0 in the order of first requests.
+        number: which request on that connection, from 0.
         last: whether it is the last request on that connection.
         round_trip: ns, between the proxy and that client.
-        request, answer: at the client's side; ``repeated``: the response is retransmitted 200 ms later.
-        backend: its index, from 0; its port at the proxy is ``backend_port``.
-        syn: to the backend; ``syn_dropped``: the first one is lost; ``syn_again`` is the one that is answered.
+        request, answer: at the client's side.
+        repeated: whether the response is retransmitted 200 ms later.
+        backend: index of the backend, from 0.
+        backend_port: the proxy's port of the connection to the backend.
+        syn: to the backend.
+        syn_dropped: whether this SYN is lost.
+        syn_again: the SYN that is answered.
         established: the last packet of the handshake with the backend.
         app_start, app_end: of the work in the worker; app_start - established is the wait in the accept queue.
+        worker: number of the worker.
         backend_answer: the backend's response, at the proxy.
         identity: 16 bytes of the request id.
     """

@@ -13,17 +13,29 @@ class Request:
     """One request; instants and durations in s.
 
     Attributes:
-        start: first byte at nginx; upload: until nginx turns to the app; send: after the answer, to the client.
-        before: the worker is held before the app's start; service: to the headers; body: to the end of the answer;
-            after: to the release.
+        number: its number, from 0.
+        start: first byte at nginx.
+        upload: until nginx turns to the app.
+        send: after the answer, to the client.
+        route: its route.
+        before: the worker is held before the app's start.
+        service: from the app's start to the headers.
+        body: from the headers to the end of the answer.
+        after: from the end of the answer to the release of the worker.
+        client: number of its client.
         hidden: its record is not in the log.
-        timeout: nginx or the client gives up so long after the stamp; status: 504 or 499 then.
+        timeout: nginx or the client gives up so long after the stamp.
+        give_up: the status if that happens: 504 or 499.
+        status: of its record.
         gated, reached, got_worker, begun, headers, answered, released, freed, end: turned to the app (a limit in front
             let it pass), at the backend, taken by a worker, app start, headers, end of the answer at the app, worker
             released and ready for the next request, end at nginx.
-        inner: waited inside its service for a lock or a connection; loop: for an event loop before the app's start.
+        inner: waited inside its service for a lock or a connection.
+        loop: waited for an event loop before the app's start.
         clock: by how much its backend's clock is ahead; NaN: the usual skew of the backend.
-        address: of the upstream; worker: its name.
+        backend, group: the place: a process group of a backend.
+        address: of the upstream.
+        worker: name of its worker.
     """
 
     number: int

@@ -25,7 +25,8 @@ class Served:
 
     Attributes:
         requests: all of them, the hidden ones, too.
-        workers: their number; presence: their seconds.
+        workers: number of workers.
+        presence: seconds for which workers were present, all together.
         busy: worker seconds held; None: from the requests.
         limit: of the requests under way, in front of the workers.
         pauses: times in which all workers stand still.

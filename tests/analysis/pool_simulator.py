@@ -54,13 +54,22 @@ class PoolSettings:
     """What to simulate. Durations in s.
 
     Attributes:
+        requests: their number.
+        rate: arrivals per s.
+        routes: name -> route.
+        surges: times of a higher rate.
+        backends: their number.
+        workers: per backend.
         balancer: round_robin, least_conn (ties in turn) or two_choices; shared: one queue for all backends.
         discipline: fifo or lifo, at each backend.
         timeout: nginx answers 504 when no headers came this long after the stamp; the work is done all the same.
         patience: (share of clients, s): they leave after that, with 499.
-        client_retries: how often a client sends a failed request again, after ``backoff``.
+        client_retries: how often a client sends a failed request again.
+        backoff: time before a client sends it again.
         streams: route -> mean time the worker goes on streaming after its headers.
+        skews: by how much the clock of each backend is ahead.
         one_way: mean time through the network.
+        seed: of the random numbers.
     """
 
     requests: int = 20_000
@@ -117,7 +126,11 @@ class PoolTruth:
     """The exact figures, in s.
 
     Attributes:
+        settings: what was simulated.
         requests: in the order of their numbers.
+        skews: backend -> by how much its clock is ahead.
+        waited: sum of all waits.
+        dispatch, imbalance: waits that are charged to no request.
         matrix: (victim's route, culprit's route) -> seconds.
         caused: number -> seconds that others waited for this request.
         accounts: number -> (dispatch, imbalance, blamed).

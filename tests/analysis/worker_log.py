@@ -39,19 +39,27 @@ class WorkerSystem:
     """What to simulate. Durations in s.
 
     Attributes:
+        requests: their number.
+        workers: their number.
         load: arrivals times mean ``service`` per worker.
-        service: until the headers; ``mean`` of it.
+        mean: of ``service``.
+        service: until the headers.
         routes: route -> share of the requests.
-        body: from the headers to the end of the answer; body_holds: whether a worker is held meanwhile.
-        before: the worker reads the request before the app starts it. after: work after the answer.
+        body: from the headers to the end of the answer.
+        body_holds: whether a worker is held meanwhile.
+        before: the worker reads the request before the app starts it.
+        after: work after the answer.
         between: the worker's work between two requests.
         way: to the backend.
         groups: processes with queues of their own, of equal size; a request goes to one at random.
-        limit: requests in service at most; slot: until one that ended gives its slot to the next.
+        limit: requests in service at most.
+        slot: until one that ended gives its slot to the next.
         pauses: begin and end of times in which no worker works.
         restart: after how many requests a worker is replaced, and how long that takes.
         hidden: share of the requests that the log does not show.
-        named: whether workers have names. burst: arrivals at once.
+        named: whether workers have names.
+        burst: arrivals at once.
+        seed: of the random numbers.
     """
 
     requests: int = 4_000

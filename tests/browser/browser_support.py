@@ -38,6 +38,9 @@ def opened(
     """Open a file in a new page; fail at the end if the page reported an error or sent a request.
 
     Args:
+        browser: opens the page.
+        path: the file.
+        width, height: of the view, pixels.
         scheme: light or dark, what the reader's system prefers.
         more: for ``Browser.new_context``: java_script_enabled=False, reduced_motion="reduce", …
     """

@@ -1,4 +1,7 @@
-"""The command line: one file per verb. Errors are sentences; no traceback reaches the user."""
+"""The command line: the group of verbs, configuration files, and the verbs ``capture``, ``store`` and ``config``.
+
+The other verbs are in the folders of what they do. Errors are sentences; no traceback reaches the user.
+"""
 
 from __future__ import annotations
 

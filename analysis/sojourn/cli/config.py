@@ -24,8 +24,8 @@ def config(context: typer.Context, as_json: AsJson = False) -> None:
 
     The user's file is $XDG_CONFIG_HOME/sojourn/config.toml (~/.config), the project's ./sojourn.toml, which wins.
     """
-    defaultss = context.find_root().obj
-    defaults = defaultss if isinstance(defaultss, Defaults) else Defaults()
+    root = context.find_root().obj
+    defaults = root if isinstance(root, Defaults) else Defaults()
     if as_json:
         listed = [
             {"command": each.verb, "option": each.option, "value": without_secrets(each.value), "file": str(each.file)}

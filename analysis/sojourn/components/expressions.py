@@ -55,8 +55,8 @@ def with_spans(rows: pl.LazyFrame, spans: pl.DataFrame | None) -> pl.LazyFrame:
         suffix="_by_parent",
         maintain_order="left",
     )
-    with_columns = joined.with_columns(pl.coalesce(name, f"{name}_by_parent").alias(name) for name in names)
-    return with_columns.drop(f"{name}_by_parent" for name in names)
+    filled = joined.with_columns(pl.coalesce(name, f"{name}_by_parent").alias(name) for name in names)
+    return filled.drop(f"{name}_by_parent" for name in names)
 
 
 def with_app_facts(rows: pl.LazyFrame) -> pl.LazyFrame:

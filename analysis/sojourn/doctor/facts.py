@@ -20,9 +20,13 @@ class Facts:
     """Counts of requests.
 
     Attributes:
-        requests: all but upgraded connections; proxied: handed to an app; answered: answered by it.
-        unstamped: proxied, and no stamp in the log; unstamped_routes: the busiest of their routes.
-        no_worker: answered with a service time, and no worker named; no_id: without a request id.
+        requests: all but upgraded connections.
+        proxied: handed to an app.
+        answered: answered by the app.
+        unstamped: proxied, and no stamp in the log.
+        unstamped_routes: the busiest routes of these.
+        no_worker: answered with a service time, and no worker named.
+        no_id: without a request id.
         gone: proxied and not answered (504, 499, 502), and no span shows their outcome.
         streamed: answers that went on for most of their time after their headers.
         early: waits below 0, by more than clocks round.
@@ -30,7 +34,9 @@ class Facts:
         silent_routes: (backend, route, silent), most silent first.
         connects: backend -> answers, mean connect time, s.
         refused: why stamps of trusted peers were refused -> requests.
-        routes: how many names; route_names: the busiest; single: routes with one request.
+        routes: number of routes.
+        route_names: the busiest routes.
+        single: number of routes with one request.
     """
 
     requests: int = 0

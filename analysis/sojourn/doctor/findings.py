@@ -34,9 +34,11 @@ class Finding:
         severity: ``error`` (something is not measured, or measured wrongly), ``warning`` (a figure means less than it
             seems) or ``info`` (good to know).
         subject: what it is about: a location, an upstream, a backend, a route, a log.
-        what: one sentence that says what is wrong; why: what follows from it.
-        fix: the exact lines; how: what to do with them: ``add`` them, ``replace`` the line by them, ``remove`` them,
-            or ``run`` them (a command, or code of the app).
+        what: one sentence that says what is wrong.
+        why: what follows from it.
+        fix: the exact lines.
+        how: what to do with them: ``add`` them, ``replace`` the line by them, ``remove`` them, or ``run`` them (a
+            command, or code of the app).
         where: file:line, and the block; for a log, its name.
         into: where the fix belongs, where that is not ``where``: the log format, the app.
         edits: the same fix as changes of the configuration's text, where it is one.

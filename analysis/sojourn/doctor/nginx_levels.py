@@ -77,6 +77,7 @@ class Pass:
 
     Attributes:
         level: the location, where headers are set and connections tuned.
+        directive: the directive that passes requests, such as ``proxy_pass``.
         block: the block it stands in: the location, or an ``if`` or ``limit_except`` of it, where nginx allows neither.
     """
 
@@ -132,10 +133,12 @@ class Conf:
     """A configuration to check.
 
     Attributes:
-        path: the file that was named; ``read``: what it holds.
+        path: the file that was named.
+        read: its contents.
         version: of the nginx that is installed here, where it read the file itself.
         somaxconn: the kernel's limit of a listen backlog on the machine the configuration is for; None: not known.
-        servers: the servers of apps that are known, by the address that nginx logs; probed: each was sent a request.
+        servers: the servers of apps that are known, by the address that nginx logs.
+        probed: each of these servers was sent a request.
         fragment: it has no http block, like a file of conf.d.
     """
 

@@ -155,8 +155,7 @@ def answering(finding: Finding, servers: Mapping[str, AppServer]) -> Finding:
 
 def _refused_stamps(facts: Facts, name: str) -> Iterator[Finding]:
     for reason, count in sorted(facts.refused.items(), key=lambda pair: -pair[1]):
-        reason_known = reason if reason in _REFUSED else "not_a_number"
-        because, fix, why = _REFUSED[reason_known]
+        because, fix, why = _REFUSED.get(reason, _REFUSED["not_a_number"])
         yield Finding(
             "stamp-refused",
             WARNING,

@@ -1,1 +1,1 @@
-"""Observe this machine: record packets, sample the kernel's socket queues."""
+"""Observe this machine: record packets, sample the kernel's socket queues and the queues of application servers."""

@@ -50,14 +50,19 @@ class Recorder:
 
     Args:
         path: the file, or what the names of the ring's files begin with.
-        ports: ports to record on any address. hosts: addresses and ports. Or ``filter``, instead of both.
+        ports: ports to record on any address.
+        hosts: addresses and ports to record.
+        filter: an expression of libpcap instead of ports and hosts.
         interface: ``any`` for all of them.
-        snaplen: bytes kept of a packet, 0 for all. packets: end after this many.
+        snaplen: bytes kept of a packet, 0 for all.
+        packets: end after this many.
+        ring: record into a ring of files; None: into one file.
         overwrite: files that are there may be replaced.
         immediate: each packet is handed over at once; for short recordings of little, which then end at once, too. The
             kernel's buffer then has room for so few packets as ``snaplen`` goes into it.
         user: the user that tcpdump switches to from root. None: one that may write into the folder
             (`sojourn.host.privileges.user_for`).
+        prefix: words in front of the command, which run it in another network namespace.
         start: starts the command with the file descriptor given as its stderr.
         patience: seconds that tcpdump may take to begin.
 

@@ -22,7 +22,8 @@ class Listener(msgspec.Struct, frozen=True, rename={"backlog_requested": "asked"
     Attributes:
         name: the user's name for it; by default address:port, or the path.
         address, port: of a Unix socket its path, or ``@name``, and 0.
-        depth: connections in the accept queue. limit: the backlog in force; the queue holds one more than that.
+        depth: connections in the accept queue.
+        limit: the backlog in force; the queue holds one more than that.
         syn_recv: handshakes under way, those in the SYN queue; None: unknown. A Unix socket has none.
         backlog_requested: the backlog that the server requests; None: unknown.
     """

@@ -33,8 +33,12 @@ class Recording:
     """What is to be recorded, and where to.
 
     Attributes:
+        path: the file, or what the names of the ring's files begin with.
+        filter: an expression of libpcap.
+        interface: ``any`` for all of them.
         snaplen: bytes kept of each packet; 0: all of them.
         packets: end after this many.
+        ring: the files to record into; None: one file.
         user: the user that tcpdump switches to once its socket is open (needs root); None: no switch.
         immediate: each packet is handed over at once, not some of them together after at most a second. It costs a
             turn of the processor per packet.

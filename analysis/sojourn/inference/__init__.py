@@ -1,4 +1,4 @@
-"""Infer the queue of a backend from arrivals and departures alone; knows no log.
+"""Infer the queue of a backend from its arrivals and departures, or from their whole seconds. The input is arrays.
 
 In a first-come-first-served queue with W workers, none of which idles while a request waits, the i-th arrival begins
 its service at ``max(a_i, D[i - W])``, with D the departures in order (the recursion of Kiefer & Wolfowitz 1955; used

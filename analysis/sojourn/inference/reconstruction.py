@@ -56,9 +56,11 @@ class Lines:
     Attributes:
         second: the second of each line.
         lasted: from the arrival to the departure.
-        codes: class of each line, from 0; classes: their number.
+        codes: class of each line, from 0.
+        classes: number of classes.
         departure, arrival: of the state; departures ascend.
-        order: lines by their arrival; rank: place of each line in it.
+        order: lines by their arrival.
+        rank: place of each line in this order.
         bin_of, widths: as in ``sojourn.inference.sampler``.
     """
 

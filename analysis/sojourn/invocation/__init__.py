@@ -1,1 +1,1 @@
-"""Shared parts of commands: options, completion, progress, reading and output."""
+"""Shared parts of commands: options, completion, progress, reading the sources, printing the answer."""

@@ -1,1 +1,5 @@
-"""Define what a request is: schema, components and their identity, verdict, units, formatting, errors. No I/O."""
+"""Define what a request is, and what the other folders share. No log and no store is read here.
+
+The request: frames of requests and traces, components, evidence, coverage, measures, checks, verdict. Shared: figures,
+statistics, results, formatting, redaction, errors, the DSN of a store, extras, compiled functions, threads.
+"""

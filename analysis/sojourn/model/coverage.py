@@ -26,9 +26,11 @@ class Counts:
     Attributes:
         upstream: address; None where there is none.
         not_proxied: answered by nginx itself.
-        answered: answered by the app. Of these: by_stamp (delay and service time, by stamp or span), by_duration (by
-            service time alone), inferred (both, from the log alone), silent (neither), and the rest a delay without a
-            service time.
+        answered: answered by the app. Of these, the next four are known; of the rest, a delay without a service time.
+        by_stamp: delay and service time are known, by stamp or span.
+        by_duration: delay and service time are known, by the service time alone.
+        inferred: delay and service time are inferred from the log alone.
+        silent: neither is known.
         timed_out, left, failed: proxied and not answered, and no span shows what the worker did: status 504, 499, any
             other.
         impossible: reported delays longer than their response, not used.

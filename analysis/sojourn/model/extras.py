@@ -81,10 +81,14 @@ def needed_for(what: str, extra: str | None = None) -> Iterator[None]:
 
 
 class LateModule:
-    """A module of an extra that is imported by the first use of one of its names."""
+    """A module of an extra that is imported by the first use of one of its names.
+
+    Args:
+        module: its name.
+        what: what needs it, for the error of a missing package.
+    """
 
     def __init__(self, module: str, what: str) -> None:
-        """Args: ``module``: its name; ``what``: what needs it, for the error of a missing package."""
         self._module, self._what = module, what
 
     def __getattr__(self, name: str) -> Any:

@@ -20,11 +20,11 @@ def quantiles(values: Floats, levels: Sequence[float]) -> list[float | None]:
         return [None for _ in levels]
     places = [(len(values) - 1) * level for level in levels]
     values.partition(sorted({rank for place in places for rank in (math.floor(place), math.ceil(place))}))
-    valuess: list[float | None] = []
+    quantile_values: list[float | None] = []
     for place in places:
         below, above = values[math.floor(place)], values[math.ceil(place)]
-        valuess.append(float(below + (above - below) * (place - math.floor(place))))
-    return valuess
+        quantile_values.append(float(below + (above - below) * (place - math.floor(place))))
+    return quantile_values
 
 
 def summary(values: Floats) -> Summary:

@@ -1,1 +1,1 @@
-"""Parse nginx configuration: syntax, includes, log_format."""
+"""Parse nginx configuration: syntax, includes, log formats, and directives that delay requests."""

@@ -39,6 +39,9 @@ class LogFormat:
     """A format.
 
     Attributes:
+        name: its name in ``access_log``.
+        directive: the directive that defines it.
+        json: whether its lines are JSON objects.
         keys: key -> (variable, whether it is quoted), of a JSON format.
         escape: default, json or none.
     """

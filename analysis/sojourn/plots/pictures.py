@@ -61,27 +61,27 @@ def picture(
 
 def _picture(
     result: SplitResult,
-    kind_chosen: Kind,
-    kind: str,
+    kind: Kind,
+    name: str,
     by: str,
     of: str,
     workers: int | Mapping[str, int] | None,
     slo: float,
 ) -> Picture:
-    if kind_chosen.section == SPLIT:
-        return _of_split(result, kind_chosen, by, of, workers)
-    if kind_chosen.section == OWN:
+    if kind.section == SPLIT:
+        return _of_split(result, kind, by, of, workers)
+    if kind.section == OWN:
         from sojourn.analyses.depth.sequence import sequence_picture  # noqa: PLC0415 - scipy takes its time to load
 
         return sequence_picture(result.rows)
-    if kind_chosen.by:
+    if kind.by:
         _checked(result, by)
-    context = ReportContext(result, by if kind_chosen.by else "route", workers, slo)
-    section = context.section(question(kind_chosen.section))
+    context = ReportContext(result, by if kind.by else "route", workers, slo)
+    section = context.section(question(kind.section))
     assert section is not None  # noqa: S101 - every kind is of a question that these requests allow
-    match = next((each for each in section.pictures if each.key == kind_chosen.key), None)
+    match = next((each for each in section.pictures if each.key == kind.key), None)
     if match is None:
-        nothing = SojournError(f"there is nothing to draw as {kind}: {section.sentence.rstrip('.')}")
+        nothing = SojournError(f"there is nothing to draw as {name}: {section.sentence.rstrip('.')}")
         raise explained(nothing, result)
     return match
 

@@ -1,1 +1,1 @@
-"""Lay results out: sections, tables, charts, terminal, page, notebook."""
+"""Lay results out: sections, tables, charts and pictures, on terminals, pages and in notebooks; write whole files."""

@@ -55,10 +55,13 @@ class _Begun:
 
 
 class Drawings:
-    """Draws pictures, each once."""
+    """Draws pictures, each once.
+
+    Args:
+        process: draws SVGs while this process computes; None: this process draws them.
+    """
 
     def __init__(self, process: DrawingProcess | None = None) -> None:
-        """Args: ``process``: draws SVGs while this process computes; None: this process draws them."""
         self._process = process
         self._begun: dict[Picture, _Begun] = {}
         self._building: Future[str] | None = None

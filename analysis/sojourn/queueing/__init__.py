@@ -1,1 +1,1 @@
-"""Queueing systems: theory, an exact replay, a simulator. The input is arrivals and service times, not logs."""
+"""Queueing systems: theory, staffing, exact replays, a simulator. The input is arrivals and service times, not logs."""

@@ -86,9 +86,9 @@ MACROS = (
     "CREATE OR REPLACE TEMP MACRO attempts_of(a) AS (CASE WHEN blank(a) THEN 0 ELSE length_of(a) END)",
     "CREATE OR REPLACE TEMP MACRO lengths_differ(a, x) AS (NOT blank(x) AND NOT blank(a) "
     "AND length_of(x) != attempts_of(a))",
-    # A path with the parts that look like identifiers texts_by_key out: low cardinality, never the raw URI. RE2 has no
-    # look-ahead, so a part goes by what it contains: three digits in a row, a digit first, eight hex digits first, or
-    # more than 24 characters.
+    # The path with ``:id`` for each part that looks like an identifier: low cardinality, never the raw URI. RE2 has no
+    # look-ahead, so a part is judged by what it contains: three digits in a row, a digit first, eight hex digits first,
+    # or more than 24 characters.
     "CREATE OR REPLACE TEMP MACRO template_of(u) AS (regexp_replace(split_part(split_part(u, '?', 1), '#', 1), "
     f"'{ROUTE_PART}', '/:id', 'g'))",
     *REDIRECT_MACROS,

@@ -1,1 +1,1 @@
-"""Place requests in time: visits, waits, services in progress. Shared by blame, depth, goodput, what-if and movie."""
+"""Place requests in time: visits, waits, held workers, load. Shared by the analyses, the movie and the exporter."""

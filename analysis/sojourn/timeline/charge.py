@@ -40,7 +40,8 @@ class Accounts(NamedTuple):
     """Seconds per request.
 
     Attributes:
-        blamed: of its wait, charged to requests that hold workers. caused: that others waited for it.
+        blamed: of its wait, charged to requests that hold workers.
+        caused: that others waited for it.
         in_phase: the same by phase (``PHASES`` × n); None: all in its service.
         others: account -> seconds of its wait: ``dispatch``, ``imbalance``, and those that occur of ``named_accounts``.
             With ``blamed`` they sum to its wait.

@@ -2,7 +2,7 @@
 
 A worker that is free takes a request that waits. Where the log shows otherwise, the worker was held by something that
 its headers do not show, or the request could not reach it. ``looked_free`` measures that time per backend, without the
-way to an idle backend; ``suspicions.suspects_of`` names what fits it.
+way to an idle backend; ``suspects_of`` names what fits it.
 """
 
 from __future__ import annotations

@@ -34,7 +34,8 @@ class Pieces:
     Attributes:
         begin, end: s; NaN: unknown.
         place: of each, as of ``Visits.places``.
-        request: index of the request of each; phase: index into ``PHASES``. None: one each, all of it service.
+        request: index of the request of each; None: one each.
+        phase: index into ``PHASES`` of each; None: all of it is service.
         others: account -> number of intervals that something else holds; they come last, in this order.
     """
 

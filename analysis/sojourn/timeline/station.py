@@ -30,17 +30,25 @@ class Station:
 
     Attributes:
         kind: backend, or upstream (all its backends together).
-        name: address, or the upstream's name. backends: how many there are in it.
-        requests: visits; known: share of them whose time with a worker is known.
+        name: address, or the upstream's name.
+        backends: number of its backends.
+        requests: number of visits.
+        known: share of the visits whose time with a worker is known.
         seconds: from the first arrival to the last.
         arrival_rate: arrivals/s.
-        mean_service: time a worker was held. cs2: its squared coefficient of variation, variance / mean².
-        workers: of all its backends; workers_source: how they are known, as in ``Visits``.
+        mean_service: time a worker was held.
+        cs2: its squared coefficient of variation, variance / mean².
+        workers: of all its backends.
+        workers_source: how they are known, as in ``Visits``.
         utilisation: arrival_rate · mean_service / workers.
         ca2: squared coefficient of variation of the times between arrivals.
+        ca2_error: its standard error, from batches.
         dispersion: index of dispersion for counts, variance / mean of arrivals in windows of ``dispersion_window`` s
             (Cox & Lewis 1966, section 4.5): what ca2 misses when short gaps come together.
-        mean_wait: queueing delay. wait_error: half of its 95 % interval, by batch means (Conway 1963).
+        dispersion_window: s.
+        dispersion_error: standard error of the index for Poisson arrivals.
+        mean_wait: queueing delay.
+        wait_error: half of its 95 % interval, by batch means (Conway 1963).
         given_up: share given up on while they waited or were served.
         loop: closed or open.
         windows: columns utilisation, wait (mean), requests; by time.
@@ -98,9 +106,9 @@ def stations(visits: Visits, *, least: int) -> list[Station]:
 
 
 def _station(visits: Visits, members: npt.NDArray[np.intp], kind: str, name: str | None, least: int) -> Station | None:
-    memberss = np.sort(np.concatenate([visits.at_backend[member] for member in members]), kind="stable")
-    arrival = visits.arrival[memberss]
-    wait, held = visits.wait_end[memberss] - arrival, visits.held[memberss]
+    order = np.sort(np.concatenate([visits.at_backend[member] for member in members]), kind="stable")
+    arrival = visits.arrival[order]
+    wait, held = visits.wait_end[order] - arrival, visits.held[order]
     if len(arrival) < least or arrival[-1] <= arrival[0]:
         return None
     known = np.isfinite(held)
@@ -111,10 +119,10 @@ def _station(visits: Visits, members: npt.NDArray[np.intp], kind: str, name: str
     seconds = float(arrival[-1] - arrival[0])
     rate = (len(arrival) - 1) / seconds
     service = float(held[known].mean())
-    ended = np.fmax(visits.wait_end[memberss], visits.busy_end[memberss])
+    ended = np.fmax(visits.wait_end[order], visits.busy_end[order])
     silent = silences(arrival, ended)
     dispersion, window, dispersion_error = _dispersion(arrival)
-    gone = visits.rows["status"].to_numpy()[memberss]
+    gone = visits.rows["status"].to_numpy()[order]
     return Station(
         kind=kind,
         name=name,

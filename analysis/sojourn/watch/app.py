@@ -145,6 +145,7 @@ class WatchApp(App[None]):
         choice: initial groups and filter.
         looks: initial display options.
         theme: initial theme, one of ``TERMINAL_THEMES``.
+        options: of ``textual.app.App``.
     """
 
     ENABLE_COMMAND_PALETTE = False

@@ -38,7 +38,9 @@ class KnownRequest(Protocol):
     """One request; instants in unix s or s of the simulation.
 
     Attributes:
-        backend, group: the place: a process group of a backend. route, status: of the log; hidden: not in the log.
+        backend, group: the place: a process group of a backend.
+        route, status: as in the log.
+        hidden: whether it is not in the log.
         before: the worker is held before the app's start, if not 0.
         gated, reached, got_worker, begun, headers, answered, released, freed: when the limit let it pass, it was at the
             backend, a worker took it, the app started, the headers and the answer were made, the worker was released,

@@ -46,7 +46,9 @@ class Upstreams:
     """The current upstreams of nginx: addresses (`host:port`).
 
     Attributes:
-        own: the backends. standby: those an action may add. pools: of the routes with a pool of their own.
+        own: the backends.
+        standby: backends that an action may add.
+        pools: route -> backends of its own pool.
         mirror: `host:port` of the nginx that gets copies of requests; None: there is none.
         mirror_percent: of the requests that are copied; None: as the topology says.
         answers: the log of responses, for comparison with copies; None: none.

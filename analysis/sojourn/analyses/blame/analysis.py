@@ -77,6 +77,7 @@ class BlameResult(Result):
         present: number of requests with a known wait: victims and possible culprits.
         window: the first arrival and the last end of a wait; None without requests.
         waited: the sum of all waits: blamed and all accounts.
+        blamed: seconds that are charged to requests.
         accounts: account -> seconds that are not charged to requests: dispatch, imbalance, and those that occur of
             ``sojourn.timeline.named_accounts.NAMED``.
         unknown: of the blamed seconds, those charged to requests without a service time.

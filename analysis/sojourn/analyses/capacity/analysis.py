@@ -48,7 +48,8 @@ class Capacity(Result):
         loop: closed or open.
         quiet, busy: 5 % and 95 % quantile of the windows' rates, requests/s.
         ramp: whether the load varied enough, and by more than chance, for a fit.
-        usl: the fit, or None with ``usl_reason``.
+        usl: the fit; None: there is none.
+        usl_reason: why there is no fit.
         knees: one per objective.
         sizing: instances for a target rate, if one was given.
         by_instance: one row per instance, if windows are by instance.

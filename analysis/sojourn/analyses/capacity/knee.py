@@ -75,9 +75,11 @@ class Knee:
     """Where an objective breaks, requests/s.
 
     Attributes:
+        slo: the objective.
         rate: None where it was not seen to break, or at every rate that was seen.
         low, high: percentile interval of the bootstrap; high is None where some resamples never broke it.
-        at_least: it held up to this rate, the highest seen. at_most: it was broken from this one, the lowest seen.
+        at_least: it held up to this rate, the highest seen.
+        at_most: it was broken from this rate on, the lowest seen.
         reason: why there is no rate.
     """
 

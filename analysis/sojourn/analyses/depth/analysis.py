@@ -71,7 +71,8 @@ class DepthResult(Result):
     """The result of ``depth``. Seconds; numbers of requests that are not integers are averages.
 
     Attributes:
-        requests: with a known wait; the ``window`` is from the first of their instants to the last.
+        requests: with a known wait.
+        window: from the first of their instants to the last; None without requests.
         overall, backends: waiting, gone, in_service, in_system, utilisation (time averages), most_waiting, arrivals,
             mean_wait, seen_waiting, seen_in_system (averages over arrivals), workers, lower_bound (whether workers were
             held for longer than their services show, or lines may be missing, so utilisation is at least this);

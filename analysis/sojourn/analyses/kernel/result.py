@@ -99,7 +99,8 @@ class Finding:
             cookies_off, cookies_always, deferred, steps, saturated, workers_busy, limit_reached, event_loop,
             unanswered.
         weight: lost (clients had to try again, or failed), risk, or note.
-        socket: the socket; None: the whole namespace, or a server. server: the address of a server.
+        socket: the socket; None: the whole namespace, or a server.
+        server: the address of a server; None: it is no server.
         sentence, mend: the finding and its remedy; ``mend`` is empty without a remedy.
     """
 

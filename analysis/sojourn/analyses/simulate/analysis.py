@@ -35,9 +35,11 @@ class SimulationResult(Result):
         answered: figures of the sojourn of requests answered in time; None if every accepted request was.
         mean_wait: with its interval; None for too few requests.
         theory, approximation, reason: the closed form; or an approximation, and why there is no closed form.
-        counts: status -> requests counted. attempts: total number.
+        counts: status -> requests counted.
+        attempts: total number.
         goodput: requests answered in time per s, from the first arrival to the end.
-        wasted: worker seconds for requests whose client had given up. busy: worker seconds.
+        busy: worker seconds.
+        wasted: worker seconds for requests whose client had given up.
         notes: caveats.
         outcome: of every request.
     """

@@ -82,7 +82,7 @@ def distribution_table(rows: Rows) -> pl.DataFrame:
         width = max(high - low, 0.001) / BINS
         edges = low + width * np.arange(BINS + 1)
     bins = measures.response_bins(low, width, logarithmic=wide, count=BINS)
-    rowss = []
+    bars = []
     for row in bins.iter_rows(named=True):
         shares = part_shares(row)
         bottom = 0.0
@@ -90,9 +90,9 @@ def distribution_table(rows: Rows) -> pl.DataFrame:
             share = shares[part]
             top = bottom + share * row["requests"]
             between = (float(edges[row["bin"]]), float(edges[row["bin"] + 1]))
-            rowss.append((*between, row["requests"], part, share, bottom, top))
+            bars.append((*between, row["requests"], part, share, bottom, top))
             bottom = top
-    return pl.DataFrame(rowss, schema=["low", "high", "requests", "part", "share", "bottom", "top"], orient="row")
+    return pl.DataFrame(bars, schema=["low", "high", "requests", "part", "share", "bottom", "top"], orient="row")
 
 
 def split_by(table: pl.DataFrame, group: str) -> alt.Chart:

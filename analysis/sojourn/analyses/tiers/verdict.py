@@ -35,7 +35,8 @@ class Balance:
     Attributes:
         service, opaque: of an opaque service only the calls are known: all their time is ``own``.
         visits: number of visits.
-        waited: seconds of queueing; with ``bounded``, of queueing and network, which cannot be separated.
+        waited: seconds of queueing; with ``bounded``, of queueing and network.
+        bounded: whether queueing and network cannot be separated.
         own: seconds of its own work.
         calls: (callee, opaque) -> seconds of waiting for it.
         utilisation: of its workers, None if unknown.

@@ -289,7 +289,8 @@ class _Context:
 
     Attributes:
         workload: the requests.
-        before: figures of the response times of the recorded configuration, replayed; workers: of it.
+        before: figures of the response times of the recorded configuration, replayed.
+        workers: of the recorded configuration.
         base: figure -> its resamples.
         resamples: of the requests.
         loop: of a closed loop.

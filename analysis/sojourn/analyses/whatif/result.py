@@ -29,7 +29,8 @@ class Variant:
         workers: total number.
         assumed: whether it is assumed that more services at a time than the log has do not slow each other.
         interval: figure of the response time -> [low, high], 95 %.
-        change: figure -> relative to the replay of the recorded configuration; change_interval: 95 %.
+        change: figure -> relative to the replay of the recorded configuration.
+        change_interval: figure -> [low, high] of the change, 95 %.
         values: response times of the counted requests, s, for charts.
     """
 
@@ -85,7 +86,8 @@ class WhatIfResult(Result):
         variants: the best first.
         withheld: changes that are not predicted, although others are.
         rank: the figure they are ranked by.
-        closed_loop: whether requests follow answers; linked: share of the requests that follow an answer.
+        closed_loop: whether requests follow answers.
+        linked: share of the requests that follow an answer.
         dependence: backends whose services depend on the load: upstream, kind, statistic, limit, ratio, low, high.
         contention: what services share, by the likeliest law: scope, resources; None: nothing, or no law fits.
         courses: workers and times slower than usual, whatever the load: upstream, kind, factor, begin, end, worker.

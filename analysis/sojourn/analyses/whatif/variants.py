@@ -41,17 +41,20 @@ class Change:
 
     Attributes:
         settings: key -> value as the user wrote them, for tables and the JSON.
-        workers: per backend; backends: number of backends; limit: of requests at a time at each backend.
+        workers: per backend.
+        backends: number of backends.
+        limit: of requests at a time at each backend.
         never_absent: workers are not replaced or restarted.
         one_queue: all processes of a backend take requests from one queue.
         discipline, balancer: of ``sojourn.queueing.system``.
         timeout: s; ``math.inf`` for none.
-        retries, backoff (s), capacity: as in ``System``.
+        retries, backoff, capacity: as in ``sojourn.queueing.system.System``.
         load: factor of the arrival rate.
         cores: of what services share: processors, places of a lock or a database.
         pool: places that requests wait for inside the app.
         dependency: factor of the time that services spend at what they share.
-        service: factor of every service time; routes: of those of single routes.
+        service: factor of every service time.
+        routes: route -> factor of its service times.
         pools: route -> workers of a separate pool.
     """
 

@@ -24,7 +24,9 @@ class Lines:
     Attributes:
         pair: number of the pair, in the order of the clock table.
         begin: us since 1970; a pair's first segment holds for all time before it, its last one for all time after.
-        middle: us since 1970; offset: s; drift: s/s.
+        middle: us since 1970.
+        offset: s.
+        drift: s/s.
     """
 
     pair: Ints

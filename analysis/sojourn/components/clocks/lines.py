@@ -32,7 +32,8 @@ class Envelopes:
         lower, upper: s. nginx takes instants from one clock and durations from another, each cut down to a tick: an
             arrival may look up to two ticks too early, one on average. ``lower`` allows for two.
         ticks: s, nginx's resolution.
-        round_trip: s, shortest connect time; requests: how many.
+        round_trip: s, shortest connect time.
+        requests: how many.
     """
 
     earliest: Ints

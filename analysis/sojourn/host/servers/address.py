@@ -27,7 +27,8 @@ class Address:
     Attributes:
         shown: the address as it is printed and recorded: passwords and tokens are replaced by ``…``.
         scheme: http, https, or empty: the server's own protocol, over TCP or a Unix socket.
-        host, port: of TCP. socket: path, or ``@name``, of a Unix socket; then ``host`` is localhost.
+        host, port: of TCP; localhost for a Unix socket.
+        socket: path, or ``@name``, of a Unix socket; None: TCP.
         target: path and query.
         authorization: value of the HTTP header; None: none.
     """

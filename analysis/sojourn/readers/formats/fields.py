@@ -1,6 +1,6 @@
 """The quantities a log format can contain, and the SQL that reads each into whole microseconds or text.
 
-A format maps its variables onto these fields; ``sojourn.readers.formats.log_format`` computes the record from them.
+A format maps its variables onto these fields; ``sojourn.readers.formats.record_sql`` computes the record from them.
 """
 
 from __future__ import annotations

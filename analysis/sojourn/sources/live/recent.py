@@ -27,10 +27,8 @@ EMPTY = pl.DataFrame(
 class Recent:
     """Requests held in memory.
 
-    Args:
-        span: s for which a request is held after its end.
-
     Attributes:
+        span: s for which a request is held after its end.
         records: counts of accepted and rejected lines since the beginning.
         duplicates: repeated records that were left out.
         first: the earliest end of any request, held or not; None before the first.

@@ -33,6 +33,7 @@ class Tail:
         wall: the local time, unix s.
         seconds: length of the wanted end of the log; for an older log, before its last record.
         most: maximum number of lines.
+        form: the format of the lines; None: detected in the file.
 
     Attributes:
         since: instant (unix s) from which on the log is known; None: from its beginning.

@@ -1,4 +1,4 @@
--- Requests of each backend by what is known of them (sojourn.model.known), and how long their services took: until the
+-- Requests of each backend by what is known of them (sojourn.model.coverage), and how long their services took: until the
 -- span's end, where there is one. Bodies and work after the answer without a span are not in busy: held_minute has them, by
 -- minutes, and not of chosen requests. One statement: to plan it costs more than to run it.
 SELECT

@@ -64,6 +64,7 @@ class Dependence:
             other backends), ``in_turn`` (the service before), ``slow_together``.
         statistic, limit: of the test; it depends if the statistic is above the limit.
         ratio: mean service with ``high`` requests in service or more, to that with ``low`` or fewer, for equal routes.
+        low, high: the numbers of requests that ``ratio`` compares; None without a ratio.
     """
 
     upstream: str | None

@@ -38,11 +38,13 @@ class InnerQueue:
     Attributes:
         name: of its backend, or of all.
         backends: whose requests wait in it, by code.
-        places: how many requests it serves at a time; low, high: of the numbers that are not excluded.
+        places: how many requests it serves at a time.
+        low, high: the smallest and the largest number of places that the tests do not exclude.
         wait, service: mean of its requests, s; ``service``: with the wait, from the app's start to the headers.
         busy: share of the time of its places that is used.
         workers_busy: share of the time of the workers that services would hold without the queue; None: no limit.
-        rows: the requests, by their app start; waits: of each, s.
+        rows: the requests, by their app start.
+        waits: of each, s.
         others: other numbers of places that the tests do not exclude -> the waits with them, s.
     """
 

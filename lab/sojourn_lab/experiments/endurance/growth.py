@@ -20,7 +20,8 @@ class Growth:
     """The course of a figure after it had settled, in its own unit.
 
     Attributes:
-        level: the median. most: the largest of all samples.
+        level: the median.
+        most: the largest of all samples.
         slope: per second, the median slope between any two samples (Theil 1950, Sen 1968): a spike does not move it.
         growth: slope times the time looked at.
         flat: it did not grow by ``SHARE`` of its level, or by less than what was allowed.

@@ -15,15 +15,18 @@ class StepResult(msgspec.Struct):
     """The result of one step.
 
     Attributes:
+        name: of the step.
         change: the one setting that is new, as text; empty for the first.
         settings: all that differ from the scenario's file.
         start: the step it is a change to.
         figures: of the playbook's columns, by title; None: not measured.
         met, criteria: how many of the criteria it meets, and their names with whether it does.
-        better: the measure by which changes are kept; ratio: that, over the one of `start`.
+        better: the measure by which changes are kept.
+        ratio: that measure over the one of `start`.
         kept: whether the next steps begin from here.
         spin_up, tear_down, seconds: s; all of it.
-        outcome: `measured`, `void` (the generator was the bottleneck) or `failed`; reason: why, in a sentence.
+        outcome: `measured`, `void` (the generator was the bottleneck) or `failed`.
+        reason: why it is so, in a sentence.
         run: the step's folder, below the playbook's.
     """
 

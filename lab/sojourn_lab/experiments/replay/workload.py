@@ -69,11 +69,20 @@ class Replay:
     """The load to be offered, and counts of the log's requests.
 
     Attributes:
-        at: s after the first arrival, ascending. services: s. routes: as the replay calls them.
-        tiers: the largest first. balancer: as nginx has it. patience: s that nginx waits for an app.
-        original: what was measured. speed: how many times as fast the arrivals come.
-        read: requests in the log; drawn, left_early, not_proxied, refused, repeated: those without a service time of
-            their own, abandoned by their client, sent to no backend, served by no worker, present twice.
+        at: arrivals, s after the first one, ascending.
+        services: service times, s.
+        routes: as the replay calls them.
+        tiers: the largest first.
+        balancer: as nginx has it.
+        patience: s that nginx waits for an app.
+        original: what was measured.
+        speed: how many times as fast the arrivals come.
+        read: requests in the log.
+        drawn: requests without a service time of their own.
+        left_early: requests abandoned by their client.
+        not_proxied: requests sent to no backend.
+        refused: requests served by no worker.
+        repeated: requests that are present twice.
     """
 
     at: Sequence[float]

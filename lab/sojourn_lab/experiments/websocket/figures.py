@@ -88,7 +88,7 @@ def _latencies(connections: Sequence[Connection]) -> dict[str, Any]:
     `reached`: begun to nginx's stamp, in steps of 1 ms. And `wait`, for the app at every station together, with the
     `stations` by themselves and `shares` of the mean wait.
     """
-    stations = [stationss for each in connections if (stationss := stations_of(each)) is not None]
+    stations = [waits for each in connections if (waits := stations_of(each)) is not None]
     names = list(stations[0]) if stations else [*WAITS, "work"]
     by_name = {name: described(each[name] for each in stations) for name in names}
     wait = described(waited(each) for each in stations)

@@ -79,7 +79,7 @@ def slices_of(
     slices = []
     for part in np.array_split(np.arange(len(ordered)), count):
         members = [ordered[number] for number in part]
-        stations = [stationss for each in members if (stationss := stations_of(each)) is not None]
+        stations = [waits for each in members if (waits := stations_of(each)) is not None]
         if not stations:
             continue
         middle = (members[0].intended + members[-1].intended) / 2.0 - since

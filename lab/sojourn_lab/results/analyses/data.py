@@ -27,6 +27,7 @@ class CaseData:
     """One measured case of one round.
 
     Attributes:
+        scenario, case, topology: as run.
         name: the value of `service` in the log.
         since, until: the measured window, unix s.
         folder: the run's folder; `folder / "access.jsonl"` and the other files are in it.

@@ -26,7 +26,8 @@ class Engine:
     """A running engine.
 
     Attributes:
-        version: of the engine. compose: of the plugin.
+        version: of the engine.
+        compose: version of the plugin.
         processors: the maximum for a container.
         rootless: its root is the user who started it; it has no other user of the host.
     """

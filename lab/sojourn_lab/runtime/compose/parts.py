@@ -37,8 +37,11 @@ class Front:
     """An nginx in a container.
 
     Attributes:
-        name: name of its service. topology: of its configuration. upstreams: the servers behind it.
-        log: name of its access log. answers: name of its log of responses; None: it has none.
+        name: name of its service.
+        topology: of its configuration.
+        upstreams: the servers behind it.
+        log: name of its access log.
+        answers: name of its log of responses; None: it has none.
     """
 
     name: str

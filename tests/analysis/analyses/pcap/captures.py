@@ -64,7 +64,8 @@ def linked(packet: Packet | bytes, link_type: int = ETHERNET, *, tags: Sequence[
         link_type: the number a capture names it by.
         tags: of VLANs: EtherType and number, the outer one first.
         interface: index in a Linux cooked header of version 2.
-        family: address family of a loopback header. big: its byte order, where that is not given by the type.
+        family: address family of a loopback header.
+        big: whether that header is big-endian, where the type does not say.
     """
     data = bytes(packet)
     ethertype = 0x0800 if data[0] >> 4 == 4 else 0x86DD
