@@ -64,7 +64,7 @@ def test_an_upgrade_is_applied_once_and_views_over_its_table_again(
     more = {"capacity": lambda text: text.replace(column, f"    more UInt8 DEFAULT 7,\n{column}")}
     with monkeypatch.context() as patch:
         changed(patch, more=[upgrade], **more)
-        assert init(store_dsn) == ["tables/capacity", "upgrades/0_2_0"]
+        assert init(store_dsn) == ["upgrades/0_2_0", "tables/capacity"]
         assert init(store_dsn) == []
         tell(store_dsn, "INSERT INTO capacity (service, rate) VALUES ('a', 1)")
         assert one(store_dsn, "SELECT more FROM capacity") == 7
@@ -99,6 +99,21 @@ def test_no_line_is_lost_while_its_views_are_created_again(
     # A row that was refused may be stored. Sent again, it is one row.
     tell(store_dsn, "INSERT INTO incoming_rows (status) VALUES (200)")
     assert one(store_dsn, "SELECT count() FROM requests FINAL") == 1
+
+
+def test_writers_are_refused_until_an_update_that_broke_off_is_completed(
+    store_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed(monkeypatch, lines=lambda text: text.replace("'missing_time'", "'time_is_missing'"))
+    with monkeypatch.context() as patch:
+        patch.setattr(migrate._Update, "_note", lambda self, file: (_ for _ in ()).throw(SojournError("killed")))
+        with pytest.raises(SojournError, match="killed"):
+            init(store_dsn)
+    with pytest.raises(ClickHouseError, match="send this again"):
+        tell(store_dsn, "INSERT INTO incoming (line) VALUES ('{}')")
+    assert init(store_dsn) == ["incoming/lines", "views/lines_received_of_lines"]
+    tell(store_dsn, "INSERT INTO incoming (line) VALUES ('{}')")
+    assert one(store_dsn, "SELECT sum(lines) FROM lines_received") == 1
 
 
 @pytest.mark.parametrize("after", [0, 1, 5, 25])

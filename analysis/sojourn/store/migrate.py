@@ -44,6 +44,7 @@ WRITTEN = (
     "incoming", "incoming_spans", "incoming_app_log", "incoming_listen_queue", "incoming_pipeline_metrics",
     "incoming_rows", "dead_letters",
 )  # fmt: skip
+GUARD = "schema_guard_"
 TRY_AGAIN = "the schema is being updated: send this again"
 
 
@@ -93,8 +94,11 @@ class _Update:
         self._refuse_others()
         files = schema_files()
         due = [file for file in files if self._applied.get(file.name) != self._sums[file.name]]
-        done = [*self._tables([file for file in due if file.folder == TABLES])]
+        tables = [file for file in due if file.folder == TABLES]
+        done = [*self._tables([file for file in tables if file.name not in self._applied])]
         done += self._upgrades([file for file in due if file.folder == UPGRADES])
+        # Of a table that exists, the upgrades have changed the columns, and its Distributed table copies them.
+        done += self._copies([file for file in tables if file.name in self._applied])
         again = [file for file in due if file.folder in (INCOMING, VIEWS)]
         with self._writers_refused(again):
             self._drop(file for file in reversed(again) if file.name in self._applied)
@@ -124,6 +128,12 @@ class _Update:
         # First the table in which the others are noted.
         for file in sorted(due, key=lambda file: file.name != STATE):
             self._apply(file)
+            self._twin(file)
+            self._note(file)
+            yield file.name
+
+    def _copies(self, due: Sequence[SchemaFile]) -> Iterator[str]:
+        for file in due:
             self._twin(file)
             self._note(file)
             yield file.name
@@ -174,11 +184,15 @@ class _Update:
         if views and any(file.name in self._applied for file in again):
             for table, column in self._guarded():
                 refusing = f"SELECT throwIf({column} >= 0, '{TRY_AGAIN}') AS refused FROM {table}"  # noqa: S608
-                view = f"CREATE MATERIALIZED VIEW IF NOT EXISTS schema_guard_{table} ${{on_cluster}}"
+                view = f"CREATE MATERIALIZED VIEW IF NOT EXISTS {GUARD}{table} ${{on_cluster}}"
                 self._command(f"{view} ENGINE = Null AS {refusing}")
         yield
-        for table, _ in self._guarded():
-            self._command(f"DROP VIEW IF EXISTS schema_guard_{table} ${{on_cluster}} SYNC")
+        guards = f"SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, '{GUARD}')"  # noqa: S608
+        with plainly(self._store, "updating the schema"):
+            for (guard,) in rows(self._store, guards):
+                self._store.client.command(
+                    substituted(f"DROP VIEW IF EXISTS {guard} ${{on_cluster}} SYNC", self._cluster)
+                )
 
     def _guarded(self) -> Iterator[tuple[str, str]]:
         for table in WRITTEN:
