@@ -162,3 +162,23 @@ def test_the_sizes_of_the_document_are_computed() -> None:
     for bad in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="positive number"):
             sizing.size(bad)
+    inserts = 5_000_000 / 200_000
+    assert f"{inserts:.0f} inserts/s, and each shard gets {inserts:.0f} parts/s of " in text
+    assert f"{round(200_000 / large.shards, -2):,.0f} rows" in text
+    measured = sizing.Measured()
+    for figure in (
+        f"{measured.log_bytes:.0f} B",
+        f"{measured.message_bytes:.0f} B",
+        *(
+            f"{1e6 * cost:.1f} µs"
+            for cost in (
+                measured.agent_seconds,
+                measured.aggregator_seconds,
+                measured.insert_seconds,
+                measured.merge_seconds,
+                measured.rollup_seconds,
+            )
+        ),
+        f"{measured.stored_bytes:.1f} B",
+    ):
+        assert figure in text
