@@ -161,16 +161,16 @@ def opened_inputs(sources: NamedSources | Sequence[Source]) -> Inputs:
     Raises:
         SojournError: a source does not exist, matches nothing, cannot be opened, or has an unsupported kind.
     """
-    named = NamedSources.of(sources)
-    if not named.every:
+    by_kind = NamedSources.of(sources)
+    if not by_kind.every:
         raise SojournError(
             "no source was given: name a log file, a glob, a run's folder, a store or - for standard input"
         )
-    inputs = Inputs([], [], [], list(named.stores))
+    inputs = Inputs([], [], [], list(by_kind.stores))
     seen: set[tuple[int, int]] = set()
-    forms = {source.path: source.form for source in named.every if isinstance(source, LogFile)}
+    forms = {source.path: source.form for source in by_kind.every if isinstance(source, LogFile)}
     try:
-        for source in named.files:
+        for source in by_kind.files:
             before = len(inputs.logs)
             for path in _expanded(source, inputs.spans):
                 _open_into(inputs, path, seen)

@@ -66,10 +66,10 @@ def report(
         from sojourn.sources.log_files import with_log_format  # noqa: PLC0415
 
         packets = captures or []
-        named = with_log_format(sources, log_format)
+        by_kind = with_log_format(sources, log_format)
         columns = columns_of(column, packets)
         result = read_split(
-            named, spans=spans, since=since, until=until, where=where, columns=columns,
+            by_kind, spans=spans, since=since, until=until, where=where, columns=columns,
             by=DEFAULT_GROUPS, slo=slo, quiet=quiet,
         )  # fmt: skip
         earlier = None
@@ -77,7 +77,7 @@ def report(
             earlier = read_split(before, log_format=log_format, columns=columns, where=where, quiet=quiet)
         with doing(quiet) as say:
             sections = write_analyses(
-                result, html, process=process, by=column, workers=counts, slo=slo, before=earlier, sources=named,
+                result, html, process=process, by=column, workers=counts, slo=slo, before=earlier, sources=by_kind,
                 spans=spans or (), captures=packets, on_step=say,
             )  # fmt: skip
     _say(result, in_short(result, sections), html)

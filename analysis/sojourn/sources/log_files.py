@@ -39,12 +39,12 @@ def with_log_format(sources: SourcesLike, text: str | None) -> NamedSources:
     Raises:
         SojournError: as ``log_file``.
     """
-    named = NamedSources.of(sources)
+    by_kind = NamedSources.of(sources)
     if text is None:
-        return named
+        return by_kind
     form = format_of_text(text)
-    every = (source if "://" in str(source) else LogFile(str(source), form) for source in named.every)
-    return NamedSources(tuple(every), named.stores, named.files)
+    every = (source if "://" in str(source) else LogFile(str(source), form) for source in by_kind.every)
+    return NamedSources(tuple(every), by_kind.stores, by_kind.files)
 
 
 def format_of_text(text: str) -> LineFormat | None:

@@ -85,14 +85,15 @@ def of_requests(
     """Compute the components of requests already read; ``since``, ``until`` and ``where`` as of ``open_sources``."""
     selection = Selection.of(since, until, where)
     many = requests.spool is not None
-    beside = requests.rows if requests.stored and not selection.narrows else None
-    folders = [requests.spool if beside is not None else None]
+    stored = requests.rows if requests.stored and not selection.narrows else None
+    # Those in which the latest rows lie: an earlier one takes space that is not needed any more.
+    folders: tuple[object, ...] = ()
 
     def computed(rows: pl.LazyFrame) -> pl.LazyFrame:
-        nonlocal beside
-        rows, folder = _computed(rows, many, beside)
-        beside = None
-        folders.append(folder)
+        nonlocal stored, folders
+        rows, folder = _computed(rows, many, stored)
+        folders = (folder, None if stored is None else requests.spool)
+        stored = None
         return rows
 
     split = split_rows(selection.of_rows(requests.rows), requests.spans, computed=computed)

@@ -66,8 +66,8 @@ def read(
         raise SojournError(
             f"not columns and not valid keys of a log: {', '.join(repr(n) for n in extra if not is_extra(n))}"
         )
-    named = NamedSources.of(sources)
-    inputs = opened_inputs(named)
+    by_kind = NamedSources.of(sources)
+    inputs = opened_inputs(by_kind)
     spool = Spool()
     try:
         if on_size:
@@ -82,7 +82,7 @@ def read(
         inputs.close()
     span_files = [*map(str, inputs.spans), *map(str, listed(spans))]
     span_tables = [read_spans(span_files)] if span_files else []
-    names = {os.fspath(source): os.fspath(source) for source in named.every}
+    names = {os.fspath(source): os.fspath(source) for source in by_kind.every}
     for dsn in inputs.stores:
         from sojourn.sources.store_rows import stream_store  # noqa: PLC0415 - a store's driver is loaded for stores only
 

@@ -35,8 +35,8 @@ def load_into(
 ) -> Loaded:
     """Load into an open store as ``sojourn.store.load`` does, without the rollups."""
     loaded = Loaded()
-    named = NamedSources.of(sources)
-    inputs = opened_inputs(named)
+    by_kind = NamedSources.of(sources)
+    inputs = opened_inputs(by_kind)
     dead = RowSender(store, "dead_letters")
     try:
         if inputs.stores:
@@ -57,7 +57,7 @@ def load_into(
             loaded.spans = int(rows(store, stored, {"begun": begun})[0][0])
     if app_logs:
         loaded.app_logs = _load_lines(store, "app_log", app_logs, loaded, dead)
-    listen_files = [p for s in named.folders if (p := Path(s) / "listen.jsonl").is_file()]
+    listen_files = [p for s in by_kind.folders if (p := Path(s) / "listen.jsonl").is_file()]
     if listen_files:
         loaded.listen = _load_lines(store, "listen_queue", listen_files, loaded, dead)
     dead.flush()

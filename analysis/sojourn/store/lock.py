@@ -20,7 +20,7 @@ PAUSE = 0.2  # s between two attempts
 LOCK = "schema_lock"
 
 _AGE = """
-    SELECT uuid, dateDiff('second', metadata_modification_time, now()), comment
+    SELECT dateDiff('second', metadata_modification_time, now())
     FROM system.tables WHERE database = currentDatabase() AND name = {name:String}"""
 
 
@@ -42,8 +42,8 @@ def locked(store: Store, cluster: str | None) -> Iterator[Callable[[], None]]:
     drop = substituted(f"DROP TABLE IF EXISTS {LOCK} ${{on_cluster}} SYNC", cluster)
     while not _created(store, substituted(create, cluster)):
         with plainly(store, "waiting for another init"):
-            state = rows(store, _AGE, {"name": LOCK})
-            if state and state[0][1] > STALE:
+            ages = rows(store, _AGE, {"name": LOCK})
+            if ages and ages[0][0] > STALE:
                 store.client.command(drop)
                 continue
         time.sleep(PAUSE)

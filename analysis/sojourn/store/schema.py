@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -76,10 +76,16 @@ class SchemaFile:
         """``tables``, ``incoming``, ``views`` or ``upgrades``."""
         return self.name.split("/")[0]
 
-    @property
-    def objects(self) -> list[Object]:
+    @functools.cached_property
+    def objects(self) -> tuple[Object, ...]:
         """What it creates, in order."""
-        return [Object(kind, name + local) for kind, name, local in _OBJECT.findall(self.text)]
+        return tuple(Object(kind, name + local) for kind, name, local in _OBJECT.findall(self.text))
+
+    @functools.cached_property
+    def words(self) -> frozenset[str]:
+        """The words of its statements, among them the names of all objects that it uses."""
+        text = ";\n".join(statements(self.text))
+        return frozenset(word + local for word, local in re.findall(r"\b(\w+)(\$\{local\})?", text))
 
     def distributed(self) -> str | None:
         """Return the arguments of the Distributed engine after the name of the table; None: it is not distributed."""
@@ -117,23 +123,23 @@ def _in_order(files: Sequence[SchemaFile]) -> Iterator[SchemaFile]:
     left = list(files)
     while left:
         pending = {each.name for file in left for each in file.objects}
-        ready = [file for file in left if not (uses(file) & pending) - {each.name for each in file.objects}]
+        ready = [file for file in left if not (file.words & pending) - {each.name for each in file.objects}]
         assert ready, f"a circle among {[file.name for file in left]}"  # noqa: S101 - the files are ours
         yield from ready
         left = [file for file in left if file not in ready]
 
 
-def uses(file: SchemaFile) -> set[str]:
-    """Return the names of the objects that the statements of a file mention."""
-    return {word + local for word, local in re.findall(r"\b(\w+)(\$\{local\})?", ";\n".join(statements(file.text)))}
-
-
 def checksums() -> dict[str, str]:
     """Return the SHA-256 of every file by its name; that of a view depends on all that it reads."""
+    return _checksums(schema_files())
+
+
+@functools.cache
+def _checksums(files: tuple[SchemaFile, ...]) -> dict[str, str]:
     sums: dict[str, str] = {}
     makers: dict[str, str] = {}
-    for file in schema_files():
-        read = sorted({sums[makers[name]] for name in uses(file) if makers.get(name, file.name) != file.name})
+    for file in files:
+        read = sorted({sums[makers[name]] for name in file.words if makers.get(name, file.name) != file.name})
         below = [] if file.folder == UPGRADES else read
         sums[file.name] = hashlib.sha256("\n".join([file.text, *below]).encode()).hexdigest()
         makers |= {each.name: file.name for each in file.objects}
@@ -154,16 +160,18 @@ _LATER = {"local", "on_cluster", "replicated", "replica_guard", "kept_since"}
 
 
 def _value(name: str) -> str:
-    values = constants()
-    if name in values:
-        return values[name]
+    if name in constants():
+        return constants()[name]
+    of_view = {"text_of": SAME_TEXT, "requests": "requests${local}", "conditions": "1"}
     if name == "steps_by_hour":
-        return common_tables(_view_steps("clocked_by_hour"))
-    if name == "facts_of_rows":
-        return common_tables({step: _view_steps("")[step] for step in ("chosen", "reported", "facts")}, final="")
+        files = {**dict.fromkeys(STEPS), "reported": "reported_without_spans", "clocked": "clocked_by_hour"}
+        return common_tables(files, **of_view, final="FINAL")
+    if name == "facts_of_rows":  # of one INSERT
+        return common_tables({"chosen": None, "reported": "reported_without_spans", "facts": None}, **of_view, final="")
     return text_of(f"parts/{name}")
 
 
+@functools.cache
 def constants() -> dict[str, str]:
     """Return what stands once in the model, as SQL: statuses, limits, patterns, and the columns of components."""
     return {
@@ -197,22 +205,16 @@ def _parts_of_a_response() -> dict[str, str]:
     }
 
 
-def _view_steps(clocked: str) -> dict[str, str]:
-    """Return the steps of a view: no span is joined."""
-    files = {"reported": "reported_without_spans", "clocked": clocked}
-    return {step: files.get(step, step) for step in STEPS}
-
-
-def common_tables(files: dict[str, str], *, final: str = "FINAL") -> str:
-    """Return steps of ``split/`` as common table expressions of a view.
+def common_tables(files: Mapping[str, str | None], **values: str) -> str:
+    """Return steps of ``split/`` as common table expressions.
 
     Args:
-        files: step -> name of its file.
-        final: ``FINAL``, or nothing for the rows of one INSERT.
+        files: step -> name of its file; None: as the step.
+        values: of the placeholders beside ``constants``.
     """
-    parts = {"text_of": SAME_TEXT, "requests": "requests${local}", "final": final, "conditions": "1"}
-    texts = {step: Template(text_of(f"split/{file}")).safe_substitute(parts) for step, file in files.items()}
-    return ", ".join(f"{step} AS (\n{text}\n)" for step, text in texts.items())
+    texts = {step: Template(text_of(f"split/{file or step}")) for step, file in files.items()}
+    replacements = constants() | values
+    return ", ".join(f"{step} AS (\n{text.safe_substitute(replacements)}\n)" for step, text in texts.items())
 
 
 def substituted(text: str, cluster: str | None = None, kept_since: str = "toDateTime(0)", **others: str) -> str:

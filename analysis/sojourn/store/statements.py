@@ -32,7 +32,7 @@ from sojourn.model.frame import HALF_MICROSECOND, INSTANT, SCHEMA, Selection
 from sojourn.model.measures import GROUP_SHOWN, ROUNDING, SHOWN
 from sojourn.model.one_worker import LOOKED_AT, SLACK, TICKS
 from sojourn.model.verdict import LARGE
-from sojourn.store.schema import NULL_TEXT, STEPS, constants, text_of
+from sojourn.store.schema import NULL_TEXT, STEPS, common_tables, constants, text_of
 
 # Columns whose values a store finds by an index: the condition is repeated in a form that uses the index.
 INDEXED = ("service", "route", "request_id")
@@ -199,8 +199,14 @@ def rows(columns: tuple[str, ...], conditions: str) -> str:
 
 
 def _chosen(conditions: str, *, once: bool = True) -> str:
-    parts = {"text_of": NULL_TEXT, "requests": "requests", "final": "FINAL" if once else ""}
-    return Template(text_of("split/chosen")).substitute(parts, conditions=conditions)
+    return Template(text_of("split/chosen")).substitute(_of_rows(conditions, once=once))
+
+
+def _of_rows(conditions: str, *, once: bool = True) -> dict[str, str]:
+    """Return the placeholders of the canonical rows; ``once``: without duplicates."""
+    return {
+        "text_of": NULL_TEXT, "requests": "requests", "final": "FINAL" if once else "", "conditions": conditions,
+    }  # fmt: skip
 
 
 def statement(name: str, which: Chosen, with_spans: bool, *, changing: bool = False, **parts: str) -> str:
@@ -219,21 +225,18 @@ def statement(name: str, which: Chosen, with_spans: bool, *, changing: bool = Fa
 def over_steps(ending: str, which: Chosen, with_spans: bool, *, changing: bool = False) -> str:
     """Return ``ending``, a SELECT over the steps from rows to their components (``sojourn.store.schema.STEPS``)."""
     files = {
-        **({"spans_by_id": "spans_by_id", "spans_by_parent": "spans_by_parent"} if with_spans else {}),
-        **{step: step for step in STEPS},
+        **(dict.fromkeys(("spans_by_id", "spans_by_parent")) if with_spans else {}),
+        **dict.fromkeys(STEPS),
         "reported": "reported_with_spans" if with_spans else "reported_without_spans",
         "clocked": "clocked_by_time" if changing else "clocked_by_pair",
     }
-    texts = {step: Template(text_of(f"split/{file}")).safe_substitute(constants()) for step, file in files.items()}
-    texts |= {step: Template(texts[step]).substitute(window=which.window) for step in files if step not in STEPS}
-    texts["chosen"] = _chosen(which.conditions)
-    steps = ", ".join(f"{step} AS (\n{text}\n)" for step, text in texts.items())
-    return f"WITH {steps}\n{ending}"
+    return f"WITH {common_tables(files, **_of_rows(which.conditions), window=which.window)}\n{ending}"
 
 
 def over_chosen(name: str, which: Chosen, **parts: str) -> str:
     """Return ``sql/<name>.sql``, a SELECT over the canonical rows alone."""
-    return f"WITH chosen AS (\n{_chosen(which.conditions)}\n)\n{Template(sql(name)).substitute(parts)}"
+    steps = common_tables({"chosen": None}, **_of_rows(which.conditions))
+    return f"WITH {steps}\n{Template(sql(name)).substitute(parts)}"
 
 
 def figures(columns: tuple[str, ...], *, exact: bool, only: str | None = None) -> str:

@@ -1,4 +1,4 @@
--- Who may do what: roles, made by `sojourn store init DSN --roles` on a server. The embedded engine has no users.
+-- Roles and their privileges, created by `sojourn store init DSN --roles` on a server. The embedded engine has no users.
 
 -- Shippers of lines: they write and see nothing. Views that fill other tables run as the user who made them, so no right is needed there.
 CREATE ROLE IF NOT EXISTS sojourn_writing ${on_cluster};
@@ -37,7 +37,7 @@ CREATE SETTINGS PROFILE IF NOT EXISTS sojourn_reading_limits ${on_cluster} SETTI
     max_concurrent_queries_for_user = 32 MIN 1 MAX 32
 TO sojourn_reading;
 
--- Whoever runs `sojourn store init` and `sojourn store load`: everything, in this database only.
+-- For `sojourn store init` and `sojourn store load`: everything, in this database only.
 CREATE ROLE IF NOT EXISTS sojourn_migrating ${on_cluster};
 
 GRANT ${on_cluster} SELECT, INSERT, ALTER, CREATE, DROP, TRUNCATE, OPTIMIZE, SHOW, SYSTEM VIEWS ON ${database}.* TO sojourn_migrating;

@@ -1,4 +1,4 @@
--- One user with one role, for whom a password is kept in a file. It is hashed before it is sent, so that neither a query
+-- One user with one role, whose password is in a file. It is hashed before it is sent, so that neither a query
 -- log nor a process list ever shows it; made again, it takes the password the file holds now.
 CREATE USER IF NOT EXISTS ${user} ${on_cluster} IDENTIFIED WITH sha256_hash BY '${hash}' SALT '${salt}';
 

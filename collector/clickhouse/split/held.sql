@@ -2,7 +2,7 @@
 SELECT
     *,
     multiIf(
-        abandoned, least(waited + ifNull(app_service, 0), given) - queue,
+        abandoned, least(waited + ifNull(app_service, 0), after_connecting) - queue,
         answered, app_service,
         NULL) AS service_time
 FROM queued

@@ -6,12 +6,12 @@ SELECT
         app_service IS NOT NULL AND NOT of_app, 'duration',
         'none') AS queue_source),
     if(proxied, coalesce(response, request_time - upload - proxy_queue - retries), NULL) AS attempt,
-    attempt - connecting AS given,
+    attempt - connecting AS after_connecting,
     if(impossible, NULL, since_connected) AS waited,
     proxied AND NOT answered AND waited IS NOT NULL AS abandoned,
     if(answered AND NOT of_app, header - connecting - app_service, NULL) AS queue_by_duration,
     multiIf(
-        abandoned, least(waited, given),
+        abandoned, least(waited, after_connecting),
         answered, coalesce(waited, queue_by_duration),
         NULL) AS queue
 FROM

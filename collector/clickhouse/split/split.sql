@@ -2,13 +2,13 @@
 SELECT
     *,
     proxy_queue + connecting + queue AS queueing_delay,
-    ifNull(queue, 0) + ifNull(service_time, 0) AS known,
-    queue IS NOT NULL AND service_time IS NOT NULL AS both_known,
-    if(answered AND both_known, header - connecting - known, NULL) AS network,
+    ifNull(queue, 0) + ifNull(service_time, 0) AS accounted,
+    queue IS NOT NULL AND service_time IS NOT NULL AS has_both,
+    if(answered AND has_both, header - connecting - accounted, NULL) AS network,
     if(answered, attempt - header, NULL) AS transfer,
     multiIf(
-        proxied AND NOT answered, given - known,
-        answered AND NOT both_known, header - connecting - known,
+        proxied AND NOT answered, after_connecting - accounted,
+        answered AND NOT has_both, header - connecting - accounted,
         0) AS unattributed,
     request_time - upload - proxy_queue - retries - ifNull(attempt, 0) AS send
 FROM held

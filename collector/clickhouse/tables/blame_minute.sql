@@ -1,6 +1,6 @@
--- Who waited for whom, by the minute in which the wait ended: what `sojourn store explain` computed. A minute computed
--- anew replaces the one before: what is no longer true is there again, with 0 seconds. Summed over all rows, the seconds
--- are the measured wait.
+-- Waiting by cause, by the minute in which the wait ended: what `sojourn store explain` computed. A minute that is computed
+-- again replaces the earlier result: a row that is no longer valid is there again, with 0 seconds. Summed over all rows, the
+-- seconds are the measured wait.
 -- Distributed by cityHash64(service, minute).
 CREATE TABLE IF NOT EXISTS blame_minute${local} ${on_cluster}
 (

@@ -1,4 +1,4 @@
--- Requests a second that a service bears before its objective breaks, as `sojourn capacity` found it and somebody wrote it
+-- Requests a second that a service bears before its objective breaks, as `sojourn capacity` measured it and a user stored it
 -- here: what alerts and dashboards hold the load against. 0: none.
 -- Distributed by cityHash64(service).
 CREATE TABLE IF NOT EXISTS capacity${local} ${on_cluster}

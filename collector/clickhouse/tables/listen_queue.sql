@@ -3,7 +3,7 @@
 CREATE TABLE IF NOT EXISTS listen_queue${local} ${on_cluster}
 (
     time DateTime64(6, 'UTC') CODEC(Delta, ZSTD(1)),
-    machine LowCardinality(String) COMMENT 'whose kernel was asked',
+    machine LowCardinality(String) COMMENT 'whose kernel has the queue',
     socket LowCardinality(String) COMMENT 'name of the app, or address',
     port UInt16,
     depth UInt32 CODEC(T64, ZSTD(1)) COMMENT 'connections waiting to be accepted',

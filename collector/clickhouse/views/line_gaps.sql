@@ -34,14 +34,14 @@ FROM
             AND (s.begin + q.begin = q.end OR (s.source, s.begin + q.begin - q.end) GLOBAL IN (SELECT source, end FROM line_runs))) AS after_half_read,
         max(q.begin > s.begin) AS continued,
         -- The latest record before this run lies further on in the file: a new file was begun, and its beginning is missing.
-        argMaxIf(q.end, q.until, NOT q.refused AND q.until < s.since - INTERVAL 1 SECOND) > s.begin AND NOT any(s.refused) AS begun_anew,
+        argMaxIf(q.end, q.until, NOT q.refused AND q.until < s.since - INTERVAL 1 SECOND) > s.begin AND NOT any(s.refused) AS begins_again,
         -- The end of the run with the latest record among those that end before this one. Refused lines, which have no time of
         -- their own, may follow that run.
         if(any(s.refused),
             maxIf(q.end, NOT q.refused AND q.end <= s.begin AND abs(dateDiff('second', q.arrived, s.arrived)) <= 3600),
             argMaxIf(q.end, (q.until, q.end), NOT q.refused AND q.end <= s.begin AND q.until <= s.since + INTERVAL 5 SECOND)) AS stored_before,
         maxIf(q.end, q.refused AND q.end <= s.begin AND abs(dateDiff('second', q.arrived, s.arrived)) <= 3600) AS refused_before,
-        if(begun_anew, 0, greatest(stored_before, refused_before)) AS gap_begin,
+        if(begins_again, 0, greatest(stored_before, refused_before)) AS gap_begin,
         sum(q.end - q.begin) / sum(q.lines) AS mean_bytes
     FROM
     (

@@ -6,5 +6,5 @@ CREATE OR REPLACE VIEW requests_split${local} ${on_cluster} SQL SECURITY INVOKER
 WITH ${steps_by_hour}
 SELECT * EXCEPT (
     by_stamp, by_span, of_app, pair, span_start, span_seconds, span_service_time, span_route, wasted,
-    connecting, attempt, given, since_connected, waited, abandoned, known, both_known)
+    connecting, attempt, after_connecting, since_connected, waited, abandoned, accounted, has_both)
 FROM split;

@@ -4,7 +4,7 @@
 --
 -- A minute is due as long as a row of it arrived later than 60 s before its rollup was last begun. Why 60 s: a row is
 -- stamped when its block is taken and can be read a little later, once it is written. A refresh in between sees the
--- stamp or not, but never the row. Without the 60 s it would tick the minute off; with them the minute stays due until
+-- stamp or not, but never the row. Without the 60 s it would tick the minute off; with them the minute remains due until
 -- a refresh begun a minute after the row's arrival has read it. The same 60 s cover clocks of two machines that differ,
 -- and, on a cluster, replicas that lag a little (see minutes_known).
 CREATE TABLE IF NOT EXISTS rollup_results${local} ${on_cluster} AS rollup_minute${local} ENGINE = Null;

@@ -14,18 +14,18 @@ FROM
     SELECT
         minute, service,
         sum(both.wasted_seconds) AS s_wasted, sum(both.worked_seconds) AS s_worked,
-        sum(both.given_up) AS n_gone, sum(both.found) AS n_known
+        sum(both.given_up) AS n_gone, sum(both.matched) AS n_known
     FROM
     (
         SELECT
             minute, service, 0 AS wasted_seconds, sum(service_seconds) AS worked_seconds,
-            sum(timeouts + abandoned) AS given_up, toUInt64(0) AS found
+            sum(timeouts + abandoned) AS given_up, toUInt64(0) AS matched
         FROM rollup_minute FINAL
         GROUP BY minute, service
         UNION ALL
         SELECT
             toDateTime(toStartOfMinute(time), 'UTC') AS minute, service, sum(wasted) AS wasted_seconds, 0 AS worked_seconds,
-            toUInt64(0) AS given_up, count() AS found
+            toUInt64(0) AS given_up, count() AS matched
         FROM wasted_work
         GROUP BY minute, service
     ) AS both

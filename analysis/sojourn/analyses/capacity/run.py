@@ -80,10 +80,10 @@ def _windows(
 ) -> tuple[LoadWindows, LoadDependence | None]:
     """Return the windows, and whether services depend on the load if that is to be tested and all requests are here."""
     # A store sends a row a window instead of every request.
-    named = None if read_already(requests) else NamedSources.of(requests)  # type: ignore[arg-type]
-    dsn = None if named is None else named.only_store
+    by_kind = None if read_already(requests) else NamedSources.of(requests)  # type: ignore[arg-type]
+    dsn = None if by_kind is None else by_kind.only_store
     if dsn is None:
-        source = requests_from(named or requests, since=since, until=until, where=where)
+        source = requests_from(by_kind or requests, since=since, until=until, where=where)
         windows = load_windows(source.rows, width=width, by_instance=by_instance)
         return windows, LoadDependence.of(visits_of(source)) if tests else None
     from sojourn.analyses.capacity.store import store_load_windows  # noqa: PLC0415 - a store's driver is for stores only
