@@ -23,7 +23,6 @@ from sojourn.timeline.contention.resources import Contention
 from sojourn.timeline.services import services_of
 from sojourn.timeline.visits import Visits
 
-Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 LEAST = 0.1  # of the waiting for workers: services that are shorter in sum are not looked at

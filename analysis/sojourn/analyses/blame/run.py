@@ -51,5 +51,5 @@ def blame(
     source = requests_from(requests, columns=(*columns, "uri"), spans=spans, since=since, until=until)
     checked_columns(source.rows, columns)
     visited = visits_of(source, columns=(*columns, COLUMN), workers=workers)
-    known = queue_source_of(source, visited.table.lazy())
-    return blame_of(visited, by=by, culprit_by=culprit, where=where, queue_source=known)
+    queue_source = queue_source_of(source, visited.table.lazy())
+    return blame_of(visited, by=by, culprit_by=culprit, where=where, queue_source=queue_source)
