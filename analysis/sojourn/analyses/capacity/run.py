@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from sojourn.analyses.capacity.analysis import Capacity
 from sojourn.analyses.capacity.analysis import capacity as capacity_of_windows
 from sojourn.analyses.capacity.knee import Slo
+from sojourn.analyses.capacity.sizing import INSTANCES
+from sojourn.analyses.capacity.store import store_load_windows
 from sojourn.model.errors import SojournError
 from sojourn.model.frame import Selection
 from sojourn.readers.inputs import NamedSources
@@ -15,8 +17,6 @@ from sojourn.sources.opening import RequestsLike, read_already, requests_from
 from sojourn.timeline.contention.load_dependence import LoadDependence
 from sojourn.timeline.load_windows import LoadWindows, load_windows
 from sojourn.timeline.visits_of import visits_of
-
-INSTANCES = ("system", "upstream")
 
 
 def capacity(
@@ -86,6 +86,4 @@ def _windows(
         source = requests_from(by_kind or requests, since=since, until=until, where=where)
         windows = load_windows(source.rows, width=width, by_instance=by_instance)
         return windows, LoadDependence.of(visits_of(source)) if tests else None
-    from sojourn.analyses.capacity.store import store_load_windows  # noqa: PLC0415 - a store's driver is for stores only
-
     return store_load_windows(dsn, Selection.of(since, until, where), width=width, by_instance=by_instance), None

@@ -58,7 +58,8 @@ def store_load_windows(
 
         (row,) = rows_of(statement("extent_of_load"))
         for name in ("first", "last"):
-            row[name] = _utc(row[name])
+            if isinstance(value := row[name], datetime):
+                row[name] = in_utc(value)
         span = extent(row)
         micros = width_of(span, width)
         exact = span.requests <= exact_rows
@@ -75,9 +76,5 @@ def store_load_windows(
 
 def _raw(rows: list[dict[str, object]]) -> pl.DataFrame:
     """Return rows of ``windows_of_load`` with the columns of ``RAW``."""
-    named = [{**row, **dict(zip(QUANTILES, row["quantiles"], strict=True))} for row in rows]  # type: ignore[call-overload]
-    return pl.DataFrame([{name: row[name] for name in RAW} for row in named], RAW)
-
-
-def _utc(value: object) -> object:
-    return in_utc(value) if isinstance(value, datetime) else value
+    flat = [{**row, **dict(zip(QUANTILES, row["quantiles"], strict=True))} for row in rows]  # type: ignore[call-overload]
+    return pl.DataFrame([{name: row[name] for name in RAW} for row in flat], RAW)
