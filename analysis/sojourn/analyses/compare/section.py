@@ -119,12 +119,10 @@ def _parts(title: str, comparison: Comparison, parts: Mapping[str, Change], whol
     rows = []
     for name, change in parts.items():
         if max(abs(change.a), abs(change.b), abs(change.change)) > WORTH:
-            known = [side.components[name]["mean"] is not None for side in (comparison.a, comparison.b)]
-            if comparison.incomparable and not all(known):
-                sides = (
-                    milliseconds(value) if has else "–" for value, has in zip((change.a, change.b), known, strict=True)
-                )
-                rows.append((name.replace("_", " "), *sides, "–", "–", "–"))
+            sides = ((comparison.a, change.a), (comparison.b, change.b))
+            figures = [None if split.components[name]["mean"] is None else figure for split, figure in sides]
+            if comparison.incomparable and None in figures:
+                rows.append((name.replace("_", " "), *map(milliseconds, figures), "–", "–", "–"))
                 continue
             share = _share(change.change / whole.change) if whole.certain else "–"
             rows.append((name.replace("_", " "), *_cells(change), share))
