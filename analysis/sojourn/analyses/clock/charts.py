@@ -41,9 +41,7 @@ def band_table(result: ClockResult, number: int) -> pl.DataFrame:
     """Return columns at (text, UTC), lower, upper (ms), requests: the windows of a clock, clipped."""
     pair = result.pairs[number]
     low, high = _room(result, number)
-    is_pair = pl.col("proxy").eq_missing(pl.lit(pair["proxy"])) & pl.col("upstream").eq_missing(
-        pl.lit(pair["upstream"])
-    )
+    is_pair = [pl.col(name).eq_missing(pl.lit(pair[name])) for name in ("proxy", "upstream")]
     return result.windows.filter(is_pair).select(
         pl.col("at").dt.strftime(TIME),
         *((pl.col(bound) * 1000).clip(low, high).round(3) for bound in ("lower", "upper")),

@@ -39,8 +39,6 @@ from sojourn.timeline.tables import workers_table
 from sojourn.timeline.visits import Visits
 from sojourn.timeline.windows import Windows
 
-__all__ = ["ALL", "OVER_TIME_SCHEMA", "DepthResult", "Steps", "depth_of"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
@@ -59,7 +57,6 @@ OVER_TIME_SCHEMA = {
     "most_waiting": pl.Int64(),
     "arrivals": pl.Int64(),
 }
-
 
 UNKNOWN_WITHOUT_VISITS = (
     "waiting", "gone", "in_service", "in_system", "utilisation", "mean_wait", "seen_waiting", "seen_in_system",
@@ -146,12 +143,12 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
         "gone": (visits.wait_end, starts),
         "in_service": (services.begin, services.end),
     }
-    known = ~np.isnan(services.end)
+    has_end = ~np.isnan(services.end)
     # If a wait is negative, its service begins before its arrival.
-    first = float(min(visits.arrival.min(), services.begin[known].min(initial=np.inf))) if len(visits) else 0.0
-    last = float(max(visits.wait_end.max(), services.end[known].max(initial=-np.inf))) if len(visits) else 0.0
+    first = float(min(visits.arrival.min(), services.begin[has_end].min(initial=np.inf))) if len(visits) else 0.0
+    last = float(max(visits.wait_end.max(), services.end[has_end].max(initial=-np.inf))) if len(visits) else 0.0
     windows = Windows.over(visits.base, first, last, seconds=width)
-    seen_waiting, seen_serving = seen_on_arrival(visits, starts, services)
+    waiting_on_arrival, serving_on_arrival = seen_on_arrival(visits, starts, services)
     backends, tables, wait = [], [], visits.wait
     silent = silences(visits.arrival, np.fmax(visits.wait_end, services.end))
     counted: list[dict[str, Steps]] = []
@@ -168,7 +165,8 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
             steps = {**counted[-1]}
         count = int(visits.workers.count.sum() if code < 0 else visits.workers.count[code])
         figures = _figures(steps, first, last, count)
-        arrivals, waiting, serving = visits.arrival[members], seen_waiting[members], seen_serving[members]
+        arrivals = visits.arrival[members]
+        waiting, serving = waiting_on_arrival[members], serving_on_arrival[members]
         if code >= 0:
             one = counted[-1]
             bounds.append(
@@ -194,7 +192,7 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
         overall=overall,
         backends=backends,
         peak=_peak(visits, [each["waiting"] for each in counted]),
-        seen=_by_depth(seen_waiting, wait),
+        seen=_by_depth(waiting_on_arrival, wait),
         over_time=pl.concat(tables) if len(visits) else pl.DataFrame(schema=OVER_TIME_SCHEMA),
         width=windows.seconds,
         held=_held(visits),
@@ -240,11 +238,11 @@ def _over_time(
     )
 
 
-def _by_depth(seen: Ints, wait: Floats) -> pl.DataFrame:
+def _by_depth(waiting: Ints, wait: Floats) -> pl.DataFrame:
     """Return requests by queue length at arrival: 0 to 9 singly, then 10-19, 20-49, 50-99, 100-199 and so on."""
-    deepest = int(seen.max()) if len(seen) else 0
+    deepest = int(waiting.max(initial=0))
     edges = [*range(10), *(edge for edge in COARSE if edge <= deepest)]
-    places = np.searchsorted(edges, seen, "right") - 1
+    places = np.searchsorted(edges, waiting, "right") - 1
     count = np.bincount(places, minlength=len(edges))
     waits = summed(places, wait, len(edges))
     highs = [*(edge - 1 for edge in edges[1:]), max(edges[-1], deepest)]
@@ -253,7 +251,7 @@ def _by_depth(seen: Ints, wait: Floats) -> pl.DataFrame:
             "low": edges,
             "high": highs,
             "requests": count,
-            "share": count / max(len(seen), 1),
+            "share": count / max(len(waiting), 1),
             "wait": np.divide(waits, count, out=np.zeros_like(waits), where=count > 0),
         },
         schema={"low": pl.Int64, "high": pl.Int64, "requests": pl.Int64, "share": pl.Float64, "wait": pl.Float64},
