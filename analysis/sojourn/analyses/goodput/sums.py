@@ -28,14 +28,12 @@ WORKED = (
 
 def groups_of(proxied: pl.DataFrame) -> pl.DataFrame:
     """Return the sums of every group of requests that went to an app: columns as of ``GoodputResult.groups``."""
-    given_up = pl.col("given_up")
-    known = pl.col("wasted").is_not_null()
     return (
         proxied.group_by("group")
         .agg(
             requests=pl.len(),
-            given_up=given_up.sum(),
-            known=known.sum(),
+            given_up=pl.col("given_up").sum(),
+            known=pl.col("wasted").is_not_null().sum(),
             unknown=UNKNOWN.sum(),
             wasted=WASTED,
             worked=WORKED,

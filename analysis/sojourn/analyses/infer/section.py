@@ -92,19 +92,13 @@ def _tables(result: InferResult) -> list[Table]:
 
 
 def _window(backend: BackendInference, window: Window) -> tuple[str, ...]:
-    begin, end = backend.at(window.begin), backend.at(window.end)
-    return (
-        backend.name,
-        f"{begin:%H:%M:%S}",
-        f"{end:%H:%M:%S}",
-        str(window.workers),
-        _set(window),
-    )
+    begin, end = (f"{backend.at(instant):%H:%M:%S}" for instant in (window.begin, window.end))
+    return (backend.name, begin, end, str(window.workers), _set(window))
 
 
 def _check(backend: BackendInference, check: Check) -> tuple[str, ...]:
-    held = "FAILED" if check.failed else "holds"
-    return (backend.name, check.name.replace("_", " "), held, formatted(check.statistic, "+.3f"))
+    outcome = "FAILED" if check.failed else "holds"
+    return (backend.name, check.name.replace("_", " "), outcome, formatted(check.statistic, "+.3f"))
 
 
 def _row(backend: BackendInference) -> tuple[str, ...]:
@@ -113,8 +107,8 @@ def _row(backend: BackendInference) -> tuple[str, ...]:
     if result.verdict == REFUSED:
         return (*begin, *["–"] * 6)
     wait, service = backend.wait, backend.service
-    shown = (wait["mean"], wait["p50"], wait["p99"], service["mean"], service["p99"])
-    return (*begin, str(result.workers), *map(milliseconds, shown))
+    figures = (wait["mean"], wait["p50"], wait["p99"], service["mean"], service["p99"])
+    return (*begin, str(result.workers), *map(milliseconds, figures))
 
 
 def _ranged(result: Inference) -> bool:

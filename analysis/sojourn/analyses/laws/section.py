@@ -52,7 +52,7 @@ def _predictions(result: Laws) -> Table:
     rows = []
     for laws in result.stations:
         s = laws.station
-        rows.append((laws.label, f"as {laws.known}", milliseconds(s.mean_wait), _plus_minus(s.wait_error)))
+        rows.append((laws.label, f"as {laws.wait_source}", milliseconds(s.mean_wait), _plus_minus(s.wait_error)))
         for prediction in laws.predictions:
             applies = "applies" if laws.doubt > UNCERTAIN else "best match"
             mark = applies if prediction.law == laws.believe else ""
@@ -83,7 +83,7 @@ def reading(laws: StationLaws) -> str:
     """Describe the windows and curves of a station in one sentence."""
     station = laws.station
     of = percent(station.utilisation)
-    measured = f"The {laws.known} mean wait is {duration(station.mean_wait)} at a utilisation of {of}"
+    measured = f"The {laws.wait_source} mean wait is {duration(station.mean_wait)} at a utilisation of {of}"
     windows = station.windows
     if not windows.is_empty():
         top = windows.sort("utilisation", descending=True).row(0, named=True)
