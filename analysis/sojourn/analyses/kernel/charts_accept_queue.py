@@ -35,7 +35,8 @@ def accept_queue(result: KernelResult) -> alt.VConcatChart:
     used = result.sockets.filter((pl.col("deepest") > 0) | (pl.col("syn_recv") > 0))
     sockets = (used if len(used) else result.sockets.head(1))["socket"].head(SOCKETS).to_list()
     panels: list[alt.Chart | alt.LayerChart] = [_depth(result, socket, scale) for socket in sockets]
-    panels += [_waiting(result, server, scale) for server in _servers_with_queues(result)]
+    servers = result.servers.filter(pl.col("deepest") > 0).sort("deepest", descending=True, maintain_order=True)
+    panels += [_waiting(result, server, scale) for server in servers["server"].head(SOCKETS)]
     panels.append(_turned_away(result, scale))
     if any(used["syn_recv"].head(SOCKETS)):
         panels.append(_handshakes(result, sockets, scale))
@@ -77,12 +78,6 @@ def _depth(result: KernelResult, socket: str, scale: alt.Scale) -> alt.Chart | a
     return (sized + line.encode(x=_time(scale), y=alt.Y("most:Q"))).properties(
         width=WIDTH, height=HEIGHT // 2, title=title
     )
-
-
-def _servers_with_queues(result: KernelResult) -> list[str]:
-    """Return the servers with the deepest queues."""
-    used = result.servers.filter(pl.col("deepest") > 0).sort("deepest", descending=True, maintain_order=True)
-    return used["server"].head(SOCKETS).to_list()
 
 
 def _waiting(result: KernelResult, server: str, scale: alt.Scale) -> alt.Chart:
@@ -153,9 +148,9 @@ def _turned_away(result: KernelResult, scale: alt.Scale) -> alt.Chart:
 
 
 def _handshakes(result: KernelResult, sockets: list[str], scale: alt.Scale) -> alt.Chart:
-    shown = pl.col("socket").map_elements(printable, return_dtype=pl.String)
+    socket = pl.col("socket").map_elements(printable, return_dtype=pl.String)
     table = result.depths.filter(pl.col("socket").is_in(sockets)).select(
-        pl.col("begin").dt.strftime(TIME), shown, "syn_recv"
+        pl.col("begin").dt.strftime(TIME), socket, "syn_recv"
     )
     return (
         alt.Chart(alt.InlineData(values=table.to_dicts()))
