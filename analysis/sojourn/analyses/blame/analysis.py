@@ -16,7 +16,7 @@ would fall by less than its blame.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -171,18 +171,6 @@ class BlameResult(Result):
             "free_workers": [backend.to_dict() for backend in self.free_workers],
             "inner": self.inner and self.inner.to_dict(),
         }
-
-
-def checked_columns(rows: pl.LazyFrame, columns: Sequence[str]) -> None:
-    """Check that the rows have these columns.
-
-    Raises:
-        SojournError: a column is missing.
-    """
-    names = rows.collect_schema().names()
-    for column in columns:
-        if column not in names:
-            raise SojournError(f"column {column!r} was not read; read it with split(columns=…)")
 
 
 def blame_of(

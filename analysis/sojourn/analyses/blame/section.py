@@ -7,7 +7,6 @@ from typing import Any
 import polars as pl
 
 from sojourn.analyses.blame.analysis import BlameResult
-from sojourn.analyses.blame.inside import InnerBlame
 from sojourn.analyses.blame.pictures import blame_pictures
 from sojourn.analyses.blame.run import blame
 from sojourn.analyses.question import ReportContext
@@ -82,24 +81,19 @@ def sentence(result: BlameResult) -> str:
 
 def _without_queue(result: BlameResult) -> str:
     """Return that hardly any request waits for a worker, or that most wait inside the app; "" if neither."""
-    mean = result.waited / result.requests
-    if result.inner is not None and result.inner.waited > max(result.waited, LITTLE * result.requests):
-        return _of_inner(result, result.inner)
+    mean, inner = result.waited / result.requests, result.inner
+    if inner is not None and inner.waited > max(result.waited, LITTLE * result.requests):
+        top = inner.culprits.row(0, named=True)
+        return (
+            f"Requests wait inside the app, for what they share, more than for workers: {duration(inner.waited)} "
+            f"against {duration(max(result.waited, 0.0))} (inferred). {_capital(_label(result, top['culprit']))} "
+            f"caused {percent(top['share'])} of it."
+        )
     if mean < LITTLE:
         return (
             f"No significant queueing: {milliseconds(mean)} ms on average over {counted(result.requests, 'request')}."
         )
     return ""
-
-
-def _of_inner(result: BlameResult, inner: InnerBlame) -> str:
-    """Return that requests wait inside the app more than for workers, and the largest culprit."""
-    top = inner.culprits.row(0, named=True)
-    return (
-        f"Requests wait inside the app, for what they share, more than for workers: {duration(inner.waited)} against "
-        f"{duration(max(result.waited, 0.0))} (inferred). {_capital(_label(result, top['culprit']))} caused "
-        f"{percent(top['share'])} of it."
-    )
 
 
 def _of_account(result: BlameResult, account: str) -> str:

@@ -33,7 +33,17 @@ def clock_section(result: ClockResult) -> Section:
         measures=MEASURES,
         failures=tuple(_failures(result)),
         tables=(_offsets(result),) if result.pairs else (),
-        pictures=_pictures(result),
+        pictures=(
+            Picture(
+                "clock-over-time",
+                "Offsets over time",
+                "The app's clock less nginx's, as a line; the band is what the requests of each short window allow.",
+                partial(offsets_over_time, result),
+                reading(result),
+            ),
+        )
+        if result.pairs
+        else (),
         notes=tuple(_notes(result)),
     )
 
@@ -140,20 +150,6 @@ def _notes(result: ClockResult) -> list[str]:
         more = f" and {len(result.silent) - MOST_NAMES} more" if len(result.silent) > MOST_NAMES else ""
         notes.append(f"No request shows the clocks of {clocks}{more}; their offset is assumed to be 0.")
     return notes
-
-
-def _pictures(result: ClockResult) -> tuple[Picture, ...]:
-    if not result.pairs:
-        return ()
-    return (
-        Picture(
-            "clock-over-time",
-            "Offsets over time",
-            "The app's clock less nginx's, as a line; the band is what the requests of each short window allow.",
-            partial(offsets_over_time, result),
-            reading(result),
-        ),
-    )
 
 
 def reading(result: ClockResult) -> str:

@@ -207,7 +207,7 @@ def compare(
     parts = blocks(a.rows, by, largest), blocks(b.rows, by, largest)
     as_is = np.ones((1, WINDOWS))
     weights = np.vstack([as_is, resampled_windows(seed)]), np.vstack([as_is, resampled_windows(seed + 1)])
-    tails = [_tail(side) for side in (a, b)]
+    tails: list[dict[str, float]] = [side.tail[TAIL]["components"] for side in (a, b)]  # type: ignore[misc]
     again = [tail_means(part, weight, QUANTILES[TAIL]) for part, weight in zip(parts, weights, strict=True)]
     spread = {name: again[1][name] - again[0][name] for name in COMPONENTS}
     sums = [math.fsum(tail.values()) for tail in tails]
@@ -223,10 +223,6 @@ def compare(
         groups=tuple(contributions(*parts, *weights)),
         groups_total=total,
     )
-
-
-def _tail(side: SplitResult) -> dict[str, float]:
-    return side.tail[TAIL]["components"]  # type: ignore[return-value]
 
 
 def _figures(

@@ -14,7 +14,7 @@ send bursts, make the two differ.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -151,27 +151,24 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
     waiting_on_arrival, serving_on_arrival = seen_on_arrival(visits, starts, services)
     backends, tables, wait = [], [], visits.wait
     silent = silences(visits.arrival, np.fmax(visits.wait_end, services.end))
-    counted: list[dict[str, Steps]] = []
+    counted = [
+        {key: Steps.of(begin[members], end[members]) for key, (begin, end) in intervals.items()}
+        for members in visits.at_backend
+    ]
+    # Of all together only the queue is counted once more: its maximum is not a sum.
+    queue = Steps.of(*intervals["waiting"])
+    together = {key: Together([each[key] for each in counted]) for key in intervals} | {"waiting": queue}
     bounds: list[bool] = []
     for code, name in [*enumerate(visits.backends), (-1, ALL)]:
         members = slice(None) if code < 0 else visits.at_backend[code]
-        steps: dict[str, Steps | Together]
-        if code < 0:
-            # Of all together only the queue is counted once more: its maximum is not a sum.
-            queue = Steps.of(*intervals["waiting"])
-            steps = {key: Together([each[key] for each in counted]) for key in intervals} | {"waiting": queue}
-        else:
-            counted.append({key: Steps.of(begin[members], end[members]) for key, (begin, end) in intervals.items()})
-            steps = {**counted[-1]}
+        steps: Mapping[str, Steps | Together] = together if code < 0 else counted[code]
         count = int(visits.workers.count.sum() if code < 0 else visits.workers.count[code])
         figures = _figures(steps, first, last, count)
         arrivals = visits.arrival[members]
         waiting, serving = waiting_on_arrival[members], serving_on_arrival[members]
         if code >= 0:
-            one = counted[-1]
-            bounds.append(
-                is_lower_bound(visits, code, one["waiting"], one["in_service"], (waiting, serving), last - first)
-            )
+            one, on_arrival = counted[code], (waiting, serving)
+            bounds.append(is_lower_bound(visits, code, one["waiting"], one["in_service"], on_arrival, last - first))
         figures |= {
             "arrivals": len(arrivals),
             "mean_wait": float(wait[members].mean()) if len(arrivals) else 0.0,
@@ -205,7 +202,7 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
     )
 
 
-def _figures(steps: dict[str, Steps | Together], first: float, last: float, workers: int) -> dict[str, Any]:
+def _figures(steps: Mapping[str, Steps | Together], first: float, last: float, workers: int) -> dict[str, Any]:
     seconds = last - first
     spent = {key: step.between(np.array([first, last])) for key, step in steps.items()} if seconds > 0 else {}
     figures: dict[str, Any] = {key: float(spent[key][0][0]) / seconds if spent else 0.0 for key in steps}
@@ -216,7 +213,7 @@ def _figures(steps: dict[str, Steps | Together], first: float, last: float, work
 
 
 def _over_time(
-    windows: Windows, name: str | None, steps: dict[str, Steps | Together], arrivals: Floats, workers: int,
+    windows: Windows, name: str | None, steps: Mapping[str, Steps | Together], arrivals: Floats, workers: int,
     bounds: tuple[float, float],
 ) -> pl.DataFrame:  # fmt: skip
     edges = windows.edges

@@ -99,10 +99,8 @@ class StationLaws:
     @property
     def unexplained(self) -> bool:
         """Whether requests waited so much longer than predicted that something may have held the workers."""
-        law, measured = self.believed, self.station.mean_wait
-        if law is None or law.error is None:
-            return measured > LONG
-        return measured > LONG and law.error < -HALF
+        law = self.believed
+        return self.station.mean_wait > LONG and (law is None or law.error is None or law.error < -HALF)
 
     @property
     def label(self) -> str:
@@ -115,22 +113,21 @@ class StationLaws:
     @property
     def sentence(self) -> str:
         """The law that applies best and its error, in one sentence."""
-        law, measured = self.believed, self.station.mean_wait
-        if law is not None and law.mean_wait is not None and self.doubt > UNCERTAIN:
-            return (
-                f"{self.label}: too few requests to test a law: the uncertainty of the {self.wait_source} wait of "
-                f"{milliseconds(measured)} ms is ±{self.doubt:.0%}; {NAMES[law.law]} predicts "
-                f"{milliseconds(law.mean_wait)} ms."
-            )
-        as_one = self.station.kind != BACKEND and self.believe != "closed_loop"
-        if as_one and law is not None and law.mean_wait is not None:
-            return (
-                f"{self.label}: as one queue they would wait {milliseconds(law.mean_wait)} ms ({NAMES[law.law]}); "
-                f"{self.wait_source} {milliseconds(measured)} ms."
-            )
-        if law is None or law.mean_wait is None:
+        law, measured = self.believed, milliseconds(self.station.mean_wait)
+        if law is None:
             reason = next(p.reason for p in self.predictions if p.law == "allen_cunneen")
             return f"{self.label}: no law applies: {reason}."
+        predicted = milliseconds(law.mean_wait)
+        if self.doubt > UNCERTAIN:
+            return (
+                f"{self.label}: too few requests to test a law: the uncertainty of the {self.wait_source} wait of "
+                f"{measured} ms is ±{self.doubt:.0%}; {NAMES[law.law]} predicts {predicted} ms."
+            )
+        if self.station.kind != BACKEND and self.believe != "closed_loop":
+            return (
+                f"{self.label}: as one queue they would wait {predicted} ms ({NAMES[law.law]}); {self.wait_source} "
+                f"{measured} ms."
+            )
         if law.error is None:
             return f"{self.label}: {NAMES[law.law]} applies."
         if abs(law.error) > self.doubt + DOUBTFUL:

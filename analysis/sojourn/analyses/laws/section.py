@@ -92,7 +92,7 @@ def reading(laws: StationLaws) -> str:
             "the workers' capacity)"
         )
     law = laws.believed
-    if law is None or law.mean_wait is None:
+    if law is None:
         return f"{measured}; no law applies."
     return f"{measured}; {NAMES[law.law]} predicts {duration(law.mean_wait)} for the whole."
 
