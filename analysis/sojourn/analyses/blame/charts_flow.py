@@ -63,7 +63,8 @@ def blame_flow(result: BlameResult) -> alt.LayerChart:
     victims = _places(table, "victim", total)
     colours = _colours(list(causes))
     ribbons = _ribbons(table, causes, victims, total)
-    scale = alt.Scale(domain=[max(_end(causes), _end(victims)), 0], nice=False)
+    ends = (top + size for places in (causes, victims) for top, size in places.values())
+    scale = alt.Scale(domain=[max(ends, default=1.0), 0], nice=False)
     # The labels are outside the blocks: each side reserves about a third of the width for them.
     x = alt.X("x:Q", scale=alt.Scale(domain=[-0.42, 1.42], nice=False), axis=None)
     colour = alt.Color("cause:N", legend=None, scale=alt.Scale(domain=list(colours), range=list(colours.values())))
@@ -120,10 +121,6 @@ def _places(table: pl.DataFrame, column: str, total: float) -> Places:
         places[name] = (top, seconds)
         top += seconds + SPACE * total
     return places
-
-
-def _end(places: Places) -> float:
-    return max((top + size for top, size in places.values()), default=1.0)
 
 
 def _colours(causes: list[str]) -> dict[str, str]:

@@ -182,7 +182,7 @@ def _backlogs(result: KernelResult) -> Iterator[Finding]:
 def _syn_queue(result: KernelResult) -> Iterator[Finding]:
     others, full = result.other_drops, result.syn_drops
     if others:
-        sentence = f"{counted(others, 'packet')} more {_was(others)} dropped, not for a full accept queue"
+        sentence = f"{counted(others, 'packet more was', 'packets more were')} dropped, not for a full accept queue"
         mend = ""
         if full:
             sentence += f"; {full:,} of them because a SYN queue was full and no cookies were sent"
@@ -199,12 +199,12 @@ def _syn_queue(result: KernelResult) -> Iterator[Finding]:
             mend = "Memory, routes and security modules can be the reason; the kernel does not count them separately."
         yield Finding("other_drops", "lost", f"{sentence}.", mend)
     elif full:
-        yield Finding("other_drops", "lost", f"{counted(full, 'SYN')} {_was(full)} dropped: a SYN queue was full.")
+        yield Finding("other_drops", "lost", f"{counted(full, 'SYN was', 'SYNs were')} dropped: a SYN queue was full.")
     if result.cookies and result.settings.get("tcp_syncookies") != 2:
         yield Finding(
             "cookies",
             "risk",
-            f"A SYN queue was full: {counted(result.cookies, 'handshake')} {_was(result.cookies)} answered by SYN "
+            f"A SYN queue was full: {counted(result.cookies, 'handshake was', 'handshakes were')} answered by SYN "
             "cookies. No client is turned away, but the server keeps no state: a final ACK that is lost, or meets a "
             "full accept queue, leaves a client that believes it is connected.",
             "A longer backlog makes the SYN queue longer, too. Many sources that never answer are an attack.",
@@ -214,7 +214,7 @@ def _syn_queue(result: KernelResult) -> Iterator[Finding]:
         yield Finding(
             "deferred",
             "note",
-            f"{counted(deferred, 'bare ACK')} {_was(deferred)} held back until data came (TCP_DEFER_ACCEPT): such "
+            f"{counted(deferred, 'bare ACK was', 'bare ACKs were')} held back until data came (TCP_DEFER_ACCEPT): such "
             "connections stay among the handshakes, not in the accept queue, and may meet a full queue later.",
         )
 
@@ -245,7 +245,3 @@ def _settings(result: KernelResult) -> Iterator[Finding]:
             "are invisible, because the kernel keeps no state of them.",
             "net.ipv4.tcp_syncookies=1, the default.",
         )
-
-
-def _was(number: int) -> str:
-    return "was" if number == 1 else "were"
