@@ -51,8 +51,8 @@ def flow_table(result: BlameResult) -> pl.DataFrame:
 
 
 def _or_other(column: str, names: list[str | None]) -> pl.Expr:
-    is_one = pl.col(column).is_in(names, nulls_equal=True)
-    return pl.when(is_one).then(pl.col(column).fill_null(NO_VALUE)).otherwise(pl.lit(OTHER))
+    is_largest = pl.col(column).is_in(names, nulls_equal=True)
+    return pl.when(is_largest).then(pl.col(column).fill_null(NO_VALUE)).otherwise(pl.lit(OTHER))
 
 
 def blame_flow(result: BlameResult) -> alt.LayerChart:

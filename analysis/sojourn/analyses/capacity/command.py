@@ -98,14 +98,14 @@ def capacity(
 
 
 def _print_sizing(target_rate: float, headroom: float, per_instance: float, *, as_json: bool) -> None:
-    from sojourn.analyses.capacity.section import sizing_section  # noqa: PLC0415
-    from sojourn.present.terminal import show  # noqa: PLC0415
-
     sizing = sized(target_rate, headroom, per_instance)
     if as_json:
         print_json({"sizing": sizing.to_dict()})
-    else:
-        show(sizing_section(sizing))
+        return
+    from sojourn.analyses.capacity.section import sizing_section  # noqa: PLC0415 - Polars takes its time to load
+    from sojourn.present.terminal import show  # noqa: PLC0415
+
+    show(sizing_section(sizing))
 
 
 def _positive(value: float | None, option: str) -> None:

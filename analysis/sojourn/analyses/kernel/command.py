@@ -106,10 +106,9 @@ def kernel(
                 out=out, stop=stop, on_step=say, **options,
             )  # fmt: skip
     if html is not None:
-        from sojourn.present.display import section_of  # noqa: PLC0415
-        from sojourn.present.page import Page  # noqa: PLC0415
+        from sojourn.present.page import Page  # noqa: PLC0415 - Polars takes its time to load
 
-        Page(title=", ".join(result.names[:3]) or "this machine", lead=section_of(result)).write(html)
+        Page(title=", ".join(result.names[:3]) or "this machine", lead=result.section).write(html)
     answer(result, as_json=as_json)
 
 

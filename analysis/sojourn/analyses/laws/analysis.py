@@ -263,13 +263,13 @@ def laws(
     trend = "not tested" if audit is None else audit.trend
     predicted = [_laws_of(station, stationary, trend) for station in loads]
     doubted = any(each.unexplained for each in predicted) or looks_free(visits)
-    busier = understated(visits) if doubted else frozenset()
+    understated_backends = understated(visits) if doubted else frozenset()
     apart = kept_apart(visits)
     results = []
     for each in predicted:
         backends = _backends_of(each.station, visits)
         clauses = dict.fromkeys(clause for name in backends for clause in apart.get(name, ()))
-        lower_bound = each.station.silence is not None or not busier.isdisjoint(backends)
+        lower_bound = each.station.silence is not None or not understated_backends.isdisjoint(backends)
         source = queue_source.word(backends)
         results.append(replace(each, wait_source=source, apart=tuple(clauses), lower_bound=lower_bound))
     failures = (*(audit.failures() if audit is not None else ()), *queue_source.moved)
