@@ -261,7 +261,7 @@ def laws(
         )
     stationary = None if audit is None else audit.stationary
     trend = "not tested" if audit is None else audit.trend
-    predicted = [_laws_of(station, stationary, trend) for station in loads]
+    predicted = [station_laws(station, stationary, trend) for station in loads]
     doubted = any(each.unexplained for each in predicted) or looks_free(visits)
     understated_backends = understated(visits) if doubted else frozenset()
     apart = kept_apart(visits)
@@ -284,7 +284,7 @@ def _backends_of(station: Station, visits: Visits) -> list[str | None]:
     return [name for name, of in zip(visits.backends, visits.pool, strict=True) if of == pool]
 
 
-def _laws_of(station: Station, stationary: bool | None, trend: str) -> StationLaws:
+def station_laws(station: Station, stationary: bool | None, trend: str) -> StationLaws:
     """Return the prediction of each law for one station."""
     rate, service, workers = station.arrival_rate, station.mean_service, station.workers
     values = {
