@@ -216,7 +216,10 @@ def compare(
         b=b,
         names=names,
         figures=_figures(a, b, parts, weights),
-        components=_components(a, b, parts, weights),
+        components={
+            name: change_of(a.means[name], b.means[name], _mean_spread(parts, weights, [p.sums[name] for p in parts]))
+            for name in COMPONENTS
+        },
         tail={name: change_of(tails[0][name], tails[1][name], spread[name]) for name in COMPONENTS},
         tail_mean=change_of(sums[0], sums[1], np.sum(list(spread.values()), axis=0)),
         by=by,
@@ -230,29 +233,21 @@ def _figures(
 ) -> dict[str, Change]:
     levels = tuple(QUANTILES.values())
     one, other = (quantiles_of(part, weight, levels) for part, weight in zip(parts, weights, strict=True))
-    means = [
-        _mean(part, weight, np.sum(list(part.sums.values()), axis=0))
-        for part, weight in zip(parts, weights, strict=True)
-    ]
-    spread = {"mean": means[1] - means[0]}
+    sums = [np.sum(list(part.sums.values()), axis=0) for part in parts]
+    spread = {"mean": _mean_spread(parts, weights, sums)}
     spread |= {name: other[:, column] - one[:, column] for column, name in enumerate(QUANTILES)}
     return {
         name: change_of(a.response_time[name] or 0.0, b.response_time[name] or 0.0, spread[name]) for name in FIGURES
     }
 
 
-def _components(
-    a: SplitResult, b: SplitResult, parts: tuple[Blocks, Blocks], weights: tuple[Floats, Floats]
-) -> dict[str, Change]:
-    changes = {}
-    for name in COMPONENTS:
-        one, other = (_mean(part, weight, part.sums[name]) for part, weight in zip(parts, weights, strict=True))
-        changes[name] = change_of(a.means[name], b.means[name], other - one)
-    return changes
-
-
-def _mean(part: Blocks, weights: Floats, sums: Floats) -> Floats:
-    return (weights @ sums.sum(axis=1)) / np.maximum(weights @ part.requests.sum(axis=1), 1e-12)
+def _mean_spread(parts: tuple[Blocks, Blocks], weights: tuple[Floats, Floats], sums: list[Floats]) -> Floats:
+    """Return the mean of the second side less that of the first, per weighting."""
+    one, other = (
+        (weight @ seconds.sum(axis=1)) / np.maximum(weight @ part.requests.sum(axis=1), 1e-12)
+        for part, weight, seconds in zip(parts, weights, sums, strict=True)
+    )
+    return other - one
 
 
 def _with_shares(parts: dict[str, Change], whole: Change) -> list[dict[str, object]]:
