@@ -5,14 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from sojourn.analyses.goodput.analysis import GoodputResult
+from sojourn.analyses.goodput.charts import goodput_over_time
 from sojourn.analyses.goodput.run import goodput
 from sojourn.analyses.question import ReportContext
 from sojourn.model.formatting import counted, duration, formatted, percent, printable, tally
-from sojourn.present.chart_libraries import alt
-from sojourn.present.chart_parts import inline
-from sojourn.present.chart_sizes import HEIGHT, WIDTH
 from sojourn.present.display import lay_out
-from sojourn.present.palette import QUEUEING, RESPONSE, SERVICE
 from sojourn.present.section import Picture, Section, Table
 
 MEASURES = (
@@ -204,43 +201,6 @@ def _notes(result: GoodputResult) -> list[str]:
             f"{'was' if app_log.rejected == 1 else 'were'} refused: {tally(app_log.reasons)}."
         )
     return notes
-
-
-def goodput_over_time(result: GoodputResult) -> alt.VConcatChart:
-    """Draw throughput and goodput as lines, and below them the worker seconds of abandoned requests."""
-    x = alt.X("begin:T", title="end of the request (UTC)", scale=alt.Scale(type="utc"))
-    lines = result.over_time.unpivot(["throughput", "goodput"], index="begin", variable_name="part", value_name="rate")
-    rates = (
-        alt.Chart(inline(lines))
-        .mark_line(interpolate="step-after")
-        .encode(
-            x=x,
-            y=alt.Y("rate:Q", title="requests per second"),
-            color=alt.Color(
-                "part:N", title=None, scale=alt.Scale(domain=["throughput", "goodput"], range=[RESPONSE, SERVICE])
-            ),
-            strokeDash=alt.StrokeDash(
-                "part:N", title=None, scale=alt.Scale(domain=["throughput", "goodput"], range=[[2, 2], [1, 0]])
-            ),
-            tooltip=[
-                alt.Tooltip("part:N"),
-                alt.Tooltip("rate:Q", format=".3~f"),
-                alt.Tooltip("begin:T", format="%H:%M:%S"),
-            ],
-        )
-        .properties(width=WIDTH, height=HEIGHT // 2)
-    )
-    wasted = (
-        alt.Chart(inline(result.over_time.select("begin", "wasted")))
-        .mark_area(interpolate="step-after", color=QUEUEING)
-        .encode(
-            x=x,
-            y=alt.Y("wasted:Q", title="wasted worker seconds"),
-            tooltip=[alt.Tooltip("wasted:Q", format=".3~f"), alt.Tooltip("begin:T", format="%H:%M:%S")],
-        )
-        .properties(width=WIDTH, height=HEIGHT // 3)
-    )
-    return alt.vconcat(rates, wasted)
 
 
 def report_section(context: ReportContext) -> Section:

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from pool_simulator import PoolSettings, Route, as_lines, simulated_pool
 from sojourn.analyses.audit.result import Audit
 from sojourn.analyses.laws.analysis import NAMES, Laws, Prediction, StationLaws, laws
-from sojourn.analyses.laws.section import laws_section, wait_against_utilisation
+from sojourn.analyses.laws.charts import wait_against_utilisation
+from sojourn.analyses.laws.section import laws_section
 from sojourn.cli import app
 from sojourn.present.terminal import show
 from sojourn.timeline.visits import FROM_OPTION, Visits, Workers, visits
