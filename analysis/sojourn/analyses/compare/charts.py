@@ -7,9 +7,9 @@ import polars as pl
 from sojourn.analyses.compare.analysis import Comparison
 from sojourn.model.verdict import CAUSES
 from sojourn.present.chart_libraries import alt
-from sojourn.present.chart_parts import inline
+from sojourn.present.chart_parts import inline, part_colour
 from sojourn.present.chart_sizes import WIDTH
-from sojourn.present.palette import OTHER, PARTS, QUEUEING, SERVICE
+from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 from sojourn.present.section import Chart
 
 PART_OF = {**dict.fromkeys(CAUSES["queueing"], "queueing delay"), "service_time": "service time"}
@@ -35,7 +35,7 @@ def composition(comparison: Comparison) -> alt.Chart:
             x=alt.X("seconds:Q", title="mean response time (s)", stack="zero"),
             y=alt.Y("side:N", title=None),
             row=alt.Row("requests:N", title=None, sort=["all", "slowest 1 %"]),
-            color=alt.Color("part:N", title=None, scale=alt.Scale(domain=list(PARTS), range=list(PARTS.values()))),
+            color=part_colour(),
             order=alt.Order("rank:Q"),
             tooltip=[
                 alt.Tooltip("requests:N"),

@@ -9,7 +9,7 @@ import polars as pl
 from sojourn.analyses.kernel.result import KernelResult
 from sojourn.model.formatting import printable
 from sojourn.present.chart_libraries import alt
-from sojourn.present.chart_parts import TIME
+from sojourn.present.chart_parts import inline
 from sojourn.present.chart_sizes import HEIGHT, WIDTH
 from sojourn.present.palette import OTHER, QUEUEING, RESPONSE
 
@@ -48,10 +48,8 @@ def _time(scale: alt.Scale) -> alt.X:
 
 
 def _depth(result: KernelResult, socket: str, scale: alt.Scale) -> alt.Chart | alt.LayerChart:
-    rows = result.depths.filter(pl.col("socket") == socket).with_columns(
-        pl.col("begin").dt.strftime(TIME), most=pl.col("limit") + 1
-    )
-    data = alt.InlineData(values=rows.drop("socket", "syn_recv").to_dicts())
+    rows = result.depths.filter(pl.col("socket") == socket).with_columns(most=pl.col("limit") + 1)
+    data = inline(rows.drop("socket", "syn_recv"))
     most = max((value for value in rows["most"] if value is not None), default=0)
     deepest = max((value for value in rows["depth"] if value is not None), default=0)
     visible = deepest >= VISIBLE * most
@@ -82,10 +80,10 @@ def _depth(result: KernelResult, socket: str, scale: alt.Scale) -> alt.Chart | a
 
 def _waiting(result: KernelResult, server: str, scale: alt.Scale) -> alt.Chart:
     """Draw what waits for the workers of a server."""
-    rows = result.queues.filter(pl.col("server") == server).with_columns(pl.col("begin").dt.strftime(TIME))
+    rows = result.queues.filter(pl.col("server") == server)
     kind = result.servers.filter(pl.col("server") == server)["kind"][0]
     return (
-        alt.Chart(alt.InlineData(values=rows.drop("server").to_dicts()))
+        alt.Chart(inline(rows.drop("server")))
         .mark_area(interpolate="step-after", color=QUEUEING, opacity=0.8)
         .encode(
             x=_time(scale),
@@ -112,11 +110,7 @@ def _turned_away(result: KernelResult, scale: alt.Scale) -> alt.Chart:
     rates = [pl.col("overflows") / seconds, syn / seconds, (pl.col("other_drops") - syn) / seconds]
     table = (
         result.events.filter(seconds > 0)
-        .select(
-            pl.col("begin").dt.strftime(TIME),
-            pl.col("end").dt.strftime(TIME),
-            *(rate.alias(reason) for rate, reason in zip(rates, REFUSED, strict=True)),
-        )
+        .select("begin", "end", *(rate.alias(reason) for rate, reason in zip(rates, REFUSED, strict=True)))
         .unpivot(list(REFUSED), index=["begin", "end"], variable_name="reason", value_name="rate")
         # Read one after the other, two counters may differ by a packet: a negative bar is an artefact.
         .filter(pl.col("rate") > 0)
@@ -127,7 +121,7 @@ def _turned_away(result: KernelResult, scale: alt.Scale) -> alt.Chart:
     )
     top = max(table["top"], default=1.0)
     return (
-        alt.Chart(alt.InlineData(values=table.to_dicts()))
+        alt.Chart(inline(table))
         .mark_rect()
         .encode(
             x=_time(scale),
@@ -149,11 +143,9 @@ def _turned_away(result: KernelResult, scale: alt.Scale) -> alt.Chart:
 
 def _handshakes(result: KernelResult, sockets: list[str], scale: alt.Scale) -> alt.Chart:
     socket = pl.col("socket").map_elements(printable, return_dtype=pl.String)
-    table = result.depths.filter(pl.col("socket").is_in(sockets)).select(
-        pl.col("begin").dt.strftime(TIME), socket, "syn_recv"
-    )
+    table = result.depths.filter(pl.col("socket").is_in(sockets)).select("begin", socket, "syn_recv")
     return (
-        alt.Chart(alt.InlineData(values=table.to_dicts()))
+        alt.Chart(inline(table))
         .mark_line(interpolate="step-after", color=QUEUEING)
         .encode(
             x=_time(scale),
