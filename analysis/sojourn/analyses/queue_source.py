@@ -100,12 +100,11 @@ def slots(backends: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def gaps_of(requests: OpenedRequests) -> tuple[str, ...]:
     """Return the sentences on the backends whose queue was to be inferred and was refused."""
-    return tuple(_gap(each) for each in requests.inferred if not _is_inferred(each))
-
-
-def _gap(backend: BackendInference) -> str:
-    advised = any(word in backend.result.reason for word in ADVICE)
-    return backend.sentence if advised else f"{backend.sentence} {REMEDY}"
+    return tuple(
+        each.sentence if any(word in each.result.reason for word in ADVICE) else f"{each.sentence} {REMEDY}"
+        for each in requests.inferred
+        if not _is_inferred(each)
+    )
 
 
 def _moved(backend: BackendInference) -> str:
