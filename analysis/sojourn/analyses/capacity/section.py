@@ -8,7 +8,7 @@ from sojourn.analyses.capacity.analysis import Capacity
 from sojourn.analyses.capacity.charts import objective_against_rate, throughput_against_concurrency
 from sojourn.analyses.capacity.knee import Knee
 from sojourn.analyses.capacity.run import capacity
-from sojourn.analyses.capacity.sizing import AS_GIVEN, Sizing
+from sojourn.analyses.capacity.sizing import Sizing
 from sojourn.analyses.capacity.usl import Usl
 from sojourn.analyses.question import ReportContext
 from sojourn.model.formatting import counted, duration, milliseconds, percent
@@ -93,12 +93,7 @@ def _sized(sizing: Sizing) -> str:
     ends = ""
     if sizing.low is not None and sizing.high is not None and sizing.low != sizing.high:
         ends = f" ({sizing.low:,} to {sizing.high:,})"
-    elif (
-        sizing.bound == "exactly"
-        and sizing.source != AS_GIVEN
-        and sizing.low is None
-        and sizing.high != sizing.instances
-    ):
+    elif sizing.low is None and sizing.high not in (None, sizing.instances):
         ends = f" (up to {sizing.high:,})"
     plural = "s" if sizing.instances != 1 else ""
     return (
