@@ -34,12 +34,7 @@ def store_load_windows(
 ) -> LoadWindows:
     """Return the same windows as ``load_windows``, computed by a store.
 
-    Args:
-        dsn: the store.
-        selection: the requests; None: all.
-        width: width of a window, s; None: about 60 windows.
-        by_instance: one row per window and upstream address.
-        exact_rows: maximum number of requests for exact quantiles; with more, values are cut after four digits.
+    Quantiles of more than ``exact_rows`` requests are cut after four digits.
 
     Raises:
         SojournError: as ``load_windows``; or the store cannot be reached or queried.

@@ -188,14 +188,7 @@ class Comparison(Result):
 def compare(
     a: SplitResult, b: SplitResult, *, by: str = "route", names: tuple[str, str] = ("A", "B"), seed: int = 0
 ) -> Comparison:
-    """Compare two splits.
-
-    Args:
-        a: the split of the first side, with readable rows.
-        b: the split of the second side, with readable rows.
-        by: a column of the rows.
-        names: the names of the sides.
-        seed: the seed of the bootstrap.
+    """Compare two splits with readable rows, in total and by a column of the rows.
 
     Raises:
         SojournError: a side has no request.

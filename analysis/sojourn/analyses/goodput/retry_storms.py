@@ -48,9 +48,7 @@ class Storm:
 def storms_of(proxied: pl.DataFrame, base: datetime) -> tuple[Storm, ...]:
     """Return the storms, from windows so wide that 20 requests arrive in one on average.
 
-    Args:
-        proxied: columns begun (s after ``base``), attempts, again (bool: a client's retry), failed (bool).
-        base: the instant that ``begun`` counts from.
+    Columns: begun (s after ``base``), attempts, again (bool: a client's retry), failed (bool).
     """
     if not len(proxied):
         return ()
