@@ -69,8 +69,8 @@ def sentence(result: KernelResult) -> str:
             f"The kernel turned away {counted(result.overflows, 'packet')} for a full accept queue, though no sample "
             f"saw one full: {deepest} ({samples})."
         )
-    known = "" if result.overflows is None else ", and no packet was turned away for one"
-    return f"No accept queue was full: {deepest}{known} ({samples})."
+    refusals = "" if result.overflows is None else ", and no packet was turned away for one"
+    return f"No accept queue was full: {deepest}{refusals} ({samples})."
 
 
 def _failures(result: KernelResult) -> list[str]:
