@@ -41,8 +41,8 @@ def reported() -> list[Question]:
 
 def report_columns() -> tuple[str, ...]:
     """Return the columns that the questions of a report read besides what the components need."""
-    wanted = itertools.chain(("request_id", "trace_id", "span_id"), *(each.columns for each in reported()))
-    return tuple(dict.fromkeys(wanted))
+    columns = itertools.chain(("request_id", "trace_id", "span_id"), *(each.columns for each in reported()))
+    return tuple(dict.fromkeys(columns))
 
 
 def register(package: str) -> None:

@@ -74,5 +74,4 @@ class ReportContext(NamedTuple):
         Raises:
             SojournError: these requests do not allow the analysis.
         """
-        section: Section | None = question.load("section", "report_section")(self)
-        return section
+        return question.load("section", "report_section")(self)

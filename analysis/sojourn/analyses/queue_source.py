@@ -64,9 +64,9 @@ def queue_source_of(requests: OpenedRequests, rows: pl.LazyFrame) -> QueueSource
     return QueueSource(
         requests=dict(counts.iter_rows()),
         inferred=frozenset(inferred["upstream"]),
-        marks=marks_of(inferred_note(rows), requests.inferred),
+        marks=_marks(inferred_note(rows), requests.inferred),
         gaps=gaps_of(requests),
-        moved=tuple(moved_sentence(each) for each in requests.inferred if each.result.windows and _known(each)),
+        moved=tuple(_moved(each) for each in requests.inferred if each.result.windows and _is_inferred(each)),
         bounds=tuple(each.name for each in requests.inferred if each.result.verdict == LOWER_BOUND),
         way_in_doubt=requests.once("way in doubt", lambda: _way_in_doubt(requests.measures)),
     )
@@ -76,7 +76,7 @@ def _way_in_doubt(measures: Measures) -> float:
     return measures.means().evidence.way_in_doubt if is_way_possible(measures.clock) else 0.0
 
 
-def marks_of(note: str, inferred: tuple[BackendInference, ...]) -> tuple[str, ...]:
+def _marks(note: str, inferred: tuple[BackendInference, ...]) -> tuple[str, ...]:
     """Return ``inferred_note``, and a sentence on the backends whose delays are at least what was inferred."""
     bounds = [each.name for each in inferred if each.result.verdict == LOWER_BOUND]
     bound = f"Those of {', '.join(bounds[:3])} are a lower bound: requests waited at least that long."
@@ -100,15 +100,14 @@ def slots(backends: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def gaps_of(requests: OpenedRequests) -> tuple[str, ...]:
     """Return the sentences on the backends whose queue was to be inferred and was refused."""
-    return tuple(_gap(each) for each in requests.inferred if not _known(each))
+    return tuple(
+        each.sentence if any(word in each.result.reason for word in ADVICE) else f"{each.sentence} {REMEDY}"
+        for each in requests.inferred
+        if not _is_inferred(each)
+    )
 
 
-def _gap(backend: BackendInference) -> str:
-    advised = any(word in backend.result.reason for word in ADVICE)
-    return backend.sentence if advised else f"{backend.sentence} {REMEDY}"
-
-
-def moved_sentence(backend: BackendInference) -> str:
+def _moved(backend: BackendInference) -> str:
     """Return why averages over the whole log describe no backend whose number of workers changed."""
     windows = backend.result.windows
     parts = ", ".join(f"{each.workers} from {backend.at(each.begin):%Y-%m-%dT%H:%M:%SZ}" for each in windows[:PARTS])
@@ -125,5 +124,5 @@ def explained(error: SojournError, requests: OpenedRequests) -> SojournError:
     return SojournError(f"{error}. {reasons}") if reasons else error
 
 
-def _known(backend: BackendInference) -> bool:
+def _is_inferred(backend: BackendInference) -> bool:
     return backend.result.verdict != REFUSED

@@ -82,7 +82,18 @@ class Audit:
     @property
     def checks(self) -> list[Check]:
         """The checks, in the order in which failures are reported."""
-        return [*checks_of(self), *self.wire]
+        return [
+            _identity(self),
+            _little(self),
+            _stationarity(self),
+            _utilisation(self),
+            _headers(self),
+            _impossible(self),
+            _resolution(self),
+            _clock(self),
+            _duplicates(self),
+            *self.wire,
+        ]
 
     @property
     def app_known(self) -> float | None:
@@ -121,47 +132,32 @@ class Audit:
         }
 
 
-def checks_of(audit: Audit) -> list[Check]:
-    """Return every check, in the order in which failures are reported."""
-    return [
-        _identity(audit),
-        _little(audit),
-        _stationarity(audit),
-        _utilisation(audit),
-        _headers(audit),
-        _impossible(audit),
-        _resolution(audit),
-        _clock(audit),
-        _duplicates(audit),
-    ]
-
-
-def _judged(held: bool) -> str:
-    return PASS if held else FAIL
+def _judged(passed: bool) -> str:
+    return PASS if passed else FAIL
 
 
 def _identity(audit: Audit) -> Check:
     error = audit.identity_max_error
-    held = error <= IDENTITY_TOLERANCE
+    passed = error <= IDENTITY_TOLERANCE
     sentence = (
         "the components add up to the response time, to less than a microsecond"
-        if held
+        if passed
         else f"the components miss the response time by up to {error:.6f} s"
     )
-    return Check("identity", error, IDENTITY_TOLERANCE, _judged(held), sentence)
+    return Check("identity", error, IDENTITY_TOLERANCE, _judged(passed), sentence)
 
 
 def _little(audit: Audit) -> Check:
     ratio = audit.little_ratio
     if ratio is None or audit.arrivals < ENOUGH_ARRIVALS:
         return Check("little", ratio, LITTLE_TOLERANCE, UNKNOWN, "too few requests to test Little's law")
-    held = abs(ratio - 1) <= LITTLE_TOLERANCE
+    passed = abs(ratio - 1) <= LITTLE_TOLERANCE
     sentence = (
         f"Little's law holds, N/λR = {ratio:.3f}"
-        if held
+        if passed
         else f"Little's law is off by {formatted(ratio - 1, '+.0%')}: the window cuts through a change of load"
     )
-    return Check("little", ratio, LITTLE_TOLERANCE, _judged(held), sentence)
+    return Check("little", ratio, LITTLE_TOLERANCE, _judged(passed), sentence)
 
 
 def _stationarity(audit: Audit) -> Check:
@@ -197,22 +193,22 @@ def _utilisation(audit: Audit) -> Check:
 
 
 def _headers(audit: Audit) -> Check:
-    known = audit.known.covered
-    if known is None:
+    covered = audit.known.covered
+    if covered is None:
         return Check("headers", None, HEADERS_SHARE, UNKNOWN, "no request was answered by an app")
-    held = known >= HEADERS_SHARE
+    passed = covered >= HEADERS_SHARE
     total = audit.known.total
-    sentence = f"waiting and working are known for {percent(known)} of the answers"
+    sentence = f"waiting and working are known for {percent(covered)} of the answers"
     if total.by_duration:
         sentence += f", for {percent(total.by_duration / total.answered)} by durations alone"
     if total.inferred:
         sentence += f", for {percent(total.inferred / total.answered)} inferred from the log alone"
-    if not held:
+    if not passed:
         sentence = (
-            f"{percent(1 - known)} of the answers came without the app's service time: waiting and working are unknown "
-            f"there ({audit.known.incomplete_backends()}); wrap every backend in the middleware"
+            f"{percent(1 - covered)} of the answers came without the app's service time: waiting and working are "
+            f"unknown there ({audit.known.incomplete_backends()}); wrap every backend in the middleware"
         )
-    return Check("headers", known, HEADERS_SHARE, _judged(held), sentence)
+    return Check("headers", covered, HEADERS_SHARE, _judged(passed), sentence)
 
 
 def _impossible(audit: Audit) -> Check:
@@ -231,12 +227,11 @@ def _impossible(audit: Audit) -> Check:
 
 
 def _resolution(audit: Audit) -> Check:
-    known = {name: tick for name, tick in audit.ticks.items() if tick is not None}
+    ticks = {name: tick for name, tick in audit.ticks.items() if tick is not None}
     limit = min(max(MILLISECOND, TICK_SHARE * (audit.median_delay or 0.0)), TICK_LIMIT)
-    if not known:
+    if not ticks:
         return Check("resolution", None, limit, UNKNOWN, "too few instants to tell how finely the clocks count")
-    worst = max(known, key=lambda name: known[name])
-    tick = known[worst]
+    worst, tick = max(ticks.items(), key=lambda item: item[1])
     if audit.reconstructed:
         sentence = "instants of whole seconds were reconstructed from the order of the lines; log $msec"
         return Check("resolution", tick, limit, UNKNOWN, sentence)
@@ -256,15 +251,15 @@ def _resolution(audit: Audit) -> Check:
 def _clock(audit: Audit) -> Check:
     if audit.contradiction is None:
         return Check("clock", None, NETWORK_GAP, UNKNOWN, "no request shows the offset of an app's clock from nginx's")
-    held = audit.contradiction <= NETWORK_GAP
+    passed = audit.contradiction <= NETWORK_GAP
     sentence = "what requests say of the clocks agrees"
-    if not held:
+    if not passed:
         sentence = (
             f"what requests say of the clock of {audit.contradicted} disagrees by "
             f"{milliseconds(audit.contradiction)} ms, and no drift and no step explains it: "
             "its delays, or its service times, are not what they seem"
         )
-    return Check("clock", audit.contradiction, NETWORK_GAP, _judged(held), sentence)
+    return Check("clock", audit.contradiction, NETWORK_GAP, _judged(passed), sentence)
 
 
 def _duplicates(audit: Audit) -> Check:

@@ -16,7 +16,7 @@ would fall by less than its blame.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -25,7 +25,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sojourn.analyses.blame.by_minute import blame_by_minute
 from sojourn.analyses.blame.chain import Chain, chain_of
 from sojourn.analyses.blame.inside import InnerBlame, inner_blame
 from sojourn.analyses.queue_source import MEASURED, QueueSource
@@ -63,8 +62,6 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 MOST_ROWS = 1_000  # of a list in the JSON
-
-__all__ = ["BlameResult", "blame_by_minute", "blame_of"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -176,18 +173,6 @@ class BlameResult(Result):
         }
 
 
-def checked_columns(rows: pl.LazyFrame, columns: Sequence[str]) -> None:
-    """Check that the rows have these columns.
-
-    Raises:
-        SojournError: a column is missing.
-    """
-    names = rows.collect_schema().names()
-    for column in columns:
-        if column not in names:
-            raise SojournError(f"column {column!r} was not read; read it with split(columns=…)")
-
-
 def blame_of(
     visits: Visits,
     *,
@@ -240,12 +225,11 @@ def blame_of(
     table = culprits_table(culprit_index, culprit, culprits, charged.caused, blamed, waited)
     few_victims, victim_names = largest(victim, victims, summed(victim, wait, len(victims)))
     few_culprits, culprit_names = largest(culprit, culprits, summed(culprit, charged.caused, len(culprits)))
-    named = (*culprits, None)
     # Compiled code, NumPy and Polars run side by side.
     parts: list[Callable[[], Any]] = [
         lambda: chain_of(visits, services, charged.blamed, few_culprits, culprit_names),
         lambda: workers_table(visits),
-        lambda: costliest_requests(visits, services, charged.caused, named, culprit_index),
+        lambda: costliest_requests(visits, services, charged.caused, (*culprits, None), culprit_index),
         lambda: looked_free(visits, services, charged.dispatch, wait),
         lambda: None if where else inner_blame(visits, culprit, culprits),
     ]

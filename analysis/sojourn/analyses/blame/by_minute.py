@@ -70,9 +70,9 @@ def blame_by_minute(visits: Visits, by: str = "route", *, seconds: float = MINUT
     for account, spent in charged.others.items():
         cells, cell = np.unique(window * len(places) + row, return_inverse=True)
         sums = summed(cell, spent, len(cells))
-        kept = sums != 0
-        no_culprit = np.full(int(kept.sum()), len(names))
-        tables.append(_minutes(cells[kept] // len(places), cells[kept] % len(places), account, no_culprit, sums[kept]))
+        cells, sums = cells[sums != 0], sums[sums != 0]
+        no_culprit = np.full(len(cells), len(names))
+        tables.append(_minutes(cells // len(places), cells % len(places), account, no_culprit, sums))
     backends = pl.Series([*visits.backends], dtype=pl.String)
     pools = pl.Series([visits.pools[p] for p in visits.pool], dtype=pl.String)
     table = pl.concat(tables)

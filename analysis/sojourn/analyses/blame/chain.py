@@ -106,17 +106,9 @@ class _Periods:
 
 
 def chain_of(visits: Visits, services: Services, blamed: Floats, culprit: Ints, names: Sequence[str]) -> Chain:
-    """Divide the blamed seconds of visits by their cause.
-
-    Args:
-        visits: the visits to backends.
-        services: when each of them held a worker.
-        blamed: blamed seconds per request.
-        culprit: class of each request, index into ``names``.
-        names: names of the classes.
-    """
-    known = ~np.isnan(services.end)
-    last = max(visits.wait_end.max(), services.end[known].max() if known.any() else 0.0) if len(visits) else 0.0
+    """Divide the ``blamed`` seconds of each visit by their cause; ``culprit``: its class, an index into ``names``."""
+    ends = services.end[~np.isnan(services.end)]
+    last = max(visits.wait_end.max(), ends.max(initial=0.0)) if len(visits) else 0.0
     span = float(last - visits.arrival.min()) if len(visits) else 0.0
     by_backend = in_threads(
         lambda backend: _periods(visits, services, blamed, culprit, len(names), backend, span),

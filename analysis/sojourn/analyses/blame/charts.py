@@ -7,15 +7,15 @@ import polars as pl
 from sojourn.analyses.blame.analysis import BlameResult
 from sojourn.model.formatting import printable
 from sojourn.present.chart_libraries import alt
-from sojourn.present.chart_parts import TIME
+from sojourn.present.chart_parts import inline
 from sojourn.present.chart_sizes import HEIGHT, WIDTH
 from sojourn.present.palette import OTHER as GREY
 from sojourn.present.palette import QUEUEING
 from sojourn.timeline.charge import DISPATCH
 from sojourn.timeline.classes import NO_VALUE, OTHER
 
-SHOWN = 12  # classes of a matrix
-NAMED = 5  # culprits with a colour of their own
+MATRIX_CLASSES = 12
+COLOURED = 5  # culprits with a colour of their own
 # Okabe and Ito (2008), without the two colours that mean queueing and service in other charts.
 COLOURS = (QUEUEING, "#E69F00", "#CC79A7", "#009E73", "#56B4E9")
 IMBALANCE = "#6b7683"  # visible on white and on black
@@ -49,11 +49,11 @@ def blame_matrix(result: BlameResult) -> alt.LayerChart:
 
 
 def matrix_cells(result: BlameResult) -> pl.DataFrame:
-    """Return columns victim, culprit, seconds, share; at most ``SHOWN`` victims and culprits, the rest as one."""
+    """Return columns victim, culprit, seconds, share; at most ``MATRIX_CLASSES`` of each, the rest as one."""
     table = result.matrix
     for column in ("victim", "culprit"):
-        kept = table.group_by(column).agg(pl.col("seconds").sum()).sort("seconds", column, descending=True)
-        names = kept.head(SHOWN)[column].to_list()
+        sums = table.group_by(column).agg(pl.col("seconds").sum()).sort("seconds", column, descending=True)
+        names = sums.head(MATRIX_CLASSES)[column].to_list()
         table = table.with_columns(
             pl.when(pl.col(column).is_in(names, nulls_equal=True)).then(column).otherwise(pl.lit(OTHER)).alias(column)
         )
@@ -65,18 +65,12 @@ def blame_over_time(result: BlameResult) -> alt.Chart:
     """Draw seconds waited per window, stacked by culprit, with the other accounts."""
     table = over_time_parts(result)
     parts = table.group_by("part").agg(pl.col("rank").first()).sort("rank")["part"].to_list()
-    named = [part for part in parts if part not in (*result.accounts, OTHER)]
+    culprits = [part for part in parts if part not in (*result.accounts, OTHER)]
     others = [part for part in parts if part in result.accounts and part != DISPATCH]
-    colours = {**dict(zip(named, COLOURS, strict=False)), **dict(zip(others, SLATES, strict=False))}
+    colours = {**dict(zip(culprits, COLOURS, strict=False)), **dict(zip(others, SLATES, strict=False))}
     colours |= {OTHER: GREY, DISPATCH: "#c8c8c8"}
     return (
-        alt.Chart(
-            alt.InlineData(
-                values=table.with_columns(
-                    pl.col("begin").dt.strftime(TIME), pl.col("seconds").round_sig_figs(6)
-                ).to_dicts()
-            )
-        )
+        alt.Chart(inline(table))
         .mark_area(interpolate="step-after")
         .encode(
             x=alt.X("begin:T", title="end of the wait (UTC)", scale=alt.Scale(type="utc")),
@@ -97,7 +91,7 @@ def blame_over_time(result: BlameResult) -> alt.Chart:
 
 def over_time_parts(result: BlameResult) -> pl.DataFrame:
     """Return columns begin, part, rank, seconds: the largest culprits by name; every part in every window."""
-    top = result.culprits.head(NAMED)["culprit"].fill_null(NO_VALUE).to_list()
+    top = result.culprits.head(COLOURED)["culprit"].fill_null(NO_VALUE).to_list()
     culprit = pl.col("culprit").fill_null(NO_VALUE)
     part = (
         pl.when(pl.col("account") != "blamed")
@@ -109,12 +103,8 @@ def over_time_parts(result: BlameResult) -> pl.DataFrame:
     little = [name for name, seconds in result.accounts.items() if abs(seconds) <= LEAST * result.waited]
     drawn = result.over_time.filter(~pl.col("account").is_in(little))
     table = drawn.with_columns(part=part).group_by("begin", "part").agg(pl.col("seconds").sum())
-    ranks = {
-        name: rank
-        for rank, name in enumerate(
-            [*top, OTHER, *(name for name in result.accounts if name != "dispatch"), "dispatch"]
-        )
-    }
+    order = [*top, OTHER, *(name for name in result.accounts if name != DISPATCH), DISPATCH]
+    ranks = {name: rank for rank, name in enumerate(order)}
     every = result.over_time.select("begin").unique().join(table.select("part").unique(), how="cross")
     full = every.join(table, on=["begin", "part"], how="left").with_columns(
         pl.col("seconds").fill_null(0.0), rank=pl.col("part").replace_strict(ranks, return_dtype=pl.Int8)

@@ -17,7 +17,7 @@ from sojourn.timeline.charge import DISPATCH, IMBALANCE
 from sojourn.timeline.classes import NO_VALUE, OTHER
 from sojourn.timeline.named_accounts import NAMED
 
-NAMED_CLASSES = 6  # culprits, and victims, by name
+LARGEST = 6  # culprits, and victims, by name
 LEAST = 0.001  # of all seconds: narrower ribbons are not drawn
 HEIGHT = 340
 BLOCK = 0.03  # width of a block, as a part of the chart's width
@@ -31,13 +31,14 @@ def flow_table(result: BlameResult) -> pl.DataFrame:
 
     The sum is the whole queueing delay, without the cells that clock error makes negative.
     """
-    culprits = _named(result.matrix, "culprit")
-    victims = result.victims.sort("waited", descending=True)["victim"].head(NAMED_CLASSES).to_list()
-    blamed = result.matrix.select(
-        cause=_kept("culprit", culprits), victim=_kept("victim", victims), seconds=pl.col("seconds")
-    )
+    sums = result.matrix.group_by("culprit").agg(pl.col("seconds").sum())
+    sums = sums.sort("seconds", "culprit", descending=[True, False], nulls_last=True)
+    cause = _or_other("culprit", sums["culprit"].head(LARGEST).to_list())
+    victims = result.victims.sort("waited", descending=True)["victim"]
+    victim = _or_other("victim", victims.head(LARGEST).to_list())
+    blamed = result.matrix.select(cause=cause, victim=victim, seconds="seconds")
     accounts = [
-        result.victims.select(cause=pl.lit(account), victim=_kept("victim", victims), seconds=pl.col(account))
+        result.victims.select(cause=pl.lit(account), victim=victim, seconds=pl.col(account))
         for account in result.accounts
     ]
     return (
@@ -49,21 +50,9 @@ def flow_table(result: BlameResult) -> pl.DataFrame:
     )
 
 
-def _named(table: pl.DataFrame, column: str) -> list[str | None]:
-    return (
-        table.group_by(column)
-        .agg(pl.col("seconds").sum())
-        .sort("seconds", column, descending=[True, False], nulls_last=True)[column]
-        .head(NAMED_CLASSES)
-        .to_list()
-    )
-
-
-def _kept(column: str, names: list[str | None]) -> pl.Expr:
-    kept = pl.col(column).is_in([name for name in names if name is not None])
-    if None in names:
-        kept = kept | pl.col(column).is_null()
-    return pl.when(kept).then(pl.col(column).fill_null(NO_VALUE)).otherwise(pl.lit(OTHER))
+def _or_other(column: str, names: list[str | None]) -> pl.Expr:
+    is_largest = pl.col(column).is_in(names, nulls_equal=True)
+    return pl.when(is_largest).then(pl.col(column).fill_null(NO_VALUE)).otherwise(pl.lit(OTHER))
 
 
 def blame_flow(result: BlameResult) -> alt.LayerChart:
@@ -74,7 +63,8 @@ def blame_flow(result: BlameResult) -> alt.LayerChart:
     victims = _places(table, "victim", total)
     colours = _colours(list(causes))
     ribbons = _ribbons(table, causes, victims, total)
-    scale = alt.Scale(domain=[max(_end(causes), _end(victims)), 0], nice=False)
+    ends = (top + size for places in (causes, victims) for top, size in places.values())
+    scale = alt.Scale(domain=[max(ends, default=1.0), 0], nice=False)
     # The labels are outside the blocks: each side reserves about a third of the width for them.
     x = alt.X("x:Q", scale=alt.Scale(domain=[-0.42, 1.42], nice=False), axis=None)
     colour = alt.Color("cause:N", legend=None, scale=alt.Scale(domain=list(colours), range=list(colours.values())))
@@ -133,24 +123,19 @@ def _places(table: pl.DataFrame, column: str, total: float) -> Places:
     return places
 
 
-def _end(places: Places) -> float:
-    return max((top + size for top, size in places.values()), default=1.0)
-
-
 def _colours(causes: list[str]) -> dict[str, str]:
     """Return a colour per cause, by the cause's label."""
-    named = [cause for cause in causes if cause not in (OTHER, *ACCOUNTS, DISPATCH)]
-    colours = dict(zip(named, [*COLOURS, "#F0E442"], strict=False))
+    culprits = [cause for cause in causes if cause not in (OTHER, *ACCOUNTS, DISPATCH)]
+    colours = dict(zip(culprits, [*COLOURS, "#F0E442"], strict=False))
     colours |= dict(zip([cause for cause in causes if cause in ACCOUNTS], SLATES, strict=False))
     return {printable(cause): colours.get(cause, GREY) for cause in causes}
 
 
 def _ribbons(table: pl.DataFrame, causes: Places, victims: Places, total: float) -> list[dict[str, Any]]:
     """Return the points of each ribbon, on a curve that is horizontal at both ends."""
-    order = {name: number for number, name in enumerate(victims)}
     begun = {name: top for name, (top, _) in causes.items()}
     ended = {name: top for name, (top, _) in victims.items()}
-    rows = sorted(table.iter_rows(), key=lambda row: (list(causes).index(row[0]), order[row[1]]))
+    rows = sorted(table.iter_rows(), key=lambda row: (list(causes).index(row[0]), list(victims).index(row[1])))
     points = []
     for cause, victim, seconds in rows:
         one, other = begun[cause], ended[victim]

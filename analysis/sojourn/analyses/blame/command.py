@@ -57,10 +57,10 @@ def blame(
     if the request's own backend has a free worker, to imbalance if another backend of the upstream has one, and
     otherwise to the requests in service.
     """
-    columns = tuple(column_of(name, option) for name, option in ((by, "--by"), (culprit or by, "--culprit")))
+    classes = (column_of(by, "--by"), column_of(culprit or by, "--culprit"))
     counts, conditions = workers_of(workers), conditions_of(where or [])
     # Conditions select victims, not rows: every request that held a worker is read.
-    columns = (*columns, *(column_of(name, "--where") for name in conditions), "uri")
+    columns = (*classes, *(column_of(name, "--where") for name in conditions), "uri")
     requests = requests_of(
         sources, spans=spans, since=since, until=until, columns=columns, log_format=log_format, quiet=quiet
     )

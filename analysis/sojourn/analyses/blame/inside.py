@@ -23,7 +23,6 @@ from sojourn.timeline.contention.resources import Contention
 from sojourn.timeline.services import services_of
 from sojourn.timeline.visits import Visits
 
-Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 LEAST = 0.1  # of the waiting for workers: services that are shorter in sum are not looked at
@@ -57,13 +56,7 @@ class InnerBlame:
 
 
 def inner_blame(visits: Visits, culprit: Ints, names: Sequence[str]) -> InnerBlame | None:
-    """Charge the waiting inside the app; None where there is none, or it is not known.
-
-    Args:
-        visits: the requests.
-        culprit: class of each, index into ``names``.
-        names: of the classes.
-    """
+    """Charge the waiting inside the app to classes, each an index into ``names``; None: there is none, or unknown."""
     end = service_ends(visits)
     service = float(np.nansum(end - visits.busy_start))
     if service < LEAST * float(np.nansum(visits.wait)):

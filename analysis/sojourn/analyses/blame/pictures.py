@@ -7,8 +7,10 @@ import functools
 import polars as pl
 
 from sojourn.analyses.blame.analysis import BlameResult
+from sojourn.analyses.blame.charts import blame_matrix, blame_over_time
+from sojourn.analyses.blame.charts_flow import blame_flow
 from sojourn.model.formatting import duration, percent, printable
-from sojourn.present.section import Chart, Picture
+from sojourn.present.section import Picture
 from sojourn.timeline.classes import NO_VALUE
 
 NOTHING = 5e-4  # of all seconds: shares below this are shown as 0
@@ -23,7 +25,7 @@ def blame_pictures(result: BlameResult) -> tuple[Picture, ...]:
             "blame-matrix",
             "Victims and culprits",
             "Each cell: the seconds that requests of its row waited for requests of its column.",
-            functools.partial(_matrix, result),
+            functools.partial(blame_matrix, result),
             matrix_reading(result),
         ),
         Picture(
@@ -31,14 +33,14 @@ def blame_pictures(result: BlameResult) -> tuple[Picture, ...]:
             "Queueing delay from cause to victim",
             "Each ribbon runs from the cause of the delay (left) to the requests that waited (right); its width is its "
             "seconds. Imbalance: another backend had a free worker; dispatch: the request's own backend had one.",
-            functools.partial(_flow, result),
+            functools.partial(blame_flow, result),
             flow_reading(result),
         ),
         Picture(
             "blame-over-time",
             "Queueing delay over time, by cause",
             f"Seconds waited per {duration(result.width)}, at the end of the wait, by cause.",
-            functools.partial(_over_time, result),
+            functools.partial(blame_over_time, result),
             over_time_reading(result),
         ),
     )
@@ -49,7 +51,7 @@ def matrix_reading(result: BlameResult) -> str:
     if result.matrix.is_empty():
         return "No queueing: 0 s."
     top = result.matrix.row(0, named=True)
-    victim, culprit = _named(result.by, top["victim"]), _named(result.culprit_by, top["culprit"])
+    victim, culprit = _label(result.by, top["victim"]), _label(result.culprit_by, top["culprit"])
     return (
         f"{victim} waited {duration(top['seconds'])} for {culprit}, {percent(top['share'])} of all seconds charged to "
         "requests in service."
@@ -63,9 +65,9 @@ def flow_reading(result: BlameResult) -> str:
     top = result.culprits.row(0, named=True)
     most = result.victims.sort("waited", descending=True).row(0, named=True)
     return (
-        f"Of {duration(result.waited)} of waiting {_named(result.culprit_by, top['culprit'])} caused "
+        f"Of {duration(result.waited)} of waiting {_label(result.culprit_by, top['culprit'])} caused "
         f"{percent(top['of_waited'])}, imbalance between backends {_share(result.imbalance, result.waited)} and "
-        f"dispatch {_share(result.dispatch, result.waited)}; {_named(result.by, most['victim'])} bore "
+        f"dispatch {_share(result.dispatch, result.waited)}; {_label(result.by, most['victim'])} bore "
         f"{percent(most['waited'] / result.waited)} of it."
     )
 
@@ -78,7 +80,7 @@ def over_time_reading(result: BlameResult) -> str:
     begin, seconds = sums.row(0)
     within = result.over_time.filter(pl.col("begin") == begin).sort("seconds", descending=True).row(0, named=True)
     account = within["account"]
-    cause = _named(result.culprit_by, within["culprit"]) if account == "blamed" else account
+    cause = _label(result.culprit_by, within["culprit"]) if account == "blamed" else account
     return (
         f"Most waiting ended in the {duration(result.width)} from {begin:%H:%M:%S} UTC on: {duration(seconds)}, "
         f"{percent(seconds / result.waited)} of all, the largest part for {cause} "
@@ -91,29 +93,8 @@ def _share(seconds: float, whole: float) -> str:
     return percent(seconds / whole if abs(seconds) > NOTHING * whole else 0.0)
 
 
-def _named(column: str, name: str | None) -> str:
+def _label(column: str, name: str | None) -> str:
     if name is None or name == NO_VALUE:
         return f"requests without a known {column}" if name == NO_VALUE else "requests without a service time"
-    shown = printable(name, 60)
-    return shown if column == "route" else f"{column} {shown}"
-
-
-# Imported when drawn: Altair takes long to load, and a terminal shows no charts.
-
-
-def _matrix(result: BlameResult) -> Chart:
-    from sojourn.analyses.blame.charts import blame_matrix  # noqa: PLC0415
-
-    return blame_matrix(result)
-
-
-def _flow(result: BlameResult) -> Chart:
-    from sojourn.analyses.blame.charts_flow import blame_flow  # noqa: PLC0415
-
-    return blame_flow(result)
-
-
-def _over_time(result: BlameResult) -> Chart:
-    from sojourn.analyses.blame.charts import blame_over_time  # noqa: PLC0415
-
-    return blame_over_time(result)
+    text = printable(name, 60)
+    return text if column == "route" else f"{column} {text}"

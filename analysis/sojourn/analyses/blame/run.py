@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sojourn.analyses.blame.analysis import BlameResult, blame_of, checked_columns
+from sojourn.analyses.blame.analysis import BlameResult, blame_of
 from sojourn.analyses.queue_source import COLUMN, queue_source_of
+from sojourn.model.errors import SojournError
 from sojourn.readers.inputs import Source
 from sojourn.sources.open_requests import Instant, Where
 from sojourn.sources.opening import RequestsLike, requests_from
@@ -49,7 +50,10 @@ def blame(
     """
     columns = (by, culprit or by, *(where or {}))
     source = requests_from(requests, columns=(*columns, "uri"), spans=spans, since=since, until=until)
-    checked_columns(source.rows, columns)
+    names = source.rows.collect_schema().names()
+    for column in columns:
+        if column not in names:
+            raise SojournError(f"column {column!r} was not read; read it with split(columns=…)")
     visited = visits_of(source, columns=(*columns, COLUMN), workers=workers)
-    known = queue_source_of(source, visited.table.lazy())
-    return blame_of(visited, by=by, culprit_by=culprit, where=where, queue_source=known)
+    queue_source = queue_source_of(source, visited.table.lazy())
+    return blame_of(visited, by=by, culprit_by=culprit, where=where, queue_source=queue_source)

@@ -7,7 +7,6 @@ from typing import Any
 import polars as pl
 
 from sojourn.analyses.blame.analysis import BlameResult
-from sojourn.analyses.blame.inside import InnerBlame
 from sojourn.analyses.blame.pictures import blame_pictures
 from sojourn.analyses.blame.run import blame
 from sojourn.analyses.question import ReportContext
@@ -31,7 +30,7 @@ MEASURES = (
 LITTLE = 1e-3  # s: a mean wait below nginx's resolution is not a queue
 DOUBTFUL = 0.1  # share of dispatch, or of unknown culprits, above which blame is in doubt
 CELLS = 50
-NAMED_FROM = 0.05  # of the waiting: smaller accounts are left out of the sentence
+MENTIONED_FROM = 0.05  # of the waiting: smaller accounts are left out of the sentence
 PHASE_ROWS = 12
 PHASE_NAMES = {SERVICE: "service, to the headers", BODY: "body", AFTER: "after the answer", READ: "reading the request"}
 
@@ -65,41 +64,36 @@ def sentence(result: BlameResult) -> str:
     if largest in ACCOUNTS and result.culprits["seconds"].sum() <= 0:
         return f"{_of_account(result, largest)}."
     top = result.culprits.row(0, named=True)
-    named = f"{_label(result, top['culprit'])} caused {percent(top['of_waited'])} of all queueing seconds"
+    caused = f"{_label(result, top['culprit'])} caused {percent(top['of_waited'])} of all queueing seconds"
     if top["requests"] and top["culprit"] is not None:
-        named += f" (it is {percent(top['requests'] / result.present)} of requests)"
+        caused += f" (it is {percent(top['requests'] / result.present)} of requests)"
     if largest in ACCOUNTS:
-        return f"{_of_account(result, largest)}. {_capital(named)}."
+        return f"{_of_account(result, largest)}. {_capital(caused)}."
     of_those = _held_beyond_service(result, top) or f"{percent(top['share'])} of those charged to requests in service"
     others = [
         f"{percent(seconds / result.waited)} was {ACCOUNTS[name][0]}"
         for name, seconds in sorted(result.accounts.items(), key=lambda each: -each[1])
-        if name in ACCOUNTS and seconds > NAMED_FROM * result.waited
+        if name in ACCOUNTS and seconds > MENTIONED_FROM * result.waited
     ]
     rest = f"; another {listed(others)}" if others else ""
-    return f"{_capital(named)}, {of_those}{rest}."
+    return f"{_capital(caused)}, {of_those}{rest}."
 
 
 def _without_queue(result: BlameResult) -> str:
     """Return that hardly any request waits for a worker, or that most wait inside the app; "" if neither."""
-    mean = result.waited / result.requests
-    if result.inner is not None and result.inner.waited > max(result.waited, LITTLE * result.requests):
-        return _of_inner(result, result.inner)
+    mean, inner = result.waited / result.requests, result.inner
+    if inner is not None and inner.waited > max(result.waited, LITTLE * result.requests):
+        top = inner.culprits.row(0, named=True)
+        return (
+            f"Requests wait inside the app, for what they share, more than for workers: {duration(inner.waited)} "
+            f"against {duration(max(result.waited, 0.0))} (inferred). {_capital(_label(result, top['culprit']))} "
+            f"caused {percent(top['share'])} of it."
+        )
     if mean < LITTLE:
         return (
             f"No significant queueing: {milliseconds(mean)} ms on average over {counted(result.requests, 'request')}."
         )
     return ""
-
-
-def _of_inner(result: BlameResult, inner: InnerBlame) -> str:
-    """Return that requests wait inside the app more than for workers, and the largest culprit."""
-    top = inner.culprits.row(0, named=True)
-    return (
-        f"Requests wait inside the app, for what they share, more than for workers: {duration(inner.waited)} against "
-        f"{duration(max(result.waited, 0.0))} (inferred). {_capital(_label(result, top['culprit']))} caused "
-        f"{percent(top['share'])} of it."
-    )
 
 
 def _of_account(result: BlameResult, account: str) -> str:
@@ -212,14 +206,15 @@ def _failures(result: BlameResult) -> list[str]:
 
 def _tables(result: BlameResult) -> list[Table]:
     waited = result.waited or 1.0
-    named = [
+    inner = result.inner.culprits.head(CELLS).to_dicts() if result.inner else []
+    others = [
         (f"{name.replace('_', ' ')}: {ACCOUNTS[name][1].partition(':')[0]}", seconds)
         for name, seconds in result.accounts.items()
         if name in ACCOUNTS
     ]
     accounts = (
         ("blamed on the requests that held the workers", result.blamed),
-        *named,
+        *others,
         ("dispatch: while its own backend had a free worker", result.dispatch),
     )
     return [
@@ -241,7 +236,12 @@ def _tables(result: BlameResult) -> list[Table]:
             title="Culprits: requests that held the workers",
             more=max(len(result.culprits) - CELLS, 0),
         ),
-        *_inner_tables(result),
+        Table(
+            (f"culprit ({result.culprit_by})", "seconds", "share"),
+            tuple((row["culprit"] or NO_VALUE, _seconds(row["seconds"]), percent(row["share"])) for row in inner),
+            title="Inside the app (inferred): requests that used what others waited for",
+            shown=5,
+        ),
         Table(
             (f"victim ({result.by})", "culprit", "seconds", "of blamed"),
             tuple(
@@ -302,23 +302,6 @@ def _tables(result: BlameResult) -> list[Table]:
             tuple((row["upstream"] or NO_VALUE, str(row["workers"]), row["source"]) for row in result.workers),
         ),
     ]  # fmt: skip
-
-
-def _inner_tables(result: BlameResult) -> list[Table]:
-    """Return the table of the requests that others waited for inside the app, if there are any."""
-    if result.inner is None:
-        return []
-    return [
-        Table(
-            (f"culprit ({result.culprit_by})", "seconds", "share"),
-            tuple(
-                (row["culprit"] or NO_VALUE, _seconds(row["seconds"]), percent(row["share"]))
-                for row in result.inner.culprits.head(CELLS).iter_rows(named=True)
-            ),
-            title="Inside the app (inferred): requests that used what others waited for",
-            shown=5,
-        )
-    ]
 
 
 def _notes(result: BlameResult) -> list[str]:

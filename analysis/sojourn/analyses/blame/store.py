@@ -9,9 +9,13 @@ from string import Template
 
 import polars as pl
 
+from sojourn.analyses.blame.by_minute import blame_by_minute
 from sojourn.model.errors import SojournError
+from sojourn.sources.opening import open_sources
 from sojourn.store.client import Store, connect, in_utc, plainly, rows
 from sojourn.store.statements import sql
+from sojourn.timeline.held_minutes import AT_LEAST, held_by_minute
+from sojourn.timeline.visits import visits
 
 SLICE_ROWS = 250_000  # requests per slice: about 1 GB of memory
 MINUTE = timedelta(minutes=1)
@@ -99,15 +103,15 @@ def _due(store: Store, since: datetime | None, until: datetime, *, every: bool) 
 
 def _slices(due: Sequence[tuple[datetime, int]], limit: int) -> Iterator[tuple[datetime, datetime]]:
     """Yield [begin, end) of consecutive minutes with about ``limit`` requests at most."""
-    held = 0
+    requests = 0
     begin = end = None
     for minute, count in due:
-        if begin is not None and end is not None and (minute != end or held + count > limit):
+        if begin is not None and end is not None and (minute != end or requests + count > limit):
             yield begin, end
             begin = None
         if begin is None:
-            begin, held = minute, 0
-        held += count
+            begin, requests = minute, 0
+        requests += count
         end = minute + MINUTE
     if begin is not None and end is not None:
         yield begin, end
@@ -116,11 +120,6 @@ def _slices(due: Sequence[tuple[datetime, int]], limit: int) -> Iterator[tuple[d
 def _explain(
     store: Store, dsn: str, begin: datetime, end: datetime, workers: int | Mapping[str, int] | None, done: Explained
 ) -> None:
-    from sojourn.analyses.blame.by_minute import blame_by_minute  # noqa: PLC0415
-    from sojourn.sources.opening import open_sources  # noqa: PLC0415 - Polars and DuckDB take their time to load
-    from sojourn.timeline.held_minutes import AT_LEAST, held_by_minute  # noqa: PLC0415
-    from sojourn.timeline.visits import visits  # noqa: PLC0415
-
     with plainly(store, "reading the first arrival of the slice"):
         version = in_utc(rows(store, "SELECT now64(3, 'UTC')")[0][0])
         bounds = {"begin": int(begin.timestamp()), "end": int(end.timestamp())}

@@ -97,8 +97,7 @@ class Capacity(Result):
             if typical < REQUESTS_OF_P.get(knee.slo.metric, 0)
         )
         if self.usl is not None and self.usl.unidentified:
-            named = " and ".join(self.usl.unidentified)
-            notes.append(f"USL: not significant in the observed range: {named}.")
+            notes.append(f"USL: not significant in the observed range: {' and '.join(self.usl.unidentified)}.")
         if self.usl is not None and self.usl.r_squared < GOOD_FIT:
             notes.append(
                 f"USL: the curve explains {percent(max(self.usl.r_squared, 0.0))} of the variance of throughput; do "
@@ -115,6 +114,7 @@ class Capacity(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the object that ``sojourn capacity --json`` prints."""
+        windows = self.windows.table.drop("departures", "followed", "age", "gaps", "gaps_squared")
         return {
             "requests": self.windows.requests,
             "window": self.windows.width,
@@ -132,7 +132,7 @@ class Capacity(Result):
             "notes": self.notes,
             "windows": [
                 {"begin": iso(self.windows.begin + timedelta(seconds=row.pop("window") * self.windows.width)), **row}
-                for row in shown(self.windows.table).to_dicts()
+                for row in windows.to_dicts()
             ],
         }
 
@@ -155,11 +155,6 @@ def _of_dependence(dependence: LoadDependence | None) -> list[str]:
     if contention.bottleneck == DEPENDENCY:
         notes.append(IF_SHARED)
     return notes
-
-
-def shown(table: pl.DataFrame) -> pl.DataFrame:
-    """Return the columns of windows for the output."""
-    return table.drop("departures", "followed", "age", "gaps", "gaps_squared")
 
 
 def capacity(
@@ -219,10 +214,10 @@ def _usl(table: pl.DataFrame, loop: ApparentLoop, ramp: bool, seed: int) -> tupl
     """Return the fit of the law; in a closed loop the number of clients has to vary, otherwise the rate."""
     if not ramp and not loop.closed:
         return None, "the load was nearly constant: a ramp is needed"
-    seen = table.filter(pl.col("concurrency") > 0, pl.col("throughput") > 0)
-    concurrency, throughput = seen["concurrency"].to_numpy(), seen["throughput"].to_numpy()
-    if len(seen) < USL_WINDOWS:
-        return None, _too_few(len(seen), USL_WINDOWS)
+    busy = table.filter(pl.col("concurrency") > 0, pl.col("throughput") > 0)
+    concurrency, throughput = busy["concurrency"].to_numpy(), busy["throughput"].to_numpy()
+    if len(busy) < USL_WINDOWS:
+        return None, _too_few(len(busy), USL_WINDOWS)
     low, high = np.quantile(concurrency, [QUIET, BUSY])
     if high < RAMP * low:
         what = "clients" if loop.closed else "concurrency"

@@ -8,11 +8,11 @@ import polars as pl
 from sojourn.analyses.capacity.analysis import Capacity
 from sojourn.analyses.capacity.knee import Knee, monotone
 from sojourn.present.chart_libraries import alt
+from sojourn.present.chart_parts import inline
+from sojourn.present.chart_sizes import HEIGHT, WIDTH
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 from sojourn.present.section import Chart
 
-WIDTH = 640
-HEIGHT = 260
 POINTS = 300
 CURVE = 120
 
@@ -26,12 +26,12 @@ def throughput_against_concurrency(result: Capacity) -> Chart:
         return chart.properties(width=WIDTH, height=HEIGHT)
     concurrency = np.linspace(result.usl.least, result.usl.most, CURVE)
     curve = pl.DataFrame({"concurrency": concurrency, "throughput": result.usl.throughput(concurrency)})
-    line = alt.Chart(_data(curve)).mark_line(color=SERVICE, strokeWidth=2).encode(x=x, y=y)
+    line = alt.Chart(inline(curve)).mark_line(color=SERVICE, strokeWidth=2).encode(x=x, y=y)
     peak = result.usl.peak
     if peak is None:
         return (chart + line).properties(width=WIDTH, height=HEIGHT)
     top = pl.DataFrame({"concurrency": [peak[0]], "throughput": [peak[1]]})
-    mark = alt.Chart(_data(top)).mark_point(color=QUEUEING, size=120, shape="diamond", filled=True).encode(x=x, y=y)
+    mark = alt.Chart(inline(top)).mark_point(color=QUEUEING, size=120, shape="diamond", filled=True).encode(x=x, y=y)
     return (chart + line + mark).properties(width=WIDTH, height=HEIGHT)
 
 
@@ -48,14 +48,14 @@ def objective_against_rate(result: Capacity, knee: Knee) -> Chart:
     line = pl.DataFrame({"rate": rate, metric: fitted})
     layers = [
         _points(table, "rate", metric, x, y),
-        alt.Chart(_data(_thinned(line, "rate"))).mark_line(color=SERVICE, strokeWidth=2).encode(x=x, y=y),
-        alt.Chart(_data(pl.DataFrame({metric: [knee.slo.limit]})))
+        alt.Chart(inline(_thinned(line, "rate"))).mark_line(color=SERVICE, strokeWidth=2).encode(x=x, y=y),
+        alt.Chart(inline(pl.DataFrame({metric: [knee.slo.limit]})))
         .mark_rule(color=QUEUEING, strokeDash=[4, 3])
         .encode(y=y),
     ]
     if knee.rate is not None:
         layers.append(
-            alt.Chart(_data(pl.DataFrame({"rate": [knee.rate]}))).mark_rule(color=QUEUEING, strokeWidth=2).encode(x=x)
+            alt.Chart(inline(pl.DataFrame({"rate": [knee.rate]}))).mark_rule(color=QUEUEING, strokeWidth=2).encode(x=x)
         )
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
 
@@ -63,7 +63,7 @@ def objective_against_rate(result: Capacity, knee: Knee) -> Chart:
 def _points(table: pl.DataFrame, across: str, up: str, x: alt.X, y: alt.Y) -> alt.Chart:
     tooltip = [alt.Tooltip(f"{name}:Q", format=".4~g") for name in (across, up)]
     return (
-        alt.Chart(_data(_thinned(table.select(across, up), across)))
+        alt.Chart(inline(_thinned(table.select(across, up), across)))
         .mark_circle(color=OTHER, size=28, opacity=0.8)
         .encode(x=x, y=y, tooltip=tooltip)
     )
@@ -76,7 +76,3 @@ def _thinned(table: pl.DataFrame, along: str) -> pl.DataFrame:
         return ordered
     group = (pl.int_range(pl.len()) * POINTS // pl.len()).alias("group")
     return ordered.group_by(group, maintain_order=True).agg(pl.all().mean()).drop("group")
-
-
-def _data(table: pl.DataFrame) -> alt.InlineData:
-    return alt.InlineData(values=table.with_columns(pl.col(pl.Float64).round_sig_figs(6)).to_dicts())

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
+from sojourn.analyses.capacity.sizing import INSTANCES, sized
 from sojourn.invocation.answer import answer, print_json
 from sojourn.invocation.completion import beginning
 from sojourn.invocation.options import AsJson, LogFormatOption, Quiet, Since, Until, Where, conditions_of
 from sojourn.invocation.progress import instant
 from sojourn.invocation.reading import requests_of
-
-INSTANCES = ("system", "upstream")
+from sojourn.model.errors import SojournError
 
 
 def capacity(
@@ -75,8 +75,7 @@ def capacity(
             raise typer.BadParameter("give a source, or --target-rate with --per-instance", param_hint="SOURCE")
         _print_sizing(target_rate, headroom, per_instance, as_json=as_json)
         return
-    from sojourn.analyses.capacity.knee import Slo  # noqa: PLC0415
-    from sojourn.model.errors import SojournError  # noqa: PLC0415
+    from sojourn.analyses.capacity.knee import Slo  # noqa: PLC0415 - NumPy takes its time to load
 
     try:
         slos = [Slo.of(text) for text in slo or ()]
@@ -89,10 +88,8 @@ def capacity(
     narrowed: dict[str, Any] = {"since": instant(since), "until": instant(until), "where": conditions_of(where or [])}
     requests: Any = NamedSources.of(sources)
     if requests.only_store is None:
-        requests, narrowed = (
-            requests_of(sources, since=since, until=until, where=where, log_format=log_format, quiet=quiet),
-            {},
-        )
+        requests = requests_of(sources, since=since, until=until, where=where, log_format=log_format, quiet=quiet)
+        narrowed = {}
     result = run(
         requests, slo=slos, target_rate=target_rate, headroom=headroom, instance=instance, per_instance=per_instance,
         window=window, **narrowed,
@@ -101,15 +98,14 @@ def capacity(
 
 
 def _print_sizing(target_rate: float, headroom: float, per_instance: float, *, as_json: bool) -> None:
-    from sojourn.analyses.capacity.section import sizing_section  # noqa: PLC0415
-    from sojourn.analyses.capacity.sizing import sized  # noqa: PLC0415
-    from sojourn.present.terminal import show  # noqa: PLC0415
-
     sizing = sized(target_rate, headroom, per_instance)
     if as_json:
         print_json({"sizing": sizing.to_dict()})
-    else:
-        show(sizing_section(sizing))
+        return
+    from sojourn.analyses.capacity.section import sizing_section  # noqa: PLC0415 - Polars takes its time to load
+    from sojourn.present.terminal import show  # noqa: PLC0415
+
+    show(sizing_section(sizing))
 
 
 def _positive(value: float | None, option: str) -> None:

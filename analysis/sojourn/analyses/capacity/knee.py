@@ -11,7 +11,7 @@ where the function crosses the limit, between two rates that were seen; what was
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -27,15 +27,7 @@ NEIGHBOURS = 8  # windows that count at a rate, at the least; n^0.8 / 2 of many
 FAR = 3.0
 RESAMPLES = 1_000
 LEVEL = 0.95
-METRICS = {
-    "mean": "mean",
-    "p50": "p50",
-    "p90": "p90",
-    "p99": "p99",
-    "p999": "p999",
-    "p99.9": "p999",
-    "errors": "errors",
-}
+METRICS = {name: name.replace(".", "") for name in ("mean", "p50", "p90", "p99", "p999", "p99.9", "errors")}
 LEAST_WINDOWS = 3
 
 
@@ -93,29 +85,11 @@ class Knee:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values, as in the JSON."""
-        return {
-            "slo": {"metric": self.slo.metric, "limit": self.slo.limit},
-            "rate": self.rate,
-            "low": self.low,
-            "high": self.high,
-            "at_least": self.at_least,
-            "at_most": self.at_most,
-            "reason": self.reason,
-            "method": METHOD,
-            "bootstrap": {"resamples": RESAMPLES, "level": LEVEL},
-        }
+        return {**asdict(self), "method": METHOD, "bootstrap": {"resamples": RESAMPLES, "level": LEVEL}}
 
 
 def knee_of(rate: Floats, figure: Floats, slo: Slo, *, resamples: int = RESAMPLES, seed: int = 0) -> Knee:
-    """Return the knee of windows.
-
-    Args:
-        rate: requests/s per window.
-        figure: the objective's figure per window: s, or a share for errors.
-        slo: the objective.
-        resamples: number of resamples of the bootstrap.
-        seed: seed of the bootstrap.
-    """
+    """Return the knee of windows, from their rates (requests/s) and the objective's figures (s; errors: a share)."""
     # Sorted, because sums of the same numbers in another order differ in their last digit.
     order = np.lexsort((figure, rate))
     rate, figure = rate[order], figure[order]
@@ -187,18 +161,13 @@ class _Smooth:
         with np.errstate(divide="ignore", invalid="ignore"):
             fitted = np.where(sloped, (s2 * t0 - s1 * t1) / across, t0 / s0)
         for column in range(fitted.shape[1]):
-            known = s0[:, column] > 0
-            fitted[known, column] = isotonic(fitted[known, column], s0[known, column])
+            covered = s0[:, column] > 0
+            fitted[covered, column] = isotonic(fitted[covered, column], s0[covered, column])
         return s0, fitted
 
 
 def isotonic(values: Floats, weights: Floats) -> Floats:
-    """Return the nearest sequence that never falls, by weighted least squares: pool adjacent violators (Ayer 1955).
-
-    Args:
-        values: the sequence.
-        weights: of each value, above 0.
-    """
+    """Return the nearest sequence that never falls, by weighted least squares: pool adjacent violators (Ayer 1955)."""
     means: list[float] = []
     totals: list[float] = []
     lengths: list[int] = []
@@ -218,8 +187,8 @@ def _crossing(grid: Floats, weight: Floats, fitted: Floats, limit: float) -> Flo
     """Return, per column, the rate at which the fit passes the limit; inf: never; -inf: above it from the start."""
     crossings = np.empty(fitted.shape[1])
     for column in range(fitted.shape[1]):
-        known = weight[:, column] > 0
-        rate, values = grid[known], fitted[known, column]
+        covered = weight[:, column] > 0
+        rate, values = grid[covered], fitted[covered, column]
         above = int(np.searchsorted(values, limit, side="right"))
         if above == len(values):
             crossings[column] = math.inf

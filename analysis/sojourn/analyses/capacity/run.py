@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from sojourn.analyses.capacity.analysis import Capacity
 from sojourn.analyses.capacity.analysis import capacity as capacity_of_windows
 from sojourn.analyses.capacity.knee import Slo
+from sojourn.analyses.capacity.sizing import INSTANCES
+from sojourn.analyses.capacity.store import store_load_windows
 from sojourn.model.errors import SojournError
 from sojourn.model.frame import Selection
 from sojourn.readers.inputs import NamedSources
 from sojourn.sources.open_requests import Instant, Where
 from sojourn.sources.opening import RequestsLike, read_already, requests_from
 from sojourn.timeline.contention.load_dependence import LoadDependence
-from sojourn.timeline.load_windows import LoadWindows, load_windows
+from sojourn.timeline.load_windows import load_windows
 from sojourn.timeline.visits_of import visits_of
-
-INSTANCES = ("system", "upstream")
 
 
 def capacity(
@@ -57,8 +57,18 @@ def capacity(
         raise SojournError(f"{instance!r} is not one of {', '.join(INSTANCES)}")
     slos = [slo] if isinstance(slo, str | Slo) else list(slo)
     objectives = [each if isinstance(each, Slo) else Slo.of(each) for each in slos]
-    measured = target_rate is not None and per_instance is None
-    windows, dependence = _windows(requests, instance == "upstream", window, since, until, where, measured)
+    by_instance = instance == "upstream"
+    dependence: LoadDependence | None = None
+    sources = None if read_already(requests) else NamedSources.of(requests)  # type: ignore[arg-type]
+    if sources is not None and sources.only_store is not None:
+        # A store sends a row a window instead of every request.
+        chosen = Selection.of(since, until, where)
+        windows = store_load_windows(sources.only_store, chosen, width=window, by_instance=by_instance)
+    else:
+        opened = requests_from(sources or requests, since=since, until=until, where=where)
+        windows = load_windows(opened.rows, width=window, by_instance=by_instance)
+        if target_rate is not None and per_instance is None:
+            dependence = LoadDependence.of(visits_of(opened))
     return capacity_of_windows(
         windows,
         slos=objectives,
@@ -67,25 +77,3 @@ def capacity(
         per_instance=per_instance,
         dependence=dependence,
     )
-
-
-def _windows(
-    requests: RequestsLike,
-    by_instance: bool,
-    width: float | None,
-    since: Instant,
-    until: Instant,
-    where: Where,
-    tests: bool,
-) -> tuple[LoadWindows, LoadDependence | None]:
-    """Return the windows, and whether services depend on the load if that is to be tested and all requests are here."""
-    # A store sends a row a window instead of every request.
-    by_kind = None if read_already(requests) else NamedSources.of(requests)  # type: ignore[arg-type]
-    dsn = None if by_kind is None else by_kind.only_store
-    if dsn is None:
-        source = requests_from(by_kind or requests, since=since, until=until, where=where)
-        windows = load_windows(source.rows, width=width, by_instance=by_instance)
-        return windows, LoadDependence.of(visits_of(source)) if tests else None
-    from sojourn.analyses.capacity.store import store_load_windows  # noqa: PLC0415 - a store's driver is for stores only
-
-    return store_load_windows(dsn, Selection.of(since, until, where), width=width, by_instance=by_instance), None

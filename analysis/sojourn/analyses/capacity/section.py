@@ -8,14 +8,14 @@ from sojourn.analyses.capacity.analysis import Capacity
 from sojourn.analyses.capacity.charts import objective_against_rate, throughput_against_concurrency
 from sojourn.analyses.capacity.knee import Knee
 from sojourn.analyses.capacity.run import capacity
-from sojourn.analyses.capacity.sizing import AS_GIVEN, Sizing
+from sojourn.analyses.capacity.sizing import Sizing
 from sojourn.analyses.capacity.usl import Usl
 from sojourn.analyses.question import ReportContext
 from sojourn.model.formatting import counted, duration, milliseconds, percent
 from sojourn.present.display import lay_out
 from sojourn.present.section import Picture, Section, Table
 
-SHOWN = 12  # windows: some of each load, quiet to busy
+WINDOW_ROWS = 12  # some of each load, quiet to busy
 CONFIDENCE = "95 %"
 
 
@@ -93,12 +93,7 @@ def _sized(sizing: Sizing) -> str:
     ends = ""
     if sizing.low is not None and sizing.high is not None and sizing.low != sizing.high:
         ends = f" ({sizing.low:,} to {sizing.high:,})"
-    elif (
-        sizing.bound == "exactly"
-        and sizing.source != AS_GIVEN
-        and sizing.low is None
-        and sizing.high != sizing.instances
-    ):
+    elif sizing.low is None and sizing.high not in (None, sizing.instances):
         ends = f" (up to {sizing.high:,})"
     plural = "s" if sizing.instances != 1 else ""
     return (
@@ -157,7 +152,7 @@ def _by_instance(result: Capacity) -> Table:
 
 def _windows(result: Capacity) -> Table:
     ordered = result.windows.table.sort("rate", "window", "instance")
-    picked = sorted({round(i * (len(ordered) - 1) / max(SHOWN - 1, 1)) for i in range(SHOWN)})
+    picked = sorted({round(i * (len(ordered) - 1) / (WINDOW_ROWS - 1)) for i in range(WINDOW_ROWS)})
     rows = []
     for row in ordered[picked].iter_rows(named=True):
         times = (milliseconds(row[name]) for name in ("mean", "p50", "p90", "p99"))
@@ -168,7 +163,7 @@ def _windows(result: Capacity) -> Table:
     headings = ("arrivals/s", "done/s", "in system", "mean ms", "p50", "p90", "p99", "errors")
     more = len(ordered) - len(rows)
     title = f"Some of {counted(len(ordered), 'window')}, quiet to busy" if more else "Windows, quiet to busy"
-    return Table(headings, tuple(rows), title, text_columns=0, shown=SHOWN)
+    return Table(headings, tuple(rows), title, text_columns=0, shown=WINDOW_ROWS)
 
 
 def _objective(result: Capacity, knee: Knee, number: int) -> Picture:
@@ -184,13 +179,13 @@ def _objective(result: Capacity, knee: Knee, number: int) -> Picture:
 def objective_reading(result: Capacity, knee: Knee) -> str:
     """Return a sentence on the objective in the quietest and the busiest window, and on its knee."""
     metric = knee.slo.metric
-    known = result.windows.table.drop_nulls(["rate", metric]).sort("rate")
-    if known.is_empty():
+    windows = result.windows.table.drop_nulls(["rate", metric]).sort("rate")
+    if windows.is_empty():
         return f"The {metric} is unknown in all of {counted(len(result.windows.table), 'window')}."
     written = percent if metric == "errors" else duration
-    first, last = known.row(0, named=True), known.row(-1, named=True)
+    first, last = windows.row(0, named=True), windows.row(-1, named=True)
     return (
-        f"{written(first[metric])} at {_rate(first['rate'])}, the quietest of {counted(len(known), 'window')}, and "
+        f"{written(first[metric])} at {_rate(first['rate'])}, the quietest of {counted(len(windows), 'window')}, and "
         f"{written(last[metric])} at {_rate(last['rate'])}, the busiest; {_broken(knee)}"
     )
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 
 from sojourn.model.errors import SojournError
 
 AS_GIVEN = "as given"
+INSTANCES = ("system", "upstream")  # of which a rate is measured
 
 
 def instances_needed(target_rate: float, per_instance: float, headroom: float = 0.0) -> int:
@@ -60,24 +61,14 @@ class Sizing:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
-        return {
-            "target_rate": self.target_rate,
-            "headroom": self.headroom,
-            "per_instance": self.per_instance,
-            "source": self.source,
-            "instances": self.instances,
-            "bound": self.bound,
-            "low": self.low,
-            "high": self.high,
-            "reason": self.reason,
-        }
+        return asdict(self)
 
 
-def sized(target_rate: float, headroom: float, per_instance: float, source: str = AS_GIVEN) -> Sizing:
+def sized(target_rate: float, headroom: float, per_instance: float) -> Sizing:
     """Return the instances for a rate, from the rate that one instance sustains.
 
     Raises:
         SojournError: as ``instances_needed``.
     """
     count = instances_needed(target_rate, per_instance, headroom)
-    return Sizing(target_rate, headroom, per_instance, source, count)
+    return Sizing(target_rate, headroom, per_instance, AS_GIVEN, count)

@@ -34,12 +34,7 @@ def store_load_windows(
 ) -> LoadWindows:
     """Return the same windows as ``load_windows``, computed by a store.
 
-    Args:
-        dsn: the store.
-        selection: the requests; None: all.
-        width: width of a window, s; None: about 60 windows.
-        by_instance: one row per window and upstream address.
-        exact_rows: maximum number of requests for exact quantiles; with more, values are cut after four digits.
+    Quantiles of more than ``exact_rows`` requests are cut after four digits.
 
     Raises:
         SojournError: as ``load_windows``; or the store cannot be reached or queried.
@@ -58,7 +53,8 @@ def store_load_windows(
 
         (row,) = rows_of(statement("extent_of_load"))
         for name in ("first", "last"):
-            row[name] = _utc(row[name])
+            if isinstance(value := row[name], datetime):
+                row[name] = in_utc(value)
         span = extent(row)
         micros = width_of(span, width)
         exact = span.requests <= exact_rows
@@ -75,9 +71,5 @@ def store_load_windows(
 
 def _raw(rows: list[dict[str, object]]) -> pl.DataFrame:
     """Return rows of ``windows_of_load`` with the columns of ``RAW``."""
-    named = [{**row, **dict(zip(QUANTILES, row["quantiles"], strict=True))} for row in rows]  # type: ignore[call-overload]
-    return pl.DataFrame([{name: row[name] for name in RAW} for row in named], RAW)
-
-
-def _utc(value: object) -> object:
-    return in_utc(value) if isinstance(value, datetime) else value
+    flat = [{**row, **dict(zip(QUANTILES, row["quantiles"], strict=True))} for row in rows]  # type: ignore[call-overload]
+    return pl.DataFrame([{name: row[name] for name in RAW} for row in flat], RAW)

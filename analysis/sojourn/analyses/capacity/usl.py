@@ -108,11 +108,7 @@ def usl_throughput(concurrency: Floats, throughput_of_one: float, sigma: float, 
 def fit_usl(concurrency: Floats, throughput: Floats, *, resamples: int = RESAMPLES, seed: int = 0) -> Usl:
     """Fit throughput by least squares, with lambda > 0, 0 <= sigma <= 1, kappa >= 0, and intervals by bootstrap.
 
-    Args:
-        concurrency: mean number in system, per window, above 0.
-        throughput: requests/s, per window; at least ``LEAST_WINDOWS`` of them.
-        resamples: number of resamples of the bootstrap.
-        seed: seed of the bootstrap.
+    Per window, ``LEAST_WINDOWS`` at least: the mean number in system, above 0, and the throughput, requests/s.
     """
     fitted = _fit(concurrency, throughput, np.ones(len(concurrency)), _beginning(concurrency, throughput))
     rng = np.random.default_rng(seed)
@@ -191,12 +187,7 @@ def least_squares(
     """Return the parameters with the least sum of squares inside bounds, by damped steps (Levenberg 1944).
 
     A parameter at a bound that the gradient pushes against keeps its value in that step (Bertsekas 1982).
-
-    Args:
-        residuals: parameters -> residuals, and their derivatives with one column per parameter.
-        start: where to begin, inside the bounds.
-        low: the lower bounds.
-        high: the upper bounds.
+    ``residuals``: parameters -> residuals, and their derivatives with one column per parameter.
     """
     place = start
     missed, derivatives = residuals(place)

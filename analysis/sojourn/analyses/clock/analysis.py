@@ -11,8 +11,6 @@ from sojourn.components.clocks.correction import plain_clocks
 from sojourn.components.clocks.offsets import PAIR, clock_offsets, clock_windows
 from sojourn.model.result import Result
 
-STEPS_SHOWN = 3
-
 
 @dataclass(frozen=True, repr=False)
 class ClockResult(Result):

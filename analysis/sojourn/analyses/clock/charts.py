@@ -41,8 +41,8 @@ def band_table(result: ClockResult, number: int) -> pl.DataFrame:
     """Return columns at (text, UTC), lower, upper (ms), requests: the windows of a clock, clipped."""
     pair = result.pairs[number]
     low, high = _room(result, number)
-    mine = pl.col("proxy").eq_missing(pl.lit(pair["proxy"])) & pl.col("upstream").eq_missing(pl.lit(pair["upstream"]))
-    return result.windows.filter(mine).select(
+    is_pair = [pl.col(name).eq_missing(pl.lit(pair[name])) for name in ("proxy", "upstream")]
+    return result.windows.filter(is_pair).select(
         pl.col("at").dt.strftime(TIME),
         *((pl.col(bound) * 1000).clip(low, high).round(3) for bound in ("lower", "upper")),
         "requests",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from sojourn.analyses.clock.analysis import ClockResult
+from sojourn.analyses.clock.charts import offsets_over_time
 from sojourn.analyses.clock.run import clock
 from sojourn.analyses.question import ReportContext
 from sojourn.components.clocks.offsets import Pair
@@ -18,7 +20,7 @@ MEASURES = (
     "From nginx's stamp to the app's start, which shows the offset and the wait; and from the app's answer to nginx's "
     "receipt of it, which shows the offset less the way back. Offsets are the app's clock less nginx's."
 )
-NAMED = 5
+MOST_NAMES = 5
 
 
 @lay_out.register(ClockResult)
@@ -31,7 +33,17 @@ def clock_section(result: ClockResult) -> Section:
         measures=MEASURES,
         failures=tuple(_failures(result)),
         tables=(_offsets(result),) if result.pairs else (),
-        pictures=_pictures(result),
+        pictures=(
+            Picture(
+                "clock-over-time",
+                "Offsets over time",
+                "The app's clock less nginx's, as a line; the band is what the requests of each short window allow.",
+                partial(offsets_over_time, result),
+                reading(result),
+            ),
+        )
+        if result.pairs
+        else (),
         notes=tuple(_notes(result)),
     )
 
@@ -40,7 +52,7 @@ def sentence(result: ClockResult) -> str:
     """Return the result in one sentence."""
     if not result.pairs:
         return "The clocks are unknown: no request has both the app's delay and its service time."
-    called = names(result)
+    labels = names(result)
     pairs, idle = result.pairs, [row for row in result.pairs if row["idle"]]
     text = f"{len(idle)} of {counted(len(pairs), 'clock')} {'is' if len(idle) == 1 else 'are'} known"
     if idle:
@@ -50,12 +62,12 @@ def sentence(result: ClockResult) -> str:
     drifting = [row for row in pairs if row["drift"]]
     if drifting:
         fastest = max(drifting, key=lambda row: abs(row["drift"]))
-        text += f"; {called[_key(fastest)]} gains {formatted(fastest['drift'] * 1e6, '+.1f')} ppm on nginx's"
+        text += f"; {labels[_key(fastest)]} gains {formatted(fastest['drift'] * 1e6, '+.1f')} ppm on nginx's"
     stepped = [(abs(step["change"]), row, step) for row in pairs for step in row["steps"]]
     if stepped:
         _, row, step = max(stepped, key=lambda one: one[0])
         times = "once" if len(stepped) == 1 else counted(len(stepped), "time")
-        text += f"; clocks were set {times}, {called[_key(row)]} by {signed(step['change'])} ms"
+        text += f"; clocks were set {times}, {labels[_key(row)]} by {signed(step['change'])} ms"
         text += f" at {step['at']:%H:%M:%S} UTC"
     return text + "."
 
@@ -77,12 +89,12 @@ def signed(seconds: float) -> str:
 
 
 def _offsets(result: ClockResult) -> Table:
-    called = names(result)
+    labels = names(result)
     segments = [segment for row in result.pairs for segment in row["segments"]]
     days = {segment[end].date() for segment in segments for end in ("from", "to")}
     rows = tuple(
         (
-            called[_key(row)] if not number else "",
+            labels[_key(row)] if not number else "",
             _at(segment["from"], days),
             _at(segment["to"], days),
             signed(segment["offset"]),
@@ -109,9 +121,9 @@ def _allowed(segment: dict[str, Any]) -> str:
 
 
 def _failures(result: ClockResult) -> list[str]:
-    called = names(result)
+    labels = names(result)
     return [
-        f"what requests show of the clock of {called[_key(row)]} disagrees by "
+        f"what requests show of the clock of {labels[_key(row)]} disagrees by "
         f"{milliseconds(row['contradiction'])} ms, "
         "and neither a drift nor a step explains it: its delays or its service times are wrong"
         for row in result.pairs
@@ -120,50 +132,33 @@ def _failures(result: ClockResult) -> list[str]:
 
 
 def _notes(result: ClockResult) -> list[str]:
-    called = names(result)
+    labels = names(result)
     notes = []
     busy = [row for row in result.pairs if not row["idle"]]
-    for row in busy[:NAMED]:
+    for row in busy[:MOST_NAMES]:
         segment = max(row["segments"], key=lambda one: one["upper"] - one["lower"])
         notes.append(
-            f"Too little idle time for the clock of {called[_key(row)]}: its queue was never seen empty, so only the "
+            f"Too little idle time for the clock of {labels[_key(row)]}: its queue was never seen empty, so only the "
             f"bounds are certain: an offset between {signed(segment['lower'])} and {signed(segment['upper'])} ms, "
             f"an interval of {milliseconds(segment['upper'] - segment['lower'])} ms. The estimate follows the way "
             "back, which has no queue. A window with an idle minute in it (--since, --until) bounds it better."
         )
-    if len(busy) > NAMED:
-        notes.append(f"The same applies to {len(busy) - NAMED} more.")
+    if len(busy) > MOST_NAMES:
+        notes.append(f"The same applies to {len(busy) - MOST_NAMES} more.")
     if result.silent:
-        listed = ", ".join(called[_key(row)] for row in result.silent[:NAMED])
-        more = f" and {len(result.silent) - NAMED} more" if len(result.silent) > NAMED else ""
-        notes.append(f"No request shows the clocks of {listed}{more}; their offset is assumed to be 0.")
+        clocks = ", ".join(labels[_key(row)] for row in result.silent[:MOST_NAMES])
+        more = f" and {len(result.silent) - MOST_NAMES} more" if len(result.silent) > MOST_NAMES else ""
+        notes.append(f"No request shows the clocks of {clocks}{more}; their offset is assumed to be 0.")
     return notes
-
-
-def _pictures(result: ClockResult) -> tuple[Picture, ...]:
-    if not result.pairs:
-        return ()
-    from sojourn.analyses.clock.charts import offsets_over_time  # noqa: PLC0415 - drawn for pages only
-
-    return (
-        Picture(
-            "clock-over-time",
-            "Offsets over time",
-            "The app's clock less nginx's, as a line; the band is what the requests of each short window allow.",
-            lambda: offsets_over_time(result),
-            reading(result),
-        ),
-    )
 
 
 def reading(result: ClockResult) -> str:
     """Return a sentence on the clock farthest from nginx's, and the number of clocks."""
-    called = names(result)
-    farthest = max(
+    labels = names(result)
+    segment, row = max(
         ((segment, row) for row in result.pairs for segment in row["segments"]),
         key=lambda one: abs(one[0]["offset"]),
     )
-    segment, row = farthest
     steps = sum(len(row["steps"]) for row in result.pairs)
     of = (
         f"the farthest of {counted(len(result.pairs), 'clock')} from nginx's"
@@ -172,7 +167,7 @@ def reading(result: ClockResult) -> str:
     )
     times = "once" if steps == 1 else counted(steps, "time")
     return (
-        f"{called[_key(row)]} is {of}, by {signed(segment['offset'])} ms, known to "
+        f"{labels[_key(row)]} is {of}, by {signed(segment['offset'])} ms, known to "
         f"±{milliseconds(segment['uncertainty'])} ms; " + (f"clocks were set {times}." if steps else "none was set.")
     )
 

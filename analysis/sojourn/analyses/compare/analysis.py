@@ -188,14 +188,7 @@ class Comparison(Result):
 def compare(
     a: SplitResult, b: SplitResult, *, by: str = "route", names: tuple[str, str] = ("A", "B"), seed: int = 0
 ) -> Comparison:
-    """Compare two splits.
-
-    Args:
-        a: the split of the first side, with readable rows.
-        b: the split of the second side, with readable rows.
-        by: a column of the rows.
-        names: the names of the sides.
-        seed: the seed of the bootstrap.
+    """Compare two splits with readable rows, in total and by a column of the rows.
 
     Raises:
         SojournError: a side has no request.
@@ -207,7 +200,7 @@ def compare(
     parts = blocks(a.rows, by, largest), blocks(b.rows, by, largest)
     as_is = np.ones((1, WINDOWS))
     weights = np.vstack([as_is, resampled_windows(seed)]), np.vstack([as_is, resampled_windows(seed + 1)])
-    tails = [_tail(side) for side in (a, b)]
+    tails: list[dict[str, float]] = [side.tail[TAIL]["components"] for side in (a, b)]  # type: ignore[misc]
     again = [tail_means(part, weight, QUANTILES[TAIL]) for part, weight in zip(parts, weights, strict=True)]
     spread = {name: again[1][name] - again[0][name] for name in COMPONENTS}
     sums = [math.fsum(tail.values()) for tail in tails]
@@ -216,7 +209,10 @@ def compare(
         b=b,
         names=names,
         figures=_figures(a, b, parts, weights),
-        components=_components(a, b, parts, weights),
+        components={
+            name: change_of(a.means[name], b.means[name], _mean_spread(parts, weights, [p.sums[name] for p in parts]))
+            for name in COMPONENTS
+        },
         tail={name: change_of(tails[0][name], tails[1][name], spread[name]) for name in COMPONENTS},
         tail_mean=change_of(sums[0], sums[1], np.sum(list(spread.values()), axis=0)),
         by=by,
@@ -225,38 +221,26 @@ def compare(
     )
 
 
-def _tail(side: SplitResult) -> dict[str, float]:
-    return side.tail[TAIL]["components"]  # type: ignore[return-value]
-
-
 def _figures(
     a: SplitResult, b: SplitResult, parts: tuple[Blocks, Blocks], weights: tuple[Floats, Floats]
 ) -> dict[str, Change]:
     levels = tuple(QUANTILES.values())
     one, other = (quantiles_of(part, weight, levels) for part, weight in zip(parts, weights, strict=True))
-    means = [
-        _mean(part, weight, np.sum(list(part.sums.values()), axis=0))
-        for part, weight in zip(parts, weights, strict=True)
-    ]
-    spread = {"mean": means[1] - means[0]}
+    sums = [np.sum(list(part.sums.values()), axis=0) for part in parts]
+    spread = {"mean": _mean_spread(parts, weights, sums)}
     spread |= {name: other[:, column] - one[:, column] for column, name in enumerate(QUANTILES)}
     return {
         name: change_of(a.response_time[name] or 0.0, b.response_time[name] or 0.0, spread[name]) for name in FIGURES
     }
 
 
-def _components(
-    a: SplitResult, b: SplitResult, parts: tuple[Blocks, Blocks], weights: tuple[Floats, Floats]
-) -> dict[str, Change]:
-    changes = {}
-    for name in COMPONENTS:
-        one, other = (_mean(part, weight, part.sums[name]) for part, weight in zip(parts, weights, strict=True))
-        changes[name] = change_of(a.means[name], b.means[name], other - one)
-    return changes
-
-
-def _mean(part: Blocks, weights: Floats, sums: Floats) -> Floats:
-    return (weights @ sums.sum(axis=1)) / np.maximum(weights @ part.requests.sum(axis=1), 1e-12)
+def _mean_spread(parts: tuple[Blocks, Blocks], weights: tuple[Floats, Floats], sums: list[Floats]) -> Floats:
+    """Return the mean of the second side less that of the first, per weighting."""
+    one, other = (
+        (weight @ seconds.sum(axis=1)) / np.maximum(weight @ part.requests.sum(axis=1), 1e-12)
+        for part, weight, seconds in zip(parts, weights, sums, strict=True)
+    )
+    return other - one
 
 
 def _with_shares(parts: dict[str, Change], whole: Change) -> list[dict[str, object]]:

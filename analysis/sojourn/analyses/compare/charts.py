@@ -7,10 +7,11 @@ import polars as pl
 from sojourn.analyses.compare.analysis import Comparison
 from sojourn.model.verdict import CAUSES
 from sojourn.present.chart_libraries import alt
-from sojourn.present.palette import OTHER, PARTS, QUEUEING, SERVICE
+from sojourn.present.chart_parts import inline, part_colour
+from sojourn.present.chart_sizes import WIDTH
+from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 from sojourn.present.section import Chart
 
-WIDTH = 640
 PART_OF = {**dict.fromkeys(CAUSES["queueing"], "queueing delay"), "service_time": "service time"}
 ORDER = ("everything else", "service time", "queueing delay")
 COLOURS = {"queueing delay": QUEUEING, "service time": SERVICE, "everything else": OTHER}
@@ -28,13 +29,13 @@ def composition(comparison: Comparison) -> alt.Chart:
             rows += [(label, f"{side.upper()}: {name}", part, value, ORDER.index(part)) for part, value in sums.items()]
     table = pl.DataFrame(rows, schema=["requests", "side", "part", "seconds", "rank"], orient="row")
     return (
-        alt.Chart(_data(table))
+        alt.Chart(inline(table))
         .mark_bar()
         .encode(
             x=alt.X("seconds:Q", title="mean response time (s)", stack="zero"),
             y=alt.Y("side:N", title=None),
             row=alt.Row("requests:N", title=None, sort=["all", "slowest 1 %"]),
-            color=alt.Color("part:N", title=None, scale=alt.Scale(domain=list(PARTS), range=list(PARTS.values()))),
+            color=part_colour(),
             order=alt.Order("rank:Q"),
             tooltip=[
                 alt.Tooltip("requests:N"),
@@ -59,7 +60,7 @@ def changes(comparison: Comparison) -> Chart:
     y = alt.Y("component:N", title=None, sort=None)
     scale = alt.Scale(domain=list(COLOURS), range=list(COLOURS.values()))
     bars = (
-        alt.Chart(_data(table))
+        alt.Chart(inline(table))
         .mark_bar(opacity=0.85)
         .encode(
             x=alt.X("change:Q", title="change of the slowest 1 %, B minus A (s)"),
@@ -71,9 +72,5 @@ def changes(comparison: Comparison) -> Chart:
             ],
         )
     )
-    spread = alt.Chart(_data(table)).mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=y)
+    spread = alt.Chart(inline(table)).mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=y)
     return alt.layer(bars, spread).properties(width=WIDTH, height=40 + 24 * len(table))
-
-
-def _data(table: pl.DataFrame) -> alt.InlineData:
-    return alt.InlineData(values=table.with_columns(pl.col(pl.Float64).round_sig_figs(6)).to_dicts())

@@ -14,6 +14,8 @@ from sojourn.invocation.answer import answer
 from sojourn.invocation.options import AsJson, LogFormatOption, Quiet, Since, Spans, SplitBy, Until, Where, column_of
 from sojourn.invocation.progress import instant
 from sojourn.invocation.reading import requests_of
+from sojourn.model.dsn import hidden
+from sojourn.model.errors import SojournError
 
 
 def compare(
@@ -42,8 +44,6 @@ def compare(
     if middle is not None and (len(sources) != 1 or sources == ["-"]):
         raise typer.BadParameter("give one source that can be read twice (a file, not -)", param_hint="--at")
     from sojourn.analyses.compare.run import compare as run  # noqa: PLC0415 - Polars takes its time to load
-    from sojourn.model.dsn import hidden  # noqa: PLC0415
-    from sojourn.model.errors import SojournError  # noqa: PLC0415
 
     one, other = (sources * 2)[:2]
     text = None if middle is None else middle.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -54,11 +54,7 @@ class GroupChange:
 def contributions(a: Blocks, b: Blocks, weights_a: Floats, weights_b: Floats) -> list[GroupChange]:
     """Return the contributions of the groups of both sides, the largest first.
 
-    Args:
-        a: sums of the first side.
-        b: sums of the second side.
-        weights_a: (1 + resamples, windows): all ones first, then the resamples.
-        weights_b: as ``weights_a``, of the second side.
+    The weights are (1 + resamples, windows): all ones first, then the resamples.
     """
     names = list(dict.fromkeys((*a.groups, *b.groups)))
     point = _decomposed(_by_group(a, names, weights_a[:1]), _by_group(b, names, weights_b[:1]))

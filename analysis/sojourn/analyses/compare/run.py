@@ -52,14 +52,10 @@ def compare(
     """
     if (b is None) == (at is None):
         raise SojournError("compare takes two sides, or one side and the instant at which to divide it (at=…)")
-    middle = None if at is None else _instant(at)
+    middle = at if at is None or isinstance(at, datetime) else datetime.fromtimestamp(at, UTC)
     ends = ((since, middle or until), (middle or since, until))
     first, second = (
         split_from(side, columns=(by,), spans=spans, since=begin, until=end, where=where, by=())
         for side, (begin, end) in zip((a, a if b is None else b), ends, strict=True)
     )
     return compare_splits(first, second, by=by, names=names or (("A", "B") if at is None else ("before", "after")))
-
-
-def _instant(at: datetime | float) -> datetime:
-    return at if isinstance(at, datetime) else datetime.fromtimestamp(at, UTC)

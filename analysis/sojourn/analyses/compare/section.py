@@ -32,7 +32,10 @@ def compare_section(comparison: Comparison) -> Section:
         ),
         failures=tuple(comparison.failures),
         tables=(
-            _figures(comparison),
+            Table(
+                ("response time, ms", "A", "B", "change", "95 %"),
+                tuple((LABELS.get(name, name), *_cells(comparison.figures[name])) for name in FIGURES),
+            ),
             _parts("mean of all requests", comparison, comparison.components, comparison.figures["mean"]),
             _parts("mean of the slowest 1 %", comparison, comparison.tail, comparison.tail_mean),
             *([_groups(comparison)] if comparison.groups_total > 1 else []),
@@ -106,28 +109,18 @@ def _cells(change: Change) -> tuple[str, ...]:
     return (milliseconds(change.a), milliseconds(change.b), signed(change.change), f"{low} … {high}")
 
 
-def _share(value: float) -> str:
-    return "0 %" if abs(value) < 0.0005 else percent(value)
-
-
-def _figures(comparison: Comparison) -> Table:
-    rows = tuple((LABELS.get(name, name), *_cells(comparison.figures[name])) for name in FIGURES)
-    return Table(("response time, ms", "A", "B", "change", "95 %"), rows)
-
-
 def _parts(title: str, comparison: Comparison, parts: Mapping[str, Change], whole: Change) -> Table:
     rows = []
     for name, change in parts.items():
         if max(abs(change.a), abs(change.b), abs(change.change)) > WORTH:
-            known = [side.components[name]["mean"] is not None for side in (comparison.a, comparison.b)]
-            if comparison.incomparable and not all(known):
-                sides = (
-                    milliseconds(value) if has else "–" for value, has in zip((change.a, change.b), known, strict=True)
-                )
-                rows.append((name.replace("_", " "), *sides, "–", "–", "–"))
+            sides = ((comparison.a, change.a), (comparison.b, change.b))
+            figures = [None if split.components[name]["mean"] is None else figure for split, figure in sides]
+            if comparison.incomparable and None in figures:
+                rows.append((name.replace("_", " "), *map(milliseconds, figures), "–", "–", "–"))
                 continue
-            share = _share(change.change / whole.change) if whole.certain else "–"
-            rows.append((name.replace("_", " "), *_cells(change), share))
+            share = change.change / whole.change if whole.certain else None
+            percentage = percent(0.0 if share is not None and abs(share) < 0.0005 else share)
+            rows.append((name.replace("_", " "), *_cells(change), percentage))
     rows.append(("sum", *_cells(whole), ""))
     return Table((f"{title}, ms", "A", "B", "change", "95 %", "of it"), tuple(rows))
 

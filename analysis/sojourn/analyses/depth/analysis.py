@@ -14,7 +14,7 @@ send bursts, make the two differ.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -39,8 +39,6 @@ from sojourn.timeline.tables import workers_table
 from sojourn.timeline.visits import Visits
 from sojourn.timeline.windows import Windows
 
-__all__ = ["ALL", "OVER_TIME_SCHEMA", "DepthResult", "Steps", "depth_of"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
@@ -59,7 +57,6 @@ OVER_TIME_SCHEMA = {
     "most_waiting": pl.Int64(),
     "arrivals": pl.Int64(),
 }
-
 
 UNKNOWN_WITHOUT_VISITS = (
     "waiting", "gone", "in_service", "in_system", "utilisation", "mean_wait", "seen_waiting", "seen_in_system",
@@ -146,34 +143,32 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
         "gone": (visits.wait_end, starts),
         "in_service": (services.begin, services.end),
     }
-    known = ~np.isnan(services.end)
+    has_end = ~np.isnan(services.end)
     # If a wait is negative, its service begins before its arrival.
-    first = float(min(visits.arrival.min(), services.begin[known].min(initial=np.inf))) if len(visits) else 0.0
-    last = float(max(visits.wait_end.max(), services.end[known].max(initial=-np.inf))) if len(visits) else 0.0
+    first = float(min(visits.arrival.min(), services.begin[has_end].min(initial=np.inf))) if len(visits) else 0.0
+    last = float(max(visits.wait_end.max(), services.end[has_end].max(initial=-np.inf))) if len(visits) else 0.0
     windows = Windows.over(visits.base, first, last, seconds=width)
-    seen_waiting, seen_serving = seen_on_arrival(visits, starts, services)
+    waiting_on_arrival, serving_on_arrival = seen_on_arrival(visits, starts, services)
     backends, tables, wait = [], [], visits.wait
     silent = silences(visits.arrival, np.fmax(visits.wait_end, services.end))
-    counted: list[dict[str, Steps]] = []
+    counted = [
+        {key: Steps.of(begin[members], end[members]) for key, (begin, end) in intervals.items()}
+        for members in visits.at_backend
+    ]
+    # Of all together only the queue is counted once more: its maximum is not a sum.
+    queue = Steps.of(*intervals["waiting"])
+    together = {key: Together([each[key] for each in counted]) for key in intervals} | {"waiting": queue}
     bounds: list[bool] = []
     for code, name in [*enumerate(visits.backends), (-1, ALL)]:
         members = slice(None) if code < 0 else visits.at_backend[code]
-        steps: dict[str, Steps | Together]
-        if code < 0:
-            # Of all together only the queue is counted once more: its maximum is not a sum.
-            queue = Steps.of(*intervals["waiting"])
-            steps = {key: Together([each[key] for each in counted]) for key in intervals} | {"waiting": queue}
-        else:
-            counted.append({key: Steps.of(begin[members], end[members]) for key, (begin, end) in intervals.items()})
-            steps = {**counted[-1]}
+        steps: Mapping[str, Steps | Together] = together if code < 0 else counted[code]
         count = int(visits.workers.count.sum() if code < 0 else visits.workers.count[code])
         figures = _figures(steps, first, last, count)
-        arrivals, waiting, serving = visits.arrival[members], seen_waiting[members], seen_serving[members]
+        arrivals = visits.arrival[members]
+        waiting, serving = waiting_on_arrival[members], serving_on_arrival[members]
         if code >= 0:
-            one = counted[-1]
-            bounds.append(
-                is_lower_bound(visits, code, one["waiting"], one["in_service"], (waiting, serving), last - first)
-            )
+            one, on_arrival = counted[code], (waiting, serving)
+            bounds.append(is_lower_bound(visits, code, one["waiting"], one["in_service"], on_arrival, last - first))
         figures |= {
             "arrivals": len(arrivals),
             "mean_wait": float(wait[members].mean()) if len(arrivals) else 0.0,
@@ -194,7 +189,7 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
         overall=overall,
         backends=backends,
         peak=_peak(visits, [each["waiting"] for each in counted]),
-        seen=_by_depth(seen_waiting, wait),
+        seen=_by_depth(waiting_on_arrival, wait),
         over_time=pl.concat(tables) if len(visits) else pl.DataFrame(schema=OVER_TIME_SCHEMA),
         width=windows.seconds,
         held=_held(visits),
@@ -207,7 +202,7 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
     )
 
 
-def _figures(steps: dict[str, Steps | Together], first: float, last: float, workers: int) -> dict[str, Any]:
+def _figures(steps: Mapping[str, Steps | Together], first: float, last: float, workers: int) -> dict[str, Any]:
     seconds = last - first
     spent = {key: step.between(np.array([first, last])) for key, step in steps.items()} if seconds > 0 else {}
     figures: dict[str, Any] = {key: float(spent[key][0][0]) / seconds if spent else 0.0 for key in steps}
@@ -218,7 +213,7 @@ def _figures(steps: dict[str, Steps | Together], first: float, last: float, work
 
 
 def _over_time(
-    windows: Windows, name: str | None, steps: dict[str, Steps | Together], arrivals: Floats, workers: int,
+    windows: Windows, name: str | None, steps: Mapping[str, Steps | Together], arrivals: Floats, workers: int,
     bounds: tuple[float, float],
 ) -> pl.DataFrame:  # fmt: skip
     edges = windows.edges
@@ -240,11 +235,11 @@ def _over_time(
     )
 
 
-def _by_depth(seen: Ints, wait: Floats) -> pl.DataFrame:
+def _by_depth(waiting: Ints, wait: Floats) -> pl.DataFrame:
     """Return requests by queue length at arrival: 0 to 9 singly, then 10-19, 20-49, 50-99, 100-199 and so on."""
-    deepest = int(seen.max()) if len(seen) else 0
+    deepest = int(waiting.max(initial=0))
     edges = [*range(10), *(edge for edge in COARSE if edge <= deepest)]
-    places = np.searchsorted(edges, seen, "right") - 1
+    places = np.searchsorted(edges, waiting, "right") - 1
     count = np.bincount(places, minlength=len(edges))
     waits = summed(places, wait, len(edges))
     highs = [*(edge - 1 for edge in edges[1:]), max(edges[-1], deepest)]
@@ -253,7 +248,7 @@ def _by_depth(seen: Ints, wait: Floats) -> pl.DataFrame:
             "low": edges,
             "high": highs,
             "requests": count,
-            "share": count / max(len(seen), 1),
+            "share": count / max(len(waiting), 1),
             "wait": np.divide(waits, count, out=np.zeros_like(waits), where=count > 0),
         },
         schema={"low": pl.Int64, "high": pl.Int64, "requests": pl.Int64, "share": pl.Float64, "wait": pl.Float64},

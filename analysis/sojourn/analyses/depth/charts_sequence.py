@@ -10,6 +10,7 @@ from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_sizes import COARSE
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE, UNKNOWN_TIME
 from sojourn.timeline.request_timelines import GIVEN_UP, SERVED, TURNED_AWAY
+from sojourn.timeline.steps import Steps
 
 MOST = 60
 """Maximum number of requests with their own labels."""
@@ -42,7 +43,7 @@ def sequence_chart(timelines: pl.DataFrame, title: str = "") -> alt.LayerChart:
         {"lane": CLIENT, "t": row["left"], "what": row["outcome"], "request": f"#{row['number']}"}
         for row in table.to_dicts()
     ]
-    kept = [what for what in COLOURS if what != UNKNOWN or any(bar["what"] == what for bar in bars)]
+    kinds = [what for what in COLOURS if what != UNKNOWN or any(bar["what"] == what for bar in bars)]
     last = max([bar["end"] for bar in bars] + [each["t"] for each in ends] + [SHORTEST])
 
     def down(field: str) -> alt.Y:
@@ -63,7 +64,7 @@ def sequence_chart(timelines: pl.DataFrame, title: str = "") -> alt.LayerChart:
             x=x,
             y=down("begin:Q"),
             y2=alt.Y2("end:Q"),
-            color=alt.Color("what:N", title=None, scale=alt.Scale(domain=kept, range=[COLOURS[what] for what in kept])),
+            color=alt.Color("what:N", title=None, scale=alt.Scale(domain=kinds, range=[COLOURS[w] for w in kinds])),
             tooltip=[alt.Tooltip("request:N"), alt.Tooltip("what:N"), alt.Tooltip("seconds:Q", format=".4~g")],
         )
     )
@@ -98,7 +99,9 @@ def sequence_chart(timelines: pl.DataFrame, title: str = "") -> alt.LayerChart:
 
 def _bars(table: pl.DataFrame) -> list[dict[str, Any]]:
     bars: list[dict[str, Any]] = []
-    side = min(SIDE, ROOM / (_places(table) + 2))
+    ends = table.select(pl.coalesce("begin", "left")).to_series()
+    most_waiting = int(Steps.of(table["arrival"].to_numpy(), ends.to_numpy()).level.max(initial=0))
+    side = min(SIDE, ROOM / (most_waiting + 2))
 
     def add(what: str, lane: float, begin: float, end: float, number: int) -> None:
         if end > begin:
@@ -114,34 +117,23 @@ def _bars(table: pl.DataFrame) -> list[dict[str, Any]]:
             )
 
     # Requests that wait at one time are drawn side by side.
-    busy: list[float] = []
-    held: list[float] = []
+    places: list[float] = []
+    workers: list[float] = []
     for row in table.to_dicts():
         number, begin, end, left = row["number"], row["begin"], row["end"], row["left"]
         until = left if begin is None else begin
-        place = next((n for n, free in enumerate(busy) if free <= row["arrival"]), len(busy))
-        busy[place : place + 1] = [until]
+        place = next((n for n, free in enumerate(places) if free <= row["arrival"]), len(places))
+        places[place : place + 1] = [until]
         lane = WORKER - side * (place + 2)
         add(UNKNOWN if row.get("wait_known") is False else WAITING, lane, row["arrival"], min(until, left), number)
         add(ABANDONED, lane, max(row["arrival"], left), until, number)
         if begin is not None and end is not None:
-            at = next((n for n, free in enumerate(held) if free <= begin + COARSE), len(held))
-            held[at : at + 1] = [end]
+            at = next((n for n, free in enumerate(workers) if free <= begin + COARSE), len(workers))
+            workers[at : at + 1] = [end]
             worker = WORKER + SIDE * at
             add(WORKING, worker, begin, min(end, max(left, begin)), number)
             add(ABANDONED, worker, max(begin, left), end, number)
     return bars
-
-
-def _places(table: pl.DataFrame) -> int:
-    """Return the most requests that wait at one time."""
-    until = [row["left"] if row["begin"] is None else row["begin"] for row in table.to_dicts()]
-    steps = sorted([(at, 1) for at in table["arrival"].to_list()] + [(at, -1) for at in until])
-    waiting = most = 0
-    for _, step in steps:
-        waiting += step
-        most = max(most, waiting)
-    return most
 
 
 def _names(table: pl.DataFrame) -> list[dict[str, Any]]:

@@ -88,23 +88,23 @@ def _line(rows: list[Bar], until: float) -> list[tuple[int, Bar]]:
 
 def _lanes(rows: list[Bar], until: float) -> dict[str, list[Bar]]:
     """Return worker -> bars of its requests, by the names of the workers."""
-    held = sorted(
+    served = sorted(
         (row for row in rows if row["begin"] is not None and row["end"] is not None), key=lambda r: r["begin"]
     )
     occupied: dict[tuple[str, int], list[tuple[float, float]]] = {}
     lanes: dict[tuple[str, int], list[Bar]] = {}
-    for named in (True, False):
-        for row in held:
-            if (row["worker"] is not None) != named:
+    for has_name in (True, False):
+        for row in served:
+            if (row["worker"] is not None) != has_name:
                 continue
             worker, begin, end = printable(row["worker"] or ""), row["begin"], row["end"]
-            able = [lane for lane in occupied if not named or lane[0] == worker]
+            able = [lane for lane in occupied if not has_name or lane[0] == worker]
             free = [lane for lane in able if not _meets(occupied[lane], begin, end)]
             own = (worker, 1 + max((number for name, number in occupied if name == worker), default=0))
             # A named worker keeps its first lane; other requests go to the worker that became free last.
             lane = (
                 min(free, default=own)
-                if named
+                if has_name
                 else max(free, key=lambda x: _free_since(occupied[x], begin), default=own)
             )
             occupied.setdefault(lane, []).append((begin, end))
@@ -138,9 +138,9 @@ def _bar(row: Bar, what: str, begin: float, end: float, until: float) -> Bar | N
     first, last = max(begin, 0.0), min(end, until)
     if last <= first:
         return None
-    named = {"request": f"#{row['number']}", "route": printable(row["route"] or "–", 40)}
+    labels = {"request": f"#{row['number']}", "route": printable(row["route"] or "–", 40)}
     seconds = float(f"{end - begin:.4g}")
-    return {"what": what, "from": round(first, 4), "to": round(last, 4), "seconds": seconds, **named}
+    return {"what": what, "from": round(first, 4), "to": round(last, 4), "seconds": seconds, **labels}
 
 
 def workers_gantt(scene: Scene) -> alt.LayerChart:
@@ -159,8 +159,8 @@ def workers_gantt(scene: Scene) -> alt.LayerChart:
             bottom = y + room - place * thin
             bars.append({**bar, "y": round(bottom - thin, 1), "y2": round(bottom - min(0.3, thin / 5), 1)})
         y += room + GAP
-        for lane, held in block.lanes.items():
-            bars += [{**_apart(bar, APART * whole), "y": y, "y2": y + LINE} for bar in held]
+        for lane, services in block.lanes.items():
+            bars += [{**_apart(bar, APART * whole), "y": y, "y2": y + LINE} for bar in services]
             names.append({"name": f"worker {lane}", "y": y + LINE / 2, "bold": 0})
             y += LINE + GAP
         y += BETWEEN
@@ -168,7 +168,7 @@ def workers_gantt(scene: Scene) -> alt.LayerChart:
     scale = alt.Scale(domain=[0, height], reverse=True, nice=False)
     begun = round(scene.begin.timestamp() * 1000)
     x = alt.X("begin:T", title="time (UTC)", scale=alt.Scale(type="utc", nice=False))
-    kept = [what for what in COLOURS if any(bar["what"] == what for bar in bars)]
+    kinds = [what for what in COLOURS if any(bar["what"] == what for bar in bars)]
     drawn = (
         alt.Chart(alt.InlineData(values=bars))
         .mark_rect(stroke=None)
@@ -178,7 +178,7 @@ def workers_gantt(scene: Scene) -> alt.LayerChart:
             x2=alt.X2("end:T"),
             y=alt.Y("y:Q", scale=scale, axis=None),
             y2=alt.Y2("y2:Q"),
-            color=alt.Color("what:N", title=None, scale=alt.Scale(domain=kept, range=[COLOURS[what] for what in kept])),
+            color=alt.Color("what:N", title=None, scale=alt.Scale(domain=kinds, range=[COLOURS[w] for w in kinds])),
             tooltip=[
                 alt.Tooltip("request:N"),
                 alt.Tooltip("route:N"),
@@ -198,7 +198,7 @@ def workers_gantt(scene: Scene) -> alt.LayerChart:
     ]
     chart = drawn + labels[0] + labels[1]
     if few:
-        numbers = (
+        chart += (
             alt.Chart(alt.InlineData(values=_numbered(bars, NUMBERED * whole)))
             .mark_text(align="left", dx=3, baseline="middle", fontSize=10)
             .transform_calculate(begin=f"{begun} + 1000 * datum.from")
@@ -209,7 +209,6 @@ def workers_gantt(scene: Scene) -> alt.LayerChart:
                 color=alt.condition(f"datum.what == '{WORKING}'", alt.value("#ffffff"), alt.value("#000000")),
             )
         )
-        chart += numbers
     return chart.properties(width=WIDTH - 40, height=round(height))
 
 

@@ -7,8 +7,10 @@ import functools
 import polars as pl
 
 from sojourn.analyses.depth.analysis import ALL, DepthResult
+from sojourn.analyses.depth.charts import depth_on_arrival, depth_over_time
+from sojourn.analyses.depth.charts_workers import workers_gantt
 from sojourn.model.formatting import counted, duration, percent, printable
-from sojourn.present.section import Chart, Picture
+from sojourn.present.section import Picture
 from sojourn.timeline.busiest_excerpt import Scene
 from sojourn.timeline.classes import NO_VALUE
 from sojourn.timeline.request_timelines import SERVED, WAITED
@@ -24,14 +26,14 @@ def depth_pictures(result: DepthResult) -> tuple[Picture, ...]:
             "Waiting and in service over time",
             f"Requests waiting (above) and in service (below), averages over {duration(result.width)}; the dashed line "
             "is the number of workers.",
-            functools.partial(_over_time, result),
+            functools.partial(depth_over_time, result),
             over_time_reading(result),
         ),
         Picture(
             "depth-on-arrival",
             "Queue length on arrival",
             "Requests by the number waiting at their backend when they arrived, and their mean wait.",
-            functools.partial(_on_arrival, result),
+            functools.partial(depth_on_arrival, result),
             on_arrival_reading(result),
         ),
     ]
@@ -43,7 +45,7 @@ def depth_pictures(result: DepthResult) -> tuple[Picture, ...]:
                 f"{_drawn(result.scene)} Each thick bar is a request in service, one lane per worker; each thin line "
                 "above the workers of a backend is a request that waits for one of them. Grey: nginx or the client "
                 "had given up. Of many backends, those with the most waiting are drawn.",
-                functools.partial(_workers, result.scene),
+                functools.partial(workers_gantt, result.scene),
                 workers_reading(result.scene),
             )
         )
@@ -108,24 +110,3 @@ def _drawn(scene: Scene) -> str:
         f"{len(scene.timelines.table):,} of {counted(scene.requests, 'request')}, those around the deepest queue, from "
         f"{scene.begin:%H:%M:%S} to {scene.end:%H:%M:%S} UTC; since and until select another window."
     )
-
-
-# Imported when drawn: Altair takes long to load, and a terminal shows no charts.
-
-
-def _over_time(result: DepthResult) -> Chart:
-    from sojourn.analyses.depth.charts import depth_over_time  # noqa: PLC0415
-
-    return depth_over_time(result)
-
-
-def _on_arrival(result: DepthResult) -> Chart:
-    from sojourn.analyses.depth.charts import depth_on_arrival  # noqa: PLC0415
-
-    return depth_on_arrival(result)
-
-
-def _workers(scene: Scene) -> Chart:
-    from sojourn.analyses.depth.charts_workers import workers_gantt  # noqa: PLC0415
-
-    return workers_gantt(scene)

@@ -102,7 +102,7 @@ def _tables(result: DepthResult) -> tuple[Table, ...]:
         ),
         title="By backend",
     )  # fmt: skip
-    seen = Table(
+    on_arrival = Table(
         ("waiting on arrival", "requests", "share", "mean wait (ms)"),
         tuple(
             (
@@ -122,7 +122,7 @@ def _tables(result: DepthResult) -> tuple[Table, ...]:
         title="Over time, all backends",
         shown=ROWS + 2,
     )
-    return backends, seen, over_time
+    return backends, on_arrival, over_time
 
 
 def _between(low: int, high: int) -> str:

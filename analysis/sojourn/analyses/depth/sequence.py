@@ -6,13 +6,14 @@ import functools
 
 import polars as pl
 
+from sojourn.analyses.depth.charts_sequence import sequence_chart
 from sojourn.model.formatting import counted, duration, printable
-from sojourn.present.section import Chart, Picture
+from sojourn.present.section import Picture
 from sojourn.timeline.busiest_excerpt import Scene, scene_of
 from sojourn.timeline.request_timelines import GIVEN_UP, READ, SERVED, WAITED
 from sojourn.timeline.visits import visits
 
-SHOWN = 24  # requests: with more the chart is longer than a screen
+DRAWN = 24  # requests: with more the chart is longer than a screen
 
 
 def sequence_picture(rows: pl.LazyFrame) -> Picture:
@@ -26,7 +27,7 @@ def sequence_picture(rows: pl.LazyFrame) -> Picture:
     """
     names = rows.collect_schema().names()
     visits_read = visits(rows, columns=[name for name in READ if name in names], waits_unknown=True)
-    scene = scene_of(visits_read, SHOWN, one_backend=True)
+    scene = scene_of(visits_read, DRAWN, one_backend=True)
     at = f" at {printable(backend, 60)}" if (backend := scene.timelines.table["backend"][0]) else ""
     which = (
         f"All requests{at} ({scene.requests:,})"
@@ -39,7 +40,7 @@ def sequence_picture(rows: pl.LazyFrame) -> Picture:
         "Requests from client to worker and back",
         f"{which}. Time goes down. A bar next to the worker's line is a request that waits, a bar on the line is a "
         "request in service, grey is work after the client had gone, and the mark at the client is the outcome.",
-        functools.partial(_drawn, scene),
+        functools.partial(sequence_chart, scene.timelines.table),
         reading(scene),
     )
 
@@ -52,16 +53,10 @@ def reading(scene: Scene) -> str:
     were = "was" if served == 1 else "were"
     abandoned = f", {gone:,} given up on" if gone else ""
     text = f"Of {counted(len(table), 'request')} {served:,} {were} served{abandoned}"
-    known = table.filter("wait_known")
-    if known.is_empty():
+    waits = table.filter("wait_known")
+    if waits.is_empty():
         return f"{text}; their queueing delay is unknown."
-    longest = known.sort("wait", "number", descending=[True, False]).row(0, named=True)
+    longest = waits.sort("wait", "number", descending=[True, False]).row(0, named=True)
     if longest["wait"] <= 0:
         return f"{text}; no request is known to have waited."
     return f"{text}; #{longest['number']} waited longest, {duration(longest['wait'])} ({longest['outcome']})."
-
-
-def _drawn(scene: Scene) -> Chart:
-    from sojourn.analyses.depth.charts_sequence import sequence_chart  # noqa: PLC0415 - drawn for pages and files only
-
-    return sequence_chart(scene.timelines.table)

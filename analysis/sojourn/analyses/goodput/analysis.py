@@ -62,7 +62,6 @@ class GoodputResult(Result):
         repeats: clients' own retries; None if addresses, methods or URIs were not read.
         amplification: attempts per first request.
         storms: retry storms, in the order of time.
-        storm_window: length of the windows in which storms are detected.
         seconds: length of the log.
         app_log: counts of lines of the app's own log, read and refused; None without one.
         mark: a sentence on the backends whose worker time is inferred; empty where it is measured.
@@ -86,7 +85,6 @@ class GoodputResult(Result):
     repeats: int | None
     amplification: float
     storms: tuple[Storm, ...]
-    storm_window: float
     seconds: float
     app_log: Records | None = None
     mark: str = ""
@@ -156,7 +154,6 @@ def goodput(
     base: datetime = table.select(pl.col("start").min()).item() or EPOCH
     first, last = table.select(pl.col("begun").min(), pl.col("ended").max()).row(0) if len(table) else (0.0, 0.0)
     windows = Windows.over(base, first, last, seconds=width)
-    storms, storm_window = storms_of(proxied, base)
     return GoodputResult(
         requests=len(table),
         proxied=len(proxied),
@@ -172,8 +169,7 @@ def goodput(
         attempts=attempts / len(proxied) if len(proxied) else 0.0,
         repeats=repeats,
         amplification=attempts / firsts if firsts else 0.0,
-        storms=storms,
-        storm_window=storm_window,
+        storms=storms_of(proxied, base),
         seconds=last - first,
         mark=inferred_note(rows),
     )
@@ -197,7 +193,6 @@ def _table(rows: pl.LazyFrame, by: str, app_log: pl.DataFrame | None) -> pl.Data
     worked = pl.coalesce("app_service", *([] if inferred is None else [inferred]))
     # Work after the client has gone: an intersection of intervals, not a correction.
     after = pl.max_horizontal(pl.min_horizontal(done, seconds), pl.lit(0.0))
-    failed = FAILED
     base = pl.col("start").min()
     client = CLIENT if set(CLIENT) <= set(names) else ()
     table = served.select(
@@ -208,8 +203,8 @@ def _table(rows: pl.LazyFrame, by: str, app_log: pl.DataFrame | None) -> pl.Data
         *(pl.col(column).alias(f"client_{column}") for column in client),
         begun=(pl.col("start") - base).dt.total_microseconds() / 1e6,
         ended=(pl.col("time") - base).dt.total_microseconds() / 1e6,
-        failed=failed,
-        good=~failed,
+        failed=FAILED,
+        good=~FAILED,
         given_up=given_up,
         not_reached=given_up & ~answered & connects & pl.col("connect").is_null() & seconds.is_null(),
         wasted=pl.when(given_up & ~answered).then(seconds).when(given_up).then(after),

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import polars as pl
-
 from sojourn.analyses.goodput.analysis import GoodputResult
 from sojourn.present.chart_libraries import alt
-from sojourn.present.chart_parts import TIME
+from sojourn.present.chart_parts import inline
 from sojourn.present.chart_sizes import HEIGHT, WIDTH
 from sojourn.present.palette import QUEUEING, RESPONSE, SERVICE
 
 
 def goodput_over_time(result: GoodputResult) -> alt.VConcatChart:
     """Draw throughput and goodput as lines, and below them the worker seconds of abandoned requests."""
-    table = result.over_time.with_columns(pl.col("begin").dt.strftime(TIME), pl.col(pl.Float64).round_sig_figs(6))
     x = alt.X("begin:T", title="end of the request (UTC)", scale=alt.Scale(type="utc"))
-    lines = table.unpivot(["throughput", "goodput"], index="begin", variable_name="part", value_name="rate")
+    lines = result.over_time.unpivot(["throughput", "goodput"], index="begin", variable_name="part", value_name="rate")
     rates = (
-        alt.Chart(alt.InlineData(values=lines.to_dicts()))
+        alt.Chart(inline(lines))
         .mark_line(interpolate="step-after")
         .encode(
             x=x,
@@ -37,7 +34,7 @@ def goodput_over_time(result: GoodputResult) -> alt.VConcatChart:
         .properties(width=WIDTH, height=HEIGHT // 2)
     )
     wasted = (
-        alt.Chart(alt.InlineData(values=table.select("begin", "wasted").to_dicts()))
+        alt.Chart(inline(result.over_time.select("begin", "wasted")))
         .mark_area(interpolate="step-after", color=QUEUEING)
         .encode(
             x=x,

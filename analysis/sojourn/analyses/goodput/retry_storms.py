@@ -45,19 +45,16 @@ class Storm:
         return {**self.__dict__, "begin": iso(self.begin), "end": iso(self.end)}
 
 
-def storms_of(proxied: pl.DataFrame, base: datetime) -> tuple[tuple[Storm, ...], float]:
-    """Return the storms, and the width (s) of the windows: so wide that 20 requests arrive in one on average.
+def storms_of(proxied: pl.DataFrame, base: datetime) -> tuple[Storm, ...]:
+    """Return the storms, from windows so wide that 20 requests arrive in one on average.
 
-    Args:
-        proxied: columns begun (s after ``base``), attempts, again (bool: a client's retry), failed (bool).
-        base: the instant that ``begun`` counts from.
+    Columns: begun (s after ``base``), attempts, again (bool: a client's retry), failed (bool).
     """
     if not len(proxied):
-        return (), 0.0
+        return ()
     begun = proxied["begun"].to_numpy()
     first, last = float(begun.min()), float(begun.max())
-    span = last - first
-    enough = span * STORM_REQUESTS / len(proxied)
+    enough = (last - first) * STORM_REQUESTS / len(proxied)
     width = next((seconds for seconds in WIDTHS if seconds >= max(enough, 1.0)), WIDTHS[-1])
     windows = Windows.over(base, first, last, seconds=width)
     sums = (
@@ -96,4 +93,4 @@ def storms_of(proxied: pl.DataFrame, base: datetime) -> tuple[tuple[Storm, ...],
                 failures=row["failed"] / row["requests"],
             )
         )
-    return tuple(storms), width
+    return tuple(storms)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from sojourn.analyses.goodput.analysis import GoodputResult
 from sojourn.analyses.goodput.analysis import goodput as goodput_of_rows
+from sojourn.readers.app_log import read_app_log
 from sojourn.readers.inputs import Source, listed
 from sojourn.sources.open_requests import Instant, Where
 from sojourn.sources.opening import RequestsLike, requests_from
@@ -47,9 +48,5 @@ def goodput(
     columns = (by, "remote_addr", "method", "uri")
     source = requests_from(requests, columns=columns, spans=spans, since=since, until=until, where=where)
     logs = listed(app_log)
-    if not logs:
-        return goodput_of_rows(source.rows, by=by)
-    from sojourn.readers.app_log import read_app_log  # noqa: PLC0415 - where there is one
-
-    late, records = read_app_log(logs)
+    late, records = read_app_log(logs) if logs else (None, None)
     return replace(goodput_of_rows(source.rows, by=by, app_log=late), app_log=records)

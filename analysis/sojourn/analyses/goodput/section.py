@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from sojourn.analyses.goodput.analysis import GoodputResult
+from sojourn.analyses.goodput.charts import goodput_over_time
 from sojourn.analyses.goodput.run import goodput
 from sojourn.analyses.question import ReportContext
 from sojourn.model.formatting import counted, duration, formatted, percent, printable, tally
@@ -58,11 +61,11 @@ def sentence(result: GoodputResult) -> str:
     )
     top = result.groups.row(0, named=True)
     if len(result.groups) > 1 and top["wasted"] > 0:
-        text += f", {percent(top['wasted'] / result.wasted)} of it into {_named(result, top['group'])}"
+        text += f", {percent(top['wasted'] / result.wasted)} of it into {_label(result, top['group'])}"
     return text + "."
 
 
-def _named(result: GoodputResult, group: str) -> str:
+def _label(result: GoodputResult, group: str) -> str:
     name = printable(group, 60)
     return name if result.by == "route" else f"{result.by} {name}"
 
@@ -116,8 +119,8 @@ def _coarse(result: GoodputResult) -> list[tuple[str, ...]]:
     for k in range(0, len(rows), together):
         part = rows[k : k + together]
         mean = {name: sum(row[name] for row in part) / len(part) for name in ("throughput", "goodput", "failures")}
-        known = [row["wasted"] for row in part if row["wasted"] is not None]
-        wasted = sum(known) if len(known) == len(part) or sum(known) > 0 else None
+        figures = [row["wasted"] for row in part if row["wasted"] is not None]
+        wasted = sum(figures) if len(figures) == len(part) or sum(figures) > 0 else None
         worked = [row["worked"] for row in part if row["worked"] is not None]
         coarse.append(
             (
@@ -135,15 +138,13 @@ def _seconds(value: float | None) -> str:
 def _pictures(result: GoodputResult) -> tuple[Picture, ...]:
     if not result.requests:
         return ()
-    from sojourn.analyses.goodput.charts import goodput_over_time  # noqa: PLC0415 - drawn for pages only
-
     return (
         Picture(
             "goodput-over-time",
             "Throughput and goodput",
             "Above: requests that ended per second, and those whose client got an answer. Below: worker seconds for "
             f"clients already gone, per {duration(result.width)}.",
-            lambda: goodput_over_time(result),
+            partial(goodput_over_time, result),
             reading(result),
         ),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from sojourn.model.frame import INSTANT
@@ -20,7 +21,6 @@ OVER_TIME_SCHEMA = {
 UNKNOWN = pl.col("given_up") & pl.col("wasted").is_null() & ~pl.col("not_reached")
 WASTED = pl.when(UNKNOWN.any() & pl.col("wasted").is_null().all()).then(None).otherwise(pl.col("wasted").sum())
 
-
 WORKED = (
     pl.when(pl.col("proxied").any() & pl.col("worked").is_null().all()).then(None).otherwise(pl.col("worked").sum())
 )
@@ -28,14 +28,12 @@ WORKED = (
 
 def groups_of(proxied: pl.DataFrame) -> pl.DataFrame:
     """Return the sums of every group of requests that went to an app: columns as of ``GoodputResult.groups``."""
-    given_up = pl.col("given_up")
-    known = pl.col("wasted").is_not_null()
     return (
         proxied.group_by("group")
         .agg(
             requests=pl.len(),
-            given_up=given_up.sum(),
-            known=known.sum(),
+            given_up=pl.col("given_up").sum(),
+            known=pl.col("wasted").is_not_null().sum(),
             unknown=UNKNOWN.sum(),
             wasted=WASTED,
             worked=WORKED,
@@ -51,16 +49,9 @@ def over_time_of(table: pl.DataFrame, windows: Windows, first: float, last: floa
         return pl.DataFrame(schema=OVER_TIME_SCHEMA)
     window = pl.Series("window", windows.of(table["ended"].to_numpy()))
     edges = windows.edges
-    frame = pl.DataFrame(
-        {
-            "window": range(windows.count),
-            "begin": pl.Series(windows.begins, dtype=INSTANT),
-            "length": [
-                max(min(float(edges[k + 1]), last) - max(float(edges[k]), first), 1e-3) for k in range(windows.count)
-            ],
-        },
-        schema_overrides={"window": pl.Int64},
-    )
+    length = np.maximum(np.minimum(edges[1:], last) - np.maximum(edges[:-1], first), 1e-3)
+    begins = pl.Series(windows.begins, dtype=INSTANT)
+    frame = pl.DataFrame({"window": np.arange(windows.count), "begin": begins, "length": length})
     sums = (
         table.with_columns(window)
         .group_by("window")

@@ -10,7 +10,6 @@ from sojourn.analyses.infer.analysis import InferResult, result_of
 from sojourn.analyses.infer.charts import service_against_depth
 from sojourn.analyses.question import ReportContext
 from sojourn.components.inferred.backends import BackendInference
-from sojourn.inference.checks import Check
 from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED, Inference, Window
 from sojourn.model.formatting import counted, formatted, milliseconds, printable
 from sojourn.present.display import lay_out
@@ -85,26 +84,19 @@ def _tables(result: InferResult) -> list[Table]:
     )  # fmt: skip
     checks = Table(
         ("backend", "check", "", "statistic"),
-        tuple(_check(backend, check) for backend in result.backends for check in backend.result.checks),
+        tuple(
+            (backend.name, check.name.replace("_", " "), "FAILED" if check.failed else "holds",
+             formatted(check.statistic, "+.3f"))
+            for backend in result.backends for check in backend.result.checks
+        ),
         title="Checks", text_columns=3, shown=20,
     )  # fmt: skip
     return [table for table in (backends, ranges, parts, checks) if table.rows]
 
 
 def _window(backend: BackendInference, window: Window) -> tuple[str, ...]:
-    begin, end = backend.at(window.begin), backend.at(window.end)
-    return (
-        backend.name,
-        f"{begin:%H:%M:%S}",
-        f"{end:%H:%M:%S}",
-        str(window.workers),
-        _set(window),
-    )
-
-
-def _check(backend: BackendInference, check: Check) -> tuple[str, ...]:
-    held = "FAILED" if check.failed else "holds"
-    return (backend.name, check.name.replace("_", " "), held, formatted(check.statistic, "+.3f"))
+    begin, end = (f"{backend.at(instant):%H:%M:%S}" for instant in (window.begin, window.end))
+    return (backend.name, begin, end, str(window.workers), _set(window))
 
 
 def _row(backend: BackendInference) -> tuple[str, ...]:
@@ -113,8 +105,8 @@ def _row(backend: BackendInference) -> tuple[str, ...]:
     if result.verdict == REFUSED:
         return (*begin, *["–"] * 6)
     wait, service = backend.wait, backend.service
-    shown = (wait["mean"], wait["p50"], wait["p99"], service["mean"], service["p99"])
-    return (*begin, str(result.workers), *map(milliseconds, shown))
+    figures = (wait["mean"], wait["p50"], wait["p99"], service["mean"], service["p99"])
+    return (*begin, str(result.workers), *map(milliseconds, figures))
 
 
 def _ranged(result: Inference) -> bool:

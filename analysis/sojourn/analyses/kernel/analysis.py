@@ -33,6 +33,7 @@ from sojourn.timeline.windows import MOST, Windows
 SECOND = timedelta(seconds=1)
 GAP = 1.6  # periods between two samples from which on one is missing
 FULL = pl.col("depth") > pl.col("limit")
+WENT_BACK = pl.any_horizontal((pl.col(name) < 0).fill_null(False) for name in COUNTERS)  # a counter, between samples
 
 
 def kernel(samples: Samples, *, backlogs: Backlogs | None = None) -> KernelResult:
@@ -53,7 +54,11 @@ def kernel(samples: Samples, *, backlogs: Backlogs | None = None) -> KernelResul
     forward = sorted(step for step in steps if step > 0)
     period = forward[len(forward) // 2] if forward else None
     sockets = _labelled(samples.sockets, backlogs or {})
-    events, resets = _events(samples.counters)
+    steps_of_counters = samples.counters.select(
+        pl.col("time").alias("end"), pl.col("time").shift().alias("begin"), pl.col(COUNTERS).diff()
+    ).slice(1)
+    increases = steps_of_counters.filter(~WENT_BACK)
+    events = _events(increases)
     settings = dict(samples.settings.select("name", "value").iter_rows())
     changes = samples.settings.group_by("name").agg(pl.col("value").n_unique()).filter(pl.col("value") > 1)
     result = KernelResult(
@@ -63,16 +68,18 @@ def kernel(samples: Samples, *, backlogs: Backlogs | None = None) -> KernelResul
         end=end,  # type: ignore[arg-type]
         seconds=sum(forward),
         sockets=_sockets(sockets),
-        depths=_depths(sockets, samples.times, period),
+        depths=_over_time(sockets, DEPTHS, times, period),
         events=_windowed_events(events),
-        increases=_increases(samples.counters),
+        increases={
+            name: int(increases[name].sum()) for name in COUNTERS if increases[name].null_count() < len(increases)
+        },
         unseen=_unseen(events, sockets),
-        resets=resets,
+        resets=len(steps_of_counters) - len(increases),
         settings=settings,
         changed=tuple(sorted(changes["name"])),
         raindrops=_raindrops(samples.raindrops),
         servers=_servers(samples.servers),
-        queues=_queues(samples.servers, times, period),
+        queues=_over_time(samples.servers, QUEUES, times, period),
         unavailable={
             what: (count, reason)
             for what, count, reason in samples.unavailable.group_by("what", maintain_order=True)
@@ -89,18 +96,16 @@ def kernel(samples: Samples, *, backlogs: Backlogs | None = None) -> KernelResul
 
 def _labelled(sockets: pl.DataFrame, backlogs: Backlogs) -> pl.DataFrame:
     """Return ``SOCKETS`` with ``socket``: the name, and the address where several sockets share a name."""
-    requested = {unix_address(key) if isinstance(key, str) else str(key): value for key, value in backlogs.items()}
-    known = pl.DataFrame(
-        {"key": list(requested), "backlog": list(requested.values())}, schema={"key": pl.String, "backlog": pl.Int64}
-    )
+    by_key = {unix_address(key) if isinstance(key, str) else str(key): value for key, value in backlogs.items()}
+    requested = pl.DataFrame(list(by_key.items()), {"key": pl.String, "backlog": pl.Int64}, orient="row")
     several = pl.struct("address", "port").n_unique().over("name") > 1
-    shown = pl.when(pl.col("address").str.contains(":", literal=True)).then(pl.format("[{}]", "address"))
+    host = pl.when(pl.col("address").str.contains(":", literal=True)).then(pl.format("[{}]", "address"))
     at = pl.coalesce(
-        pl.format("{} at {}:{}", "name", shown.otherwise("address"), "port"), pl.format("{} at {}", "name", "address")
+        pl.format("{} at {}:{}", "name", host.otherwise("address"), "port"), pl.format("{} at {}", "name", "address")
     )
     return (
         sockets.with_columns(key=pl.coalesce(pl.col("port").cast(pl.String), "address"))
-        .join(known, on="key", how="left", maintain_order="left")
+        .join(requested, on="key", how="left", maintain_order="left")
         .with_columns(
             socket=pl.when(several).then(at).otherwise("name"),
             asked=pl.coalesce("backlog", "asked"),  # codespell:ignore asked
@@ -133,26 +138,13 @@ def _sockets(sockets: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def _depths(sockets: pl.DataFrame, times: pl.Series, period: float | None) -> pl.DataFrame:
-    """Return depths by sample, or by windows where there are more samples than a chart has room for."""
-    return _over_time(sockets, DEPTHS, times, period)
-
-
-def _queues(servers: pl.DataFrame, times: pl.Series, period: float | None) -> pl.DataFrame:
-    """Return what waited and was in service at each server, by sample or by windows."""
-    return _over_time(servers, QUEUES, times, period)
-
-
 def _over_time(
     frame: pl.DataFrame, schema: dict[str, pl.DataType], times: pl.Series, period: float | None
 ) -> pl.DataFrame:
-    """Return figures by sample, or their maxima by windows, with nulls where samples are missing.
+    """Return figures by sample, or their maxima by windows where there are more samples than a chart has room for.
 
-    Args:
-        frame: with ``time``.
-        schema: ``begin``, the column that names the socket or server, and the figures.
-        times: of all samples.
-        period: seconds between samples; None: unknown.
+    They are null where samples are missing. ``schema``: ``begin``, the column that names the socket or server, and the
+    figures.
     """
     if not len(frame):
         return pl.DataFrame(schema=schema)
@@ -186,11 +178,8 @@ def _placed(frame: pl.DataFrame, column: str, times: pl.Series) -> tuple[Windows
     return windows, frame.with_columns(begins.gather(windows.of(seconds)))
 
 
-def _events(counters: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """Return the increases between neighbouring samples, and how often counters went back."""
-    steps = counters.select(pl.col("time").alias("end"), pl.col("time").shift().alias("begin"), _steps()).slice(1)
-    back = steps.filter(pl.any_horizontal(pl.col(name) < 0 for name in COUNTERS))
-    events = steps.filter(~pl.any_horizontal((pl.col(name) < 0).fill_null(False) for name in COUNTERS)).select(
+def _events(increases: pl.DataFrame) -> pl.DataFrame:
+    events = increases.select(
         "begin",
         "end",
         overflows=pl.col("ListenOverflows"),
@@ -198,26 +187,14 @@ def _events(counters: pl.DataFrame) -> tuple[pl.DataFrame, int]:
         syn_drops=pl.col("TCPReqQFullDrop"),
         cookies=pl.col("SyncookiesSent"),
     )
-    return events.select(pl.col(name).cast(dtype) for name, dtype in EVENTS.items()), len(back)
-
-
-def _steps() -> pl.Expr:
-    return pl.col(COUNTERS).diff()
-
-
-def _increases(counters: pl.DataFrame) -> dict[str, int]:
-    steps = counters.select(_steps()).slice(1)
-    known = steps.filter(~pl.any_horizontal((pl.col(name) < 0).fill_null(False) for name in COUNTERS))
-    if not len(known):
-        return {}
-    return {name: int(known[name].sum()) for name in COUNTERS if known[name].null_count() < len(known)}
+    return events.select(pl.col(name).cast(dtype) for name, dtype in EVENTS.items())
 
 
 def _unseen(events: pl.DataFrame, sockets: pl.DataFrame) -> int:
     # The counter is of TCP.
     full = sockets.filter(FULL & pl.col("port").is_not_null())["time"].unique().implode()
-    seen = pl.col("begin").is_in(full) | pl.col("end").is_in(full)
-    return int(events.filter(~seen)["overflows"].sum() or 0)
+    was_full = pl.col("begin").is_in(full) | pl.col("end").is_in(full)
+    return int(events.filter(~was_full)["overflows"].sum() or 0)
 
 
 def _windowed_events(events: pl.DataFrame) -> pl.DataFrame:

@@ -9,7 +9,7 @@ import polars as pl
 from sojourn.analyses.kernel.result import KernelResult
 from sojourn.model.formatting import printable
 from sojourn.present.chart_libraries import alt
-from sojourn.present.chart_parts import TIME
+from sojourn.present.chart_parts import inline
 from sojourn.present.chart_sizes import HEIGHT, WIDTH
 from sojourn.present.palette import OTHER, QUEUEING, RESPONSE
 
@@ -35,7 +35,8 @@ def accept_queue(result: KernelResult) -> alt.VConcatChart:
     used = result.sockets.filter((pl.col("deepest") > 0) | (pl.col("syn_recv") > 0))
     sockets = (used if len(used) else result.sockets.head(1))["socket"].head(SOCKETS).to_list()
     panels: list[alt.Chart | alt.LayerChart] = [_depth(result, socket, scale) for socket in sockets]
-    panels += [_waiting(result, server, scale) for server in _servers_with_queues(result)]
+    servers = result.servers.filter(pl.col("deepest") > 0).sort("deepest", descending=True, maintain_order=True)
+    panels += [_waiting(result, server, scale) for server in servers["server"].head(SOCKETS)]
     panels.append(_turned_away(result, scale))
     if any(used["syn_recv"].head(SOCKETS)):
         panels.append(_handshakes(result, sockets, scale))
@@ -47,10 +48,8 @@ def _time(scale: alt.Scale) -> alt.X:
 
 
 def _depth(result: KernelResult, socket: str, scale: alt.Scale) -> alt.Chart | alt.LayerChart:
-    rows = result.depths.filter(pl.col("socket") == socket).with_columns(
-        pl.col("begin").dt.strftime(TIME), most=pl.col("limit") + 1
-    )
-    data = alt.InlineData(values=rows.drop("socket", "syn_recv").to_dicts())
+    rows = result.depths.filter(pl.col("socket") == socket).with_columns(most=pl.col("limit") + 1)
+    data = inline(rows.drop("socket", "syn_recv"))
     most = max((value for value in rows["most"] if value is not None), default=0)
     deepest = max((value for value in rows["depth"] if value is not None), default=0)
     visible = deepest >= VISIBLE * most
@@ -79,18 +78,12 @@ def _depth(result: KernelResult, socket: str, scale: alt.Scale) -> alt.Chart | a
     )
 
 
-def _servers_with_queues(result: KernelResult) -> list[str]:
-    """Return the servers with the deepest queues."""
-    used = result.servers.filter(pl.col("deepest") > 0).sort("deepest", descending=True, maintain_order=True)
-    return used["server"].head(SOCKETS).to_list()
-
-
 def _waiting(result: KernelResult, server: str, scale: alt.Scale) -> alt.Chart:
     """Draw what waits for the workers of a server."""
-    rows = result.queues.filter(pl.col("server") == server).with_columns(pl.col("begin").dt.strftime(TIME))
+    rows = result.queues.filter(pl.col("server") == server)
     kind = result.servers.filter(pl.col("server") == server)["kind"][0]
     return (
-        alt.Chart(alt.InlineData(values=rows.drop("server").to_dicts()))
+        alt.Chart(inline(rows.drop("server")))
         .mark_area(interpolate="step-after", color=QUEUEING, opacity=0.8)
         .encode(
             x=_time(scale),
@@ -117,11 +110,7 @@ def _turned_away(result: KernelResult, scale: alt.Scale) -> alt.Chart:
     rates = [pl.col("overflows") / seconds, syn / seconds, (pl.col("other_drops") - syn) / seconds]
     table = (
         result.events.filter(seconds > 0)
-        .select(
-            pl.col("begin").dt.strftime(TIME),
-            pl.col("end").dt.strftime(TIME),
-            *(rate.alias(reason) for rate, reason in zip(rates, REFUSED, strict=True)),
-        )
+        .select("begin", "end", *(rate.alias(reason) for rate, reason in zip(rates, REFUSED, strict=True)))
         .unpivot(list(REFUSED), index=["begin", "end"], variable_name="reason", value_name="rate")
         # Read one after the other, two counters may differ by a packet: a negative bar is an artefact.
         .filter(pl.col("rate") > 0)
@@ -132,7 +121,7 @@ def _turned_away(result: KernelResult, scale: alt.Scale) -> alt.Chart:
     )
     top = max(table["top"], default=1.0)
     return (
-        alt.Chart(alt.InlineData(values=table.to_dicts()))
+        alt.Chart(inline(table))
         .mark_rect()
         .encode(
             x=_time(scale),
@@ -153,12 +142,10 @@ def _turned_away(result: KernelResult, scale: alt.Scale) -> alt.Chart:
 
 
 def _handshakes(result: KernelResult, sockets: list[str], scale: alt.Scale) -> alt.Chart:
-    shown = pl.col("socket").map_elements(printable, return_dtype=pl.String)
-    table = result.depths.filter(pl.col("socket").is_in(sockets)).select(
-        pl.col("begin").dt.strftime(TIME), shown, "syn_recv"
-    )
+    socket = pl.col("socket").map_elements(printable, return_dtype=pl.String)
+    table = result.depths.filter(pl.col("socket").is_in(sockets)).select("begin", socket, "syn_recv")
     return (
-        alt.Chart(alt.InlineData(values=table.to_dicts()))
+        alt.Chart(inline(table))
         .mark_line(interpolate="step-after", color=QUEUEING)
         .encode(
             x=_time(scale),

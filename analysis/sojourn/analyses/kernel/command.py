@@ -14,6 +14,8 @@ from typing import Annotated, Any
 
 import typer
 
+from sojourn.host.nginx_ports import proxied_by
+from sojourn.host.recording import stop_on_signal
 from sojourn.invocation.answer import answer
 from sojourn.invocation.options import AsJson, Quiet
 from sojourn.invocation.progress import doing
@@ -93,7 +95,6 @@ def kernel(
     if nginx is not None:
         backlogs = _backlogs_of_nginx(nginx) | backlogs
     from sojourn.analyses.kernel.run import kernel_queues  # noqa: PLC0415 - Polars takes its time to load
-    from sojourn.host.recording import stop_on_signal  # noqa: PLC0415
 
     options: dict[str, Any] = {"ports": ports, "unix": paths, "backlog": backlogs}
     if recordings:
@@ -105,10 +106,9 @@ def kernel(
                 out=out, stop=stop, on_step=say, **options,
             )  # fmt: skip
     if html is not None:
-        from sojourn.present.display import section_of  # noqa: PLC0415
-        from sojourn.present.page import Page  # noqa: PLC0415
+        from sojourn.present.page import Page  # noqa: PLC0415 - Polars takes its time to load
 
-        Page(title=", ".join(result.names[:3]) or "this machine", lead=section_of(result)).write(html)
+        Page(title=", ".join(result.names[:3]) or "this machine", lead=result.section).write(html)
     answer(result, as_json=as_json)
 
 
@@ -156,8 +156,6 @@ def _number(port: str, option: str, text: str) -> int:
 
 
 def _backlogs_of_nginx(conf: Path) -> dict[int | str, int]:
-    from sojourn.host.nginx_ports import proxied_by  # noqa: PLC0415
-
     backlogs: dict[int | str, int] = {}
     # Only listen lines matter: names of backends are not resolved.
     proxied = proxied_by(conf, resolve=lambda name: [name])

@@ -17,7 +17,7 @@ REFUSED_BY_UNIX = (
     " connect() to a full Unix socket waits, or fails at once with EAGAIN if the client does not block: nginx logs "
     '"Resource temporarily unavailable" and answers 502. The kernel does not count these.'
 )
-STEPS_SHOWN = 6
+FIRST_STEPS = 6
 BUSY_SHARE = 0.5  # of the answers with all workers busy, from which on that is a finding of its own
 
 
@@ -83,27 +83,27 @@ def _accept_queues(result: KernelResult) -> Iterator[Finding]:
 def _workers(result: KernelResult) -> Iterator[Finding]:
     for row in result.servers.iter_rows(named=True):
         server, answers = row["server"], counted(row["answers"], "answer")
-        shown = f"{printable(row['kind'], 20)} at {printable(server, 60)}"
+        label = f"{printable(row['kind'], 20)} at {printable(server, 60)}"
         workers = "" if row["workers"] is None else f"all {counted(row['workers'], 'worker')}"
         if row["saturated"]:
             sentence = (
-                f"{shown}: {workers} were busy and requests waited for them in {row['saturated']:,} of {answers} "
+                f"{label}: {workers} were busy and requests waited for them in {row['saturated']:,} of {answers} "
                 f"({percent(row['saturated_share'])}), up to {row['deepest']:,}."
             )
             yield Finding("saturated", "risk", sentence, CURE, server=server)
         elif row["all_busy"] and row["all_busy_share"] >= BUSY_SHARE:
             sentence = (
-                f"{shown}: {workers} were busy in {row['all_busy']:,} of {answers} "
+                f"{label}: {workers} were busy in {row['all_busy']:,} of {answers} "
                 f"({percent(row['all_busy_share'])}); the server reports nothing waiting, or does not know it."
             )
             mend = "Requests then wait in the accept queue of its socket: see the table of accept queues."
             yield Finding("workers_busy", "risk", sentence, mend, server=server)
         if row["limit_reached"]:
-            yield _limit_reached(row["kind"], shown, row["limit_reached"], server)
+            yield _limit_reached(row["kind"], label, row["limit_reached"], server)
         if row["event_loop_full_share"]:
             delay = row["event_loop_delay_p99"]
             sentence = (
-                f"{shown}: the event loop was busy {percent(LOOP_FULL)} of the time or more in "
+                f"{label}: the event loop was busy {percent(LOOP_FULL)} of the time or more in "
                 f"{percent(row['event_loop_full_share'])} of {answers}"
                 + ("." if delay is None else f", and the p99 of its delay was up to {milliseconds(delay)} ms.")
             )
@@ -113,19 +113,19 @@ def _workers(result: KernelResult) -> Iterator[Finding]:
             yield Finding(
                 "unanswered",
                 "note",
-                f"{shown} did not answer in {row['unanswered']:,} of "
+                f"{label} did not answer in {row['unanswered']:,} of "
                 f"{counted(row['answers'] + row['unanswered'], 'sample')}; the last reason: "
                 f"{printable(row['reason'] or 'unknown')}.",
                 server=server,
             )
 
 
-def _limit_reached(kind: str, shown: str, times: int, server: str) -> Finding:
+def _limit_reached(kind: str, label: str, times: int, server: str) -> Finding:
     if kind == "php-fpm":
-        sentence = f"{shown} reached pm.max_children {counted(times, 'time')}."
+        sentence = f"{label} reached pm.max_children {counted(times, 'time')}."
         mend = "Raise pm.max_children if memory and processors allow, or make the scripts faster."
     else:
-        sentence = f"{shown} saw the backlog of a socket full in {counted(times, 'check')} of its own."
+        sentence = f"{label} saw the backlog of a socket full in {counted(times, 'check')} of its own."
         mend = CURE
     return Finding("limit_reached", "risk", sentence, mend, server=server)
 
@@ -135,12 +135,12 @@ def _steps(result: KernelResult) -> Iterator[Finding]:
     if retries is None:
         return
     steps = repeated_syns(linear or 0, retries)
-    shown = ", ".join(f"{step}" for step in steps[:STEPS_SHOWN])
+    first_steps = ", ".join(map(str, steps[:FIRST_STEPS]))
     yield Finding(
         "steps",
         "note",
         "A client whose SYN is turned away gets no answer and repeats it; one with this kernel's settings after "
-        f"{shown}{' …' if len(steps) > STEPS_SHOWN else ''} s"
+        f"{first_steps}{' …' if len(steps) > FIRST_STEPS else ''} s"
         + (" (tcp_syn_linear_timeouts; kernels before 6.5 after 1, 3, 7 … s)." if linear else ".")
         + " Response times gather at these steps.",
     )
@@ -182,7 +182,7 @@ def _backlogs(result: KernelResult) -> Iterator[Finding]:
 def _syn_queue(result: KernelResult) -> Iterator[Finding]:
     others, full = result.other_drops, result.syn_drops
     if others:
-        sentence = f"{counted(others, 'packet')} more {_was(others)} dropped, not for a full accept queue"
+        sentence = f"{counted(others, 'packet more was', 'packets more were')} dropped, not for a full accept queue"
         mend = ""
         if full:
             sentence += f"; {full:,} of them because a SYN queue was full and no cookies were sent"
@@ -199,12 +199,12 @@ def _syn_queue(result: KernelResult) -> Iterator[Finding]:
             mend = "Memory, routes and security modules can be the reason; the kernel does not count them separately."
         yield Finding("other_drops", "lost", f"{sentence}.", mend)
     elif full:
-        yield Finding("other_drops", "lost", f"{counted(full, 'SYN')} {_was(full)} dropped: a SYN queue was full.")
+        yield Finding("other_drops", "lost", f"{counted(full, 'SYN was', 'SYNs were')} dropped: a SYN queue was full.")
     if result.cookies and result.settings.get("tcp_syncookies") != 2:
         yield Finding(
             "cookies",
             "risk",
-            f"A SYN queue was full: {counted(result.cookies, 'handshake')} {_was(result.cookies)} answered by SYN "
+            f"A SYN queue was full: {counted(result.cookies, 'handshake was', 'handshakes were')} answered by SYN "
             "cookies. No client is turned away, but the server keeps no state: a final ACK that is lost, or meets a "
             "full accept queue, leaves a client that believes it is connected.",
             "A longer backlog makes the SYN queue longer, too. Many sources that never answer are an attack.",
@@ -214,7 +214,7 @@ def _syn_queue(result: KernelResult) -> Iterator[Finding]:
         yield Finding(
             "deferred",
             "note",
-            f"{counted(deferred, 'bare ACK')} {_was(deferred)} held back until data came (TCP_DEFER_ACCEPT): such "
+            f"{counted(deferred, 'bare ACK was', 'bare ACKs were')} held back until data came (TCP_DEFER_ACCEPT): such "
             "connections stay among the handshakes, not in the accept queue, and may meet a full queue later.",
         )
 
@@ -245,7 +245,3 @@ def _settings(result: KernelResult) -> Iterator[Finding]:
             "are invisible, because the kernel keeps no state of them.",
             "net.ipv4.tcp_syncookies=1, the default.",
         )
-
-
-def _was(number: int) -> str:
-    return "was" if number == 1 else "were"

@@ -113,8 +113,8 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry of the JSON output."""
-        named = {"key": self.key, "weight": self.weight, "socket": self.socket, "server": self.server}
-        return {**named, "sentence": self.sentence, "mend": self.mend or None}
+        about = {"key": self.key, "weight": self.weight, "socket": self.socket, "server": self.server}
+        return {**about, "sentence": self.sentence, "mend": self.mend or None}
 
 
 @dataclass(frozen=True, repr=False)

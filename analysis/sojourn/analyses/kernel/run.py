@@ -8,7 +8,11 @@ from pathlib import Path
 
 from sojourn.analyses.kernel.analysis import kernel as kernel_of_samples
 from sojourn.analyses.kernel.result import KernelResult
+from sojourn.host.kernel_queues import KernelProbe
+from sojourn.host.recording import recorded, sampled
 from sojourn.host.sample import Backlogs
+from sojourn.host.sampler import KernelSampler
+from sojourn.host.samples import read_samples, samples_of
 from sojourn.readers.inputs import Source, listed
 
 
@@ -48,14 +52,8 @@ def kernel_queues(
     Raises:
         SojournError: a recording cannot be read or written, or this kernel is unreadable.
     """
-    from sojourn.host.samples import read_samples, samples_of  # noqa: PLC0415 - for a look only
-
     files = listed(recordings)
     if not files:
-        from sojourn.host.kernel_queues import KernelProbe  # noqa: PLC0415
-        from sojourn.host.recording import recorded, sampled  # noqa: PLC0415
-        from sojourn.host.sampler import KernelSampler  # noqa: PLC0415
-
         ended, backlogs, say = stop or threading.Event(), backlog or {}, on_step or (lambda _: None)
         if out is None:
             say("looking")

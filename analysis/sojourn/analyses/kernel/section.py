@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from sojourn.analyses.kernel.charts_accept_queue import accept_queue
 from sojourn.analyses.kernel.result import KernelResult
+from sojourn.host.servers.kinds import KINDS
 from sojourn.model.formatting import counted, duration, milliseconds, percent, printable, tally
 from sojourn.present.display import lay_out
 from sojourn.present.section import Picture, Section, Table
@@ -65,8 +69,8 @@ def sentence(result: KernelResult) -> str:
             f"The kernel turned away {counted(result.overflows, 'packet')} for a full accept queue, though no sample "
             f"saw one full: {deepest} ({samples})."
         )
-    known = "" if result.overflows is None else ", and no packet was turned away for one"
-    return f"No accept queue was full: {deepest}{known} ({samples})."
+    refusals = "" if result.overflows is None else ", and no packet was turned away for one"
+    return f"No accept queue was full: {deepest}{refusals} ({samples})."
 
 
 def _failures(result: KernelResult) -> list[str]:
@@ -139,9 +143,9 @@ def _server_tables(result: KernelResult) -> list[Table]:
         ("server", "kind", "busy", "mean", "waiting", "deepest", "mean", "limit", "reached"),
         tuple(
             (
-                names[row["server"]], row["kind"], _busy(row["busy"], row["workers"]), _mean(row["busy_mean"]),
-                _number(row["waiting"]), _number(row["deepest"]), _mean(row["waiting_mean"]), _number(row["limit"]),
-                _number(row["limit_reached"]),
+                names[row["server"]], row["kind"], _busy(row["busy"], row["workers"]),
+                _number(row["busy_mean"], ",.1f"), _number(row["waiting"]), _number(row["deepest"]),
+                _number(row["waiting_mean"], ",.1f"), _number(row["limit"]), _number(row["limit_reached"]),
             )
             for row in servers
         ),
@@ -152,8 +156,8 @@ def _server_tables(result: KernelResult) -> list[Table]:
         ("server", "event loop: p99 of delay (ms)", "longest (ms)", "busy at most"),
         tuple(
             (
-                row["server"], _milliseconds(row["event_loop_delay_p99"]), _milliseconds(row["event_loop_delay_max"]),
-                NOTHING if row["event_loop_utilisation"] is None else percent(row["event_loop_utilisation"]),
+                row["server"], milliseconds(row["event_loop_delay_p99"]), milliseconds(row["event_loop_delay_max"]),
+                percent(row["event_loop_utilisation"]),
             )
             for row in servers
             if row["event_loop_delay_p99"] is not None or row["event_loop_utilisation"] is not None
@@ -162,7 +166,7 @@ def _server_tables(result: KernelResult) -> list[Table]:
     answers = Table(
         ("server", "answers", "none", "slowest (ms)"),
         tuple(
-            (row["server"], f"{row['answers']:,}", f"{row['unanswered']:,}", _milliseconds(row["slowest"]))
+            (row["server"], f"{row['answers']:,}", f"{row['unanswered']:,}", milliseconds(row["slowest"]))
             for row in servers
         ),
         "Answers of the servers",
@@ -185,28 +189,15 @@ def _short_names(servers: list[str]) -> dict[str, str]:
 
 def _meanings(result: KernelResult) -> list[str]:
     """Return what the figures of each kind of server count."""
-    kinds = result.servers["kind"].unique(maintain_order=True).to_list()
-    if not kinds:
-        return []
-    from sojourn.host.servers.kinds import KINDS  # noqa: PLC0415 - for these results only
-
-    return [KINDS[kind].counts for kind in kinds if kind in KINDS]
+    return [KINDS[kind].counts for kind in result.servers["kind"].unique(maintain_order=True) if kind in KINDS]
 
 
 def _busy(busy: int | None, workers: int | None) -> str:
     return _number(busy) if workers is None else f"{_number(busy)} of {workers:,}"
 
 
-def _mean(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:,.1f}"
-
-
-def _milliseconds(value: float | None) -> str:
-    return NOTHING if value is None else milliseconds(value)
-
-
-def _number(value: int | None) -> str:
-    return NOTHING if value is None else f"{value:,}"
+def _number(value: float | None, form: str = ",") -> str:
+    return NOTHING if value is None else format(value, form)
 
 
 def _rate(increase: int, seconds: float) -> str:
@@ -216,8 +207,6 @@ def _rate(increase: int, seconds: float) -> str:
 def _pictures(result: KernelResult) -> tuple[Picture, ...]:
     if result.samples < 2:
         return ()
-    from sojourn.analyses.kernel.charts_accept_queue import accept_queue  # noqa: PLC0415 - drawn for pages only
-
     workers = ", and what waits before the workers" if result.servers["deepest"].max() else ""
     return (
         Picture(
@@ -225,7 +214,7 @@ def _pictures(result: KernelResult) -> tuple[Picture, ...]:
             "The accept queue over time",
             f"Connections that wait for accept(), and how many the queue holds (dashed){workers}; below, packets that "
             "were turned away and handshakes under way.",
-            lambda: accept_queue(result),
+            partial(accept_queue, result),
             reading(result),
         ),
     )

@@ -73,15 +73,15 @@ class Prediction:
 class StationLaws:
     """A station, what the laws say of it, and which of them to believe (a key of ``NAMES``, or None).
 
-    ``known``: how its wait is known, an adjective. ``apart``: what kept requests from workers
-    that the laws assume to be free, as clauses. ``lower_bound``: whether its workers were held for longer than their
-    services show, or lines may be missing, so that its utilisation is at least λS/c.
+    ``wait_source``: measured, estimated or inferred. ``apart``: what kept requests from workers that the laws assume to
+    be free, as clauses. ``lower_bound``: whether its workers were held for longer than their services show, or lines
+    may be missing, so that its utilisation is at least λS/c.
     """
 
     station: Station
     predictions: tuple[Prediction, ...]
     believe: str | None
-    known: str = "measured"
+    wait_source: str = "measured"
     lower_bound: bool = False
     apart: tuple[str, ...] = ()
 
@@ -99,10 +99,8 @@ class StationLaws:
     @property
     def unexplained(self) -> bool:
         """Whether requests waited so much longer than predicted that something may have held the workers."""
-        law, measured = self.believed, self.station.mean_wait
-        if law is None or law.error is None:
-            return measured > LONG
-        return measured > LONG and law.error < -HALF
+        law = self.believed
+        return self.station.mean_wait > LONG and (law is None or law.error is None or law.error < -HALF)
 
     @property
     def label(self) -> str:
@@ -115,39 +113,39 @@ class StationLaws:
     @property
     def sentence(self) -> str:
         """The law that applies best and its error, in one sentence."""
-        law, measured = self.believed, self.station.mean_wait
-        if law is not None and law.mean_wait is not None and self.doubt > UNCERTAIN:
-            return (
-                f"{self.label}: too few requests to test a law: the uncertainty of the {self.known} wait of "
-                f"{milliseconds(measured)} ms is ±{self.doubt:.0%}; {NAMES[law.law]} predicts "
-                f"{milliseconds(law.mean_wait)} ms."
-            )
-        as_one = self.station.kind != BACKEND and self.believe != "closed_loop"
-        if as_one and law is not None and law.mean_wait is not None:
-            return (
-                f"{self.label}: as one queue they would wait {milliseconds(law.mean_wait)} ms ({NAMES[law.law]}); "
-                f"{self.known} {milliseconds(measured)} ms."
-            )
-        if law is None or law.mean_wait is None:
+        law, measured = self.believed, milliseconds(self.station.mean_wait)
+        if law is None:
             reason = next(p.reason for p in self.predictions if p.law == "allen_cunneen")
             return f"{self.label}: no law applies: {reason}."
+        predicted = milliseconds(law.mean_wait)
+        if self.doubt > UNCERTAIN:
+            return (
+                f"{self.label}: too few requests to test a law: the uncertainty of the {self.wait_source} wait of "
+                f"{measured} ms is ±{self.doubt:.0%}; {NAMES[law.law]} predicts {predicted} ms."
+            )
+        if self.station.kind != BACKEND and self.believe != "closed_loop":
+            return (
+                f"{self.label}: as one queue they would wait {predicted} ms ({NAMES[law.law]}); {self.wait_source} "
+                f"{measured} ms."
+            )
         if law.error is None:
             return f"{self.label}: {NAMES[law.law]} applies."
-        doubt = self.doubt
-        if abs(law.error) > doubt + DOUBTFUL:
+        if abs(law.error) > self.doubt + DOUBTFUL:
             return f"{self.label}: no law is near the measurement. {self._error_of(law)}."
-        known = f"; the uncertainty of the {self.known} wait is ±{doubt:.0%}" if doubt > DOUBTFUL else ""
-        return f"{self.label}: {NAMES[law.law]} applies, with an error of {formatted(law.error, '+.0%')}{known}."
+        text = f"{self.label}: {NAMES[law.law]} applies, with an error of {formatted(law.error, '+.0%')}"
+        if self.doubt > DOUBTFUL:
+            text += f"; the uncertainty of the {self.wait_source} wait is ±{self.doubt:.0%}"
+        return f"{text}."
 
     def _error_of(self, law: Prediction) -> str:
         """Return the error of a law, and what may cause it."""
         error = f"The error of {NAMES[law.law]} is {formatted(law.error or 0.0, '+.0%')}"
         if self.apart:
             return f"{error}. The laws know nothing of {listed(list(self.apart))}; `sojourn blame` measures it"
-        held = ""
+        causes = "bursts, timeouts or another discipline"
         if self.lower_bound:
-            held = "workers that are held for longer than their services (`sojourn blame` names what fits), "
-        return f"{error}: the cause may be {held}bursts, timeouts or another discipline"
+            causes = f"workers that are held for longer than their services (`sojourn blame` names what fits), {causes}"
+        return f"{error}: the cause may be {causes}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -200,32 +198,32 @@ class Laws(Result):
     @property
     def notes(self) -> list[str]:
         """Limits of the result, in sentences."""
-        seen = [s.station for s in self.stations]
+        loads = [s.station for s in self.stations]
         backends = [
             {"upstream": s.name, "in_one_worker": s.in_one_worker, "workers": s.workers, "source": s.workers_source}
-            for s in seen
+            for s in loads
             if s.kind == BACKEND
         ]
         sentences = [*self.queue_source.marks, *self.queue_source.gaps, *doubt(backends, "every law"), *slots(backends)]
-        if any(FROM_CONCURRENCY in s.workers_source for s in seen):
+        if any(FROM_CONCURRENCY in s.workers_source for s in loads):
             sentences.append(
                 "No worker values were logged: the number of workers is taken as the most requests in service at once, "
                 "which is too low if they were never all busy. Give --workers."
             )
-        fast = [s for s in seen if s.arrival_rate * TICK * GAPS_OF_TICKS > 1]
+        fast = [s for s in loads if s.arrival_rate * TICK * GAPS_OF_TICKS > 1]
         if fast:
             sentences.append(
                 f"Arrivals at {printable(fast[0].name or '–', 60)} are less than {GAPS_OF_TICKS} ms apart on average, "
                 "and nginx's clock has steps of 1 ms: c_a² is computed from rounded times."
             )
-        if any(s.kind != BACKEND for s in seen):
+        if any(s.kind != BACKEND for s in loads):
             sentences.append(
                 "For an upstream the laws treat its backends as one queue: the excess is the cost of balancing."
             )
-        if any(s.given_up > GIVEN_UP for s in seen):
+        if any(s.given_up > GIVEN_UP for s in loads):
             sentences.append("Some requests were abandoned: their waits end early, which the laws do not model.")
-        if any(s.known < 0.99 for s in seen):
-            least = min(s.known for s in seen)
+        if any(s.known < 0.99 for s in loads):
+            least = min(s.known for s in loads)
             sentences.append(f"Service times are known for {least:.0%} of the requests or more, and used for all.")
         return sentences
 
@@ -263,32 +261,19 @@ def laws(
         )
     stationary = None if audit is None else audit.stationary
     trend = "not tested" if audit is None else audit.trend
-    predicted = [
-        replace(station_laws(station, stationary, trend), known=queue_source.word(_backends_of(station, visits)))
-        for station in loads
-    ]
+    predicted = [station_laws(station, stationary, trend) for station in loads]
     doubted = any(each.unexplained for each in predicted) or looks_free(visits)
-    held = understated(visits) if doubted else frozenset()
+    understated_backends = understated(visits) if doubted else frozenset()
     apart = kept_apart(visits)
-    return Laws(
-        tuple(
-            replace(
-                each,
-                apart=tuple(
-                    dict.fromkeys(
-                        clause for name in _backends_of(each.station, visits) for clause in apart.get(name, ())
-                    )
-                ),
-                lower_bound=each.station.silence is not None or not held.isdisjoint(_backends_of(each.station, visits)),
-            )
-            for each in predicted
-        ),
-        stationary,
-        trend,
-        (*(audit.failures() if audit is not None else ()), *queue_source.moved),
-        dict(visits.left_out),
-        queue_source,
-    )
+    results = []
+    for each in predicted:
+        backends = _backends_of(each.station, visits)
+        clauses = dict.fromkeys(clause for name in backends for clause in apart.get(name, ()))
+        lower_bound = each.station.silence is not None or not understated_backends.isdisjoint(backends)
+        source = queue_source.word(backends)
+        results.append(replace(each, wait_source=source, apart=tuple(clauses), lower_bound=lower_bound))
+    failures = (*(audit.failures() if audit is not None else ()), *queue_source.moved)
+    return Laws(tuple(results), stationary, trend, failures, dict(visits.left_out), queue_source)
 
 
 def _backends_of(station: Station, visits: Visits) -> list[str | None]:
@@ -299,7 +284,7 @@ def _backends_of(station: Station, visits: Visits) -> list[str | None]:
     return [name for name, of in zip(visits.backends, visits.pool, strict=True) if of == pool]
 
 
-def station_laws(station: Station, stationary: bool | None, trend: str = "") -> StationLaws:
+def station_laws(station: Station, stationary: bool | None, trend: str) -> StationLaws:
     """Return the prediction of each law for one station."""
     rate, service, workers = station.arrival_rate, station.mean_service, station.workers
     values = {

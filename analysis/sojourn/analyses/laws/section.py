@@ -52,7 +52,8 @@ def _predictions(result: Laws) -> Table:
     rows = []
     for laws in result.stations:
         s = laws.station
-        rows.append((laws.label, f"as {laws.known}", milliseconds(s.mean_wait), _plus_minus(s.wait_error)))
+        error = f"± {milliseconds(s.wait_error)}" if s.wait_error < float("inf") else ""
+        rows.append((laws.label, f"as {laws.wait_source}", milliseconds(s.mean_wait), error))
         for prediction in laws.predictions:
             applies = "applies" if laws.doubt > UNCERTAIN else "best match"
             mark = applies if prediction.law == laws.believe else ""
@@ -62,10 +63,6 @@ def _predictions(result: Laws) -> Table:
             reason = "not stationary" if (prediction.reason or "").startswith("not stationary") else prediction.reason
             rows.append((f"  {NAMES[prediction.law]}", reason or mark, value, error))
     return Table(("mean wait", "", "ms", "off by"), tuple(rows), text_columns=2, shown=24)
-
-
-def _plus_minus(seconds: float) -> str:
-    return f"± {milliseconds(seconds)}" if seconds < float("inf") else ""
 
 
 def _picture(laws: StationLaws, number: int) -> Picture:
@@ -83,7 +80,7 @@ def reading(laws: StationLaws) -> str:
     """Describe the windows and curves of a station in one sentence."""
     station = laws.station
     of = percent(station.utilisation)
-    measured = f"The {laws.known} mean wait is {duration(station.mean_wait)} at a utilisation of {of}"
+    measured = f"The {laws.wait_source} mean wait is {duration(station.mean_wait)} at a utilisation of {of}"
     windows = station.windows
     if not windows.is_empty():
         top = windows.sort("utilisation", descending=True).row(0, named=True)
@@ -92,7 +89,7 @@ def reading(laws: StationLaws) -> str:
             "the workers' capacity)"
         )
     law = laws.believed
-    if law is None or law.mean_wait is None:
+    if law is None:
         return f"{measured}; no law applies."
     return f"{measured}; {NAMES[law.law]} predicts {duration(law.mean_wait)} for the whole."
 

@@ -16,7 +16,8 @@ from built_visits import built_visits, drawn_visits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pool_simulator import SHOP, PoolSettings, PoolTruth, Route, Surge, as_lines, simulated_pool, span_lines
-from sojourn.analyses.blame.analysis import BlameResult, blame_by_minute, blame_of
+from sojourn.analyses.blame.analysis import BlameResult, blame_of
+from sojourn.analyses.blame.by_minute import blame_by_minute
 from sojourn.analyses.blame.chain import chain_of
 from sojourn.analyses.blame.charts import matrix_cells, over_time_parts
 from sojourn.analyses.blame.run import blame

@@ -17,8 +17,8 @@ from sojourn import SojournError
 from sojourn.analyses.capacity.analysis import Capacity, capacity
 from sojourn.analyses.capacity.charts import POINTS, objective_against_rate, throughput_against_concurrency
 from sojourn.analyses.capacity.knee import Slo, knee_of
-from sojourn.analyses.capacity.section import capacity_section
-from sojourn.analyses.capacity.sizing import instances_needed
+from sojourn.analyses.capacity.section import capacity_section, sizing_section
+from sojourn.analyses.capacity.sizing import Sizing, instances_needed
 from sojourn.cli import app
 from sojourn.present.terminal import show
 from sojourn.timeline.load_windows import load_windows
@@ -124,6 +124,11 @@ def test_the_objective_that_breaks_first_sizes() -> None:
     assert result.sizing is not None
     assert result.sizing.per_instance == min(rates)  # type: ignore[type-var]
     assert "p50" in result.sizing.source
+
+
+def test_size_with_an_open_interval_has_no_ends() -> None:
+    sizing = Sizing(100, 0.0, 40, "the system as it was measured, p99 ≤ 0.5 s", instances=3)
+    assert "3 instances, of 40" in sizing_section(sizing).sentence
 
 
 def test_errors_are_an_objective_too() -> None:
