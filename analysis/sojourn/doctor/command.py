@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from sojourn.doctor.pages import explanation, sections
 from sojourn.invocation.options import AsJson, Quiet, Spans
 from sojourn.invocation.progress import instant, pipe_closed_early_is_fine, reading_bar
 from sojourn.model.formatting import printable
@@ -56,15 +57,12 @@ def doctor(
     warnings included.
     """
     if explain is not None:
-        from sojourn.doctor.pages import explanation  # noqa: PLC0415
-
         typer.echo(explanation(explain))
         return
     if not targets:
         raise typer.BadParameter("no target: name nginx.conf, a log, a run folder or a store")
     begin = instant(since)
-    unknown = _unknown(ignore or [])
-    if unknown:
+    if unknown := [code for code in ignore or [] if code not in sections()]:
         raise typer.BadParameter(f"unknown finding {printable(unknown[0])!r}", param_hint="--ignore")
     from sojourn.doctor.doctor import diagnose  # noqa: PLC0415
 
@@ -88,12 +86,3 @@ def doctor(
             show(diagnosis)
     if diagnosis.broken:
         raise typer.Exit(1)
-
-
-def _unknown(codes: list[str]) -> list[str]:
-    if not codes:
-        return []
-    from sojourn.doctor.pages import sections  # noqa: PLC0415
-
-    known = sections()
-    return [code for code in codes if code not in known]

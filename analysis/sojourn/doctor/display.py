@@ -12,7 +12,7 @@ from rich.text import Text
 from sojourn.doctor.findings import ADD, ERROR, INFO, REMOVE, REPLACE, RUN, SEVERITIES, WARNING, Diagnosis, Finding
 from sojourn.model.formatting import printable
 
-SHOWN = 5  # findings of one code
+MOST_PER_CODE = 5  # findings of one code
 _STYLES = {ERROR: "bold red", WARNING: "bold yellow", INFO: "bold cyan"}
 _LABELS = {ERROR: "ERROR", WARNING: "WARNING", INFO: "INFO"}
 _PLURALS = {ERROR: "errors", WARNING: "warnings", INFO: "remarks"}
@@ -63,14 +63,14 @@ def _lines(diagnosis: Diagnosis) -> Iterator[Line]:
     reasons: set[str] = set()  # each reason is printed once
     for each in diagnosis.findings:
         codes[each.code] += 1
-        if codes[each.code] <= SHOWN:
+        if codes[each.code] <= MOST_PER_CODE:
             yield Line(Text())
             yield from _finding(each, again=each.why in reasons)
             reasons.add(each.why)
     for code, count in codes.items():
-        if count > SHOWN:
+        if count > MOST_PER_CODE:
             yield Line(Text())
-            yield Line(Text(f"… {count - SHOWN} more of {code} (--json has all of them)", style="dim"))
+            yield Line(Text(f"… {count - MOST_PER_CODE} more of {code} (--json has all of them)", style="dim"))
     if diagnosis.findings:
         yield Line(Text())
         yield Line(Text("sojourn doctor --explain CODE describes a finding.", style="dim"))

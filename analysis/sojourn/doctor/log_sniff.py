@@ -81,16 +81,16 @@ def sniff_findings(sniff: Sniffed) -> Iterator[Finding]:
     name = printable(sniff.name, 300)
     if not sniff.lines:
         return
-    known = foreign_format(sniff.begins)
+    foreign = foreign_format(sniff.begins)
     if sniff.form is not None and not sniff.form.lacks:
         facts = sniff.form.facts(sniff.name)
-        advice = known or NGINX_JSON
+        advice = foreign or NGINX_JSON
         how = ADD if advice.into else RUN
         why = f"{facts.reading} {advice.sentence}"
         yield Finding("log-format", INFO, name, facts.sentence, why, advice.fix, f"{name}:1", how, into=advice.into)
         return
-    if known is not None and known is not NGINX_JSON:
-        yield _foreign(known, name, f"{name} is {known.name}.", known.sentence)
+    if foreign is not None and foreign is not NGINX_JSON:
+        yield _foreign(foreign, name, f"{name} is {foreign.name}.", foreign.sentence)
         return
     if sniff.objects < 0.5 * sniff.lines:
         why = f"It lacks the times of a split. It begins: {printable(sniff.begins[0], 80)}"
@@ -115,6 +115,6 @@ def sniff_findings(sniff: Sniffed) -> Iterator[Finding]:
         )
 
 
-def _foreign(known: ForeignFormat, name: str, what: str, why: str) -> Finding:
-    how = ADD if known.into else RUN
-    return Finding("log-format", ERROR, name, what, why, known.fix, f"{name}:1", how, into=known.into)
+def _foreign(form: ForeignFormat, name: str, what: str, why: str) -> Finding:
+    how = ADD if form.into else RUN
+    return Finding("log-format", ERROR, name, what, why, form.fix, f"{name}:1", how, into=form.into)
