@@ -82,7 +82,7 @@ def measurement_panels() -> list[Any]:
             width=8,
         ),
         lines(
-            queries.HELD,
+            queries.WINDOW_REQUESTS,
             "Held for the gauges",
             "Requests that an exporter holds in memory for the gauges of state and workers.",
             "locale",

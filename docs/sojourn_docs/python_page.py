@@ -59,8 +59,8 @@ def directives() -> str:
     return "\n".join([*lines, "```", ""])
 
 
-def _row(shown: str, thing: Any) -> str:
-    return f"| `{shown}` | {_summary(thing)} |"
+def _row(label: str, thing: Any) -> str:
+    return f"| `{label}` | {_summary(thing)} |"
 
 
 def _signature(thing: Any) -> str:

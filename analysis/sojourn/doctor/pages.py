@@ -36,7 +36,7 @@ def explanation(code: str) -> str:
     Raises:
         SojournError: the code is unknown; the message lists the known ones.
     """
-    known = sections()
-    if code not in known:
-        raise SojournError(f"unknown finding {code!r}; known are {', '.join(known)}")
-    return f"{code}\n\n{known[code]}"
+    texts = sections()
+    if code not in texts:
+        raise SojournError(f"unknown finding {code!r}; known are {', '.join(texts)}")
+    return f"{code}\n\n{texts[code]}"

@@ -152,8 +152,8 @@ class MetricsServer:
             raise SojournError(f"--listen {host}:{port}: {error.strerror or error}") from None
         self._thread = threading.Thread(target=self._server.serve_forever, name="sojourn-metrics", daemon=True)
         self._thread.start()
-        shown = f"[{host}]" if ":" in host else host
-        self.url = f"http://{shown}:{self._server.server_port}/metrics"
+        literal = f"[{host}]" if ":" in host else host
+        self.url = f"http://{literal}:{self._server.server_port}/metrics"
 
     def close(self) -> None:
         """Stop serving."""

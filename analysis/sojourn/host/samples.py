@@ -17,6 +17,7 @@ import polars as pl
 
 from sojourn.host.sample import COUNTERS, MOST, Listener, Raindrops, Sample, WorkerQueue
 from sojourn.host.unix_diag import unix_address
+from sojourn.model.dsn import hidden
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted, tally
 from sojourn.model.frame import INSTANT, Records
@@ -123,8 +124,6 @@ def read_samples(
     inputs = opened_inputs([path for source in sources for path in _recordings(source)])
     try:
         if inputs.stores or inputs.parquet:
-            from sojourn.model.dsn import hidden  # noqa: PLC0415 - it may hold a password
-
             other = inputs.stores[0] if inputs.stores else inputs.parquet[0]
             raise SojournError(f"{hidden(str(other))}: a recording of the kernel is a file of JSON lines, kernel.jsonl")
         records = Records()

@@ -48,14 +48,6 @@ def read_store(
     Memory is bounded: many rows are written to a temporary folder. Lists of attempts have the format of nginx, with a
     comma for an internal redirect too.
 
-    Args:
-        dsn: the store.
-        columns: canonical columns to read; fewer are faster.
-        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
-        until: only requests that arrived before this instant.
-        where: column -> value that a row must have.
-        limit: refuse to fetch more rows than this; None: ``ROW_LIMIT``.
-
     Raises:
         SojournError: the store cannot be reached, or has more rows than ``limit`` or more spans than ``SPAN_LIMIT``.
     """
@@ -113,7 +105,7 @@ def stored_records(store: Store, selection: Selection, rejects_to: TextIO | None
     if not reasons:
         return records
     statement = sql.refusals(refused, None if rejects_to is not None else REJECTS_KEPT)
-    stream = store.client.query_row_block_stream(statement, parameters=refused.named(statement))
+    stream = store.client.query_row_block_stream(statement, parameters=refused.bound(statement))
     with stream as blocks:
         for block in blocks:
             for source, position, reason, raw in block:
@@ -154,11 +146,11 @@ def _slices(minutes: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 def _answer(store: Store, statement: str, which: sql.Chosen) -> Any:
-    return store.client.query(statement, parameters=which.named(statement))
+    return store.client.query(statement, parameters=which.bound(statement))
 
 
 def _stream(store: Store, statement: str, which: sql.Chosen, **more: object) -> Any:
-    return store.client.query_arrow_stream(statement, parameters=which.named(statement, **more), use_strings=True)
+    return store.client.query_arrow_stream(statement, parameters=which.bound(statement, **more), use_strings=True)
 
 
 def _frame(table: pa.Table, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:

@@ -88,7 +88,7 @@ class _Update:
         self._cluster = cluster
         self._sums = checksums()
         self._applied = applied(store)
-        self._kept_since = _kept_since(_kept_days(store, cluster))
+        self._retained_since = _retained_since(_retention_days(store, cluster))
 
     def run(self) -> list[str]:
         self._refuse_others()
@@ -150,7 +150,7 @@ class _Update:
 
     def _apply(self, file: SchemaFile) -> None:
         with plainly(self._store, f"{file.name}.sql"):
-            for statement in file.statements(self._cluster, self._kept_since):
+            for statement in file.statements(self._cluster, self._retained_since):
                 self._store.client.command(statement)
 
     def _twin(self, file: SchemaFile) -> None:
@@ -281,13 +281,13 @@ def _definition(store: Store, table: str) -> str:
     return str(definitions[0][0]) if definitions else ""
 
 
-def _kept_days(store: Store, cluster: str | None) -> int:
+def _retention_days(store: Store, cluster: str | None) -> int:
     """Return after how many days requests are removed; 0: never."""
     limit = re.search(r"TTL .*?toIntervalDay\((\d+)\)", _definition(store, substituted("requests${local}", cluster)))
     return int(limit[1]) if limit else 0
 
 
-def _kept_since(days: int) -> str:
+def _retained_since(days: int) -> str:
     """Return SQL for the first minute that may be computed: older minutes lack rows."""
     return f"now() - INTERVAL {days} DAY + INTERVAL 1 MINUTE" if days else "toDateTime(0)"
 
@@ -302,5 +302,5 @@ def _keep(store: Store, days: int, cluster: str | None) -> None:
                 store.client.command(substituted(f"ALTER TABLE {local} ${{on_cluster}} {change}", cluster))
     (minutes,) = (file for file in schema_files() if file.name == "views/minutes_known")
     with plainly(store, "which minutes are rolled up"):
-        for statement in minutes.statements(cluster, _kept_since(days)):
+        for statement in minutes.statements(cluster, _retained_since(days)):
             store.client.command(statement)

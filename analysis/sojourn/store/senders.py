@@ -39,24 +39,24 @@ class RowSender:
         self._store = store
         self._table = table
         self._limit = rows_per_insert
-        self._held: list[pa.Table] = []
+        self._gathered: list[pa.Table] = []
 
     def add(self, rows: pa.Table) -> None:
         """Add rows."""
         if len(rows):
-            self._held.append(rows)
-            if sum(map(len, self._held)) >= self._limit:
+            self._gathered.append(rows)
+            if sum(map(len, self._gathered)) >= self._limit:
                 self.flush()
 
     def flush(self) -> None:
         """Send the remaining rows."""
-        if not self._held:
+        if not self._gathered:
             return
-        rows = pa.concat_tables(self._held)
+        rows = pa.concat_tables(self._gathered)
         with plainly(self._store, DOING.format(self._table)):
             self._store.client.insert_arrow(self._table, rows, settings=INSERT_SETTINGS)
         self.sent += len(rows)
-        self._held = []
+        self._gathered = []
 
 
 @dataclass

@@ -65,13 +65,13 @@ class Chosen:
     window: str
     parameters: Parameters = field(default_factory=dict)
 
-    def named(self, statement: str, **more: object) -> Parameters | None:
+    def bound(self, statement: str, **more: object) -> Parameters | None:
         """Return the parameters a statement names.
 
         Any other, in a text that names none, would make the driver paste values instead of having them bound.
         """
-        bound = {**self.parameters, **more}
-        return {name: value for name, value in bound.items() if f"{{{name}:" in statement} or None
+        values = {**self.parameters, **more}
+        return {name: value for name, value in values.items() if f"{{{name}:" in statement} or None
 
 
 def chosen(selection: Selection) -> Chosen:
@@ -256,15 +256,15 @@ def quantiles(expression: str, levels: tuple[float, ...], *, exact: bool, only: 
     value of four digits: some ten thousand, however many requests there are. They are cut off, not rounded, so that
     requests at and above a quantile are at and above its figure.
     """
-    listed = ", ".join(map(repr, levels))
+    literals = ", ".join(map(repr, levels))
     condition = "If" if only else ""
     extra = f", {only}" if only else ""
     if exact:
-        return f"quantilesExactInclusive{condition}({listed})({expression}{extra})"
+        return f"quantilesExactInclusive{condition}({literals})({expression}{extra})"
     power = f"intExp10(toUInt8(least(greatest(3 - floor(log10(greatest(abs({expression}), 1e-6))), 0), 9)))"
     # A float may lie a hair below the number it stands for.
     cut = f"floor({expression} * {power} + 1e-6) / {power}"
-    return f"quantilesExactWeighted{condition}({listed})({cut}, 1{extra})"
+    return f"quantilesExactWeighted{condition}({literals})({cut}, 1{extra})"
 
 
 def means(only: str | None = None, *, ways: Ways = NO_WAYS) -> str:
@@ -284,8 +284,8 @@ def means(only: str | None = None, *, ways: Ways = NO_WAYS) -> str:
         evidence[f"locked/{cause}"] = f"if({within}, {locked}, 0)"
         evidence[f"limited/{cause}"] = f"if({within} AND {delayed}, ifNull({component}, 0), 0)"
     for name in ways.by_name():
-        listed = f"{{{name}_names:Array(String)}}, {{{name}_seconds:Array(Float64)}}"
-        evidence[name] = f"least(greatest(ifNull(queueing_delay, 0), 0), transform(ifNull(upstream, ''), {listed}, 0.))"
+        lists = f"{{{name}_names:Array(String)}}, {{{name}_seconds:Array(Float64)}}"
+        evidence[name] = f"least(greatest(ifNull(queueing_delay, 0), 0), transform(ifNull(upstream, ''), {lists}, 0.))"
     return ",\n    ".join(
         f'{_call("avg", expression, only)} AS "{name}"' for name, expression in (components | evidence).items()
     )
