@@ -91,19 +91,18 @@ CONCURRENCY = _per_second(
 WORKERS = _of_workers(f'{_bounded("busy workers", "s_busy / seconds")}, n_workers AS "workers"')
 UTILISATION = _of_workers(_bounded("utilisation", "if(n_workers > 0, s_busy / seconds / n_workers, NULL)"))
 
-DEPTH = """
-SELECT $__timeInterval(time) AS t, concat(machine, ' ', socket, ':', toString(port)) AS place,
-    max(depth) AS "waiting to be accepted", max(backlog) AS "backlog"
-FROM listen_queue WHERE $__timeFilter(time)
-GROUP BY t, place ORDER BY t, place
-"""
 
-FILLED = """
+def _listen_queues(selected: str) -> str:
+    return f"""
 SELECT $__timeInterval(time) AS t, concat(machine, ' ', socket, ':', toString(port)) AS place,
-    max(depth / greatest(backlog, 1)) AS "Value"
+    {selected}
 FROM listen_queue WHERE $__timeFilter(time)
 GROUP BY t, place ORDER BY t, place
-"""
+"""  # noqa: S608 - columns of this module
+
+
+DEPTH = _listen_queues('max(depth) AS "waiting to be accepted", max(backlog) AS "backlog"')
+FILLED = _listen_queues('max(depth / greatest(backlog, 1)) AS "Value"')
 
 BACKENDS = sql(
     """

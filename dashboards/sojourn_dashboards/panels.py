@@ -107,8 +107,9 @@ def _dressed(
         for number, series in enumerate(query):
             panel.with_target(series.target(kind, number))
         colours = {series.name: COLOURS[series.name] for series in query if series.name in COLOURS}
-    if everywhere := links.get(""):
-        panel.data_links([_link(*everywhere)])
+    if "" in links:
+        title, url = links[""]
+        panel.data_links([dashboard.DashboardLink(title).url(url).target_blank(False)])
     for name in dict.fromkeys([*units, *filter(None, links), *colours]):
         properties = []
         if name in units:
@@ -122,23 +123,15 @@ def _dressed(
     return panel
 
 
-def _link(title: str, url: str) -> dashboard.DashboardLink:
-    return dashboard.DashboardLink(title).url(url).target_blank(False)
-
-
 def to_requests() -> tuple[str, str]:
     """Return the link from a panel to its requests: same range, same names."""
     return ("The requests of this range", f"/d/sojourn-requests/requests?{FILTERS}")
 
 
-def to_request(column: str = "request id") -> dict[str, tuple[str, str]]:
-    """Return the link from a cell with a request id to that request."""
-    return {
-        column: (
-            "This request",
-            "/d/sojourn-request/one-request?${__url_time_range}&var-request_id=${__value.raw:percentencode}",
-        )
-    }
+def to_request() -> dict[str, tuple[str, str]]:
+    """Return the link from a cell of the column ``request id`` to that request."""
+    url = "/d/sojourn-request/one-request?${__url_time_range}&var-request_id=${__value.raw:percentencode}"
+    return {"request id": ("This request", url)}
 
 
 def lines(
@@ -250,18 +243,16 @@ def heat(
     )
 
 
-def trace(query: str, title: str, description: str, unit: str, **display: Unpack[Display]) -> dashboard.Panel:
+def trace(query: str, title: str, description: str, unit: str, **display: Unpack[Display]) -> Any:
     """Return Grafana's own view of one trace."""
-    panel: dashboard.Panel = _dressed(
-        dashboard.Panel().type("traces"), query, TRACE, (title, description, unit), **display
-    )
-    return panel
+    panel = dashboard.Panel().type("traces")
+    return _dressed(panel, query, TRACE, (title, description, unit), **display)
 
 
-def words(title: str, description: str, content: str, width: int = 24, height: int = 4) -> text.Panel:
+def words(title: str, description: str, content: str, height: int) -> text.Panel:
     """Return a panel of text, without a query."""
     panel = text.Panel().title(title).description(description).mode(TextMode.MARKDOWN).content(content)
-    return panel.span(width).height(height)
+    return panel.span(24).height(height)
 
 
 def plain() -> dashboard.ThresholdsConfig:

@@ -117,18 +117,14 @@ OFFSETS = sql(
 NO_METRICS = "the agents reported nothing of themselves in this range"
 
 
-def _counted(*metrics: str) -> str:
-    return sql(COUNTED, metrics=", ".join(f"'{metric}'" for metric in metrics))
+def _of_agents(query: str, *metrics: str) -> str:
+    return sql(query, metrics=", ".join(f"'{metric}'" for metric in metrics))
 
 
-def _buffers(*metrics: str) -> str:
-    return sql(BUFFERS, metrics=", ".join(f"'{metric}'" for metric in metrics))
-
-
-ERRORS = _counted("component_errors_total")
-DISCARDED = _counted("component_discarded_events_total", "buffer_discarded_events_total")
-BUFFER_BYTES = _buffers("buffer_size_bytes", "buffer_byte_size")
-BUFFER_EVENTS = _buffers("buffer_size_events", "buffer_events")
+ERRORS = _of_agents(COUNTED, "component_errors_total")
+DISCARDED = _of_agents(COUNTED, "component_discarded_events_total", "buffer_discarded_events_total")
+BUFFER_BYTES = _of_agents(BUFFERS, "buffer_size_bytes", "buffer_byte_size")
+BUFFER_EVENTS = _of_agents(BUFFERS, "buffer_size_events", "buffer_events")
 
 
 def pipeline() -> Dashboard:

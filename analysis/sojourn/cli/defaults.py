@@ -96,11 +96,6 @@ def _of_the_user() -> Path | None:
 def defaults_of(files: list[Path], root: Any, context: Any) -> Defaults:
     """Read the files and check every value against the option it is for.
 
-    Args:
-        files: the files; later ones take precedence.
-        root: the group of all commands.
-        context: the context of that group.
-
     Raises:
         ConfigError: a file cannot be read, or has an unknown command or option, or an invalid value.
     """

@@ -88,11 +88,7 @@ def server_of_protocol(family: str) -> AppServer:
 
 
 def server_of_processes(commands: Sequence[str]) -> AppServer:
-    """Return the server to which the processes of one listening socket belong.
-
-    Args:
-        commands: the command line of each, words apart by spaces.
-    """
+    """Return the server to which the processes of one listening socket belong."""
     servers = [_server_of_command(command) for command in commands]
     server = next((each for each in servers if each.name), servers[0] if servers else AppServer())
     if server.connections == SHARED and server.language and len(commands) > PREFORKED:

@@ -29,12 +29,7 @@ def diagnosed_log(
 ) -> Diagnosis:
     """Return what is wrong with a log.
 
-    Args:
-        source: anything ``sojourn.read`` reads, except a store.
-        spans: files with the app's spans.
-        since: look at requests from this time on; None: all.
-        on_size: as for ``sojourn.read``.
-        on_progress: as for ``sojourn.read``.
+    ``source`` is anything ``sojourn.read`` reads, except a store; the others are those of ``diagnose``.
 
     Raises:
         SojournError: it cannot be read at all.

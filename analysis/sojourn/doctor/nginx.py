@@ -94,12 +94,7 @@ def diagnosed_conf(path: Path, somaxconn: int | None = None, *, ask: bool = Fals
 
 
 def with_builtin_includes(root: Directive, path: Path) -> None:
-    """Replace includes of missing Sojourn files by their contents.
-
-    Args:
-        root: the configuration; changed in place.
-        path: its file; includes are relative to its folder.
-    """
+    """Replace includes of missing Sojourn files by their contents."""
     for block in (root, *_blocks(root)):
         directives: list[Directive] = []
         for each in block.block:

@@ -62,10 +62,6 @@ _REFUSED = """
 def diagnosed_store(dsn: str, since: datetime | None = None) -> Diagnosis:
     """Return what is wrong with a store.
 
-    Args:
-        dsn: the address of the store.
-        since: look at requests from this time on; None: all.
-
     Raises:
         SojournError: the DSN is not an address of a store, or a query failed.
     """

@@ -109,11 +109,7 @@ class ServiceState:
         yield from causes
 
     def signals(self, objectives: Sequence[Objective]) -> Iterator[Sample]:
-        """Yield the signals to scale on; nothing where no service time is known.
-
-        Args:
-            objectives: that the workers are to hold.
-        """
+        """Yield the signals to scale on; nothing where no service time is known."""
         until = pl.lit(self.as_of, INSTANT)
         present = self._rows.with_columns(__arrival=pl.col("start") + pl.duration(
             microseconds=((pl.col("upload") + pl.col("retries")) * 1e6).round().cast(pl.Int64)
@@ -162,11 +158,7 @@ class ServiceState:
         return replace(workload, visits=requests), is_counted
 
     def _refused(self, rows: pl.DataFrame) -> tuple[str | None, Contention | None]:
-        """Return why no signal may be given, and what services share.
-
-        Args:
-            rows: of all requests that were present in the window.
-        """
+        """Return why no signal may be given, and what services share."""
         workload, is_counted = self._workload(rows)
         contention = LoadDependence.of(workload.visits).contention
         if not is_counted.all():

@@ -120,11 +120,6 @@ class Drawings:
         return self._process.svg(drawable(spec), vega_lite_version()).result
 
 
-def drawn(picture: Picture) -> Drawing:
-    """Return a picture as ``Drawings`` does, drawn by this process."""
-    return Drawings().of(picture)
-
-
 def with_short_rows(spec: dict[str, Any]) -> dict[str, Any]:
     """Return a specification whose data name their columns once, not in every row: half the bytes.
 

@@ -117,19 +117,8 @@ def write_analyses(
 
     A chart is drawn while the next analysis computes.
 
-    Args:
-        result: the split, with the columns of ``columns_of``; the result of ``captures`` is added to it.
-        path: the HTML file to write, whole or not at all.
-        process: draws the charts.
-        title: heading; None: the names of the sources.
-        by: as of ``sections_of``, as are the arguments that follow.
-        workers: number of workers per backend.
-        slo: objective for p99, s.
-        before: another split.
-        sources: the sources of the split.
-        spans: files with spans.
-        captures: captures of the same requests.
-        on_step: called with the name of each step before it begins.
+    Arguments are those of ``write_report``; ``process`` draws the charts, and ``on_step`` is called with the name of
+    each step before it begins.
 
     Raises:
         SojournError: a capture or the spans cannot be read, a chart cannot be drawn, or the file cannot be written.
@@ -166,16 +155,7 @@ def sections_of(
 
     The section of an analysis that is not possible for these requests states the reason.
 
-    Args:
-        result: the split, with the columns of ``columns_of`` and the result of ``captures``.
-        by: column of victims and culprits, and of the groups of goodput and changes.
-        workers: number of workers per backend; None: derived from the worker values.
-        slo: objective for p99 of the response time, s.
-        before: another split to compare with.
-        sources: the sources of the split; run folders may have spans of several services.
-        spans: files with spans, possibly of several services.
-        on_step: called with the name of each step before it begins.
-        on_section: called with each section as soon as it is computed.
+    Arguments are those of ``write_analyses``; ``on_section`` is called with each section as soon as it is computed.
 
     Raises:
         SojournError: the spans cannot be read.

@@ -50,9 +50,9 @@ def open_sources(
         since: only requests that arrived at or after this instant: aware datetime or unix seconds.
         until: only requests that arrived before this instant.
         where: column -> value that a row must have.
-        rejects_to: file for refused lines, as for ``sojourn.read``.
-        on_size: called with the size of the sources, as for ``sojourn.read``.
-        on_progress: called with the progress, as for ``sojourn.read``.
+        rejects_to: as for ``sojourn.read``.
+        on_size: as for ``sojourn.read``.
+        on_progress: as for ``sojourn.read``.
 
     Raises:
         SojournError: a source cannot be read, or ``where`` names no column.

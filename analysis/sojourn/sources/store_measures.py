@@ -161,7 +161,7 @@ class StoreMeasures(ChartMeasures):
 
     @functools.cached_property
     def _counted(self) -> Row:
-        return self._query(sql.counted(self._which))[0]
+        return self._query(sql.of_requests("counted", self._which, once=False))[0]
 
     @functools.cached_property
     def _exact(self) -> bool:
@@ -169,7 +169,7 @@ class StoreMeasures(ChartMeasures):
 
     @functools.cached_property
     def _spans(self) -> bool:
-        (row,) = self._query(sql.spans_counted(self._which))
+        (row,) = self._query(sql.of_window("spans_counted", self._which))
         return any(row.values())
 
     @functools.cached_property

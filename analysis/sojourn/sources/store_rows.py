@@ -76,16 +76,16 @@ def stream_store(
     """Write the selected rows of a store to ``spool``; arguments and errors as for ``read_store``."""
     which = sql.chosen(selection)
     with connect(dsn) as store, plainly(store, "fetching its requests"):
-        minutes = _answer(store, sql.minutes(which), which).result_rows
+        minutes = _answer(store, sql.of_requests("minutes", which, once=False), which).result_rows
         _refuse_above(ROW_LIMIT if limit is None else limit, sum(count for _, count in minutes), "requests", store)
-        (spans,) = _answer(store, sql.spans_counted(which), which).result_rows
+        (spans,) = _answer(store, sql.of_window("spans_counted", which), which).result_rows
         _refuse_above(SPAN_LIMIT, sum(spans), "spans", store)
         for begin, end in _slices(minutes):
             statement = sql.rows(columns, f"{which.conditions} AND {sql.BETWEEN}")
             with _stream(store, statement, which, slice_begin=begin, slice_end=end) as tables:
                 for table in tables:
                     spool.add(_frame(table, {name: SCHEMA[name] for name in columns}))
-        with _stream(store, sql.spans(which), which) as tables:
+        with _stream(store, sql.of_window("spans", which), which) as tables:
             span_frames = [_frame(table, SPANS_SCHEMA) for table in tables]
         records = stored_records(store, selection, rejects_to)
     return Stored(store.dsn, records, pl.concat([pl.DataFrame(schema=SPANS_SCHEMA), *span_frames]))
@@ -99,8 +99,9 @@ def stored_records(store: Store, selection: Selection, rejects_to: TextIO | None
     """
     window = Selection(selection.since, selection.until)
     which, refused = sql.chosen(window), sql.refused(window)
-    (read,) = _answer(store, sql.stored(which), which).first_row
-    reasons = {str(reason): int(count) for reason, count in _answer(store, sql.reasons(refused), refused).result_rows}
+    (read,) = _answer(store, sql.of_requests("stored", which), which).first_row
+    lines = _answer(store, sql.of_window("reasons", refused), refused).result_rows
+    reasons = {str(reason): int(count) for reason, count in lines}
     records = Records(read=read + sum(reasons.values()), reasons=reasons)
     if not reasons:
         return records

@@ -147,29 +147,14 @@ WITHIN = """arrayExists(
     {within:Array(UInt64)}, {within_begin:Array(Int64)}, {within_end:Array(Int64)})"""
 
 
-def counted(which: Chosen) -> str:
-    """Return a cheap statement for an upper bound of the number of selected requests, and their first and last end."""
-    return Template(sql("counted")).substitute(chosen=_chosen(which.conditions, once=False))
+def of_requests(name: str, which: Chosen, *, once: bool = True) -> str:
+    """Return ``sql/<name>.sql`` over the selected requests; without ``once``, with those delivered twice: cheaper."""
+    return Template(sql(name)).substitute(chosen=_chosen(which.conditions, once=once))
 
 
-def minutes(which: Chosen) -> str:
-    """Return a statement for these bounds per minute."""
-    return Template(sql("minutes")).substitute(chosen=_chosen(which.conditions, once=False))
-
-
-def stored(which: Chosen) -> str:
-    """Return a statement for the number of selected requests."""
-    return Template(sql("stored")).substitute(chosen=_chosen(which.conditions))
-
-
-def spans_counted(which: Chosen) -> str:
-    """Return a statement for the number of spans to be joined: by_id, by_parent."""
-    return Template(sql("spans_counted")).substitute(window=which.window)
-
-
-def spans(which: Chosen) -> str:
-    """Return a statement for the spans of the selected requests, and possibly more."""
-    return Template(sql("spans")).substitute(window=which.window)
+def of_window(name: str, which: Chosen) -> str:
+    """Return ``sql/<name>.sql`` over the spans or dead letters of a window."""
+    return Template(sql(name)).substitute(window=which.window)
 
 
 def refused(selection: Selection) -> Chosen:
@@ -181,11 +166,6 @@ def refused(selection: Selection) -> Chosen:
             window.append(f"time {sign} {_instant(name)}")
             parameters[name] = micros(bound)
     return Chosen("1", " AND ".join(window), parameters)
-
-
-def reasons(which: Chosen) -> str:
-    """Return a statement for reason, lines of dead letters."""
-    return Template(sql("reasons")).substitute(window=which.window)
 
 
 def refusals(which: Chosen, limit: int | None) -> str:

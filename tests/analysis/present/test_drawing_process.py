@@ -16,7 +16,7 @@ from sojourn.present.chart_parts import inline
 from sojourn.present.drawing import drawable, specification, svg, vega_lite_version
 from sojourn.present.drawing_process import DrawingProcess
 from sojourn.present.drawing_program import compact
-from sojourn.present.pictures import Drawings, drawn, with_short_rows
+from sojourn.present.pictures import Drawings, with_short_rows
 from sojourn.present.section import Picture
 
 VERSION = vega_lite_version()
@@ -38,7 +38,7 @@ def test_draws_what_this_process_draws() -> None:
         drawings = Drawings(process)
         drawings.begin(pictures)
         produced = [drawings.of(each) for each in pictures]
-    assert produced == [drawn(each) for each in pictures]
+    assert produced == [Drawings().of(each) for each in pictures]
 
 
 def test_large_specifications_do_not_block() -> None:

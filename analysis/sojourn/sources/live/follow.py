@@ -11,7 +11,7 @@ import os
 import select
 import stat
 import time
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 from sojourn.model.errors import SojournError
 from sojourn.readers.compression import DAMAGE
@@ -24,28 +24,32 @@ REMEMBERED = 4096  # bytes before the position reached, to recognise the file: a
 GRACE = 60.0  # s for which a renamed log is still read
 
 
-class Follower(Protocol):
+class Follower(ABC):
     """A log that may grow.
 
     Attributes:
         name: as the user wrote it.
         missing: the file does not exist yet, or no longer.
         ended: no more lines will arrive (a closed pipe).
-        behind: bytes written and not read yet.
         rotations: number of times the file was replaced or truncated.
     """
 
-    name: str
-    missing: bool
-    ended: bool
-    rotations: int
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.missing = False
+        self.ended = False
+        self.rotations = 0
 
     @property
-    def behind(self) -> int: ...  # noqa: D102
+    @abstractmethod
+    def behind(self) -> int:
+        """Bytes written and not read yet."""
 
+    @abstractmethod
     def lines(self) -> bytes:
         """Return new whole lines, at most about ``READ_BYTES``; a line cut off by a rotation may lack its newline."""
 
+    @abstractmethod
     def close(self) -> None:
         """Close the file."""
 
@@ -88,7 +92,7 @@ class _OpenFile:
         return os.pread(self.handle, count, self.position - count)
 
 
-class FileFollower:
+class FileFollower(Follower):
     """Follow a file by its name; the file need not exist yet.
 
     Args:
@@ -97,10 +101,7 @@ class FileFollower:
     """
 
     def __init__(self, name: str, start: Start) -> None:
-        self.name = name
-        self.missing = False
-        self.ended = False
-        self.rotations = 0
+        super().__init__(name)
         self._start: Start | None = start
         self._file: _OpenFile | None = None
         self._renamed: list[_OpenFile] = []
@@ -178,7 +179,7 @@ class FileFollower:
         return begun + b"\n" if begun else b""
 
 
-class StreamFollower:
+class StreamFollower(Follower):
     """Follow standard input, a named pipe or a device.
 
     Args:
@@ -188,10 +189,7 @@ class StreamFollower:
     """
 
     def __init__(self, name: str, handle: int, *, ends: bool = True) -> None:
-        self.name = name
-        self.missing = False
-        self.ended = False
-        self.rotations = 0
+        super().__init__(name)
         self._behind = 0
         self._handle = handle
         self._ends = ends
@@ -226,19 +224,11 @@ class StreamFollower:
         """See ``Follower``."""
 
 
-class ArchiveFollower:
-    """Read a compressed log as if it were piped in; it does not grow.
-
-    Args:
-        log: as from ``sojourn.readers.inputs.opened_inputs``.
-    """
-
-    missing = False
-    rotations = 0
+class ArchiveFollower(Follower):
+    """Read a compressed log as if it were piped in; it does not grow."""
 
     def __init__(self, log: LogInput) -> None:
-        self.name = log.name
-        self.ended = False
+        super().__init__(log.name)
         self._log = log
         self._begun = b""
 
