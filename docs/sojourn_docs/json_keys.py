@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.analyses import questions
+from sojourn.cli import app
 from sojourn.model.components import COMPONENTS
 from typer.testing import CliRunner
 
@@ -55,8 +56,6 @@ def printed(command: str) -> Any:
     Raises:
         ValueError: it fails.
     """
-    from sojourn.cli import app  # noqa: PLC0415 - it loads every verb
-
     with chdir(ROOT):
         result = CliRunner(env={"SOJOURN_CONFIG": ""}).invoke(app, [*shlex.split(command), "--json"])
     if result.exit_code:

@@ -98,12 +98,13 @@ def _of_the_span(spans: list[ReadableSpan], attributes: set[str]) -> list[str]:
     events = {event.name for span in spans for event in span.events}
     if kind != "SERVER" or scope != SCOPE or STAMP_EVENT not in events:
         raise ValueError("the span differs from its description in sojourn_docs/metrics.py")
+    statuses = sorted({Stamp(None, reason).status for reason in REASONS})
     return [
         paragraph(
             f"One span of kind `{kind}` a request, in the scope `{scope}`, named by method and route",
             "(`GET /users/{id}`). It begins at the app's start and lasts to the end of the body. The event",
             f"`{STAMP_EVENT}` has the stamp as its time.",
-            f"`queueing.status` is `ok` or one of {', '.join(f'`{status}`' for status in sorted(_statuses()))}.",
+            f"`queueing.status` is `ok` or one of {', '.join(f'`{status}`' for status in statuses)}.",
         ),
         "",
         *_table("attribute", attributes, ATTRIBUTES),
@@ -183,10 +184,6 @@ def _table(heading: str, there: set[str], described: dict[str, str]) -> list[str
     if there != set(described):
         raise ValueError(f"{heading}s and descriptions differ: {sorted(there ^ set(described))}")
     return [f"| {heading} | |", "| --- | --- |", *(f"| `{name}` | {text} |" for name, text in described.items())]
-
-
-def _statuses() -> set[str]:
-    return {Stamp(None, reason).status for reason in REASONS}
 
 
 def _sources() -> str:

@@ -160,11 +160,7 @@ def _of_verb(
             yield from _of_verb(file, f"{verb} {key}", value, inner, context)
             continue
         options = _options(command)
-        option = key.replace("_", "-")
-        if option in NEVER:
-            raise ConfigError(
-                f"{file}: [{verb}] {key}: this option writes or sends data and is accepted on the command line only"
-            )
+        option = _option(file, verb, key)
         if option not in options:
             raise ConfigError(
                 f"{file}: [{verb}] {key!r} is not an option; choose from {', '.join(sorted(set(options) - NEVER))}"
@@ -175,11 +171,7 @@ def _of_verb(
 
 def _for_all(file: Path, table: Mapping[str, Any], root: Any, context: Any) -> Iterator[tuple[Setting, str]]:
     for key, value in table.items():
-        option = key.replace("_", "-")
-        if option in NEVER:
-            raise ConfigError(
-                f"{file}: [{FOR_ALL}] {key}: this option writes or sends data and is accepted on the command line only"
-            )
+        option = _option(file, FOR_ALL, key)
         refused: ConfigError | None = None
         fits = 0
         for verb, command in root.commands.items():
@@ -195,6 +187,16 @@ def _for_all(file: Path, table: Mapping[str, Any], root: Any, context: Any) -> I
             yield Setting(verb, option, checked, file), parameter.name
         if not fits:
             raise refused or ConfigError(f"{file}: [{FOR_ALL}] {key}: not an option of any command")
+
+
+def _option(file: Path, table: str, key: str) -> str:
+    """Return the option that a key of a table names."""
+    option = key.replace("_", "-")
+    if option in NEVER:
+        raise ConfigError(
+            f"{file}: [{table}] {key}: this option writes or sends data and is accepted on the command line only"
+        )
+    return option
 
 
 def _options(command: Any) -> dict[str, Any]:

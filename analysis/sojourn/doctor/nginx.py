@@ -76,7 +76,7 @@ def diagnosed_conf(path: Path, somaxconn: int | None = None, *, ask: bool = Fals
     conf.somaxconn = somaxconn or (_somaxconn() if accepted or denied else None)
     if accepted:
         diagnosis.checked.append("nginx accepts the configuration (nginx -t)")
-    elif denied or not _refused_by_nginx(conf):
+    elif denied or not (read.refusal or "").startswith(_REFUSED_BY_NGINX):
         diagnosis.unseen.append(f"The configuration was not checked by nginx: {printable(read.refusal, 300)}.")
     elif not conf.fragment:
         diagnosis.findings.append(_refusal(conf))
@@ -185,10 +185,6 @@ def _refused(path: Path, what: str, why: str, severity: str = ERROR) -> Finding:
 
 _UNREAD = "Nothing in it was checked."
 _OTHER_MACHINE = "The error is about this machine, not the text: expected for the configuration of another machine."
-
-
-def _refused_by_nginx(conf: Conf) -> bool:
-    return (conf.read.refusal or "").startswith(_REFUSED_BY_NGINX)
 
 
 def _refusal(conf: Conf) -> Finding:

@@ -121,12 +121,7 @@ def _registry(exporter: Exporter, *, native: bool) -> CollectorRegistry:
 
 
 class MetricsServer:
-    """An HTTP server of the metrics of an exporter, on a thread of its own.
-
-    Args:
-        exporter: that keeps them up to date.
-        host: address to listen on.
-        port: 0 chooses a free one.
+    """An HTTP server of the metrics of an exporter, on a thread of its own; port 0 chooses a free one.
 
     Raises:
         SojournError: the address cannot be listened on.

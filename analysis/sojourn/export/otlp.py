@@ -47,9 +47,7 @@ UNKNOWN_EXTREMES: Any = (None, None)
 class Sender:
     """Sends the metrics of an exporter at a fixed interval, on a thread of its own, and once more at the end.
 
-    Args:
-        exporter: that keeps them up to date.
-        url: of the endpoint; ``/v1/metrics`` is added to a URL without a path.
+    ``/v1/metrics`` is added to a URL without a path.
 
     Raises:
         SojournError: the URL is no HTTP URL, or the interval in the environment is no number.

@@ -136,7 +136,7 @@ class ServiceState:
         yield Sample("sojourn_offered_load_workers", (self.service,), load)
         if is_counted.all():
             yield Sample("sojourn_saturation", (self.service,), load / workers)
-            waiting = self._waiting_work(workload)
+            waiting = float(workload.services[self._waits(workload)].sum())  # worker seconds at ``as_of``
             yield Sample("sojourn_seconds_to_drain", (self.service,), drain(waiting, load, workers))
         first = arrived.filter(~retried(arrived))
         firsts = workload if len(first) in (0, len(arrived)) else self._workload(first)[0]
@@ -196,10 +196,6 @@ class ServiceState:
             formulas = (erlang_c_workers, square_root_workers)
             numbers |= {name: formula(*arguments) for name, formula in zip(METHODS[1:], formulas, strict=True)}
         return numbers
-
-    def _waiting_work(self, workload: Workload) -> float:
-        """Return the worker seconds of the requests that were waiting at ``as_of``."""
-        return float(workload.services[self._waits(workload)].sum())
 
     def _waits(self, workload: Workload) -> Bools:
         """Return for each request whether it was waiting at ``as_of``."""

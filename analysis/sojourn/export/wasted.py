@@ -22,11 +22,7 @@ _SCHEMA = {"time": INSTANT, **dict.fromkeys((*JOINED, *GROUP), pl.String())}
 
 
 class WastedWork:
-    """Matches abandoned requests with their spans.
-
-    Args:
-        followers: of files of spans, OTLP/JSON lines.
-    """
+    """Matches abandoned requests with their spans, from files of OTLP/JSON lines."""
 
     def __init__(self, followers: Sequence[Follower]) -> None:
         self._followers = list(followers)

@@ -163,10 +163,9 @@ class Recorder:
 
     def stop(self) -> Summary:
         """End the recording once everything that was on the wire before is written. May be called again."""
-        if self._process is not None and self._process.poll() is None:
-            self._wait_until_handed_over()
-            self._end()
-        elif self._process is not None:
+        if self._process is not None:
+            if self._process.poll() is None:
+                self._wait_until_handed_over()
             self._end()
         return self.summary
 

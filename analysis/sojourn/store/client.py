@@ -29,6 +29,8 @@ _OTHER_TABLES = re.compile(r"UNKNOWN_TABLE|UNKNOWN_IDENTIFIER|NO_SUCH_COLUMN_IN_
 # Instants are shown and truncated in UTC, for any zone of server and client: the embedded engine uses TZ's zone.
 SETTINGS = {"do_not_merge_across_partitions_select_final": 1, "session_timezone": "UTC"}
 
+# Libraries that fetch responses.
+_TRANSPORT = {"urllib3", "http", "pyarrow", "zstandard"}
 _CLOSED = "the connection was closed before the answer was whole"
 # What HTTP clients say -> what it means. The first match applies; {} is its group.
 _SAID = (
@@ -209,7 +211,8 @@ def plainly(store: Store, doing: str) -> Iterator[None]:
     except SojournError:
         raise
     except Exception as error:
-        if not isinstance(error, ClickHouseError) and not _is_transport(error):
+        library = type(error).__module__.partition(".")[0]
+        if not isinstance(error, ClickHouseError) and library not in _TRANSPORT:
             raise
         text = store.address.without_password((None if store.embedded else _broken(error)) or plain(error))
         if doing != QUERY and _OTHER_TABLES.search(text):  # of one of this version's own queries
@@ -242,8 +245,3 @@ def _broken(error: BaseException) -> str | None:
         if match:
             return words.format(*(part[:200] for part in match.groups()))
     return None
-
-
-def _is_transport(error: BaseException) -> bool:
-    """Return whether ``error`` was raised by the libraries that fetch responses."""
-    return type(error).__module__.partition(".")[0] in {"urllib3", "http", "pyarrow", "zstandard"}

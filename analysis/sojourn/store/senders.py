@@ -71,12 +71,8 @@ class _Batch:
 class LineSender:
     """Gathers lines, and inserts them when there are enough. The store's views parse them (incoming/lines.sql).
 
-    Args:
-        store: the open store.
-        table: a table of raw lines, such as ``incoming``.
-        kind: the ``kind`` of the dead letters that bad lines become.
-        on_refused: called with a source and each line of it that the store refused, in the order of the lines.
-        bytes_per_insert: send when the lines have this size.
+    ``table`` has raw lines, as ``incoming``; bad lines become dead letters of ``kind``. ``on_refused`` is called with a
+    source and each line of it that the store refused, in the order of the lines.
     """
 
     def __init__(

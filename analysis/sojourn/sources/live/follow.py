@@ -93,12 +93,7 @@ class _OpenFile:
 
 
 class FileFollower(Follower):
-    """Follow a file by its name; the file need not exist yet.
-
-    Args:
-        name: of the file.
-        start: returns the byte at which to begin in a file that already exists.
-    """
+    """Follow a file by its name; the file need not exist yet, and one that exists is read from ``start`` on."""
 
     def __init__(self, name: str, start: Start) -> None:
         super().__init__(name)
