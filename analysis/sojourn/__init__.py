@@ -25,7 +25,7 @@ _HOMES = {
     "read": "sojourn.sources.requests",
     "visits": "sojourn.timeline.visits_of",
     "write_movie": "sojourn.movie.run",
-    "write_report": "sojourn.report.write",
+    "write_report": "sojourn.report.build",
 }
 _PACKAGES = ("plots",)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
+from grafana_foundation_sdk.builders.dashboard import Dashboard
 
 from sojourn_dashboards.datasource import sql
 from sojourn_dashboards.distributions import by_nines
 from sojourn_dashboards.filters import box, names, number_of, value_of
-from sojourn_dashboards.frame import dashboard
-from sojourn_dashboards.panels import Shown, against, columns
+from sojourn_dashboards.frame import add_row, dashboard
+from sojourn_dashboards.panels import against, columns
 from sojourn_dashboards.sketches import ACCURACY, merged
 
 # A run begins where its box says, else where the dashboard's range does; and takes as long as is said, else the range.
@@ -115,63 +115,58 @@ def compare() -> Dashboard:
             box("minutes", "Minutes", "How long both runs are; empty: as long as the range of the dashboard."),
         ],
     )
-    board.with_row(Row("Summary"))
-    board.with_panel(
+    add_row(
+        board,
+        "Summary",
         columns(
-            Shown(
-                "A and B",
-                "Both runs over their whole length. The rate is over the minutes in which a request ended; quantiles "
-                "are from merged sketches.",
-                "none",
-                NOTHING,
-                width=12,
-                height=12,
-                units={"B / A": "percentunit"},
-            ),
             SUMMARY,
-        )
-    )
-    board.with_panel(
+            "A and B",
+            "Both runs over their whole length. The rate is over the minutes in which a request ended; quantiles "
+            "are from merged sketches.",
+            "none",
+            empty=NOTHING,
+            width=12,
+            height=12,
+            units={"B / A": "percentunit"},
+        ),
         against(
-            Shown(
-                "By nines",
-                "Response time of each run: at 1 p90, at 2 p99, at 3 p99.9; upper edge of the histogram bucket, "
-                "12 % wide.",
-                "s",
-                NOTHING,
-                height=12,
-                units={"nines": "none"},
-            ),
             BY_NINES,
             "nines",
-            log=True,
-        )
-    )
-    board.with_row(Row("From the start of each"))
-    for title, description, unit, query in (
-        (
-            "Queueing delay and service time",
-            "Means over the requests that ended in the minute: waiting for a worker, and work.",
+            "By nines",
+            "Response time of each run: at 1 p90, at 2 p99, at 3 p99.9; upper edge of the histogram bucket, 12 % wide.",
             "s",
-            SPLIT,
+            empty=NOTHING,
+            height=12,
+            units={"nines": "none"},
+            log=True,
         ),
-        ("p99 of the response", f"Of the requests that ended in the minute; {ACCURACY}.", "s", P99),
-        ("Share of queueing", "Seconds waited over all seconds of response time.", "percentunit", SHARE),
-        ("Rate", "Requests that ended, per second.", "reqps", RATE),
-    ):
-        board.with_panel(
+    )
+    add_row(
+        board,
+        "From the start of each",
+        *(
             against(
-                Shown(
-                    title,
-                    description + " Against minutes since the start of the run.",
-                    unit,
-                    NOTHING,
-                    units={"minutes": "none"},
-                ),
                 query,
                 "minutes",
+                title,
+                description + " Against minutes since the start of the run.",
+                unit,
+                empty=NOTHING,
+                units={"minutes": "none"},
             )
-        )
+            for title, description, unit, query in (
+                (
+                    "Queueing delay and service time",
+                    "Means over the requests that ended in the minute: waiting for a worker, and work.",
+                    "s",
+                    SPLIT,
+                ),
+                ("p99 of the response", f"Of the requests that ended in the minute; {ACCURACY}.", "s", P99),
+                ("Share of queueing", "Seconds waited over all seconds of response time.", "percentunit", SHARE),
+                ("Rate", "Requests that ended, per second.", "reqps", RATE),
+            )
+        ),
+    )
     return board
 
 

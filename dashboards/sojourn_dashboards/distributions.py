@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
+from grafana_foundation_sdk.builders.dashboard import Dashboard
 
 from sojourn_dashboards.datasource import sql
 from sojourn_dashboards.filters import ROLLUP, rollup_variables
-from sojourn_dashboards.frame import dashboard
-from sojourn_dashboards.panels import Shown, against, heat, lines, to_requests
+from sojourn_dashboards.frame import add_row, dashboard
+from sojourn_dashboards.panels import against, heat, lines, to_requests
 from sojourn_dashboards.sketches import ACCURACY, merged
 
 FINE = 20  # buckets to a decade in the store
@@ -117,49 +117,43 @@ def distributions() -> Dashboard:
         rollup_variables(),
     )
     for part, (title, meaning, scheme) in PARTS.items():
-        board.with_row(Row(title))
-        board.with_panel(
+        add_row(
+            board,
+            title,
             heat(
-                Shown(
-                    f"{title}: heatmap",
-                    f"Requests by when they ended and by their {title.lower()}, {meaning}. Five rows to a "
-                    "decade; the lowest holds all under 1 ms, the highest all over 100 s.",
-                    "short",
-                    height=9,
-                ),
                 heatmap_of(part),
                 scheme,
-            )
-        )
-        board.with_panel(
-            lines(
-                Shown(
-                    f"{title}: percentiles",
-                    f"Of the requests that ended in the interval: {meaning}. From sketches that are merged, "
-                    f"never averaged; {ACCURACY}.",
-                    "s",
-                    height=9,
-                    links={"": to_requests()},
-                ),
-                percentiles_of(part),
-                log=True,
-            )
-        )
-    board.with_row(Row("By nines"))
-    board.with_panel(
-        against(
-            Shown(
-                "By nines",
-                "The whole distribution: at 1 what nine of ten requests took at most (p90), at 2 p99, at 3 p99.9, as "
-                "far as there are requests for it. Upper edge of the histogram bucket, 12 % wide.",
-                "s",
-                width=24,
-                height=10,
-                units={"nines": "none"},
+                f"{title}: heatmap",
+                f"Requests by when they ended and by their {title.lower()}, {meaning}. Five rows to a "
+                "decade; the lowest holds all under 1 ms, the highest all over 100 s.",
+                "short",
+                height=9,
             ),
+            lines(
+                percentiles_of(part),
+                f"{title}: percentiles",
+                f"Of the requests that ended in the interval: {meaning}. From sketches that are merged, "
+                f"never averaged; {ACCURACY}.",
+                "s",
+                height=9,
+                links={"": to_requests()},
+                log=True,
+            ),
+        )
+    add_row(
+        board,
+        "By nines",
+        against(
             by_nines({"response": "response time", "queueing": "queueing delay", "service": "service time"}),
             "nines",
+            "By nines",
+            "The whole distribution: at 1 what nine of ten requests took at most (p90), at 2 p99, at 3 p99.9, as "
+            "far as there are requests for it. Upper edge of the histogram bucket, 12 % wide.",
+            "s",
+            width=24,
+            height=10,
+            units={"nines": "none"},
             log=True,
-        )
+        ),
     )
     return board

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
+from grafana_foundation_sdk.builders.dashboard import Dashboard
 
 from sojourn_dashboards.explain_queries import (
     AGAINST_CAPACITY,
@@ -19,8 +19,8 @@ from sojourn_dashboards.explain_queries import (
     WASTED_ROUTES,
 )
 from sojourn_dashboards.filters import box, rollup_variables
-from sojourn_dashboards.frame import dashboard
-from sojourn_dashboards.panels import Shown, against, columns, lines, number, to_requests
+from sojourn_dashboards.frame import add_row, dashboard
+from sojourn_dashboards.panels import against, columns, lines, number, to_requests
 
 NOT_EXPLAINED = "no waiting in this range, or it is not explained yet: run sojourn store explain"
 NOT_HELD = "no minute of this range is explained yet: run sojourn store explain"
@@ -49,183 +49,142 @@ def explain() -> Dashboard:
 
 
 def _blame(board: Dashboard) -> None:
-    board.with_row(Row("Causes of waiting"))
-    board.with_panel(
+    add_row(
+        board,
+        "Causes of waiting",
         lines(
-            Shown(
-                "Waiting by cause",
-                "Seconds waited in the interval, by the route that held the workers; the ten with most. "
-                "(imbalance): another backend had a free worker. (dispatch): its own backend had one. The sum is the "
-                "measured queueing of the waits that ended in the interval. The route filter selects waiting requests.",
-                "s",
-                NOT_EXPLAINED,
-                links={"": to_requests()},
-            ),
             BLAME_OVER_TIME,
+            "Waiting by cause",
+            "Seconds waited in the interval, by the route that held the workers; the ten with most. "
+            "(imbalance): another backend had a free worker. (dispatch): its own backend had one. The sum is the "
+            "measured queueing of the waits that ended in the interval. The route filter selects waiting requests.",
+            "s",
+            empty=NOT_EXPLAINED,
+            links={"": to_requests()},
             bars=True,
-        )
-    )
-    board.with_panel(
+        ),
         lines(
-            Shown(
-                "Workers held by phase",
-                "Seconds for which workers were held in the interval: reading the request, service until the headers, "
-                "sending the body, work after the answer. (at least): more may have held them than the log shows. Of "
-                "all routes.",
-                "s",
-                NOT_HELD,
-            ),
             HELD_OVER_TIME,
+            "Workers held by phase",
+            "Seconds for which workers were held in the interval: reading the request, service until the headers, "
+            "sending the body, work after the answer. (at least): more may have held them than the log shows. Of "
+            "all routes.",
+            "s",
+            empty=NOT_HELD,
             bars=True,
-        )
-    )
-    board.with_panel(
+        ),
         columns(
-            Shown(
-                "Culprits",
-                "Seconds of waiting caused by each route, its share of all waiting, and its share of the requests. A "
-                "large share of waiting with a small share of requests is a candidate for workers of its own.",
-                "none",
-                NOT_EXPLAINED,
-                height=9,
-                units={"seconds": "s", "share of waiting": "percentunit", "share of requests": "percentunit"},
-            ),
             CULPRITS,
-        )
-    )
-    board.with_panel(
+            "Culprits",
+            "Seconds of waiting caused by each route, its share of all waiting, and its share of the requests. A "
+            "large share of waiting with a small share of requests is a candidate for workers of its own.",
+            "none",
+            empty=NOT_EXPLAINED,
+            height=9,
+            units={"seconds": "s", "share of waiting": "percentunit", "share of requests": "percentunit"},
+        ),
         columns(
-            Shown(
-                "Victims and culprits",
-                "Seconds of waiting by the route that waited and the route that caused it, the most first.",
-                "none",
-                NOT_EXPLAINED,
-                height=9,
-                units={"seconds": "s", "share of waiting": "percentunit"},
-            ),
             PAIRS,
-        )
+            "Victims and culprits",
+            "Seconds of waiting by the route that waited and the route that caused it, the most first.",
+            "none",
+            empty=NOT_EXPLAINED,
+            height=9,
+            units={"seconds": "s", "share of waiting": "percentunit"},
+        ),
     )
 
 
 def _wasted(board: Dashboard) -> None:
-    board.with_row(Row("Wasted work"))
-    board.with_panel(
+    add_row(
+        board,
+        "Wasted work",
         lines(
-            Shown(
-                "Share of work wasted",
-                "Worker time spent on requests after nginx (504) or the client (499) gave up, as a share of all "
-                "worker time, by the time of giving up. Only requests with a span: see Unknown.",
-                "percentunit",
-                NOTHING_WASTED,
-            ),
             WASTED_OVER_TIME,
-        )
-    )
-    board.with_panel(
+            "Share of work wasted",
+            "Worker time spent on requests after nginx (504) or the client (499) gave up, as a share of all "
+            "worker time, by the time of giving up. Only requests with a span: see Unknown.",
+            "percentunit",
+            empty=NOTHING_WASTED,
+        ),
         columns(
-            Shown(
-                "Wasted, by route",
-                "Requests that workers processed after they were given up, and the worker time spent on them.",
-                "none",
-                NOTHING_WASTED,
-                width=9,
-                units={"given up on": "locale", "seconds wasted": "s", "longest": "s"},
-                links={
-                    "route": ("Distributions of this route", DISTRIBUTIONS + "&var-route=${__value.raw:percentencode}")
-                },
-            ),
             WASTED_ROUTES,
-        )
-    )
-    board.with_panel(
+            "Wasted, by route",
+            "Requests that workers processed after they were given up, and the worker time spent on them.",
+            "none",
+            empty=NOTHING_WASTED,
+            width=9,
+            units={"given up on": "locale", "seconds wasted": "s", "longest": "s"},
+            links={"route": ("Distributions of this route", DISTRIBUTIONS + "&var-route=${__value.raw:percentencode}")},
+        ),
         number(
-            Shown(
-                "Unknown",
-                "Share of the given-up requests without a span: their work may be wasted as well.",
-                "percentunit",
-                "no request was given up in this range",
-                width=3,
-                height=8,
-            ),
             UNKNOWN_WORK,
-        )
+            "Unknown",
+            "Share of the given-up requests without a span: their work may be wasted as well.",
+            "percentunit",
+            empty="no request was given up in this range",
+            width=3,
+            height=8,
+        ),
     )
 
 
 def _saturation(board: Dashboard) -> None:
-    board.with_row(Row("Load against capacity"))
-    board.with_panel(
+    add_row(
+        board,
+        "Load against capacity",
         lines(
-            Shown(
-                "Throughput against capacity",
-                "Requests that ended per second, of all chosen services, and their capacity where it is known: the box "
-                "above, or the value from sojourn store capacity.",
-                "reqps",
-                links={"": to_requests()},
-            ),
             AGAINST_CAPACITY,
-        )
-    )
-    board.with_panel(
+            "Throughput against capacity",
+            "Requests that ended per second, of all chosen services, and their capacity where it is known: the box "
+            "above, or the value from sojourn store capacity.",
+            "reqps",
+            links={"": to_requests()},
+        ),
         lines(
-            Shown(
-                "Share of capacity",
-                "Requests per second of each service over the rate at which its objective breaks. Above 0.8 there is "
-                "no room for a lost instance or a burst.",
-                "percentunit",
-                NO_CAPACITY,
-            ),
             SHARE_OF_CAPACITY,
-        )
-    )
-    board.with_panel(
+            "Share of capacity",
+            "Requests per second of each service over the rate at which its objective breaks. Above 0.8 there is "
+            "no room for a lost instance or a burst.",
+            "percentunit",
+            empty=NO_CAPACITY,
+        ),
         against(
-            Shown(
-                "Waiting by utilisation",
-                "Mean queueing delay of the minutes with each utilisation of a backend's workers, in steps of 5 %: "
-                "shows how steeply queueing grows, and where this system is on the curve. Only minutes in which it is "
-                "known what held the workers.",
-                "s",
-                NOT_HELD,
-                units={"utilisation": "percentunit"},
-            ),
             WAIT_BY_UTILISATION,
             "utilisation",
-        )
-    )
-    board.with_panel(
+            "Waiting by utilisation",
+            "Mean queueing delay of the minutes with each utilisation of a backend's workers, in steps of 5 %: "
+            "shows how steeply queueing grows, and where this system is on the curve. Only minutes in which it is "
+            "known what held the workers.",
+            "s",
+            empty=NOT_HELD,
+            units={"utilisation": "percentunit"},
+        ),
         against(
-            Shown(
-                "Throughput by concurrency",
-                "Requests answered per second, by requests in system per minute: where throughput no longer rises with "
-                "concurrency, the system is saturated; where it falls, requests slow each other down.",
-                "reqps",
-                units={"requests in system": "short"},
-            ),
             THROUGHPUT_BY_CONCURRENCY,
             "requests in system",
-        )
-    )
-    board.with_panel(
+            "Throughput by concurrency",
+            "Requests answered per second, by requests in system per minute: where throughput no longer rises with "
+            "concurrency, the system is saturated; where it falls, requests slow each other down.",
+            "reqps",
+            units={"requests in system": "short"},
+        ),
         columns(
-            Shown(
-                "Saturation of backends",
-                "Each backend in the minutes in which it worked, the busiest first: workers, how many of them were "
-                "busy on average, and in the busiest minute. Busy is: held; held at least, where more may hold the "
-                "workers than the log shows; service only, where sojourn store explain has not computed it.",
-                "none",
-                width=24,
-                height=9,
-                units={
-                    "rate": "reqps",
-                    "workers": "locale",
-                    "busy workers": "short",
-                    "utilisation": "percentunit",
-                    "busiest minute": "percentunit",
-                    "mean queueing": "s",
-                },
-            ),
             SATURATION,
-        )
+            "Saturation of backends",
+            "Each backend in the minutes in which it worked, the busiest first: workers, how many of them were "
+            "busy on average, and in the busiest minute. Busy is: held; held at least, where more may hold the "
+            "workers than the log shows; service only, where sojourn store explain has not computed it.",
+            "none",
+            width=24,
+            height=9,
+            units={
+                "rate": "reqps",
+                "workers": "locale",
+                "busy workers": "short",
+                "utilisation": "percentunit",
+                "busiest minute": "percentunit",
+                "mean queueing": "s",
+            },
+        ),
     )

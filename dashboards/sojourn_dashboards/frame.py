@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from grafana_foundation_sdk.builders.dashboard import Dashboard, DashboardLink
+from grafana_foundation_sdk.builders.dashboard import Dashboard, DashboardLink, Row
 from grafana_foundation_sdk.models.dashboard import DashboardCursorSync, DashboardLinkType
 
 TAG = "sojourn"
@@ -37,3 +37,10 @@ def dashboard(uid: str, title: str, description: str, variables: Sequence[Any], 
     for variable in variables:
         board.with_variable(variable)
     return board
+
+
+def add_row(board: Dashboard, title: str, *panels: Any) -> None:
+    """Add a row with a title, and its panels."""
+    board.with_row(Row(title))
+    for panel in panels:
+        board.with_panel(panel)

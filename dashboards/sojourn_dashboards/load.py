@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
+from grafana_foundation_sdk.builders.dashboard import Dashboard
 
 from sojourn_dashboards.datasource import sql
 from sojourn_dashboards.filters import BACKEND, ROLLUP, rollup_variables
-from sojourn_dashboards.frame import dashboard
-from sojourn_dashboards.panels import Shown, columns, lines, to_requests
+from sojourn_dashboards.frame import add_row, dashboard
+from sojourn_dashboards.panels import columns, lines, to_requests
 
 # Seconds of the whole minutes in an interval: not those outside the range, nor the one that is not over yet.
 OVER = " AND minute <= now() - INTERVAL 60 SECOND"
@@ -91,19 +91,18 @@ CONCURRENCY = _per_second(
 WORKERS = _of_workers(f'{_bounded("busy workers", "s_busy / seconds")}, n_workers AS "workers"')
 UTILISATION = _of_workers(_bounded("utilisation", "if(n_workers > 0, s_busy / seconds / n_workers, NULL)"))
 
-DEPTH = """
-SELECT $__timeInterval(time) AS t, concat(machine, ' ', socket, ':', toString(port)) AS place,
-    max(depth) AS "waiting to be accepted", max(backlog) AS "backlog"
-FROM listen_queue WHERE $__timeFilter(time)
-GROUP BY t, place ORDER BY t, place
-"""
 
-FILLED = """
+def _listen_queues(selected: str) -> str:
+    return f"""
 SELECT $__timeInterval(time) AS t, concat(machine, ' ', socket, ':', toString(port)) AS place,
-    max(depth / greatest(backlog, 1)) AS "Value"
+    {selected}
 FROM listen_queue WHERE $__timeFilter(time)
 GROUP BY t, place ORDER BY t, place
-"""
+"""  # noqa: S608 - columns of this module
+
+
+DEPTH = _listen_queues('max(depth) AS "waiting to be accepted", max(backlog) AS "backlog"')
+FILLED = _listen_queues('max(depth / greatest(backlog, 1)) AS "Value"')
 
 BACKENDS = sql(
     """
@@ -142,103 +141,86 @@ def load() -> Dashboard:
         "Requests in system, and the utilisation of the workers.",
         rollup_variables(),
     )
-    board.with_row(Row("Requests"))
-    board.with_panel(
+    add_row(
+        board,
+        "Requests",
         lines(
-            Shown(
-                "Rate",
-                "Requests that ended per second; 5xx and 499 on top of the answered ones. Upgraded connections "
-                "(101) are "
-                "not counted.",
-                "reqps",
-                links={"": to_requests()},
-            ),
             RATES,
+            "Rate",
+            "Requests that ended per second; 5xx and 499 on top of the answered ones. Upgraded connections (101) are "
+            "not counted.",
+            "reqps",
+            links={"": to_requests()},
             stacked=True,
-        )
-    )
-    board.with_panel(
+        ),
         lines(
-            Shown(
-                "Concurrency",
-                "Mean requests in system, by state: seconds of response time per second (Little 1961). A request's "
-                "seconds count in the interval in which it ended, so an interval should be longer than a response.",
-                "short",
-                links={"": to_requests()},
-            ),
             CONCURRENCY,
+            "Concurrency",
+            "Mean requests in system, by state: seconds of response time per second (Little 1961). A request's "
+            "seconds count in the interval in which it ended, so an interval should be longer than a response.",
+            "short",
+            links={"": to_requests()},
             stacked=True,
-        )
+        ),
     )
-    board.with_row(Row("Workers"))
-    board.with_panel(
+    add_row(
+        board,
+        "Workers",
         lines(
-            Shown(
-                "Busy workers",
-                "Mean busy workers, and the number of workers, of all routes. At least: sojourn store explain has not "
-                "computed a minute of the interval, so that only service time until the headers counts, or more may "
-                "have held the workers than the log shows.",
-                "short",
-            ),
             WORKERS,
-        )
-    )
-    board.with_panel(
+            "Busy workers",
+            "Mean busy workers, and the number of workers, of all routes. At least: sojourn store explain has not "
+            "computed a minute of the interval, so that only service time until the headers counts, or more may "
+            "have held the workers than the log shows.",
+            "short",
+        ),
         lines(
-            Shown(
-                "Utilisation",
-                "Busy workers over workers, of all routes. Near 1 queueing grows without bound. At least: as for busy "
-                "workers; workers without an answer are then not counted, which raises this figure.",
-                "percentunit",
-            ),
             UTILISATION,
-        )
+            "Utilisation",
+            "Busy workers over workers, of all routes. Near 1 queueing grows without bound. At least: as for busy "
+            "workers; workers without an answer are then not counted, which raises this figure.",
+            "percentunit",
+        ),
     )
-    board.with_row(Row("Listen queues"))
-    board.with_panel(
+    add_row(
+        board,
+        "Listen queues",
         lines(
-            Shown(
-                "Depth against backlog",
-                "Connections that the kernel has completed and the app has not accepted, the highest sample "
-                "of the interval, and the kernel's limit.",
-                "short",
-                NO_SAMPLES,
-            ),
             DEPTH,
-        )
-    )
-    board.with_panel(
+            "Depth against backlog",
+            "Connections that the kernel has completed and the app has not accepted, the highest sample "
+            "of the interval, and the kernel's limit.",
+            "short",
+            empty=NO_SAMPLES,
+        ),
         lines(
-            Shown(
-                "Filled",
-                "Depth over backlog, the highest sample of the interval. At 1 the kernel drops handshakes.",
-                "percentunit",
-                NO_SAMPLES,
-            ),
             FILLED,
-        )
+            "Filled",
+            "Depth over backlog, the highest sample of the interval. At 1 the kernel drops handshakes.",
+            "percentunit",
+            empty=NO_SAMPLES,
+        ),
     )
-    board.with_row(Row("By backend"))
-    board.with_panel(
+    add_row(
+        board,
+        "By backend",
         columns(
-            Shown(
-                "Backends",
-                "Each backend over the whole range, the busiest first: rate, workers, how many of them were busy, of "
-                "all routes, and how many requests waited on average. Busy is: held time where sojourn store explain "
-                "has computed it, otherwise service time until the headers only.",
-                "none",
-                width=24,
-                height=9,
-                units={
-                    "rate": "reqps",
-                    "workers": "locale",
-                    "busy workers": "short",
-                    "utilisation": "percentunit",
-                    "waiting": "short",
-                    "mean queueing": "s",
-                },
-            ),
             BACKENDS,
-        )
+            "Backends",
+            "Each backend over the whole range, the busiest first: rate, workers, how many of them were busy, of "
+            "all routes, and how many requests waited on average. Busy is: held time where sojourn store explain "
+            "has computed it, otherwise service time until the headers only.",
+            "none",
+            width=24,
+            height=9,
+            units={
+                "rate": "reqps",
+                "workers": "locale",
+                "busy workers": "short",
+                "utilisation": "percentunit",
+                "waiting": "short",
+                "mean queueing": "s",
+            },
+        ),
     )
     return board

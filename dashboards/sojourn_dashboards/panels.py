@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict, Unpack
 
 from grafana_foundation_sdk.builders import barchart, common, dashboard, heatmap, stat, table, text, timeseries, trend
 from grafana_foundation_sdk.models.common import (
@@ -61,21 +60,14 @@ LEFT_OUT = (
 )
 
 
-@dataclass
-class Shown:
-    """What a panel needs besides its query.
+class Display(TypedDict, total=False):
+    """Options of a panel: text without data, size, units of columns, and links: column -> (title, url), '' for all."""
 
-    ``units``: column -> unit where it is not that of the panel. ``links``: column -> (title, url), '' for all columns.
-    """
-
-    title: str
-    description: str
-    unit: str
-    empty: str = NO_REQUESTS
-    width: int = 12
-    height: int = 8
-    units: dict[str, str] = field(default_factory=dict)
-    links: dict[str, tuple[str, str]] = field(default_factory=dict)
+    empty: str
+    width: int
+    height: int
+    units: Mapping[str, str]
+    links: Mapping[str, tuple[str, str]]
 
 
 Query = str | Sequence[Series]
@@ -90,9 +82,21 @@ def left_out(query: Query) -> str:
     return LEFT_OUT if split and queues else ""
 
 
-def _dressed(panel: Any, shown: Shown, query: Query, format_: int) -> Any:
-    panel.title(shown.title).description(shown.description + left_out(query)).unit(shown.unit).no_value(shown.empty)
-    panel.span(shown.width).height(shown.height)
+def _dressed(
+    panel: Any,
+    query: Query,
+    format_: int,
+    texts: tuple[str, str, str],
+    *,
+    empty: str = NO_REQUESTS,
+    width: int = 12,
+    height: int = 8,
+    units: Mapping[str, str] = {},
+    links: Mapping[str, tuple[str, str]] = {},
+) -> Any:
+    title, description, unit = texts
+    panel.title(title).description(description + left_out(query)).unit(unit).no_value(empty)
+    panel.span(width).height(height)
     if isinstance(query, str):
         panel.datasource(source()).with_target(ClickHouseQuery(query, format_))
         colours = {name: colour for name, colour in COLOURS.items() if f'"{name}"' in query}
@@ -103,24 +107,20 @@ def _dressed(panel: Any, shown: Shown, query: Query, format_: int) -> Any:
         for number, series in enumerate(query):
             panel.with_target(series.target(kind, number))
         colours = {series.name: COLOURS[series.name] for series in query if series.name in COLOURS}
-    everywhere = shown.links.get("")
-    if everywhere:
-        panel.data_links([_link(*everywhere)])
-    for name in dict.fromkeys([*shown.units, *filter(None, shown.links), *colours]):
+    if "" in links:
+        title, url = links[""]
+        panel.data_links([dashboard.DashboardLink(title).url(url).target_blank(False)])
+    for name in dict.fromkeys([*units, *filter(None, links), *colours]):
         properties = []
-        if name in shown.units:
-            properties.append(DynamicConfigValue("unit", shown.units[name]))
+        if name in units:
+            properties.append(DynamicConfigValue("unit", units[name]))
         if name in colours:
             properties.append(DynamicConfigValue("color", {"mode": "fixed", "fixedColor": colours[name]}))
-        if name in shown.links:
-            title, url = shown.links[name]
+        if name in links:
+            title, url = links[name]
             properties.append(DynamicConfigValue("links", [{"title": title, "url": url, "targetBlank": False}]))
         panel.override_by_name(name, properties)
     return panel
-
-
-def _link(title: str, url: str) -> dashboard.DashboardLink:
-    return dashboard.DashboardLink(title).url(url).target_blank(False)
 
 
 def to_requests() -> tuple[str, str]:
@@ -128,37 +128,44 @@ def to_requests() -> tuple[str, str]:
     return ("The requests of this range", f"/d/sojourn-requests/requests?{FILTERS}")
 
 
-def to_request(column: str = "request id") -> dict[str, tuple[str, str]]:
-    """Return the link from a cell with a request id to that request."""
-    return {
-        column: (
-            "This request",
-            "/d/sojourn-request/one-request?${__url_time_range}&var-request_id=${__value.raw:percentencode}",
-        )
-    }
+def to_request() -> dict[str, tuple[str, str]]:
+    """Return the link from a cell of the column ``request id`` to that request."""
+    url = "/d/sojourn-request/one-request?${__url_time_range}&var-request_id=${__value.raw:percentencode}"
+    return {"request id": ("This request", url)}
 
 
 def lines(
-    shown: Shown, query: Query, *, stacked: bool = False, log: bool = False, bars: bool = False
+    query: Query,
+    title: str,
+    description: str,
+    unit: str,
+    *,
+    stacked: bool = False,
+    log: bool = False,
+    bars: bool = False,
+    **display: Unpack[Display],
 ) -> timeseries.Panel:
     """Return a panel of values over time, coloured by the name of the column."""
-    panel: timeseries.Panel = _dressed(timeseries.Panel(), shown, query, TIME_SERIES)
+    panel: timeseries.Panel = _dressed(timeseries.Panel(), query, TIME_SERIES, (title, description, unit), **display)
     panel.interval("1m").line_width(1).fill_opacity(60 if stacked or bars else 0).show_points(VisibilityMode.NEVER)
     if stacked or bars:
         panel.stacking(common.StackingConfig().mode(StackingMode.NORMAL).group("A"))
     if bars:
         panel.draw_style("bars")  # type: ignore[arg-type]
-    if log:
-        panel.scale_distribution(common.ScaleDistributionConfig().type(ScaleDistribution.LOG).log(10))
-    else:
-        panel.axis_soft_min(0)
-    return panel.legend(_legend()).tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI))
+    return _with_axes(panel, log=log)
 
 
-def against(shown: Shown, query: str, x: str, *, log: bool = False) -> trend.Panel:
+def against(
+    query: str, x: str, title: str, description: str, unit: str, *, log: bool = False, **display: Unpack[Display]
+) -> trend.Panel:
     """Return a panel of values against a number (column ``x``, ascending) other than time."""
-    panel: trend.Panel = _dressed(trend.Panel(), shown, query, TABLE)
+    panel: trend.Panel = _dressed(trend.Panel(), query, TABLE, (title, description, unit), **display)
     panel.x_field(x).line_width(2).fill_opacity(0).show_points(VisibilityMode.NEVER)
+    return _with_axes(panel, log=log)
+
+
+def _with_axes(panel: Any, *, log: bool) -> Any:
+    """Return a panel of lines with its axis of values, its legend and one tooltip for all lines."""
     if log:
         panel.scale_distribution(common.ScaleDistributionConfig().type(ScaleDistribution.LOG).log(10))
     else:
@@ -166,9 +173,17 @@ def against(shown: Shown, query: str, x: str, *, log: bool = False) -> trend.Pan
     return panel.legend(_legend()).tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI))
 
 
-def number(shown: Shown, query: Query, *, mappings: dict[str, tuple[str, str]] | None = None) -> stat.Panel:
+def number(
+    query: Query,
+    title: str,
+    description: str,
+    unit: str,
+    *,
+    mappings: Mapping[str, tuple[str, str]] = {},
+    **display: Unpack[Display],
+) -> stat.Panel:
     """Create a panel with the single value of a query. ``mappings``: value -> (words, colour)."""
-    panel: stat.Panel = _dressed(stat.Panel(), shown, query, TABLE)
+    panel: stat.Panel = _dressed(stat.Panel(), query, TABLE, (title, description, unit), **display)
     panel.graph_mode(BigValueGraphMode.NONE).text_mode(BigValueTextMode.VALUE)
     panel.reduce_options(
         common.ReduceDataOptions().calcs(["lastNotNull"]).fields("/.*/" if mappings else "").values(False)
@@ -186,33 +201,35 @@ def number(shown: Shown, query: Query, *, mappings: dict[str, tuple[str, str]] |
     return panel
 
 
-def columns(shown: Shown, query: Query) -> table.Panel:
+def columns(query: Query, title: str, description: str, unit: str, **display: Unpack[Display]) -> table.Panel:
     """Create a table."""
-    panel: table.Panel = _dressed(table.Panel(), shown, query, TABLE)
+    panel: table.Panel = _dressed(table.Panel(), query, TABLE, (title, description, unit), **display)
     return panel.show_header(True).filterable(True).inspect(True)
 
 
-def joined(shown: Shown, labels: Sequence[str], series: Sequence[Series]) -> table.Panel:
+def joined(
+    labels: Sequence[str], series: Sequence[Series], title: str, description: str, unit: str, **display: Unpack[Display]
+) -> table.Panel:
     """Create a table of a row for each set of labels, and a column for each series."""
-    panel = columns(shown, series)
+    panel = columns(series, title, description, unit, **display)
     for step in joined_columns(labels, series):
         panel.with_transformation(step)
     return panel
 
 
-def bars(shown: Shown, query: str, x: str, *, share: bool = False) -> barchart.Panel:
-    """Return horizontal bars, one per row, stacked by column; ``share``: each to 100 %."""
-    panel: barchart.Panel = _dressed(barchart.Panel(), shown, query, TABLE)
-    panel.x_field(x).orientation(VizOrientation.HORIZONTAL).stacking(
-        StackingMode.PERCENT if share else StackingMode.NORMAL
-    )
+def bars(query: str, x: str, title: str, description: str, unit: str, **display: Unpack[Display]) -> barchart.Panel:
+    """Return horizontal bars, one per row, stacked by column."""
+    panel: barchart.Panel = _dressed(barchart.Panel(), query, TABLE, (title, description, unit), **display)
+    panel.x_field(x).orientation(VizOrientation.HORIZONTAL).stacking(StackingMode.NORMAL)
     panel.show_value(VisibilityMode.NEVER).fill_opacity(80).line_width(1)
     return panel.legend(_legend()).tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI))
 
 
-def heat(shown: Shown, query: Query, scheme: str) -> heatmap.Panel:
+def heat(
+    query: Query, scheme: str, title: str, description: str, unit: str, **display: Unpack[Display]
+) -> heatmap.Panel:
     """Create a heatmap of requests by time and bucket; number columns are named by the bucket's upper edge, s."""
-    panel: heatmap.Panel = _dressed(heatmap.Panel(), shown, query, TIME_SERIES)
+    panel: heatmap.Panel = _dressed(heatmap.Panel(), query, TIME_SERIES, (title, description, unit), **display)
     return (
         panel.interval("1m")
         .calculate(False)
@@ -226,16 +243,16 @@ def heat(shown: Shown, query: Query, scheme: str) -> heatmap.Panel:
     )
 
 
-def trace(shown: Shown, query: str) -> dashboard.Panel:
+def trace(query: str, title: str, description: str, unit: str, **display: Unpack[Display]) -> Any:
     """Return Grafana's own view of one trace."""
-    panel: dashboard.Panel = _dressed(dashboard.Panel().type("traces"), shown, query, TRACE)
-    return panel
+    panel = dashboard.Panel().type("traces")
+    return _dressed(panel, query, TRACE, (title, description, unit), **display)
 
 
-def words(title: str, description: str, content: str, width: int = 24, height: int = 4) -> text.Panel:
+def words(title: str, description: str, content: str, height: int) -> text.Panel:
     """Return a panel of text, without a query."""
     panel = text.Panel().title(title).description(description).mode(TextMode.MARKDOWN).content(content)
-    return panel.span(width).height(height)
+    return panel.span(24).height(height)
 
 
 def plain() -> dashboard.ThresholdsConfig:

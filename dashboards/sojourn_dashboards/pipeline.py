@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
+from grafana_foundation_sdk.builders.dashboard import Dashboard
 
 from sojourn_dashboards.datasource import sql
-from sojourn_dashboards.frame import dashboard
-from sojourn_dashboards.panels import Shown, columns, lines, number
+from sojourn_dashboards.frame import add_row, dashboard
+from sojourn_dashboards.panels import columns, lines, number
 
 IN_RANGE = "hour >= toStartOfHour($__fromTime) AND hour <= $__toTime"
 
@@ -117,18 +117,14 @@ OFFSETS = sql(
 NO_METRICS = "the agents reported nothing of themselves in this range"
 
 
-def _counted(*metrics: str) -> str:
-    return sql(COUNTED, metrics=", ".join(f"'{metric}'" for metric in metrics))
+def _of_agents(query: str, *metrics: str) -> str:
+    return sql(query, metrics=", ".join(f"'{metric}'" for metric in metrics))
 
 
-def _buffers(*metrics: str) -> str:
-    return sql(BUFFERS, metrics=", ".join(f"'{metric}'" for metric in metrics))
-
-
-ERRORS = _counted("component_errors_total")
-DISCARDED = _counted("component_discarded_events_total", "buffer_discarded_events_total")
-BUFFER_BYTES = _buffers("buffer_size_bytes", "buffer_byte_size")
-BUFFER_EVENTS = _buffers("buffer_size_events", "buffer_events")
+ERRORS = _of_agents(COUNTED, "component_errors_total")
+DISCARDED = _of_agents(COUNTED, "component_discarded_events_total", "buffer_discarded_events_total")
+BUFFER_BYTES = _of_agents(BUFFERS, "buffer_size_bytes", "buffer_byte_size")
+BUFFER_EVENTS = _of_agents(BUFFERS, "buffer_size_events", "buffer_events")
 
 
 def pipeline() -> Dashboard:
@@ -139,191 +135,160 @@ def pipeline() -> Dashboard:
         "From the lines of the logs to the rows that are stored: nothing lost, and what was refused.",
         [],
     )
-    board.with_row(Row("Does everything arrive?"))
-    board.with_panel(
+    add_row(
+        board,
+        "Does everything arrive?",
         number(
-            Shown(
-                "Outstanding lines",
-                "Lines missing between lines that arrived, over all files since the beginning: bytes of a log that no "
-                "line in the store covers. 0 is normal, also after an agent was killed. Any other figure is loss, or "
-                "lines still under way.",
-                "locale",
-                "no agent has reported positions of lines",
-                width=6,
-                height=4,
-            ),
             OUTSTANDING,
-        )
-    )
-    board.with_panel(
+            "Outstanding lines",
+            "Lines missing between lines that arrived, over all files since the beginning: bytes of a log that no "
+            "line in the store covers. 0 is normal, also after an agent was killed. Any other figure is loss, or "
+            "lines still under way.",
+            "locale",
+            empty="no agent has reported positions of lines",
+            width=6,
+            height=4,
+        ),
         number(
-            Shown(
-                "Newest row",
-                "Seconds since a row last arrived, whatever the range.",
-                "s",
-                "nothing has arrived yet",
-                width=6,
-                height=4,
-            ),
             FRESHNESS,
-        )
-    )
-    board.with_panel(
+            "Newest row",
+            "Seconds since a row last arrived, whatever the range.",
+            "s",
+            empty="nothing has arrived yet",
+            width=6,
+            height=4,
+        ),
         number(
-            Shown(
-                "Minutes to roll up",
-                "Minutes for which rows arrived later than their rollup was computed; rollups follow every 15 seconds.",
-                "locale",
-                "nothing has arrived yet",
-                width=6,
-                height=4,
-            ),
             DUE,
-        )
-    )
-    board.with_panel(
+            "Minutes to roll up",
+            "Minutes for which rows arrived later than their rollup was computed; rollups follow every 15 seconds.",
+            "locale",
+            empty="nothing has arrived yet",
+            width=6,
+            height=4,
+        ),
         number(
-            Shown(
-                "Clock uncertainty",
-                "The largest among all pairs of proxy and backend in the range: how far off an app's clock may "
-                "be, one way or the other, after correction.",
-                "s",
-                "no pair could be estimated in this range",
-                width=6,
-                height=4,
-            ),
             sql("SELECT max(uncertainty) AS value FROM clock_offsets WHERE @range@ HAVING count() > 0", range=IN_RANGE),
-        )
-    )
-    board.with_panel(
+            "Clock uncertainty",
+            "The largest among all pairs of proxy and backend in the range: how far off an app's clock may "
+            "be, one way or the other, after correction.",
+            "s",
+            empty="no pair could be estimated in this range",
+            width=6,
+            height=4,
+        ),
         columns(
-            Shown(
-                "Lines missing by file",
-                "By file and hour: lines that arrived (each delivery counted), and lines missing between them, in the "
-                "hour in which the gap was noticed. Bytes are exact; lines are bytes over the mean length of a line.",
-                "locale",
-                "no line arrived in this range",
-                width=14,
-                height=9,
-                units={"hour": "dateTimeAsIso", "file": "string", "missing bytes": "bytes"},
-            ),
             RECONCILIATION,
-        )
-    )
-    board.with_panel(
+            "Lines missing by file",
+            "By file and hour: lines that arrived (each delivery counted), and lines missing between them, in the "
+            "hour in which the gap was noticed. Bytes are exact; lines are bytes over the mean length of a line.",
+            "locale",
+            empty="no line arrived in this range",
+            width=14,
+            height=9,
+            units={"hour": "dateTimeAsIso", "file": "string", "missing bytes": "bytes"},
+        ),
         columns(
-            Shown(
-                "What is there",
-                "By file and hour: different requests by when they ended, different refused lines by when they "
-                "were refused.",
-                "locale",
-                "nothing is stored in this range",
-                width=10,
-                height=9,
-                units={"hour": "dateTimeAsIso", "file": "string", "refused": "percentunit"},
-            ),
             STORED,
-        )
-    )
-    board.with_panel(
+            "What is there",
+            "By file and hour: different requests by when they ended, different refused lines by when they "
+            "were refused.",
+            "locale",
+            empty="nothing is stored in this range",
+            width=10,
+            height=9,
+            units={"hour": "dateTimeAsIso", "file": "string", "refused": "percentunit"},
+        ),
         lines(
-            Shown(
-                "Lines that arrive",
-                "Per second, by when they arrived, each delivery counted: accepted as requests, refused into "
-                "dead letters.",
-                "reqps",
-                "nothing arrived in this range",
-                width=24,
-            ),
             ARRIVED,
-            stacked=True,
-        )
-    )
-    board.with_row(Row("Refused lines"))
-    board.with_panel(
-        lines(
-            Shown(
-                "Refused, by reason",
-                "Different lines, by when they were refused.",
-                "locale",
-                "no line was refused in this range",
-                height=9,
-            ),
-            REFUSED,
-            bars=True,
-        )
-    )
-    board.with_panel(
-        columns(
-            Shown(
-                "Reasons",
-                "Different lines by reason and file, and the last of them.",
-                "none",
-                "no line was refused in this range",
-                height=9,
-                units={"lines": "locale", "last": "dateTimeAsIso"},
-            ),
-            REASONS,
-        )
-    )
-    board.with_panel(
-        columns(
-            Shown(
-                "Samples",
-                "The last hundred lines refused, as they came; bytes that are no text are replaced, 2,000 "
-                "characters at "
-                "most.",
-                "none",
-                "no line was refused in this range",
-                width=24,
-                height=9,
-                units={"refused": "dateTimeAsIso", "byte": "locale"},
-            ),
-            SAMPLES,
-        )
-    )
-    board.with_row(Row("Agents"))
-    for title, description, unit, query in (
-        (
-            "Buffered bytes",
-            "What waits in an agent's buffers for the store, the highest sample of the interval.",
-            "bytes",
-            BUFFER_BYTES,
-        ),
-        ("Buffered events", "What waits in an agent's buffers for the store, in events.", "short", BUFFER_EVENTS),
-        ("Errors", "Errors an agent counted, per second, by component.", "reqps", ERRORS),
-        (
-            "Discarded",
-            "Events an agent threw away, per second, by component. Anything above zero that is not in dead letters "
-            "is loss.",
+            "Lines that arrive",
+            "Per second, by when they arrived, each delivery counted: accepted as requests, refused into dead letters.",
             "reqps",
-            DISCARDED,
+            empty="nothing arrived in this range",
+            width=24,
+            stacked=True,
         ),
-    ):
-        board.with_panel(lines(Shown(title, description, unit, NO_METRICS), query))
-    board.with_row(Row("Clocks"))
-    board.with_panel(
-        lines(
-            Shown(
-                "Clock uncertainty by pair",
-                "How far off the estimate of an app's clock may be, hour by hour (Paxson 1998). Queueing delays by "
-                "the stamp are corrected by that estimate; those by durations need no clock.",
-                "s",
-                "no pair could be estimated in this range",
-            ),
-            CLOCKS,
-        )
     )
-    board.with_panel(
+    add_row(
+        board,
+        "Refused lines",
+        lines(
+            REFUSED,
+            "Refused, by reason",
+            "Different lines, by when they were refused.",
+            "locale",
+            empty="no line was refused in this range",
+            height=9,
+            bars=True,
+        ),
         columns(
-            Shown(
-                "Clock offsets",
-                "The last estimate of each pair in the range: the app's clock less nginx's, and its bounds.",
-                "s",
-                "no pair could be estimated in this range",
-                units={"proxy": "string", "backend": "string", "from requests": "locale"},
-            ),
+            REASONS,
+            "Reasons",
+            "Different lines by reason and file, and the last of them.",
+            "none",
+            empty="no line was refused in this range",
+            height=9,
+            units={"lines": "locale", "last": "dateTimeAsIso"},
+        ),
+        columns(
+            SAMPLES,
+            "Samples",
+            "The last hundred lines refused, as they came; bytes that are no text are replaced, 2,000 characters at "
+            "most.",
+            "none",
+            empty="no line was refused in this range",
+            width=24,
+            height=9,
+            units={"refused": "dateTimeAsIso", "byte": "locale"},
+        ),
+    )
+    add_row(
+        board,
+        "Agents",
+        *(
+            lines(query, title, description, unit, empty=NO_METRICS)
+            for title, description, unit, query in (
+                (
+                    "Buffered bytes",
+                    "What waits in an agent's buffers for the store, the highest sample of the interval.",
+                    "bytes",
+                    BUFFER_BYTES,
+                ),
+                (
+                    "Buffered events",
+                    "What waits in an agent's buffers for the store, in events.",
+                    "short",
+                    BUFFER_EVENTS,
+                ),
+                ("Errors", "Errors an agent counted, per second, by component.", "reqps", ERRORS),
+                (
+                    "Discarded",
+                    "Events an agent threw away, per second, by component. Anything above zero that is not in dead "
+                    "letters is loss.",
+                    "reqps",
+                    DISCARDED,
+                ),
+            )
+        ),
+    )
+    add_row(
+        board,
+        "Clocks",
+        lines(
+            CLOCKS,
+            "Clock uncertainty by pair",
+            "How far off the estimate of an app's clock may be, hour by hour (Paxson 1998). Queueing delays by "
+            "the stamp are corrected by that estimate; those by durations need no clock.",
+            "s",
+            empty="no pair could be estimated in this range",
+        ),
+        columns(
             OFFSETS,
-        )
+            "Clock offsets",
+            "The last estimate of each pair in the range: the app's clock less nginx's, and its bounds.",
+            "s",
+            empty="no pair could be estimated in this range",
+            units={"proxy": "string", "backend": "string", "from requests": "locale"},
+        ),
     )
     return board

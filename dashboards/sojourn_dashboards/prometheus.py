@@ -73,12 +73,7 @@ def letter(number: int) -> str:
 
 
 def joined_columns(labels: Sequence[str], series: Sequence[Series]) -> list[DataTransformerConfig]:
-    """Return transformations that make one table of several queries: a row for each set of labels.
-
-    Args:
-        labels: labels that the queries keep, the first columns.
-        series: the queries; each is a column.
-    """
+    """Return transformations that make one table of several queries: a row for each set of labels."""
     values = ["Value"] if len(series) == 1 else [f"Value #{letter(number)}" for number in range(len(series))]
     order = [*labels, *values]
     return [

@@ -74,8 +74,8 @@ def page() -> str:
 
 
 def _duration(alert: Alert) -> str:
-    held = alert.hold or "0m"
-    return f"{held}, kept {alert.keep}" if alert.keep else held
+    duration = alert.hold or "0m"
+    return f"{duration}, kept {alert.keep}" if alert.keep else duration
 
 
 def _rule(alert: Alert) -> dict[str, object]:

@@ -63,15 +63,15 @@ _PARTS = {
 }
 
 
-def _known(part: str) -> str:
+def _at_least_zero(part: str) -> str:
     return or_zero(part, _REQUESTS)
 
 
 COMPOSITION = (
-    *(Series(name, share_of(_known(part), _REQUESTS)) for name, part in _PARTS.items()),
+    *(Series(name, share_of(_at_least_zero(part), _REQUESTS)) for name, part in _PARTS.items()),
     Series(
         "everything else",
-        share_of(f"({_rate(f'{RESPONSE}_sum')} - {' - '.join(map(_known, _PARTS.values()))})", _REQUESTS),
+        share_of(f"({_rate(f'{RESPONSE}_sum')} - {' - '.join(map(_at_least_zero, _PARTS.values()))})", _REQUESTS),
     ),
 )
 QUEUEING_SHARE = (Series("share of queueing", share_of(_PARTS["queueing delay"], _rate(f"{RESPONSE}_sum"))),)
@@ -149,7 +149,7 @@ BACKENDS = (
 # --- retries, abandoned requests
 
 STATUSES = (Series("{{status}}", rate_of("sojourn_requests_total", WINDOW, "status", BACKEND)),)
-RETRIES = (Series("retries per request", share_of(_known(_rate("sojourn_retries_total")), _REQUESTS)),)
+RETRIES = (Series("retries per request", share_of(_at_least_zero(_rate("sojourn_retries_total")), _REQUESTS)),)
 ABANDONED = (
     Series("abandoned", _rate("sojourn_abandoned_requests_total")),
     Series("all requests", _REQUESTS),
@@ -184,4 +184,4 @@ LOGS = (
     Series("{{log}} rotations", increase_of("sojourn_log_rotations_total", WINDOW, "log")),
 )
 OTHER_LABELS = (Series("{{label}}", rate_of("sojourn_other_label_total", WINDOW, "label")),)
-HELD = (Series("{{instance}}", f"max by ({EXPORTER}) (sojourn_export_window_requests)"),)
+WINDOW_REQUESTS = (Series("{{instance}}", f"max by ({EXPORTER}) (sojourn_export_window_requests)"),)

@@ -45,14 +45,14 @@ def quantile_of(histogram: str, quantile: float, window: str, by: str = "service
     return f"histogram_quantile({quantile}, {rate_of(f'{histogram}_bucket', window, labels, where)}) >= 0"
 
 
-def exact_queueing_rate(window: str, by: str = "service") -> str:
+def exact_queueing_rate(window: str) -> str:
     """Return PromQL: seconds of queueing delay per second, negative delays subtracted.
 
     The histogram has negative delays in its lowest bucket and not in its sum, because a sum that decreases is read as
     a restart.
     """
-    delays = rate_of(f"{QUEUEING}_sum", window, by)
-    return f"{delays} - {or_zero(rate_of(NEGATIVE_SECONDS, window, by), delays)}"
+    delays = rate_of(f"{QUEUEING}_sum", window)
+    return f"{delays} - {or_zero(rate_of(NEGATIVE_SECONDS, window), delays)}"
 
 
 def workers(by: str = "service", where: str = "") -> str:

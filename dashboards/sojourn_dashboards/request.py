@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
+from grafana_foundation_sdk.builders.dashboard import Dashboard
 from sojourn.model.components import SERVER_ERROR
 
 from sojourn_dashboards.datasource import sql
 from sojourn_dashboards.filters import box, value_of
-from sojourn_dashboards.frame import dashboard
-from sojourn_dashboards.panels import Shown, bars, columns, trace
+from sojourn_dashboards.frame import add_row, dashboard
+from sojourn_dashboards.panels import bars, columns, trace
 
 ID = value_of("request_id")
 
@@ -139,78 +139,67 @@ def request() -> Dashboard:
         "A request by its id or by the id of its trace: what nginx logged, what it went to, what the app recorded.",
         [box("request_id", "Request id", "As in the log, the header X-Request-ID and the span; or the id of a trace.")],
     )
-    board.with_row(Row("In nginx's log"))
-    board.with_panel(
+    add_row(
+        board,
+        "In nginx's log",
         bars(
-            Shown(
-                "Split",
-                "Response time from the first byte nginx read to the last it wrote, by what it went to. The parts "
-                "add up "
-                "to it. One bar for each record with this id or of this trace.",
-                "s",
-                NO_ROW,
-                width=24,
-                height=6,
-            ),
             SPLIT,
             "ended",
-        )
-    )
-    board.with_panel(
+            "Split",
+            "Response time from the first byte nginx read to the last it wrote, by what it went to. The parts add up "
+            "to it. One bar for each record with this id or of this trace.",
+            "s",
+            empty=NO_ROW,
+            width=24,
+            height=6,
+        ),
         columns(
-            Shown(
-                "Record", "The record nginx wrote when the request ended, as it is stored.", "none", NO_ROW, height=12
-            ),
             LOG_ROW,
-        )
-    )
-    board.with_panel(
+            "Record",
+            "The record nginx wrote when the request ended, as it is stored.",
+            "none",
+            empty=NO_ROW,
+            height=12,
+        ),
         columns(
-            Shown(
-                "Attempts",
-                "Backends that nginx tried, in order: seconds to the connection, to the response's header and to its "
-                "end. Status 0: no response.",
-                "s",
-                NO_ROW,
-                height=12,
-                units={"attempt": "none", "status": "none", "ended": "string", "backend": "string"},
-            ),
             ATTEMPTS,
-        )
+            "Attempts",
+            "Backends that nginx tried, in order: seconds to the connection, to the response's header and to its "
+            "end. Status 0: no response.",
+            "s",
+            empty=NO_ROW,
+            height=12,
+            units={"attempt": "none", "status": "none", "ended": "string", "backend": "string"},
+        ),
     )
-    board.with_row(Row("In its spans"))
-    board.with_panel(
+    add_row(
+        board,
+        "In its spans",
         trace(
-            Shown(
-                "Span tree",
-                "The spans of the request's trace, by the app's clock, under the request itself and its wait for a "
-                "worker, which are made from nginx's record and by nginx's clock.",
-                "ms",
-                NO_SPANS,
-                width=24,
-                height=12,
-            ),
             TREE,
-        )
-    )
-    board.with_panel(
+            "Span tree",
+            "The spans of the request's trace, by the app's clock, under the request itself and its wait for a "
+            "worker, which are made from nginx's record and by nginx's clock.",
+            "ms",
+            empty=NO_SPANS,
+            width=24,
+            height=12,
+        ),
         columns(
-            Shown(
-                "Spans",
-                "From when the app began (its own clock) to the end of the answer's body, with what the middleware "
-                "noted of queueing.",
-                "none",
-                NO_SPANS,
-                width=24,
-                units={
-                    "began": "dateTimeAsIso",
-                    "took": "s",
-                    "queueing delay": "s",
-                    "service time": "s",
-                    "clock offset": "s",
-                },
-            ),
             SPANS,
-        )
+            "Spans",
+            "From when the app began (its own clock) to the end of the answer's body, with what the middleware "
+            "noted of queueing.",
+            "none",
+            empty=NO_SPANS,
+            width=24,
+            units={
+                "began": "dateTimeAsIso",
+                "took": "s",
+                "queueing delay": "s",
+                "service time": "s",
+                "clock offset": "s",
+            },
+        ),
     )
     return board

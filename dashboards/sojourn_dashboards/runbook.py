@@ -20,6 +20,6 @@ def runbook() -> Dashboard:
             "Runbook",
             "What each alert means, how to tell, and what to do.",
             PAGE.read_text(encoding="utf-8"),
-            height=40,
+            40,
         )
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
+from grafana_foundation_sdk.builders.dashboard import Dashboard
 from sojourn.model.components import CLIENT_GONE
 
 from sojourn_dashboards.datasource import sql
 from sojourn_dashboards.filters import box, chosen, limit, names, number_of, one_of, rollup_variables, value_of
-from sojourn_dashboards.frame import dashboard
-from sojourn_dashboards.panels import Shown, columns, lines, number, to_request
+from sojourn_dashboards.frame import add_row, dashboard
+from sojourn_dashboards.panels import columns, lines, number, to_request
 
 IDS = ("any", "present", "missing")
 FACETS = " AND ".join(
@@ -76,47 +76,44 @@ def search() -> Dashboard:
         ],
         since="now-1h",
     )
-    board.with_row(Row("Matches"))
-    board.with_panel(
+    add_row(
+        board,
+        "Matches",
         number(
-            Shown(
-                "Matching requests",
-                "Number of matching requests that ended in the range. Rows are read one by one: keep the range "
-                "short where there are many.",
-                "locale",
-                NONE,
-                width=4,
-            ),
             HOW_MANY,
-        )
-    )
-    board.with_panel(
+            "Matching requests",
+            "Number of matching requests that ended in the range. Rows are read one by one: keep the range "
+            "short where there are many.",
+            "locale",
+            empty=NONE,
+            width=4,
+        ),
         lines(
-            Shown("When", "Matching requests by end time and class of status.", "locale", NONE, width=20),
             WHEN,
+            "When",
+            "Matching requests by end time and class of status.",
+            "locale",
+            empty=NONE,
+            width=20,
             bars=True,
-        )
-    )
-    board.with_panel(
+        ),
         columns(
-            Shown(
-                "Slowest",
-                "The 100 of them with the longest response time. Queueing delay: by the stamp, by durations where "
-                "there is none; service time: by the app; the rest is upload, retries, network, transfer and sending.",
-                "none",
-                NONE,
-                width=24,
-                height=16,
-                links=to_request(),
-                units={
-                    "ended": "dateTimeAsIso",
-                    "response time": "s",
-                    "queueing delay": "s",
-                    "service time": "s",
-                    "everything else": "s",
-                },
-            ),
             MATCHES,
-        )
+            "Slowest",
+            "The 100 of them with the longest response time. Queueing delay: by the stamp, by durations where "
+            "there is none; service time: by the app; the rest is upload, retries, network, transfer and sending.",
+            "none",
+            empty=NONE,
+            width=24,
+            height=16,
+            links=to_request(),
+            units={
+                "ended": "dateTimeAsIso",
+                "response time": "s",
+                "queueing delay": "s",
+                "service time": "s",
+                "everything else": "s",
+            },
+        ),
     )
     return board

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
+from grafana_foundation_sdk.builders.dashboard import Dashboard
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 
 from sojourn_dashboards.filters import rollup_variables, slo_box
-from sojourn_dashboards.frame import dashboard
-from sojourn_dashboards.panels import Shown, bars, columns, lines, number, to_requests
+from sojourn_dashboards.frame import add_row, dashboard
+from sojourn_dashboards.panels import bars, columns, lines, number, to_requests
 from sojourn_dashboards.sketches import ACCURACY, HISTOGRAM_ACCURACY
 from sojourn_dashboards.verdict_queries import (
     LOST_OVER_TIME,
@@ -59,119 +59,93 @@ def verdict() -> Dashboard:
         "Response time behind nginx, split into waiting for a worker and work.",
         [*rollup_variables(), slo_box()],
     )
-    board.with_row(Row("Verdict"))
-    board.with_panel(
+    add_row(
+        board,
+        "Verdict",
         number(
-            Shown(
-                "Verdict",
-                "The cause with at least 60 % of all seconds of response time. Healthy: p99 within the SLO and at "
-                "most 20 % queueing. Queueing delay is taken from the stamp, corrected by the clock offset of its "
-                "hour; from durations where there is no stamp.",
-                "string",
-                width=6,
-                height=4,
-            ),
             VERDICT,
+            "Verdict",
+            "The cause with at least 60 % of all seconds of response time. Healthy: p99 within the SLO and at "
+            "most 20 % queueing. Queueing delay is taken from the stamp, corrected by the clock offset of its "
+            "hour; from durations where there is no stamp.",
+            "string",
+            width=6,
+            height=4,
             mappings=SENTENCES,
-        )
+        ),
+        *(
+            number(one(expression, *more), title, description, unit, width=3, height=4, links={"": to_requests()})
+            for title, expression, unit, description, *more in NUMBERS
+        ),
     )
-    for title, expression, unit, description, *more in NUMBERS:
-        board.with_panel(
-            number(
-                Shown(title, description, unit, width=3, height=4, links={"": to_requests()}), one(expression, *more)
-            )
-        )
-    board.with_row(Row("Over time"))
-    board.with_panel(
+    add_row(
+        board,
+        "Over time",
         lines(
-            Shown(
-                "Mean response time, split",
-                "From the first byte nginx read to the last it wrote, by what it went to, averaged "
-                "over the requests that ended in the interval. The three add up to the response time exactly.",
-                "s",
-                links={"": to_requests()},
-            ),
             SPLIT_OVER_TIME,
+            "Mean response time, split",
+            "From the first byte nginx read to the last it wrote, by what it went to, averaged "
+            "over the requests that ended in the interval. The three add up to the response time exactly.",
+            "s",
+            links={"": to_requests()},
             stacked=True,
-        )
-    )
-    board.with_panel(
+        ),
         lines(
-            Shown(
-                "Share over time",
-                "Seconds waited for a worker as a share of all seconds of response time, of the requests "
-                "that ended in the interval.",
-                "percentunit",
-                links={"": to_requests()},
-            ),
             SHARE_OVER_TIME,
-        )
-    )
-    board.with_panel(
+            "Share over time",
+            "Seconds waited for a worker as a share of all seconds of response time, of the requests "
+            "that ended in the interval.",
+            "percentunit",
+            links={"": to_requests()},
+        ),
         bars(
-            Shown(
-                "What the slowest 1 % are made of",
-                "Mean seconds a request spent on each part: of all requests, and of those in and "
-                "above the histogram bucket (12 % wide) of the p99 of the response time. Quantiles of parts do not "
-                "add up; "
-                "this does.",
-                "s",
-                units={"how many": "locale"},
-            ),
             TAIL,
             "requests",
-        )
-    )
-    board.with_panel(
+            "What the slowest 1 % are made of",
+            "Mean seconds a request spent on each part: of all requests, and of those in and above the histogram "
+            "bucket (12 % wide) of the p99 of the response time. Quantiles of parts do not add up; this does.",
+            "s",
+            units={"how many": "locale"},
+        ),
         lines(
-            Shown(
-                "Timed out, abandoned, failed",
-                "Requests that ended in the interval with 504 (nginx gave up), 499 (the client gave "
-                "up) or another 5xx.",
-                "locale",
-                links={"": to_requests()},
-            ),
             LOST_OVER_TIME,
+            "Timed out, abandoned, failed",
+            "Requests that ended in the interval with 504 (nginx gave up), 499 (the client gave up) or another 5xx.",
+            "locale",
+            links={"": to_requests()},
             bars=True,
-        )
+        ),
     )
-    board.with_row(Row("By route and by backend"))
-    board.with_panel(
+    add_row(
+        board,
+        "By route and by backend",
         columns(
-            Shown(
-                "By route",
-                "Each route of the range, the one with most seconds of queueing first. Means are seconds over "
-                f"requests; p99 from histograms, {HISTOGRAM_ACCURACY}.",
-                "none",
-                width=24,
-                height=9,
-                units=TABLE_UNITS,
-                links={
-                    "route": ("Distributions of this route", distributions + "&var-route=${__value.raw:percentencode}")
-                },
-            ),
             by("route", "route"),
-        )
-    )
-    board.with_panel(
+            "By route",
+            "Each route of the range, the one with most seconds of queueing first. Means are seconds over "
+            f"requests; p99 from histograms, {HISTOGRAM_ACCURACY}.",
+            "none",
+            width=24,
+            height=9,
+            units=TABLE_UNITS,
+            links={"route": ("Distributions of this route", distributions + "&var-route=${__value.raw:percentencode}")},
+        ),
         columns(
-            Shown(
-                "By backend",
-                "Each app server by its address, the one with most seconds of queueing first; - stands "
-                "for requests that reached no server.",
-                "none",
-                width=24,
-                height=9,
-                units=TABLE_UNITS,
-                links={
-                    "backend": (
-                        "Distributions of this backend",
-                        distributions + "&var-upstream=${__value.raw:percentencode}",
-                    )
-                },
-            ),
             by("upstream", "backend"),
-        )
+            "By backend",
+            "Each app server by its address, the one with most seconds of queueing first; - stands "
+            "for requests that reached no server.",
+            "none",
+            width=24,
+            height=9,
+            units=TABLE_UNITS,
+            links={
+                "backend": (
+                    "Distributions of this backend",
+                    distributions + "&var-upstream=${__value.raw:percentencode}",
+                )
+            },
+        ),
     )
     return board
 

@@ -19,7 +19,6 @@ from sojourn_docs import (
     nginx_includes,
     python_page,
     sql,
-    stub,
 )
 
 HOME = Path(__file__).parents[1]
@@ -32,7 +31,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/sql.md": sql.page,
     "reference/json.md": json_keys.page,
     "reference/python.md": python_page.page,
-    "../analysis/sojourn/__init__.pyi": stub.page,
+    "../analysis/sojourn/__init__.pyi": python_page.stub,
 }
 
 

@@ -63,7 +63,7 @@ def _section(command: Command) -> str:
 
 
 def _table(kind: str, parameters: tuple[Parameter, ...]) -> list[str]:
-    rows = [f"| {_code(each.shown)} | {_cell(each.help)} |" for each in parameters]
+    rows = [f"| {_code(each.signature)} | {_cell(each.help)} |" for each in parameters]
     return [f"| {kind} | |", "| --- | --- |", *rows, ""]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.analyses import questions
+from sojourn.cli import app
 from sojourn.model.components import COMPONENTS
 from typer.testing import CliRunner
 
@@ -55,8 +56,6 @@ def printed(command: str) -> Any:
     Raises:
         ValueError: it fails.
     """
-    from sojourn.cli import app  # noqa: PLC0415 - it loads every verb
-
     with chdir(ROOT):
         result = CliRunner(env={"SOJOURN_CONFIG": ""}).invoke(app, [*shlex.split(command), "--json"])
     if result.exit_code:
@@ -81,14 +80,14 @@ def _filled(path: str, types: Types) -> bool:
 
 
 def _kinds(kinds: set[str]) -> str:
-    named = sorted(kinds - {"null"}) + (["null"] if "null" in kinds else [])
-    return " or ".join(named)
+    ordered = sorted(kinds - {"null"}) + (["null"] if "null" in kinds else [])
+    return " or ".join(ordered)
 
 
 def _walk(value: Any, path: str) -> Iterator[tuple[str, str]]:
     """Yield (path, type) of every value that has no members."""
-    if isinstance(value, dict) and (known := _known_object(value)):
-        yield path, known
+    if isinstance(value, dict) and (object_name := _object_name(value)):
+        yield path, object_name
     elif isinstance(value, dict) and value:
         alike = bool(path) and _alike(value)
         for name, part in value.items():
@@ -100,7 +99,7 @@ def _walk(value: Any, path: str) -> Iterator[tuple[str, str]]:
         yield path, _kind(value)
 
 
-def _known_object(value: dict[str, Any]) -> str | None:
+def _object_name(value: dict[str, Any]) -> str | None:
     """Return the name of an object that many verbs print, None for another one."""
     if set(value) == FIGURES:
         return "figures"

@@ -85,7 +85,7 @@ HAPROXY = "%tr %TR %Tw %Tc %Tr %Td %Ta %ST %b %s %tsc %ID"
 ENVOY = (
     "%START_TIME% %DURATION% %REQUEST_DURATION% %RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)% %RESPONSE_CODE% %UPSTREAM_HOST%"
 )
-SHOWN = (
+COLUMNS = (
     "request_time", "proxy_queue", "retries", "connect", "header", "response", "app_service_time", "status", "upstream",
 )  # fmt: skip
 
@@ -100,8 +100,8 @@ def page() -> str:
         ("HAProxy, in `log-format`", haproxy_parts, HAPROXY),
         ("Envoy, in `text_format` and `json_format`", envoy_parts, ENVOY),
     ):
-        known = [each for word in text.split() for each in variables(parts_of(word))]
-        parts.append(_table(product, {each.text: each.field.meaning or each.field.name for each in known}))
+        fields = [each for word in text.split() for each in variables(parts_of(word))]
+        parts.append(_table(product, {each.text: each.field.meaning or each.field.name for each in fields}))
     return "\n\n".join([*parts, AFTER.strip(), _samples()]) + "\n"
 
 
@@ -140,5 +140,5 @@ def _samples() -> str:
 def _result(case: dict[str, Any]) -> str:
     if "reason" in case:
         return f"refused: `{case['reason']}`"
-    values = {name: case["row"].get(name) for name in SHOWN}
+    values = {name: case["row"].get(name) for name in COLUMNS}
     return ", ".join(f"{name} {value}" for name, value in values.items() if value not in (None, 0.0))

@@ -108,7 +108,7 @@ def _parameters(heading: str, parameters: tuple[Parameter, ...]) -> list[str]:
 
 
 def _entries(parameters: tuple[Parameter, ...]) -> list[str]:
-    return [line for each in parameters for line in (".TP", f"\\fB{_escaped(each.shown)}\\fR", *_lines(each.help))]
+    return [line for each in parameters for line in (".TP", f"\\fB{_escaped(each.signature)}\\fR", *_lines(each.help))]
 
 
 def _pairs(heading: str, pairs: Pairs) -> list[str]:
@@ -130,8 +130,8 @@ def _plain(markdown: str) -> str:
 
 
 def _see(names: Iterable[str]) -> list[str]:
-    listed = list(names)
-    return [".SH SEE ALSO", *(f".BR {_escaped(name)} (1){',' if name != listed[-1] else ''}" for name in listed)]
+    pages = list(names)
+    return [".SH SEE ALSO", *(f".BR {_escaped(name)} (1){',' if name != pages[-1] else ''}" for name in pages)]
 
 
 def _lines(text: str) -> list[str]:

@@ -98,13 +98,13 @@ def _of_the_span(spans: list[ReadableSpan], attributes: set[str]) -> list[str]:
     events = {event.name for span in spans for event in span.events}
     if kind != "SERVER" or scope != SCOPE or STAMP_EVENT not in events:
         raise ValueError("the span differs from its description in sojourn_docs/metrics.py")
+    statuses = sorted({Stamp(None, reason).status for reason in REASONS})
     return [
         paragraph(
             f"One span of kind `{kind}` a request, in the scope `{scope}`, named by method and route",
-            "(`GET /users/{id}`). It",
-            f"begins at the app's start and lasts to the end of the body. The event `{STAMP_EVENT}` has",
-            "the stamp as its time.",
-            f"`queueing.status` is `ok` or one of {', '.join(f'`{status}`' for status in sorted(_statuses()))}.",
+            "(`GET /users/{id}`). It begins at the app's start and lasts to the end of the body. The event",
+            f"`{STAMP_EVENT}` has the stamp as its time.",
+            f"`queueing.status` is `ok` or one of {', '.join(f'`{status}`' for status in statuses)}.",
         ),
         "",
         *_table("attribute", attributes, ATTRIBUTES),
@@ -122,9 +122,8 @@ def _of_histograms(metrics: list[Any]) -> list[str]:
     return [
         paragraph(
             f"One histogram, `{metric.name}` ({metric.unit}): {what}, less the clock offset that was configured.",
-            f"Attributes: {', '.join(f'`{name}`' for name in OF_THE_HISTOGRAM)}. A negative delay, which",
-            "is a disagreement of",
-            "two clocks, is in the span and the header and not in here. Boundaries, s:",
+            f"Attributes: {', '.join(f'`{name}`' for name in OF_THE_HISTOGRAM)}. A negative delay, which is a",
+            "disagreement of two clocks, is in the span and the header and not in here. Boundaries, s:",
         ),
         "",
         f"    {' '.join(f'{bound:g}' for bound in BUCKETS)}",
@@ -139,9 +138,9 @@ def _of_the_exporter() -> list[str]:
     return [
         paragraph(
             "[`sojourn export`](export.md) serves these to Prometheus, and sends them by OTLP under the same names.",
-            "Histograms have the classic buckets below, s, and the thresholds of the objectives; in",
-            "OpenMetrics 2.0 they have",
-            f"native buckets as well (schema {NATIVE_SCHEMA}). A label without a value is omitted by Prometheus.",
+            "Histograms have the classic buckets below, s, and the thresholds of the objectives; in OpenMetrics 2.0",
+            f"they have native buckets as well (schema {NATIVE_SCHEMA}).",
+            "A label without a value is omitted by Prometheus.",
         ),
         "",
         f"    {' '.join(f'{bound:g}' for bound in EXPORTED_BUCKETS)}",
@@ -157,11 +156,9 @@ def _of_the_agent() -> list[str]:
     return [
         paragraph(
             "Vector's own counters and gauges are at `127.0.0.1:9598/metrics` and, every 15 s, rows of",
-            "[`pipeline_metrics`](sql.md#pipeline_metrics): `metric` is the name, `component` the part",
-            "of the agent; of a",
-            "histogram there are two rows, `…_count` and `…_sum`. Metrics that apps send to the agent",
-            "are shown at the same",
-            "address. The store's views and the dashboards read these:",
+            "[`pipeline_metrics`](sql.md#pipeline_metrics): `metric` is the name, `component` the part of the agent;",
+            "of a histogram there are two rows, `…_count` and `…_sum`. Metrics that apps send to the agent are shown",
+            "at the same address. The store's views and the dashboards read these:",
         ),
         "",
         *_table("metric", used, AGENT),
@@ -171,9 +168,8 @@ def _of_the_agent() -> list[str]:
 def _of_the_kernel() -> list[str]:
     return [
         paragraph(
-            "Counters of TcpExt (`/proc/net/netstat`) that [`sojourn kernel`](kernel.md) and the samples",
-            "of `sojourn capture",
-            "--kernel` keep; they count since the network namespace began.",
+            "Counters of TcpExt (`/proc/net/netstat`) that [`sojourn kernel`](kernel.md) and the samples of `sojourn",
+            "capture --kernel` keep; they count since the network namespace began.",
         ),
         "",
         *_table("counter", set(COUNTERS), KERNEL),
@@ -188,10 +184,6 @@ def _table(heading: str, there: set[str], described: dict[str, str]) -> list[str
     if there != set(described):
         raise ValueError(f"{heading}s and descriptions differ: {sorted(there ^ set(described))}")
     return [f"| {heading} | |", "| --- | --- |", *(f"| `{name}` | {text} |" for name, text in described.items())]
-
-
-def _statuses() -> set[str]:
-    return {Stamp(None, reason).status for reason in REASONS}
 
 
 def _sources() -> str:

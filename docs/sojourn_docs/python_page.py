@@ -23,6 +23,8 @@ are aware UTC datetimes. Input that cannot be read or processed raises `sojourn.
 sentence. The docstring of each function describes its arguments and result (`help(sojourn.split)`); [the static
 site](../README.md#the-site) has them on this page.
 """
+STUB_HEAD = "# Written by python -m sojourn_docs: change the list of questions it follows, and run that again.\n"
+HOMES = "def _public_modules() -> dict[str, str]: ..."
 
 
 def page() -> str:
@@ -39,6 +41,14 @@ def page() -> str:
     for heading, rows in kinds.items():
         parts += [f"## {heading}", "", "| name | |", "| --- | --- |", *rows, ""] if rows else []
     return "\n".join(parts)
+
+
+def stub() -> str:
+    """Return ``analysis/sojourn/__init__.pyi``: what ``import sojourn`` offers, for type checkers."""
+    homes = sojourn._public_modules()
+    imports = [f"from {module} import {name} as {name}" for name, module in homes.items()]
+    names = "".join(f'    "{name}",\n' for name in sorted([*sojourn.__all__], key=str))
+    return "\n".join([STUB_HEAD, *sorted(imports), "", "__version__: str", f"__all__ = [\n{names}]\n", HOMES, ""])
 
 
 def public() -> list[tuple[str, Any]]:
@@ -59,8 +69,8 @@ def directives() -> str:
     return "\n".join([*lines, "```", ""])
 
 
-def _row(shown: str, thing: Any) -> str:
-    return f"| `{shown}` | {_summary(thing)} |"
+def _row(label: str, thing: Any) -> str:
+    return f"| `{label}` | {_summary(thing)} |"
 
 
 def _signature(thing: Any) -> str:

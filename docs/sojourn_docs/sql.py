@@ -66,12 +66,12 @@ def _anchor(name: str, engine: str) -> str:
 
 def _section(store: Any, name: str, engine: str) -> str:
     columns = _rows(store, COLUMNS.format(table=name))
-    rows = [f"| `{column}` | {_shown(kind, default)} | {comment} |" for column, kind, default, comment in columns]
+    rows = [f"| `{column}` | {_type_cell(kind, default)} | {comment} |" for column, kind, default, comment in columns]
     heading = f"## {name}" + (" (a view)" if engine == "View" else "")
     return "\n".join([heading, "", _purpose(name), "", "| column | type | |", "| --- | --- | --- |", *rows, ""])
 
 
-def _shown(kind: str, default: str) -> str:
+def _type_cell(kind: str, default: str) -> str:
     kind = re.sub(r"LowCardinality\((\w+)\)", r"\1", kind).replace("Decimal(18, 6)", "Decimal64(6)")
     kind = kind.replace(", 'UTC')", ")").replace("DateTime('UTC')", "DateTime").replace("'", "")
     return f"`{kind}`" + (", computed" if default in ("ALIAS", "MATERIALIZED") else "")

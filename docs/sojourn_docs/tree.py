@@ -17,7 +17,7 @@ class Parameter:
 
     Attributes:
         names: all its names, such as ``--json``; of an argument its metavar.
-        shown: names and value, as help shows them: ``--since T``.
+        signature: names and value, as help shows them: ``--since T``.
         help: the help text, with default and bounds.
         text: the help text in the code, without default and bounds; empty if there is none.
         option: whether it is an option.
@@ -26,7 +26,7 @@ class Parameter:
     """
 
     names: tuple[str, ...]
-    shown: str
+    signature: str
     help: str
     text: str
     option: bool
@@ -145,11 +145,11 @@ def _paragraphs(text: str) -> tuple[str, ...]:
 
 def _parameter(parameter: Any, context: Any) -> Parameter:
     option = parameter.param_type_name == "option"
-    shown, text = parameter.get_help_record(context) or (parameter.name, "")
+    signature, text = parameter.get_help_record(context) or (parameter.name, "")
     names = (*parameter.opts, *parameter.secondary_opts) if option else (_word(parameter),)
     return Parameter(
         tuple(names),
-        " ".join(shown.split()) if option else _word(parameter),
+        " ".join(signature.split()) if option else _word(parameter),
         " ".join(text.split()),
         " ".join((parameter.help or "").split()),
         option,

@@ -45,7 +45,7 @@ def test_groff_renders_it_without_a_warning(name: str) -> None:
     if (verb := verbs.get(name.removesuffix(".1"))) is not None:
         for command in verb.every():
             for option in command.options if not command.group else ():
-                assert any(name in text for name in option.names), option.shown
+                assert any(name in text for name in option.names), option.signature
 
 
 def test_mandoc_reports_no_problem(tmp_path: Path) -> None:

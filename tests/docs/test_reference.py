@@ -50,7 +50,7 @@ def test_what_is_not_current_is_named_and_then_written(
 def test_every_command_argument_and_option_has_help(command: Command) -> None:
     assert command.summary.endswith((".", "?")), command.paragraphs
     for parameter in command.parameters:
-        assert parameter.text, f"{command.name} {parameter.shown} is not explained"
+        assert parameter.text, f"{command.name} {parameter.signature} is not explained"
 
 
 @pytest.mark.parametrize("verb", ROOT.children, ids=lambda verb: verb.words[0])
@@ -62,7 +62,7 @@ def test_every_verb_has_a_page_that_names_its_options(verb: Command) -> None:
     text = page.read_text(encoding="utf-8")
     for command in verb.every():
         for option in command.options:
-            assert "--help" in option.names or any(name in text for name in option.names), option.shown
+            assert "--help" in option.names or any(name in text for name in option.names), option.signature
 
 
 def test_the_list_of_commands_names_every_command_and_option() -> None:
@@ -70,7 +70,7 @@ def test_the_list_of_commands_names_every_command_and_option() -> None:
     for command in COMMANDS:
         section = re.split(rf"^##+ {re.escape(command.name)}$", text, maxsplit=1, flags=re.M)[1].partition("\n## ")[0]
         for parameter in command.parameters:
-            assert parameter.shown.replace("|", "\\|") in section
+            assert parameter.signature.replace("|", "\\|") in section
 
 
 def test_long_options_are_written_alike() -> None:

@@ -14,7 +14,6 @@ from sojourn.analyses.capacity.knee import Slo
 from sojourn.analyses.capacity.store import store_load_windows
 from sojourn.cli import app
 from sojourn.model.frame import Selection
-from sojourn.sources import store_rows as rows
 from sojourn.store import load
 from sojourn.timeline.load_windows import load_windows
 from split_support import EPOCH, Settings, as_lines, differences, line, simulated_log
@@ -65,8 +64,8 @@ def test_its_answer_is_that_of_the_log(loaded: tuple[Path, str]) -> None:
 
 
 def test_no_request_is_fetched(loaded: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "read_store", None)
-    monkeypatch.setattr(rows, "stream_store", None)
+    monkeypatch.setattr("sojourn.sources.opening.read_store", None)
+    monkeypatch.setattr("sojourn.sources.requests.stream_store", None)
     result = CliRunner().invoke(app, ["capacity", loaded[1], "--slo", "p99=0.5", "--json"])
     assert result.exit_code == 0, result.output
     assert '"knees"' in result.stdout

@@ -8,6 +8,8 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import platform
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,11 +24,14 @@ from sojourn.cli.verbs import GIVEN, Verbs
 from sojourn.invocation.progress import pipe_closed_early_is_fine
 from sojourn.model.compilation import announce_compilation
 from sojourn.model.errors import SojournError
-from sojourn.model.extras import missing_package
+from sojourn.model.extras import missing_package, spec_of
 from sojourn.model.formatting import printable
+from sojourn.model.version import version as version_of_package
 from sojourn.present.signals import ended_in_order
 
 COLLECTED_AFTER = 50_000  # new objects; Python's default is 700
+# What figures and pictures are made by: distribution -> what it is called here. Read from metadata: nothing is loaded.
+ENGINES = {"polars": "polars", "duckdb": "duckdb", "numba": "numba", "chdb-core": "chdb", "altair": "altair"}
 
 
 class _Verbs(Verbs):
@@ -56,12 +61,39 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        from sojourn.cli.versions import versions  # noqa: PLC0415
-
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(versions())
         raise typer.Exit
+
+
+def versions() -> str:
+    """Return ``sojourn 0.1.0 (python 3.11.2, polars 1.34.0, …)``, without packages that are not installed."""
+    from importlib import metadata  # noqa: PLC0415 - takes its time to load
+
+    parts = [f"python {platform.python_version()}"]
+    for distribution, name in ENGINES.items():
+        try:
+            parts.append(f"{name} {metadata.version(distribution)}")
+        except metadata.PackageNotFoundError:
+            continue
+    if vega := _vega_lite():
+        parts.append(f"vega-lite {vega}")
+    return f"sojourn {version_of_package()} ({', '.join(parts)})"
+
+
+def _vega_lite() -> str:
+    """Return the version of Vega-Lite that charts are written in; empty where there is none."""
+    spec = spec_of("altair")
+    if spec is None or not spec.submodule_search_locations:
+        return ""
+    schema = Path(spec.submodule_search_locations[0], "vegalite")
+    # Altair says it in the name of the schema it was made from; importing it would take longer than the rest.
+    for file in sorted(schema.glob("v*/schema/__init__.py"), reverse=True):
+        match = re.search(r"SCHEMA_VERSION\s*=\s*[\"']v?([\d.]+)", file.read_text(encoding="utf-8"))
+        if match:
+            return match[1]
+    return ""
 
 
 @app.callback()

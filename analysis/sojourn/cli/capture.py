@@ -13,20 +13,21 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from sojourn.host.capture_targets import CaptureTargets, capture_targets
+from sojourn.host.limits import existing_refused
+from sojourn.host.privileges import check, missing_for_capture, tcpdump_path, user_for
+from sojourn.host.recorder import Recorder
+from sojourn.host.sniffer import ScapyRecorder
+from sojourn.host.tcpdump import Recording, Ring, shell_line
 from sojourn.invocation.options import AsJson
 from sojourn.invocation.progress import doing
+from sojourn.model.errors import CaptureError
 from sojourn.model.formatting import counted, duration, percent, printable
 from sojourn.present.signals import signals_received
-
-if TYPE_CHECKING:
-    from sojourn.host.capture_targets import CaptureTargets
-    from sojourn.host.recorder import Recorder
-    from sojourn.host.sniffer import ScapyRecorder
-    from sojourn.host.tcpdump import Recording
 
 
 class Sniffer(StrEnum):
@@ -97,10 +98,6 @@ def capture(
         raise typer.BadParameter("--ring-files and --ring-megabytes go together", param_hint="--ring-files")
     if seconds is not None and not 0 < seconds < 1e7:
         raise typer.BadParameter("give a number of seconds above 0", param_hint="--seconds")
-    from sojourn.host.capture_targets import capture_targets  # noqa: PLC0415
-    from sojourn.host.privileges import tcpdump_path, user_for  # noqa: PLC0415
-    from sojourn.host.tcpdump import Recording, Ring, shell_line  # noqa: PLC0415
-
     targets = capture_targets(nginx, port or [], backend or [])
     recording = Recording(
         path=out,
@@ -126,7 +123,7 @@ def capture(
 @dataclass
 class _Task:
     recording: Recording
-    wanted: CaptureTargets
+    targets: CaptureTargets
     sniffer: Sniffer
     seconds: float | None
     kernel: Path | None
@@ -136,13 +133,10 @@ class _Task:
 
 
 def _record(task: _Task, *, as_json: bool) -> None:
-    from sojourn.host.privileges import check, missing_for_capture  # noqa: PLC0415
-    from sojourn.model.errors import CaptureError  # noqa: PLC0415
-
     path, interface = task.recording.path, task.recording.interface
     typed = (shutil.which("sojourn") or "sojourn", *sys.argv[1:])
     check(missing_for_capture(path.parent, interface, sniffer=task.sniffer, command=typed))
-    task.notes += task.wanted.notes
+    task.notes += task.targets.notes
     if task.sniffer is Sniffer.scapy:
         task.notes.append("scapy is slow, some 10 µs for each packet: where processors are busy it drops some.")
     if task.recording.ring and task.force and (old := [each for each in task.recording.files() if each.exists()]):
@@ -171,10 +165,6 @@ def _record(task: _Task, *, as_json: bool) -> None:
 
 
 def _recorder(task: _Task) -> Recorder | ScapyRecorder:
-    from sojourn.host.recorder import Recorder  # noqa: PLC0415
-    from sojourn.host.sniffer import ScapyRecorder  # noqa: PLC0415
-    from sojourn.model.errors import CaptureError  # noqa: PLC0415
-
     what = task.recording
     if task.sniffer is Sniffer.tcpdump:
         return Recorder.of(what, overwrite=task.force)
@@ -182,8 +172,8 @@ def _recorder(task: _Task) -> Recorder | ScapyRecorder:
         raise CaptureError("a ring of files takes tcpdump: apt-get install tcpdump")
     return ScapyRecorder(
         what.path,
-        ports=task.wanted.ports,
-        hosts=task.wanted.endpoints,
+        ports=task.targets.ports,
+        hosts=task.targets.endpoints,
         filter=what.filter,
         interface=what.interface,
         snaplen=what.snaplen,
@@ -193,33 +183,32 @@ def _recorder(task: _Task) -> Recorder | ScapyRecorder:
 
 
 def _sampled(task: _Task, path: Path) -> Any:
-    from sojourn.host.limits import existing_refused  # noqa: PLC0415
-    from sojourn.host.sampler import KernelSampler  # noqa: PLC0415
+    from sojourn.host.sampler import KernelSampler  # noqa: PLC0415 - http.client, ssl and msgspec take their time
 
     existing_refused([path], task.force)
-    wanted = task.wanted
-    return KernelSampler(path, wanted.listening, unix=wanted.listening_unix or None, backlogs=wanted.backlogs)
+    targets = task.targets
+    return KernelSampler(path, targets.listening, unix=targets.listening_unix or None, backlogs=targets.backlogs)
 
 
 def _report(task: _Task, recorder: Recorder | ScapyRecorder, lasted: float, *, as_json: bool) -> None:
     files, summary = recorder.files(), recorder.summary
     size = sum(path.stat().st_size for path in files)
     if as_json:
-        counts = {"captured": summary.captured, "received": summary.received, "dropped": summary.dropped}
-        counts["interface_dropped"] = summary.interface_dropped
-        ran = task.recording.command() if task.sniffer is Sniffer.tcpdump else None
-        named = {"files": [str(path) for path in files], "kernel": str(task.kernel) if task.kernel else None}
-        settings = {"filter": task.recording.filter, "sniffer": str(task.sniffer), "command": ran}
-        notes = [*task.notes, *getattr(recorder, "notes", [])]
         _write_json(
             {
-                **counts,
+                "captured": summary.captured,
+                "received": summary.received,
+                "dropped": summary.dropped,
+                "interface_dropped": summary.interface_dropped,
                 "bytes": size,
                 "seconds": round(lasted, 3),
-                **named,
-                **settings,
-                **_of_nginx(task.wanted),
-                "notes": notes,
+                "files": [str(path) for path in files],
+                "kernel": str(task.kernel) if task.kernel else None,
+                "filter": task.recording.filter,
+                "sniffer": str(task.sniffer),
+                "command": task.recording.command() if task.sniffer is Sniffer.tcpdump else None,
+                **_of_nginx(task.targets),
+                "notes": [*task.notes, *getattr(recorder, "notes", [])],
                 "trouble": recorder.trouble,
             }
         )

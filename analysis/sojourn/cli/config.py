@@ -13,6 +13,7 @@ import typer
 
 from sojourn.cli.defaults import Defaults
 from sojourn.invocation.options import AsJson
+from sojourn.model.dsn import hidden
 from sojourn.model.formatting import printable
 
 # Of user:password@host the password, and of a DSN's query what is called one.
@@ -27,11 +28,11 @@ def config(context: typer.Context, as_json: AsJson = False) -> None:
     root = context.find_root().obj
     defaults = root if isinstance(root, Defaults) else Defaults()
     if as_json:
-        listed = [
+        settings = [
             {"command": each.verb, "option": each.option, "value": without_secrets(each.value), "file": str(each.file)}
             for each in defaults.settings
         ]
-        typer.echo(json.dumps({"files": [str(file) for file in defaults.files], "defaults": listed}, indent=2))
+        typer.echo(json.dumps({"files": [str(file) for file in defaults.files], "defaults": settings}, indent=2))
         return
     if not defaults.files:
         typer.echo("no configuration file: every option has the default in its command's help")
@@ -49,6 +50,4 @@ def without_secrets(value: Any) -> Any:
         return [without_secrets(each) for each in value]
     if not isinstance(value, str):
         return value
-    from sojourn.model.dsn import hidden  # noqa: PLC0415 - the store's package loads another's
-
     return _SECRET.sub(r"\1…", hidden(value) if "://" in value else value)

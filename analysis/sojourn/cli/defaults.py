@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -67,20 +68,20 @@ class Defaults:
     map: dict[str, Any] = field(default_factory=dict)
 
 
-def config_files(named: Path | None = None) -> list[Path]:
-    """Return the files to read, later ones take precedence: the user's and the folder's, or only ``named``.
+def config_files(only: Path | None = None) -> list[Path]:
+    """Return the files to read, later ones take precedence: the user's and the folder's, or ``only`` this one.
 
     Raises:
-        ConfigError: the file ``named`` does not exist.
+        ConfigError: the file ``only`` does not exist.
     """
-    if named is None and VARIABLE in os.environ:
+    if only is None and VARIABLE in os.environ:
         if not os.environ[VARIABLE]:
             return []
-        named = Path(os.environ[VARIABLE])
-    if named is not None:
-        if not named.exists() or named.is_dir():
-            raise ConfigError(f"{named}: no such configuration file")
-        return [named]
+        only = Path(os.environ[VARIABLE])
+    if only is not None:
+        if not only.exists() or only.is_dir():
+            raise ConfigError(f"{only}: no such configuration file")
+        return [only]
     return [file for file in (_of_the_user(), Path(HERE)) if file is not None and file.is_file()]
 
 
@@ -94,11 +95,6 @@ def _of_the_user() -> Path | None:
 
 def defaults_of(files: list[Path], root: Any, context: Any) -> Defaults:
     """Read the files and check every value against the option it is for.
-
-    Args:
-        files: the files; later ones take precedence.
-        root: the group of all commands.
-        context: the context of that group.
 
     Raises:
         ConfigError: a file cannot be read, or has an unknown command or option, or an invalid value.
@@ -117,8 +113,6 @@ def defaults_of(files: list[Path], root: Any, context: Any) -> Defaults:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    import tomllib  # noqa: PLC0415 - for a file only
-
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -145,8 +139,8 @@ def _for_verbs(file: Path, tables: dict[str, Any], root: Any, context: Any) -> I
             continue
         command = root.get_command(context, name)
         if command is None:
-            known = ", ".join([FOR_ALL, *root.list_commands(context)])
-            raise ConfigError(f"{file}: [{name}] is not a command; choose from {known}")
+            names = ", ".join([FOR_ALL, *root.list_commands(context)])
+            raise ConfigError(f"{file}: [{name}] is not a command; choose from {names}")
         # Loading a plugin takes long and can fail; only the invoked one is checked.
         if not isinstance(command, Plugin) or name == context.invoked_subcommand:
             yield from _of_verb(file, name, table, command, context)
@@ -166,11 +160,7 @@ def _of_verb(
             yield from _of_verb(file, f"{verb} {key}", value, inner, context)
             continue
         options = _options(command)
-        option = key.replace("_", "-")
-        if option in NEVER:
-            raise ConfigError(
-                f"{file}: [{verb}] {key}: this option writes or sends data and is accepted on the command line only"
-            )
+        option = _option(file, verb, key)
         if option not in options:
             raise ConfigError(
                 f"{file}: [{verb}] {key!r} is not an option; choose from {', '.join(sorted(set(options) - NEVER))}"
@@ -181,11 +171,7 @@ def _of_verb(
 
 def _for_all(file: Path, table: Mapping[str, Any], root: Any, context: Any) -> Iterator[tuple[Setting, str]]:
     for key, value in table.items():
-        option = key.replace("_", "-")
-        if option in NEVER:
-            raise ConfigError(
-                f"{file}: [{FOR_ALL}] {key}: this option writes or sends data and is accepted on the command line only"
-            )
+        option = _option(file, FOR_ALL, key)
         refused: ConfigError | None = None
         fits = 0
         for verb, command in root.commands.items():
@@ -203,6 +189,16 @@ def _for_all(file: Path, table: Mapping[str, Any], root: Any, context: Any) -> I
             raise refused or ConfigError(f"{file}: [{FOR_ALL}] {key}: not an option of any command")
 
 
+def _option(file: Path, table: str, key: str) -> str:
+    """Return the option that a key of a table names."""
+    option = key.replace("_", "-")
+    if option in NEVER:
+        raise ConfigError(
+            f"{file}: [{table}] {key}: this option writes or sends data and is accepted on the command line only"
+        )
+    return option
+
+
 def _options(command: Any) -> dict[str, Any]:
     """Return option without dashes -> parameter."""
     options = [each for each in command.params if each.param_type_name == "option"]
@@ -217,7 +213,7 @@ def _value(parameter: Any, value: Any, context: Any, where: str) -> Any:
     """
     if parameter.is_flag:
         if not isinstance(value, bool):
-            raise ConfigError(f"{where}: {_shown(value)} is not true or false")
+            raise ConfigError(f"{where}: {_literal(value)} is not true or false")
         return value
     if isinstance(value, dict) or (isinstance(value, list) and not parameter.multiple):
         raise ConfigError(f"{where}: give one value, not {'a table' if isinstance(value, dict) else 'a list'}")
@@ -229,7 +225,7 @@ def _value(parameter: Any, value: Any, context: Any, where: str) -> Any:
     except Exception as error:
         # The option's own check raises a class of typer's parser.
         reason = getattr(error, "message", None) or str(error)
-        raise ConfigError(f"{where}: {_shown(value)}: {reason}") from None
+        raise ConfigError(f"{where}: {_literal(value)}: {reason}") from None
     return values
 
 
@@ -238,11 +234,11 @@ def _text(value: Any, where: str) -> str:
     if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ConfigError(f"{where}: {_shown(value)} is not a text or a number")
+        raise ConfigError(f"{where}: {_literal(value)} is not a text or a number")
     return str(value)
 
 
-def _shown(value: Any) -> str:
+def _literal(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 

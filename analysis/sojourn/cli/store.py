@@ -11,6 +11,7 @@ import typer
 
 from sojourn.invocation.options import AsJson, LogFormatOption, WorkersOption, workers_of
 from sojourn.invocation.progress import instant, pairs, pipe_closed_early_is_fine, reading_bar
+from sojourn.model.dsn import parse
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted, printable, tally
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Keep requests in ClickHouse or its embedded engine.", no_args_is_help=True)
 
-ROWS_SHOWN = 100
-FILES_NAMED = 8  # more of the schema are counted
+TABLE_ROWS = 100
+MOST_FILES = 8  # more of the schema are counted
 
 Address = Annotated[
     str, typer.Argument(metavar="DSN", help="chdb:///path, clickhouse://host[:port][/database] or clickhouses://…")
@@ -45,7 +46,6 @@ def init(
     ] = False,
 ) -> None:
     """Create or update the tables. Repeatable."""
-    from sojourn.model.dsn import parse  # noqa: PLC0415
     from sojourn.store.migrate import init as make  # noqa: PLC0415
     from sojourn.store.roles import make_roles  # noqa: PLC0415
 
@@ -55,7 +55,7 @@ def init(
             f"{address}: --roles needs a server: the embedded engine has no users (use the folder's mode)"
         )
     done = make(address, keep_days=keep, cluster=cluster)
-    names = counted(len(done), "file") + " of the schema" if len(done) > FILES_NAMED else ", ".join(done)
+    names = counted(len(done), "file") + " of the schema" if len(done) > MOST_FILES else ", ".join(done)
     typer.echo(f"{address}: {f'applied {names}' if done else 'up to date'}")
     if keep is not None:
         typer.echo(f"rows are kept {f'for {keep} days' if keep else 'without a limit'}")
@@ -101,7 +101,7 @@ def query(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, every row.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="CSV, every row.")] = False,
-    shown: Annotated[int, typer.Option("--rows", metavar="N", min=1, help="Rows of the table shown.")] = ROWS_SHOWN,
+    limit: Annotated[int, typer.Option("--rows", metavar="N", min=1, help="Rows of the table shown.")] = TABLE_ROWS,
 ) -> None:
     """Query the store in SQL, read only. FINAL after a table's name counts repeated deliveries once."""
     from sojourn.store import connect  # noqa: PLC0415
@@ -123,7 +123,7 @@ def query(
 
             from sojourn.store.table import answer_table  # noqa: PLC0415
 
-            Console().print(answer_table(answered.columns, answered.rows, shown))
+            Console().print(answer_table(answered.columns, answered.rows, limit))
 
 
 @app.command()

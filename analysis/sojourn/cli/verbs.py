@@ -156,8 +156,8 @@ class Verbs(TyperGroup):
                     break
             if isinstance(message := getattr(error, "message", None), str):
                 # typer prints it as it is, and a value it quotes may have come from a file.
-                shown = (printable(line, 1_000) for line in message.split("\n"))
-                error.message = "\n".join(shown)  # type: ignore[attr-defined]
+                lines = (printable(line, 1_000) for line in message.split("\n"))
+                error.message = "\n".join(lines)  # type: ignore[attr-defined]
             raise
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

@@ -51,13 +51,13 @@ def servers_at(addresses: Iterable[str], *, on_this_machine: bool, ask: bool) ->
         on_this_machine: the addresses are of this machine's own nginx: look at its processes.
         ask: send ``HEAD /`` to each, up to ``MOST_REQUESTS``.
     """
-    named = list(dict.fromkeys(addresses))
-    known = listening_servers(named) if on_this_machine else {}
-    for address in named[:MOST_REQUESTS] if ask else ():
-        process, answer = known.get(address, AppServer()), answering_server(address)
+    distinct = list(dict.fromkeys(addresses))
+    servers = listening_servers(distinct) if on_this_machine else {}
+    for address in distinct[:MOST_REQUESTS] if ask else ():
+        process, answer = servers.get(address, AppServer()), answering_server(address)
         best = process if process.name or not answer.name else answer
-        known[address] = replace(best, language=answer.language or process.language)
-    return {address: server for address, server in known.items() if server != AppServer()}
+        servers[address] = replace(best, language=answer.language or process.language)
+    return {address: server for address, server in servers.items() if server != AppServer()}
 
 
 def listening_servers(addresses: Iterable[str]) -> dict[str, AppServer]:

@@ -88,11 +88,7 @@ def server_of_protocol(family: str) -> AppServer:
 
 
 def server_of_processes(commands: Sequence[str]) -> AppServer:
-    """Return the server to which the processes of one listening socket belong.
-
-    Args:
-        commands: the command line of each, words apart by spaces.
-    """
+    """Return the server to which the processes of one listening socket belong."""
     servers = [_server_of_command(command) for command in commands]
     server = next((each for each in servers if each.name), servers[0] if servers else AppServer())
     if server.connections == SHARED and server.language and len(commands) > PREFORKED:
@@ -104,18 +100,18 @@ def _server_of_command(command: str) -> AppServer:
     programs = [os.path.basename(word) for word in command.split()[:_WORDS] if not word.startswith("-")]
     for pattern, server in _BY_PROGRAM:
         if any(re.fullmatch(pattern, program) for program in programs):
-            kept = server is GUNICORN and _GUNICORN_KEEPS.search(command)
-            return replace(server, connections=PER_PROCESS) if kept else server
+            keeps_connections = server is GUNICORN and _GUNICORN_KEEPS.search(command)
+            return replace(server, connections=PER_PROCESS) if keeps_connections else server
     return AppServer()
 
 
 def server_of_headers(headers: Mapping[str, str]) -> AppServer:
     """Return the server that sends these headers (names in small letters)."""
-    known = [_server_of_header(headers.get(name, "")) for name in ("server", "x-powered-by")]
-    if "x-runtime" in headers and not any(each.language for each in known):
-        known.append(AppServer("", UNKNOWN, "ruby"))
-    server = next((each for each in known if each.name), AppServer())
-    return replace(server, language=next((each.language for each in reversed(known) if each.language), ""))
+    servers = [_server_of_header(headers.get(name, "")) for name in ("server", "x-powered-by")]
+    if "x-runtime" in headers and not any(each.language for each in servers):
+        servers.append(AppServer("", UNKNOWN, "ruby"))
+    server = next((each for each in servers if each.name), AppServer())
+    return replace(server, language=next((each.language for each in reversed(servers) if each.language), ""))
 
 
 def _server_of_header(value: str) -> AppServer:

@@ -6,14 +6,22 @@ Reads nginx configurations as nginx does, logs and stores, and compares them wit
 from __future__ import annotations
 
 import json
+import re
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sojourn.invocation.options import AsJson, Quiet, Spans
 from sojourn.invocation.progress import instant, pipe_closed_early_is_fine, reading_bar
+from sojourn.model.errors import SojournError
 from sojourn.model.formatting import printable
+
+# In a wheel the page lies beside this module, in a checkout where the other documents are.
+_PACKAGED = Path(__file__).with_name("doctor.md")
+_CHECKOUT = Path(__file__).parents[3] / "docs" / "reference" / "doctor.md"
+_HEADING = re.compile(r"^### ([a-z][a-z0-9-]*)$", re.M)
 
 
 def doctor(
@@ -56,15 +64,12 @@ def doctor(
     warnings included.
     """
     if explain is not None:
-        from sojourn.doctor.pages import explanation  # noqa: PLC0415
-
-        typer.echo(explanation(explain))
+        typer.echo(_explanation(explain))
         return
     if not targets:
         raise typer.BadParameter("no target: name nginx.conf, a log, a run folder or a store")
     begin = instant(since)
-    unknown = _unknown(ignore or [])
-    if unknown:
+    if unknown := [code for code in ignore or [] if code not in sections()]:
         raise typer.BadParameter(f"unknown finding {printable(unknown[0])!r}", param_hint="--ignore")
     from sojourn.doctor.doctor import diagnose  # noqa: PLC0415
 
@@ -90,10 +95,30 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _unknown(codes: list[str]) -> list[str]:
-    if not codes:
-        return []
-    from sojourn.doctor.pages import sections  # noqa: PLC0415
+def sections() -> dict[str, str]:
+    """Return the text of each finding's section, by code, in the order of the page.
 
-    known = sections()
-    return [code for code in codes if code not in known]
+    Raises:
+        SojournError: the page cannot be read.
+    """
+    page = _PACKAGED if _PACKAGED.is_file() else _CHECKOUT
+    try:
+        text = page.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SojournError(f"the page about the findings cannot be read ({error.strerror})") from None
+    parts = _HEADING.split(text)[1:]
+    return {
+        code: re.split(r"^## ", body, flags=re.M)[0].strip() for code, body in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+def _explanation(code: str) -> str:
+    """Return the section about a finding.
+
+    Raises:
+        SojournError: the code is unknown; the message lists the known ones.
+    """
+    texts = sections()
+    if code not in texts:
+        raise SojournError(f"unknown finding {code!r}; known are {', '.join(texts)}")
+    return f"{code}\n\n{texts[code]}"

@@ -12,11 +12,9 @@ from rich.text import Text
 from sojourn.doctor.findings import ADD, ERROR, INFO, REMOVE, REPLACE, RUN, SEVERITIES, WARNING, Diagnosis, Finding
 from sojourn.model.formatting import printable
 
-SHOWN = 5  # findings of one code
+MOST_PER_CODE = 5  # findings of one code
 _STYLES = {ERROR: "bold red", WARNING: "bold yellow", INFO: "bold cyan"}
-_LABELS = {ERROR: "ERROR", WARNING: "WARNING", INFO: "INFO"}
-_PLURALS = {ERROR: "errors", WARNING: "warnings", INFO: "remarks"}
-_SINGULARS = {ERROR: "error", WARNING: "warning", INFO: "remark"}
+_NOUNS = {ERROR: "error", WARNING: "warning", INFO: "remark"}
 _ACTIONS = {ADD: "Add, in {place}:", REPLACE: "Replace, in {place}, by:", REMOVE: "Remove, in {place}:", RUN: "Run:"}
 
 
@@ -48,7 +46,7 @@ class Line:
 def headline(diagnosis: Diagnosis) -> str:
     """Return the diagnosis in one sentence."""
     counts = {severity: diagnosis.count(severity) for severity in SEVERITIES}
-    counted = [f"{n} {(_SINGULARS if n == 1 else _PLURALS)[severity]}" for severity, n in counts.items() if n]
+    counted = [f"{n} {_NOUNS[severity]}{'' if n == 1 else 's'}" for severity, n in counts.items() if n]
     checks = f"{len(diagnosis.checked) or 'no'} check{'' if len(diagnosis.checked) == 1 else 's'} passed"
     if not counted and not diagnosis.checked:
         return "No findings, and nothing could be checked."
@@ -63,14 +61,14 @@ def _lines(diagnosis: Diagnosis) -> Iterator[Line]:
     reasons: set[str] = set()  # each reason is printed once
     for each in diagnosis.findings:
         codes[each.code] += 1
-        if codes[each.code] <= SHOWN:
+        if codes[each.code] <= MOST_PER_CODE:
             yield Line(Text())
             yield from _finding(each, again=each.why in reasons)
             reasons.add(each.why)
     for code, count in codes.items():
-        if count > SHOWN:
+        if count > MOST_PER_CODE:
             yield Line(Text())
-            yield Line(Text(f"… {count - SHOWN} more of {code} (--json has all of them)", style="dim"))
+            yield Line(Text(f"… {count - MOST_PER_CODE} more of {code} (--json has all of them)", style="dim"))
     if diagnosis.findings:
         yield Line(Text())
         yield Line(Text("sojourn doctor --explain CODE describes a finding.", style="dim"))
@@ -83,7 +81,7 @@ def _lines(diagnosis: Diagnosis) -> Iterator[Line]:
 
 
 def _finding(finding: Finding, *, again: bool) -> Iterator[Line]:
-    yield Line(Text.assemble((_LABELS[finding.severity], _STYLES[finding.severity]), "  ", (finding.code, "bold")))
+    yield Line(Text.assemble((finding.severity.upper(), _STYLES[finding.severity]), "  ", (finding.code, "bold")))
     yield _indented(finding.what)
     if not again:
         yield _indented(finding.why, "dim")

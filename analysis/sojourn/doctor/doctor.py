@@ -62,11 +62,11 @@ def diagnose(
     Raises:
         SojournError: a target cannot be read at all.
     """
-    named = [targets] if isinstance(targets, str) else list(targets)
-    if not named:
+    names = [targets] if isinstance(targets, str) else list(targets)
+    if not names:
         raise SojournError("no target: name nginx.conf, a log, a run folder or a store")
-    diagnosis, confs, kinds = Diagnosis(), [], {target: kind_of(target) for target in named}
-    for target in sorted(named, key=lambda one: kinds[one] != NGINX):
+    diagnosis, confs, kinds = Diagnosis(), [], {target: kind_of(target) for target in names}
+    for target in sorted(names, key=lambda one: kinds[one] != NGINX):
         if kinds[target] == NGINX:
             part, conf = diagnosed_conf(_conf_path(target), somaxconn, ask=ask_backends)
             confs.append(conf)
@@ -124,14 +124,14 @@ def _conf_path(target: str) -> Path:
 
 def _servers(backends: Iterable[str], confs: list[Conf], *, ask: bool) -> dict[str, AppServer]:
     """Return the servers of backends: by a configuration, or, if ``ask``, by the responses of the others."""
-    known: dict[str, AppServer] = {}
+    servers: dict[str, AppServer] = {}
     for conf in confs:
         for each in conf.passes:
-            known.update(conf.servers_of(each))
+            servers.update(conf.servers_of(each))
     plain = {backend: plain_address(backend) for backend in backends}
-    unseen = [address for address in plain.values() if address not in known]
-    known.update(servers_at(unseen, on_this_machine=False, ask=ask))
-    return {backend: known.get(address, AppServer()) for backend, address in plain.items()}
+    unseen = [address for address in plain.values() if address not in servers]
+    servers.update(servers_at(unseen, on_this_machine=False, ask=ask))
+    return {backend: servers.get(address, AppServer()) for backend, address in plain.items()}
 
 
 def _explained(finding: Finding, diagnosis: Diagnosis, confs: list[Conf], servers: dict[str, AppServer]) -> Finding:

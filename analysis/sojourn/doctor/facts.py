@@ -11,7 +11,7 @@ from sojourn.model.components import SWITCHING_PROTOCOLS
 
 EARLY = -0.002  # s: a wait below 0 by more than two clocks of a millisecond round
 STREAMED = 0.1  # s after the headers, from which on an answer counts as streamed, if it is also most of its time
-SHOWN = 3
+EXAMPLES = 3
 MOST_BACKENDS = 1_000
 
 
@@ -93,7 +93,7 @@ def facts_of_rows(rows: pl.LazyFrame) -> Facts:
             .sort("answered", "upstream", descending=[True, False])
             .head(MOST_BACKENDS),
             pairs.filter(pl.col("silent") > 0).select("upstream", "route", "silent").head(MOST_BACKENDS),
-            routes.filter(pl.col("unstamped") > 0).sort("unstamped", "route", descending=[True, False]).head(SHOWN),
+            routes.filter(pl.col("unstamped") > 0).sort("unstamped", "route", descending=[True, False]).head(EXAMPLES),
             refused,
             routes.select(n=pl.len(), single=(pl.col("requests") == 1).sum()),
             routes.sort("requests", "route", descending=[True, False]).head(MOST_BACKENDS),

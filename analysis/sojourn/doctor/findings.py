@@ -107,10 +107,10 @@ class Diagnosis(Result):
 
     def ordered(self, ignored: Iterable[str] = ()) -> Diagnosis:
         """Return the diagnosis worst first, every finding once, without ignored codes."""
-        left = set(ignored)
-        kept = [each for each in dict.fromkeys(self.findings) if each.code not in left]
-        kept.sort(key=lambda each: (SEVERITIES.index(each.severity), each.code not in FIRST))
-        return replace(self, findings=kept, unseen=list(dict.fromkeys(self.unseen)))
+        ignored_codes = set(ignored)
+        findings = [each for each in dict.fromkeys(self.findings) if each.code not in ignored_codes]
+        findings.sort(key=lambda each: (SEVERITIES.index(each.severity), each.code not in FIRST))
+        return replace(self, findings=findings, unseen=list(dict.fromkeys(self.unseen)))
 
     def to_dict(self) -> dict[str, object]:
         """Return the object that ``sojourn doctor --json`` prints."""

@@ -9,7 +9,7 @@ from datetime import datetime
 from sojourn.analyses.split.result import SplitResult
 from sojourn.analyses.split.run import split
 from sojourn.doctor.app_servers import ANSWER_PAGE
-from sojourn.doctor.facts import SHOWN, facts_of_rows
+from sojourn.doctor.facts import EXAMPLES, facts_of_rows
 from sojourn.doctor.findings import ADD, ERROR, WARNING, Diagnosis, Finding
 from sojourn.doctor.log_sniff import Sniffed, sniff_findings, sniffed
 from sojourn.doctor.requests import checked_requests, request_findings
@@ -29,12 +29,7 @@ def diagnosed_log(
 ) -> Diagnosis:
     """Return what is wrong with a log.
 
-    Args:
-        source: anything ``sojourn.read`` reads, except a store.
-        spans: files with the app's spans.
-        since: look at requests from this time on; None: all.
-        on_size: as for ``sojourn.read``.
-        on_progress: as for ``sojourn.read``.
+    ``source`` is anything ``sojourn.read`` reads, except a store; the others are those of ``diagnose``.
 
     Raises:
         SojournError: it cannot be read at all.
@@ -88,7 +83,7 @@ def _inferred(finding: Finding, result: SplitResult) -> Finding:
     """Return a finding about silent apps with what was inferred in place of their times."""
     if finding.code != "app-silent" or not result.inferred:
         return finding
-    how = " ".join(printable(each.sentence, 400) for each in result.inferred[:SHOWN])
+    how = " ".join(printable(each.sentence, 400) for each in result.inferred[:EXAMPLES])
     if any(each.result.verdict == REFUSED for each in result.inferred):
         return replace(finding, why=f"{finding.why} {how}")
     return replace(finding, severity=WARNING, why=f"Waits and services are inferred from the log. {how} {ANSWER_PAGE}")

@@ -81,20 +81,18 @@ def sniff_findings(sniff: Sniffed) -> Iterator[Finding]:
     name = printable(sniff.name, 300)
     if not sniff.lines:
         return
-    known = foreign_format(sniff.begins)
+    foreign = foreign_format(sniff.begins)
     if sniff.form is not None and not sniff.form.lacks:
         facts = sniff.form.facts(sniff.name)
-        advice = known or NGINX_JSON
-        how = ADD if advice.into else RUN
-        why = f"{facts.reading} {advice.sentence}"
-        yield Finding("log-format", INFO, name, facts.sentence, why, advice.fix, f"{name}:1", how, into=advice.into)
+        advice = foreign or NGINX_JSON
+        yield _of_format(advice, INFO, name, facts.sentence, f"{facts.reading} {advice.sentence}")
         return
-    if known is not None and known is not NGINX_JSON:
-        yield _foreign(known, name, f"{name} is {known.name}.", known.sentence)
+    if foreign is not None and foreign is not NGINX_JSON:
+        yield _of_format(foreign, ERROR, name, f"{name} is {foreign.name}.", foreign.sentence)
         return
     if sniff.objects < 0.5 * sniff.lines:
         why = f"It lacks the times of a split. It begins: {printable(sniff.begins[0], 80)}"
-        yield _foreign(COMBINED, name, f"{name} does not hold JSON lines.", why)
+        yield _of_format(COMBINED, ERROR, name, f"{name} does not hold JSON lines.", why)
         return
     missing = {key: variable for key, variable in ESSENTIAL.items() if key not in sniff.keys}
     useful = {key: variable for key, variable in USEFUL.items() if key not in sniff.keys}
@@ -115,6 +113,6 @@ def sniff_findings(sniff: Sniffed) -> Iterator[Finding]:
         )
 
 
-def _foreign(known: ForeignFormat, name: str, what: str, why: str) -> Finding:
-    how = ADD if known.into else RUN
-    return Finding("log-format", ERROR, name, what, why, known.fix, f"{name}:1", how, into=known.into)
+def _of_format(form: ForeignFormat, severity: str, name: str, what: str, why: str) -> Finding:
+    how = ADD if form.into else RUN
+    return Finding("log-format", severity, name, what, why, form.fix, f"{name}:1", how, into=form.into)

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from sojourn.doctor.app_lookup import servers_at
 from sojourn.doctor.app_servers import AppServer
-from sojourn.doctor.builtin_includes import with_builtin_includes
 from sojourn.doctor.findings import ADD, ERROR, RUN, WARNING, Diagnosis, Edit, Finding
 from sojourn.doctor.nginx_clients import client_findings
+from sojourn.doctor.nginx_headers import FAMILIES, include_lines, include_name
 from sojourn.doctor.nginx_levels import Conf
 from sojourn.doctor.nginx_log import Logs, log_findings
-from sojourn.doctor.nginx_machine import machine_findings
-from sojourn.doctor.nginx_sockets import UNSEEN, app_sockets
+from sojourn.doctor.nginx_machine import UNSEEN, app_sockets, machine_findings
 from sojourn.doctor.nginx_stamp import stamp_findings
 from sojourn.doctor.nginx_trust import header_findings, trust_findings
 from sojourn.doctor.nginx_upstream import upstream_findings
 from sojourn.model.errors import CaptureError
 from sojourn.model.formatting import printable
-from sojourn.nginx.syntax import Directive, Reading, reading
+from sojourn.nginx.log_format import ESSENTIAL, USEFUL
+from sojourn.nginx.syntax import Directive, Reading, parsed, reading
 
 _SOMAXCONN = Path("/proc/sys/net/core/somaxconn")
 _PATIENCE_S = 10.0
@@ -32,6 +33,17 @@ _OF_THE_MACHINE = re.compile(
 _REFUSED_BY_NGINX = "nginx refuses it"
 _DENIED = "13: Permission denied"
 MODULE_LINE = "load_module modules/ngx_http_js_module.so;"
+_KEYS = ",".join(f'"{key}":"{variable}"' for key, variable in {**ESSENTIAL, **USEFUL}.items())
+# Of Sojourn's include files, the lines that the checks need, for a configuration that is checked away from its own
+# machine. A test compares them with the files.
+BUILTIN_INCLUDES = {
+    **{include_name(family): "\n".join(include_lines(family)) for family in FAMILIES},
+    "sojourn.conf": """
+        map "" $sojourn_route { default $upstream_http_x_route; }
+        map $sojourn_trusted $sojourn_stamp_sent { default t=$sojourn_proxy_start; }
+    """
+    f"log_format sojourn escape=json '{{{_KEYS}}}';",
+}
 
 
 def diagnosed_conf(path: Path, somaxconn: int | None = None, *, ask: bool = False) -> tuple[Diagnosis, Conf]:
@@ -64,7 +76,7 @@ def diagnosed_conf(path: Path, somaxconn: int | None = None, *, ask: bool = Fals
     conf.somaxconn = somaxconn or (_somaxconn() if accepted or denied else None)
     if accepted:
         diagnosis.checked.append("nginx accepts the configuration (nginx -t)")
-    elif denied or not _refused_by_nginx(conf):
+    elif denied or not (read.refusal or "").startswith(_REFUSED_BY_NGINX):
         diagnosis.unseen.append(f"The configuration was not checked by nginx: {printable(read.refusal, 300)}.")
     elif not conf.fragment:
         diagnosis.findings.append(_refusal(conf))
@@ -79,6 +91,25 @@ def diagnosed_conf(path: Path, somaxconn: int | None = None, *, ask: bool = Fals
     _run_checks(conf, diagnosis)
     diagnosis.add(app_sockets(conf) if accepted or denied else Diagnosis(unseen=[UNSEEN]))
     return diagnosis, conf
+
+
+def with_builtin_includes(root: Directive, path: Path) -> None:
+    """Replace includes of missing Sojourn files by their contents."""
+    for block in (root, *_blocks(root)):
+        directives: list[Directive] = []
+        for each in block.block:
+            text = BUILTIN_INCLUDES.get(PurePath(each.args[0]).name) if each.name == "include" and each.args else None
+            if text is None:
+                directives.append(each)
+                continue
+            for included in parsed(text, os.path.join(os.path.dirname(os.path.abspath(path)), each.args[0])).block:
+                included.via = each
+                directives.append(included)
+        block.block[:] = directives
+
+
+def _blocks(root: Directive) -> list[Directive]:
+    return [inner for each in root.block if each.block for inner in (each, *_blocks(each))]
 
 
 def _empty(path: Path) -> Reading:
@@ -154,10 +185,6 @@ def _refused(path: Path, what: str, why: str, severity: str = ERROR) -> Finding:
 
 _UNREAD = "Nothing in it was checked."
 _OTHER_MACHINE = "The error is about this machine, not the text: expected for the configuration of another machine."
-
-
-def _refused_by_nginx(conf: Conf) -> bool:
-    return (conf.read.refusal or "").startswith(_REFUSED_BY_NGINX)
 
 
 def _refusal(conf: Conf) -> Finding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from sojourn.doctor.findings import ADD, REPLACE, WARNING, Finding
+from sojourn.doctor.findings import WARNING, Finding
 from sojourn.doctor.nginx_headers import (
     OWN_STAMP,
     REQUEST_HEADERS,
@@ -15,7 +15,7 @@ from sojourn.doctor.nginx_headers import (
     blank_lines,
     header_name,
 )
-from sojourn.doctor.nginx_levels import Conf, Level, Pass, after, instead_of, place_of, word, written
+from sojourn.doctor.nginx_levels import Conf, Level, Pass, adding, replacing, word, written
 from sojourn.model.formatting import printable
 
 CODE = "headers-pass"
@@ -55,10 +55,7 @@ def _sent_on(conf: Conf, handover: Pass, holder: Level) -> Iterator[Finding]:
             holder.title,
             f"{holder.title} sends on the {headers[name].name} of any client ({printable(value)}).",
             _WHY,
-            text,
-            place_of(line, holder),
-            REPLACE,
-            (instead_of(line, text),),
+            *replacing(line, text, holder),
         )
 
 
@@ -73,10 +70,7 @@ def _not_set(conf: Conf, handover: Pass, holder: Level) -> Iterator[Finding]:
             holder.title,
             f"{holder.title} stamps, and lets {missing} of any client through to {printable(handover.target)}.",
             _WHY,
-            text,
-            place_of(last, holder),
-            ADD,
-            (after(last, text),),
+            *adding(last, text, holder),
         )
 
 
@@ -96,10 +90,7 @@ def _not_set_in_subrequest(handover: Pass) -> Iterator[Finding]:
             f"{printable(handover.target)}.",
             "A client can forge the queue that its app measures, and choose the request that a span of that app is "
             "joined to.",
-            text,
-            place_of(last, handover.level),
-            ADD,
-            (after(last, text),),
+            *adding(last, text, handover.level),
         )
 
 
@@ -126,12 +117,12 @@ def override_lines(conf: Conf, handover: Pass, present: Collection[str], like: L
         present: headers that are set already, in small letters.
         like: a level whose lines are kept where they do not send on a client's value.
     """
-    kept: dict[str, str] = {}
+    own_lines: dict[str, str] = {}
     for each in like.own(handover.setter) if like else []:
         if len(each.args) > 1 and not comes_from_client(conf, each.args[1]):
-            kept[header_name(each.args[0])] = written(each)
+            own_lines[header_name(each.args[0])] = written(each)
     return [
-        kept.get(header.name.lower()) or header.line(handover.family, _value(conf, handover, header))
+        own_lines.get(header.name.lower()) or header.line(handover.family, _value(conf, handover, header))
         for header in REQUEST_HEADERS
         if header.name.lower() not in present
     ]

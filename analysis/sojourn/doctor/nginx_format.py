@@ -22,7 +22,6 @@ _PRIVATE = re.compile(r"\$\{?(?:args|query_string|arg_\w+|cookie_\w+|http_(?:coo
 
 def format_findings(conf: Conf, fmt: LogFormat) -> Iterator[Finding]:
     """Yield what is wrong with a format in which requests to an app are logged."""
-    place, subject = place_of(fmt.directive), f"log_format {printable(fmt.name)}"
     stamp = _stamp_variable(conf)
     own = "" if conf.has_includes or stamp not in ("", "msec") else OWN
     sent = "sojourn_logged_start" if conf.has_includes else own or stamp
@@ -36,55 +35,59 @@ def format_findings(conf: Conf, fmt: LogFormat) -> Iterator[Finding]:
             text = f"# in http:\n{_MAP}\n# beside proxy_pass:\n{_HEADER}\n# in the format:\n{text}"
             edits += _one_stamp(conf)
         names = ", ".join({**missing, **useful})
-        yield Finding(
+        yield _finding(
+            fmt,
             "log-keys",
             ERROR if missing else INFO,
-            subject,
             f"The format {printable(fmt.name)} does not write {names}.",
             why_keys(missing),
             text,
-            place,
             ADD,
-            tuple(edits),
+            *edits,
         )
     if fmt.escape != "json":
         text = written(Directive("log_format", [fmt.name, "escape=json"], "")).rstrip(";")
-        yield Finding(
+        yield _finding(
+            fmt,
             "log-escape",
             ERROR,
-            subject,
             f"The format {printable(fmt.name)} is JSON, but not written with escape=json.",
             "A quote or a control byte in a URL then makes the line invalid JSON, and it is refused.",
             text,
-            place,
             REPLACE,
-            (_with_escape(conf, fmt),),
+            _with_escape(conf, fmt),
         )
     if fmt.unquoted:
         text = "\n".join(f""""{key}":"{fmt.keys[key][0]}\"""" for key in fmt.unquoted)
-        yield Finding(
+        yield _finding(
+            fmt,
             "log-quotes",
             ERROR,
-            subject,
             f"The format {printable(fmt.name)} writes {', '.join(fmt.unquoted)} without quotes.",
             "Without a single number nginx writes -, nothing or a list; unquoted, the line is invalid JSON.",
             text,
-            place,
             REPLACE,
-            (_rewritten(conf, fmt, {key: f'"{fmt.keys[key][0]}"' for key in fmt.unquoted}),),
+            _rewritten(conf, fmt, {key: f'"{fmt.keys[key][0]}"' for key in fmt.unquoted}),
         )
-    yield from _values(conf, fmt, sent, subject, place)
-    yield from _private(conf, fmt, subject, place)
+    yield from _values(conf, fmt, sent)
+    yield from _private(conf, fmt)
 
 
-def _values(conf: Conf, fmt: LogFormat, sent: str, subject: str, place: str) -> Iterator[Finding]:
+def _finding(
+    fmt: LogFormat, code: str, severity: str, what: str, why: str, text: str, how: str, *edits: Edit
+) -> Finding:
+    subject = f"log_format {printable(fmt.name)}"
+    return Finding(code, severity, subject, what, why, text, place_of(fmt.directive), how, edits)
+
+
+def _values(conf: Conf, fmt: LogFormat, sent: str) -> Iterator[Finding]:
     own = sent == OWN
     value = fmt.keys.get("request_start", ("", True))[0]
     if value.strip("${}") == "msec":
-        yield Finding(
+        yield _finding(
+            fmt,
             "log-stamp",
             ERROR,
-            subject,
             "request_start is the time at which the line is written, not the stamp that was sent.",
             "$msec is the time at each reading. A map is evaluated once a request: send and log the same variable.",
             "\n".join(
@@ -93,43 +96,41 @@ def _values(conf: Conf, fmt: LogFormat, sent: str, subject: str, place: str) -> 
                     f'"request_start":"${sent}"',
                 ]
             ),
-            place,
             REPLACE,
-            (_rewritten(conf, fmt, {"request_start": f'"${sent}"'}), *(_one_stamp(conf) if own else ())),
+            _rewritten(conf, fmt, {"request_start": f'"${sent}"'}),
+            *(_one_stamp(conf) if own else ()),
         )
     stripped = [key for key, (text, _) in fmt.keys.items() if re.match(r"\$\{?sent_http_x_(que|ser|wor|rou)", text)]
     if stripped:
         better = {key: '"' + fmt.keys[key][0].replace("sent_http", "upstream_http") + '"' for key in stripped}
-        yield Finding(
+        yield _finding(
+            fmt,
             "headers-stripped",
             ERROR,
-            subject,
             f"The format {printable(fmt.name)} logs {', '.join(stripped)} from the response to the client.",
             "proxy_hide_header removes the app's headers from that response; $upstream_http_… holds what the app sent.",
             "\n".join(f'"{key}":{text}' for key, text in better.items()),
-            place,
             REPLACE,
-            (_rewritten(conf, fmt, better),),
+            _rewritten(conf, fmt, better),
         )
 
 
-def _private(conf: Conf, fmt: LogFormat, subject: str, place: str) -> Iterator[Finding]:
+def _private(conf: Conf, fmt: LogFormat) -> Iterator[Finding]:
     path = "$sojourn_uri" if conf.has_includes else "$uri"
     replacements = {key: path for key, (text, _) in fmt.keys.items() if _URL.search(text)}
     replacements |= {key: "" for key, (text, _) in fmt.keys.items() if _PRIVATE.search(text)}
     if replacements:
         better = {key: f'"{value}"' for key, value in replacements.items()}
-        yield Finding(
+        yield _finding(
+            fmt,
             "log-private",
             WARNING,
-            subject,
             f"The format {printable(fmt.name)} logs queries or credentials, in {', '.join(replacements)}.",
             "Queries and cookies contain tokens and personal data, and every reader of the log or the store sees them. "
             "The split does not use them.",
             "\n".join(f'"{key}":{value}' for key, value in better.items()),
-            place,
             REPLACE,
-            (_rewritten(conf, fmt, better),),
+            _rewritten(conf, fmt, better),
         )
 
 

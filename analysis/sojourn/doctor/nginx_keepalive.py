@@ -18,11 +18,11 @@ from shlex import quote
 from sojourn.doctor.app_lookup import plain_address, unix_path
 from sojourn.doctor.app_servers import BOUND, SHARED, UNKNOWN, AppServer
 from sojourn.doctor.findings import ADD, INFO, REMOVE, REPLACE, RUN, WARNING, Diagnosis, Edit, Finding
-from sojourn.doctor.nginx_levels import Conf, Pass, after, instead_of, place_of, without, written
+from sojourn.doctor.nginx_levels import Conf, Pass, after, instead_of, place_of, replacing, without, written
 from sojourn.model.formatting import counted, milliseconds, printable
 from sojourn.nginx.syntax import Directive
 
-KEPT_BY_DEFAULT = (1, 29, 7)  # nginx since when connections to an upstream are kept, and HTTP/1.1 is spoken
+KEEPALIVE_BY_DEFAULT = (1, 29, 7)  # nginx since when connections to an upstream are kept, and HTTP/1.1 is spoken
 WORTH = 0.001  # s: nginx counts in milliseconds
 ENOUGH = 100  # answers
 VERSION_LINE = "proxy_http_version 1.1;"
@@ -40,7 +40,7 @@ HARMS = (
 
 def keepalive_findings(conf: Conf) -> Iterator[Finding]:
     """Yield findings about kept connections, or missing ones, for each upstream."""
-    by_default = conf.version is not None and conf.version >= KEPT_BY_DEFAULT
+    by_default = conf.version is not None and conf.version >= KEEPALIVE_BY_DEFAULT
     done: set[str] = set()
     for each in conf.passes:
         upstream = conf.upstreams.get(each.target)
@@ -48,18 +48,18 @@ def keepalive_findings(conf: Conf) -> Iterator[Finding]:
             continue
         server = conf.server_of(each)
         lines = [d for d in upstream.block if d.name == "keepalive" and d.args]
-        kept = lines[-1].args[0] != "0" if lines else by_default
+        keeps_connections = lines[-1].args[0] != "0" if lines else by_default
         if server.connections == BOUND:
-            if kept and each.target not in done and _used(conf, each, by_default=by_default):
+            if keeps_connections and each.target not in done and _used(conf, each, by_default=by_default):
                 done.add(each.target)
                 yield _harmful(each, upstream, lines, server, by_default=by_default)
         elif each.family == "fastcgi" or by_default:
             continue
-        elif kept:
+        elif keeps_connections:
             yield from _unused(conf, each, server)
         elif each.target not in done:
             done.add(each.target)
-            yield from _not_kept(conf, each, upstream, server)
+            yield from _keepalive_missing(conf, each, upstream, server)
 
 
 def _used(conf: Conf, handover: Pass, *, by_default: bool) -> bool:
@@ -91,7 +91,7 @@ def _harmful(
     return Finding("keepalive-bound", WARNING, subject, what, why, text, place_of(upstream), ADD, (edit,))
 
 
-def _not_kept(conf: Conf, handover: Pass, upstream: Directive, server: AppServer) -> Iterator[Finding]:
+def _keepalive_missing(conf: Conf, handover: Pass, upstream: Directive, server: AppServer) -> Iterator[Finding]:
     if server.connections not in (SHARED, UNKNOWN) or all(map(unix_path, conf.addresses(handover))):
         return  # a connect to a unix socket costs next to nothing
     target = printable(handover.target)
@@ -127,8 +127,8 @@ def weigh_connects(confs: Iterable[Conf], diagnosis: Diagnosis) -> None:
         for each in conf.passes:
             if each.target in conf.upstreams:
                 addresses.setdefault(each.target, set()).update(conf.addresses(each))
-    for upstream, named in addresses.items():
-        measured = [each for backend, each in diagnosis.connects.items() if plain_address(backend) in named]
+    for upstream, backends in addresses.items():
+        measured = [each for backend, each in diagnosis.connects.items() if plain_address(backend) in backends]
         answers = sum(count for count, _ in measured)
         if answers < ENOUGH:
             continue
@@ -179,8 +179,7 @@ def _unused(conf: Conf, handover: Pass, server: AppServer) -> Iterator[Finding]:
         "closes every connection after one request."
     )
     for entry in closing:
-        edit = instead_of(entry, EMPTY_CONNECTION)
-        yield _not_used(handover, WARNING, why, EMPTY_CONNECTION, place_of(entry), REPLACE, (edit,))
+        yield _not_used(handover, WARNING, why, *replacing(entry, EMPTY_CONNECTION))
     if lines:
         yield _not_used(handover, WARNING, why, "\n".join(lines), where, ADD, _edits(handover, lines))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sojourn.doctor.app_lookup import plain_address
 from sojourn.doctor.app_servers import BOUND, AppServer, server_of_protocol
-from sojourn.doctor.findings import Edit
+from sojourn.doctor.findings import ADD, REMOVE, REPLACE, Edit
 from sojourn.doctor.nginx_headers import INCLUDES_FOLDER, STAMPS, header_name, include_line, include_name, setter
 from sojourn.model.formatting import printable
 from sojourn.nginx.syntax import Directive, Reading
@@ -24,6 +24,9 @@ LEVELS = ("server", "location", *CONDITIONS)
 PASSES = ("proxy_pass", "grpc_pass", "uwsgi_pass", "fastcgi_pass", "scgi_pass")
 SUBREQUESTS = ("auth_request", "mirror")
 INDENT = "    "
+
+Mend = tuple[str, str, str, tuple[Edit, ...]]
+"""Fix, place, action and edits of a finding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,11 +255,11 @@ class Conf:
 
     def server_of(self, handover: Pass) -> AppServer:
         """Return the server of a pass: if several differ, one that binds connections, or an unknown one."""
-        known = list(self.servers_of(handover).values())
-        if len(set(known)) == 1:
-            return known[0]
-        languages = {each.language for each in known}
-        bound = next((each for each in known if each.connections == BOUND), AppServer())
+        servers = list(self.servers_of(handover).values())
+        if len(set(servers)) == 1:
+            return servers[0]
+        languages = {each.language for each in servers}
+        bound = next((each for each in servers if each.connections == BOUND), AppServer())
         return replace(bound, language=languages.pop() if len(languages) == 1 else "")
 
     @property
@@ -318,6 +321,21 @@ def instead_of(directive: Directive, text: str) -> Edit:
 def without(directive: Directive) -> Edit:
     """Return the edit that removes a directive."""
     return instead_of(directive, "")
+
+
+def replacing(directive: Directive, text: str, level: Level | None = None) -> Mend:
+    """Return how to mend a finding: replace a directive of a level by lines."""
+    return text, place_of(directive, level), REPLACE, (instead_of(directive, text),)
+
+
+def adding(directive: Directive, text: str, level: Level | None = None) -> Mend:
+    """Return how to mend a finding: add lines behind a directive of a level."""
+    return text, place_of(directive, level), ADD, (after(directive, text),)
+
+
+def removing(directive: Directive, level: Level | None = None) -> Mend:
+    """Return how to mend a finding: remove a directive of a level."""
+    return written(directive), place_of(directive, level), REMOVE, (without(directive),)
 
 
 def written(directive: Directive) -> str:

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from sojourn.doctor.findings import ADD, ERROR, REPLACE, WARNING, Edit, Finding
 from sojourn.doctor.nginx_format import format_findings
-from sojourn.doctor.nginx_levels import Conf, Level, Pass, after, at_top, instead_of, place_of, written
+from sojourn.doctor.nginx_levels import Conf, Level, Pass, after, at_top, instead_of, place_of, replacing, written
 from sojourn.model.formatting import printable
 from sojourn.nginx.log_format import LogFormat, log_format
 from sojourn.nginx.syntax import Directive
@@ -88,14 +88,14 @@ def log_findings(conf: Conf) -> Iterator[Finding]:
     if not conf.has_includes and not logs.lines:
         yield _not_included(conf)
         return
-    seen: list[object] = []
+    reported: list[object] = []
     used: list[Directive] = []
     for each in conf.passes:
         lines = logs.sojourn_logs(each.block.effective("access_log"))
         used += lines
         holder = each.block.holder("access_log")
-        if not lines and holder not in seen:
-            seen.append(holder)
+        if not lines and holder not in reported:
+            reported.append(holder)
             yield _unlogged(logs, each, holder)
     yield from _sampled(used)
     formats = {fmt.name: fmt for fmt in map(logs.format_of, used) if fmt is not None}
@@ -167,8 +167,8 @@ def _sampled(lines: list[Directive]) -> Iterator[Finding]:
         each = next(one for one in lines if id(one) == line)
         if not any(word.startswith("if=") for word in each.args):
             continue
-        kept = [word for word in each.args if not word.startswith("if=")]
-        text = written(Directive(each.name, kept, each.where))
+        arguments = [word for word in each.args if not word.startswith("if=")]
+        text = written(Directive(each.name, arguments, each.where))
         condition = next(word for word in each.args if word.startswith("if="))
         yield Finding(
             "log-sampled",
@@ -176,8 +176,5 @@ def _sampled(lines: list[Directive]) -> Iterator[Finding]:
             printable(each.args[0]),
             f"Only some requests are logged ({printable(condition)}).",
             "The others occupy workers, too: depth, utilisation, blame and Little's law are wrong without them.",
-            text,
-            place_of(each),
-            REPLACE,
-            (instead_of(each, text),),
+            *replacing(each, text),
         )

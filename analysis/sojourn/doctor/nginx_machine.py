@@ -5,14 +5,29 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from sojourn.doctor.findings import ADD, INFO, REMOVE, REPLACE, RUN, WARNING, Finding
-from sojourn.doctor.nginx_levels import INDENT, Conf, Level, at_top, instead_of, place_of, without, written
-from sojourn.model.formatting import printable
+from sojourn.doctor.app_lookup import local_port
+from sojourn.doctor.findings import ADD, INFO, REPLACE, RUN, WARNING, Diagnosis, Finding
+from sojourn.doctor.nginx_levels import (
+    INDENT,
+    Conf,
+    Level,
+    at_top,
+    instead_of,
+    place_of,
+    removing,
+    replacing,
+    written,
+)
+from sojourn.host.sock_diag import listening_sockets
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import counted, printable
 from sojourn.nginx.syntax import Directive
 
 DEFAULT_BACKLOG = 511  # nginx's, on Linux
 DEFAULT_CONNECTIONS = 512
 FEW_CONNECTIONS = 1024
+FEW_WAITING = 64  # connections: a burst of more is turned away, and tries again a second later
+UNSEEN = "The backlog of the app's own listening socket: sojourn kernel shows it, on the app's machine."
 _RAW = re.compile(r"\$\{?(?:uri|request_uri|document_uri|request|args|query_string)\b")
 
 
@@ -45,10 +60,7 @@ def _listens(conf: Conf) -> Iterator[Finding]:
                     f"Each nginx worker has an accept queue of its own on {printable(each.args[0])} (reuseport).",
                     "The kernel deals connections out by hash: one waits at a busy worker while another is idle. The "
                     "backlog, and what sojourn kernel shows of it, is then per worker.",
-                    text,
-                    place_of(each, level),
-                    REPLACE,
-                    (instead_of(each, text),),
+                    *replacing(each, text, level),
                 )
 
 
@@ -109,23 +121,20 @@ def _timer(conf: Conf) -> Iterator[Finding]:
                 "timer_resolution",
                 f"nginx reads the clock every {printable(each.args[0])} only.",
                 "The stamp and every time in the log count in such steps; shorter waits are rounded away.",
-                written(each),
-                place_of(each),
-                REMOVE,
-                (without(each),),
+                *removing(each),
             )
 
 
 def _limits(conf: Conf) -> Iterator[Finding]:
-    seen: list[int] = []
+    reported: list[int] = []
     for handover in conf.passes:
         for each in handover.level.effective("limit_req"):
             words = each.args
-            if id(each) in seen or "nodelay" in words or not any(word.startswith("burst=") for word in words):
+            if id(each) in reported or "nodelay" in words or not any(word.startswith("burst=") for word in words):
                 continue
-            seen.append(id(each))
-            kept = [word for word in words if not word.startswith("delay=")]
-            text = written(Directive("limit_req", [*kept, "nodelay"], ""))
+            reported.append(id(each))
+            arguments = [word for word in words if not word.startswith("delay=")]
+            text = written(Directive("limit_req", [*arguments, "nodelay"], ""))
             holder = handover.level.holder("limit_req") or handover.level
             yield Finding(
                 "limit-delays",
@@ -133,10 +142,7 @@ def _limits(conf: Conf) -> Iterator[Finding]:
                 holder.title,
                 f"limit_req holds requests of {holder.title} back inside nginx.",
                 "They wait before they are stamped: the wait counts as upload, not as queueing delay.",
-                text,
-                place_of(each, holder),
-                REPLACE,
-                (instead_of(each, text),),
+                *replacing(each, text, holder),
             )
 
 
@@ -160,10 +166,7 @@ def _raw_route(each: Directive, text: str, level: Level) -> Finding:
         "The route in the log is the raw path of each request.",
         "The number of routes is unbounded: figures by route are too fine, blame finds no culprit, and a store grows "
         "with every path.",
-        text,
-        place_of(each, level),
-        REPLACE,
-        (instead_of(each, text),),
+        *replacing(each, text, level),
     )
 
 
@@ -178,3 +181,44 @@ def route_map(paths: list[str]) -> str:
     """Return the map that names routes by these prefixes of the path."""
     lines = [f"{INDENT}~^{path.rstrip('/')}/ {path.rstrip('/')}/...;" for path in paths or ["/users"]]
     return "\n".join(["map $uri $sojourn_route {", f"{INDENT}default other;", f"{INDENT}/ /;", *lines, "}"])
+
+
+def app_sockets(conf: Conf) -> Diagnosis:
+    """Return what the kernel reports about the apps' listening sockets; unseen where they are elsewhere."""
+    diagnosis = Diagnosis()
+    ports = _ports(conf)
+    limits: dict[int, int] = {}
+    if ports:
+        try:
+            limits = {each.port: each.limit for each in listening_sockets() if each.port in ports}
+        except (SojournError, OSError):
+            limits = {}
+    for port, limit in sorted(limits.items()):
+        if limit < FEW_WAITING:
+            diagnosis.findings.append(_small(port, limit, ports[port]))
+        else:
+            diagnosis.checked.append(f"{counted(limit, 'connection')} may wait for the app at port {port}")
+    if len(limits) < len(ports) or not ports:
+        diagnosis.unseen.append(UNSEEN)
+    return diagnosis
+
+
+def _ports(conf: Conf) -> dict[int, str]:
+    """Return port -> the place that names it, for backends on this machine."""
+    backends = [(each.args[0], each.where) for up in conf.upstreams.values() for each in up.all("server") if each.args]
+    backends += [(each.target, each.directive.where) for each in conf.passes if each.target not in conf.upstreams]
+    return {port: where for text, where in backends if (port := local_port(text)) is not None}
+
+
+def _small(port: int, limit: int, where: str) -> Finding:
+    return Finding(
+        "backlog-app",
+        INFO,
+        f"port {port}",
+        f"Only {limit + 1} connections may wait for the app at port {port}.",
+        "A burst of more is turned away by the kernel; nginx tries again after a second, and it counts as connecting.",
+        "gunicorn --backlog 2048",
+        printable(where, 300),
+        RUN,
+        into="the app's command",
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sojourn.doctor.findings import ADD, ERROR, REMOVE, REPLACE, WARNING, Edit, Finding
+from sojourn.doctor.findings import ADD, ERROR, REPLACE, WARNING, Finding
 from sojourn.doctor.nginx_clients import comes_from_client, is_no_instant, override_lines
 from sojourn.doctor.nginx_headers import (
     ANSWER_HEADERS,
@@ -17,7 +17,18 @@ from sojourn.doctor.nginx_headers import (
     hide_lines,
     include_name,
 )
-from sojourn.doctor.nginx_levels import Conf, Level, Pass, after, instead_of, place_of, without, written
+from sojourn.doctor.nginx_levels import (
+    Conf,
+    Level,
+    Pass,
+    adding,
+    after,
+    instead_of,
+    place_of,
+    removing,
+    replacing,
+    written,
+)
 from sojourn.model.formatting import counted, printable
 from sojourn.nginx.syntax import Directive
 
@@ -84,10 +95,7 @@ def _wrong_include(handover: Pass, include: Directive, text: str) -> Finding:
         f"{printable(handover.target)} by {handover.family}_pass without a stamp.",
         f"Each directive has its own include: {include_name(handover.family)} is for {handover.family}_pass. nginx "
         "reports no error for the other one.",
-        text,
-        place_of(include, level),
-        REPLACE,
-        (instead_of(include, text),),
+        *replacing(include, text, level),
     )
 
 
@@ -107,10 +115,7 @@ def _lost(conf: Conf, handover: Pass, holder: Level, lost: Level) -> Finding:
         holder.title,
         f"{holder.title} loses the stamp that is set in {lost.title}: it has its own {handover.setter} lines.",
         f"nginx inherits {handover.setter} from the level above only where a level has none of its own.",
-        text,
-        place_of(own[-1], holder),
-        ADD,
-        (after(own[-1], text),),
+        *adding(own[-1], text, holder),
     )
 
 
@@ -169,10 +174,7 @@ def _twice(handover: Pass) -> Iterator[Finding]:
             holder.title,
             f"{holder.title} sends {extra.args[0]} {counted(len(same), 'time')}.",
             "nginx sends both, and the app refuses two stamps in one header, or uses the wrong one.",
-            written(extra),
-            place_of(extra, holder),
-            REMOVE,
-            (without(extra),),
+            *removing(extra, holder),
         )
 
 
@@ -182,8 +184,7 @@ def _values(conf: Conf, handover: Pass) -> Iterator[Finding]:
         if name not in STAMPS or not value or "$sojourn_" in value:
             continue
         text = " ".join([header.name, header.args[0], "$sojourn_stamp_sent" if conf.has_includes else OWN_STAMP]) + ";"
-        replaced: tuple[str, str, str, tuple[Edit, ...]]
-        replaced = (text, place_of(header, holder), REPLACE, (instead_of(header, text),))
+        mend = replacing(header, text, holder)
         if comes_from_client(conf, value):
             yield Finding(
                 "stamp-from-client",
@@ -191,7 +192,7 @@ def _values(conf: Conf, handover: Pass) -> Iterator[Finding]:
                 holder.title,
                 f"{holder.title} forwards the {header.args[0]} of any client ({printable(value)}).",
                 "A client that sends an old stamp forges queueing delay. Only addresses in trusted.conf may stamp.",
-                *replaced,
+                *mend,
             )
         elif is_no_instant(value):
             yield Finding(
@@ -200,7 +201,7 @@ def _values(conf: Conf, handover: Pass) -> Iterator[Finding]:
                 holder.title,
                 f"{holder.title} stamps with {printable(value)}, which is not a unix time.",
                 "The middleware reads seconds, ms, us or ns since 1970 and refuses anything else.",
-                *replaced,
+                *mend,
             )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from sojourn.doctor.findings import ADD, ERROR, REMOVE, REPLACE, WARNING, Edit, Finding
 from sojourn.doctor.nginx_headers import ANSWER_HEADERS
-from sojourn.doctor.nginx_levels import Conf, Level, Pass, after, instead_of, place_of, without, written
+from sojourn.doctor.nginx_levels import Conf, Level, Pass, after, instead_of, place_of, replacing, without, written
 from sojourn.model.formatting import printable
 from sojourn.nginx.syntax import Directive
 
@@ -41,10 +41,7 @@ def trust_findings(conf: Conf) -> Iterator[Finding]:
                     "A client's X_Request_Start and X_Queue_Start reach the app.",
                     "An app that reads headers by their CGI names reads them as X-Request-Start and X-Queue-Start, so "
                     "that any client can stamp.",
-                    f"{each.name} {safe};",
-                    place_of(each, level),
-                    REPLACE,
-                    (instead_of(each, f"{each.name} {safe};"),),
+                    *replacing(each, f"{each.name} {safe};", level),
                 )
 
 
@@ -82,8 +79,8 @@ def _no_trusted_peer(conf: Conf, geo: Directive) -> Iterator[Finding]:
         return
     text = "\n".join(f"{address} 1;" for address in addresses)
     file = os.path.join(os.path.dirname(geo.place.file), "trusted.conf")
-    known = file in conf.read.files
-    edit = Edit(file, None, 0, text + "\n") if known else after(geo.block[0], text)
+    is_included = file in conf.read.files
+    edit = Edit(file, None, 0, text + "\n") if is_included else after(geo.block[0], text)
     yield Finding(
         "inbound-untrusted",
         WARNING,
@@ -92,7 +89,7 @@ def _no_trusted_peer(conf: Conf, geo: Directive) -> Iterator[Finding]:
         "Its stamp, request id and traceparent are dropped: waiting in front of this nginx is not measured. List it "
         "only if it overwrites these headers of its own clients.",
         text,
-        printable(file, 300) if known else place_of(geo),
+        printable(file, 300) if is_included else place_of(geo),
         ADD,
         (edit,),
     )
@@ -112,7 +109,7 @@ def _as_geo(address: str) -> str | None:
 
 def header_findings(conf: Conf) -> Iterator[Finding]:
     """Yield headers of the app that reach the client, or do not reach the nginx that logs them."""
-    seen: list[Level] = []
+    reported: list[Level] = []
     inner = _inner(conf)
     for each in conf.passes:
         if not each.stamped:
@@ -125,8 +122,8 @@ def header_findings(conf: Conf) -> Iterator[Finding]:
                 yield _stripped(each, stripped)
         elif missing := [name for name in missing if name.lower() not in passed]:
             holder = each.level.holder(f"{each.family}_hide_header") or each.level
-            if holder not in seen:
-                seen.append(holder)
+            if holder not in reported:
+                reported.append(holder)
                 yield _leak(each, holder, missing)
 
 

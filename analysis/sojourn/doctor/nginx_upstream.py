@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from sojourn.doctor.findings import ADD, INFO, REPLACE, WARNING, Finding
+from sojourn.doctor.findings import ADD, INFO, WARNING, Finding
 from sojourn.doctor.nginx_keepalive import keepalive_findings
-from sojourn.doctor.nginx_levels import Conf, Pass, after, instead_of, place_of
+from sojourn.doctor.nginx_levels import Conf, Pass, after, place_of, replacing
 from sojourn.model.formatting import counted, printable
 from sojourn.nginx.syntax import Directive
 
@@ -19,11 +19,11 @@ DEFAULT_TIMEOUT = "60s"
 def upstream_findings(conf: Conf) -> Iterator[Finding]:
     """Yield what is wrong between nginx and the app."""
     yield from keepalive_findings(conf)
-    seen: list[int] = []
+    reported: list[int] = []
     for each in conf.passes:
         for finding, line in (*_buffering(each), *_retries(conf, each)):
-            if id(line) not in seen:
-                seen.append(id(line))
+            if id(line) not in reported:
+                reported.append(id(line))
                 yield finding
 
 
@@ -61,8 +61,7 @@ def _buffering(handover: Pass) -> Iterator[tuple[Finding, Directive]]:
 
 def _instead(code: str, severity: str, handover: Pass, each: Directive, what: str, why: str, text: str) -> Finding:
     holder = handover.level.holder(each.name) or handover.level
-    where = place_of(each, holder)
-    return Finding(code, severity, holder.title, what, why, text, where, REPLACE, (instead_of(each, text),))
+    return Finding(code, severity, holder.title, what, why, *replacing(each, text, holder))
 
 
 def _retries(conf: Conf, handover: Pass) -> Iterator[tuple[Finding, Directive]]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from shlex import quote
 
 from sojourn.doctor.app_servers import ANSWER_PAGE, AppServer, answer_lines
-from sojourn.doctor.facts import SHOWN, Facts
+from sojourn.doctor.facts import EXAMPLES, Facts
 from sojourn.doctor.findings import ADD, ERROR, INFO, RUN, WARNING, Finding
 from sojourn.doctor.nginx_headers import INCLUDE_PLACE, bare_lines, include_line
 from sojourn.doctor.nginx_machine import route_map
@@ -86,7 +86,7 @@ def _unstamped(facts: Facts, name: str) -> Iterator[Finding]:
     if not facts.proxied or facts.unstamped < FEW * facts.proxied:
         return
     share = facts.unstamped / facts.proxied
-    routes = ", ".join(printable(route, 60) for route in facts.unstamped_routes[:SHOWN])
+    routes = ", ".join(printable(route, 60) for route in facts.unstamped_routes[:EXAMPLES])
     yield Finding(
         "stamp-missing",
         ERROR if share >= MOST else WARNING,
@@ -113,7 +113,7 @@ def _silent(facts: Facts, name: str) -> Iterator[Finding]:
         where = (
             ""
             if share == 1 or not routes
-            else f", most often for {', '.join(printable(r, 60) for r in routes[:SHOWN])}"
+            else f", most often for {', '.join(printable(r, 60) for r in routes[:EXAMPLES])}"
         )
         what = f"{printable(backend)} sends no times of its own on {percent(share)} of its answers{where}."
         yield _quiet(ERROR if share >= MOST else WARNING, printable(backend), what, name)
@@ -143,12 +143,12 @@ def answering(finding: Finding, servers: Mapping[str, AppServer]) -> Finding:
         servers: by backend; of those that are missing nothing is known.
     """
     silent = list(servers) if finding.subject == EVERY_BACKEND else [finding.subject]
-    known = {servers.get(backend, AppServer()) for backend in silent}
-    languages = {each.language for each in known}
+    app_servers = {servers.get(backend, AppServer()) for backend in silent}
+    languages = {each.language for each in app_servers}
     if len(languages) != 1 or not any(languages):
         return finding
     fix, into = answer_lines(languages.pop())
-    names = " and ".join(sorted({each.name for each in known if each.name}))
+    names = " and ".join(sorted({each.name for each in app_servers if each.name}))
     what = f"{finding.what} The app runs in {names}." if names else finding.what
     return replace(finding, fix=fix, into=into, what=what)
 
@@ -213,12 +213,12 @@ def _waits(facts: Facts, name: str) -> Iterator[Finding]:
 
 def _names(facts: Facts, name: str) -> Iterator[Finding]:
     if facts.routes > MANY_ROUTES:
-        shown = ", ".join(printable(route, 40) for route in facts.route_names[:SHOWN])
+        examples = ", ".join(printable(route, 40) for route in facts.route_names[:EXAMPLES])
         yield Finding(
             "routes-many",
             WARNING,
             name,
-            f"There are {counted(facts.routes, 'route')}, {facts.single:,} of them with one request: {shown}, …",
+            f"There are {counted(facts.routes, 'route')}, {facts.single:,} of them with one request: {examples}, …",
             "Figures by route are too fine, blame finds no culprit, and a store grows with every path.",
             route_map(_prefixes(facts.route_names)),
             name,

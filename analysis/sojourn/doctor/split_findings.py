@@ -63,8 +63,8 @@ def refused_lines(records: Records, name: str) -> Iterator[Finding]:
             where = f"{printable(line['source'], 300)}:{line['line']}"
         because = REASONS.get(reason, "not known")
         fix, how = _MENDS.get(reason, _listing(name))
-        if line is not None and (known := format_of_line(str(line["raw"]))) is not None:
-            because = f"{because}; the first is a line of {known.name}"
+        if line is not None and (foreign := format_of_line(str(line["raw"]))) is not None:
+            because = f"{because}; the first is a line of {foreign.name}"
             fix, how = _listing(name)
         begins = f" It begins: {printable(shown_line(line['raw']), 80)}" if line is not None and line["raw"] else ""
         yield Finding(

@@ -8,7 +8,7 @@ from shlex import quote
 from typing import Any
 
 from sojourn.analyses.split.run import split
-from sojourn.doctor.facts import EARLY, MOST_BACKENDS, SHOWN, STREAMED, Facts
+from sojourn.doctor.facts import EARLY, EXAMPLES, MOST_BACKENDS, STREAMED, Facts
 from sojourn.doctor.findings import ERROR, INFO, RUN, WARNING, Diagnosis, Finding
 from sojourn.doctor.requests import checked_requests, request_findings
 from sojourn.doctor.split_findings import checked_split, split_findings
@@ -61,10 +61,6 @@ _REFUSED = """
 
 def diagnosed_store(dsn: str, since: datetime | None = None) -> Diagnosis:
     """Return what is wrong with a store.
-
-    Args:
-        dsn: the address of the store.
-        since: look at requests from this time on; None: all.
 
     Raises:
         SojournError: the DSN is not an address of a store, or a query failed.
@@ -128,8 +124,8 @@ def _schema(store: Store, name: str) -> Iterator[Finding]:
 
 
 def _feeds(store: Store, name: str, *, empty: bool) -> Iterator[Finding]:
-    shown = quote(name)
-    load = f"sojourn store load {shown} access.jsonl"
+    quoted = quote(name)
+    load = f"sojourn store load {quoted} access.jsonl"
     if empty:
         why = "No log was loaded, or the pipeline does not reach it; refused lines are in dead_letters."
         yield Finding("store-empty", ERROR, name, f"{name} contains no request.", why, load, name, RUN)
@@ -147,7 +143,7 @@ def _feeds(store: Store, name: str, *, empty: bool) -> Iterator[Finding]:
                     f"The rollups of {counted(due, 'minute')} are missing, {BEHIND // 60} minutes after their last row."
                 )
                 why = "Dashboards show too little. The store computes them every 15 s; its errors give the reason."
-                fix = f"sojourn store query {shown} 'SELECT view, exception FROM system.view_refreshes'"  # noqa: S608 - to be read
+                fix = f"sojourn store query {quoted} 'SELECT view, exception FROM system.view_refreshes'"  # noqa: S608 - to be read
                 yield Finding("rollups-behind", WARNING, name, what, why, fix, name, RUN)
     for kind, reason, count, raw in rows(store, _LETTERS):
         if kind == "requests":
@@ -157,12 +153,12 @@ def _feeds(store: Store, name: str, *, empty: bool) -> Iterator[Finding]:
             f"({printable(reason)})."
         )
         why = f"They are in dead_letters. One begins: {printable(raw, 80)}"
-        fix = f"sojourn store query {shown} 'SELECT reason, source, raw FROM dead_letters FINAL LIMIT 10'"  # noqa: S608 - to be read
+        fix = f"sojourn store query {quoted} 'SELECT reason, source, raw FROM dead_letters FINAL LIMIT 10'"  # noqa: S608 - to be read
         yield Finding("lines-refused", WARNING, printable(reason), what, why, fix, name, RUN)
     if rows(store, "SELECT count() FROM listen_queue")[0][0] == 0:
         what = f"{name} holds no samples of listen queues."
         why = "Connections that wait in the kernel, before nginx and before the app, are not measured."
-        fix = "sojourn kernel --out kernel.jsonl\n" + f"sojourn store load {shown} FOLDER"
+        fix = "sojourn kernel --out kernel.jsonl\n" + f"sojourn store load {quoted} FOLDER"
         yield Finding("listen-missing", INFO, name, what, why, fix, name, RUN)
 
 
@@ -198,7 +194,7 @@ def _facts(store: Store, since: datetime | None) -> Facts:
         backends=[(upstream, answers, silent) for upstream, answers, silent, _ in backends],
         connects={upstream: (answers, connect) for upstream, answers, _, connect in backends},
         silent_routes=[(str(u), str(r), int(s)) for u, r, s in selected(_SILENT, most=MOST_BACKENDS)],
-        unstamped_routes=[str(r) for r, _, bare in sorted(routes, key=lambda one: -one[2]) if bare][:SHOWN],
+        unstamped_routes=[str(r) for r, _, bare in sorted(routes, key=lambda one: -one[2]) if bare][:EXAMPLES],
         refused={str(reason): int(count) for reason, count in selected(_REFUSED)},
         single=int(selected(_SINGLE)[0][0]),
         route_names=[str(route) for route, _, _ in routes],

@@ -132,7 +132,7 @@ def _exporter(
     from sojourn.sources.log_files import format_of_text  # noqa: PLC0415
 
     form = None if log_format is None else format_of_text(log_format)
-    followers, tails = opened_followers(logs, from_start=from_beginning, form=form, seconds=settings.held)
+    followers, tails = opened_followers(logs, from_start=from_beginning, form=form, seconds=settings.retention)
     of_spans, _ = opened_followers(spans, from_start=True)
     return Exporter(followers, tails, spans=of_spans, settings=settings, from_beginning=from_beginning, form=form)
 

@@ -81,9 +81,9 @@ class Exporter:
             self.settings.buckets,
             by_status_class="status_class" in self.settings.labels,
         )
-        held = self.settings.held
+        span = self.settings.retention
         self._reader = LiveReader(
-            followers, tails, replay=from_beginning, form=form, recent=Recent(held), columns=(*JOINED, *CLIENT),
+            followers, tails, replay=from_beginning, form=form, recent=Recent(span), columns=(*JOINED, *CLIENT),
             on_rows=self._count,
         )  # fmt: skip
         self._wasted = WastedWork(spans) if spans else None
@@ -206,7 +206,7 @@ class Exporter:
         since = self._reader.recent.known_since()
         settings = self.settings
         state = ServiceState(service, rows, now, since, settings.window, self._memory, settings.workers)
-        if not state.known:
+        if not state.is_long_enough:
             return []
         return [*state.backends(self.tally.labels), *state.signals(settings.objectives)]
 
@@ -231,21 +231,21 @@ class Exporter:
 
 def _by_label(rows: pl.DataFrame, labels: Labels) -> Iterator[tuple[str, pl.DataFrame]]:
     """Yield the rows of each service, by its label value."""
-    named = rows.with_columns(
+    labelled = rows.with_columns(
         __label=pl.col("service").replace_strict(
             {name: labels.value("service", name) for name in rows["service"].unique()}, return_dtype=pl.String
         )
     )
-    for (label,), own in named.group_by("__label", maintain_order=True):
+    for (label,), own in labelled.group_by("__label", maintain_order=True):
         yield str(label), own.drop("__label")
 
 
 def _clock_samples(clock: pl.DataFrame, rows: pl.DataFrame, labels: Labels) -> Iterator[Sample]:
     """Yield offset and uncertainty of each backend, for the services that it serves; of several, the least certain."""
     pairs = rows.filter("proxied").select("service", "upstream", "proxy").unique()
-    known = pairs.join(clock, on=["proxy", "upstream"], nulls_equal=True).drop_nulls(["offset", "uncertainty"])
+    estimates = pairs.join(clock, on=["proxy", "upstream"], nulls_equal=True).drop_nulls(["offset", "uncertainty"])
     worst: dict[tuple[str, str], tuple[float, float]] = {}
-    for row in known.sort("uncertainty").iter_rows(named=True):
+    for row in estimates.sort("uncertainty").iter_rows(named=True):
         values = (labels.value("service", row["service"]), labels.value("upstream", row["upstream"]))
         worst[values] = (row["offset"], row["uncertainty"])
     for values, (offset, uncertainty) in sorted(worst.items()):

@@ -31,14 +31,9 @@ NATIVE_FORMAT = "version=2.0.0"
 
 
 class ExporterCollector(Collector):
-    """The metrics of an exporter as families of prometheus_client.
+    """The metrics of an exporter as families of prometheus_client; ``native``: with native histograms as well."""
 
-    Args:
-        exporter: that keeps them up to date.
-        native: whether histograms have their native form as well.
-    """
-
-    def __init__(self, exporter: Exporter, *, native: bool = False) -> None:
+    def __init__(self, exporter: Exporter, *, native: bool) -> None:
         self._exporter = exporter
         self._native = native
 
@@ -116,29 +111,24 @@ def _spans(counts: dict[int, int]) -> tuple[list[BucketSpan] | None, list[int] |
 
 def text_of(exporter: Exporter) -> str:
     """Return the metrics in Prometheus's text format."""
+    return generate_latest(_registry(exporter, native=False)).decode()
+
+
+def _registry(exporter: Exporter, *, native: bool) -> CollectorRegistry:
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(ExporterCollector(exporter))
-    return generate_latest(registry).decode()
+    registry.register(ExporterCollector(exporter, native=native))
+    return registry
 
 
 class MetricsServer:
-    """An HTTP server of the metrics of an exporter, on a thread of its own.
-
-    Args:
-        exporter: that keeps them up to date.
-        host: address to listen on.
-        port: 0 chooses a free one.
+    """An HTTP server of the metrics of an exporter, on a thread of its own; port 0 chooses a free one.
 
     Raises:
         SojournError: the address cannot be listened on.
     """
 
     def __init__(self, exporter: Exporter, host: str, port: int) -> None:
-        applications = {}
-        for native in (False, True):
-            registry = CollectorRegistry(auto_describe=False)
-            registry.register(ExporterCollector(exporter, native=native))
-            applications[native] = make_wsgi_app(registry)
+        applications = {native: make_wsgi_app(_registry(exporter, native=native)) for native in (False, True)}
 
         def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
             # An older format has no place for native histograms.
@@ -152,8 +142,8 @@ class MetricsServer:
             raise SojournError(f"--listen {host}:{port}: {error.strerror or error}") from None
         self._thread = threading.Thread(target=self._server.serve_forever, name="sojourn-metrics", daemon=True)
         self._thread.start()
-        shown = f"[{host}]" if ":" in host else host
-        self.url = f"http://{shown}:{self._server.server_port}/metrics"
+        literal = f"[{host}]" if ":" in host else host
+        self.url = f"http://{literal}:{self._server.server_port}/metrics"
 
     def close(self) -> None:
         """Stop serving."""

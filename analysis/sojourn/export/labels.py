@@ -17,16 +17,16 @@ class Labels:
     """The values of the labels of ``GROUP``, each known by its first requests.
 
     Args:
-        shown: labels with values; the others are empty.
+        visible: labels with values; the others are empty.
         limits: label -> number of values; more are ``other``.
 
     Attributes:
         other: label -> requests that were counted as ``other``; ``group``: because of too many combinations.
     """
 
-    def __init__(self, shown: Sequence[str] = GROUP, limits: Mapping[str, int] | None = None) -> None:
+    def __init__(self, visible: Sequence[str] = GROUP, limits: Mapping[str, int] | None = None) -> None:
         self.other: Counter[str] = Counter()
-        self._shown = frozenset(shown)
+        self._visible = frozenset(visible)
         self._limits = LIMITS | dict(limits or {})
         self._values: dict[str, set[str]] = {label: set() for label in GROUP}
         self._groups: set[tuple[str, ...]] = set()
@@ -34,7 +34,7 @@ class Labels:
     def of(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return ``rows`` with the columns of ``GROUP`` as label values."""
         rows = rows.with_columns(
-            pl.col(label).fill_null(UNKNOWN) if label in self._shown else pl.lit(UNKNOWN).alias(label)
+            pl.col(label).fill_null(UNKNOWN) if label in self._visible else pl.lit(UNKNOWN).alias(label)
             for label in GROUP
         )
         for label in GROUP:
@@ -43,19 +43,19 @@ class Labels:
 
     def value(self, label: str, value: str | None) -> str:
         """Return the value of a label that requests with this value have been counted under."""
-        if label not in self._shown or not value:
+        if label not in self._visible or not value:
             return UNKNOWN
         return value if value in self._values[label] else OTHER
 
     def _limited(self, rows: pl.DataFrame, label: str) -> pl.DataFrame:
         counts = rows[label].value_counts(sort=True)
-        known = self._values[label]
+        values = self._values[label]
         excess: list[str] = []
         for value, count in counts.iter_rows():
-            if value in known or value == UNKNOWN:
+            if value in values or value == UNKNOWN:
                 continue
-            if len(known) < self._limits[label]:
-                known.add(value)
+            if len(values) < self._limits[label]:
+                values.add(value)
             else:
                 excess.append(value)
                 self.other[label] += count

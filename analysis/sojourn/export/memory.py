@@ -19,7 +19,7 @@ from sojourn.timeline.visits import FROM_CONCURRENCY, Visits
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-TIMES_KEPT = 500  # per service and route
+LAST_TIMES = 500  # per service and route
 AGE = timedelta(minutes=10)  # after which the workers of a backend are forgotten
 ROUTES = 1_000  # services and routes of which times are kept
 
@@ -33,13 +33,13 @@ class Memory:
 
     def add(self, rows: pl.DataFrame, labels: Labels) -> None:
         """Remember the service times of canonical rows, by the label value of their service."""
-        known = rows.filter(pl.col("app_service_time").is_not_null()).select("service", "route", "app_service_time")
-        groups = known.group_by("service", "route").agg(pl.col("app_service_time").tail(TIMES_KEPT))
+        timed = rows.filter(pl.col("app_service_time").is_not_null()).select("service", "route", "app_service_time")
+        groups = timed.group_by("service", "route").agg(pl.col("app_service_time").tail(LAST_TIMES))
         for service, route, times in groups.iter_rows():
             key = (labels.value("service", service), route)
             if key in self._times or len(self._times) < ROUTES:
                 before = self._times.get(key, np.empty(0))
-                self._times[key] = np.concatenate([before, np.asarray(times, np.float64)])[-TIMES_KEPT:]
+                self._times[key] = np.concatenate([before, np.asarray(times, np.float64)])[-LAST_TIMES:]
 
     def service_times(self, service: str) -> Mapping[str | None, Floats]:
         """Return route -> the last service times, s."""
@@ -59,7 +59,7 @@ class Memory:
         """
         self._workers = {key: value for key, value in self._workers.items() if now - value[1] < AGE}
         count = visits.workers.count.copy()
-        known = np.ones(len(count), np.bool_)
+        is_counted = np.ones(len(count), np.bool_)
         for number, (upstream, source) in enumerate(zip(visits.backends, visits.workers.source, strict=True)):
             key = (service, upstream)
             if source != FROM_CONCURRENCY:
@@ -67,5 +67,5 @@ class Memory:
             elif key in self._workers:
                 count[number] = max(self._workers[key][0], int(count[number]))
             else:
-                known[number] = not np.isnan(visits.busy_end[visits.at_backend[number]]).all()
-        return replace(visits, workers=replace(visits.workers, count=count)), known
+                is_counted[number] = not np.isnan(visits.busy_end[visits.at_backend[number]]).all()
+        return replace(visits, workers=replace(visits.workers, count=count)), is_counted

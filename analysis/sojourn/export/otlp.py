@@ -47,9 +47,7 @@ UNKNOWN_EXTREMES: Any = (None, None)
 class Sender:
     """Sends the metrics of an exporter at a fixed interval, on a thread of its own, and once more at the end.
 
-    Args:
-        exporter: that keeps them up to date.
-        url: of the endpoint; ``/v1/metrics`` is added to a URL without a path.
+    ``/v1/metrics`` is added to a URL without a path.
 
     Raises:
         SojournError: the URL is no HTTP URL, or the interval in the environment is no number.
@@ -63,7 +61,7 @@ class Sender:
         # It reports every failure; here the first of several is enough.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
         self._client = OTLPMetricExporter(self._url, timeout=TIMEOUT)
-        self._resource = Resource.create({"service.name": "sojourn", "service.version": version()} | _named())
+        self._resource = Resource.create({"service.name": "sojourn", "service.version": version()} | _service_name())
         self._started = time.time_ns()
         self._failing = False
         self._stop = threading.Event()
@@ -163,7 +161,7 @@ def _interval() -> float:
     return seconds
 
 
-def _named() -> dict[str, str]:
+def _service_name() -> dict[str, str]:
     """Return the service name of the environment, which a default must not replace."""
     name = os.environ.get("OTEL_SERVICE_NAME")
     return {"service.name": name} if name else {}

@@ -45,6 +45,6 @@ class Settings:
     alias: str = ""
 
     @property
-    def held(self) -> float:
+    def retention(self) -> float:
         """How long a request is held after its end, s: for the state as of the longest lag."""
         return max(self.window, MINUTE) + LONGEST_LAG

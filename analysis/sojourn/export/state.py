@@ -53,21 +53,21 @@ class ServiceState:
         service: its name, as a label value.
         rows: its split rows that ended in the last ``window`` + 2 lags, or more.
         now: the log's time.
-        known_since: begin of the known part of the log.
+        complete_since: begin of the known part of the log.
         window: s, of the requests that the signals are computed from.
         memory: service times and workers that are used where the rows have none; learns those they have.
         workers: per backend, or the same for all; None: read off the log.
     """
 
     def __init__(
-        self, service: str, rows: pl.LazyFrame, now: datetime, known_since: datetime, window: float, memory: Memory,
+        self, service: str, rows: pl.LazyFrame, now: datetime, complete_since: datetime, window: float, memory: Memory,
         workers: WorkersLike = None,
     ) -> None:  # fmt: skip
         self.service = service
         self._memory = memory
         lag = lag_of(rows, now)
         self.as_of = now - timedelta(seconds=lag)
-        self._begin = max(known_since, self.as_of - timedelta(seconds=window))
+        self._begin = max(complete_since, self.as_of - timedelta(seconds=window))
         self._workers = workers
         ended = without_upgraded(rows).filter(pl.col("time") > pl.lit(self._begin, INSTANT))
         self._rows = ended.filter("proxied")
@@ -78,7 +78,7 @@ class ServiceState:
         return (self.as_of - self._begin).total_seconds()
 
     @property
-    def known(self) -> bool:
+    def is_long_enough(self) -> bool:
         """Whether enough of the log is known."""
         return self.seconds >= LEAST
 
@@ -86,19 +86,19 @@ class ServiceState:
         """Yield the gauges of the backends, and the causes of waiting; backends with one label value are added up."""
         yield Sample("sojourn_state_timestamp_seconds", (self.service,), self.as_of.timestamp())
         recorded = visits(self._rows, columns=("header",), workers=self._workers, waits_unknown=True)
-        requests, known = self._memory.with_workers(self.service, recorded, self.as_of)
+        requests, is_counted = self._memory.with_workers(self.service, recorded, self.as_of)
         services = services_of(requests)
         causes = self._causes(requests, services)
         requests = _abandoned_wait(requests)
         begin = max(self._begin, self.as_of - timedelta(seconds=STATE_WINDOW))
-        held: dict[str, tuple[float, float, float]] = {}
+        totals: dict[str, tuple[float, float, float]] = {}
         for number, name in enumerate(requests.backends):
             label = labels.value("upstream", name)
-            waiting, serving, workers = held.get(label, (0.0, 0.0, 0.0))
+            waiting, serving, workers = totals.get(label, (0.0, 0.0, 0.0))
             state = backend_state(requests, services, number, begin, self.as_of)
-            count = requests.workers.count[number] if known[number] else math.nan
-            held[label] = (waiting + state.waiting, serving + state.serving, workers + count)
-        for label, (waiting, serving, workers) in held.items():
+            count = requests.workers.count[number] if is_counted[number] else math.nan
+            totals[label] = (waiting + state.waiting, serving + state.serving, workers + count)
+        for label, (waiting, serving, workers) in totals.items():
             values = (self.service, label)
             yield Sample("sojourn_requests_waiting", values, waiting)
             yield Sample("sojourn_requests_in_service", values, serving)
@@ -109,27 +109,23 @@ class ServiceState:
         yield from causes
 
     def signals(self, objectives: Sequence[Objective]) -> Iterator[Sample]:
-        """Yield the signals to scale on; nothing where no service time is known.
-
-        Args:
-            objectives: that the workers are to hold.
-        """
+        """Yield the signals to scale on; nothing where no service time is known."""
         until = pl.lit(self.as_of, INSTANT)
         present = self._rows.with_columns(__arrival=pl.col("start") + pl.duration(
             microseconds=((pl.col("upload") + pl.col("retries")) * 1e6).round().cast(pl.Int64)
         ))  # fmt: skip
-        seen = present.filter(pl.col("__arrival") <= until).collect()
-        arrived = seen.filter(pl.col("__arrival") > pl.lit(self._begin, INSTANT)).drop("__arrival")
+        entered = present.filter(pl.col("__arrival") <= until).collect()
+        arrived = entered.filter(pl.col("__arrival") > pl.lit(self._begin, INSTANT)).drop("__arrival")
         if arrived.is_empty():
             yield from self._idle(objectives)
             return
         try:
-            workload, known = self._workload(arrived)
+            workload, is_counted = self._workload(arrived)
         except SojournError:  # no service time was ever known
             return
         requests = workload.visits
         workers = float(requests.workers.count.sum())
-        refused, contention = self._refused(seen.drop("__arrival"))
+        refused, contention = self._refused(entered.drop("__arrival"))
         yield from self._refusals(refused)
         yield from self._bottleneck(contention)
         if refused is not None:
@@ -138,9 +134,9 @@ class ServiceState:
         slowed = 0.0 if sharing is None else float((workload.head - workload.read - sharing.demand).sum())
         load = (float(workload.services.sum()) - slowed) / self.seconds
         yield Sample("sojourn_offered_load_workers", (self.service,), load)
-        if known.all():
+        if is_counted.all():
             yield Sample("sojourn_saturation", (self.service,), load / workers)
-            waiting = self._waiting_work(workload)
+            waiting = float(workload.services[self._waits(workload)].sum())  # worker seconds at ``as_of``
             yield Sample("sojourn_seconds_to_drain", (self.service,), drain(waiting, load, workers))
         first = arrived.filter(~retried(arrived))
         firsts = workload if len(first) in (0, len(arrived)) else self._workload(first)[0]
@@ -158,18 +154,14 @@ class ServiceState:
         """
         earlier = self._memory.service_times(self.service)
         workload = workload_of(rows.lazy(), workers=self._workers, service_times=earlier)
-        requests, known = self._memory.with_workers(self.service, workload.visits, self.as_of)
-        return replace(workload, visits=requests), known
+        requests, is_counted = self._memory.with_workers(self.service, workload.visits, self.as_of)
+        return replace(workload, visits=requests), is_counted
 
     def _refused(self, rows: pl.DataFrame) -> tuple[str | None, Contention | None]:
-        """Return why no signal may be given, and what services share.
-
-        Args:
-            rows: of all requests that were present in the window.
-        """
-        workload, known = self._workload(rows)
+        """Return why no signal may be given, and what services share."""
+        workload, is_counted = self._workload(rows)
         contention = LoadDependence.of(workload.visits).contention
-        if not known.all():
+        if not is_counted.all():
             return None, contention
         since = (self._begin - workload.visits.base).total_seconds()
         return signal_refusal(workload, since, contention), contention
@@ -204,10 +196,6 @@ class ServiceState:
             formulas = (erlang_c_workers, square_root_workers)
             numbers |= {name: formula(*arguments) for name, formula in zip(METHODS[1:], formulas, strict=True)}
         return numbers
-
-    def _waiting_work(self, workload: Workload) -> float:
-        """Return the worker seconds of the requests that were waiting at ``as_of``."""
-        return float(workload.services[self._waits(workload)].sum())
 
     def _waits(self, workload: Workload) -> Bools:
         """Return for each request whether it was waiting at ``as_of``."""

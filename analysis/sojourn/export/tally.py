@@ -28,9 +28,10 @@ READ = (
 )  # fmt: skip
 """Columns of split rows that ``Tally.add`` reads."""
 
-_HELD = ("connect", "queue", "service_time", "unattributed")  # components between nginx's contact and its giving up
+# Components between nginx's contact and its giving up.
+_AT_UPSTREAM = ("connect", "queue", "service_time", "unattributed")
 ABANDONED = pl.col("proxied") & ~pl.col("answered") & pl.col("status").is_in(GIVEN_UP_STATUSES)
-_ABANDONED_SECONDS = pl.sum_horizontal(pl.col(name).fill_null(0.0) for name in _HELD)
+_ABANDONED_SECONDS = pl.sum_horizontal(pl.col(name).fill_null(0.0) for name in _AT_UPSTREAM)
 
 
 @dataclass(frozen=True)
@@ -119,12 +120,12 @@ class Tally:
         distinct = numbered.unique("__group").sort("__group").select(keys).rows()
         number = np.array([self._groups.setdefault(key, len(self._groups)) for key in distinct], np.int64)
         for name, column in COLUMNS_OF.items():
-            known = numbered.filter(pl.col(column).is_not_null())
+            measured = numbered.filter(pl.col(column).is_not_null())
             self._histograms[name].add(
-                number[known["__group"].to_numpy()],
-                known[column].to_numpy(),
-                known["trace_id"].to_list(),
-                known["time"].dt.epoch("us").to_numpy() / 1e6,
+                number[measured["__group"].to_numpy()],
+                measured[column].to_numpy(),
+                measured["trace_id"].to_list(),
+                measured["time"].dt.epoch("us").to_numpy() / 1e6,
             )
 
     def _count_objective(self, rows: pl.DataFrame, objective: Objective) -> None:

@@ -15,18 +15,14 @@ from sojourn.readers.spans import SPANS_SCHEMA, spans_of_lines
 from sojourn.sources.live.follow import Follower
 
 PATIENCE = 600.0  # s for which a span of an abandoned request is awaited
-SPANS_HELD = 30.0  # s for which spans are held that arrived before their log record
+SPAN_AGE = 30.0  # s for which spans are held that arrived before their log record
 MOST = 200_000  # rows of each
 JOINED = ("request_id", "trace_id", "span_id")
 _SCHEMA = {"time": INSTANT, **dict.fromkeys((*JOINED, *GROUP), pl.String())}
 
 
 class WastedWork:
-    """Matches abandoned requests with their spans.
-
-    Args:
-        followers: of files of spans, OTLP/JSON lines.
-    """
+    """Matches abandoned requests with their spans, from files of OTLP/JSON lines."""
 
     def __init__(self, followers: Sequence[Follower]) -> None:
         self._followers = list(followers)
@@ -51,6 +47,6 @@ class WastedWork:
         has_span = pl.col("span_seconds").is_not_null()
         overdue = pl.lit(now - timedelta(seconds=PATIENCE), INSTANT)
         self._abandoned = rows.filter(~has_span & (pl.col("time") > overdue)).select(*_SCHEMA)
-        held = pl.lit(now - timedelta(seconds=SPANS_HELD), INSTANT)
-        self._spans = self._spans.filter(pl.col("span_end") > held).tail(MOST)
+        oldest = pl.lit(now - timedelta(seconds=SPAN_AGE), INSTANT)
+        self._spans = self._spans.filter(pl.col("span_end") > oldest).tail(MOST)
         return rows.filter(has_span)

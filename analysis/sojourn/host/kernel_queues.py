@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sojourn.host.counters import counters, settings
 from sojourn.host.sample import Backlogs, Listener, Raindrops, Sample, WorkerQueue
@@ -61,9 +61,9 @@ class KernelProbe:
         self._budget = budget
         self._askers: dict[str, Asker] = {}
         for server in (*(Server("unicorn", url) for url in raindrops), *map(server_of, servers)):
-            if server.address.shown in self._askers:
-                raise SojournError(f"{server.address.shown}: this server is given twice")
-            self._askers[server.address.shown] = Asker(server)
+            if server.address.redacted in self._askers:
+                raise SojournError(f"{server.address.redacted}: this server is given twice")
+            self._askers[server.address.redacted] = Asker(server)
         self._numbers: dict[Local, dict[int, int]] = {}
         self._settings: dict[str, int] = {}
 
@@ -73,22 +73,14 @@ class KernelProbe:
         now = round(time.time(), 6)
         sockets, handshaking = self._listening(unavailable)
         sockets = [*sockets, *self._listening_unix(unavailable)]
-        counted: dict[str, int] = {}
-        try:
-            counted = counters()
-        except KernelUnavailableError as error:
-            unavailable["counters"] = str(error)
-        in_force: dict[str, int] = {}
-        try:
-            in_force = settings()
-        except KernelUnavailableError as error:
-            unavailable["settings"] = str(error)
+        counted = _available("counters", counters, unavailable)
+        in_force = _available("settings", settings, unavailable)
         changed = in_force if in_force != self._settings else {}
         self._settings = in_force or self._settings
         raindrops, servers = self._answers()
         return Sample(
             time=now,
-            sockets=self._named(sockets, handshaking),
+            sockets=self._listeners(sockets, handshaking),
             counters=counted,
             settings=changed,
             raindrops=raindrops,
@@ -104,15 +96,11 @@ class KernelProbe:
         """Return TCP sockets, and handshakes under way by listening address; None where those cannot be read."""
         if self._tcp is None:
             return [], None
-        try:
-            sockets = listening_sockets()
-        except KernelUnavailableError as error:
-            try:
-                sockets = listening_sockets_of_ss(ss_output("-Htln"))
-                unavailable["netlink"] = f"{error}; ss was read instead"
-            except KernelUnavailableError as second:
-                unavailable["sockets"] = f"{error}; {second}"
-                return [], None
+        sockets = _by_netlink_or_ss(
+            listening_sockets, lambda: listening_sockets_of_ss(ss_output("-Htln")), "sockets", unavailable
+        )
+        if "sockets" in unavailable:
+            return [], None
         sockets = [each for each in sockets if self._tcp.selects(each.port)]
         try:
             by_netlink = "netlink" not in unavailable
@@ -125,18 +113,15 @@ class KernelProbe:
     def _listening_unix(self, unavailable: dict[str, str]) -> list[ListeningSocket]:
         if self._unix is None:
             return []
-        try:
-            sockets = listening_unix_sockets()
-        except KernelUnavailableError as error:
-            try:
-                sockets = listening_unix_sockets_of_ss(ss_output("-Hxln"))
-                unavailable.setdefault("netlink", f"{error}; ss was read instead")
-            except KernelUnavailableError as second:
-                unavailable["unix_sockets"] = f"{error}; {second}"
-                return []
+        sockets = _by_netlink_or_ss(
+            listening_unix_sockets,
+            lambda: listening_unix_sockets_of_ss(ss_output("-Hxln")),
+            "unix_sockets",
+            unavailable,
+        )
         return [each for each in sockets if self._unix.selects(each.address)]
 
-    def _named(self, sockets: list[ListeningSocket], handshaking: dict[Local, int] | None) -> list[Listener]:
+    def _listeners(self, sockets: list[ListeningSocket], handshaking: dict[Local, int] | None) -> list[Listener]:
         present: dict[Local, list[int]] = {}
         for each in sockets:
             present.setdefault((each.address, each.port), []).append(each.cookie)
@@ -207,8 +192,36 @@ class _Selection:
         return [usual] if self._names is None else self._names[key]
 
 
+def _available(name: str, values: Callable[[], dict[str, int]], unavailable: dict[str, str]) -> dict[str, int]:
+    """Return values of the kernel; none where it does not have them, with the reason in ``unavailable``."""
+    try:
+        return values()
+    except KernelUnavailableError as error:
+        unavailable[name] = str(error)
+        return {}
+
+
+def _by_netlink_or_ss(
+    by_netlink: Callable[[], list[ListeningSocket]],
+    by_ss: Callable[[], list[ListeningSocket]],
+    name: str,
+    unavailable: dict[str, str],
+) -> list[ListeningSocket]:
+    """Return listening sockets; none where neither netlink nor ss has them."""
+    try:
+        return by_netlink()
+    except KernelUnavailableError as error:
+        try:
+            sockets = by_ss()
+        except KernelUnavailableError as second:
+            unavailable[name] = f"{error}; {second}"
+            return []
+        unavailable.setdefault("netlink", f"{error}; ss was read instead")
+        return sockets
+
+
 def _numbered(before: dict[int, int], cookies: list[int]) -> dict[int, int]:
-    kept = {cookie: before[cookie] for cookie in cookies if cookie in before}
-    free = (number for number in range(1, len(cookies) + len(kept) + 1) if number not in kept.values())
+    numbers = {cookie: before[cookie] for cookie in cookies if cookie in before}
+    free = (number for number in range(1, len(cookies) + len(numbers) + 1) if number not in numbers.values())
     # ss prints no cookies: all are 0, and the sockets cannot be distinguished.
-    return kept | {cookie: next(free) for cookie in dict.fromkeys(cookies) if cookie not in kept}
+    return numbers | {cookie: next(free) for cookie in dict.fromkeys(cookies) if cookie not in numbers}

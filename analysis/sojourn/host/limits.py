@@ -51,5 +51,5 @@ def no_room(folder: Path) -> str | None:
     free = shutil.disk_usage(folder).free
     if free >= _LEAST_FREE_BYTES:
         return None
-    kept = "what was recorded before is kept, the last packets may be missing"
-    return f"{folder}: no room left ({free / 1e6:.1f} MB); {kept}"
+    consequence = "what was recorded before is kept, the last packets may be missing"
+    return f"{folder}: no room left ({free / 1e6:.1f} MB); {consequence}"

@@ -92,7 +92,7 @@ def proxied_of(root: Directive, resolve: Resolve) -> Proxied:
     """Return the ports and backends of directives; ``resolve`` returns the addresses of a name."""
     reading = _Reading(Proxied(), resolve)
     upstreams = list(root.all("upstream"))
-    named = {each.args[0] for each in upstreams if each.args}
+    upstream_names = {each.args[0] for each in upstreams if each.args}
     for server in root.all("server"):
         if not server.args:  # those of an upstream have an address
             reading.server(server)
@@ -101,7 +101,7 @@ def proxied_of(root: Directive, resolve: Resolve) -> Proxied:
             reading.backend(server.args[0] if server.args else "", 80, server)
     for each in root.all(*_PASSES):
         if each.args:
-            reading.passed(each, named)
+            reading.passed(each, upstream_names)
     reading.proxied.notes = list(dict.fromkeys(reading.proxied.notes))
     return reading.proxied
 

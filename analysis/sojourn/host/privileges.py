@@ -140,11 +140,8 @@ def _without_capability(sniffer: str, command: Sequence[str]) -> str | None:
         return f"{program} may not be run by this user: {sudo}"
     if not file_carries_net_raw(program):
         return f"{missing}: sudo setcap cap_net_raw+ep {program}, or {sudo}"
-    return _NOTHING_GAINED.format(program) if _no_new_privileges() else None
-
-
-def _no_new_privileges() -> bool:
-    return "NoNewPrivs:\t1" in Path("/proc/self/status").read_text()
+    no_new_privileges = "NoNewPrivs:\t1" in Path("/proc/self/status").read_text()
+    return _NOTHING_GAINED.format(program) if no_new_privileges else None
 
 
 def _without_interface(interface: str) -> str | None:

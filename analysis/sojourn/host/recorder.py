@@ -28,8 +28,8 @@ from sojourn.model.formatting import printable
 _POLL_S = 0.05
 # The kernel hands over packets block by block: a block that is full, or one that is a second old. Its timer looks once
 # a second, so a packet may take two.
-_HELD_S = 2.2
-_HELD_IMMEDIATE_S = 0.3
+_BLOCK_S = 2.2
+_PACKET_S = 0.3
 _KILL_S = 10.0
 # Ends tcpdump when the program that started it is gone: then the pipe closes with nothing said.
 _GUARD = 'read -r _ || { [ "$(cat "/proc/$1/comm" 2>/dev/null)" = tcpdump ] && kill -TERM "$1"; }'
@@ -163,10 +163,9 @@ class Recorder:
 
     def stop(self) -> Summary:
         """End the recording once everything that was on the wire before is written. May be called again."""
-        if self._process is not None and self._process.poll() is None:
-            self._wait_until_handed_over()
-            self._end()
-        elif self._process is not None:
+        if self._process is not None:
+            if self._process.poll() is None:
+                self._wait_until_handed_over()
             self._end()
         return self.summary
 
@@ -216,9 +215,9 @@ class Recorder:
         """Wait until tcpdump has taken all received packets from the kernel, at most for a block's longest life."""
         time.sleep(_POLL_S)  # what was sent a moment ago may not have been received yet
         before = self._counted()
-        held = _HELD_IMMEDIATE_S if self.recording.immediate else _HELD_S
+        longest = _PACKET_S if self.recording.immediate else _BLOCK_S
         each = 2 if self.recording.interface == "lo" else 1
-        deadline = time.monotonic() + held
+        deadline = time.monotonic() + longest
         now = before
         while now is not None and before is not None and time.monotonic() < deadline and not self._ended.is_set():
             if now.captured * each + now.dropped >= before.received:

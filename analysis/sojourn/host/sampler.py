@@ -30,12 +30,8 @@ class KernelSampler:
 
     Args:
         path: the file; truncated unless ``keep``.
-        ports: name -> port of the TCP sockets to sample; None: none if ``unix`` is given, otherwise all that listen.
-        unix: name -> path, or ``@name``, of the Unix sockets; None: none if ``ports`` is given, otherwise all.
+        ports, unix, backlogs, raindrops, servers: as of ``sojourn.host.kernel_queues.KernelProbe``.
         period: seconds between samples.
-        backlogs: port or path -> requested backlog, where known; recorded with the socket.
-        raindrops: addresses of raindrops endpoints, the same as ``unicorn=ADDRESS`` in ``servers``.
-        servers: ``KIND=ADDRESS`` of application servers to query.
         keep: append to the file.
         max_bytes: beyond, the file becomes ``<name>.1``, in place of an older one, and a new one begins.
 

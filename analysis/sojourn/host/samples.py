@@ -17,6 +17,7 @@ import polars as pl
 
 from sojourn.host.sample import COUNTERS, MOST, Listener, Raindrops, Sample, WorkerQueue
 from sojourn.host.unix_diag import unix_address
+from sojourn.model.dsn import hidden
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted, tally
 from sojourn.model.frame import INSTANT, Records
@@ -61,26 +62,19 @@ RAINDROPS: dict[str, pl.DataType] = {
     "queued": pl.Int64(),  # connections waiting, all listeners
     "reason": pl.String(),  # why there was no answer
 }
+_TYPES: dict[object, pl.DataType] = {
+    str: pl.String(), str | None: pl.String(), int | None: pl.Int64(), float | None: pl.Float64(),
+}  # fmt: skip
 SERVERS: dict[str, pl.DataType] = {
     "time": INSTANT,
     "server": pl.String(),  # its address
-    "kind": pl.String(),
-    "seconds": pl.Float64(),  # how long the answer took; null: there was none
-    "reason": pl.String(),  # why there was none
-    "waiting": pl.Int64(),
-    "limit": pl.Int64(),
-    "busy": pl.Int64(),
-    "workers": pl.Int64(),
-    "limit_reached": pl.Int64(),
-    "requests": pl.Int64(),
-    "instance": pl.String(),
-    "event_loop_delay_mean": pl.Float64(),
-    "event_loop_delay_p50": pl.Float64(),
-    "event_loop_delay_p99": pl.Float64(),
-    "event_loop_delay_max": pl.Float64(),
-    "event_loop_utilisation": pl.Float64(),
-}  # the attributes of WorkerQueue, in their order
+    **{each.name: _TYPES[each.type] for each in msgspec.structs.fields(WorkerQueue)},
+}
 UNAVAILABLE: dict[str, pl.DataType] = {"time": INSTANT, "what": pl.String(), "reason": pl.String()}
+_SCHEMAS = {
+    "sockets": SOCKETS, "counters": COUNTED, "settings": IN_FORCE, "raindrops": RAINDROPS, "servers": SERVERS,
+    "unavailable": UNAVAILABLE,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -123,8 +117,6 @@ def read_samples(
     inputs = opened_inputs([path for source in sources for path in _recordings(source)])
     try:
         if inputs.stores or inputs.parquet:
-            from sojourn.model.dsn import hidden  # noqa: PLC0415 - it may hold a password
-
             other = inputs.stores[0] if inputs.stores else inputs.parquet[0]
             raise SojournError(f"{hidden(str(other))}: a recording of the kernel is a file of JSON lines, kernel.jsonl")
         records = Records()
@@ -153,41 +145,31 @@ def samples_of(
 
     Args:
         samples: in order of time.
-        ports: keep the TCP sockets of these; None: none if ``unix`` is given, otherwise all.
-        unix: keep the Unix sockets of these paths; None: none if ``ports`` is given, otherwise all.
+        ports: as of ``read_samples``.
+        unix: as of ``read_samples``.
         records: counts of the lines that they were read from.
         names: of the files.
     """
-    sockets: list[tuple[object, ...]] = []
-    counters: list[tuple[object, ...]] = []
-    settings: list[tuple[object, ...]] = []
-    raindrops: list[tuple[object, ...]] = []
-    servers: list[tuple[object, ...]] = []
-    unavailable: list[tuple[object, ...]] = []
+    rows: dict[str, list[tuple[object, ...]]] = {name: [] for name in _SCHEMAS}
     times = []
     selected = None if ports is None and unix is None else {*(ports or ()), *map(unix_address, unix or ())}
     for sample in samples:
         time = datetime.fromtimestamp(sample.time, UTC)
         times.append(time)
-        sockets.extend(
+        rows["sockets"].extend(
             (time, each.name, each.address, each.port or None, *msgspec.structs.astuple(each)[3:])
             for each in sample.sockets
             if selected is None or (each.port or each.address) in selected
         )
         if sample.counters:
-            counters.append((time, *(sample.counters.get(name) for name in COUNTERS)))
-        settings.extend((time, name, value) for name, value in sample.settings.items())
-        raindrops.extend((time, url, *_answer(answer)) for url, answer in sample.raindrops.items())
-        servers.extend((time, url, *_of_unicorn(answer)) for url, answer in sample.raindrops.items())
-        servers.extend((time, url, *msgspec.structs.astuple(answer)) for url, answer in sample.servers.items())
-        unavailable.extend((time, what, reason) for what, reason in sample.unavailable.items())
+            rows["counters"].append((time, *(sample.counters.get(name) for name in COUNTERS)))
+        rows["settings"].extend((time, name, value) for name, value in sample.settings.items())
+        rows["raindrops"].extend((time, url, *_answer(answer)) for url, answer in sample.raindrops.items())
+        rows["servers"].extend((time, url, *_of_unicorn(answer)) for url, answer in sample.raindrops.items())
+        rows["servers"].extend((time, url, *msgspec.structs.astuple(answer)) for url, answer in sample.servers.items())
+        rows["unavailable"].extend((time, what, reason) for what, reason in sample.unavailable.items())
     return Samples(
-        sockets=pl.DataFrame(sockets, schema=SOCKETS, orient="row"),
-        counters=pl.DataFrame(counters, schema=COUNTED, orient="row"),
-        settings=pl.DataFrame(settings, schema=IN_FORCE, orient="row"),
-        raindrops=pl.DataFrame(raindrops, schema=RAINDROPS, orient="row"),
-        servers=pl.DataFrame(servers, schema=SERVERS, orient="row"),
-        unavailable=pl.DataFrame(unavailable, schema=UNAVAILABLE, orient="row"),
+        **{name: pl.DataFrame(rows[name], schema=schema, orient="row") for name, schema in _SCHEMAS.items()},
         times=pl.Series("time", times, INSTANT),
         records=records or Records(read=len(times)),
         names=tuple(names),

@@ -22,8 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sojourn.host.filters import Endpoint
-from sojourn.host.frames import wanted_frame
+from sojourn.host.filters import Endpoint, frame_selector
 from sojourn.host.limits import PRIVATE, existing_refused, waited
 from sojourn.host.tcpdump import BUFFER_MEGABYTES, SNAPLEN, Summary
 from sojourn.model.errors import CaptureError
@@ -67,8 +66,8 @@ class ScapyRecorder:
         self._snaplen = snaplen or _LARGEST
         self._packets = packets
         self._overwrite = overwrite
-        self._wanted: Callable[[bytes], bool] | None = None
-        self._fallback = wanted_frame(ports, hosts)
+        self._is_selected: Callable[[bytes], bool] | None = None
+        self._fallback = frame_selector(ports, hosts)
         self._sockets: list[Any] = []
         self._ended, self._stop = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="sniffer", daemon=True)
@@ -137,7 +136,7 @@ class ScapyRecorder:
                     raise CaptureError(f"{name} is neither Ethernet nor loopback: record it with tcpdump")
                 self._sockets.pop().close()
                 self.notes.append(f"Interface {name} is neither Ethernet nor loopback and is left out.")
-        if self._wanted:
+        if self._is_selected:
             self.notes.append("No libpcap: packets are chosen in Python, which is slower still.")
 
     def _opened(self, listening: Any, name: str) -> Any:
@@ -147,7 +146,7 @@ class ScapyRecorder:
             raise
         except Exception:  # scapy's own, for a filter that it cannot compile
             opened = listening(iface=name, promisc=False, nofilter=1)
-            self._wanted = self._fallback
+            self._is_selected = self._fallback
         try:
             opened.ins.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, BUFFER_MEGABYTES << 20)
         except OSError:  # takes CAP_NET_ADMIN; without it as much as net.core.rmem_max allows
@@ -182,11 +181,11 @@ class ScapyRecorder:
         until = time.monotonic() + 1.0
         while time.monotonic() < until and captured != self._packets and select.select([each], [], [], 0)[0]:
             _, frame, at = each.recv_raw(_LARGEST)
-            if frame and (self._wanted is None or self._wanted(frame)):
+            if frame and (self._is_selected is None or self._is_selected(frame)):
                 seconds, fraction = divmod(at or time.time(), 1)
-                kept = frame[: self._snaplen]
+                packet = frame[: self._snaplen]
                 # scapy's time is a float, which resolves present-day instants to a quarter of a microsecond.
-                self._writer._write_packet(kept, None, int(seconds), int(fraction * 1e9), len(kept), len(frame))
+                self._writer._write_packet(packet, None, int(seconds), int(fraction * 1e9), len(packet), len(frame))
                 captured += 1
         self.summary = Summary(captured, captured)
 

@@ -7,6 +7,8 @@ import sys
 from typing import Any
 
 from sojourn.invocation.progress import pipe_closed_early_is_fine
+from sojourn.model.formatting import rounded
+from sojourn.present.display import section_of
 
 
 def answer(result: Any, *, as_json: bool) -> None:
@@ -14,16 +16,13 @@ def answer(result: Any, *, as_json: bool) -> None:
     if as_json:
         print_json(result.to_dict())
         return
-    from sojourn.present.display import section_of  # noqa: PLC0415 - altair takes its time to load
-    from sojourn.present.terminal import show  # noqa: PLC0415
+    from sojourn.present.terminal import show  # noqa: PLC0415 - rich takes its time to load
 
     show(section_of(result))
 
 
 def print_json(values: dict[str, Any]) -> None:
     """Print plain values as one JSON object; floats are rounded to a nanosecond's digits."""
-    from sojourn.model.formatting import rounded  # noqa: PLC0415
-
     with pipe_closed_early_is_fine():
         json.dump(rounded(values), sys.stdout, indent=2)
         sys.stdout.write("\n")

@@ -77,7 +77,7 @@ def nothing(records: Records) -> str:
 
     refused = f"{records.rejected:,} refused ({tally(records.reasons)})"
     counts = f"no request could be used: {counted(records.read, 'line')} read, {refused}"
-    known = refused_as(records)
-    if known:
-        return f"{counts}. {known}"
+    hint = refused_as(records)
+    if hint:
+        return f"{counts}. {hint}"
     return f"{counts}; sojourn doctor says what the log lacks, and --log-format names a format that is not recognised"

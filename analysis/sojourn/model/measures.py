@@ -120,7 +120,7 @@ class Measures(Protocol):
         multiples of that many us).
         """
 
-    def known(self) -> Coverage:
+    def coverage(self) -> Coverage:
         """Return the coverage of the requests of each backend."""
 
     def phases(self, instant: str, tick: int) -> int:

@@ -76,12 +76,8 @@ def log_format(directive: Directive) -> LogFormat:
     text = "".join(words)
     fmt.json = text.lstrip().startswith("{")
     if fmt.json:
-        fmt.keys = {key: (value.strip(), quote is not None) for key, quote, value in _pairs(text)}
+        fmt.keys = {match[1]: (match[3].strip(), match[2] is not None) for match in _KEY.finditer(text)}
     return fmt
-
-
-def _pairs(text: str) -> list[tuple[str, str | None, str]]:
-    return [(match[1], match[2], match[3]) for match in _KEY.finditer(text)]
 
 
 def key_lines(missing: dict[str, str]) -> str:

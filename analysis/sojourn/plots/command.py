@@ -33,7 +33,9 @@ from sojourn.invocation.progress import doing
 from sojourn.model.errors import SojournError
 from sojourn.model.groups import GROUPS
 from sojourn.model.verdict import SLO
+from sojourn.plots.files import save, writer
 from sojourn.plots.kinds import CONCURRENCY, KINDS, OF, SPLIT, Kind
+from sojourn.present.drawing import specification, tables_of
 
 WIDTHS = {"min": 100, "max": 8_000}
 
@@ -105,9 +107,7 @@ def plot(
         sources, log_format=log_format, spans=spans, since=since, until=until, where=where, columns=columns, by=groups,
         quiet=quiet,
     )  # fmt: skip
-    from sojourn.plots.files import save  # noqa: PLC0415
-    from sojourn.plots.pictures import picture  # noqa: PLC0415
-    from sojourn.present.drawing import specification, tables_of  # noqa: PLC0415 - Altair takes its time to load
+    from sojourn.plots.pictures import picture  # noqa: PLC0415 - Polars takes its time to load
 
     with doing(quiet) as say:
         say("drawing")
@@ -117,11 +117,11 @@ def plot(
         for path in out or ():
             save(drawn, path, theme=theme, width=width, height=height, scale=scale, title=title)
     if as_json:
-        shown = {
+        values = {
             "kind": name, "title": drawn.title, "caption": drawn.caption, "reading": drawn.reading,
             "files": [str(path) for path in out or ()], "data": tables_of(specification(drawn.chart())),
         }  # fmt: skip
-        print_json(shown)
+        print_json(values)
         return
     from rich.console import Console  # noqa: PLC0415
 
@@ -150,11 +150,7 @@ def _checked(out: Sequence[Path] | None, as_json: bool, theme: str, of: str, sca
         raise typer.BadParameter(f"{theme!r} is not light or dark", param_hint="--theme")
     if of not in OF:
         raise typer.BadParameter(f"{of!r} is not one of {', '.join(OF)}", param_hint="--of")
-    if not out:
-        return
-    from sojourn.plots.files import writer  # noqa: PLC0415 - Altair takes its time to load
-
-    for path in out:
+    for path in out or ():
         try:
             writer(path, scale)
         except SojournError as error:

@@ -61,8 +61,8 @@ def writer(path: str | os.PathLike[str], scale: float = 2.0) -> Callable[[dict[s
     """
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
-        known = f"{', '.join(SUFFIXES[:-1])} and {SUFFIXES[-1]}"
-        raise SojournError(f"{path}: charts are written as {known}" + (f", not as {suffix}" if suffix else ""))
+        suffixes = f"{', '.join(SUFFIXES[:-1])} and {SUFFIXES[-1]}"
+        raise SojournError(f"{path}: charts are written as {suffixes}" + (f", not as {suffix}" if suffix else ""))
     writers: dict[str, Callable[[dict[str, Any]], bytes]] = {
         ".svg": lambda spec: _one_picture(spec).encode(),
         ".png": lambda spec: drawing.png(spec, scale),

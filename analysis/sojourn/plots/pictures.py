@@ -7,8 +7,10 @@ from collections.abc import Mapping
 import polars as pl
 
 from sojourn.analyses import question
+from sojourn.analyses.depth.sequence import sequence_picture
 from sojourn.analyses.question import ReportContext
 from sojourn.analyses.queue_source import explained
+from sojourn.analyses.split import pictures
 from sojourn.analyses.split.result import SplitResult
 from sojourn.model.errors import SojournError
 from sojourn.model.frame import is_extra
@@ -16,6 +18,7 @@ from sojourn.model.groups import GROUPS
 from sojourn.model.verdict import SLO
 from sojourn.plots.kinds import CONCURRENCY, KINDS, OF, OWN, SPLIT, Kind
 from sojourn.present.section import Picture
+from sojourn.sources.frame_measures import FrameMeasures
 
 # Kinds of charts that show no queueing delay.
 RESPONSES_ALONE = ("goodput", "capacity", "throughput", "clock")
@@ -47,16 +50,14 @@ def picture(
         raise SojournError(f"{kind!r} is not a chart; choose from {', '.join(KINDS)}")
     if of not in OF:
         raise SojournError(f"of: {of!r} is not one of {', '.join(OF)}")
-    from sojourn.analyses.split.pictures import any_served, marked  # noqa: PLC0415 - takes its time to load
-
-    if not any_served(result):
+    if not pictures.any_served(result):
         raise SojournError(
             "there are no requests to draw" + (" other than upgraded connections (101)" if result.requests else "")
         )
     drawn = _picture(result, KINDS[kind], kind, by, of, workers, slo)
     if kind in RESPONSES_ALONE or (kind == "heatmap" and of == "response"):
         return drawn
-    return marked(drawn, result)
+    return pictures.marked(drawn, result)
 
 
 def _picture(
@@ -71,8 +72,6 @@ def _picture(
     if kind.section == SPLIT:
         return _of_split(result, kind, by, of, workers)
     if kind.section == OWN:
-        from sojourn.analyses.depth.sequence import sequence_picture  # noqa: PLC0415 - scipy takes its time to load
-
         return sequence_picture(result.rows)
     if kind.by:
         _checked(result, by)
@@ -87,8 +86,6 @@ def _picture(
 
 
 def _of_split(result: SplitResult, kind: Kind, by: str, of: str, workers: int | Mapping[str, int] | None) -> Picture:
-    from sojourn.analyses.split import pictures  # noqa: PLC0415
-
     if kind.key in pictures.PICTURES:
         return pictures.PICTURES[kind.key](result)
     if kind.of:
@@ -100,8 +97,6 @@ def _of_split(result: SplitResult, kind: Kind, by: str, of: str, workers: int | 
         return make(result, by)
     # A store can group by some columns; for others its rows are read.
     _checked(result, by)
-    from sojourn.sources.frame_measures import FrameMeasures  # noqa: PLC0415
-
     return make(result, by, FrameMeasures(result.rows))
 
 
@@ -111,6 +106,6 @@ def _checked(result: SplitResult, column: str) -> None:
     if column not in result.rows.collect_schema().names():
         raise SojournError(f"column {column!r} was not read; read it with split(columns=[{column!r}])")
     if is_extra(column):
-        known = result.rows.select(pl.col(column).is_not_null().any()).collect(engine="streaming").item()
-        if not known:
+        has_value = result.rows.select(pl.col(column).is_not_null().any()).collect(engine="streaming").item()
+        if not has_value:
             raise SojournError(f"no request has a value for {column!r}: the log has no such key")

@@ -65,19 +65,19 @@ class FittedTable:
         heading_words = [max(map(cell_len, heading.split() or [""])) for heading in headings]
         names = [k for k in columns if k < self.text_columns or cells[k] > FIGURE]
         figures = [k for k in columns if k not in names]
-        wanted = [min(max(cell, line), max(MOST_NAME, line)) for cell, line in zip(cells, heading_lines, strict=True)]
+        ideal = [min(max(cell, line), max(MOST_NAME, line)) for cell, line in zip(cells, heading_lines, strict=True)]
         between_words = [max(cell, word) for cell, word in zip(cells, heading_words, strict=True)]
-        widths = [wanted[k] if k in figures else 0 for k in columns]
+        widths = [ideal[k] if k in figures else 0 for k in columns]
         # Headings give way to names: first between words, then within words.
         for narrower, name in ((between_words, LEAST_NAME), (cells, SHORT_NAME)):
-            least = sum(min(wanted[k], name) for k in names)
+            least = sum(min(ideal[k], name) for k in names)
             for k in sorted(figures, key=lambda k: narrower[k] - widths[k]):  # largest gain first
                 if room - sum(widths) >= least:
                     break
                 widths[k] = max(narrower[k], 1)
         rest = room - sum(widths)
-        for number, k in enumerate(sorted(names, key=lambda k: wanted[k])):
-            widths[k] = max(min(wanted[k], rest // (len(names) - number)), 1)
+        for number, k in enumerate(sorted(names, key=lambda k: ideal[k])):
+            widths[k] = max(min(ideal[k], rest // (len(names) - number)), 1)
             rest -= widths[k]
         return widths
 

@@ -21,7 +21,7 @@ from sojourn.present.section import Picture, Section
 from sojourn.present.templating import templates_of
 from sojourn.readers.record import REASONS
 
-ROWS_SHOWN = 25
+MOST_ROWS = 25
 TABLE_ROWS = 50
 PLACES = ("main", "theme", "short", "findings", "split", "audit", "refused", "log")  # ids of the page itself
 
@@ -140,7 +140,7 @@ class Page:
             sections=self.sections,
             pictures=pictures,
             reasons=REASONS,
-            rows_shown=ROWS_SHOWN,
+            rows_shown=MOST_ROWS,
             table_rows=TABLE_ROWS,
             style=_file(environment, "report.css"),
             script=_file(environment, "report.js"),

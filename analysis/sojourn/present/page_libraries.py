@@ -12,7 +12,7 @@ from sojourn.present.chart_libraries import vl_convert
 END = "\n/* complete */"  # of a file that was written whole
 
 
-def kept_libraries(version: str) -> str | None:
+def saved_libraries(version: str) -> str | None:
     """Return the script for a version of Vega-Lite, such as 6.4, from a file of an earlier run; None if there is none.
 
     Like machine code of numba, the file lies next to this one, or in the user's cache folder.
@@ -25,7 +25,7 @@ def kept_libraries(version: str) -> str | None:
     return None
 
 
-def keep_libraries(version: str, script: str) -> None:
+def save_libraries(version: str, script: str) -> None:
     """Keep the script for later runs; where no file can be written, each of them builds it again."""
     for file in _files(version):
         with suppress(OSError):

@@ -43,20 +43,20 @@ def figures_of(spec: Spec) -> list[Figures]:
     without columns, or with all its columns in another table, is left out.
     """
     sets: list[tuple[list[dict[str, Any]], dict[str, str]]] = []
-    for values, fields in _shown(spec, spec.get("datasets", {}), None, {}):
-        known = next((columns for rows, columns in sets if rows == values), None)
-        if known is None:
+    for values, fields in _data_sets(spec, spec.get("datasets", {}), None, {}):
+        columns = next((own_columns for rows, own_columns in sets if rows == values), None)
+        if columns is None:
             sets.append((values, dict(fields)))
         else:
-            known.update({name: title for name, title in fields.items() if name not in known})
+            columns.update({name: title for name, title in fields.items() if name not in columns})
     tables = [table for values, fields in sets if (table := _table(values, fields))]
     # A single figure is a line across the chart, which the caption explains.
     several = [table for table in tables if table.total > 1] or tables
     return several[:TABLES]
 
 
-def _shown(
-    node: Spec, named: Spec, data: Any, encoding: dict[str, Any]
+def _data_sets(
+    node: Spec, datasets: Spec, data: Any, encoding: dict[str, Any]
 ) -> Iterator[tuple[list[dict[str, Any]], dict[str, str]]]:
     """Return every set of data with its shown fields: name -> heading."""
     data = node.get("data", data)
@@ -65,9 +65,9 @@ def _shown(
     if "spec" in node:
         inner.append(node["spec"])
     for one in inner:
-        yield from _shown(one, named, data, encoding)
+        yield from _data_sets(one, datasets, data, encoding)
     if "mark" in node and isinstance(data, Mapping):
-        values = data.get("values", named.get(data.get("name", ""), []))
+        values = data.get("values", datasets.get(data.get("name", ""), []))
         if isinstance(values, list) and values and isinstance(values[0], dict):
             yield values, _fields(encoding)
 

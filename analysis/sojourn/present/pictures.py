@@ -12,7 +12,7 @@ from sojourn.present.chart_libraries import alt
 from sojourn.present.drawing import drawable, specification, svg, vega_lite_version
 from sojourn.present.drawing_process import DrawingProcess
 from sojourn.present.drawing_program import compact
-from sojourn.present.page_libraries import built_libraries, keep_libraries, kept_libraries
+from sojourn.present.page_libraries import built_libraries, save_libraries, saved_libraries
 from sojourn.present.picture_tables import Figures, figures_of
 from sojourn.present.section import Picture
 from sojourn.present.templating import script_json
@@ -68,7 +68,7 @@ class Drawings:
 
     def begin(self, pictures: Iterable[Picture]) -> None:
         """Compute the specifications of pictures, and let the drawing process draw them."""
-        if self._process is not None and self._building is None and kept_libraries(vega_lite_version()) is None:
+        if self._process is not None and self._building is None and saved_libraries(vega_lite_version()) is None:
             self._building = self._process.libraries(vega_lite_version())
         for picture in pictures:
             self._begin(picture)
@@ -100,10 +100,10 @@ class Drawings:
             SojournError: as of ``of``.
         """
         version = vega_lite_version()
-        script = kept_libraries(version)
+        script = saved_libraries(version)
         if script is None:
             script = built_libraries(version) if self._building is None else self._building.result()
-            keep_libraries(version, script)
+            save_libraries(version, script)
         return script
 
     def _begin(self, picture: Picture) -> _Begun:
@@ -118,11 +118,6 @@ class Drawings:
         if self._process is None:
             return lambda: compact(svg(spec))
         return self._process.svg(drawable(spec), vega_lite_version()).result
-
-
-def drawn(picture: Picture) -> Drawing:
-    """Return a picture as ``Drawings`` does, drawn by this process."""
-    return Drawings().of(picture)
 
 
 def with_short_rows(spec: dict[str, Any]) -> dict[str, Any]:

@@ -8,17 +8,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sojourn.analyses import report_columns, reported
+from sojourn.analyses.pcap.log_join import READ
 from sojourn.analyses.question import Question, ReportContext
 from sojourn.analyses.split.page import split_part
 from sojourn.analyses.split.result import SplitResult
-from sojourn.analyses.split.run import with_wire
+from sojourn.analyses.split.run import split_from, with_wire
 from sojourn.model.errors import SojournError
 from sojourn.model.verdict import SLO
 from sojourn.present.drawing_process import DrawingProcess
 from sojourn.present.pictures import Drawings
 from sojourn.present.section import Section
-from sojourn.readers.inputs import NamedSources, Source
+from sojourn.readers.inputs import NamedSources, Source, listed
 from sojourn.report.html import report_page
+from sojourn.sources.open_requests import Instant, Where
+from sojourn.sources.opening import RequestsLike, read_already
 from sojourn.sources.traces import Traces, read_traces
 from sojourn.timeline.visits import WorkersLike
 
@@ -28,13 +31,59 @@ NO_SOURCES = NamedSources((), (), ())
 LARGE = 100_000  # requests; the garbage of fewer is not worth the time to collect it
 
 
+def write_report(
+    requests: RequestsLike,
+    path: str | os.PathLike[str],
+    *,
+    by: str = "route",
+    workers: WorkersLike = None,
+    slo: float = SLO,
+    before: RequestsLike | None = None,
+    captures: Sequence[Source] | Source = (),
+    title: str | None = None,
+    spans: Sequence[Source] | Source = (),
+    since: Instant = None,
+    until: Instant = None,
+    where: Where = None,
+) -> SplitResult:
+    """Write one page with all analyses of the requests: ``sojourn report``.
+
+    Args:
+        requests: sources, a split, or a frame; with sources, all columns of the analyses are read.
+        path: the HTML file to write, whole or not at all.
+        by: column of victims and culprits, and of the groups of goodput and changes.
+        workers: number of workers per backend, or one number for all; None: derived from the worker values.
+        slo: objective for p99 of the response time, s.
+        before: earlier requests to compare with.
+        captures: captures of the same requests.
+        title: heading; None: the names of the sources.
+        spans: the app's spans, if ``requests`` are sources.
+        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        until: only requests that arrived before this instant.
+        where: only requests with these values.
+
+    Returns:
+        The split on the page.
+
+    Raises:
+        SojournError: a source cannot be read, or the file cannot be written.
+    """
+    packets = listed(captures)
+    columns = columns_of(by, packets)
+    with DrawingProcess() as process:
+        result = split_from(requests, columns=columns, spans=spans, since=since, until=until, where=where)
+        earlier = None if before is None else split_from(before, columns=columns, where=where)
+        sources = NO_SOURCES if read_already(requests) else NamedSources.of(requests)  # type: ignore[arg-type]
+        write_analyses(
+            result, path, process=process, title=title, by=by, workers=workers, slo=slo, before=earlier,
+            sources=sources, spans=listed(spans), captures=packets,
+        )  # fmt: skip
+    return result
+
+
 def columns_of(by: str, captures: Sequence[Source]) -> tuple[str, ...]:
     """Return the columns that a report reads in addition to those of the split."""
-    if not captures:
-        return (*report_columns(), by)
-    from sojourn.analyses.pcap.log_join import READ  # noqa: PLC0415 - loaded for captures only
-
-    return (*report_columns(), *READ, by)
+    return (*report_columns(), *(READ if captures else ()), by)
 
 
 def traces_of(sources: NamedSources, spans: Sequence[Source] | None) -> Traces | None:
@@ -44,8 +93,8 @@ def traces_of(sources: NamedSources, spans: Sequence[Source] | None) -> Traces |
         SojournError: a file cannot be read.
     """
     folders = [folder for folder in sources.folders if any(Path(folder).glob("spans.jsonl*"))]
-    named = [*(spans or ()), *folders]
-    traces = read_traces(named) if named else None
+    span_sources = [*(spans or ()), *folders]
+    traces = read_traces(span_sources) if span_sources else None
     return traces if traces is not None and traces.spans["service"].n_unique() > 1 else None
 
 
@@ -68,19 +117,8 @@ def write_analyses(
 
     A chart is drawn while the next analysis computes.
 
-    Args:
-        result: the split, with the columns of ``columns_of``; the result of ``captures`` is added to it.
-        path: the HTML file to write, whole or not at all.
-        process: draws the charts.
-        title: heading; None: the names of the sources.
-        by: as of ``sections_of``, as are the arguments that follow.
-        workers: number of workers per backend.
-        slo: objective for p99, s.
-        before: another split.
-        sources: the sources of the split.
-        spans: files with spans.
-        captures: captures of the same requests.
-        on_step: called with the name of each step before it begins.
+    Arguments are those of ``write_report``; ``process`` draws the charts, and ``on_step`` is called with the name of
+    each step before it begins.
 
     Raises:
         SojournError: a capture or the spans cannot be read, a chart cannot be drawn, or the file cannot be written.
@@ -117,16 +155,7 @@ def sections_of(
 
     The section of an analysis that is not possible for these requests states the reason.
 
-    Args:
-        result: the split, with the columns of ``columns_of`` and the result of ``captures``.
-        by: column of victims and culprits, and of the groups of goodput and changes.
-        workers: number of workers per backend; None: derived from the worker values.
-        slo: objective for p99 of the response time, s.
-        before: another split to compare with.
-        sources: the sources of the split; run folders may have spans of several services.
-        spans: files with spans, possibly of several services.
-        on_step: called with the name of each step before it begins.
-        on_section: called with each section as soon as it is computed.
+    Arguments are those of ``write_analyses``; ``on_section`` is called with each section as soon as it is computed.
 
     Raises:
         SojournError: the spans cannot be read.
@@ -145,17 +174,17 @@ def sections_of(
             sections[question.name] = section
             on_section(section)
 
-    listed = reported()
+    questions = reported()
     _collect(result)
-    for question in listed:
+    for question in questions:
         if question.name in SHARE_VISITS:
             answer(question)
     result.forget("visits")
     _collect(result)
-    for question in listed:
+    for question in questions:
         if question.name not in SHARE_VISITS:
             answer(question)
-    return [sections[question.name] for question in listed if question.name in sections]
+    return [sections[question.name] for question in questions if question.name in sections]
 
 
 def _collect(result: SplitResult) -> None:

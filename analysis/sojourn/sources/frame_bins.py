@@ -61,14 +61,14 @@ def bins_by(rows: pl.LazyFrame, group: str, limit: int, column: str, bins: LogBi
         .agg(*binned_sums())
         .collect(engine="streaming")
     )
-    kept = (
+    largest = (
         table.group_by("group")
         .agg(pl.col("total").sum().alias("seconds"))
         .sort("seconds", "group", descending=[True, False])
         .head(limit)
         .with_row_index("rank")
     )
-    return table.join(kept, on="group").sort("rank", "bin").drop("rank", "seconds")
+    return table.join(largest, on="group").sort("rank", "bin").drop("rank", "seconds")
 
 
 def hexagons(rows: pl.LazyFrame, lattice: Hexagons) -> pl.DataFrame:

@@ -99,8 +99,8 @@ class FrameMeasures:
         if self._count is None:
             return summaries(served, columns)
         ends = _row(served.select(_mean_and_max(columns)))
-        known = large.summaries(rows, self._count, {name: pl.when(SERVED).then(pl.col(name)) for name in columns})
-        return {name: _whole(figures[0], ends, name) for name, figures in known.items()}
+        quantiles = large.summaries(rows, self._count, {name: pl.when(SERVED).then(pl.col(name)) for name in columns})
+        return {name: _whole(figures[0], ends, name) for name, figures in quantiles.items()}
 
     def means(self, at_least: float | None = None) -> Means:
         """See ``Measures``."""
@@ -128,17 +128,17 @@ class FrameMeasures:
             .sort("seconds", group, descending=[True, False], nulls_last=True)
             .collect(engine="streaming")
         )
-        shown = table.head(limit)
+        largest = table.head(limit)
         if self._count is None:
-            figures = summaries_by(self._served, shown.select(group), GROUP_SHOWN)
+            figures = summaries_by(self._served, largest.select(group), GROUP_SHOWN)
         else:
-            groups = large.Groups.of(self._rows, self._count, shown.select(group), SERVED)
-            known = large.summaries(self._rows, self._count, {name: pl.col(name) for name in GROUP_SHOWN}, groups)
+            groups = large.Groups.of(self._rows, self._count, largest.select(group), SERVED)
+            quantiles = large.summaries(self._rows, self._count, {name: pl.col(name) for name in GROUP_SHOWN}, groups)
             figures = {
-                column: [_whole(each, ends, column) for each, ends in zip(part, shown.to_dicts(), strict=True)]
-                for column, part in known.items()
+                column: [_whole(each, ends, column) for each, ends in zip(part, largest.to_dicts(), strict=True)]
+                for column, part in quantiles.items()
             }
-        rows = shown.select(group, "requests", "seconds", "share").to_dicts()
+        rows = largest.select(group, "requests", "seconds", "share").to_dicts()
         for column, each in figures.items():
             for row, own in zip(rows, each, strict=True):
                 row.update({f"{column}/{figure}": value for figure, value in own.items()})
@@ -169,11 +169,11 @@ class FrameMeasures:
                 *(ticks[name].alias(name) for name in possible),
             )
         )
-        known = self._summaries
-        ranked = {"differ": known[DIFFERENCE]["p50"], "p99": known["request_time"]["p99"]}
+        summaries = self._summaries
+        ranked = {"differ": summaries[DIFFERENCE]["p50"], "p99": summaries["request_time"]["p99"]}
         return {**dict.fromkeys(ticks, False), **row, **ranked, "duplicates": self._duplicates}
 
-    def known(self) -> Coverage:
+    def coverage(self) -> Coverage:
         """See ``Measures``."""
         return coverage_of_frame(self._served)
 
@@ -236,12 +236,12 @@ class FrameMeasures:
 
     def overlaps(self) -> dict[str | None, Overlap]:
         """See ``Measures``."""
-        held = (
+        services = (
             self._served.filter(pl.col("proxied"))
             .select("upstream", "worker", *app_instants())
             .drop_nulls(["worker", "begin", "end"])
         )
-        measured = overlaps(held.head(LOOKED_AT).collect(engine="streaming"))
+        measured = overlaps(services.head(LOOKED_AT).collect(engine="streaming"))
         return {name: overlap for name, (overlap, _) in measured.items()}
 
     def response_range(self) -> tuple[float, float] | None:
@@ -321,8 +321,8 @@ class FrameMeasures:
 def group_share() -> pl.Expr:
     """Return the share of queueing of a group's seconds; null where its requests went to apps and no delay is known."""
     delay, seconds = pl.col("queueing_delay"), pl.col("request_time").sum()
-    known = ~pl.col("proxied").any() | (delay.count() > 0)
-    return pl.when((seconds != 0) & known).then(delay.fill_null(0.0).sum() / seconds).alias("share")
+    has_delay = ~pl.col("proxied").any() | (delay.count() > 0)
+    return pl.when((seconds != 0) & has_delay).then(delay.fill_null(0.0).sum() / seconds).alias("share")
 
 
 def _tolerance(component: str) -> pl.Expr:

@@ -59,7 +59,7 @@ def format_of_text(text: str) -> LineFormat | None:
     root, _ = configuration(Path(match["file"]))
     formats = {each.args[0]: each.args[1:] for each in root.all("log_format") if len(each.args) > 1}
     if match["name"] not in formats:
-        known = ", ".join(sorted(formats)) or "none"
-        raise SojournError(f"{match['file']}: there is no log_format {match['name']!r}; there is {known}")
+        names = ", ".join(sorted(formats)) or "none"
+        raise SojournError(f"{match['file']}: there is no log_format {match['name']!r}; there is {names}")
     words = formats[match["name"]]
     return given_format("".join(words[1:] if words[0].startswith("escape=") else words))

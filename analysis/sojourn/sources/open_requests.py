@@ -99,11 +99,11 @@ def of_requests(
     split = split_rows(selection.of_rows(requests.rows), requests.spans, computed=computed)
     rows = split.rows
     count = int(rows.select(pl.len()).collect().item()) if many else None
-    kept = (rows, folders)  # the temporary folders live as long as the rows
+    rows_and_folders = (rows, folders)  # the temporary folders live as long as the rows
     measures = FrameMeasures(rows, split.clock, requests.duplicates, count)
     return OpenedRequests(
         measures=measures, records=requests.records, names=requests.names, inferred=split.inferred,
-        _rows=lambda: kept[0],
+        _rows=lambda: rows_and_folders[0],
     )  # fmt: skip
 
 
@@ -119,6 +119,6 @@ def _computed(
     if stored is None:
         return on_disk(rows)
     names = rows.collect_schema().names()
-    kept = [name for name in stored.collect_schema().names() if name not in REWRITTEN]
-    added, folder = on_disk(rows.drop(kept))
-    return pl.concat([stored.select(kept), added], how="horizontal").select(names), folder
+    stored_names = [name for name in stored.collect_schema().names() if name not in REWRITTEN]
+    added, folder = on_disk(rows.drop(stored_names))
+    return pl.concat([stored.select(stored_names), added], how="horizontal").select(names), folder

@@ -15,6 +15,8 @@ from sojourn.readers.inputs import NamedSources, Source, SourcesLike, listed
 from sojourn.sources.frame_measures import FrameMeasures
 from sojourn.sources.open_requests import Instant, OpenedRequests, Where, of_requests
 from sojourn.sources.requests import Progress, read
+from sojourn.sources.store_measures import StoreMeasures
+from sojourn.sources.store_rows import read_store, stored_records
 
 JOIN_COLUMNS = ("request_id", "trace_id", "span_id")
 
@@ -48,9 +50,9 @@ def open_sources(
         since: only requests that arrived at or after this instant: aware datetime or unix seconds.
         until: only requests that arrived before this instant.
         where: column -> value that a row must have.
-        rejects_to: file for refused lines, as for ``sojourn.read``.
-        on_size: called with the size of the sources, as for ``sojourn.read``.
-        on_progress: called with the progress, as for ``sojourn.read``.
+        rejects_to: as for ``sojourn.read``.
+        on_size: as for ``sojourn.read``.
+        on_progress: as for ``sojourn.read``.
 
     Raises:
         SojournError: a source cannot be read, or ``where`` names no column.
@@ -58,21 +60,19 @@ def open_sources(
     spans, sources = listed(spans), NamedSources.of(sources)
     dsn = None if spans or all_columns or columns else sources.only_store
     if dsn is not None:
-        from sojourn.sources.store_requests import open_store  # noqa: PLC0415 - a store's driver is loaded for stores
-
-        with open_store(dsn, Selection.of(since, until, where), rejects_to=rejects_to) as stored:
-            if not stored.measures.known().inferable:
+        with _open_store(dsn, Selection.of(since, until, where), rejects_to) as stored:
+            if not stored.measures.coverage().inferable:
                 yield stored
                 return
         # A backend reported nothing, and its queue can only be inferred from its rows. The refused lines are written.
         rejects_to = None
-    wanted = (*(COLUMNS if all_columns else SPLIT_COLUMNS), *Selection.of(since, until, where).where, *columns)
+    names = (*(COLUMNS if all_columns else SPLIT_COLUMNS), *Selection.of(since, until, where).where, *columns)
     if spans or sources.bring_spans:
-        wanted += JOIN_COLUMNS
+        names += JOIN_COLUMNS
     requests = read(
         sources,
         spans=spans,
-        columns=tuple(dict.fromkeys(wanted)),
+        columns=tuple(dict.fromkeys(names)),
         since=since,
         until=until,
         where=where,
@@ -83,6 +83,25 @@ def open_sources(
     result = of_requests(requests)
     del requests  # and with them their folder, unless the result's rows lie in it
     yield result
+
+
+@contextmanager
+def _open_store(dsn: str, selection: Selection, rejects_to: TextIO | None) -> Iterator[OpenedRequests]:
+    """Open the selected requests of a store; their ``rows`` are fetched when they are first used.
+
+    One connection serves every query inside the block.
+    """
+    measures = StoreMeasures(dsn, selection)
+    fetched: list[Requests] = []  # the temporary folder lives as long as the rows
+
+    def rows() -> pl.LazyFrame:
+        requests = read_store(dsn, COLUMNS, selection.since, selection.until, selection.where)
+        fetched.append(requests)
+        return split_rows(requests.rows, requests.spans, infer=False).rows
+
+    with measures.session() as store:
+        records = stored_records(store, selection, rejects_to)
+        yield OpenedRequests(measures=measures, records=records, names=(store.dsn,), _rows=rows)
 
 
 def requests_from(
@@ -160,11 +179,11 @@ def _selected(requests: OpenedRequests, rows: pl.LazyFrame, selection: Selection
     missing = [name for name in selection.columns if name not in names and name in SCHEMA]
     if missing:
         raise SojournError(f"there is no column {missing[0]!r} in what was read; read it with split(columns=…)")
-    kept = (selection.of_rows(rows), requests)  # which holds on to the folder the rows lie in
+    selected = (selection.of_rows(rows), requests)  # which holds on to the folder the rows lie in
     return OpenedRequests(
-        measures=FrameMeasures(kept[0], requests.measures.clock),
+        measures=FrameMeasures(selected[0], requests.measures.clock),
         records=requests.records,
         names=requests.names,
         audited=requests.audited,
-        _rows=lambda: kept[0],
+        _rows=lambda: selected[0],
     )

@@ -83,16 +83,16 @@ def quantiles(
     sorted_sample = {name: [np.sort(part) for part in sample.parts(name)] for name in values}
     deviations = DEVIATIONS
     while True:
-        wanted = {
+        parts_of = {
             name: [_Part(_intervals(part, levels, deviations)) for part in parts]
             for name, parts in sorted_sample.items()
         }
         begin = 0
         for table in batches(rows, count, *exprs):
-            _count(wanted, _Batch.of(table, begin, 1, groups))
+            _count(parts_of, _Batch.of(table, begin, 1, groups))
             begin += len(table)
-        if all(part.holds(levels) for parts in wanted.values() for part in parts):
-            return {name: [part.quantiles(levels) for part in parts] for name, parts in wanted.items()}
+        if all(part.holds(levels) for parts in parts_of.values() for part in parts):
+            return {name: [part.quantiles(levels) for part in parts] for name, parts in parts_of.items()}
         deviations *= 4
 
 
@@ -100,8 +100,10 @@ def summaries(
     rows: pl.LazyFrame, count: int, values: Mapping[str, pl.Expr], groups: Groups | None = None
 ) -> dict[str, list[Summary]]:
     """Return name -> the quantiles of a summary in each group, or in all rows; arguments as of ``quantiles``."""
-    known = quantiles(rows, count, values, list(QUANTILES.values()), groups)
-    return {name: [dict(zip(QUANTILES, each, strict=True)) for each in parts] for name, parts in known.items()}
+    quantiles_by_name = quantiles(rows, count, values, list(QUANTILES.values()), groups)
+    return {
+        name: [dict(zip(QUANTILES, each, strict=True)) for each in parts] for name, parts in quantiles_by_name.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -124,14 +126,14 @@ class _Batch:
         return [values.drop_nulls().to_numpy()] if self.members is None else self.members.parts(values)
 
 
-def _count(wanted: Mapping[str, list[_Part]], batch: _Batch) -> None:
+def _count(parts_of: Mapping[str, list[_Part]], batch: _Batch) -> None:
     """Add the values of a batch to their parts."""
 
     def add(name: str) -> None:
-        for part, own in zip(wanted[name], batch.parts(name), strict=True):
+        for part, own in zip(parts_of[name], batch.parts(name), strict=True):
             part.add(own)
 
-    in_threads(add, list(wanted))
+    in_threads(add, list(parts_of))
 
 
 def _intervals(sample: Floats, levels: Levels, deviations: float) -> Floats:
@@ -157,7 +159,7 @@ class _Part:
         """Begin without values; ``ends``: as from ``_intervals``."""
         self._ends = ends
         self._counts = np.zeros(len(ends) + 1, np.int64)  # below, inside, between, inside, …, above
-        self._kept: list[tuple[Floats, Ints]] = []
+        self._inside: list[tuple[Floats, Ints]] = []
 
     def add(self, values: Floats) -> None:
         """Add values."""
@@ -169,7 +171,7 @@ class _Part:
             above.append(int(np.count_nonzero(beyond)))
         self._counts -= np.diff([*above, 0])
         # Each different value once: of a column of zeros nearly all are inside.
-        self._kept.append(np.unique(values[inside], return_counts=True))
+        self._inside.append(np.unique(values[inside], return_counts=True))
 
     def holds(self, levels: Levels) -> bool:
         """Return whether the quantiles lie in the intervals."""
@@ -181,15 +183,15 @@ class _Part:
         """Return the quantiles."""
         if not self._counts.any():
             return [None for _ in levels]
-        values, times = (np.concatenate(each) for each in zip(*self._kept, strict=True))
+        values, times = (np.concatenate(each) for each in zip(*self._inside, strict=True))
         order = np.argsort(values)
-        values, kept_until = values[order], np.cumsum(times[order])
+        values, inside_until = values[order], np.cumsum(times[order])
         until = np.cumsum(self._counts)
-        not_kept = np.cumsum(np.where(np.arange(len(self._counts)) & 1, 0, self._counts))
+        outside_until = np.cumsum(np.where(np.arange(len(self._counts)) & 1, 0, self._counts))
 
         def ranked(rank: int) -> float:
-            own = rank - not_kept[np.searchsorted(until, rank, side="right")]
-            return float(values[np.searchsorted(kept_until, own, side="right")])
+            own = rank - outside_until[np.searchsorted(until, rank, side="right")]
+            return float(values[np.searchsorted(inside_until, own, side="right")])
 
         ranks = [(ranked(math.floor(place)), ranked(math.ceil(place)), place % 1) for place in self._places(levels)]
         return [below + (above - below) * part for below, above, part in ranks]

@@ -21,6 +21,7 @@ from sojourn.readers.parquet import read_parquet
 from sojourn.readers.record import MICROSECONDS, RECORD
 from sojourn.readers.spans import read_spans
 from sojourn.readers.spool import Spool
+from sojourn.sources.store_rows import stream_store
 
 Progress = Callable[[int], None]
 
@@ -60,8 +61,8 @@ def read(
             they are counted in ``records``.
     """
     selection = Selection.of(since, until, where)
-    wanted = tuple(dict.fromkeys((*columns, *selection.columns)))
-    extra = tuple(name for name in wanted if name not in SCHEMA)
+    selected_columns = tuple(dict.fromkeys((*columns, *selection.columns)))
+    extra = tuple(name for name in selected_columns if name not in SCHEMA)
     if not all(map(is_extra, extra)):
         raise SojournError(
             f"not columns and not valid keys of a log: {', '.join(repr(n) for n in extra if not is_extra(n))}"
@@ -72,10 +73,10 @@ def read(
     try:
         if on_size:
             on_size(inputs.size)
-        reader = _LogReader((*wanted, RECORD), spool, rejects_to)
+        reader = _LogReader((*selected_columns, RECORD), spool, rejects_to)
         reader.read_all(inputs, on_progress)
         records = reader.records
-        parquet = [read_parquet(path, extra).select(*wanted, RECORD) for path in inputs.parquet]
+        parquet = [read_parquet(path, extra).select(*selected_columns, RECORD) for path in inputs.parquet]
         for rows in parquet:
             records.read += rows.select(pl.len()).collect().item()
     finally:
@@ -84,15 +85,13 @@ def read(
     span_tables = [read_spans(span_files)] if span_files else []
     names = {os.fspath(source): os.fspath(source) for source in by_kind.every}
     for dsn in inputs.stores:
-        from sojourn.sources.store_rows import stream_store  # noqa: PLC0415 - a store's driver is loaded for stores only
-
         if extra:
             raise SojournError(f"a store has no column {extra[0]!r}; columns are {', '.join(COLUMNS)}")
-        stored = stream_store(dsn, wanted, selection, _EachOnce(spool), rejects_to=rejects_to)
+        stored = stream_store(dsn, selected_columns, selection, _EachOnce(spool), rejects_to=rejects_to)
         records.add(stored.records)
         span_tables.append(stored.spans)
         names[dsn] = stored.name  # a DSN may hold a password
-    empty = pl.LazyFrame(schema={**{name: dtype_of(name) for name in wanted}, RECORD: pl.UInt64()})
+    empty = pl.LazyFrame(schema={**{name: dtype_of(name) for name in selected_columns}, RECORD: pl.UInt64()})
     rows = selection.of_rows(pl.concat([*spool.frames(), *parquet] or [empty]))
     rows, duplicates = each_once(rows, records.accepted)
     return Requests(

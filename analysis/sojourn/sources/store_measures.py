@@ -100,10 +100,10 @@ class StoreMeasures(ChartMeasures):
         rows = self._rows("grouped", sql.group_parts(group, exact=self._exact), limit=limit)
         groups = []
         for row in rows:
-            named = {group: row["value"], "requests": row["requests"], "share": row["share"]}
+            group_row = {group: row["value"], "requests": row["requests"], "share": row["share"]}
             for column in GROUP_SHOWN:
-                named |= {f"{column}/{figure}": value for figure, value in _summary(row, column).items()}
-            groups.append(named)
+                group_row |= {f"{column}/{figure}": value for figure, value in _summary(row, column).items()}
+            groups.append(group_row)
         return groups, rows[0]["groups"] if rows else 0
 
     def grouped_each(self, groups: Sequence[str], limit: int) -> list[tuple[list[Row], int]]:
@@ -125,7 +125,7 @@ class StoreMeasures(ChartMeasures):
             **{name: value for name, value in row.items() if name.split("/")[0] in INSTANTS},
         }
 
-    def known(self) -> Coverage:
+    def coverage(self) -> Coverage:
         """See ``Measures``."""
         return coverage_of({name: row[name] for name in ("upstream", *COUNTS)} for row in self._backends)
 
@@ -161,7 +161,7 @@ class StoreMeasures(ChartMeasures):
 
     @functools.cached_property
     def _counted(self) -> Row:
-        return self._query(sql.counted(self._which))[0]
+        return self._query(sql.of_requests("counted", self._which, once=False))[0]
 
     @functools.cached_property
     def _exact(self) -> bool:
@@ -169,7 +169,7 @@ class StoreMeasures(ChartMeasures):
 
     @functools.cached_property
     def _spans(self) -> bool:
-        (row,) = self._query(sql.spans_counted(self._which))
+        (row,) = self._query(sql.of_window("spans_counted", self._which))
         return any(row.values())
 
     @functools.cached_property
@@ -230,8 +230,8 @@ class StoreMeasures(ChartMeasures):
 
     def _query(self, statement: str, **parameters: object) -> list[Row]:
         with self.session() as store:
-            answer = store.client.query(statement, parameters=self._which.named(statement, **parameters))
-        return [dict(zip(answer.column_names, map(_known, row), strict=True)) for row in answer.result_rows]
+            answer = store.client.query(statement, parameters=self._which.bound(statement, **parameters))
+        return [dict(zip(answer.column_names, map(_plain, row), strict=True)) for row in answer.result_rows]
 
 
 def _lines(clock: pl.DataFrame) -> dict[str, object]:
@@ -253,14 +253,14 @@ def _lines(clock: pl.DataFrame) -> dict[str, object]:
     return {name: [*lists[name].to_list(), none[name]] for name in lists.columns}
 
 
-def _known(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """Return a value as frames have it: an average of nothing is None, an instant is UTC."""
     if isinstance(value, float):
         return None if math.isnan(value) else value
     if isinstance(value, datetime):
         return in_utc(value)
     if isinstance(value, list | tuple):
-        return [_known(inner) for inner in value]
+        return [_plain(inner) for inner in value]
     return value
 
 

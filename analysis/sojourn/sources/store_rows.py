@@ -48,14 +48,6 @@ def read_store(
     Memory is bounded: many rows are written to a temporary folder. Lists of attempts have the format of nginx, with a
     comma for an internal redirect too.
 
-    Args:
-        dsn: the store.
-        columns: canonical columns to read; fewer are faster.
-        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
-        until: only requests that arrived before this instant.
-        where: column -> value that a row must have.
-        limit: refuse to fetch more rows than this; None: ``ROW_LIMIT``.
-
     Raises:
         SojournError: the store cannot be reached, or has more rows than ``limit`` or more spans than ``SPAN_LIMIT``.
     """
@@ -84,16 +76,16 @@ def stream_store(
     """Write the selected rows of a store to ``spool``; arguments and errors as for ``read_store``."""
     which = sql.chosen(selection)
     with connect(dsn) as store, plainly(store, "fetching its requests"):
-        minutes = _answer(store, sql.minutes(which), which).result_rows
+        minutes = _answer(store, sql.of_requests("minutes", which, once=False), which).result_rows
         _refuse_above(ROW_LIMIT if limit is None else limit, sum(count for _, count in minutes), "requests", store)
-        (spans,) = _answer(store, sql.spans_counted(which), which).result_rows
+        (spans,) = _answer(store, sql.of_window("spans_counted", which), which).result_rows
         _refuse_above(SPAN_LIMIT, sum(spans), "spans", store)
         for begin, end in _slices(minutes):
             statement = sql.rows(columns, f"{which.conditions} AND {sql.BETWEEN}")
             with _stream(store, statement, which, slice_begin=begin, slice_end=end) as tables:
                 for table in tables:
                     spool.add(_frame(table, {name: SCHEMA[name] for name in columns}))
-        with _stream(store, sql.spans(which), which) as tables:
+        with _stream(store, sql.of_window("spans", which), which) as tables:
             span_frames = [_frame(table, SPANS_SCHEMA) for table in tables]
         records = stored_records(store, selection, rejects_to)
     return Stored(store.dsn, records, pl.concat([pl.DataFrame(schema=SPANS_SCHEMA), *span_frames]))
@@ -107,13 +99,14 @@ def stored_records(store: Store, selection: Selection, rejects_to: TextIO | None
     """
     window = Selection(selection.since, selection.until)
     which, refused = sql.chosen(window), sql.refused(window)
-    (read,) = _answer(store, sql.stored(which), which).first_row
-    reasons = {str(reason): int(count) for reason, count in _answer(store, sql.reasons(refused), refused).result_rows}
+    (read,) = _answer(store, sql.of_requests("stored", which), which).first_row
+    lines = _answer(store, sql.of_window("reasons", refused), refused).result_rows
+    reasons = {str(reason): int(count) for reason, count in lines}
     records = Records(read=read + sum(reasons.values()), reasons=reasons)
     if not reasons:
         return records
     statement = sql.refusals(refused, None if rejects_to is not None else REJECTS_KEPT)
-    stream = store.client.query_row_block_stream(statement, parameters=refused.named(statement))
+    stream = store.client.query_row_block_stream(statement, parameters=refused.bound(statement))
     with stream as blocks:
         for block in blocks:
             for source, position, reason, raw in block:
@@ -154,11 +147,11 @@ def _slices(minutes: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 def _answer(store: Store, statement: str, which: sql.Chosen) -> Any:
-    return store.client.query(statement, parameters=which.named(statement))
+    return store.client.query(statement, parameters=which.bound(statement))
 
 
 def _stream(store: Store, statement: str, which: sql.Chosen, **more: object) -> Any:
-    return store.client.query_arrow_stream(statement, parameters=which.named(statement, **more), use_strings=True)
+    return store.client.query_arrow_stream(statement, parameters=which.bound(statement, **more), use_strings=True)
 
 
 def _frame(table: pa.Table, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:

@@ -17,6 +17,9 @@ from sojourn.model.traces_frame import INSTANCE, KINDS, PEER, TRACES_SCHEMA
 from sojourn.readers.inputs import opened_inputs
 from sojourn.readers.lines import blocks_of_lines
 from sojourn.readers.spans import NOT_AN_EXPORT, Export, Span, first_value, span_bounds, values_of
+from sojourn.sources.store_rows import SPAN_LIMIT
+from sojourn.store.client import connect, plainly
+from sojourn.store.statements import sql
 
 BATCH = 200_000
 
@@ -57,10 +60,7 @@ def read_traces(
     try:
         if inputs.parquet:
             raise SojournError(f"{inputs.parquet[0]}: spans are read from files of OTLP/JSON lines, not from Parquet")
-        if inputs.stores:
-            from sojourn.sources.store_traces import stored_traces  # noqa: PLC0415 - a store's driver is for stores only
-
-            frames += [stored_traces(dsn, since, until) for dsn in inputs.stores]
+        frames += [_stored_traces(dsn, since, until) for dsn in inputs.stores]
         for log in inputs.logs:
             for block in blocks_of_lines(log):
                 for line in block.lines.to_list():
@@ -80,6 +80,26 @@ def read_traces(
     if len(spans) < len(read):
         _count(refused, "duplicates", len(read) - len(spans))
     return Traces(_begun(spans, since, until), refused)
+
+
+def _stored_traces(dsn: str, since: datetime | None, until: datetime | None) -> pl.DataFrame:
+    """Return the spans of the traces that began in [since, until), each once, with the columns of ``TRACES_SCHEMA``."""
+    bounds = {
+        "since": int(since.timestamp() * 1e6) if since else 0,
+        "until": int(until.timestamp() * 1e6) if until else 1 << 52,
+        "instance": list(INSTANCE),
+        "peer": list(PEER),
+        "limit": SPAN_LIMIT + 1,
+    }
+    with connect(dsn) as store, plainly(store, "fetching its spans"):
+        table = store.client.query_arrow(sql("traces"), parameters=bounds, use_strings=True)
+    if len(table) > SPAN_LIMIT:
+        raise SojournError(
+            f"{store.dsn}: more than {SPAN_LIMIT:,} spans; narrow them with --since and --until (of when a trace began)"
+        )
+    tables = pl.DataFrame(pl.from_arrow(table))
+    texts = [pl.col(name).replace("", None) for name in ("parent_span_id", "service", "worker", "request_id")]
+    return tables.with_columns(*texts).select(pl.col(name).cast(kind) for name, kind in TRACES_SCHEMA.items())
 
 
 def _begun(spans: pl.DataFrame, since: datetime | None, until: datetime | None) -> pl.DataFrame:

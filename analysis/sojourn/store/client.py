@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from sojourn.model.dsn import Dsn, parse
 from sojourn.model.errors import SojournError
 from sojourn.model.extras import needed_for
-from sojourn.store.failures import broken, is_transport
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -29,6 +28,26 @@ _OTHER_TABLES = re.compile(r"UNKNOWN_TABLE|UNKNOWN_IDENTIFIER|NO_SUCH_COLUMN_IN_
 # A partition holds whole days, and a record's day is part of what makes it itself: no duplicate crosses partitions.
 # Instants are shown and truncated in UTC, for any zone of server and client: the embedded engine uses TZ's zone.
 SETTINGS = {"do_not_merge_across_partitions_select_final": 1, "session_timezone": "UTC"}
+
+# Libraries that fetch responses.
+_TRANSPORT = {"urllib3", "http", "pyarrow", "zstandard"}
+_CLOSED = "the connection was closed before the answer was whole"
+# What HTTP clients say -> what it means. The first match applies; {} is its group.
+_SAID = (
+    (r"connect timeout=([\d.]+)", "no connection within {} s"),
+    (r"read timeout=([\d.]+)", "no answer within {} s; ?timeout=SECONDS after its address waits longer"),
+    (r"NameResolutionError|getaddrinfo failed", "its name is not known"),
+    (r"certificate verify failed([^)]*)", "its certificate is not trusted{}"),
+    (
+        r"WRONG_VERSION_NUMBER|HTTPS_PROXY|UNEXPECTED_EOF|record layer failure",
+        "the server at that address does not use TLS",
+    ),
+    (r"BadStatusLine|Unexpected response to server version", "what answers there is no ClickHouse"),
+    (r"IncompleteRead|RemoteDisconnected|Stream failed during read|ConnectionReset|Broken ?[Pp]ipe", _CLOSED),
+    (r"\[Errno [^\]]*\] ([^'\")]*)", "{}"),
+    (r"HTTP status (\d+), server response: (?:<|$)", "it answered {} and no reason"),
+    (r"HTTP status (\d+), server response: (.*?) ?(?:\(for url [^)]*\))?$", "it answered {}: {}"),
+)
 
 
 @dataclass
@@ -162,7 +181,7 @@ def _reason(address: Dsn, error: Exception) -> str:
     ):
         if re.search(words, text):
             return reason
-    why = broken(error)
+    why = _broken(error)
     if why:
         return f"cannot be reached ({address.without_password(why)})"
     return f"cannot be opened ({address.without_password(plain(error))})"
@@ -192,9 +211,10 @@ def plainly(store: Store, doing: str) -> Iterator[None]:
     except SojournError:
         raise
     except Exception as error:
-        if not isinstance(error, ClickHouseError) and not is_transport(error):
+        library = type(error).__module__.partition(".")[0]
+        if not isinstance(error, ClickHouseError) and library not in _TRANSPORT:
             raise
-        text = store.address.without_password((None if store.embedded else broken(error)) or plain(error))
+        text = store.address.without_password((None if store.embedded else _broken(error)) or plain(error))
         if doing != QUERY and _OTHER_TABLES.search(text):  # of one of this version's own queries
             text = f"its tables are not those of this version; `sojourn store init {store.dsn}` brings them up to date"
         raise SojournError(f"{store.dsn}: {doing}: {text}") from None
@@ -213,3 +233,15 @@ def in_utc(instant: datetime) -> datetime:
 def rows(store: Store, sql: str, parameters: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
     """Return every row of a query whose answer is known to be short."""
     return [tuple(row) for row in store.client.query(sql, parameters=parameters).result_rows]
+
+
+def _broken(error: BaseException) -> str | None:
+    """Return why no whole answer came, if ``error`` concerns the connection to a server and not the query."""
+    text = " ".join(str(error).split())
+    if "DB::Exception" in text:  # the engine itself has spoken
+        return None
+    for pattern, words in _SAID:
+        match = re.search(pattern, text)
+        if match:
+            return words.format(*(part[:200] for part in match.groups()))
+    return None

@@ -56,13 +56,10 @@ def examine(dsn: str | Dsn) -> StoreState:
         SojournError: the store cannot be opened, or failed.
     """
     with connect(dsn) as store:
-        return state_of(store)
-
-
-def state_of(store: Store) -> StoreState:
-    """Examine an open store; see ``examine``."""
-    schema = compared(store)
-    state = StoreState(store.dsn, "current", schema.missing, schema.changed, schema.later)
+        schema = compared(store)
+        state = StoreState(store.dsn, "current", schema.missing, schema.changed, schema.later)
+        if not (schema.missing or schema.changed or schema.later):
+            _look_at_lines(store, state)
     init = f"sojourn store init {state.store}"
     if schema.later:
         state.schema = "later"
@@ -79,8 +76,6 @@ def state_of(store: Store) -> StoreState:
             f"{'differs from that' if len(differing) == 1 else 'differ from those'} of this version. Rows are kept"
         )
         state.advice.append(Advice(what, init))
-    else:
-        _look_at_lines(store, state)
     return state
 
 

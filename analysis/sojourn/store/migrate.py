@@ -88,25 +88,40 @@ class _Update:
         self._cluster = cluster
         self._sums = checksums()
         self._applied = applied(store)
-        self._kept_since = _kept_since(_kept_days(store, cluster))
+        self._retained_since = _retained_since(_retention_days(store, cluster))
 
     def run(self) -> list[str]:
         self._refuse_others()
         files = schema_files()
         due = [file for file in files if self._applied.get(file.name) != self._sums[file.name]]
         tables = [file for file in due if file.folder == TABLES]
-        done = [*self._tables([file for file in tables if file.name not in self._applied])]
-        done += self._upgrades([file for file in due if file.folder == UPGRADES])
-        # Of a table that exists, the upgrades have changed the columns, and its Distributed table copies them.
-        done += self._copies([file for file in tables if file.name in self._applied])
         again = [file for file in due if file.folder in (INCOMING, VIEWS)]
+        # First the table in which the others are noted.
+        new = sorted((file for file in tables if file.name not in self._applied), key=lambda file: file.name != STATE)
+        self._each(new, self._apply, self._twin)
+        upgrades = [file for file in due if file.folder == UPGRADES]
+        self._each(upgrades, self._refuse_changed, self._apply)
+        # Of a table that exists, the upgrades have changed the columns, and its Distributed table copies them.
+        existing = [file for file in tables if file.name in self._applied]
+        self._each(existing, self._twin)
         with self._writers_refused(again):
             self._drop(file for file in reversed(again) if file.name in self._applied)
-            for file in again:
-                self._apply(file)
-                self._twin(file)
-                self._note(file)
-        return done + [file.name for file in again]
+            self._each(again, self._apply, self._twin)
+        return [file.name for file in (*new, *upgrades, *existing, *again)]
+
+    def _each(self, files: Sequence[SchemaFile], *steps: Callable[[SchemaFile], None]) -> None:
+        """Take steps with each file, and note that it is applied."""
+        for file in files:
+            for step in steps:
+                step(file)
+            self._note(file)
+
+    def _note(self, file: SchemaFile) -> None:
+        with plainly(self._store, f"noting {file.name}.sql"):
+            self._store.client.insert(
+                "schema_state", [[file.name, self._sums[file.name]]], column_names=["name", "checksum"]
+            )
+            self._alive()
 
     def _refuse_others(self) -> None:
         """Refuse a database of a later version, and one with tables that are not Sojourn's."""
@@ -124,33 +139,15 @@ class _Update:
                         "database, or another folder"
                     )
 
-    def _tables(self, due: Sequence[SchemaFile]) -> Iterator[str]:
-        # First the table in which the others are noted.
-        for file in sorted(due, key=lambda file: file.name != STATE):
-            self._apply(file)
-            self._twin(file)
-            self._note(file)
-            yield file.name
-
-    def _copies(self, due: Sequence[SchemaFile]) -> Iterator[str]:
-        for file in due:
-            self._twin(file)
-            self._note(file)
-            yield file.name
-
-    def _upgrades(self, due: Sequence[SchemaFile]) -> Iterator[str]:
-        for file in due:
-            if file.name in self._applied:
-                raise SojournError(
-                    f"{self._store.dsn}: {file.name}.sql has changed since it was applied to this store: restore it"
-                )
-            self._apply(file)
-            self._note(file)
-            yield file.name
+    def _refuse_changed(self, upgrade: SchemaFile) -> None:
+        if upgrade.name in self._applied:
+            raise SojournError(
+                f"{self._store.dsn}: {upgrade.name}.sql has changed since it was applied to this store: restore it"
+            )
 
     def _apply(self, file: SchemaFile) -> None:
         with plainly(self._store, f"{file.name}.sql"):
-            for statement in file.statements(self._cluster, self._kept_since):
+            for statement in file.statements(self._cluster, self._retained_since):
                 self._store.client.command(statement)
 
     def _twin(self, file: SchemaFile) -> None:
@@ -165,13 +162,6 @@ class _Update:
             for each in reversed(file.objects):
                 if each.kind != "VIEW":
                     self._command(f"DROP {each.kind.split()[-1]} IF EXISTS {each.name} ${{on_cluster}} SYNC")
-
-    def _note(self, file: SchemaFile) -> None:
-        with plainly(self._store, f"noting {file.name}.sql"):
-            self._store.client.insert(
-                "schema_state", [[file.name, self._sums[file.name]]], column_names=["name", "checksum"]
-            )
-            self._alive()
 
     @contextmanager
     def _writers_refused(self, again: Sequence[SchemaFile]) -> Iterator[None]:
@@ -190,9 +180,7 @@ class _Update:
         guards = f"SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, '{GUARD}')"  # noqa: S608
         with plainly(self._store, "updating the schema"):
             for (guard,) in rows(self._store, guards):
-                self._store.client.command(
-                    substituted(f"DROP VIEW IF EXISTS {guard} ${{on_cluster}} SYNC", self._cluster)
-                )
+                self._command(f"DROP VIEW IF EXISTS {guard} ${{on_cluster}} SYNC")
 
     def _guarded(self) -> Iterator[tuple[str, str]]:
         for table in WRITTEN:
@@ -281,13 +269,13 @@ def _definition(store: Store, table: str) -> str:
     return str(definitions[0][0]) if definitions else ""
 
 
-def _kept_days(store: Store, cluster: str | None) -> int:
+def _retention_days(store: Store, cluster: str | None) -> int:
     """Return after how many days requests are removed; 0: never."""
     limit = re.search(r"TTL .*?toIntervalDay\((\d+)\)", _definition(store, substituted("requests${local}", cluster)))
     return int(limit[1]) if limit else 0
 
 
-def _kept_since(days: int) -> str:
+def _retained_since(days: int) -> str:
     """Return SQL for the first minute that may be computed: older minutes lack rows."""
     return f"now() - INTERVAL {days} DAY + INTERVAL 1 MINUTE" if days else "toDateTime(0)"
 
@@ -302,5 +290,5 @@ def _keep(store: Store, days: int, cluster: str | None) -> None:
                 store.client.command(substituted(f"ALTER TABLE {local} ${{on_cluster}} {change}", cluster))
     (minutes,) = (file for file in schema_files() if file.name == "views/minutes_known")
     with plainly(store, "which minutes are rolled up"):
-        for statement in minutes.statements(cluster, _kept_since(days)):
+        for statement in minutes.statements(cluster, _retained_since(days)):
             store.client.command(statement)

@@ -86,27 +86,20 @@ _WRITING = (
 )  # fmt: skip
 
 
-def write_json(answer: Answer, out: TextIO) -> int:
-    """Write one object: ``columns`` (name, type) and ``rows`` (lists), ISO 8601 instants; return the row count."""
+def write_json(answer: Answer, out: TextIO) -> None:
+    """Write one object: ``columns`` (name, type) and ``rows`` (lists), ISO 8601 instants."""
     columns = [{"name": name, "type": kind} for name, kind in answer.columns]
     out.write('{"columns": ' + json.dumps(columns) + ', "rows": [')
-    count = 0
-    for row in answer.rows:
-        out.write((",\n  " if count else "\n  ") + json.dumps([plain_value(value) for value in row]))
-        count += 1
+    for number, row in enumerate(answer.rows):
+        out.write((",\n  " if number else "\n  ") + json.dumps([plain_value(value) for value in row]))
     out.write("\n]}\n")
-    return count
 
 
-def write_csv(answer: Answer, out: TextIO) -> int:
-    """Write a header and the rows as CSV, return their number; text that looks like a formula begins with ``'``."""
+def write_csv(answer: Answer, out: TextIO) -> None:
+    """Write a header and the rows as CSV; text that looks like a formula begins with ``'``."""
     writer = csv.writer(out)
     writer.writerow([cell(name) for name, _ in answer.columns])
-    count = 0
-    for row in answer.rows:
-        writer.writerow([cell(plain_value(value)) for value in row])
-        count += 1
-    return count
+    writer.writerows([cell(plain_value(value)) for value in row] for row in answer.rows)
 
 
 def cell(value: Any) -> Any:

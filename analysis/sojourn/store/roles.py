@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from sojourn.model.dsn import Dsn, secret
 from sojourn.store.client import connect, plainly
@@ -27,7 +27,8 @@ def make_roles(address: Dsn, *, cluster: str | None = None, environment: Mapping
     Raises:
         SojournError: a file holds no password, or the server refused.
     """
-    passwords = dict(_passwords(environment))
+    files = {user: environment.get(f"{user.upper()}_PASSWORD_FILE") for user in USERS}
+    passwords = {user: secret(file) for user, file in files.items() if file}
     with connect(address) as store:
         for statement in role_statements(address.database, cluster):
             with plainly(store, "making the roles"):
@@ -53,10 +54,3 @@ def user_statements(user: str, password: str, cluster: str | None = None) -> lis
 
 def _file(name: str) -> str:
     return (schema_folder() / "roles" / name).read_text(encoding="utf-8")
-
-
-def _passwords(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for user in USERS:
-        file = environment.get(f"{user.upper()}_PASSWORD_FILE")
-        if file:
-            yield user, secret(file)

@@ -92,9 +92,9 @@ class SchemaFile:
         line = _DISTRIBUTED.search(self.text)
         return None if line is None else f", {line[1]}" if line[1] else ""
 
-    def statements(self, cluster: str | None = None, kept_since: str = "toDateTime(0)") -> list[str]:
+    def statements(self, cluster: str | None = None, retained_since: str = "toDateTime(0)") -> list[str]:
         """Return its statements, for one machine or for a cluster of this name."""
-        return statements(substituted(self.text, cluster, kept_since))
+        return statements(substituted(self.text, cluster, retained_since))
 
 
 def schema_folder() -> Path:
@@ -217,7 +217,7 @@ def common_tables(files: Mapping[str, str | None], **values: str) -> str:
     return ", ".join(f"{step} AS (\n{text.safe_substitute(replacements)}\n)" for step, text in texts.items())
 
 
-def substituted(text: str, cluster: str | None = None, kept_since: str = "toDateTime(0)", **others: str) -> str:
+def substituted(text: str, cluster: str | None = None, retained_since: str = "toDateTime(0)", **others: str) -> str:
     """Return ``text`` with its placeholders replaced, for one machine or for a cluster of this name."""
     name = "'" + cluster.replace("\\", "\\\\").replace("'", "\\'") + "'" if cluster else ""
     replica = "database = currentDatabase() AND table = 'requests_local'"
@@ -228,7 +228,7 @@ def substituted(text: str, cluster: str | None = None, kept_since: str = "toDate
         replicated="Replicated" if cluster else "",
         cluster=name,
         replica_guard=f" AND ({lag}) < 30" if cluster else "",
-        kept_since=kept_since,
+        kept_since=retained_since,
         **others,
     )
 

@@ -39,24 +39,24 @@ class RowSender:
         self._store = store
         self._table = table
         self._limit = rows_per_insert
-        self._held: list[pa.Table] = []
+        self._gathered: list[pa.Table] = []
 
     def add(self, rows: pa.Table) -> None:
         """Add rows."""
         if len(rows):
-            self._held.append(rows)
-            if sum(map(len, self._held)) >= self._limit:
+            self._gathered.append(rows)
+            if sum(map(len, self._gathered)) >= self._limit:
                 self.flush()
 
     def flush(self) -> None:
         """Send the remaining rows."""
-        if not self._held:
+        if not self._gathered:
             return
-        rows = pa.concat_tables(self._held)
+        rows = pa.concat_tables(self._gathered)
         with plainly(self._store, DOING.format(self._table)):
             self._store.client.insert_arrow(self._table, rows, settings=INSERT_SETTINGS)
         self.sent += len(rows)
-        self._held = []
+        self._gathered = []
 
 
 @dataclass
@@ -71,12 +71,8 @@ class _Batch:
 class LineSender:
     """Gathers lines, and inserts them when there are enough. The store's views parse them (incoming/lines.sql).
 
-    Args:
-        store: the open store.
-        table: a table of raw lines, such as ``incoming``.
-        kind: the ``kind`` of the dead letters that bad lines become.
-        on_refused: called with a source and each line of it that the store refused, in the order of the lines.
-        bytes_per_insert: send when the lines have this size.
+    ``table`` has raw lines, as ``incoming``; bad lines become dead letters of ``kind``. ``on_refused`` is called with a
+    source and each line of it that the store refused, in the order of the lines.
     """
 
     def __init__(

@@ -65,13 +65,13 @@ class Chosen:
     window: str
     parameters: Parameters = field(default_factory=dict)
 
-    def named(self, statement: str, **more: object) -> Parameters | None:
+    def bound(self, statement: str, **more: object) -> Parameters | None:
         """Return the parameters a statement names.
 
         Any other, in a text that names none, would make the driver paste values instead of having them bound.
         """
-        bound = {**self.parameters, **more}
-        return {name: value for name, value in bound.items() if f"{{{name}:" in statement} or None
+        values = {**self.parameters, **more}
+        return {name: value for name, value in values.items() if f"{{{name}:" in statement} or None
 
 
 def chosen(selection: Selection) -> Chosen:
@@ -147,29 +147,14 @@ WITHIN = """arrayExists(
     {within:Array(UInt64)}, {within_begin:Array(Int64)}, {within_end:Array(Int64)})"""
 
 
-def counted(which: Chosen) -> str:
-    """Return a cheap statement for an upper bound of the number of selected requests, and their first and last end."""
-    return Template(sql("counted")).substitute(chosen=_chosen(which.conditions, once=False))
+def of_requests(name: str, which: Chosen, *, once: bool = True) -> str:
+    """Return ``sql/<name>.sql`` over the selected requests; without ``once``, with those delivered twice: cheaper."""
+    return Template(sql(name)).substitute(chosen=_chosen(which.conditions, once=once))
 
 
-def minutes(which: Chosen) -> str:
-    """Return a statement for these bounds per minute."""
-    return Template(sql("minutes")).substitute(chosen=_chosen(which.conditions, once=False))
-
-
-def stored(which: Chosen) -> str:
-    """Return a statement for the number of selected requests."""
-    return Template(sql("stored")).substitute(chosen=_chosen(which.conditions))
-
-
-def spans_counted(which: Chosen) -> str:
-    """Return a statement for the number of spans to be joined: by_id, by_parent."""
-    return Template(sql("spans_counted")).substitute(window=which.window)
-
-
-def spans(which: Chosen) -> str:
-    """Return a statement for the spans of the selected requests, and possibly more."""
-    return Template(sql("spans")).substitute(window=which.window)
+def of_window(name: str, which: Chosen) -> str:
+    """Return ``sql/<name>.sql`` over the spans or dead letters of a window."""
+    return Template(sql(name)).substitute(window=which.window)
 
 
 def refused(selection: Selection) -> Chosen:
@@ -181,11 +166,6 @@ def refused(selection: Selection) -> Chosen:
             window.append(f"time {sign} {_instant(name)}")
             parameters[name] = micros(bound)
     return Chosen("1", " AND ".join(window), parameters)
-
-
-def reasons(which: Chosen) -> str:
-    """Return a statement for reason, lines of dead letters."""
-    return Template(sql("reasons")).substitute(window=which.window)
 
 
 def refusals(which: Chosen, limit: int | None) -> str:
@@ -256,15 +236,15 @@ def quantiles(expression: str, levels: tuple[float, ...], *, exact: bool, only: 
     value of four digits: some ten thousand, however many requests there are. They are cut off, not rounded, so that
     requests at and above a quantile are at and above its figure.
     """
-    listed = ", ".join(map(repr, levels))
+    literals = ", ".join(map(repr, levels))
     condition = "If" if only else ""
     extra = f", {only}" if only else ""
     if exact:
-        return f"quantilesExactInclusive{condition}({listed})({expression}{extra})"
+        return f"quantilesExactInclusive{condition}({literals})({expression}{extra})"
     power = f"intExp10(toUInt8(least(greatest(3 - floor(log10(greatest(abs({expression}), 1e-6))), 0), 9)))"
     # A float may lie a hair below the number it stands for.
     cut = f"floor({expression} * {power} + 1e-6) / {power}"
-    return f"quantilesExactWeighted{condition}({listed})({cut}, 1{extra})"
+    return f"quantilesExactWeighted{condition}({literals})({cut}, 1{extra})"
 
 
 def means(only: str | None = None, *, ways: Ways = NO_WAYS) -> str:
@@ -284,8 +264,8 @@ def means(only: str | None = None, *, ways: Ways = NO_WAYS) -> str:
         evidence[f"locked/{cause}"] = f"if({within}, {locked}, 0)"
         evidence[f"limited/{cause}"] = f"if({within} AND {delayed}, ifNull({component}, 0), 0)"
     for name in ways.by_name():
-        listed = f"{{{name}_names:Array(String)}}, {{{name}_seconds:Array(Float64)}}"
-        evidence[name] = f"least(greatest(ifNull(queueing_delay, 0), 0), transform(ifNull(upstream, ''), {listed}, 0.))"
+        lists = f"{{{name}_names:Array(String)}}, {{{name}_seconds:Array(Float64)}}"
+        evidence[name] = f"least(greatest(ifNull(queueing_delay, 0), 0), transform(ifNull(upstream, ''), {lists}, 0.))"
     return ",\n    ".join(
         f'{_call("avg", expression, only)} AS "{name}"' for name, expression in (components | evidence).items()
     )

@@ -10,11 +10,11 @@ import pytest
 from doctor_faults import FAULTS
 from doctor_support import laid
 from sojourn.cli import app
-from sojourn.doctor.builtin_includes import BUILTIN_INCLUDES
+from sojourn.doctor.command import sections
 from sojourn.doctor.doctor import diagnose
 from sojourn.doctor.findings import Finding
+from sojourn.doctor.nginx import BUILTIN_INCLUDES
 from sojourn.doctor.nginx_headers import FAMILIES, include_name
-from sojourn.doctor.pages import sections
 from sojourn.nginx import syntax as nginx_syntax
 from sojourn.nginx.syntax import parsed, reading
 from sojourn_lab.resources import resource_file

@@ -158,7 +158,7 @@ def test_a_moment_of_a_log_has_no_state() -> None:
     now = datetime.fromtimestamp(EPOCH, UTC)
     rows = split_rows(EMPTY.lazy(), clock=clock_of(EMPTY.lazy()), infer=False).rows
     known = ServiceState("shop", rows, now, now - timedelta(seconds=0.5), 60.0, Memory())
-    assert not known.known
+    assert not known.is_long_enough
     later = ServiceState("shop", rows, now, now - timedelta(seconds=90), 60.0, Memory())
-    assert later.known
+    assert later.is_long_enough
     assert {sample.value for sample in later.signals([objective_of("p95=0.1")])} == {0.0}

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sojourn.host.filters import Endpoint, capture_filter
-from sojourn.host.frames import wanted_frame
+from sojourn.host.filters import Endpoint, capture_filter, frame_selector
 from sojourn.host.nginx_ports import endpoints
 from sojourn.host.tcpdump import Recording, Ring, Summary, counts_in, shell_line
 from sojourn.model.errors import CaptureError
@@ -86,7 +85,7 @@ def test_with_vlan_it_takes_both_tagged_and_not(scapy: Any, tmp_path: Path) -> N
 
 
 def test_without_a_filter_the_same_frames_are_chosen(scapy: Any) -> None:
-    wanted = wanted_frame([443, 80], BACKENDS)
+    wanted = frame_selector([443, 80], BACKENDS)
     for name, (frame, expected) in packets(scapy).items():
         # Here both address and port are of one side.
         assert wanted(bytes(frame)) is (expected and name != "host behind another's port"), name

@@ -275,7 +275,7 @@ def test_rejects_addresses_of_no_form(text: str) -> None:
 )
 def test_passwords_and_tokens_are_not_shown(address: str, shown: str) -> None:
     server = Server("puma", address)
-    assert server.address.shown == shown
+    assert server.address.redacted == shown
     assert "geheim" not in repr(server.address)
 
 

@@ -16,7 +16,7 @@ from sojourn.present.chart_parts import inline
 from sojourn.present.drawing import drawable, specification, svg, vega_lite_version
 from sojourn.present.drawing_process import DrawingProcess
 from sojourn.present.drawing_program import compact
-from sojourn.present.pictures import Drawings, drawn, with_short_rows
+from sojourn.present.pictures import Drawings, with_short_rows
 from sojourn.present.section import Picture
 
 VERSION = vega_lite_version()
@@ -38,7 +38,7 @@ def test_draws_what_this_process_draws() -> None:
         drawings = Drawings(process)
         drawings.begin(pictures)
         produced = [drawings.of(each) for each in pictures]
-    assert produced == [drawn(each) for each in pictures]
+    assert produced == [Drawings().of(each) for each in pictures]
 
 
 def test_large_specifications_do_not_block() -> None:
@@ -126,19 +126,19 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_libraries_are_kept_next_to_the_module(folders: Path) -> None:
-    assert page_libraries.kept_libraries(VERSION) is None
-    page_libraries.keep_libraries(VERSION, "vega()")
-    assert page_libraries.kept_libraries(VERSION) == "vega()"
-    assert page_libraries.kept_libraries("5.8") is None
+    assert page_libraries.saved_libraries(VERSION) is None
+    page_libraries.save_libraries(VERSION, "vega()")
+    assert page_libraries.saved_libraries(VERSION) == "vega()"
+    assert page_libraries.saved_libraries("5.8") is None
     (file,) = (folders / "package" / "__pycache__").iterdir()
     file.write_text("veg")  # a file that was cut off
-    assert page_libraries.kept_libraries(VERSION) is None
+    assert page_libraries.saved_libraries(VERSION) is None
 
 
 def test_libraries_are_kept_in_the_cache_folder_where_the_package_cannot_be_written(folders: Path) -> None:
     (folders / "package").write_text("no folder")
-    page_libraries.keep_libraries(VERSION, "vega()")
-    assert page_libraries.kept_libraries(VERSION) == "vega()"
+    page_libraries.save_libraries(VERSION, "vega()")
+    assert page_libraries.saved_libraries(VERSION) == "vega()"
     assert len(list((folders / "cache" / "sojourn").iterdir())) == 1
 
 
@@ -149,4 +149,4 @@ def test_libraries_are_built_where_nothing_can_be_written(folders: Path) -> None
         drawings = Drawings(process)
         drawings.begin([picture()])
         assert "vegaEmbed" in drawings.libraries()
-    assert page_libraries.kept_libraries(VERSION) is None
+    assert page_libraries.saved_libraries(VERSION) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import altair as alt
 import pytest
 from sojourn.present.picture_tables import ROWS, figures_of
-from sojourn.present.pictures import drawn, with_unique_ids
+from sojourn.present.pictures import Drawings, with_unique_ids
 from sojourn.present.section import Picture
 
 
@@ -66,7 +66,7 @@ def test_ids_of_two_drawings_never_meet() -> None:
     def clipped() -> alt.Chart:
         return chart().mark_line(clip=True)
 
-    first, second = with_unique_ids([drawn(Picture(key, "t", "c", clipped)) for key in ("one", "two")], set())
+    first, second = with_unique_ids([Drawings().of(Picture(key, "t", "c", clipped)) for key in ("one", "two")], set())
     assert 'id="one-clip' in first.svg
     assert "url(#two-clip" in second.svg
     assert "one-clip" not in second.svg
@@ -75,15 +75,17 @@ def test_ids_of_two_drawings_never_meet() -> None:
 
 def test_a_diagram_keeps_its_own_width_and_everything_else_follows_the_page() -> None:
     placed = chart().encode(x=alt.X("begin:Q", axis=None)).properties(width=640)
-    assert [drawn(Picture("k", "t", "c", lambda built=produced: built)).fits for produced in (chart(), placed)] == [
+    assert [
+        Drawings().of(Picture("k", "t", "c", lambda built=produced: built)).fits for produced in (chart(), placed)
+    ] == [
         True,
         False,
     ]
-    assert '"width":"container"' in drawn(Picture("k", "t", "c", chart)).spec
-    assert '"fit":true' in drawn(Picture("k", "t", "c", lambda: alt.vconcat(chart(), chart()))).spec
+    assert '"width":"container"' in Drawings().of(Picture("k", "t", "c", chart)).spec
+    assert '"fit":true' in Drawings().of(Picture("k", "t", "c", lambda: alt.vconcat(chart(), chart()))).spec
 
 
 def test_a_description_reads_the_chart_for_those_who_do_not_see_it() -> None:
-    produced = drawn(Picture("k", "Over time", "Bars.", chart, "It rose by 3 s."))
+    produced = Drawings().of(Picture("k", "Over time", "Bars.", chart, "It rose by 3 s."))
     assert produced.label == "Over time. It rose by 3 s."
-    assert drawn(Picture("k", "Over time", "Bars.", chart)).label == "Over time. Bars."
+    assert Drawings().of(Picture("k", "Over time", "Bars.", chart)).label == "Over time. Bars."

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from sojourn.doctor.builtin_includes import with_builtin_includes
 from sojourn.doctor.findings import Diagnosis
-from sojourn.doctor.nginx import _run_checks
+from sojourn.doctor.nginx import _run_checks, with_builtin_includes
 from sojourn.doctor.nginx_levels import Conf
 from sojourn.host.nginx_ports import endpoints, proxied_of
 from sojourn.model.errors import CaptureError

@@ -58,7 +58,7 @@ def audit(rows: pl.LazyFrame | Measures, upgraded: int, median_delay: float | No
     _agreement(measures.clock, result)
     result.identity_max_error = row["error"]
     result.negative = {name: row[f"negative/{name}"] for name in COMPONENTS if row[f"negative/{name}"]}
-    result.known = measures.known()
+    result.known = measures.coverage()
     result.garbled, result.disagreement = row["garbled"] or 0, row["differ"]
     if row["first"] is not None and row["last"] > row["first"]:
         inner = _inner_window(row["first"], row["last"], row["p99"])

@@ -48,7 +48,7 @@ def store_load_windows(
     with connect(dsn) as store, plainly(store, "counting its load by window"):
 
         def rows_of(text: str, **parameters: object) -> list[dict[str, object]]:
-            answer = store.client.query(text, parameters=which.named(text, **parameters))
+            answer = store.client.query(text, parameters=which.bound(text, **parameters))
             return [dict(zip(answer.column_names, row, strict=True)) for row in answer.result_rows]
 
         (row,) = rows_of(statement("extent_of_load"))

@@ -25,7 +25,7 @@ class Address:
     """Where a server is queried.
 
     Attributes:
-        shown: the address as it is printed and recorded: passwords and tokens are replaced by ``…``.
+        redacted: the address as it is printed and recorded: passwords and tokens are replaced by ``…``.
         scheme: http, https, or empty: the server's own protocol, over TCP or a Unix socket.
         host, port: of TCP; localhost for a Unix socket.
         socket: path, or ``@name``, of a Unix socket; None: TCP.
@@ -33,7 +33,7 @@ class Address:
         authorization: value of the HTTP header; None: none.
     """
 
-    shown: str
+    redacted: str
     scheme: str
     host: str
     port: int
@@ -76,7 +76,7 @@ def parse(text: str) -> Address:
         user = base64.b64encode(unquote(f"{parts.username}:{parts.password or ''}").encode()).decode()
     host, port = parts.hostname, parts.port or HTTP_PORTS[scheme]
     return Address(
-        shown=_without_values(_without_password(text)),
+        redacted=_without_values(_without_password(text)),
         scheme=scheme,
         host=host,
         port=port,

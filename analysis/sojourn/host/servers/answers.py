@@ -36,11 +36,11 @@ def php_fpm_queue(text: str) -> WorkerQueue:
     """Return the figures of PHP-FPM's status page, ``?json``."""
     status = _decoded(text, _Fpm, "PHP-FPM's status page in JSON")
     # Of a Unix socket PHP-FPM does not know the queue: both numbers are 0.
-    known = status.listen_queue_length > 0
+    has_queue = status.listen_queue_length > 0
     return WorkerQueue(
         kind="php-fpm",
-        waiting=status.listen_queue if known else None,
-        limit=status.listen_queue_length if known else None,
+        waiting=status.listen_queue if has_queue else None,
+        limit=status.listen_queue_length if has_queue else None,
         busy=status.active,
         workers=status.total,
         limit_reached=status.reached,
@@ -238,5 +238,5 @@ def _decoded(text: str, form: type[T], source: str) -> T:
 
 def _sum(values: Iterable[int | None]) -> int | None:
     """Return the sum of the known values; None without any."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) if numbers else None

@@ -11,7 +11,7 @@ import os
 import select
 import stat
 import time
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 from sojourn.model.errors import SojournError
 from sojourn.readers.compression import DAMAGE
@@ -24,33 +24,37 @@ REMEMBERED = 4096  # bytes before the position reached, to recognise the file: a
 GRACE = 60.0  # s for which a renamed log is still read
 
 
-class Follower(Protocol):
+class Follower(ABC):
     """A log that may grow.
 
     Attributes:
         name: as the user wrote it.
         missing: the file does not exist yet, or no longer.
         ended: no more lines will arrive (a closed pipe).
-        behind: bytes written and not read yet.
         rotations: number of times the file was replaced or truncated.
     """
 
-    name: str
-    missing: bool
-    ended: bool
-    rotations: int
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.missing = False
+        self.ended = False
+        self.rotations = 0
 
     @property
-    def behind(self) -> int: ...  # noqa: D102
+    @abstractmethod
+    def behind(self) -> int:
+        """Bytes written and not read yet."""
 
+    @abstractmethod
     def lines(self) -> bytes:
         """Return new whole lines, at most about ``READ_BYTES``; a line cut off by a rotation may lack its newline."""
 
+    @abstractmethod
     def close(self) -> None:
         """Close the file."""
 
 
-class _Held:
+class _OpenFile:
     """An open file, the position reached, and the beginning of a line that is not complete yet."""
 
     def __init__(self, handle: int, position: int) -> None:
@@ -88,27 +92,19 @@ class _Held:
         return os.pread(self.handle, count, self.position - count)
 
 
-class FileFollower:
-    """Follow a file by its name; the file need not exist yet.
-
-    Args:
-        name: of the file.
-        start: returns the byte at which to begin in a file that already exists.
-    """
+class FileFollower(Follower):
+    """Follow a file by its name; the file need not exist yet, and one that exists is read from ``start`` on."""
 
     def __init__(self, name: str, start: Start) -> None:
-        self.name = name
-        self.missing = False
-        self.ended = False
-        self.rotations = 0
+        super().__init__(name)
         self._start: Start | None = start
-        self._held: _Held | None = None
-        self._renamed: list[_Held] = []
+        self._file: _OpenFile | None = None
+        self._renamed: list[_OpenFile] = []
 
     @property
     def behind(self) -> int:
         """Bytes written and not read yet."""
-        return self._held.behind if self._held else 0
+        return self._file.behind if self._file else 0
 
     def open(self) -> tuple[int, int] | None:
         """Open the file if it exists, and return its device and inode.
@@ -117,25 +113,25 @@ class FileFollower:
             SojournError: the file exists and cannot be read.
         """
         self._reopen()
-        return self._held.identity if self._held else None
+        return self._file.identity if self._file else None
 
     def lines(self) -> bytes:
         """See ``Follower``."""
         self._reopen()
-        parts = [held.read(READ_BYTES) for held in self._renamed]
+        parts = [file.read(READ_BYTES) for file in self._renamed]
         self._give_up_renamed()
-        if self._held is not None:
-            if self._held.restarted():
+        if self._file is not None:
+            if self._file.restarted():
                 self.rotations += 1
-                parts.append(self._cut_off(self._held))
-            parts.append(self._held.read(READ_BYTES))
+                parts.append(self._cut_off(self._file))
+            parts.append(self._file.read(READ_BYTES))
         return b"".join(parts)
 
     def close(self) -> None:
         """See ``Follower``."""
-        for held in (*self._renamed, *([self._held] if self._held else [])):
-            os.close(held.handle)
-        self._held, self._renamed = None, []
+        for file in (*self._renamed, *([self._file] if self._file else [])):
+            os.close(file.handle)
+        self._file, self._renamed = None, []
 
     def _reopen(self) -> None:
         """Open the file that currently has the name, if it is a different file than before."""
@@ -143,42 +139,42 @@ class FileFollower:
             status = os.stat(self.name)
         except FileNotFoundError:
             self.missing = True
-            self._start = None if self._held is None else self._start
+            self._start = None if self._file is None else self._start
             return
         except OSError as error:
             raise SojournError(f"{self.name}: {error.strerror}") from error
         self.missing = False
-        if self._held is not None and self._held.identity == (status.st_dev, status.st_ino):
+        if self._file is not None and self._file.identity == (status.st_dev, status.st_ino):
             return
         try:
             handle = os.open(self.name, os.O_RDONLY)
         except FileNotFoundError:
             return
         except OSError as error:
-            if self._held is not None:  # just created, permissions not set yet: the next poll may succeed
+            if self._file is not None:  # just created, permissions not set yet: the next poll may succeed
                 return
             raise SojournError(f"{self.name}: {error.strerror}") from error
-        if self._held is not None:
+        if self._file is not None:
             self.rotations += 1
-            self._held.deadline = time.monotonic() + GRACE
-            self._renamed.append(self._held)
+            self._file.deadline = time.monotonic() + GRACE
+            self._renamed.append(self._file)
         # Only a file that existed at the start has older lines to skip.
-        self._held = _Held(handle, self._start(handle) if self._start else 0)
+        self._file = _OpenFile(handle, self._start(handle) if self._start else 0)
         self._start = None
 
     def _give_up_renamed(self) -> None:
         now = time.monotonic()
-        for held in [h for h in self._renamed if h.deadline < now and not h.behind]:
-            os.close(held.handle)
-            self._renamed.remove(held)
+        for file in [h for h in self._renamed if h.deadline < now and not h.behind]:
+            os.close(file.handle)
+            self._renamed.remove(file)
 
     @staticmethod
-    def _cut_off(held: _Held) -> bytes:
-        begun, held.begun = held.begun, b""
+    def _cut_off(file: _OpenFile) -> bytes:
+        begun, file.begun = file.begun, b""
         return begun + b"\n" if begun else b""
 
 
-class StreamFollower:
+class StreamFollower(Follower):
     """Follow standard input, a named pipe or a device.
 
     Args:
@@ -188,10 +184,7 @@ class StreamFollower:
     """
 
     def __init__(self, name: str, handle: int, *, ends: bool = True) -> None:
-        self.name = name
-        self.missing = False
-        self.ended = False
-        self.rotations = 0
+        super().__init__(name)
         self._behind = 0
         self._handle = handle
         self._ends = ends
@@ -226,19 +219,11 @@ class StreamFollower:
         """See ``Follower``."""
 
 
-class ArchiveFollower:
-    """Read a compressed log as if it were piped in; it does not grow.
-
-    Args:
-        log: as from ``sojourn.readers.inputs.opened_inputs``.
-    """
-
-    missing = False
-    rotations = 0
+class ArchiveFollower(Follower):
+    """Read a compressed log as if it were piped in; it does not grow."""
 
     def __init__(self, log: LogInput) -> None:
-        self.name = log.name
-        self.ended = False
+        super().__init__(log.name)
         self._log = log
         self._begun = b""
 

@@ -15,11 +15,7 @@ MEMORY = 60.0  # s
 
 
 class LogClock:
-    """The log's time, derived from the local clock.
-
-    Args:
-        replay: time stops when no more lines arrive.
-    """
+    """The log's time, derived from the local clock; in a replay it stops when no more lines arrive."""
 
     def __init__(self, *, replay: bool = False) -> None:
         self.replay = replay

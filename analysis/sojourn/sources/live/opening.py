@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from sojourn.model.dsn import hidden
 from sojourn.model.errors import SojournError
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.sources.live.follow import FileFollower, Follower, StreamFollower, follower_of, reopens
@@ -34,7 +35,7 @@ def opened_followers(
     """
     followers: list[Follower] = []
     tails: list[Tail] = []
-    known: set[tuple[int, int]] = set()
+    opened: set[tuple[int, int]] = set()
     for name in log_names(logs):
         if name == "-":
             if sys.stdin is None:
@@ -45,10 +46,10 @@ def opened_followers(
         follower = follower_of(name, from_the_beginning if from_start else tail)
         if isinstance(follower, FileFollower):
             identity = follower.open()
-            if identity in known:
+            if identity in opened:
                 follower.close()
                 continue
-            known |= {identity} if identity else set()
+            opened |= {identity} if identity else set()
             tails.append(tail)
         followers.append(follower)
     return followers, tails
@@ -78,8 +79,6 @@ def log_names(logs: Sequence[str]) -> list[str]:
     names: list[str] = []
     for log in logs:
         if "://" in log:
-            from sojourn.model.dsn import hidden  # noqa: PLC0415 - it may hold a password
-
             raise SojournError(f"{hidden(log)}: a store is not followed; name the log that it is loaded from")
         if os.path.isdir(log):
             names.append(os.path.join(log, "access.jsonl"))

@@ -16,12 +16,7 @@ RECENT = 3
 
 
 class Paced(Generic[Value]):
-    """A value that is computed when it is due.
-
-    Args:
-        compute: computes the value.
-        share: of one processor's time that it may use.
-    """
+    """A value that is computed when it is due, within its share of one processor's time."""
 
     def __init__(self, compute: Callable[..., Value], share: float = SHARE) -> None:
         self._compute = compute

@@ -41,7 +41,7 @@ class Parser:
         # A second's lines are one batch: more threads only wait for each other.
         self._parsers = Parsers(lambda form: records_query((*self._columns, RECORD), "block", log=form), threads=1)
         self._units = in_seconds(self._columns)
-        self._kept = 0
+        self._samples = 0
         self._logs: dict[str, LogInput] = {}
         self._recognised: set[str] = set()
 
@@ -73,8 +73,8 @@ class Parser:
                 records.formats.append(log.form.facts(name))
             for reason, count in parsed.reasons().items():
                 records.reasons[reason] = records.reasons.get(reason, 0) + count
-            for reject in islice(parsed.rejects, LINES - self._kept):
-                self._kept += 1
+            for reject in islice(parsed.rejects, LINES - self._samples):
+                self._samples += 1
                 records.rejects.append({"source": "", "reason": reject.reason, "raw": reject.raw[:LENGTH]})
             if parsed.accepted is not None and len(parsed.accepted):
                 tables.append(parsed.accepted.select(*self._columns, RECORD).with_columns(self._units))

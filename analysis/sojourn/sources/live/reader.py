@@ -72,10 +72,10 @@ class LiveReader:
     @property
     def behind(self) -> int:
         """Bytes written and not read yet."""
-        return sum(follower.behind for follower in self.followers) + self._held
+        return sum(follower.behind for follower in self.followers) + self._unparsed
 
     @property
-    def _held(self) -> int:
+    def _unparsed(self) -> int:
         """Bytes fetched and not parsed yet."""
         return sum(len(lines) for _, lines in self._pending)
 
@@ -89,7 +89,7 @@ class LiveReader:
 
         Cheap, and best done often: lines written and truncated between two polls are lost.
         """
-        if self._held >= READ_BYTES:
+        if self._unparsed >= READ_BYTES:
             return 0
         batches = [(follower.name, lines) for follower in self.followers if (lines := follower.lines())]
         self._pending += batches
@@ -99,7 +99,7 @@ class LiveReader:
         """Parse the fetched lines; ``wall`` is the local time."""
         for tail in self._tails:
             if tail.since is not None:
-                self.recent.known_from(datetime.fromtimestamp(tail.since, UTC))
+                self.recent.covers_from(datetime.fromtimestamp(tail.since, UTC))
         pending, self._pending = self._pending, []
         tables, records = [], Records()
         for name in dict.fromkeys(name for name, _ in pending):

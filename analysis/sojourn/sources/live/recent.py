@@ -75,8 +75,8 @@ class Recent:
     def forget(self, now: datetime) -> None:
         """Drop requests that ended more than ``span`` ago, and the oldest beyond ``MOST``."""
         horizon = now - timedelta(seconds=self.span)
-        kept = [k for k, end in enumerate(self._ends) if end > horizon]
-        self._tables, self._ends = [self._tables[k] for k in kept], [self._ends[k] for k in kept]
+        current = [k for k, end in enumerate(self._ends) if end > horizon]
+        self._tables, self._ends = [self._tables[k] for k in current], [self._ends[k] for k in current]
         while len(self) > MOST and len(self._tables) > 1:
             self.full = self._ends.pop(0)
             self._tables.pop(0)
@@ -91,28 +91,28 @@ class Recent:
         texts = pl.col(TEXTS).cast(pl.String)
         return pl.concat(tables).filter(after).with_columns(texts) if tables else EMPTY.lazy()
 
-    def known_from(self, instant: datetime) -> None:
+    def covers_from(self, instant: datetime) -> None:
         """Record that the log is known from ``instant`` on, even without requests."""
         self.first = instant if self.first is None else min(self.first, instant)
 
     def known_since(self) -> datetime:
         """Return the instant from which on all ended requests are known."""
-        known = self.first or datetime.fromtimestamp(0, UTC)
-        return known if self.full is None else max(known, self.full)
+        since = self.first or datetime.fromtimestamp(0, UTC)
+        return since if self.full is None else max(since, self.full)
 
     def _each_once(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return ``rows`` without records repeated among them or in the latest table."""
-        known = pl.col(RECORD).is_not_null()
-        kept = rows.filter(~known | pl.col(RECORD).is_first_distinct())
+        has_record = pl.col(RECORD).is_not_null()
+        distinct = rows.filter(~has_record | pl.col(RECORD).is_first_distinct())
         if self._tables:
             before = self._tables[-1][RECORD].drop_nulls()
-            kept = kept.filter(~(known & pl.col(RECORD).is_in(before.implode())))
-        self.duplicates += len(rows) - len(kept)
-        return kept
+            distinct = distinct.filter(~(has_record & pl.col(RECORD).is_in(before.implode())))
+        self.duplicates += len(rows) - len(distinct)
+        return distinct
 
 
 def _with_client(rows: pl.DataFrame) -> pl.DataFrame:
     if not set(CLIENT) <= set(rows.columns):
         return rows.with_columns(pl.lit(None, pl.UInt64).alias(CLIENT_REQUEST))
-    known = pl.all_horizontal(pl.col(column).is_not_null() for column in CLIENT)
-    return rows.with_columns(pl.when(known).then(pl.struct(CLIENT).hash()).alias(CLIENT_REQUEST))
+    is_complete = pl.all_horizontal(pl.col(column).is_not_null() for column in CLIENT)
+    return rows.with_columns(pl.when(is_complete).then(pl.struct(CLIENT).hash()).alias(CLIENT_REQUEST))

@@ -24,9 +24,8 @@ from sojourn.cli import app
 from sojourn.doctor.log import diagnosed_log
 from sojourn.movie.write import film_of_rows
 from sojourn.plots.pictures import picture
-from sojourn.report.build import sections_of
+from sojourn.report.build import sections_of, write_report
 from sojourn.report.short import in_short
-from sojourn.report.write import write_report
 from studies.inference import simulators as simulate
 from typer.testing import CliRunner
 

@@ -10,7 +10,7 @@ import pytest
 from sojourn.analyses.pcap.charts_packet_request import Sequence, sequence_of
 from sojourn.analyses.pcap.charts_packet_spans import Span
 from sojourn.analyses.pcap.charts_packets import example_rows, packet_sequence
-from sojourn.present.pictures import drawn
+from sojourn.present.pictures import Drawings
 from sojourn.present.section import Picture
 from timeline_builder import TimelineBuilder
 
@@ -32,7 +32,7 @@ def spans(sequence: Sequence, kind: str, *, at_proxy: bool = False) -> list[Span
 
 def svg(produced: TimelineBuilder, row: int = 0) -> str:
     frames = produced.frames()
-    return str(drawn(Picture("p", "t", "c", lambda: packet_sequence(frames[0], row, *frames[1:]))).svg)
+    return str(Drawings().of(Picture("p", "t", "c", lambda: packet_sequence(frames[0], row, *frames[1:]))).svg)
 
 
 def data(produced: TimelineBuilder, mark: str) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ from sojourn.analyses.pcap.result import Agreed, Joined, WireResult
 from sojourn.analyses.pcap.section import wire_section
 from sojourn.analyses.pcap.tallies import servers
 from sojourn.model.checks import Check
-from sojourn.present.pictures import drawn as drawing
+from sojourn.present.pictures import Drawings
 from sojourn.present.section import Picture, Section, Table
 from sojourn.present.terminal import show
 from sojourn.readers.capture.batch import Counts
@@ -47,7 +47,7 @@ def table(section: Section, start: str) -> Table:
 
 def drawn(result: WireResult) -> Iterator[str]:
     for picture in wire_section(result).pictures:
-        yield str(drawing(picture).svg)
+        yield str(Drawings().of(picture).svg)
 
 
 # --- sentences
@@ -312,7 +312,7 @@ def test_steps_are_where_the_syns_were() -> None:
     assert step_table(result).rows() == [
         ("+1 s", "answered", 2), ("+3 s", "answered", 1), ("+3 s", "never answered", 1),
     ]  # fmt: skip
-    assert "<svg" in str(drawing(Picture("s", "t", "c", lambda: steps_chart(result))).svg)
+    assert "<svg" in str(Drawings().of(Picture("s", "t", "c", lambda: steps_chart(result))).svg)
 
 
 def test_differences_are_log_minus_wire() -> None:
