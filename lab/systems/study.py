@@ -29,7 +29,7 @@ from sojourn.model.objective import Objective, objective_of
 from sojourn.model.verdict import CLIENT, WORDS
 from sojourn.present.section import Section
 from sojourn.timeline.contention.load_dependence import LoadDependence
-from sojourn_lab.results.known_waits import largest_difference, stated_accounts
+from sojourn_lab.results.waits_by_cause import largest_difference, stated_accounts
 
 from systems.log import write_log
 from systems.registry import Kind

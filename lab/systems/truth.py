@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 from sojourn.model.components import SWITCHING_PROTOCOLS
-from sojourn_lab.results.known_waits import ANSWERED, HELD, accounts_of
+from sojourn_lab.results.waits_by_cause import ANSWERED, HOLDING_PHASES, accounts_of
 
 from systems.requests import AS_IT_IS, Change, Request
 from systems.site import Site
@@ -163,7 +163,7 @@ class Truth:
         seconds: dict[str, float] = defaultdict(float)
         for name, share in self.accounts.items():
             route, _, phase = name.rpartition(" ")
-            if phase in HELD:
+            if phase in HOLDING_PHASES:
                 seconds[route] += share
         total = sum(seconds.values())
         return {route: part / total for route, part in seconds.items()} if total > 0 else self.blame

@@ -18,7 +18,7 @@ from sojourn_lab.errors import LabError
 from sojourn_lab.runtime import orphan_reaper
 
 POLL_S = 0.01
-_LOG_LINES_SHOWN = 15
+_LAST_LINES = 15
 
 
 def group_members(group: int) -> list[int]:
@@ -188,7 +188,7 @@ class Process:
         if self.running():
             os.kill(self.pid, which)
 
-    def last_lines(self, count: int = _LOG_LINES_SHOWN) -> str:
+    def last_lines(self, count: int = _LAST_LINES) -> str:
         """Return the last lines of the command, standard output before standard error."""
         lines: list[str] = []
         for path in (self.out_path, self.err_path):

@@ -9,12 +9,13 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 from sojourn.doctor.findings import INFO
+from sojourn.doctor.nginx_headers import include_line
 from sojourn_lab.load.plan import ClientRecord, Plan
 from sojourn_lab.runtime.backends import started_backend
 from sojourn_lab.runtime.interrupts import Interrupts
 from sojourn_lab.runtime.lifecycle import Lifecycle
 from sojourn_lab.runtime.nginx import Nginx
-from sojourn_lab.runtime.servers.location import follow_doctor, pass_lines, sojourn_lines
+from sojourn_lab.runtime.servers.location import follow_doctor, pass_lines
 from sojourn_lab.runtime.servers.table import SERVERS
 from sojourn_lab.scenario.load import ClosedLoad
 from sojourn_lab.scenario.topology import Topology
@@ -100,7 +101,7 @@ class Stack(Lifecycle):
 
     def _server_text(self) -> str:
         protocol = SERVERS[self._topology.server].protocol
-        own = sojourn_lines(protocol) if self._setup.stamps else []
+        own = [include_line(protocol)] if self._setup.stamps else []
         lines = "\n            ".join([*own, *pass_lines(protocol, "app")])
         return f"        location / {{\n            {lines}\n        }}"
 

@@ -112,13 +112,19 @@ def selected(text: str, runs: Path) -> ArchivedRun:
             folder = folder.parent  # noqa: PLW2901 - the run of a run.json
         if not folder.is_dir():
             continue
-        known = [each for each in archive.runs if each.folder.resolve() == folder.resolve()]
+        same = [each for each in archive.runs if each.folder.resolve() == folder.resolve()]
         try:
-            return known[0] if known else archived_run(folder)
+            return same[0] if same else archived_run(folder)
         except LabError as error:
             raise LabError(f"{folder}: {error}") from None
     hint = f"`sojourn lab runs` lists {len(archive.runs)}" if archive.runs else f"there is no run in {runs}"
     raise LabError(f"there is no run {text}: {hint}")
+
+
+def tables_in(raw: Row, key: str) -> list[Row]:
+    """Return the tables in the list at a key; empty for anything else."""
+    tables = raw.get(key)
+    return [each for each in tables if isinstance(each, dict)] if isinstance(tables, list) else []
 
 
 def cases_of(run: ArchivedRun) -> Iterator[tuple[str, str, int, Row]]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from sojourn.model.components import COMPONENTS
 from sojourn.model.verdict import CAUSES
 
 from sojourn_lab.results.contrasts import ratio_with_interval
@@ -82,7 +83,6 @@ def interval_by_requests(
 def _requests(run: ArchivedRun, names: Sequence[str]) -> pl.DataFrame:
     """Return the requests in the windows of a case's rounds, with the rounds joined without gaps."""
     import polars as pl  # noqa: PLC0415
-    from sojourn.model.components import COMPONENTS  # noqa: PLC0415
 
     columns = ["start", "request_time", "status", "route", *COMPONENTS]
     rows = pl.scan_parquet(run.requests)

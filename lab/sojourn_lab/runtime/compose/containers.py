@@ -49,8 +49,8 @@ class Containers:
             self._stack.close()
 
     def _compose(self, *arguments: str) -> list[str]:
-        named = ["--file", str(self._file), "--project-name", self._project]
-        return ["compose", "--progress", "quiet", *named, *arguments]
+        project = ["--file", str(self._file), "--project-name", self._project]
+        return ["compose", "--progress", "quiet", *project, *arguments]
 
     def bring_up(self) -> None:
         """Return when every container runs; LabError with the message of the engine or of the first that ended."""
