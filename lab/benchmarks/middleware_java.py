@@ -34,15 +34,8 @@ def java_rows(settings: Settings, measurements: Measurements) -> list[Row]:
     source = Path(__file__).parent / "MiddlewareBench.java"
     class_path = compiled(source, settings.folder / "java.classes", tomcat_jars())
     calls = settings.sized(CALLS, 1000)
-    command = [
-        "java",
-        "-cp",
-        class_path,
-        source.stem,
-        str(calls),
-        str(settings.repeats),
-        str(settings.folder / "tomcat"),
-    ]
+    arguments = [str(calls), str(settings.repeats), str(settings.folder / "tomcat")]
+    command = ["java", "-cp", class_path, source.stem, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     rounds = [tuple(map(float, line.split())) for line in done.stdout.splitlines()]
     if done.returncode or len(rounds) != settings.repeats:

@@ -128,4 +128,4 @@ class Stack(Lifecycle):
         command = [sys.executable, "-m", "sojourn_lab.load.generator", str(self._folder / "plan.json")]
         generator = self.started(command, "generator")
         generator.wait_until(lambda: generator.exit_code() == 0, LONGEST + 3.0 * TIMEOUT, "the load to end")
-        return [msgspec.json.decode(line, type=ClientRecord) for line in client_log.read_bytes().splitlines()]
+        return msgspec.json.Decoder(ClientRecord).decode_lines(client_log.read_bytes())

@@ -25,7 +25,7 @@ from sojourn.readers.capture.reader import Capture
 
 @pytest.mark.parametrize("kept", [1, 4])
 def test_reads_generated_traffic_back(kept: int, tmp_path: Path) -> None:
-    traffic = generate_traffic(Settings(requests=1500, kept=kept, dropped_syns=0.02, repeated=0.03))
+    traffic = generate_traffic(Settings(requests=1500, per_connection=kept, dropped_syns=0.02, repeated=0.03))
     packets = write_capture(traffic, tmp_path / "made.pcap")
     with Capture([tmp_path / "made.pcap"], batch_bytes=1 << 16) as capture:
         result = track(capture, capture.addresses)
@@ -57,7 +57,7 @@ def test_snap_length_cuts_bodies_and_changes_no_figure(tmp_path: Path) -> None:
 @pytest.mark.parametrize("with_log", [False, True])
 def test_reconstructs_the_generated_waits(with_log: bool, tmp_path: Path) -> None:
     """Both sides are joined for every request, each wait within 0.1 ms, the clocks' resolution."""
-    traffic = generate_traffic(Settings(requests=1500, kept=3, dropped_syns=0.02))
+    traffic = generate_traffic(Settings(requests=1500, per_connection=3, dropped_syns=0.02))
     write_capture(traffic, tmp_path / "made.pcap")
     write_log(traffic, tmp_path / "access.jsonl")
     log = sojourn.split([str(tmp_path / "access.jsonl")], columns=READ).rows if with_log else None

@@ -66,7 +66,7 @@ def run(folder: Path, *arguments: str, more: str = "", case: str = "") -> tuple[
 def test_requests_the_exact_url() -> None:
     result = target_of("https://example.org:8443/a%20b?c=d%2Fe&f", LIMITS)
     assert (result.base, result.path) == ("https://example.org:8443", "/a%20b?c=d%2Fe&f")
-    assert result.shown == "https://example.org:8443/a%20b", "a query may hold a key"
+    assert result.without_query == "https://example.org:8443/a%20b", "a query may hold a key"
     assert target_of("http://[::1]:80", LIMITS).base == "http://[::1]:80"
     assert target_of("http://example.org", LIMITS).path == "/"
     behind = target_of("http://example.org/lab/", LIMITS, lab_app=True)

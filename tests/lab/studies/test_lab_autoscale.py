@@ -348,7 +348,7 @@ def test_gunicorn_follows_the_number_that_is_wanted(tmp_path: Path) -> None:
             return len(live) == number and live == set(group_members(backend.process.pid)) - {backend.process.pid}
 
         for number in (6, 3, 1, 4):
-            workers.wanted = number
+            workers.desired = number
             # More steps than signals: none may be sent beyond the number.
             eventually(lambda number=number: follows(number), 60.0, f"{number} workers")  # type: ignore[misc]
         assert [workers.step() for _ in range(3)] == [4, 4, 4]
