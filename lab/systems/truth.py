@@ -113,8 +113,8 @@ class Truth:
         served = self.served()
         if not self.facts.utilisation:
             return None
-        held = sum(r.released - r.got_worker for r in served.requests)
-        return (held if served.busy is None else served.busy) / served.presence
+        worker_seconds = sum(r.released - r.got_worker for r in served.requests)
+        return (worker_seconds if served.busy is None else served.busy) / served.presence
 
     @cached_property
     def queued(self) -> float:
@@ -237,15 +237,15 @@ def charge(
             events += [(begin, 1, ""), (end, -1, "")]
     for begin, end, route in holds:
         events += [(begin, 1, route), (end, -1, route)]
-    held: dict[str, int] = defaultdict(int)
+    holders: dict[str, int] = defaultdict(int)
     waiting, before = 0, -math.inf
     for instant, step, route in sorted(events):
-        count = sum(held.values())
+        count = sum(holders.values())
         if waiting and count and instant > before:
-            for each, number in held.items():
+            for each, number in holders.items():
                 seconds[each] += (instant - before) * waiting * number / count
         before = instant
         if route:
-            held[route] += step
+            holders[route] += step
         else:
             waiting += step
