@@ -78,8 +78,8 @@ def test_waiting_behind_a_limit_beside_a_free_worker() -> None:
     lines = [line(0, "7", (0.0, 2.0, 2.0, 2.0)), line(1, "8", (2.0, 3.0, 3.0, 3.0)), line(2, "8", (3.5, 4.0, 4.0, 4.0))]
     # The worker 8 is there before its first request: it was loaded at the begin.
     lines.append(WorkerLine("8", loaded=BEGIN - 1.0))
-    held_back = {"1": LimitLine("1", BEGIN + 0.5, 0.0, 1_499.5)}
-    accounts = shares(rows(0.0, 0.5, 3.5), lines, limits=held_back)
+    limits = {"1": LimitLine("1", BEGIN + 0.5, 0.0, 1_499.5)}
+    accounts = shares(rows(0.0, 0.5, 3.5), lines, limits=limits)
     assert accounts == pytest.approx({"limit": 1.0}, abs=1e-3)
 
 

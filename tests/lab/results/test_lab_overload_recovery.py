@@ -100,10 +100,10 @@ def test_the_law_of_work_conservation_for_a_queue_in_another_order() -> None:
 
 def test_pressure_counts_attempts_and_share_counts_intended_requests() -> None:
     records = [record("a", 1.0, status=None), record("a", 1.5, attempt=2, status=None), record("b", 2.0)]
-    wanted = intended_requests(records)
-    assert spell_of(wanted, records, 0.0, 4.0, capacity=0.5) == {
+    intended = intended_requests(records)
+    assert spell_of(intended, records, 0.0, 4.0, capacity=0.5) == {
         "wanted": 2, "share": 0.5, "attempts": 1.5, "pressure": 1.5,
     }  # fmt: skip
-    assert spell_of(wanted, records, 10.0, 11.0, capacity=0.5) == {
+    assert spell_of(intended, records, 10.0, 11.0, capacity=0.5) == {
         "wanted": 0, "share": None, "attempts": None, "pressure": 0.0,
     }  # fmt: skip
