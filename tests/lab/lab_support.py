@@ -20,7 +20,7 @@ import msgspec
 import pytest
 from sojourn_lab.experiments.runner import finished_run
 from sojourn_lab.load.plan import ClientRecord, Plan, Summary
-from sojourn_lab.results.progress import Silence
+from sojourn_lab.results.progress import Watcher
 from sojourn_lab.results.run_folder import RunFolder
 from sojourn_lab.results.run_schema import Run
 from sojourn_lab.runtime.interrupts import Interrupts
@@ -229,7 +229,7 @@ def sound_run_of(
     """
     for attempt in range(attempts):
         claimed = RunFolder.claimed(folder / f"run-{attempt}")
-        run = finished_run(scenario, scale, claimed, Interrupts(), Silence())
+        run = finished_run(scenario, scale, claimed, Interrupts(), Watcher())
         if run.passed or not (run.void or until_passed):
             break
     check_sound(msgspec.to_builtins(run))

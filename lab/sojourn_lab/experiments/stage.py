@@ -44,13 +44,7 @@ class Stage:
     watcher: Watcher
 
     def plan(self, load: AnyLoad, service_time: float, distribution: Distribution = "constant") -> Plan:
-        """Return the plan of the case's generator, without the address, which is not known yet.
-
-        Args:
-            load: the load to offer.
-            service_time: mean, s.
-            distribution: of the service times.
-        """
+        """Return the plan of the case's generator, without its address, which is not known yet; service times in s."""
         return Plan(
             case=self.name,
             url="",

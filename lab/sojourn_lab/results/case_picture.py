@@ -23,12 +23,7 @@ IN_SECONDS = 10.0  # s: the axis is in seconds where a mean is as long as this
 
 
 def case_picture(run: Run, splits: Mapping[str, Sequence[SplitResult]]) -> Picture | None:
-    """Return the picture of a run's cases; None for fewer than two.
-
-    Args:
-        run: the run, for the laws of its cases.
-        splits: case -> the splits of its measured windows, one per round.
-    """
+    """Return the picture of a run's cases from the splits of their windows, one per round; None for fewer than two."""
     table = case_table(run, splits)
     if len(table) < 2:
         return None
