@@ -17,6 +17,15 @@ Row = dict[str, Any]
 INPUTS = ("load", "topology")
 """Keys of a case's result that are configured, not measured: they are in `setup`."""
 
+REQUEST_FIGURES = (
+    "split.response_time.mean",
+    "split.response_time.p50",
+    "split.response_time.p99",
+    "split.components.queueing_delay.mean",
+    "split.components.service_time.mean",
+)
+"""Paths of the figures whose interval can be estimated from requests.parquet."""
+
 
 @dataclass(frozen=True)
 class ArchivedRun:

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
+from sojourn_lab.results.contrasts import interval_by_rounds
 from sojourn_lab.results.criteria import median_at, number_at
-from sojourn_lab.results.runs.archive import ArchivedRun, cases_of, figures_of, tables_in
-from sojourn_lab.results.runs.intervals import REQUEST_FIGURES, interval_by_requests, interval_by_rounds
+from sojourn_lab.results.runs.archive import REQUEST_FIGURES, ArchivedRun, cases_of, figures_of, tables_in
 from sojourn_lab.results.runs.setup import Difference, setup_differences
 
 MAIN = (*REQUEST_FIGURES, "client.achieved_rate", "client.failed", "client.useful.share")
@@ -99,6 +99,8 @@ class RunComparison:
 
 def compared_runs(a: ArchivedRun, b: ArchivedRun, *, every: bool = False) -> RunComparison:
     """Return the changes from `a` to `b`: of `every` number of the results, or of the main ones."""
+    from sojourn_lab.results.runs.intervals import interval_by_requests  # noqa: PLC0415 - brings NumPy and Polars
+
     notes = _notes(a, b)
     rounds_a, rounds_b = _rounds(a), _rounds(b)
     main = [*MAIN, *_metrics(a), *_metrics(b)]

@@ -8,8 +8,8 @@ from sojourn.model.formatting import counted, formatted, milliseconds, percent
 
 from sojourn_lab.results.metric_units import ABSENT
 from sojourn_lab.results.rows import Rows
+from sojourn_lab.results.runs.archive import REQUEST_FIGURES
 from sojourn_lab.results.runs.comparison import FigureChange, RunComparison
-from sojourn_lab.results.runs.intervals import REQUEST_FIGURES
 from sojourn_lab.results.runs.setup import Difference
 
 NAMES = {
