@@ -35,6 +35,17 @@ def group_members(group: int) -> list[int]:
     return members
 
 
+def session_of_its_own(program: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """Start a Python program of the standard library alone that reads from this process and may outlive it."""
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", program, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
 class _Guard:
     """This process's orphan reaper, started with the first process of the lab and notified of every group."""
 
@@ -72,13 +83,7 @@ class _Guard:
                 self._tell(f"-{group}\n")
 
     def _start(self) -> None:
-        self._program = subprocess.Popen(
-            [sys.executable, "-I", "-S", orphan_reaper.__file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        self._program = session_of_its_own(orphan_reaper.__file__)
         self._owner = os.getpid()
         self._tell("".join(f"+{group}\n" for group in self._groups))
 
