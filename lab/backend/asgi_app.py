@@ -1,6 +1,6 @@
 """The lab's app for ASGI: what app.py does, on an event loop.
 
-    /sleep/<seconds>?status=N&route=/NAME     holds the loop for HELD of the seconds, and awaits the rest; with
+    /sleep/<seconds>?status=N&route=/NAME     holds the loop for LOOP_SHARE of the seconds, and awaits the rest; with
                                               LAB_CONNECTIONS awaits all of them, in one of so many connections
     /ready                                    answered without the middleware
 
@@ -24,7 +24,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-HELD = 0.3
+LOOP_SHARE = 0.3
 LONGEST = 86_400.0
 CONNECTIONS = int(os.environ.get("LAB_CONNECTIONS", "0"))
 SLOWDOWN = float(os.environ.get("LAB_SLOWDOWN", "1"))
@@ -57,8 +57,8 @@ async def sleeper(scope: Message, _: Receive, send: Send) -> None:
         async with POOL:
             await asyncio.sleep(seconds * SLOWDOWN)
     else:
-        time.sleep(seconds * HELD * SLOWDOWN)  # as computing does: no other request is served
-        await asyncio.sleep(seconds * (1.0 - HELD) * SLOWDOWN)
+        time.sleep(seconds * LOOP_SHARE * SLOWDOWN)  # as computing does: no other request is served
+        await asyncio.sleep(seconds * (1.0 - LOOP_SHARE) * SLOWDOWN)
     await _plain(send, status, f"slept {seconds:g} s")
 
 

@@ -11,8 +11,8 @@ answer, one connection per request, and a client that has gone is noticed only w
     queue                            waiting requests
     workers (threads)                take by discipline, run the app, answer, close
 
-Rejected (503): by the discipline, and beyond `--capacity` waiting places. Bounds: HELD connections are held at once
-(further ones stay with the kernel), a request's head and body (http_request.py), READ_SECONDS to send it.
+Rejected (503): by the discipline, and beyond `--capacity` waiting places. Bounds: MOST_CONNECTIONS at once (further
+ones stay with the kernel), a request's head and body (http_request.py), READ_SECONDS to send it.
 SIGTERM and SIGINT: no more connections; queued requests are served, for at most GRACE seconds.
 """
 
@@ -40,7 +40,7 @@ from http_request import BadRequestError, Head, environ_of, head_in
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
-HELD = 4096
+MOST_CONNECTIONS = 4096
 READ_SECONDS = 30.0
 WRITE_SECONDS = 30.0
 GRACE = 30.0
@@ -231,7 +231,7 @@ class Acceptor:
 
     def _accept(self) -> None:
         for _ in range(ACCEPTED_AT_ONCE):
-            if len(self._reading) + len(self._line) >= HELD:
+            if len(self._reading) + len(self._line) >= MOST_CONNECTIONS:
                 self._pause()
                 return
             try:
@@ -307,7 +307,7 @@ def run(listener: socket.socket, app: WSGIApplication, line: Line, workers: int)
         thread.join(max(0.0, end - time.monotonic()))
 
 
-def app_named(name: str) -> WSGIApplication:
+def app_of(name: str) -> WSGIApplication:
     """Return the WSGI callable `module:name`."""
     module, _, attribute = name.partition(":")
     apps: Any = getattr(importlib.import_module(module), attribute or "application")
@@ -347,14 +347,14 @@ def main(arguments: list[str]) -> None:
     )
     # A file for each connection; the soft limit is often lower than what is held here.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = HELD + 256 if hard == resource.RLIM_INFINITY else min(HELD + 256, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[0]), hard))
+    files = MOST_CONNECTIONS + 256 if hard == resource.RLIM_INFINITY else min(MOST_CONNECTIONS + 256, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(files, resource.getrlimit(resource.RLIMIT_NOFILE)[0]), hard))
     line = Line(discipline(options.discipline, rules, Visit), options.capacity, options.last)
     if options.fd is not None:
         listener = socket.socket(fileno=options.fd)
     else:
         listener = socket.create_server((options.host, options.port), backlog=options.backlog)
-    run(listener, app_named(options.app), line, options.workers)
+    run(listener, app_of(options.app), line, options.workers)
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ class App:
         entered = time.monotonic()
         peer = request.transport.get_extra_info("peername") if request.transport is not None else None
         accepted = self._listener.accepted.pop(peer, entered)
-        known = {
+        facts = {
             "stamp": _stamp(request.headers.get("X-Request-Start", "")),
             "accepted": self.unix(accepted),
             "entered": self.unix(entered),
@@ -116,12 +116,12 @@ class App:
         try:
             async for message in connection:
                 if message.type == WSMsgType.TEXT:
-                    await connection.send_str(self._answer(message.data, known))
+                    await connection.send_str(self._answer(message.data, facts))
         finally:
             self.open -= 1
         return connection
 
-    def _answer(self, text: str, known: dict[str, Any]) -> str:
+    def _answer(self, text: str, facts: dict[str, Any]) -> str:
         started = time.monotonic()
         try:
             query = json.loads(text)
@@ -133,7 +133,7 @@ class App:
         variations = variations_of(user, self._keys)
         self.syncs += 1
         times = {"started": self.unix(started), "ended": self.unix(time.monotonic()), "cpu": time.process_time()}
-        return json.dumps({"type": "data-sync", "variations": variations, "server": {**known, **times}})
+        return json.dumps({"type": "data-sync", "variations": variations, "server": {**facts, **times}})
 
     async def ready(self, _: web.Request) -> web.Response:
         """Answer the number of open connections."""

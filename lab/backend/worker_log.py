@@ -38,10 +38,10 @@ def loaded() -> None:
 
 def logged(app: App) -> App:
     """Return the app, with a line for each request; the app itself where no file is named."""
-    return app if not PATH else lambda environ, start_response: Held(app, environ, start_response)
+    return app if not PATH else lambda environ, start_response: LoggedBody(app, environ, start_response)
 
 
-class Held:
+class LoggedBody:
     """The body of one answer; closed, it writes the line of its request."""
 
     def __init__(self, app: App, environ: WSGIEnvironment, start_response: StartResponse) -> None:

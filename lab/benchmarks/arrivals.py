@@ -31,7 +31,7 @@ def serve(port: int, file: Path) -> None:
     listener.setblocking(False)
     poll = select.epoll()
     poll.register(listener, select.EPOLLIN)
-    known: dict[int, socket.socket] = {}
+    connections: dict[int, socket.socket] = {}
     while not ended:
         for number, _ in poll.poll(0.1):
             if number == listener.fileno():
@@ -39,20 +39,20 @@ def serve(port: int, file: Path) -> None:
                     while True:
                         connection, _address = listener.accept()
                         connection.setblocking(False)
-                        known[connection.fileno()] = connection
+                        connections[connection.fileno()] = connection
                         poll.register(connection, select.EPOLLIN)
                 continue
             now = time.monotonic_ns()
             try:
-                data = known[number].recv(8192)
+                data = connections[number].recv(8192)
                 if data:
                     arrivals.append(now)
-                    known[number].sendall(ANSWER)
+                    connections[number].sendall(ANSWER)
                     continue
             except OSError:
                 pass
             poll.unregister(number)
-            known.pop(number).close()
+            connections.pop(number).close()
     file.write_bytes(arrivals.tobytes())
 
 

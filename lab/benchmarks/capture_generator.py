@@ -176,8 +176,7 @@ def _stretches(traffic: Traffic, packets: Packets, snaplen: int) -> Iterator[npt
             rows[:, 12:16] = _u32(np.full(len(of), len(template)), "<u4")
             _fill_headers(rows[:, 16:], traffic, KINDS[number], of, (begin + chosen) % 65_535 + 1)
             _fill_payload(rows[:, 16 + len(template) - len(KINDS[number].payload) :], traffic, KINDS[number], of)
-            kept = rows[:, : sizes[number]]
-            out[offsets[chosen][:, None] + np.arange(kept.shape[1])] = kept
+            out[offsets[chosen][:, None] + np.arange(sizes[number])] = rows[:, : sizes[number]]
         yield out
 
 
@@ -282,7 +281,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=50_000)
     parser.add_argument("--kept", type=int, default=1)
     options = parser.parse_args()
-    traffic = generate_traffic(Settings(requests=options.requests, kept=options.kept))
+    traffic = generate_traffic(Settings(requests=options.requests, per_connection=options.kept))
     options.folder.mkdir(parents=True, exist_ok=True)
     print(f"{write_capture(traffic, options.folder / 'wire.pcap'):,} packets")  # noqa: T201
     write_log(traffic, options.folder / "access.jsonl")

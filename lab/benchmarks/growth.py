@@ -36,7 +36,7 @@ def written_log(folder: Path, requests: int, *, backends: int = BACKENDS, routes
     if not path.exists():
         rate = BUSY * WORKERS * BACKENDS / SERVICE
         service = SERVICE * backends / BACKENDS
-        traffic = Traffic(requests, rate=rate, service=service, workers=WORKERS, backends=backends, kept=4)
+        traffic = Traffic(requests, rate=rate, service=service, workers=WORKERS, backends=backends, per_connection=4)
         write_log(generate_traffic(traffic), path, routes, odd=True)
     return path
 
@@ -46,7 +46,9 @@ def contended_log(folder: Path, requests: int) -> Path:
     path = folder / f"log-{requests}-cores.jsonl"
     if not path.exists():
         rate = BUSY * CORES * BACKENDS / SERVICE
-        traffic = Traffic(requests, rate=rate, service=SERVICE, workers=WORKERS, backends=BACKENDS, cores=CORES, kept=4)
+        traffic = Traffic(
+            requests, rate=rate, service=SERVICE, workers=WORKERS, backends=BACKENDS, cores=CORES, per_connection=4
+        )
         write_log(generate_traffic(traffic), path, ROUTES, odd=True)
     return path
 

@@ -8,6 +8,7 @@ the run. Seconds are processor seconds: everything runs on one core.
 from __future__ import annotations
 
 import random
+import statistics
 import time
 from collections.abc import Callable
 from importlib.metadata import version
@@ -18,8 +19,8 @@ import numpy as np
 from sojourn.queueing.replay import replay
 from sojourn.queueing.system import BALANCERS, DISCIPLINES, System
 
-from benchmarks.measure import Cost, Job, in_turns, ratio_of
-from benchmarks.rows import Measurements, Row, Settings
+from benchmarks.measure import Cost, Job, in_turns
+from benchmarks.rows import Measurements, Row, Settings, compared_row
 
 LOAD = 0.8
 POOL = (4, 4, 4, 4)
@@ -139,9 +140,7 @@ def kernels(settings: Settings) -> Measurements:
 
 
 def _row(name: str, rates: dict[str, list[float]], peer: str) -> Row:
-    rate = float(np.median(rates[name]))
     what, unit = f"replay: {name}", "million requests/s"
     if not peer:
-        return Row(what, unit, rate)
-    ratio, low, high = ratio_of(rates[name], rates[peer])
-    return Row(what, unit, rate, f"{peer}, M/M/1", float(np.median(rates[peer])), ratio, low, high, times=True)
+        return Row(what, unit, statistics.median(rates[name]))
+    return compared_row(what, unit, rates[name], f"{peer}, M/M/1", rates[peer], times=True)

@@ -20,15 +20,7 @@ _KINDS = {"measured": "Go, the headers", "limited": "Go, the headers and a limit
 
 
 def go_rows(settings: Settings, measurements: Measurements) -> list[Row]:
-    """Measure the handler of the module's benchmark bare, behind the middleware, and with a limit, in turns.
-
-    Args:
-        settings: repeats and scale.
-        measurements: gets the version of Go, or the reason why nothing was measured.
-
-    Returns:
-        A row each for the middleware without and with a limit: processor time that it adds to a request (µs).
-    """
+    """Return what the Go middleware adds to a request, without and with a limit; bare and measured in turns."""
     go = shutil.which("go")
     if go is None:
         measurements.skipped.append("Go: go is not installed")

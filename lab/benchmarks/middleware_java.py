@@ -16,15 +16,7 @@ GOAL_US = 10.0
 
 
 def java_rows(settings: Settings, measurements: Measurements) -> list[Row]:
-    """Measure the servlet of `MiddlewareBench.java` in turns with and without the filter, in one warm JVM.
-
-    Args:
-        settings: repeats and scale.
-        measurements: gets the versions of Java and Tomcat, or the reason why nothing was measured.
-
-    Returns:
-        One row: processor time that the filter adds to a request (µs).
-    """
+    """Return what the filter adds to the servlet of `MiddlewareBench.java`; both in turns, in one warm JVM."""
     if (reason := tomcat_missing()) is not None:
         measurements.skipped.append(f"Java: {reason}")
         return []
@@ -34,15 +26,8 @@ def java_rows(settings: Settings, measurements: Measurements) -> list[Row]:
     source = Path(__file__).parent / "MiddlewareBench.java"
     class_path = compiled(source, settings.folder / "java.classes", tomcat_jars())
     calls = settings.sized(CALLS, 1000)
-    command = [
-        "java",
-        "-cp",
-        class_path,
-        source.stem,
-        str(calls),
-        str(settings.repeats),
-        str(settings.folder / "tomcat"),
-    ]
+    arguments = [str(calls), str(settings.repeats), str(settings.folder / "tomcat")]
+    command = ["java", "-cp", class_path, source.stem, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     rounds = [tuple(map(float, line.split())) for line in done.stdout.splitlines()]
     if done.returncode or len(rounds) != settings.repeats:

@@ -25,12 +25,7 @@ def kind_of(number: int) -> str | None:
 
 
 def odd_line(record: dict[str, str], kind: str | None) -> str:
-    """Return a record of the log as a line of this kind, as nginx writes it.
-
-    Args:
-        record: the record of a request that was answered with 200 at the first attempt.
-        kind: one of ``ODD``, or None.
-    """
+    """Return the record of an answered request as a line of a kind of ``ODD``, as nginx writes it; None: unchanged."""
     if kind == "retried":
         retried = {
             "upstream_addr": OTHER_BACKEND,

@@ -121,15 +121,7 @@ def upstream_config(folder: Path, port: int) -> str:
 
 
 def proxy_config(folder: Path, setup: Setup, port: int, upstream: int, *, one_process: bool = False) -> str:
-    """Return the configuration of a proxy, and create its folder with a copy of the include files.
-
-    Args:
-        folder: of the proxy.
-        setup: its settings.
-        port: where it listens.
-        upstream: the port of the upstream.
-        one_process: without a master, as a tool that follows one process needs it.
-    """
+    """Return the configuration of a proxy in a new folder with the include files; `one_process`: without a master."""
     shutil.copytree(resource_file("nginx"), folder / "sojourn", ignore=shutil.ignore_patterns("*.md"))
     if setup.trusted:
         (folder / "sojourn" / "trusted.conf").write_text(setup.trusted)

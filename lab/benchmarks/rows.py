@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from benchmarks.measure import ratio_of
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -97,6 +99,25 @@ def added_row(what: str, bare: Sequence[float], measured: Sequence[float], *, go
         at="most",
         note=note,
     )
+
+
+def compared_row(
+    what: str, unit: str, ours: Sequence[float], peer: str, theirs: Sequence[float], *, inverse: bool = False,
+    **details: Any,
+) -> Row:  # fmt: skip
+    """Return the row of Sojourn beside a peer.
+
+    Args:
+        what: the task, its size included.
+        unit: of the figures.
+        ours: figure of Sojourn in each round.
+        peer: name of the peer.
+        theirs: figure of the peer in each round.
+        inverse: whether the ratio is theirs / ours.
+        details: other fields of the row.
+    """
+    ratio, low, high = ratio_of(theirs, ours) if inverse else ratio_of(ours, theirs)
+    return Row(what, unit, statistics.median(ours), peer, statistics.median(theirs), ratio, low, high, **details)
 
 
 @dataclass(frozen=True)

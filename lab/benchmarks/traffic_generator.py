@@ -41,7 +41,7 @@ class Settings:
         workers: per backend.
         backends: number of backends.
         cores: of each backend, which its services share; 0: services do not depend on the load.
-        kept: requests per connection of a client, at most.
+        per_connection: requests per connection of a client, at most.
         dropped_syns: share of the connections to backends whose first SYN is dropped.
         repeated: share of the answers to clients that are sent twice.
         seed: of the random numbers.
@@ -53,7 +53,7 @@ class Settings:
     workers: int = 5
     backends: int = 2
     cores: int = 0
-    kept: int = 1
+    per_connection: int = 1
     dropped_syns: float = 0.002
     repeated: float = 0.005
     seed: int = 1
@@ -150,7 +150,7 @@ def generate_traffic(settings: Settings = Settings()) -> Traffic:
     repeated = rng.random(n) < settings.repeated
     round_trip = (rng.exponential(10.0, n) * MILLISECOND).astype(np.int64) + 200 * MICROSECOND
     over = answer + 2 * round_trip + np.where(repeated, 200 * MILLISECOND, 0)
-    connection, number, last = _connections(request, over, settings.kept)
+    connection, number, last = _connections(request, over, settings.per_connection)
     first = np.zeros(int(connection.max(initial=-1)) + 1, np.int64)
     first[connection[number == 0]] = np.flatnonzero(number == 0)
     return Traffic(
@@ -160,18 +160,18 @@ def generate_traffic(settings: Settings = Settings()) -> Traffic:
     )  # fmt: skip
 
 
-def _connections(begins: Ints, over: Ints, kept: int) -> tuple[Ints, Ints, Flags]:
+def _connections(begins: Ints, over: Ints, per_connection: int) -> tuple[Ints, Ints, Flags]:
     """Return the connection of each request, its number on it, and whether it is the last.
 
     The n-th request reuses the connection of the request LIVE before it, if that had ended long enough before.
     """
     n = len(begins)
-    live = max(min(LIVE, n // max(kept, 1)), 1)
+    live = max(min(LIVE, n // max(per_connection, 1)), 1)
     opened, number = np.ones(n, bool), np.zeros(n, np.int64)
     for at in range(live, n, live):
         now = slice(at, min(at + live, n))
         then = slice(at - live, now.stop - live)
-        fits = (begins[now] > over[then] + 5 * MILLISECOND) & (number[then] + 1 < kept)
+        fits = (begins[now] > over[then] + 5 * MILLISECOND) & (number[then] + 1 < per_connection)
         opened[now] = ~fits
         number[now] = np.where(fits, number[then] + 1, 0)
     connection = np.cumsum(opened) - 1

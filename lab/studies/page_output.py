@@ -1,12 +1,29 @@
-"""Write the page of an experiment, or print it, and report what fails."""
+"""Read the run of an experiment, write its page, or print it, and report what fails."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from sojourn_lab.errors import LabError
+from sojourn_lab.results.run_schema import Run, run_in
+
+
+def run_of(folder: Path, scenario: str) -> Run:
+    """Return the run in a folder; LabError if it holds no run of the scenario."""
+    if not (folder / "run.json").exists():
+        raise LabError(f"{folder} is no folder of a run: it needs run.json")
+    run = run_in(folder)
+    if run.scenario.name != scenario:
+        raise LabError(f"{folder} is a run of {run.scenario.name}: this page needs one of {scenario}")
+    return run
+
+
+def versions_text(versions: Mapping[str, str], programs: Collection[str]) -> str:
+    """Return a sentence with the versions of some programs."""
+    texts = (f"{name} {version}" for name, version in sorted(versions.items()) if name in programs)
+    return f"Versions: {', '.join(texts)}."
 
 
 def write_page(text: str, out: Path | None) -> None:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from sojourn_lab.results.known_waits import ANSWERED
+from sojourn_lab.results.waits_by_cause import ANSWERED
 
 from systems.requests import Request, rng_of
 

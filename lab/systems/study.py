@@ -29,7 +29,7 @@ from sojourn.model.objective import Objective, objective_of
 from sojourn.model.verdict import CLIENT, WORDS
 from sojourn.present.section import Section
 from sojourn.timeline.contention.load_dependence import LoadDependence
-from sojourn_lab.results.known_waits import largest_difference, stated_accounts
+from sojourn_lab.results.waits_by_cause import largest_difference, stated_accounts
 
 from systems.log import write_log
 from systems.registry import Kind
@@ -211,16 +211,16 @@ def _cells(blame: BlameResult, truth: Truth, cautions: Sequence[str]) -> Iterato
 
     Of an inferred queue the places may be workers, a limit or a pool: what holds them is judged by its routes only.
     """
-    known = truth.accounts
-    if not known or truth.queued <= QUEUE or blame.waited <= 0 or blame.queue_source.inferred:
+    true_accounts = truth.accounts
+    if not true_accounts or truth.queued <= QUEUE or blame.waited <= 0 or blame.queue_source.inferred:
         return
     stated = stated_accounts(blame)
-    worst, off = largest_difference(stated, known)
+    worst, off = largest_difference(stated, true_accounts)
     largest = sorted(stated, key=lambda name: -stated[name])[:3]
     yield Statement(
         "accounts",
         _said(", ".join(f"{name} {stated[name]:.1%}" for name in largest), cautions),
-        f"{worst} {known.get(worst, 0.0):.1%}",
+        f"{worst} {true_accounts.get(worst, 0.0):.1%}",
         _judged(abs(off) <= CELL, cautions),
     )
 
@@ -231,12 +231,12 @@ def _utilisation(result: sojourn.SplitResult, truth: Truth) -> Iterator[Statemen
     cautions = _cautions(depth_section(depth))
     if depth.overall.get("lower_bound") or depth.overall.get("utilisation_lower_bound"):
         cautions = ["a lower bound", *cautions]
-    known = truth.utilisation
-    text = "unknown" if known is None else f"{known:.0%}"
+    true_utilisation = truth.utilisation
+    text = "unknown" if true_utilisation is None else f"{true_utilisation:.0%}"
     if stated is None or math.isnan(stated):
         yield Statement("utilisation", "nothing", text, REFUSED)
         return
-    right = known is not None and abs(stated - known) <= 0.1
+    right = true_utilisation is not None and abs(stated - true_utilisation) <= 0.1
     yield Statement("utilisation", _said(f"{stated:.0%}", cautions), text, _judged(right, cautions))
 
 
@@ -247,8 +247,8 @@ def _laws(result: sojourn.SplitResult, truth: Truth) -> Iterator[Statement]:
     except SojournError as error:
         yield Statement("laws", str(error), "", REFUSED)
         return
-    known = truth.utilisation
-    text = "unknown" if known is None else f"{known:.0%}"
+    true_utilisation = truth.utilisation
+    text = "unknown" if true_utilisation is None else f"{true_utilisation:.0%}"
     whole = stations.stations[0]
     stated = whole.station.utilisation
     cautions = _cautions(laws_section(stations))
@@ -256,7 +256,7 @@ def _laws(result: sojourn.SplitResult, truth: Truth) -> Iterator[Statement]:
         cautions = ["a lower bound", *cautions]
     if whole.believed is None or whole.believed.mean_wait is None:
         cautions = [whole.sentence, *cautions]
-    right = known is not None and abs(stated - known) <= 0.1
+    right = true_utilisation is not None and abs(stated - true_utilisation) <= 0.1
     yield Statement("laws", _said(f"λS/c {stated:.0%}. {whole.sentence}", cautions), text, _judged(right, cautions))
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 from sojourn.model.components import SWITCHING_PROTOCOLS
-from sojourn_lab.results.known_waits import ANSWERED, HELD, accounts_of
+from sojourn_lab.results.waits_by_cause import ANSWERED, HOLDING_PHASES, accounts_of
 
 from systems.requests import AS_IT_IS, Change, Request
 from systems.site import Site
@@ -113,8 +113,8 @@ class Truth:
         served = self.served()
         if not self.facts.utilisation:
             return None
-        held = sum(r.released - r.got_worker for r in served.requests)
-        return (held if served.busy is None else served.busy) / served.presence
+        worker_seconds = sum(r.released - r.got_worker for r in served.requests)
+        return (worker_seconds if served.busy is None else served.busy) / served.presence
 
     @cached_property
     def queued(self) -> float:
@@ -163,7 +163,7 @@ class Truth:
         seconds: dict[str, float] = defaultdict(float)
         for name, share in self.accounts.items():
             route, _, phase = name.rpartition(" ")
-            if phase in HELD:
+            if phase in HOLDING_PHASES:
                 seconds[route] += share
         total = sum(seconds.values())
         return {route: part / total for route, part in seconds.items()} if total > 0 else self.blame
@@ -237,15 +237,15 @@ def charge(
             events += [(begin, 1, ""), (end, -1, "")]
     for begin, end, route in holds:
         events += [(begin, 1, route), (end, -1, route)]
-    held: dict[str, int] = defaultdict(int)
+    holders: dict[str, int] = defaultdict(int)
     waiting, before = 0, -math.inf
     for instant, step, route in sorted(events):
-        count = sum(held.values())
+        count = sum(holders.values())
         if waiting and count and instant > before:
-            for each, number in held.items():
+            for each, number in holders.items():
                 seconds[each] += (instant - before) * waiting * number / count
         before = instant
         if route:
-            held[route] += step
+            holders[route] += step
         else:
             waiting += step

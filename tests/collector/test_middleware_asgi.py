@@ -69,10 +69,10 @@ def test_headers_are_optional_lower_case_and_replaced(asgi: Any) -> None:
 
 
 def test_other_scopes_pass_through_untouched(asgi: Any) -> None:
-    seen: list[Any] = []
+    calls: list[Any] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        seen.append((dict(scope), receive, send))
+        calls.append((dict(scope), receive, send))
 
     async def receive() -> Any:
         raise AssertionError("not called")
@@ -81,7 +81,7 @@ def test_other_scopes_pass_through_untouched(asgi: Any) -> None:
         raise AssertionError("not called")
 
     asyncio.run(asgi(app)({"type": "lifespan"}, receive, send))
-    assert seen == [({"type": "lifespan"}, receive, send)]
+    assert calls == [({"type": "lifespan"}, receive, send)]
 
 
 def test_websocket_answers_on_accept(asgi: Any, clock: ManualClock) -> None:

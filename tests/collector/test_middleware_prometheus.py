@@ -159,8 +159,8 @@ def test_middlewares_of_one_registry_share_the_metrics(registry: CollectorRegist
         call_wsgi(WSGIMiddleware(ok, prometheus=registry, service=service, clock=clock), environ_of(STAMPED))
     assert count(registry) == 2
     assert value(registry, f"{DELAYS}_count", service="shop", route="", status_class="2xx") == 1
-    named = WSGIMiddleware(ok, prometheus=registry, prometheus_name="queue_seconds", clock=clock)
-    call_wsgi(named, environ_of(STAMPED))
+    middleware = WSGIMiddleware(ok, prometheus=registry, prometheus_name="queue_seconds", clock=clock)
+    call_wsgi(middleware, environ_of(STAMPED))
     assert (count(registry), count(registry, name="queue_seconds")) == (2, 1)
     assert count(registry, name="sojourn_service_time_seconds") == 3
 
@@ -322,7 +322,7 @@ def test_workers_of_gunicorn_are_summed(tmp_path: Path, preload: tuple[str, ...]
     environment = {"PROMETHEUS_MULTIPROC_DIR": str(files), "OTEL_SERVICE_NAME": "shop"}
     with served(command, tmp_path, environment) as (port, process):
         answers = [fetch(port, "/sleep")]
-        workers, more = workers_of(port, lambda seen: len({each.partition(".")[0] for each in seen}) >= 2)
+        workers, more = workers_of(port, lambda names: len({each.partition(".")[0] for each in names}) >= 2)
         answers += more
         pids = {worker.partition(".")[0] for worker in workers}
         assert len(pids) == 2

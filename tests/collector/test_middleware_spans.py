@@ -386,10 +386,10 @@ OUTER = {
 
 @pytest.mark.parametrize("lazy", [False, True])
 def test_span_of_the_instrumentation_gets_the_attributes(recorder: Recorder, lazy: bool) -> None:
-    seen: list[Any] = []
+    spans: list[Any] = []
 
     def app(environ: Any, start_response: Any) -> Any:
-        seen.append(trace.get_current_span())
+        spans.append(trace.get_current_span())
         recorder.clock.advance(0.25)
         environ["sojourn.route"] = "/users/{id}"
         start_response("200 OK", [])
@@ -398,7 +398,7 @@ def test_span_of_the_instrumentation_gets_the_attributes(recorder: Recorder, laz
     instrumented = Instrumented(recorder)
     answer = call_wsgi(instrumented.wsgi(app, clock_offset=0.03), environ_of(HEADERS))
     assert answer.body == b"ab"
-    assert seen == instrumented.outer
+    assert spans == instrumented.outer
     span = recorder.span()  # the only one
     assert span.name == "GET"
     assert recorder.attributes() == OUTER

@@ -38,7 +38,7 @@ def test_table_is_large_and_consistent() -> None:
 
 @each_case
 def test_reader(case: dict[str, Any]) -> None:
-    values = [[value for name, value in case["headers"] if name.lower() == wanted.lower()] for wanted in STAMP_HEADERS]
+    values = [[value for name, value in case["headers"] if name.lower() == header.lower()] for header in STAMP_HEADERS]
     result = StampReader(**limits_of(case)).read(values, NOW_US)
     assert result == Stamp(case.get("start_us"), case.get("reason"))
 

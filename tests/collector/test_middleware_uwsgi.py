@@ -77,7 +77,7 @@ def test_batches_are_sent_by_threads_of_each_process(tmp_path: Path, kind: str) 
     command = uwsgi("--module", "bare_app", "--processes", "2", "--threads", "2", "--enable-threads", *KINDS[kind])
     try:
         with served(command, tmp_path, env) as (port, _):
-            workers, _ = workers_of(port, lambda seen: len({each.partition(".")[0] for each in seen}) == 2)
+            workers, _ = workers_of(port, lambda names: len({each.partition(".")[0] for each in names}) == 2)
 
             def senders() -> set[str]:
                 names = [entry for span in collector.spans() for entry in span.attributes]

@@ -25,7 +25,7 @@ from sojourn_lab.runtime.compose.engine import (
     docker,
     engine_here,
     image_ids,
-    image_named,
+    image_of,
     owner_gone,
     owner_here,
     remove_leftovers,
@@ -119,9 +119,9 @@ def test_its_images_are_those_that_docker_compose_yml_builds(monkeypatch: pytest
     text = (ROOT / "docker-compose.yml").read_text()
     for part in ("app", "nginx", "tools"):
         monkeypatch.delenv(f"SOJOURN_{part.upper()}_IMAGE", raising=False)
-        assert f"image: {image_named(part)}\n" in text
+        assert f"image: {image_of(part)}\n" in text
     monkeypatch.setenv("SOJOURN_APP_IMAGE", "registry.example/app:7")
-    assert image_named("app") == "registry.example/app:7"
+    assert image_of("app") == "registry.example/app:7"
 
 
 def test_no_container_is_root_on_the_machine() -> None:
@@ -194,7 +194,7 @@ def test_names_missing_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def engine() -> None:
     try:
         engine_here()
-        image_ids([image_named(part) for part in ("app", "nginx", "tools")])
+        image_ids([image_of(part) for part in ("app", "nginx", "tools")])
     except LabError as error:
         pytest.skip(f"no containers here: {error}")
 
@@ -237,7 +237,7 @@ def test_a_broken_image_is_one_clear_sentence_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # nginx's image has no gunicorn: that container cannot start.
-    monkeypatch.setenv("SOJOURN_APP_IMAGE", image_named("nginx"))
+    monkeypatch.setenv("SOJOURN_APP_IMAGE", image_of("nginx"))
     with pytest.raises(LabError, match="gunicorn") as broken:
         runtime_in(tmp_path, Topology(backends=1)).__enter__()
     assert "\n" not in str(broken.value)
@@ -301,7 +301,7 @@ def test_a_request_goes_through_every_container_and_leaves_its_traces(tmp_path: 
     assert limits == {"nginx": 511, "backend-1": 33, "backend-2": 33, "slow-1": 33}
     assert [sample["time"] for sample in samples] == sorted(sample["time"] for sample in samples)
     assert runtime.versions["nginx"] != "unknown"
-    assert runtime.versions[f"image {image_named('app')}"].startswith("sha256:")
+    assert runtime.versions[f"image {image_of('app')}"].startswith("sha256:")
     assert min(runtime.spin_up, runtime.tear_down) > 0.0
 
 
@@ -462,7 +462,7 @@ def test_removes_containers_of_an_earlier_lab() -> None:
     labels = ["--label", f"com.docker.compose.project={project}"]
     docker("network", "create", *labels, "--label", f"{OWNER_LABEL}={gone}", f"{project}_web")
     try:
-        docker("create", *labels, "--label", f"{OWNER_LABEL}={gone}", "--name", project, image_named("nginx"))
+        docker("create", *labels, "--label", f"{OWNER_LABEL}={gone}", "--name", project, image_of("nginx"))
         assert remove_leftovers() == [project]
         listed = docker("ps", "--all", "--quiet", "--filter", f"name={project}")
         assert listed + docker("network", "ls", "--quiet", "--filter", f"name={project}") == ""

@@ -23,7 +23,7 @@ from sojourn_lab.results.run_folder import RunFolder
 from sojourn_lab.runtime.interrupts import Interrupts
 from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.runtime.process import group_members
-from sojourn_lab.runtime.runtime import ProcessRuntime, process_runtime
+from sojourn_lab.runtime.runtime import ProcessRuntime
 from sojourn_lab.runtime.server_faults import server_faults
 from sojourn_lab.scenario.files import scenario_from_file
 from sojourn_lab.scenario.topology import Topology
@@ -265,7 +265,7 @@ def test_server_fault_fails_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     interrupts = Interrupts()
     scenario = scenario_from_file(small_scenario(tmp_path))
     with watched(quiet=True) as watcher:
-        context = RunContext(scenario, folder, interrupts, watcher, process_runtime)
+        context = RunContext(scenario, folder, interrupts, watcher, ProcessRuntime)
     context.runtimes.append(ProcessRuntime(Topology(), folder.partial, folder.logs, interrupts))
     for name in ("write_pictures", "write_report"):
         monkeypatch.setattr(run_record, name, lambda *_, **__: None)

@@ -64,7 +64,7 @@ def recorded_run(
     for turn in range(1, rounds + 1):
         name = "p" if rounds == 1 else f"p.r{turn}"
         since = started + 40.0 * turn
-        frame = known_requests(name, since, queueing * rng.normal(1.0, 0.03 if rounds > 1 else 0.0), requests, rng)
+        frame = logged_requests(name, since, queueing * rng.normal(1.0, 0.03 if rounds > 1 else 0.0), requests, rng)
         frames.append(frame)
         cases.append(known_case(name, turn, since, frame, scenario.cases[0].load))
     mean = cases[0].split["response_time"]["mean"]  # type: ignore[index]
@@ -91,7 +91,7 @@ def recorded_run(
     return folder
 
 
-def known_requests(name: str, since: float, queueing: float, count: int, rng: np.random.Generator) -> pl.DataFrame:
+def logged_requests(name: str, since: float, queueing: float, count: int, rng: np.random.Generator) -> pl.DataFrame:
     """Return split rows of requests at even instants, with exponential queueing and constant service."""
     waits = rng.exponential(queueing, count)
     start = datetime.fromtimestamp(since, UTC)

@@ -20,7 +20,7 @@ import msgspec
 import pytest
 from sojourn_lab.experiments.runner import finished_run
 from sojourn_lab.load.plan import ClientRecord, Plan, Summary
-from sojourn_lab.results.progress import Silence
+from sojourn_lab.results.progress import Watcher
 from sojourn_lab.results.run_folder import RunFolder
 from sojourn_lab.results.run_schema import Run
 from sojourn_lab.runtime.interrupts import Interrupts
@@ -48,7 +48,7 @@ def eventually(holds: Callable[[], bool], deadline: float, what: str) -> None:
 
 
 @dataclass
-class Seen:
+class StubServer:
     """What a test server saw; `before_answer` is called with the number of the request, from 0."""
 
     before_answer: Callable[[int], None] = lambda _: None
@@ -73,19 +73,19 @@ class Seen:
 
 
 @contextlib.contextmanager
-def http_server(seen: Seen, *, threads: bool = True) -> Iterator[Seen]:
+def http_server(stub: StubServer, *, threads: bool = True) -> Iterator[StubServer]:
     """Serve on a free port: a thread per request, or one request after the other."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            number = seen.entered(self)
+            number = stub.entered(self)
             try:
-                seen.before_answer(number)
+                stub.before_answer(number)
             finally:
                 # Before the answer: a closed loop sends its next request the moment it has this one.
-                seen.left()
+                stub.left()
             body = b"served\n"
-            self.send_response(seen.status)
+            self.send_response(stub.status)
             self.send_header("Content-Length", str(len(body)))
             self.send_header("X-Request-ID", f"r{number}")
             self.end_headers()
@@ -98,9 +98,9 @@ def http_server(seen: Seen, *, threads: bool = True) -> Iterator[Seen]:
     server = type("Server", (kind,), {"request_queue_size": 256, "daemon_threads": True})(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
-    seen.url = f"http://127.0.0.1:{server.server_address[1]}"
+    stub.url = f"http://127.0.0.1:{server.server_address[1]}"
     try:
-        yield seen
+        yield stub
     finally:
         server.shutdown()
         thread.join()
@@ -229,7 +229,7 @@ def sound_run_of(
     """
     for attempt in range(attempts):
         claimed = RunFolder.claimed(folder / f"run-{attempt}")
-        run = finished_run(scenario, scale, claimed, Interrupts(), Silence())
+        run = finished_run(scenario, scale, claimed, Interrupts(), Watcher())
         if run.passed or not (run.void or until_passed):
             break
     check_sound(msgspec.to_builtins(run))

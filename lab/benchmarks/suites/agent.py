@@ -23,8 +23,8 @@ from sojourn_lab.experiments.pipeline.vector import processor_seconds
 from sojourn_lab.runtime.process import Process
 
 from benchmarks.growth import written_log
-from benchmarks.measure import Cost, in_turns, ratio_of
-from benchmarks.rows import Measurements, Row, Settings
+from benchmarks.measure import Cost, in_turns
+from benchmarks.rows import Measurements, Row, Settings, compared_row
 
 LINES = 300_000
 FEW = 20  # of a run that measures the start
@@ -65,15 +65,14 @@ def run(settings: Settings) -> Measurements:
     for name in runs:
         start = statistics.median(cost.cpu for cost in costs[f"{name} start"])
         per_line[name] = [max((cost.cpu - start) / (count - FEW), LEAST) * 1e6 for cost in costs[f"{name} whole"]]
-    ratio, low, high = ratio_of(per_line["agent"], per_line["reading"])
-    ours, theirs = (statistics.median(per_line[name]) for name in ("agent", "reading"))
+    ours, unit = per_line["agent"], "µs of processor"
     size = os.path.getsize(logs["whole"]) / count
     measurements.rows += [
-        Row(
-            f"the agent ships a line of {size:.0f} bytes", "µs of processor", ours, "Vector reads it and sends nothing",
-            theirs, ratio, low, high, note="length of the line, JSON, zstd, HTTP",
+        compared_row(
+            f"the agent ships a line of {size:.0f} bytes", unit, ours, "Vector reads it and sends nothing",
+            per_line["reading"], note="length of the line, JSON, zstd, HTTP",
         ),
-        Row("a line through the agent", "µs of processor", ours, goal=MOST, at="most"),
+        Row("a line through the agent", unit, statistics.median(ours), goal=MOST, at="most"),
     ]  # fmt: skip
     return measurements
 

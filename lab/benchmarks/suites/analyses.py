@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import statistics
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.growth import SOJOURN, WORKERS, Command, contended_log, slopes, written_log
 from benchmarks.kernels import kernels
-from benchmarks.measure import command_cost, in_turns, median_of, printed_seconds, ratio_of
-from benchmarks.rows import Measurements, Row, Settings
+from benchmarks.measure import command_cost, in_turns, median_of, printed_seconds
+from benchmarks.rows import Measurements, Row, Settings, compared_row
 
 REQUESTS = 1_000_000
 WITH_WORKERS = ["--workers", str(WORKERS)]
@@ -117,24 +118,24 @@ def run(settings: Settings) -> Measurements:
     for name in QUESTIONS:
         command_cost(jobs[name])  # fills the cache of compiled code
     costs = in_turns(
-        {name: lambda command=command: command_cost(command) for name, command in jobs.items()},  # type: ignore[misc]
-        settings.repeats,
-        settings.progress,
+        {name: partial(command_cost, command) for name, command in jobs.items()}, settings.repeats, settings.progress
     )
     theirs = [cost.seconds for cost in costs["split"]]
     for name in ("blame", "whatif, one variant"):
-        ratio, low, high = ratio_of([cost.seconds for cost in costs[name]], theirs)
         measurements.rows.append(
-            Row(
-                f"`sojourn {name}`, {requests:,} requests", "s", median_of(costs[name]), SPLIT,
-                median_of(costs["split"]), ratio, low, high,
+            compared_row(
+                f"`sojourn {name}`, {requests:,} requests", "s", [cost.seconds for cost in costs[name]], SPLIT, theirs,
                 peak_mb=max(cost.peak_mb for cost in costs[name]),
                 peer_mb=max(cost.peak_mb for cost in costs["split"]),
             )
         )  # fmt: skip
     for name, question in QUESTIONS.items():
         what = f"`sojourn {name}`, {requests:,} requests"
-        alone = [_of_a_split(question, log, settings) for _ in range(settings.repeats)]
+        alone = []
+        for _ in range(settings.repeats):
+            settings.progress(f"{question.name} of a split")
+            cost = printed_seconds(OF_A_SPLIT, log, question.name, json.dumps(question.options))
+            alone.append(cost.seconds)
         memory = max(cost.peak_mb for cost in costs[name])
         measurements.rows += [
             Row(what, "s", median_of(costs[name]), goal=question.whole, at="most", peak_mb=memory),
@@ -155,7 +156,7 @@ def _contended(settings: Settings, requests: int) -> list[Row]:
     for name in CONTENDED:
         command = _command(QUESTIONS[name], log)
         command_cost(command)
-        costs = in_turns({name: lambda: command_cost(command)}, settings.repeats, settings.progress)[name]  # noqa: B023
+        costs = in_turns({name: partial(command_cost, command)}, settings.repeats, settings.progress)[name]
         what = f"`sojourn {name}`, {requests:,} requests whose services share cores"
         rows.append(
             Row(what, "s", median_of(costs), goal=SHARED, at="most", peak_mb=max(cost.peak_mb for cost in costs))
@@ -166,11 +167,6 @@ def _contended(settings: Settings, requests: int) -> list[Row]:
 
 def _command(question: Question, log: Path) -> list[str]:
     return [*SOJOURN, question.name, str(log), *question.command[1:], "--json"]
-
-
-def _of_a_split(question: Question, log: Path, settings: Settings) -> float:
-    settings.progress(f"{question.name} of a split")
-    return _printed_seconds(OF_A_SPLIT, log, question.name, json.dumps(question.options))
 
 
 def _commands(folder: Path) -> dict[str, Command]:
@@ -197,15 +193,10 @@ def _against_sql(settings: Settings) -> Row:
     for turn in range(settings.repeats):
         for name, script in (("ours", OURS), ("theirs", THEIRS)):
             settings.progress(f"{turn + 1}/{settings.repeats} blame of {requests:,} visits: {name}")
-            seconds[name].append(_printed_seconds(BLAME_OF + script, log, WORKERS))
-    ratio, low, high = ratio_of(seconds["theirs"], seconds["ours"])
-    ours, theirs = (sorted(seconds[name])[len(seconds[name]) // 2] for name in ("ours", "theirs"))
-    return Row(
-        f"blame of {requests:,} visits in memory", "s", ours, JOIN, theirs, ratio, low, high, times=True,
+            seconds[name].append(printed_seconds(BLAME_OF + script, log, WORKERS).seconds)
+    return compared_row(
+        f"blame of {requests:,} visits in memory", "s", seconds["ours"], JOIN, seconds["theirs"], inverse=True,
+        times=True,
         note="the query knows no balancer, so blamed seconds by culprit only, of every backend on its own; blame "
         "computes three accounts, the matrix, the chain and windows besides",
     )  # fmt: skip
-
-
-def _printed_seconds(script: str, *arguments: object) -> float:
-    return printed_seconds(script, *arguments).seconds

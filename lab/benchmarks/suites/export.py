@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import statistics
 import subprocess
 import sys
 import time
@@ -15,8 +14,7 @@ from sojourn_lab.experiments.endurance.usage import usage_of
 from sojourn_lab.runtime.ports import free_port
 from sojourn_lab.runtime.process import Process
 
-from benchmarks.measure import ratio_of
-from benchmarks.rows import Measurements, Row, Settings
+from benchmarks.rows import Measurements, Settings, compared_row
 
 RATE, SECONDS = 5_000.0, 40.0
 WARM = 10.0  # s of load before the measurement: caches fill, and the first gauges load code
@@ -42,8 +40,8 @@ def run(settings: Settings) -> Measurements:
     if mtail is None:
         measurements.skipped.append("export: mtail is not installed")
         return measurements
-    shown = subprocess.run([mtail, "--version"], capture_output=True, text=True, check=False)
-    measurements.versions["mtail"] = (shown.stdout or shown.stderr).split("mtail version ")[-1].split()[0]
+    done = subprocess.run([mtail, "--version"], capture_output=True, text=True, check=False)
+    measurements.versions["mtail"] = (done.stdout or done.stderr).split("mtail version ")[-1].split()[0]
     ours, theirs, peaks = [], [], []
     for turn in range(settings.repeats):
         settings.progress(f"export {turn + 1}")
@@ -53,11 +51,10 @@ def run(settings: Settings) -> Measurements:
         ours.append(own)
         theirs.append(peer)
         peaks.append(peak)
-    ratio, low, high = ratio_of(ours, theirs)
     measurements.rows.append(
-        Row(
-            f"a log of {RATE:,.0f} requests/s as metrics", "µs of processor per request", statistics.median(ours),
-            "mtail", statistics.median(theirs), ratio, low, high, peak_mb=max(peaks) / 1e6,
+        compared_row(
+            f"a log of {RATE:,.0f} requests/s as metrics", "µs of processor per request", ours, "mtail", theirs,
+            peak_mb=max(peaks) / 1e6,
             note="mtail counts one histogram by a regular expression; export three, counters, gauges and signals",
         )
     )  # fmt: skip

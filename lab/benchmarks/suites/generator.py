@@ -25,7 +25,7 @@ from sojourn_lab.errors import LabError
 from sojourn_lab.runtime.ports import free_port, wait_for_port
 from sojourn_lab.runtime.process import Process
 
-from benchmarks.rows import Measurements, Row, Settings
+from benchmarks.rows import Measurements, Row, Settings, compared_row
 
 RATES = (500, 2_000)
 SECONDS = 10.0
@@ -94,17 +94,13 @@ def _error(rate: int, what: str, quantile: float, runs: dict[str, list[Arrivals]
     achieved = f"ours came to {statistics.median(map(_achieved, runs[OURS])):,.0f} requests/s"
     if "k6" not in runs:
         return Row(title, "ms", statistics.median(own_errors), low=min(own_errors), high=max(own_errors), note=achieved)
-    theirs = of("k6")
-    ratios = [a / max(b, 1e-6) for a, b in zip(own_errors, theirs, strict=True)]
-    return Row(
+    theirs = [max(error, 1e-6) for error in of("k6")]
+    return compared_row(
         title,
         "ms",
-        statistics.median(own_errors),
+        own_errors,
         "k6, constant-arrival-rate",
-        statistics.median(theirs),
-        statistics.median(ratios),
-        min(ratios),
-        max(ratios),
+        theirs,
         goal=1.0,
         at="most",
         note=f"{achieved}, k6 to {statistics.median(map(_achieved, runs['k6'])):,.0f}",

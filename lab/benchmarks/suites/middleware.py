@@ -18,7 +18,7 @@ from benchmarks.middleware_go import go_rows
 from benchmarks.middleware_java import java_rows
 from benchmarks.middleware_node import node_rows
 from benchmarks.middleware_php import php_rows
-from benchmarks.rows import Measurements, Row, Settings, Slope, added_row
+from benchmarks.rows import Measurements, Row, Settings, Slope, added_row, compared_row
 
 CALLS = 20_000
 MORE_HEADERS = (1, 8, 32, 64)
@@ -145,20 +145,8 @@ def _with_spans(
             Row(what, "µs", statistics.median(added), low=min(added), high=max(added), note="spans are not exported")
         ]
     theirs = [1e6 * (one - bare) for one, bare in zip(costs["stock"], costs["bare"], strict=True)]
-    ratios = [a / b for a, b in zip(added, theirs, strict=True)]
-    return [
-        Row(
-            what,
-            "µs",
-            statistics.median(added),
-            package,
-            statistics.median(theirs),
-            statistics.median(ratios),
-            min(ratios),
-            max(ratios),
-            note="the same providers for both, spans are not exported; the peer records two histograms, we one",
-        )
-    ]
+    note = "the same providers for both, spans are not exported; the peer records two histograms, we one"
+    return [compared_row(what, "µs", added, package, theirs, note=note)]
 
 
 def _rack(calls: int, settings: Settings, measurements: Measurements) -> list[Row]:

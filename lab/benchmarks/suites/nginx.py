@@ -17,7 +17,7 @@ from sojourn_lab.runtime.nginx import nginx_program, nginx_version
 
 from benchmarks import instructions
 from benchmarks.proxy_load import Load, Proxy, Setup, median_load, offered, proxies, why_not
-from benchmarks.rows import Measurements, Row, Settings, Slope
+from benchmarks.rows import Measurements, Row, Settings, Slope, compared_row
 
 STOCK, OURS, FLOOR = "stock", "both includes", "floor: both"
 INCLUDE = "include sojourn/sojourn.conf;"
@@ -153,21 +153,17 @@ def _instructions(settings: Settings, measurements: Measurements) -> list[Row]:
 
 def _throughput(ours: list[Load], theirs: list[Load], measurements: Measurements) -> Row:
     """Return the row of the throughput, without its goal if other load kept the worker from saturation."""
-    ratios = [a.rate / b.rate for a, b in zip(ours, theirs, strict=True)]
     saturated = min(median_load(ours, "busy"), median_load(theirs, "busy")) >= SATURATED
     if not saturated:
         measurements.skipped.append(
             f"throughput of a saturated worker: {_busy(ours, theirs)}, the machine had other work"
         )
-    return Row(
+    return compared_row(
         "requests/s, one worker saturated, 32 kept-alive clients",
         "requests/s",
-        median_load(ours, "rate"),
+        [load.rate for load in ours],
         "the same proxy, log combined",
-        median_load(theirs, "rate"),
-        statistics.median(ratios),
-        min(ratios),
-        max(ratios),
+        [load.rate for load in theirs],
         goal=0.90 if saturated else None,
         note=_busy(ours, theirs),
     )
@@ -178,19 +174,10 @@ def _busy(ours: list[Load], theirs: list[Load]) -> str:
 
 
 def _part(name: str, ours: list[Load], theirs: list[Load]) -> Row:
-    ratios = [a.cpu / b.cpu for a, b in zip(ours, theirs, strict=True)]
     rates = statistics.median(a.rate / b.rate for a, b in zip(ours, theirs, strict=True))
-    return Row(
-        name,
-        "µs of the worker",
-        1e6 * median_load(ours, "cpu"),
-        STOCK,
-        1e6 * median_load(theirs, "cpu"),
-        statistics.median(ratios),
-        min(ratios),
-        max(ratios),
-        note=f"{rates:.2f} of the stock requests/s; {_busy(ours, theirs)}",
-    )
+    note = f"{rates:.2f} of the stock requests/s; {_busy(ours, theirs)}"
+    own, stock = ([1e6 * load.cpu for load in loads] for loads in (ours, theirs))
+    return compared_row(name, "µs of the worker", own, STOCK, stock, note=note)
 
 
 def _latency(running: dict[str, Proxy], rate: float, seconds: float, settings: Settings) -> list[Row]:

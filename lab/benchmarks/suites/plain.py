@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from studies.inference import simulators as simulate
 
-from benchmarks.measure import command_cost, in_turns, median_of, printed_seconds, ratio_of
-from benchmarks.rows import Measurements, Row, Settings, Slope
+from benchmarks.measure import command_cost, in_turns, median_of, printed_seconds
+from benchmarks.rows import Measurements, Row, Settings, Slope, compared_row
 
 MILLION = 1_000_000
 SCANS, LONGEST = 4.0, 6.0  # times the scan; s for 1 M requests on two cores
@@ -77,11 +77,10 @@ def run(settings: Settings) -> Measurements:
         settings.repeats,
         settings.progress,
     )
-    ratio, low, high = ratio_of(*([cost.seconds for cost in costs[name]] for name in (OURS, SCANNED)))
+    ours, theirs = ([cost.seconds for cost in costs[name]] for name in (OURS, SCANNED))
     measurements = Measurements()
-    measurements.rows.append(Row(
-        f"{lines:,} lines of combined with times, read", "s", median_of(costs[OURS]), SCANNED,
-        median_of(costs[SCANNED]), ratio, low, high, goal=SCANS, at="most",
+    measurements.rows.append(compared_row(
+        f"{lines:,} lines of combined with times, read", "s", ours, SCANNED, theirs, goal=SCANS, at="most",
         note="the columns of the split; start-up and loading of compiled code are not in it",
     ))  # fmt: skip
     seconds = {}

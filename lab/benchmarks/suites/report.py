@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from benchmarks.growth import SOJOURN, WORKERS, written_log
@@ -29,11 +30,8 @@ def run(settings: Settings) -> Measurements:
     }
     for command in commands.values():
         command_cost(command)  # fills the caches of compiled code and of Vega's script
-    costs = in_turns(
-        {name: lambda command=command: command_cost(command) for name, command in commands.items()},  # type: ignore[misc]
-        settings.repeats,
-        settings.progress,
-    )
+    jobs = {name: partial(command_cost, command) for name, command in commands.items()}
+    costs = in_turns(jobs, settings.repeats, settings.progress)
     log.unlink()
     first, second = f"`sojourn report`, {requests:,} requests", f"`sojourn report`, {SMALL_REQUESTS}"
     return Measurements(

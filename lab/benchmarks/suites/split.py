@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.log_generator import LogShape, write_combined, write_log
-from benchmarks.measure import Cost, Job, command_cost, in_turns, median_of, ratio_of
-from benchmarks.rows import Measurements, Row, Settings, Slope
+from benchmarks.measure import Cost, Job, command_cost, in_turns, median_of
+from benchmarks.rows import Measurements, Row, Settings, Slope, compared_row
 
 MILLION = 1_000_000
 FASTER, SCANS, MEMORY = 8.0, 2.5, 1200.0  # times GoAccess; times the scan; MB
@@ -123,32 +123,26 @@ def _rows(what: str, costs: dict[str, list[Cost]]) -> list[Row]:
         if peer == OURS:
             continue
         theirs = [cost.seconds for cost in peer_costs]
+        stopped = max(theirs) >= LIMIT
+        broken_off = f"; it was broken off after {LIMIT} s, so the ratio is a lower bound" if stopped else ""
         times = peer == GOACCESS
-        ratio, low, high = ratio_of(theirs, own_seconds) if times else ratio_of(own_seconds, theirs)
         rows.append(
-            Row(
-                what=what,
-                unit="s",
-                ours=median_of(costs[OURS]),
-                peer=peer,
-                theirs=median_of(peer_costs),
-                ratio=ratio,
-                low=low,
-                high=high,
+            compared_row(
+                what,
+                "s",
+                own_seconds,
+                peer,
+                theirs,
+                inverse=times,
                 times=times,
                 goal=FASTER if times else SCANS,
                 at="least" if times else "most",
                 peak_mb=max(cost.peak_mb for cost in costs[OURS]),
                 peer_mb=max(cost.peak_mb for cost in peer_costs),
-                note=_note(theirs) if times else SCAN_NOTE,
+                note=GOACCESS_NOTE + broken_off if times else SCAN_NOTE,
             )
         )
     return rows
-
-
-def _note(theirs: list[float]) -> str:
-    broken_off = f"; it was broken off after {LIMIT} s, so the ratio is a lower bound" if max(theirs) >= LIMIT else ""
-    return GOACCESS_NOTE + broken_off
 
 
 def _memory(lines: int, peaks: list[float], note: str = "") -> Row:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 from benchmarks.install_size import megabytes
-from benchmarks.measure import Job, command_cost, in_turns, median_of, ratio_of
-from benchmarks.rows import Measurements, Row, Settings
+from benchmarks.measure import command_cost, in_turns, median_of
+from benchmarks.rows import Measurements, Row, Settings, compared_row
 
 LOG = Path(__file__).parents[3] / "docs" / "examples" / "shop.jsonl.gz"
-SHOWN, TABLE = 0.10, 0.6  # s
+HELP_SECONDS, TABLE_SECONDS = 0.10, 0.6
 BASE = 450  # MB
 EXTRAS = ("charts", "compiled", "store", "lab")
 HELP, SPLIT = "sojourn --help", "sojourn split, 3,087 requests"
@@ -25,19 +26,15 @@ def run(settings: Settings) -> Measurements:
         SPLIT: ["-m", "sojourn", "split", str(LOG)],
         IMPORTS: ["-c", "import polars, duckdb"],
     }
-    jobs: dict[str, Job] = {
-        name: lambda rest=rest: command_cost([sys.executable, *rest])  # type: ignore[misc]
-        for name, rest in commands.items()
-    }
+    jobs = {name: partial(command_cost, [sys.executable, *rest]) for name, rest in commands.items()}
     costs = in_turns(jobs, settings.repeats, settings.progress)
     measurements = Measurements()
-    for name, peer, goal in ((HELP, PYTHON, SHOWN), (SPLIT, IMPORTS, TABLE)):
+    for name, peer, goal in ((HELP, PYTHON, HELP_SECONDS), (SPLIT, IMPORTS, TABLE_SECONDS)):
         ours, theirs = ([cost.seconds for cost in costs[each]] for each in (name, peer))
-        ratio, low, high = ratio_of(ours, theirs)
         memory = max(cost.peak_mb for cost in costs[name])
         measurements.rows += [
             Row(name, "s", median_of(costs[name]), goal=goal, at="most", peak_mb=memory),
-            Row(name, "s", median_of(costs[name]), peer, median_of(costs[peer]), ratio, low, high, peak_mb=memory),
+            compared_row(name, "s", ours, peer, theirs, peak_mb=memory),
         ]
     measurements.rows.append(Row("installation: the base", "MB", megabytes(), goal=BASE, at="most"))
     measurements.rows += [Row(f"installation: with {extra}", "MB", megabytes(extra)) for extra in EXTRAS]

@@ -12,16 +12,17 @@ import shutil
 import statistics
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
-from sojourn.store import connect
+from sojourn.store import connect, init, load
 from sojourn.store.client import rows as rows_of
 
 from benchmarks.growth import slopes
 from benchmarks.log_generator import LogShape, write_log
 from benchmarks.measure import Job, command_cost, in_turns, median_of, printed_seconds, ratio_of
-from benchmarks.rows import Measurements, Row, Settings
+from benchmarks.rows import Measurements, Row, Settings, compared_row
 from benchmarks.store_generator import BEGIN, END, make_store, raw_queries
 
 LINES = 500_000
@@ -126,7 +127,7 @@ def run(settings: Settings) -> Measurements:
 
 def _parsing(settings: Settings, log: Path, lines: int) -> Row:
     jobs = {
-        name: lambda script=script: printed_seconds(script, log, settings.folder, "merged")
+        name: partial(printed_seconds, script, log, settings.folder, "merged")
         for name, script in (("lines", PARSED), ("bare", BARE))
     }
     costs = in_turns(jobs, settings.repeats, settings.progress)
@@ -143,24 +144,23 @@ def _parsing(settings: Settings, log: Path, lines: int) -> Row:
 
 
 def _loading(settings: Settings, log: Path, lines: int) -> list[Row]:
-    def command(script: str) -> Job:
-        return lambda: command_cost([sys.executable, "-c", script, str(log), str(settings.folder)])
-
-    jobs: dict[str, Job] = {"store load": command(LOAD), "bare INSERT": command(BARE)}
-    jobs["rows"] = lambda: printed_seconds(ROWS, log, settings.folder)
+    jobs: dict[str, Job] = {
+        name: partial(command_cost, [sys.executable, "-c", script, str(log), str(settings.folder)])
+        for name, script in (("store load", LOAD), ("bare INSERT", BARE))
+    }
+    jobs["rows"] = partial(printed_seconds, ROWS, log, settings.folder)
     costs = in_turns(jobs, settings.repeats, settings.progress)
     rates = {name: [lines / cost.seconds for cost in spent] for name, spent in costs.items()}
     peer = "bare INSERT of the same file, JSONEachRow into a plain MergeTree"
-    ratio, low, high = ratio_of(rates["store load"], rates["bare INSERT"])
     return [
         Row(
             f"`sojourn store load`, until {lines:,} lines are rows", "rows/s", statistics.median(rates["rows"]),
             goal=ROWS_PER_S,
             note=f"{min(rates['rows']):,.0f} to {max(rates['rows']):,.0f}; without the start, schema and rollups",
         ),
-        Row(
-            f"`sojourn store load`, all of it, {lines:,} lines", "rows/s", statistics.median(rates["store load"]),
-            peer, statistics.median(rates["bare INSERT"]), ratio, low, high, times=True,
+        compared_row(
+            f"`sojourn store load`, all of it, {lines:,} lines", "rows/s", rates["store load"], peer,
+            rates["bare INSERT"], times=True,
             peak_mb=max(cost.peak_mb for cost in costs["store load"]),
             peer_mb=max(cost.peak_mb for cost in costs["bare INSERT"]),
             note=f"ours makes the store, checks every line, keeps what it refuses and computes the rollups: "
@@ -170,8 +170,6 @@ def _loading(settings: Settings, log: Path, lines: int) -> list[Row]:
 
 
 def _on_disk(settings: Settings, log: Path, lines: int) -> list[Row]:
-    from sojourn.store import init, load  # noqa: PLC0415 - one embedded store at a time in a process
-
     folder = settings.folder / "store"
     dsn = f"chdb://{folder}"
     init(dsn)
@@ -205,7 +203,7 @@ def _queries(settings: Settings, rows: int) -> list[Row]:
     make_store(dsn, rows, settings.progress)
     panel_rows: list[Row] = []
     with connect(dsn) as store:
-        kept = rows_of(store, "SELECT count() FROM rollup_minute FINAL")[0][0]
+        rollups = rows_of(store, "SELECT count() FROM rollup_minute FINAL")[0][0]
 
         def seconds(sql: str) -> float:
             begin = time.perf_counter()
@@ -219,20 +217,19 @@ def _queries(settings: Settings, rows: int) -> list[Row]:
             rounds = min(settings.repeats, next((many for size, many in ROUNDS.items() if rows <= size), 1))
             timings = [(seconds(panel_sql), seconds(raw)) for _ in range(rounds)]
             ours, theirs = ([pair[i] * 1e3 for pair in timings] for i in (0, 1))
-            ratio, low, high = ratio_of(theirs, ours)
+            note = _note(ratio_of(theirs, ours)[0], rollups, rounds, first=not panel_rows)
             panel_rows.append(
-                Row(
-                    f"{panel}, a day of {rows:,} requests", "ms", statistics.median(ours),
-                    "the same from every request", statistics.median(theirs), ratio, low, high, times=True,
-                    note=_note(ratio, kept, rounds, first=not panel_rows),
+                compared_row(
+                    f"{panel}, a day of {rows:,} requests", "ms", ours, "the same from every request", theirs,
+                    inverse=True, times=True, note=note,
                 )
             )  # fmt: skip
     shutil.rmtree(folder)
     return panel_rows
 
 
-def _note(ratio: float, kept: int, rounds: int, *, first: bool) -> str:
-    notes = [f"rollups of {kept:,} rows; queries of the whole day, warm; median of {rounds}"] if first else []
+def _note(ratio: float, rollups: int, rounds: int, *, first: bool) -> str:
+    notes = [f"rollups of {rollups:,} rows; queries of the whole day, warm; median of {rounds}"] if first else []
     if ratio < 1:
         notes.append("sketches of quantiles cost what they cost, however few the requests they stand for")
     return "; ".join(notes)

@@ -15,14 +15,15 @@ import statistics
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks.capture_generator import write_capture
 from benchmarks.growth import SOJOURN, grown
-from benchmarks.measure import Cost, command_cost, in_turns, ratio_of
-from benchmarks.rows import Measurements, Row, Settings, Slope
+from benchmarks.measure import Cost, command_cost, in_turns
+from benchmarks.rows import Measurements, Row, Settings, Slope, compared_row
 from benchmarks.traffic_generator import Settings as Traffic
 from benchmarks.traffic_generator import generate_traffic, write_log
 
@@ -73,10 +74,10 @@ from benchmarks.traffic_generator import Settings, generate_traffic, write_log
 from pathlib import Path
 from sojourn.analyses.pcap.timeline import timeline
 from sojourn.analyses.pcap.log_join import READ
-settings, log = Settings(requests=int(sys.argv[1]), kept=3), Path(sys.argv[2])
+settings, log = Settings(requests=int(sys.argv[1]), per_connection=3), Path(sys.argv[2])
 traffic = generate_traffic(settings)
 write_log(traffic, log)
-with_log, few = expected_tracked(traffic), generate_traffic(Settings(requests=500, kept=3))
+with_log, few = expected_tracked(traffic), generate_traffic(Settings(requests=500, per_connection=3))
 log_of_few = log.with_name("few.jsonl")
 write_log(few, log_of_few)
 def joined(tracked, path):
@@ -169,10 +170,8 @@ def _rates(
     """Return packets a second of every round, and the costs of the commands."""
     for name in filter(jobs.__contains__, OURS[-1:]):  # fills the cache of compiled code
         command_cost([str(files.small) if part == str(files.large) else part for part in jobs[name]])
-    all_jobs = {name: lambda command=command: command_cost(command) for name, command in jobs.items()}
-    starts = {
-        f"{name}, start": lambda command=command: command_cost(of_one(command, files)) for name, command in jobs.items()
-    }
+    all_jobs = {name: partial(command_cost, command) for name, command in jobs.items()}
+    starts = {f"{name}, start": partial(command_cost, of_one(command, files)) for name, command in jobs.items()}
     costs = in_turns({**all_jobs, **starts}, settings.repeats, settings.progress)
     start = {name: statistics.median(cost.seconds for cost in costs[f"{name}, start"]) for name in jobs}
     packets = {name: files.fewer if name == "scapy" else files.packets for name in jobs}
@@ -196,10 +195,9 @@ def _row(name: str, peer: str, files: Files, rates: dict[str, list[float]], cost
     ours, peak = statistics.median(rates[name]), max(cost.peak_mb for cost in costs[name])
     if not peer:
         return Row(what, "packets/s", ours, peak_mb=peak)
-    ratio, low, high = ratio_of(rates[name], rates[peer])
     goal = TIMES_TSHARK if name.startswith("sojourn pcap") and peer == "tshark" else None
-    return Row(
-        what, "packets/s", ours, peer, statistics.median(rates[peer]), ratio, low, high, times=True, goal=goal,
+    return compared_row(
+        what, "packets/s", rates[name], peer, rates[peer], times=True, goal=goal,
         peak_mb=peak, peer_mb=max(cost.peak_mb for cost in costs[peer]),
         note="both without their start-up" if goal else "",
     )  # fmt: skip

@@ -28,14 +28,18 @@ from sojourn_lab.cli.common import (
 from sojourn_lab.cli.load_command import offer_load, sample_listen_queues
 from sojourn_lab.cli.replay import replay
 from sojourn_lab.cli.runs import compare, list_runs
+from sojourn_lab.experiments.playbook.run import finished_playbook
+from sojourn_lab.experiments.playbook.steps import checked, find_playbook
+from sojourn_lab.experiments.playbook.tables import print_playbook
 from sojourn_lab.results.progress import watched
 from sojourn_lab.results.run_folder import RunFolder
 from sojourn_lab.results.run_schema import Run, run_in, seconds_between
 from sojourn_lab.results.tables import one_line
+from sojourn_lab.runtime.compose import why_not_in_containers
 from sojourn_lab.runtime.external import external_runtime, external_scenario, target_from_options
 from sojourn_lab.runtime.interrupts import Interrupted, Interrupts
 from sojourn_lab.runtime.namespace import why_namespace_refused
-from sojourn_lab.runtime.runtime import RuntimeMaker
+from sojourn_lab.runtime.runtime import RUNTIMES
 from sojourn_lab.scenario.files import scenario_from_file, shipped_scenario_paths
 from sojourn_lab.scenario.run_options import RunOptions, scenario_with_options
 from sojourn_lab.scenario.schema import Scenario, needs_namespace
@@ -74,17 +78,18 @@ def list_scenarios(as_json: AsJson = False) -> None:
     """List the scenarios that come with the lab, by the article they repeat."""
     scenarios = [scenario_from_file(path) for path in shipped_scenario_paths()]
     if as_json:
-        listed = [
-            {
-                "name": each.name,
-                "article": each.article or None,
-                "title": each.title,
-                "question": each.question,
-                "cases": len(each.cases),
-            }
-            for each in scenarios
-        ]
-        print_json(listed)
+        print_json(
+            [
+                {
+                    "name": each.name,
+                    "article": each.article or None,
+                    "title": each.title,
+                    "question": each.question,
+                    "cases": len(each.cases),
+                }
+                for each in scenarios
+            ]
+        )
         return
     console = Console()
     for number, article in ARTICLES.items():
@@ -190,41 +195,42 @@ def run_scenario(
     # All are read before the first is run: otherwise an error in the last would show after an hour.
     scenarios = [scenario_with_options(name, options) for name in chosen]
     # --all leaves out scenarios that this machine cannot run; one that is named fails with the reason.
-    wanted = _runnable(scenarios) if every and runtime == "process" and url is None else scenarios
+    scaled = _runnable(scenarios) if every and runtime == "process" and url is None else scenarios
     changes = options.changes()
-    maker: RuntimeMaker | Literal["process", "compose"] = runtime
+    maker = RUNTIMES[runtime]
     target = target_from_options(
         url, lab_app=lab_app, starts=server is not None or runtime != "process" or capture,
         limits={"rate": max_rate, "concurrency": max_concurrency, "duration": max_duration},
     )  # fmt: skip
     if target is not None:
         maker = external_runtime(target)
-        changes |= {"url": target.shown, "limits": vars(target.limits)}
+        changes |= {"url": target.without_query, "limits": vars(target.limits)}
         # All before the first is run, as above: a scenario that is not allowed is refused before any request.
-        wanted = [(external_scenario(scenario, target), used) for scenario, used in wanted]
-    if runtime == "compose":
-        _refuse_outside_containers([scenario for scenario, _ in wanted])
+        scaled = [(external_scenario(scenario, target), used) for scenario, used in scaled]
+    reasons = [why_not_in_containers(scenario) for scenario, _ in scaled] if runtime == "compose" else []
+    if any(reasons):
+        fail(next(filter(None, reasons)), FAILURE)
     ended: list[tuple[Run, Path]] = []
-    for scenario, used in wanted:
+    for scenario, used in scaled:
         folder = RunFolder.claimed(out) if out is not None else RunFolder.claimed_by_time(RUNS, scenario.name)
         try:
             # A void run does not double the load on servers that are not the lab's.
             run = run_in_good_order(
-                scenario, used, folder, quiet, runtime=maker, changes=changes, once=once or target is not None
+                scenario, used, folder, quiet, make_runtime=maker, changes=changes, once=once or target is not None
             )
         except typer.Exit as end:
             # A run that failed has printed its error, and the others go on; a signal ends them all.
-            if len(wanted) == 1 or end.exit_code != FAILURE:
+            if len(scaled) == 1 or end.exit_code != FAILURE:
                 raise
             continue
         ended.append((run, folder.final))
-        if len(wanted) == 1:
+        if len(scaled) == 1:
             print_record(run, folder.final, as_json)
         elif not as_json:
             Console().print(one_line(run, str(folder.final)), soft_wrap=True)
-    if len(wanted) > 1:
-        _print_several(ended, len(wanted), as_json)
-    if len(ended) < len(wanted) or not all(run.passed or (accept_void and run.passed_but_void) for run, _ in ended):
+    if len(scaled) > 1:
+        _print_several(ended, len(scaled), as_json)
+    if len(ended) < len(scaled) or not all(run.passed or (accept_void and run.passed_but_void) for run, _ in ended):
         raise typer.Exit(FAILURE)
 
 
@@ -252,11 +258,6 @@ def run_playbook(
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bars.")] = False,
 ) -> None:
     """Run a scenario repeatedly, with one change each time. Exit 1 if the result misses a criterion."""
-    # Late: only this command needs them.
-    from sojourn_lab.experiments.playbook.run import finished_playbook  # noqa: PLC0415
-    from sojourn_lab.experiments.playbook.steps import checked, find_playbook  # noqa: PLC0415
-    from sojourn_lab.experiments.playbook.tables import print_playbook  # noqa: PLC0415
-
     playbook = find_playbook(name)
     checked(playbook, quick=quick)
     own = f"{playbook.name}-playbook"
@@ -273,14 +274,6 @@ def run_playbook(
         print_playbook(Console(), record, str(folder.final))
     if not record.passed:
         raise typer.Exit(FAILURE)
-
-
-def _refuse_outside_containers(scenarios: list[Scenario]) -> None:
-    from sojourn_lab.runtime.compose import why_not_in_containers  # noqa: PLC0415 - only with --runtime compose
-
-    for scenario in scenarios:
-        if (reason := why_not_in_containers(scenario)) is not None:
-            fail(reason, FAILURE)
 
 
 @app.command("show")
@@ -300,7 +293,7 @@ app.command("load")(offer_load)
 app.command("listen")(sample_listen_queues)
 
 
-def _print_several(ended: list[tuple[Run, Path]], wanted: int, as_json: bool) -> None:
+def _print_several(ended: list[tuple[Run, Path]], count: int, as_json: bool) -> None:
     if as_json:
         for run, folder in ended:
             record = {"run": str(folder), "scenario": run.scenario.name, "passed": run.passed, "void": run.void}
@@ -308,4 +301,4 @@ def _print_several(ended: list[tuple[Run, Path]], wanted: int, as_json: bool) ->
         return
     passed = sum(run.passed for run, _ in ended)
     took = sum(seconds_between(run.started, run.finished) for run, _ in ended)
-    Console().print(f"{passed} of {wanted} passed, in {took:.0f} s")
+    Console().print(f"{passed} of {count} passed, in {took:.0f} s")

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn, ParamSpec
+from typing import Annotated, Any, NoReturn, ParamSpec
 
 import msgspec
 import typer
@@ -25,7 +25,7 @@ from sojourn_lab.results.run_folder import RunFolder
 from sojourn_lab.results.run_schema import Run, run_bytes
 from sojourn_lab.results.tables import print_run
 from sojourn_lab.runtime.interrupts import Interrupted, Interrupts
-from sojourn_lab.runtime.runtime import RuntimeMaker, runtime_maker
+from sojourn_lab.runtime.runtime import ProcessRuntime, RuntimeMaker
 from sojourn_lab.scenario.scaling import scenario_with_time_scaled
 from sojourn_lab.scenario.schema import Scenario
 
@@ -83,7 +83,7 @@ def run_in_good_order(
     folder: RunFolder,
     quiet: bool,
     *,
-    runtime: Literal["process", "compose"] | RuntimeMaker = "process",
+    make_runtime: RuntimeMaker = ProcessRuntime,
     changes: dict[str, Any] | None = None,
     once: bool = False,
 ) -> Run:
@@ -91,7 +91,7 @@ def run_in_good_order(
 
     The first run is then in `<folder>.void`, and a message on stderr reports it.
     """
-    run = _run_once(scenario, scale, folder, quiet, runtime, changes)
+    run = _run_once(scenario, scale, folder, quiet, make_runtime, changes)
     if not run.void or once:
         return run
     lower = scenario.repeat_scale
@@ -104,7 +104,7 @@ def run_in_good_order(
     if lower > 1.0:
         scenario = scenario_with_time_scaled(scenario, lower)
     again = RunFolder.claimed(folder.final)
-    return _run_once(scenario, scale * lower, again, quiet, runtime, changes, run.void_reasons)
+    return _run_once(scenario, scale * lower, again, quiet, make_runtime, changes, run.void_reasons)
 
 
 def _run_once(
@@ -112,7 +112,7 @@ def _run_once(
     scale: float,
     folder: RunFolder,
     quiet: bool,
-    runtime: Literal["process", "compose"] | RuntimeMaker,
+    make_runtime: RuntimeMaker,
     changes: dict[str, Any] | None,
     first_try: list[str] | None = None,
 ) -> Run:
@@ -120,9 +120,15 @@ def _run_once(
     interrupts = Interrupts()
     try:
         with interrupts.caught(), watched(quiet) as watcher:
-            maker = runtime_maker(runtime) if isinstance(runtime, str) else runtime
             return finished_run(
-                scenario, scale, folder, interrupts, watcher, make_runtime=maker, changes=changes, first_try=first_try
+                scenario,
+                scale,
+                folder,
+                interrupts,
+                watcher,
+                make_runtime=make_runtime,
+                changes=changes,
+                first_try=first_try,
             )
     except Interrupted as interrupt:
         fail(f"stopped by {interrupt}; everything is down, logs are in {folder.partial}", interrupt.exit_code)

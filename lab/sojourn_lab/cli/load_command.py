@@ -12,9 +12,10 @@ import typer
 from rich.console import Console
 
 from sojourn_lab.cli.common import FAILURE, USAGE, AsJson, fail, plainly, print_json
-from sojourn_lab.load.on_request import LONGEST, load_of, offer_table, offered
+from sojourn_lab.load.on_request import LONGEST, offer_table, offered
 from sojourn_lab.measure.listen import ListenSampler
 from sojourn_lab.runtime.interrupts import Interrupted, Interrupts
+from sojourn_lab.scenario.load import ClosedLoad, PoissonLoad
 
 CASE_NAME = r"[a-z0-9][a-z0-9._-]{0,59}"
 
@@ -47,7 +48,7 @@ def offer_load(
         fail(f"--name {name}: use lower case letters, digits, '.', '_' and '-' only", USAGE)
     if (concurrency is None) == (rate is None):
         fail("give --concurrency (closed loop) or --rate (open loop), and not both", USAGE)
-    load = load_of(concurrency, rate)
+    load = ClosedLoad(concurrency) if concurrency is not None else PoissonLoad(rate or 0.0)
     summary = offered(
         url, load, name=name, service_time=service_time, duration=duration, timeout=timeout, client_log=client_log
     )

@@ -19,7 +19,7 @@ from sojourn_lab.results.runs.comparison import compared_runs
 from sojourn_lab.results.runs.formatting import figure_rows, flip_rows, machinery_sentence, setup_rows, verdict
 from sojourn_lab.results.runs.tables import query, run_rows
 
-SHOWN = 200
+MOST_ROWS = 200
 """Rows of an SQL result that are printed in a terminal; --json prints all."""
 
 FIGURE_COLUMNS = 7
@@ -47,23 +47,23 @@ def list_runs(
         names, rows = query(archive, sql)
         if as_json:
             answer = {"columns": names, "rows": [[_plain(value) for value in row] for row in rows]}
-            _echo({**answer, "unreadable": archive.unreadable})
+            print_json({**answer, "unreadable": archive.unreadable})
             return
-        _table(names, [["" if value is None else _text(value) for value in row] for row in rows[:SHOWN]])
-        if len(rows) > SHOWN:
-            Console().print(f"{SHOWN} of {counted(len(rows), 'row')}; --json prints all")
+        _table(names, [["" if value is None else _text(value) for value in row] for row in rows[:MOST_ROWS]])
+        if len(rows) > MOST_ROWS:
+            Console().print(f"{MOST_ROWS} of {counted(len(rows), 'row')}; --json prints all")
         _print_unreadable(archive)
         return
-    listed = [
-        {key: value for key, value in row.items() if key not in ("setup", "versions")} for row in run_rows(archive)
-    ]
-    listed.reverse()
+    newest_first = run_rows(archive)[::-1]
     if as_json:
-        _echo({"runs": [{key: _plain(value) for key, value in row.items()} for row in listed],
-               "unreadable": archive.unreadable})  # fmt: skip
+        rows_of_runs = [
+            {key: _plain(value) for key, value in row.items() if key not in ("setup", "versions")}
+            for row in newest_first
+        ]
+        print_json({"runs": rows_of_runs, "unreadable": archive.unreadable})
         return
     headings = ["run", "name", "scenario", "begun (UTC)", "scale", "kept", "result"]
-    _table(headings, [_cells(row) for row in listed])
+    _table(headings, [_cells(row) for row in newest_first])
     _print_unreadable(archive)
 
 
@@ -79,7 +79,7 @@ def compare(
     """Compare two runs: their set-up, their figures, and whether a change exceeds the noise."""
     compared = compared_runs(selected(before, runs), selected(after, runs), every=every)
     if as_json:
-        _echo({key: _finite(value) for key, value in {"verdict": verdict(compared), **compared.to_dict()}.items()})
+        print_json(_finite({"verdict": verdict(compared), **compared.to_dict()}))
         return
     console = Console()
     console.print(f"[bold]{_safe(verdict(compared))}[/]")
@@ -106,8 +106,8 @@ def _cells(row: dict[str, Any]) -> list[str]:
     result = "void" if row["void"] else "passed" if row["passed"] else "failed"
     begun = "" if row["started"] is None else row["started"].strftime("%Y-%m-%d %H:%M")
     scale = "" if row["scale"] is None else f"{row['scale']:g}"
-    kept = f"{row['kept']}/{row['criteria']}"
-    return [str(row["number"]), row["run"], row["scenario"], begun, scale, kept, result]
+    met = f"{row['kept']}/{row['criteria']}"
+    return [str(row["number"]), row["run"], row["scenario"], begun, scale, met, result]
 
 
 def _table(headings: list[str], rows: list[list[str]]) -> None:
@@ -155,7 +155,3 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(each) for each in value]
     return _plain(value) if isinstance(value, float) else value
-
-
-def _echo(record: dict[str, Any]) -> None:
-    print_json(record)

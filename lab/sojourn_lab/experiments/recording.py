@@ -6,6 +6,9 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from sojourn.host.recorder import Recorder
+from sojourn.host.sampler import KernelSampler
+from sojourn.host.tcpdump import Ring
 from sojourn.model.errors import SojournError
 
 from sojourn_lab.errors import LabError
@@ -54,17 +57,12 @@ def recorded(context: RunContext, topology: Topology, runtime: Runtime) -> Itera
 
 @contextlib.contextmanager
 def _sampled(path: Path, ports: Mapping[str, int], period: float, backlogs: Mapping[int, int]) -> Iterator[None]:
-    from sojourn.host.sampler import KernelSampler  # noqa: PLC0415 - loaded on demand
-
     with KernelSampler(path, ports, period, backlogs=backlogs, keep=True):
         yield
 
 
 @contextlib.contextmanager
 def _captured(path: Path, ports: Mapping[str, int], captures: list[Captured]) -> Iterator[None]:
-    from sojourn.host.recorder import Recorder  # noqa: PLC0415 - loaded on demand
-    from sojourn.host.tcpdump import Ring  # noqa: PLC0415
-
     try:
         recorder = Recorder(
             path, ports=sorted(set(ports.values())), interface="lo", snaplen=SNAPLEN, ring=Ring(2, MOST_MEGABYTES // 2)

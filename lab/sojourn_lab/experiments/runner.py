@@ -14,19 +14,19 @@ import msgspec
 from sojourn_lab.errors import LabError
 from sojourn_lab.experiments.recording import recorded
 from sojourn_lab.experiments.stage import Stage
+from sojourn_lab.load.generator.program import announced
 from sojourn_lab.load.plan import Plan, Summary, Window
 from sojourn_lab.measure.disturbance import Disturbance, DisturbanceSampler, requested_wait
 from sojourn_lab.results.progress import Watcher
 from sojourn_lab.results.run_context import Measured, Outcome, Planned, RunContext
 from sojourn_lab.results.run_folder import RunFolder
-from sojourn_lab.results.run_record import run_record
 from sojourn_lab.results.run_schema import Run, run_bytes
 from sojourn_lab.runtime.external import ExternalRuntime
 from sojourn_lab.runtime.half_open import load_scapy
 from sojourn_lab.runtime.interrupts import Interrupts
 from sojourn_lab.runtime.namespace import why_sysctls_missing
 from sojourn_lab.runtime.process import server_groups
-from sojourn_lab.runtime.runtime import Runtime, RuntimeMaker, process_runtime
+from sojourn_lab.runtime.runtime import ProcessRuntime, Runtime, RuntimeMaker
 from sojourn_lab.runtime.servers.table import why_server_unavailable
 from sojourn_lab.scenario.case import Case
 from sojourn_lab.scenario.laws import warmup_of
@@ -48,7 +48,7 @@ def finished_run(
     interrupts: Interrupts,
     watcher: Watcher,
     *,
-    make_runtime: RuntimeMaker = process_runtime,
+    make_runtime: RuntimeMaker = ProcessRuntime,
     changes: dict[str, Any] | None = None,
     first_try: list[str] | None = None,
 ) -> Run:
@@ -71,6 +71,8 @@ def finished_run(
         else:
             context.measured += [_other_kind(context, each) for each in members]
     watcher.stage("working out the results")
+    from sojourn_lab.results.run_record import run_record  # noqa: PLC0415 - the analysis brings Polars
+
     run = run_record(context, scale=scale, started=started, changes=changes or {})
     (folder.partial / "run.json").write_bytes(run_bytes(run))
     folder.finished()
@@ -180,7 +182,7 @@ def _measured_case(context: RunContext, planned: Planned, runtime: Runtime) -> M
 
     def ended() -> bool:
         context.watcher.elapsed(min(time.monotonic() - before, expected))
-        while due and (since := _started_at(plan)) is not None and time.time() >= since + due[0].at:
+        while due and (since := announced(plan)) is not None and time.time() >= since + due[0].at:
             runtime.perform(due.pop(0))
         return generator.exit_code() == 0
 
@@ -200,14 +202,6 @@ def generator_command(case: Case, plan: Path) -> list[str]:
     """Return the command of the generator that offers the case's load."""
     module = {"own": "sojourn_lab.load.generator", "siege": "sojourn_lab.load.siege"}[case.generator]
     return [sys.executable, "-m", module, str(plan)]
-
-
-def _started_at(plan: Plan) -> float | None:
-    """Return when the measured window begins, unix s; None until the generator has announced it."""
-    try:
-        return float(Path(plan.started or "").read_text())
-    except (OSError, ValueError):
-        return None
 
 
 def _other_kind(context: RunContext, planned: Planned) -> Measured:
@@ -245,9 +239,9 @@ def experiment_of(kind: str) -> Callable[[Stage], Outcome]:
         case "websocket":
             from sojourn_lab.experiments.websocket import run_case  # noqa: PLC0415
         case "grpc":
-            from sojourn_lab.experiments.grpc import run_case  # noqa: PLC0415
+            from sojourn_lab.experiments.grpc.case import run_case  # noqa: PLC0415
         case "collector":
-            from sojourn_lab.experiments.collector import run_case  # noqa: PLC0415
+            from sojourn_lab.experiments.collector.case import run_case  # noqa: PLC0415
         case "pipeline":
             from sojourn_lab.experiments.pipeline import run_case  # noqa: PLC0415
         case _ if kind in KINDS_OF_STUDIES:

@@ -11,21 +11,11 @@ from rich.table import Table
 from sojourn.model.formatting import milliseconds
 
 from sojourn_lab.errors import LabError
-from sojourn_lab.load.plan import Plan, Quantiles, Summary
-from sojourn_lab.scenario.load import AnyLoad, ClosedLoad, PoissonLoad
+from sojourn_lab.load.plan import Plan, Summary
+from sojourn_lab.scenario.load import AnyLoad
 
 LONGEST = 3_600.0
 """Seconds of load one command may offer: what is forgotten in a terminal ends by itself."""
-
-
-def load_of(concurrency: int | None, rate: float | None) -> AnyLoad:
-    """Return a closed loop of `concurrency` users, or Poisson arrivals of `rate` per second.
-
-    Raises LabError unless exactly one of them is given.
-    """
-    if (concurrency is None) == (rate is None):
-        raise LabError("give --concurrency (users who wait for their answer) or --rate (arrivals that do not)")
-    return ClosedLoad(concurrency) if concurrency is not None else PoissonLoad(rate or 0.0)
 
 
 def offered(
@@ -72,12 +62,12 @@ def offered(
 def offer_table(summary: Summary) -> Table:
     """Return the summary as a table."""
     table = Table("offered", "answered", "failed", "per second", "response p50", "p90", "p99", "max")
-    seen: Quantiles = summary.latency.corrected
+    latency = summary.latency.corrected
     table.add_row(
         f"{summary.offered:,}",
         f"{summary.answered:,}",
         f"{summary.failed:,}",
         f"{summary.achieved_rate:,.1f}",
-        *(milliseconds(value) for value in (seen.p50, seen.p90, seen.p99, seen.max)),
+        *(milliseconds(value) for value in (latency.p50, latency.p90, latency.p99, latency.max)),
     )
     return table

@@ -39,10 +39,10 @@ from sojourn_lab.scenario.topology import Topology
 DELAYED_LIMIT = LAG_SHARE
 """The share of what its requests take that a case may lose to others: as much as a generator may be late."""
 
-NAMED_FROM = 0.05
-"""Processes outside of the run are named from this share of a core on."""
+BUSY_FROM = 0.05
+"""Processes outside of the run are reported from this share of a core on."""
 
-MOST_NAMED = 5
+MOST_NEIGHBOURS = 5
 
 KERNEL_THREADS, KERNEL_NAME = 2, "kthreadd"
 """The parent of the kernel's threads, which work for the run as well (the loopback) and cannot be closed. In a PID
@@ -207,8 +207,8 @@ def neighbours_of(first: Snapshot, last: Snapshot) -> list[Neighbour]:
     """Return the processes outside of the run that used most between two snapshots, busiest first."""
     seconds = last.time - first.time
     used = [Neighbour(each.name, key[0], _own_time(first, last, key) / seconds) for key, each in last.outside.items()]
-    busy = [each for each in used if each.cores >= NAMED_FROM]
-    return sorted(busy, key=lambda each: -each.cores)[:MOST_NAMED]
+    busy = [each for each in used if each.cores >= BUSY_FROM]
+    return sorted(busy, key=lambda each: -each.cores)[:MOST_NEIGHBOURS]
 
 
 class DisturbanceSampler(SamplerThread):
@@ -244,11 +244,8 @@ class DisturbanceSampler(SamplerThread):
             return Disturbance(unknown=self._unknown)
         if len(inside) < 2:
             return Disturbance(unknown="the window is too short to look at /proc twice")
-        return disturbance_between(inside[0], inside[-1], waiting * _share_of(window, inside[0], inside[-1]))
-
-
-def _share_of(window: Window, first: Snapshot, last: Snapshot) -> float:
-    return (last.time - first.time) / (window.until - window.since)
+        share = (inside[-1].time - inside[0].time) / (window.until - window.since)
+        return disturbance_between(inside[0], inside[-1], waiting * share)
 
 
 def requested_wait(case: Case, topology: Topology, window: Window, summary: Summary | None = None) -> float:
@@ -280,16 +277,16 @@ def what_to_do(disturbances: Sequence[Disturbance]) -> str:
         for neighbour in each.neighbours:
             if neighbour.pid not in most or most[neighbour.pid].cores < neighbour.cores:
                 most[neighbour.pid] = neighbour
-    busiest = sorted(most.values(), key=lambda each: -each.cores)[:MOST_NAMED]
+    busiest = sorted(most.values(), key=lambda each: -each.cores)[:MOST_NEIGHBOURS]
     if busiest:
-        named = [f"{printable(each.name, 40)} (process {each.pid}, {each.cores:.0%} of a core)" for each in busiest]
-        return f"Close {', '.join(named)} and run it again."
+        texts = [f"{printable(each.name, 40)} (process {each.pid}, {each.cores:.0%} of a core)" for each in busiest]
+        return f"Close {', '.join(texts)} and run it again."
     stolen = max((each.stolen or 0.0 for each in disturbances), default=0.0)
-    if stolen >= NAMED_FROM:
+    if stolen >= BUSY_FROM:
         return f"The hypervisor gave {stolen:.0%} of a core to other machines: run it again when they are less busy."
     if reasons := [each.unknown for each in disturbances if each.unknown]:
         return f"Which other programs used the processor is unknown: {reasons[0]}. Close what you can and run it again."
     return (
-        f"No process outside of the run used {NAMED_FROM:.0%} of a core: give the machine less to do,"
+        f"No process outside of the run used {BUSY_FROM:.0%} of a core: give the machine less to do,"
         " such as --scale 2, which halves the rates, and run it again."
     )

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import median
-from typing import TYPE_CHECKING
 
+import polars as pl
+from sojourn.analyses.split.result import SplitResult
 from sojourn.model.formatting import duration, percent, printable
 from sojourn.model.verdict import queueing_seconds
+from sojourn.present.chart_libraries import alt
+from sojourn.present.chart_parts import HALO, INK, inline, part_colour
+from sojourn.present.chart_sizes import WIDTH
+from sojourn.present.section import Picture
 
 from sojourn_lab.results.run_schema import Run
-
-if TYPE_CHECKING:
-    import altair as alt
-    import polars as pl
-    from sojourn.analyses.split.result import SplitResult
-    from sojourn.present.section import Picture
 
 KEY = "cases"
 STEP = 34  # px of one case
@@ -24,14 +23,7 @@ IN_SECONDS = 10.0  # s: the axis is in seconds where a mean is as long as this
 
 
 def case_picture(run: Run, splits: Mapping[str, Sequence[SplitResult]]) -> Picture | None:
-    """Return the picture of a run's cases; None for fewer than two.
-
-    Args:
-        run: the run, for the laws of its cases.
-        splits: case -> the splits of its measured windows, one per round.
-    """
-    from sojourn.present.section import Picture  # noqa: PLC0415 - brings altair
-
+    """Return the picture of a run's cases from the splits of their windows, one per round; None for fewer than two."""
     table = case_table(run, splits)
     if len(table) < 2:
         return None
@@ -48,8 +40,6 @@ def case_picture(run: Run, splits: Mapping[str, Sequence[SplitResult]]) -> Pictu
 
 def case_table(run: Run, splits: Mapping[str, Sequence[SplitResult]]) -> pl.DataFrame:
     """Return columns case, service, queueing, other, response, law (s; null: no law): medians over the rounds."""
-    import polars as pl  # noqa: PLC0415
-
     laws = {case.base or case.name: case.law for case in run.cases}
     rows = []
     for name, rounds in splits.items():
@@ -65,11 +55,6 @@ def case_table(run: Run, splits: Mapping[str, Sequence[SplitResult]]) -> pl.Data
 
 def case_chart(table: pl.DataFrame) -> alt.LayerChart | alt.FacetChart:
     """Draw the columns of ``case_table``: a bar per case in the order of the scenario, the law as a line across it."""
-    import polars as pl  # noqa: PLC0415
-    from sojourn.present.chart_libraries import alt  # noqa: PLC0415
-    from sojourn.present.chart_parts import HALO, INK, inline, part_colour  # noqa: PLC0415
-    from sojourn.present.chart_sizes import WIDTH  # noqa: PLC0415
-
     names = {"service": "service time", "queueing": "queueing delay", "other": "everything else"}
     unit, times = ("s", 1.0) if float(table["response"].max()) >= IN_SECONDS else ("ms", 1000.0)  # type: ignore[arg-type]
     scaled = table.with_columns(pl.col(pl.Float64) * times)

@@ -44,3 +44,15 @@ def ratio_with_interval(ratios: Sequence[float]) -> tuple[float, float | None, f
 
     half = student_t(0.975, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
     return median, math.exp(mean - half), math.exp(mean + half)
+
+
+def interval_by_rounds(pairs: Sequence[tuple[float | None, float | None]]) -> tuple[float, float] | None:
+    """Return the ends of the 95 % interval of after / before - 1 over pairs of rounds.
+
+    None with fewer than three rounds, and where a figure is missing or not above 0.
+    """
+    ratios = [after / before for before, after in pairs if before and after and before > 0.0 and after > 0.0]
+    if len(ratios) < max(len(pairs), LEAST_ROUNDS):
+        return None
+    _, low, high = ratio_with_interval(ratios)
+    return None if low is None or high is None else (low - 1.0, high - 1.0)

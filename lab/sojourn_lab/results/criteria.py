@@ -55,8 +55,8 @@ def by_base(cases: Sequence[CaseResult]) -> dict[str, list[Any]]:
 def median_at(path: str, rounds: Sequence[Any]) -> float | None:
     """Return the median of the numbers at a path over the rounds; None if any round has none."""
     values = [number_at(path, each) for each in rounds]
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known and len(known) == len(values) else None
+    numbers = [value for value in values if value is not None]
+    return statistics.median(numbers) if numbers and len(numbers) == len(values) else None
 
 
 def judged_criteria(
@@ -119,7 +119,7 @@ def _judged(
 
 def _comparison(criterion: Criterion, value: float | None, figure: Figures) -> tuple[str, bool]:
     """Return the bound as text and whether the value meets it; a missing value meets none."""
-    known = math.nan if value is None else value
+    measured = math.nan if value is None else value
 
     def text_of(limit: float | None) -> str:
         return metric_text(criterion.metric, [limit], criterion.name)
@@ -139,10 +139,10 @@ def _comparison(criterion: Criterion, value: float | None, figure: Figures) -> t
             continue
         limit = limit_of(bound)
         number = math.nan if limit is None else limit
-        kept = {"below": known < number, "above": known > number, "exactly": known == number}[kind]
-        return bound_text(kind, bound, limit), kept
+        passed = {"below": measured < number, "above": measured > number, "exactly": measured == number}[kind]
+        return bound_text(kind, bound, limit), passed
     within, of = criterion.within or 0.0, criterion.of if criterion.of is not None else math.nan
     limit = limit_of(of)
     if limit is None:
         return f"within {percent(within)} of {of}, which has no value", False
-    return f"within {percent(within)} of {text_of(limit)}", abs(known - limit) <= within * abs(limit)
+    return f"within {percent(within)} of {text_of(limit)}", abs(measured - limit) <= within * abs(limit)

@@ -105,8 +105,8 @@ def _prediction_sentences(predictions: Sequence[PredictionResult]) -> list[str]:
             f" {milliseconds(p99.predicted)} ms and went to {milliseconds(p99.after)} ms, an error of"
             f" {formatted(p99.error, '+.1%')}."
         )
-        named = ((each.p50.error, "p50"), (p99.error, "p99"))
-        errors += [(error, f"{name} of {each.change}") for error, name in named if error is not None]
+        own = ((each.p50.error, "p50"), (p99.error, "p99"))
+        errors += [(error, f"{name} of {each.change}") for error, name in own if error is not None]
     if len(errors) > 2:
         error, where = max(errors, key=lambda pair: abs(pair[0]))
         sentences.append(

@@ -25,10 +25,10 @@ def metric_text(metric: str, values: list[float | None], name: str = "") -> str:
         values: the figures; without any, a dash is returned.
         name: the criterion; a unit in its name is used, such as ms of `mean connect under 2 ms`.
     """
-    known = sorted(value for value in values if value is not None)
-    if not known:
+    figures = [value for value in values if value is not None]
+    if not figures:
         return ABSENT
-    low, high = known[0], known[-1]
+    low, high = min(figures), max(figures)
     step = metric.rpartition(".")[2]
     if step.endswith("share") or step == "moved":
         texts, unit = [percent(value).removesuffix(" %") for value in (low, high)], " %"

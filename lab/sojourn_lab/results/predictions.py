@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from sojourn import Requests
 
 from sojourn_lab.errors import LabError
-from sojourn_lab.results.requests import case_response_time, case_what_if, logged
+from sojourn_lab.results.requests import case_split, case_what_if, logged
 from sojourn_lab.results.run_schema import Predicted, PredictionResult
 from sojourn_lab.runtime.versions import processors
 from sojourn_lab.scenario.schema import Prediction, Scenario
-
-if TYPE_CHECKING:
-    from sojourn import Requests
 
 FIGURES = ("mean", "p50", "p99")
 
@@ -33,7 +32,7 @@ def prediction_results(scenario: Scenario, requests: Requests | None, faults: li
             # The prediction uses no data of the case `after`.
             cores = processors() if each.cores else None
             whatif = case_what_if(requests, names[each.before], dict(each.set), cores)
-            results.append(compared(each, whatif, case_response_time(requests, names[each.after])))
+            results.append(compared(each, whatif, case_split(requests, names[each.after])["response_time"]))
         except LabError as error:
             faults.append(str(error))
     return results

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 
-class Watcher(Protocol):
-    """A receiver of a run's progress."""
+class Watcher:
+    """A receiver of a run's progress; this one shows nothing."""
 
     def stage(self, what: str) -> None:
         """Report the start of a stage, such as starting the servers."""
@@ -23,20 +22,7 @@ class Watcher(Protocol):
         """Report how long the current case has been running."""
 
 
-class Silence:
-    """A watcher without output."""
-
-    def stage(self, what: str) -> None:
-        """Do nothing."""
-
-    def case(self, name: str, seconds: float) -> None:
-        """Do nothing."""
-
-    def elapsed(self, seconds: float) -> None:
-        """Do nothing."""
-
-
-class Bars:
+class Bars(Watcher):
     """One bar per case, and a line for the current stage."""
 
     def __init__(self, progress: Progress) -> None:
@@ -76,7 +62,7 @@ def watched(quiet: bool) -> Iterator[Watcher]:
     """Yield a watcher: bars if stderr is a terminal and `quiet` is false."""
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
-        yield Silence()
+        yield Watcher()
         return
     columns = (
         TextColumn("{task.description}"),

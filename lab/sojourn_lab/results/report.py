@@ -6,12 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from sojourn import Requests
+from sojourn.analyses.kernel.section import kernel_section
+from sojourn.analyses.pcap.section import wire_section
+from sojourn.analyses.split.result import SplitResult
+from sojourn.analyses.split.run import split_requests
+from sojourn.analyses.split.section import split_section
 from sojourn.model.formatting import counted, duration
+from sojourn.present.section import Section, Table
+from sojourn.report.html import report_page
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.results.analyses.recordings import Recordings
+from sojourn_lab.results.case_picture import case_picture
 from sojourn_lab.results.criteria import by_base
 from sojourn_lab.results.findings import SENTENCE_END, findings, outcome, reference_sentences
 from sojourn_lab.results.rows import (
@@ -28,11 +36,6 @@ from sojourn_lab.results.rows import (
 )
 from sojourn_lab.results.run_schema import Run, seconds_between
 
-if TYPE_CHECKING:
-    from sojourn import Requests
-    from sojourn.analyses.split.result import SplitResult
-    from sojourn.present.section import Section, Table
-
 MOST_KERNELS = 12
 """The most sets of servers whose queues the report shows, from the first; kernel.jsonl has them all."""
 
@@ -45,11 +48,6 @@ def write_report(
     A run of one case has the split of its whole log. Several cases are several loads: each has its own split and audit,
     and there is no split over all of them.
     """
-    from sojourn.analyses.split.run import split_requests  # noqa: PLC0415
-    from sojourn.report.html import report_page  # noqa: PLC0415
-
-    from sojourn_lab.results.case_picture import case_picture  # noqa: PLC0415
-
     try:
         several = len(by_base(run.cases)) > 1
         result = None if requests is None else split_requests(requests, by=("service", "upstream"))
@@ -71,8 +69,6 @@ def write_report(
 
 def case_splits(run: Run, requests: Requests) -> dict[str, list[SplitResult]]:
     """Return case -> the splits of its measured windows, one per round; cases without requests are left out."""
-    from sojourn.analyses.split.run import split_requests  # noqa: PLC0415
-
     splits: dict[str, list[SplitResult]] = {}
     for case in run.cases:
         since, until = (datetime.fromisoformat(each).timestamp() for each in (case.window.since, case.window.until))
@@ -85,9 +81,6 @@ def case_splits(run: Run, requests: Requests) -> dict[str, list[SplitResult]]:
 
 def case_sections(splits: Mapping[str, Sequence[SplitResult]]) -> list[Section]:
     """Return one section with the split and the audit of each case; of several rounds, the first."""
-    from sojourn.analyses.split.section import split_section  # noqa: PLC0415
-    from sojourn.present.section import Section  # noqa: PLC0415
-
     inner = tuple(
         replace(split_section(rounds[0]), key=f"case-{number}", title=name, pictures=())
         for number, (name, rounds) in enumerate(splits.items(), 1)
@@ -101,8 +94,6 @@ def reference_sections(run: Run) -> list[Section]:
 
     If the scenario has its own columns, they hold the reference's figures, and the section has no table.
     """
-    from sojourn.present.section import Section  # noqa: PLC0415
-
     about = run.scenario
     rows = reference_rows(run)
     # The table holds the figures of each case's sentence, so only the reference's note is shown.
@@ -131,9 +122,6 @@ def reference_sections(run: Run) -> list[Section]:
 
 def recording_sections(run: Run, recordings: Recordings, result: SplitResult | None) -> list[Section]:
     """Return the sections of the whole run's packets and of the kernel for each set of servers, where recorded."""
-    from sojourn.analyses.kernel.section import kernel_section  # noqa: PLC0415
-    from sojourn.analyses.pcap.section import wire_section  # noqa: PLC0415
-
     sections = [wire_section(recordings.wire(result))] if recordings.captures and result is not None else []
     several = recordings.by_servers()
     for number, samples in enumerate(several[:MOST_KERNELS], 1):
@@ -157,8 +145,6 @@ def cases_between(run: Run, since: float, until: float) -> list[str]:
 
 def run_section(run: Run) -> Section:
     """Return the section of the run: the finding, the figures, and the criteria."""
-    from sojourn.present.section import Section  # noqa: PLC0415
-
     tables = [_table(f"Measured: {caption}" if (caption := result_caption(run)) else "Measured", result_rows(run))]
     tables += [_table(CONTRASTS, contrast_rows(run))] if run.contrasts else []
     tables += [_table(f"{PREDICTIONS}, ms", prediction_rows(run), 2)] if run.predictions else []
@@ -176,8 +162,6 @@ def run_section(run: Run) -> Section:
 
 def about_section(run: Run) -> Section:
     """Return the section on the start and the duration of the run."""
-    from sojourn.present.section import Section  # noqa: PLC0415
-
     begun, took = run.started[:19].replace("T", " "), seconds_between(run.started, run.finished)
     sentence = (
         f"Started {begun} UTC; took {duration(took)}, of which {duration(run.spin_up)} to start the servers and"
@@ -187,7 +171,5 @@ def about_section(run: Run) -> Section:
 
 
 def _table(title: str, rows: Rows, text_columns: int = 1) -> Table:
-    from sojourn.present.section import Table  # noqa: PLC0415
-
     headings, cells = rows
     return Table(tuple(headings), tuple(tuple(row) for row in cells), title, text_columns, shown=len(cells))

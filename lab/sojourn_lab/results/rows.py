@@ -34,8 +34,8 @@ def result_caption(run: Run) -> str:
     scaled = [f"every duration times {run.scale:g}"] if run.scale != 1.0 else []
     if not run.scenario.columns:
         return ", ".join(["means in ms", *several, *scaled])
-    named = any(column.reference for column in run.scenario.columns) and any(case.reference for case in run.cases)
-    beside = [f"in ( ) the {run.scenario.reference_name}'s"] if named else []
+    compares = any(column.reference for column in run.scenario.columns) and any(case.reference for case in run.cases)
+    beside = [f"in ( ) the {run.scenario.reference_name}'s"] if compares else []
     return ", ".join([*several, *scaled, *beside])
 
 
@@ -49,7 +49,7 @@ def figure_rows(run: Run) -> Rows:
     for name, rounds in by_base(run.cases).items():
         cells = [name + (" (void)" if name in void else "")]
         for column in columns:
-            cell, beside = _shown(column, rounds), _reference_text(column, references[name])
+            cell, beside = _measured_text(column, rounds), _reference_text(column, references[name])
             cells.append(f"{cell} ({beside})" if beside else cell)
         rows.append(cells)
     return headings, rows
@@ -60,7 +60,7 @@ def void_cases(run: Run) -> set[str]:
     return {case.base or case.name for case in run.cases if case.void}
 
 
-def _shown(column: Column, rounds: list[Any]) -> str:
+def _measured_text(column: Column, rounds: list[Any]) -> str:
     if column.shown == "text":
         value = value_at(column.metric, rounds[0])
         return ABSENT if value is None else str(value)
@@ -75,13 +75,13 @@ def _reference_text(column: Column, reference: Reference | None) -> str:
     return "" if figure is None else figure_text(figure, column.shown)
 
 
-def figure_text(value: float | None, shown: str) -> str:
-    """Return a figure as the text of a cell; the heading names its unit."""
+def figure_text(value: float | None, form: str) -> str:
+    """Return a figure as the text of a cell, in the form `shown` of its column; the heading names its unit."""
     if value is None:
         return ABSENT
-    if shown == "ms":
+    if form == "ms":
         return milliseconds(value)
-    return f"{value:.3g}" if shown == "s" else formed(value, shown)
+    return f"{value:.3g}" if form == "s" else formed(value, form)
 
 
 def mean_rows(run: Run) -> Rows:

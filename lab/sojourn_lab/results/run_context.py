@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from sojourn_lab.load.plan import Plan, Summary, Window
 from sojourn_lab.measure.disturbance import Disturbance
-from sojourn_lab.results.analyses.recordings import Recordings
 from sojourn_lab.results.progress import Watcher
 from sojourn_lab.results.run_folder import RunFolder
 from sojourn_lab.results.run_schema import Captured
@@ -87,11 +85,6 @@ class RunContext:
     runtimes: list[Runtime] = field(default_factory=list)
     measured: list[Measured] = field(default_factory=list)
     captures: list[Captured] = field(default_factory=list)
-
-    @cached_property
-    def recordings(self) -> Recordings:
-        """The recordings made during the load; complete when all cases are measured."""
-        return Recordings(self.folder.partial, [name for each in self.captures for name in each.files])
 
     @property
     def external(self) -> bool:

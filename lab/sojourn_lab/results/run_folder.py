@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,9 +22,9 @@ class RunFolder:
         self.partial = partial
 
     @classmethod
-    def claimed(cls, wanted: Path) -> RunFolder:
-        """Claim and return the folder `wanted`; LabError if it exists or is being written."""
-        final = Path(os.path.abspath(wanted))
+    def claimed(cls, folder: Path) -> RunFolder:
+        """Claim and return a folder; LabError if it exists or is being written."""
+        final = Path(os.path.abspath(folder))
         partial = final.with_name(final.name + ".partial")
         try:
             final.parent.mkdir(parents=True, exist_ok=True)
@@ -48,12 +49,12 @@ class RunFolder:
         stamp = (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%SZ")
         base = parent / f"{scenario}-{stamp}"
         for number in range(1, 1000):
-            wanted = base if number == 1 else base.with_name(f"{base.name}-{number}")
-            if not wanted.exists() and not wanted.with_name(wanted.name + ".partial").exists():
+            folder = base if number == 1 else base.with_name(f"{base.name}-{number}")
+            if not folder.exists() and not folder.with_name(folder.name + ".partial").exists():
                 try:
-                    return cls.claimed(wanted)
+                    return cls.claimed(folder)
                 except LabError:
-                    if not wanted.parent.is_dir() or not os.access(wanted.parent, os.W_OK):
+                    if not parent.is_dir() or not os.access(parent, os.W_OK):
                         raise
         raise LabError(f"{base} and -2 to -999 already exist: remove some, or name a folder with --out")
 
@@ -62,12 +63,9 @@ class RunFolder:
 
         The name is then free for the repetition.
         """
-        aside = wanted = self.final.with_name(self.final.name + ".void")
-        number = 1
-        while aside.exists():
-            number += 1
-            aside = wanted.with_name(f"{wanted.name}-{number}")
-        return self.final.rename(aside)
+        first = self.final.with_name(self.final.name + ".void")
+        others = (first.with_name(f"{first.name}-{number}") for number in itertools.count(2))
+        return self.final.rename(next(each for each in itertools.chain([first], others) if not each.exists()))
 
     @property
     def logs(self) -> Path:

@@ -6,13 +6,15 @@ import time
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+from sojourn import Requests
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.measure.disturbance import what_to_do
 from sojourn_lab.results.analyses.data import CaseData, case_figures
+from sojourn_lab.results.analyses.recordings import Recordings
 from sojourn_lab.results.contrasts import contrast_results
 from sojourn_lab.results.criteria import expected_voids, judged_criteria
 from sojourn_lab.results.findings import lessons_of
@@ -27,9 +29,6 @@ from sojourn_lab.runtime.server_faults import server_faults
 from sojourn_lab.runtime.versions import versions_here
 from sojourn_lab.scenario.laws import law_of
 from sojourn_lab.scenario.schema import Scenario
-
-if TYPE_CHECKING:
-    from sojourn import Requests
 
 
 def run_record(context: RunContext, *, scale: float, started: float, changes: dict[str, Any]) -> Run:
@@ -58,7 +57,8 @@ def run_record(context: RunContext, *, scale: float, started: float, changes: di
             faults.append(str(error))
     elif context.runtimes and not context.external:
         faults.append("nginx logged no request: none reached it")
-    cases = [_case_result(context, each, requests, span_files, faults) for each in measured]
+    recordings = Recordings(folder.partial, [name for each in context.captures for name in each.files])
+    cases = [_case_result(context, each, requests, span_files, recordings, faults) for each in measured]
     predictions = prediction_results(scenario, requests, faults)
     contrasts = contrast_results(scenario.contrasts, cases)
     expected = {case.name for case in scenario.cases if case.expect_void}
@@ -91,7 +91,7 @@ def run_record(context: RunContext, *, scale: float, started: float, changes: di
         advice=what_to_do(disturbances) if void else "",
         first_try=context.first_try,
     )
-    for write in (write_pictures, partial(write_report, name=folder.final.name, recordings=context.recordings)):
+    for write in (write_pictures, partial(write_report, name=folder.final.name, recordings=recordings)):
         try:
             write(run, requests, folder.partial)
         except LabError as error:
@@ -110,7 +110,12 @@ def versions_of(context: RunContext) -> dict[str, str]:
 
 
 def _case_result(
-    context: RunContext, measured: Measured, requests: Requests | None, spans: list[Path], faults: list[str]
+    context: RunContext,
+    measured: Measured,
+    requests: Requests | None,
+    spans: list[Path],
+    recordings: Recordings,
+    faults: list[str],
 ) -> CaseResult:
     scenario, planned, window = context.scenario, measured.planned, measured.window
     case, topology = planned.case, context.scenario.topology_of(planned.case)
@@ -135,7 +140,7 @@ def _case_result(
             requests,
             summary,
             Path(measured.plan.client_log),
-            context.recordings,
+            recordings,
         )
         figures |= _analysed(scenario, data, faults)
     disturbed = [] if measured.disturbance is None else measured.disturbance.reasons()
@@ -188,9 +193,9 @@ def deepest_queues(listen_log: Path, since: float, until: float) -> list[ListenD
             if "unavailable" in sample or not since <= sample["time"] < until:
                 continue
             name = sample["socket"]
-            seen = deepest.setdefault(name, ListenDepth(name, 0, sample["limit"], 0))
-            seen.samples += 1
-            seen.deepest = max(seen.deepest, sample["depth"])
+            of_socket = deepest.setdefault(name, ListenDepth(name, 0, sample["limit"], 0))
+            of_socket.samples += 1
+            of_socket.deepest = max(of_socket.deepest, sample["depth"])
     return list(deepest.values())
 
 

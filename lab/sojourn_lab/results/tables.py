@@ -88,7 +88,7 @@ def _tables(run: Run) -> list[tuple[str, Table]]:
 
 def one_line(run: Run, where: str) -> str:
     """Return the outcome of a run among several: passed, void, or what failed; with markup."""
-    kept = sum(each.passed for each in run.criteria)
+    met = sum(each.passed for each in run.criteria)
     if run.passed:
         verdict = "[green]passed[/]"
     else:
@@ -96,7 +96,7 @@ def one_line(run: Run, where: str) -> str:
         reasons = filter(None, [*run.void_reasons, run.advice, *run.faults, *failed])
         verdict = f"[red]{'void' if run.void else 'failed'}[/]: {_plain('; '.join(reasons))}"
     took = seconds_between(run.started, run.finished)
-    counts = f"{kept} of {counted(len(run.criteria), 'criterion', 'criteria')}, {took:.0f} s"
+    counts = f"{met} of {counted(len(run.criteria), 'criterion', 'criteria')}, {took:.0f} s"
     return f"{_plain(run.scenario.name):22} {verdict} ({counts}; {_plain(where)})"
 
 

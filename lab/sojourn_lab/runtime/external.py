@@ -39,7 +39,7 @@ from sojourn_lab.scenario.topology import Topology, TopologyChange
 OPEN_CONNECTIONS = 100
 """Requests that an open load may have in flight at the URL; those beyond are dropped, and make the run void."""
 
-SEEN = ("client.", "void")
+CLIENT_METRICS = ("client.", "void")
 """Prefixes of the metrics that clients can measure."""
 
 COLUMNS = [
@@ -73,7 +73,7 @@ class Target:
     limits: Limits
 
     @property
-    def shown(self) -> str:
+    def without_query(self) -> str:
         """The URL for the records, without its query, which may hold a key."""
         return self.base + (self.path or "").partition("?")[0]
 
@@ -135,23 +135,27 @@ def external_scenario(scenario: Scenario, target: Target) -> Scenario:
     """
     _refuse_unless_plain(scenario)
     _refuse_beyond(scenario, target.limits)
-    left_out = [f"criterion: {each.name}" for each in scenario.criteria if not _kept(each, scenario.contrasts)]
-    left_out += [f"contrast: {each.name}" for each in scenario.contrasts if not _seen(each.metric)]
+    criteria = [each for each in scenario.criteria if _needs_only_clients(each, scenario.contrasts)]
+    contrasts = [each for each in scenario.contrasts if _is_of_clients(each.metric)]
+    left_out = [f"criterion: {each.name}" for each in scenario.criteria if each not in criteria]
+    left_out += [f"contrast: {each.name}" for each in scenario.contrasts if each not in contrasts]
     left_out += [f"prediction: {each.change}" for each in scenario.predictions]
     left_out += [f"analysis: {each}" for each in scenario.analyses]
     answered = Criterion("the URL answered", "client.answered", above=0.0)
     cases = scenario.cases if target.path is None else [_without_service_time(case) for case in scenario.cases]
-    columns = [msgspec.structs.replace(each, reference=None) for each in scenario.columns if _seen(each.metric)]
+    columns = [
+        msgspec.structs.replace(each, reference=None) for each in scenario.columns if _is_of_clients(each.metric)
+    ]
     return msgspec.structs.replace(
         scenario,
         cases=cases,
-        criteria=[*(each for each in scenario.criteria if _kept(each, scenario.contrasts)), answered],
-        contrasts=[each for each in scenario.contrasts if _seen(each.metric)],
+        criteria=[*criteria, answered],
+        contrasts=contrasts,
         predictions=[],
         analyses=[],
         capture=False,
         pictures=[],
-        columns=columns or COLUMNS,
+        columns=[msgspec.structs.replace(each, reference=None) for each in columns] or COLUMNS,
         reference=[],
         reference_note="",
         learned=_external_note(target, left_out),
@@ -223,26 +227,26 @@ def _without_service_time(case: Case) -> Case:
     return msgspec.structs.replace(case, load=load, service_time=0.0, distribution="constant", routes=[])
 
 
-def _seen(path: str) -> bool:
-    return path.rpartition(":")[2].startswith(SEEN)
+def _is_of_clients(path: str) -> bool:
+    return path.rpartition(":")[2].startswith(CLIENT_METRICS)
 
 
-def _kept(criterion: Criterion, contrasts: Sequence[Contrast]) -> bool:
+def _needs_only_clients(criterion: Criterion, contrasts: Sequence[Contrast]) -> bool:
     """Return whether a criterion can be evaluated from measurements at the clients alone."""
     if criterion.predictions is not None:
         return False
     if criterion.contrasts is not None:
         meant = [each for each in contrasts if fnmatchcase(each.name, criterion.contrasts)]
-        return bool(meant) and all(_seen(each.metric) for each in meant)
+        return bool(meant) and all(_is_of_clients(each.metric) for each in meant)
     bounds = (criterion.metric, criterion.below, criterion.above, criterion.equals, criterion.of)
-    return all(_seen(each) for each in bounds if isinstance(each, str))
+    return all(_is_of_clients(each) for each in bounds if isinstance(each, str))
 
 
 def _external_note(target: Target, left_out: Sequence[str]) -> str:
     """Return the paragraph for the report; braces are reserved for figures, so those of a URL are replaced."""
     requests = "its /sleep/… paths" if target.path is None else "exactly that"
     text = (
-        f"Measured at the clients alone, against {target.shown} ({requests}): its servers write no log here, so"
+        f"Measured at the clients alone, against {target.without_query} ({requests}): its servers write no log here, so"
         f" there is no split. Limits: {target.limits.rate:g} requests a second, {target.limits.concurrency} users,"
         f" {target.limits.duration:g} s."
     )

@@ -36,8 +36,8 @@ class Interrupts:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        wanted = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
-        before = {number: signal.signal(number, self._arrived) for number in wanted}
+        heeded = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+        before = {number: signal.signal(number, self._arrived) for number in heeded}
         try:
             yield
         finally:

@@ -50,10 +50,10 @@ def own_namespace() -> int:
     return os.stat(_OWN).st_ino
 
 
-def why_sysctls_missing(wanted: Mapping[str, int]) -> str | None:
+def why_sysctls_missing(required: Mapping[str, int]) -> str | None:
     """Return which required sysctls this kernel does not have; None if it has all."""
     missing = [
-        SYSCTLS[name] for name, value in wanted.items() if not _path(name).exists() and WITHOUT.get(name) != value
+        SYSCTLS[name] for name, value in required.items() if not _path(name).exists() and WITHOUT.get(name) != value
     ]
     return f"this kernel has no {', '.join(missing)}" if missing else None
 

@@ -111,7 +111,7 @@ class Nginx:
         self._http = http
         self._files = dict(files or {})
         self._error_level = error_level
-        self._wanted_port = port
+        self._fixed_port = port
         self._drain_s = drain_s
         self._workers = workers
         self._connections = connections
@@ -148,9 +148,9 @@ class Nginx:
         if (reason := self.why_unavailable()) is not None or program is None:
             raise LabError(reason or "nginx is not installed")
         self._lay_out()
-        attempts = _PORT_ATTEMPTS if self._wanted_port is None else 1
+        attempts = _PORT_ATTEMPTS if self._fixed_port is None else 1
         for attempt in range(1, attempts + 1):
-            self.port = self._wanted_port if self._wanted_port is not None else free_port(_HOST)
+            self.port = self._fixed_port if self._fixed_port is not None else free_port(_HOST)
             self._write_config(program)
             self._check_config(program)
             try:
@@ -179,9 +179,7 @@ class Nginx:
         user = f"user {pwd.getpwuid(0).pw_name};" if os.geteuid() == 0 else ""
         # Two files for each connection: the client's and the app's. More than the hard limit only root may ask for.
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        wanted = 2 * self._connections
-        files = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        files_line = f"worker_rlimit_nofile {files};"
+        files = 2 * self._connections if hard == resource.RLIM_INFINITY else min(2 * self._connections, hard)
         temp = "\n    ".join(f"{name}_temp_path {quoted(self.folder / 'temp' / name)};" for name in _TEMP_FOLDERS)
         (self.folder / "nginx.conf").write_text(f"""\
 {module}
@@ -189,7 +187,7 @@ class Nginx:
 daemon off;
 worker_processes {self._workers};
 worker_shutdown_timeout {round(1000 * self._drain_s)}ms;
-{files_line}
+worker_rlimit_nofile {files};
 pid {quoted(self._pid_path)};
 lock_file {quoted(self.folder / "logs" / "nginx.lock")};
 error_log {quoted(self.error_log)} {self._error_level};
@@ -299,11 +297,11 @@ http {{
 
     def _holds_access_log(self, pid: int) -> bool:
         try:
-            wanted = self.access_log.stat()
-            held = [os.stat(entry) for entry in Path(f"/proc/{pid}/fd").iterdir() if entry.exists()]
+            log = self.access_log.stat()
+            opened = [os.stat(entry) for entry in Path(f"/proc/{pid}/fd").iterdir() if entry.exists()]
         except OSError:
             return False
-        return any(os.path.samestat(wanted, one) for one in held)
+        return any(os.path.samestat(log, one) for one in opened)
 
     def stop(self) -> None:
         """Let requests in progress finish for up to `drain_s` seconds, then end nginx. Can be called again."""

@@ -17,8 +17,8 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
     """Return `count` different ports as of `free_port`: repeated calls of it may return the same."""
-    with contextlib.ExitStack() as held:
-        probes = [held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) for _ in range(count)]
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) for _ in range(count)]
         for probe in probes:
             probe.bind((host, 0))
         return [probe.getsockname()[1] for probe in probes]

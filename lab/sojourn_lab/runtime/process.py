@@ -18,7 +18,7 @@ from sojourn_lab.errors import LabError
 from sojourn_lab.runtime import orphan_reaper
 
 POLL_S = 0.01
-_LOG_LINES_SHOWN = 15
+_LAST_LINES = 15
 
 
 def group_members(group: int) -> list[int]:
@@ -33,6 +33,17 @@ def group_members(group: int) -> list[int]:
         if int(pgrp) == group and state not in "ZX":
             members.append(int(entry.parent.name))
     return members
+
+
+def session_of_its_own(program: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """Start a Python program of the standard library alone that reads from this process and may outlive it."""
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", program, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 class _Guard:
@@ -72,13 +83,7 @@ class _Guard:
                 self._tell(f"-{group}\n")
 
     def _start(self) -> None:
-        self._program = subprocess.Popen(
-            [sys.executable, "-I", "-S", orphan_reaper.__file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        self._program = session_of_its_own(orphan_reaper.__file__)
         self._owner = os.getpid()
         self._tell("".join(f"+{group}\n" for group in self._groups))
 
@@ -188,7 +193,7 @@ class Process:
         if self.running():
             os.kill(self.pid, which)
 
-    def last_lines(self, count: int = _LOG_LINES_SHOWN) -> str:
+    def last_lines(self, count: int = _LAST_LINES) -> str:
         """Return the last lines of the command, standard output before standard error."""
         lines: list[str] = []
         for path in (self.out_path, self.err_path):

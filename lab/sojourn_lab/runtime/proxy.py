@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from sojourn.doctor.nginx_headers import include_line
+
 from sojourn_lab.errors import LabError
-from sojourn_lab.runtime.servers.location import pass_lines, sojourn_lines
+from sojourn_lab.runtime.servers.location import pass_lines
 from sojourn_lab.runtime.servers.table import SERVERS
 from sojourn_lab.scenario.case import Action
 from sojourn_lab.scenario.topology import Balancer, Topology
@@ -178,7 +180,7 @@ def server_text(topology: Topology, upstreams: Upstreams) -> str:
     kind = SERVERS[topology.server]
     protocol = kind.protocol
     handed = pass_lines(protocol, upstream_name(topology), keepalive=topology.keepalive is not None)
-    lines = "\n            ".join([*sojourn_lines(protocol), *handed, *kind.lines])
+    lines = "\n            ".join([include_line(protocol), *handed, *kind.lines])
     mirror = "mirror /lab-dark;" if topology.mirror is not None and upstreams.mirror is not None else ""
     return f"""
         location / {{

@@ -10,6 +10,7 @@ from typing import Literal, Protocol, Self
 from sojourn_lab.errors import LabError
 from sojourn_lab.measure.listen import ListenSampler
 from sojourn_lab.runtime.backends import HOST, Backend, started_backend
+from sojourn_lab.runtime.compose import ComposeRuntime
 from sojourn_lab.runtime.half_open import HalfOpen
 from sojourn_lab.runtime.interrupts import Interrupts
 from sojourn_lab.runtime.lifecycle import Lifecycle
@@ -19,7 +20,7 @@ from sojourn_lab.runtime.process import Process
 from sojourn_lab.runtime.proxy import PLAIN_LOG_NAME, Upstreams, http_text, server_text
 from sojourn_lab.runtime.tier import Tier, dependency_tier, mirror_tier, service_names
 from sojourn_lab.scenario.case import Action
-from sojourn_lab.scenario.topology import Dependency, Mirror, Pool, Topology, changed
+from sojourn_lab.scenario.topology import Pool, Topology, changed
 
 WORKER_LOG_NAME = "workers.jsonl"
 
@@ -84,22 +85,6 @@ class RuntimeMaker(Protocol):
         """Return the runtime, not entered yet."""
 
 
-def process_runtime(
-    topology: Topology, folder: Path, logs: Path, interrupts: Interrupts, *, nginx_in: Path | None = None
-) -> Runtime:
-    """Return a runtime whose parts are processes of this machine."""
-    return ProcessRuntime(topology, folder, logs, interrupts, nginx_in=nginx_in)
-
-
-def runtime_maker(name: Literal["process", "compose"]) -> RuntimeMaker:
-    """Return the factory of runtimes of that name."""
-    if name == "process":
-        return process_runtime
-    from sojourn_lab.runtime.compose import compose_runtime  # noqa: PLC0415 - imported on demand
-
-    return compose_runtime
-
-
 class ProcessRuntime(Lifecycle):
     """A context in which the topology runs as processes of this machine.
 
@@ -142,8 +127,15 @@ class ProcessRuntime(Lifecycle):
             self._stack.enter_context(network_namespace(topology.namespace.sysctls))
             self._half_open = HalfOpen(outside)
         # What is behind is there before those who ask it, and goes after them.
-        behind = {} if topology.dependency is None else self._started_dependency(topology.dependency)
-        dark = None if topology.mirror is None else self._started_mirror(topology.mirror)
+        behind: dict[str, str] = {}
+        dark: str | None = None
+        folder = self.access_log.parent
+        if topology.dependency is not None:
+            tier = dependency_tier(topology.dependency, topology, folder, self._logs, self._started)
+            behind = {"LAB_DEPENDENCY": self._fronted(tier)}
+        if topology.mirror is not None:
+            tier = mirror_tier(topology.mirror, topology, folder, self._logs, self._started)
+            dark = self._fronted(tier).removeprefix("http://")
         beside = {"LAB_ANSWERS": "1"} if dark is not None else {}
         if topology.worker_log:
             beside["LAB_WORKER_LOG"] = str(self.access_log.with_name(WORKER_LOG_NAME))
@@ -193,17 +185,6 @@ class ProcessRuntime(Lifecycle):
             self.backends.append(backend)
         return backend
 
-    def _started_dependency(self, wanted: Dependency) -> dict[str, str]:
-        folder = self.access_log.parent
-        return {
-            "LAB_DEPENDENCY": self._fronted(dependency_tier(wanted, self._topology, folder, self._logs, self._started))
-        }
-
-    def _started_mirror(self, wanted: Mirror) -> str:
-        folder = self.access_log.parent
-        url = self._fronted(mirror_tier(wanted, self._topology, folder, self._logs, self._started))
-        return url.removeprefix("http://")
-
     def _fronted(self, tier: Tier) -> str:
         """Start a tier's nginx, and return its address."""
         with self._interrupts.shielded():
@@ -250,3 +231,7 @@ class ProcessRuntime(Lifecycle):
             self._reconfigure(self.nginx)
         for backend in self.backends:
             backend.wait_until_ready(deadline)
+
+
+RUNTIMES: dict[Literal["process", "compose"], RuntimeMaker] = {"process": ProcessRuntime, "compose": ComposeRuntime}
+"""The factories of `--runtime`."""

@@ -26,33 +26,33 @@ class Tier:
     backends: list[Backend]
 
 
-def dependency_tier(wanted: Dependency, topology: Topology, folder: Path, logs: Path, start: StartServer) -> Tier:
+def dependency_tier(dependency: Dependency, topology: Topology, folder: Path, logs: Path, start: StartServer) -> Tier:
     """Return the tier behind the app; its log is dependency.jsonl."""
-    own = plain(topology, backends=wanted.backends, workers=wanted.workers, backlog=wanted.backlog)
-    more = dependency_settings(wanted, str(logs / "dependency.lock"))
+    own = plain(topology, backends=dependency.backends, workers=dependency.workers, backlog=dependency.backlog)
+    more = dependency_settings(dependency, str(logs / "dependency.lock"))
     servers = [
         start(f"dependency-{n + 1}", own, {**more, **service_names("dependency", f"dependency-{n + 1}")})
-        for n in range(wanted.backends)
+        for n in range(dependency.backends)
     ]
     return _tier(own, servers, folder / "dependency.jsonl", logs / "dependency-nginx")
 
 
-def dependency_settings(wanted: Dependency, lock: str) -> dict[str, str]:
+def dependency_settings(dependency: Dependency, lock: str) -> dict[str, str]:
     """Return the environment variables of the app servers of the tier behind the app; `lock`: file of their lock."""
-    slowdown = {"LAB_SLOWDOWN": repr(wanted.slowdown)} if wanted.slowdown != 1.0 else {}
-    return {**({"LAB_LOCK": lock} if wanted.lock else {}), **slowdown}
+    slowdown = {"LAB_SLOWDOWN": repr(dependency.slowdown)} if dependency.slowdown != 1.0 else {}
+    return {**({"LAB_LOCK": lock} if dependency.lock else {}), **slowdown}
 
 
-def mirror_tier(wanted: Mirror, topology: Topology, folder: Path, logs: Path, start: StartServer) -> Tier:
+def mirror_tier(mirror: Mirror, topology: Topology, folder: Path, logs: Path, start: StartServer) -> Tier:
     """Return the app servers that receive copies of requests; their log is dark.jsonl."""
-    own = plain(topology, backends=wanted.backends, workers=wanted.workers)
-    servers = [start(f"dark-{n + 1}", own, copy_settings(wanted)) for n in range(wanted.backends)]
+    own = plain(topology, backends=mirror.backends, workers=mirror.workers)
+    servers = [start(f"dark-{n + 1}", own, copy_settings(mirror)) for n in range(mirror.backends)]
     return _tier(own, servers, folder / "dark.jsonl", logs / "dark-nginx", answers=folder / "dark-answers.jsonl")
 
 
-def copy_settings(wanted: Mirror) -> dict[str, str]:
+def copy_settings(mirror: Mirror) -> dict[str, str]:
     """Return the environment variables of app servers that receive copies."""
-    return {"LAB_ANSWERS": "1", "LAB_SLOWDOWN": repr(wanted.slowdown), "LAB_DIFFERS": repr(wanted.differs)}
+    return {"LAB_ANSWERS": "1", "LAB_SLOWDOWN": repr(mirror.slowdown), "LAB_DIFFERS": repr(mirror.differs)}
 
 
 def plain(topology: Topology, **values: object) -> Topology:

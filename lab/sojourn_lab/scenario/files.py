@@ -66,5 +66,5 @@ def scenario_path(name_or_file: str) -> Path:
     for path in paths:
         if path.stem == name_or_file:
             return path
-    known = ", ".join(path.stem for path in paths)
-    raise ScenarioError(f"there is no scenario {name_or_file!r}; there are: {known}")
+    names = ", ".join(path.stem for path in paths)
+    raise ScenarioError(f"there is no scenario {name_or_file!r}; there are: {names}")

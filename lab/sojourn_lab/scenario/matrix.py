@@ -72,14 +72,14 @@ def _case(bare: dict[str, Any], chosen: dict[str, Any], index: int) -> dict[str,
 
 def _text_for(key: str, case: dict[str, Any], index: int) -> str:
     load = case["load"] if isinstance(case.get("load"), dict) else {}
-    known = {**load, **{name: case[name] for name in OWN_KEYS if name in case}}
+    values = {**load, **{name: case[name] for name in OWN_KEYS if name in case}}
     for name, table in TABLES.items():
         settings = case.get(table)
         if isinstance(settings, dict) and name in settings:
-            known[name] = settings[name]
-    service_time = known.get("service_time")
+            values[name] = settings[name]
+    service_time = values.get("service_time")
     if isinstance(service_time, int | float):
-        known["service_ms"] = f"{service_time * 1000:g}"
-    if key not in known:
+        values["service_ms"] = f"{service_time * 1000:g}"
+    if key not in values:
         raise ValueError(f"the case has no key for {{{key}}} - at `$.cases[{index}].name`")
-    return str(known[key])
+    return str(values[key])

@@ -106,7 +106,7 @@ def without_long_cases(scenario: Scenario) -> Scenario:
     left_out = {case.name for case in scenario.cases if not case.quick}
     if not left_out:
         return scenario
-    kept = [case for case in scenario.cases if case.quick]
+    quick_cases = [case for case in scenario.cases if case.quick]
     contrasts = [each for each in scenario.contrasts if not {each.a, each.b} & left_out]
 
     def still_meant(criterion: Criterion) -> bool:
@@ -122,7 +122,7 @@ def without_long_cases(scenario: Scenario) -> Scenario:
     try:
         return msgspec.structs.replace(
             scenario,
-            cases=kept,
+            cases=quick_cases,
             criteria=[each for each in scenario.criteria if still_meant(each)],
             contrasts=contrasts,
         )
@@ -172,7 +172,7 @@ def _places(raw: Any, steps: list[str], setting: str) -> list[dict[str, Any]]:
 def _inside(place: Any, step: str) -> list[Any]:
     if isinstance(place, list):
         tables = [each for each in place if isinstance(each, dict)]
-        named = [each for each in tables if step in ("*", each.get("name"), each.get("change"))]
-        return named or ([place[int(step)]] if step.isdecimal() and int(step[:10]) < len(place) else [])
+        matching = [each for each in tables if step in ("*", each.get("name"), each.get("change"))]
+        return matching or ([place[int(step)]] if step.isdecimal() and int(step[:10]) < len(place) else [])
     # A table that the file leaves out, such as [topology], is added.
     return [place.setdefault(step, {})] if isinstance(place, dict) else []

@@ -10,7 +10,8 @@ from typing import Any
 from sojourn.model.formatting import formatted, milliseconds
 from sojourn_lab.errors import LabError
 from sojourn_lab.results.criteria import by_base, median_at
-from sojourn_lab.results.run_schema import run_in
+
+from studies.page_output import run_of, versions_text
 
 SCENARIO = "app-servers"
 PROGRAMS = ("go", "gunicorn", "java", "nginx", "node", "php", "puma", "python", "tomcat", "unicorn", "uvicorn", "uwsgi")
@@ -119,11 +120,7 @@ def page(folder: Path) -> str:
     Raises:
         LabError: the folder holds no run of the scenario ``app-servers``.
     """
-    if not (folder / "run.json").exists():
-        raise LabError(f"{folder} is no folder of a run: it needs run.json")
-    run = run_in(folder)
-    if run.scenario.name != SCENARIO:
-        raise LabError(f"{folder} is a run of {run.scenario.name}: this page needs one of {SCENARIO}")
+    run = run_of(folder, SCENARIO)
     cases = by_base([case for case in run.cases if case.split is not None])
     present = [each for each in SERVERS if f"{each.case}-c{CONCURRENCY}" in cases]
     if not present:
@@ -133,10 +130,8 @@ def page(folder: Path) -> str:
     )
     rows = "".join(_row(each, cases[f"{each.case}-c{CONCURRENCY}"]) for each in present)
     free = [_mean(cases[name], "queueing_delay") for each in present if (name := f"{each.case}-c1") in cases]
-    versions = "Versions: " + ", ".join(
-        f"{name} {version}" for name, version in sorted(run.versions.items()) if name in PROGRAMS
-    )
-    tail = TAIL.format(free=milliseconds(max(free, default=0.0)), versions=textwrap.fill(f"{versions}.", 120))
+    versions = textwrap.fill(versions_text(run.versions, PROGRAMS), 120)
+    tail = TAIL.format(free=milliseconds(max(free, default=0.0)), versions=versions)
     return HEAD + described + FIGURES + rows + tail
 
 

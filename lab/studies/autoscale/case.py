@@ -90,7 +90,7 @@ def run_case(stage: Stage) -> Outcome:
         )
         spin_up = time.monotonic() - begun
         with loop:
-            _offered(stage, stack, msgspec.structs.replace(plan, url=servers.nginx.url), loop)
+            _offer(stage, msgspec.structs.replace(plan, url=servers.nginx.url), loop)
         loop.check()
         stopping = time.monotonic()
         with stage.interrupts.shielded():
@@ -100,7 +100,8 @@ def run_case(stage: Stage) -> Outcome:
     start = summary.window.since - plan.warmup
     yardstick = Needed([start + edge for edge in edges], needed)
     delays = queueing_delays(run_requests(stage.access_log, []), stage.name)
-    waits, unlogged = waits_in(_records(plan), delays, summary.window)
+    records = msgspec.json.Decoder(ClientRecord).decode_lines(Path(plan.client_log).read_bytes())
+    waits, unlogged = waits_in(records, delays, summary.window)
     figures, windows = case_figures(waits, loop.recorded, yardstick, objective)
     looks = [{**asdict(each), "time": each.time - summary.window.since} for each in loop.recorded.values]
     timeline = {"windows": windows, "looks": looks}
@@ -122,11 +123,6 @@ def _client(summary: Summary) -> dict[str, Any]:
         "client": {"offered": summary.offered, "failed": summary.failed, "errors": summary.errors},
         "generator": {"cpu": summary.cpu, "lag_p99": summary.schedule_lag.p99},
     }
-
-
-def _records(plan: Plan) -> list[ClientRecord]:
-    decoder = msgspec.json.Decoder(ClientRecord)
-    return [decoder.decode(line) for line in Path(plan.client_log).read_bytes().splitlines()]
 
 
 def _first_workers(settings: Autoscale, needed: list[int]) -> int:
@@ -213,23 +209,18 @@ def _exporter(stage: Stage, stack: contextlib.ExitStack, settings: Autoscale) ->
     return addresses[0]
 
 
-def _offered(stage: Stage, stack: contextlib.ExitStack, plan: Plan, loop: Loop) -> None:
+def _offer(stage: Stage, plan: Plan, loop: Loop) -> None:
     """Offer the load to its end."""
     path = stage.logs / "plan.json"
     path.write_bytes(msgspec.json.encode(plan))
-    with stage.interrupts.shielded():
-        generator = Process(
-            [sys.executable, "-m", "sojourn_lab.load.generator", str(path)], name="generator", folder=stage.logs
-        )
-        generator.start()
-        generator.mark_as_load()
-        stack.callback(generator.stop)
-    before, expected = time.monotonic(), plan.warmup + plan.duration
+    command = [sys.executable, "-m", "sojourn_lab.load.generator", str(path)]
+    expected = plan.warmup + plan.duration
     stage.watcher.case(stage.name, expected)
-
-    def ended() -> bool:
-        loop.check()
-        stage.watcher.elapsed(min(time.monotonic() - before, expected))
-        return generator.exit_code() == 0
-
-    generator.wait_until(ended, expected + plan.timeout + MARGIN, f"the load of case {stage.name} to end")
+    stage.run_to_end(
+        command,
+        "generator",
+        expected,
+        plan.timeout + MARGIN,
+        f"the load of case {stage.name} to end",
+        meanwhile=loop.check,
+    )

@@ -50,9 +50,8 @@ def waits_in(records: Sequence[ClientRecord], delays: Mapping[str, float], windo
 
 def worker_seconds(live: Sequence[tuple[float, int]], since: float, until: float) -> float:
     """Return the integral of the living workers between two instants; each count holds until the next one."""
-    held = [max(0.0, min(end, until) - max(begin, since)) * workers for (begin, workers), (end, _) in pairwise(live)]
-    last = [max(0.0, until - max(live[-1][0], since)) * live[-1][1]] if live else []
-    return sum(held + last)
+    spans = pairwise([*live, (until, 0)])
+    return sum(max(0.0, min(end, until) - max(begin, since)) * workers for (begin, workers), (end, _) in spans)
 
 
 def counts_between(live: Sequence[tuple[float, int]], since: float, until: float) -> list[int]:
@@ -61,9 +60,9 @@ def counts_between(live: Sequence[tuple[float, int]], since: float, until: float
     return before[-1:] + [workers for instant, workers in live if since < instant < until]
 
 
-def changes_of(wanted: Sequence[int]) -> tuple[int, int]:
+def changes_of(numbers: Sequence[int]) -> tuple[int, int]:
     """Return how often a number changed, and how often a change had the opposite direction of the one before it."""
-    moves = [after - before for before, after in pairwise(wanted) if after != before]
+    moves = [after - before for before, after in pairwise(numbers) if after != before]
     return len(moves), sum((one > 0) != (other > 0) for one, other in pairwise(moves))
 
 

@@ -143,12 +143,12 @@ class Loop(SamplerThread):
         self._cpu, self._in_flight = cpu, []
         self._delays = scrape if scrape is not None else self._delays
         signal = {"cpu_of_busy": "cpu"}.get(self._settings.signal, self._settings.signal)
-        self._looks.append(Look(time.monotonic(), self._workers.wanted, values.get(signal)))
+        self._looks.append(Look(time.monotonic(), self._workers.desired, values.get(signal)))
         if not self._settings.signal.startswith("fixed"):
-            self._workers.wanted = desired_workers(self._settings, self._target, self._looks)
+            self._workers.desired = desired_workers(self._settings, self._target, self._looks)
         now = time.time()
         age = None if scrape is None or scrape.as_of is None else now - scrape.as_of
-        self.recorded.values.append(Values(now, len(live), self._workers.wanted, **values, age=age))
+        self.recorded.values.append(Values(now, len(live), self._workers.desired, **values, age=age))
 
 
 def _mean(samples: Sequence[int], workers: int) -> float | None:

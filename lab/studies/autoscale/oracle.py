@@ -89,5 +89,5 @@ def started_with(free: Sequence[float], workers: int, begin: float) -> list[floa
 
     A worker that is removed finishes its request first: those that are free soonest go. New workers are free at once.
     """
-    kept = sorted(free)[max(0, len(free) - workers) :]
-    return kept + [begin] * (workers - len(kept))
+    remaining = sorted(free)[max(0, len(free) - workers) :]
+    return remaining + [begin] * (workers - len(remaining))

@@ -14,6 +14,7 @@ from studies.autoscale.case import EVERY
 from studies.autoscale.controller import CALM, STEP_DOWN, STEPS_UP, TOLERANCE
 from studies.autoscale.loop import SAMPLES
 from studies.autoscale.recorded import LOADS, Measured, Measurement
+from studies.page_output import versions_text
 
 PROGRAMS = ("gunicorn", "nginx", "python")
 SIGNALS = ("cpu", "cpu_of_busy", "in_flight", "queueing_delay", "workers_needed")
@@ -144,10 +145,7 @@ def page(measurement: Measurement) -> str:
         f"{COLUMNS.format(timeout=f'{scenario.timeout:g}')}{PICTURE.format(load=load, window=window)}"
         for load, signals in measurement.cases.items()
     )
-    versions = "Versions: " + ", ".join(
-        f"{name} {version}" for name, version in sorted(measurement.run.versions.items()) if name in PROGRAMS
-    )
-    tail = TAIL.format(versions=f"{versions}.")
+    tail = TAIL.format(versions=versions_text(measurement.run.versions, PROGRAMS))
     return filled(
         head + loads + _findings(measurement) + _voids(measurement) + _parameters(measurement, measured[0]) + tail
     )

@@ -29,10 +29,10 @@ def write_pictures(measurement: Measurement, folder: Path) -> list[Path]:
 
 def picture(signals: Mapping[str, Measured]) -> alt.VConcatChart:
     """Return the chart of one load; yardsticks with a fixed number of workers are left out."""
-    shown = {name: each for name, each in signals.items() if not name.startswith("fixed")} or signals
-    most = max(look["wanted"] for each in shown.values() for look in each.looks)
+    rows = {name: each for name, each in signals.items() if not name.startswith("fixed")} or signals
+    most = max(look["wanted"] for each in rows.values() for look in each.looks)
     return alt.vconcat(
-        *(_row(name, each, most, last=number == len(shown)) for number, (name, each) in enumerate(shown.items(), 1)),
+        *(_row(name, each, most, last=number == len(rows)) for number, (name, each) in enumerate(rows.items(), 1)),
         spacing=8,
     )
 

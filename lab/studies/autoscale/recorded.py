@@ -9,11 +9,12 @@ from typing import Any, get_args
 
 import msgspec
 from sojourn_lab.errors import LabError
-from sojourn_lab.results.run_schema import Run, run_in
+from sojourn_lab.results.run_schema import Run
 from sojourn_lab.scenario.case import Case
 from sojourn_lab.scenario.experiment_settings import Autoscale, Signal
 
 from studies.autoscale.case import TIMELINE
+from studies.page_output import run_of
 
 SCENARIO = "autoscale"
 LOADS = ("diurnal", "spiky")
@@ -56,11 +57,7 @@ def measurement_of(folders: Sequence[Path]) -> Measurement:
     cases: dict[str, dict[str, Measured]] = {load: {} for load in LOADS}
     run = None
     for folder in folders:
-        if not (folder / "run.json").exists():
-            raise LabError(f"{folder} is no folder of a run: it needs run.json")
-        run = run_in(folder)
-        if run.scenario.name != SCENARIO:
-            raise LabError(f"{folder} is a run of {run.scenario.name}: this page needs one of {SCENARIO}")
+        run = run_of(folder, SCENARIO)
         for measured in _measured(folder, run):
             load, _, signal = measured.case.name.partition("-")
             earlier = cases.setdefault(load, {}).get(signal)
@@ -68,11 +65,12 @@ def measurement_of(folders: Sequence[Path]) -> Measurement:
                 cases[load][signal] = measured
     if run is None or not any(cases.values()):
         raise LabError("no case of these runs has figures")
-    return Measurement({load: _ordered(signals) for load, signals in cases.items() if signals}, run)
-
-
-def _ordered(signals: dict[str, Measured]) -> dict[str, Measured]:
-    return {name: signals[name] for name in get_args(Signal) if name in signals}
+    ordered = {
+        load: {name: signals[name] for name in get_args(Signal) if name in signals}
+        for load, signals in cases.items()
+        if signals
+    }
+    return Measurement(ordered, run)
 
 
 def _measured(folder: Path, run: Run) -> list[Measured]:

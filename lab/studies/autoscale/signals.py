@@ -10,6 +10,7 @@ from http.client import HTTPConnection, HTTPException
 from itertools import pairwise
 from urllib.parse import urlsplit
 
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from sojourn_lab.errors import LabError
 
 STATUS_PATH = "/lab-status"
@@ -78,8 +79,6 @@ def scrape_of(text: str, service: str) -> Scrape:
     Raises:
         LabError: the text is no exposition.
     """
-    from prometheus_client.openmetrics.parser import text_string_to_metric_families  # noqa: PLC0415 - for scrapes only
-
     delays: dict[float, float] = {}
     needed = as_of = None
     try:

@@ -33,9 +33,9 @@ class Workers:
 
     def __init__(self, gunicorn: Process, workers: int) -> None:
         self._gunicorn = gunicorn
-        self._kept = workers
+        self._configured = workers
         self._signalled = time.monotonic()
-        self.wanted = workers
+        self.desired = workers
         """The number to reach; the autoscaler sets it."""
 
     def live(self) -> list[int]:
@@ -43,16 +43,16 @@ class Workers:
         return live_workers(self._gunicorn.pid)
 
     def step(self) -> int:
-        """Send a signal if gunicorn keeps another number than `wanted`; return the workers that live."""
+        """Send a signal if gunicorn keeps another number than `desired`; return the workers that live."""
         live, now = len(self.live()), time.monotonic()
-        if self._kept == self.wanted:
-            if live != self._kept and now - self._signalled > PATIENCE:
+        if self._configured == self.desired:
+            if live != self._configured and now - self._signalled > PATIENCE:
                 # A signal was lost, or a worker has died, which gunicorn replaces.
-                self._kept, self._signalled = live, now
+                self._configured, self._signalled = live, now
             return live
-        up = self._kept < self.wanted
+        up = self._configured < self.desired
         self._gunicorn.send_signal(signal.SIGTTIN if up else signal.SIGTTOU)
-        self._kept += 1 if up else -1
+        self._configured += 1 if up else -1
         self._signalled = now
         return live
 

@@ -112,10 +112,10 @@ def _systems(
         yield "a queue for each worker", simulate.logged(rng, arrival, each, routes)
     log = simulate.logged(rng, arrival, simulate.first_come(arrival, service, workers), routes)
     for share in HIDDEN:
-        yield f"{share:.0%} of the load hidden", log.kept(rng.random(len(arrival)) >= share)
+        yield f"{share:.0%} of the load hidden", log.selected(rng.random(len(arrival)) >= share)
     for share in TIMED_OUT:
         in_time = log.response <= np.quantile(log.response, 1.0 - share)
-        yield f"{share:.0%} of the requests timed out", replace(log.kept(in_time), unserved=int((~in_time).sum()))
+        yield f"{share:.0%} of the requests timed out", replace(log.selected(in_time), unserved=int((~in_time).sum()))
 
 
 def moves(seed: int, requests: int) -> Iterator[tuple[tuple[int, int], tuple[int, ...], Outcome]]:
@@ -129,7 +129,7 @@ def moves(seed: int, requests: int) -> Iterator[tuple[tuple[int, int], tuple[int
             yield (before, after), tuple(window.workers for window in result.windows), one
 
 
-def of_a_second(seed: int, requests: int, *, workers_known: bool) -> Iterator[Outcome]:
+def of_a_second(seed: int, requests: int, *, with_workers: bool) -> Iterator[Outcome]:
     """Yield the outcomes of backends whose log has stamps of a second."""
     rng = np.random.default_rng(seed)
     for number in (1, 2, 4, 8):
@@ -138,7 +138,7 @@ def of_a_second(seed: int, requests: int, *, workers_known: bool) -> Iterator[Ou
                 service, routes = simulate.services(rng, requests, kind)
                 arrival = simulate.poisson(rng, service, number, utilisation)
                 log = simulate.logged(rng, arrival, simulate.first_come(arrival, service, number), routes)
-                lines, result = reconstructed(log, number if workers_known else None)
+                lines, result = reconstructed(log, number if with_workers else None)
                 yield outcome(lines, "first come, first served", kind, number, utilisation, result)
 
 
@@ -157,7 +157,7 @@ def others_of_a_second(seed: int, requests: int) -> Iterator[Outcome]:
 def reconstructed(log: Logged, workers: int | None) -> tuple[Logged, Inference]:
     """Return a log in the order of its lines, and what is inferred from their seconds, order and durations."""
     by_line = np.argsort(log.departure, kind="stable")
-    lines = log.kept(by_line)
+    lines = log.selected(by_line)
     result = reconstruct(
         np.floor(lines.departure), lines.departure - lines.arrival, lines.routes, unserved=log.unserved, workers=workers
     )

@@ -104,13 +104,13 @@ def _served(outcomes: Sequence[Outcome]) -> str:
     rows = []
     for utilisation in UTILISATIONS:
         part = [each for each in outcomes if each.utilisation == utilisation]
-        kept = [each for each in part if each.verdict == "inferred"]
-        few = [each.right for each in kept if each.workers <= 16]
+        accepted = [each for each in part if each.verdict == "inferred"]
+        few = [each.right for each in accepted if each.workers <= 16]
         rows.append(
-            f"| {utilisation} | {len(part)} | {len(kept)} | {np.mean(few):.0%} | "
-            f"{np.mean([each.covered for each in kept]):.0%} | "
-            f"{_percentile(each.error for each in kept) * 100:.2f} % | "
-            f"{_percentile(each.p99_error for each in kept) * 1000:.1f} ms |\n"
+            f"| {utilisation} | {len(part)} | {len(accepted)} | {np.mean(few):.0%} | "
+            f"{np.mean([each.covered for each in accepted]):.0%} | "
+            f"{_percentile(each.error for each in accepted) * 100:.2f} % | "
+            f"{_percentile(each.p99_error for each in accepted) * 1000:.1f} ms |\n"
         )
     return "".join(rows)
 
@@ -138,7 +138,7 @@ def _moved(seeds: Sequence[int], requests: int) -> str:
     every = [each for seed in seeds for each in accuracy.moves(seed, 2 * requests)]
     rows = []
     for change in accuracy.MOVES:
-        part = [(windows, outcome) for wanted, windows, outcome in every if wanted == change]
+        part = [(windows, outcome) for true_change, windows, outcome in every if true_change == change]
         right = sum(windows == change for windows, _ in part)
         errors = [abs(outcome.error) for _, outcome in part if outcome.verdict == "inferred"]
         rows.append(
@@ -149,12 +149,13 @@ def _moved(seeds: Sequence[int], requests: int) -> str:
 
 def _of_a_second(seed: int, requests: int) -> str:
     rows = []
-    for known, name in ((True, "given"), (False, "inferred")):
-        outcomes = list(accuracy.of_a_second(seed, requests, workers_known=known))
-        kept = [each for each in outcomes if each.verdict == "inferred"]
+    for with_workers, name in ((True, "given"), (False, "inferred")):
+        outcomes = list(accuracy.of_a_second(seed, requests, with_workers=with_workers))
+        accepted = [each for each in outcomes if each.verdict == "inferred"]
         rows.append(
-            f"| {name} | {len(outcomes)} | {len(kept)} | {np.mean([each.right for each in kept]):.0%} | "
-            f"{_percentile(each.error for each in kept) * 100:.2f} % | {max(abs(each.error) for each in kept):.1%} |\n"
+            f"| {name} | {len(outcomes)} | {len(accepted)} | {np.mean([each.right for each in accepted]):.0%} | "
+            f"{_percentile(each.error for each in accepted) * 100:.2f} % | "
+            f"{max(abs(each.error) for each in accepted):.1%} |\n"
         )
     return "".join(rows)
 
@@ -168,17 +169,17 @@ def _summary(backends: Sequence[Recorded]) -> str:
     accepted = [each for each in backends if each.result["verdict"] == "inferred"]
     errors = [abs(each.error or 0.0) for each in accepted]
     wrong = sum(error > accuracy.MATERIAL for error in errors)
-    known = [
+    queued = [
         each for each in accepted if each.slots is not None and each.measured["mean"] > 0.1 * each.measured["response"]
     ]
-    right = sum(each.result["workers"] == each.slots for each in known)
+    right = sum(each.result["workers"] == each.slots for each in queued)
     verdicts = [each.result["verdict"] for each in backends]
     return (
         f"{counted(len(backends), 'backend')}: {len(accepted)} inferred, {verdicts.count('lower_bound')} with a lower "
         f"bound, {verdicts.count('refused')} refused. Of the inferred ones the median error is "
         f"{np.median(errors) if errors else 0.0:.1%}, the largest {max(errors, default=0.0):.1%}; {wrong} are off by "
         f"more than 5 %. Where requests waited for more than a tenth of their time, the number of workers is right for "
-        f"{right} of {len(known)}."
+        f"{right} of {len(queued)}."
     )
 
 

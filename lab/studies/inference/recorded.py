@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
+import polars as pl
+from sojourn.analyses.split.run import split_requests
+from sojourn.components.inferred.backends import inferences
+from sojourn.sources.requests import read
 from sojourn_lab.errors import LabError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 LEAST = 300
 """Requests of a backend; fewer are not compared."""
@@ -47,10 +48,6 @@ class Recorded:
 
 def recorded(folder: Path) -> Iterator[Recorded]:
     """Yield the backends of a run's folder; LabError where it is no run of the lab."""
-    import polars as pl  # noqa: PLC0415
-    from sojourn.analyses.split.run import split_requests  # noqa: PLC0415
-    from sojourn.sources.requests import read  # noqa: PLC0415
-
     record, log = folder / "run.json", folder / "access.jsonl"
     if not (record.exists() and log.exists()):
         raise LabError(f"{folder} is no folder of a run: it needs run.json and access.jsonl")
@@ -68,9 +65,6 @@ def recorded(folder: Path) -> Iterator[Recorded]:
 
 
 def _compared(scenario: str, case: dict[str, Any], rows: pl.DataFrame) -> Iterator[Recorded]:
-    import polars as pl  # noqa: PLC0415
-    from sojourn.components.inferred.backends import inferences  # noqa: PLC0415
-
     plain = rows.with_columns(
         *(pl.lit(None, rows.schema[name]).alias(name) for name in OF_THE_APP if name in rows.columns),
         queue_source=pl.lit("none"),

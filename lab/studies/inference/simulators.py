@@ -41,7 +41,7 @@ class Logged:
     response: Floats
     unserved: int = 0
 
-    def kept(self, which: npt.NDArray[np.bool_] | Ints) -> Logged:
+    def selected(self, which: npt.NDArray[np.bool_] | Ints) -> Logged:
         """Return a log of some of the requests, by their positions or by whether each is one of them."""
         return Logged(
             self.arrival[which], self.departure[which], self.routes[which], self.wait[which], self.response[which],
@@ -169,10 +169,10 @@ def logged(
 ) -> Logged:
     """Return what the log of a proxy shows: instants of its cached clock, cut to its step (s)."""
 
-    def seen(instant: Floats) -> Floats:
+    def stamped(instant: Floats) -> Floats:
         late: Floats = instant - rng.uniform(0, stale, len(instant))
         return np.floor(late / step + 1e-9) * step
 
     start, departure = times
-    at = seen(arrival)
-    return Logged(at, np.maximum(seen(departure), at), routes, start - arrival, departure - arrival)
+    at = stamped(arrival)
+    return Logged(at, np.maximum(stamped(departure), at), routes, start - arrival, departure - arrival)

@@ -9,12 +9,13 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 from sojourn.doctor.findings import INFO
+from sojourn.doctor.nginx_headers import include_line
 from sojourn_lab.load.plan import ClientRecord, Plan
 from sojourn_lab.runtime.backends import started_backend
 from sojourn_lab.runtime.interrupts import Interrupts
 from sojourn_lab.runtime.lifecycle import Lifecycle
 from sojourn_lab.runtime.nginx import Nginx
-from sojourn_lab.runtime.servers.location import follow_doctor, pass_lines, sojourn_lines
+from sojourn_lab.runtime.servers.location import follow_doctor, pass_lines
 from sojourn_lab.runtime.servers.table import SERVERS
 from sojourn_lab.scenario.load import ClosedLoad
 from sojourn_lab.scenario.topology import Topology
@@ -100,7 +101,7 @@ class Stack(Lifecycle):
 
     def _server_text(self) -> str:
         protocol = SERVERS[self._topology.server].protocol
-        own = sojourn_lines(protocol) if self._setup.stamps else []
+        own = [include_line(protocol)] if self._setup.stamps else []
         lines = "\n            ".join([*own, *pass_lines(protocol, "app")])
         return f"        location / {{\n            {lines}\n        }}"
 
@@ -127,4 +128,4 @@ class Stack(Lifecycle):
         command = [sys.executable, "-m", "sojourn_lab.load.generator", str(self._folder / "plan.json")]
         generator = self.started(command, "generator")
         generator.wait_until(lambda: generator.exit_code() == 0, LONGEST + 3.0 * TIMEOUT, "the load to end")
-        return [msgspec.json.decode(line, type=ClientRecord) for line in client_log.read_bytes().splitlines()]
+        return msgspec.json.Decoder(ClientRecord).decode_lines(client_log.read_bytes())

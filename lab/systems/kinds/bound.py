@@ -10,16 +10,18 @@ from systems.site import Group, Setup, Site, serve
 from systems.truth import Facts, Served
 
 
-def _one_each(workers: int) -> list[int]:
+def one_each(workers: int) -> list[int]:
+    """Return groups of one worker: each process has a queue of its own."""
     return [1] * workers
 
 
-def _random(request: Request, groups: Sequence[Group], _: Site) -> int:
-    # The same for every change of the services.
+def at_random(request: Request, groups: Sequence[Group], _: Site) -> int:
+    """Choose a process as the kernel does: the same one for every change of the services."""
     return rng_of(f"process {request.number}").randrange(len(groups))
 
 
-def _in_turn(request: Request, groups: Sequence[Group], _: Site) -> int:
+def in_turn(request: Request, groups: Sequence[Group], _: Site) -> int:
+    """Choose the processes one after the other."""
     return request.number % len(groups)
 
 
@@ -30,14 +32,14 @@ def _pinned(request: Request, groups: Sequence[Group], _: Site) -> int:
 @kind("reuseport-random", Facts("each process has a queue of its own; the kernel chooses at random", apart="processes"))
 def reuseport_random(change: Change) -> Served:
     """Simulate processes that listen with SO_REUSEPORT."""
-    setup = Setup(workers=4, groups=_one_each, choose=_random)
+    setup = Setup(workers=4, groups=one_each, choose=at_random)
     return Served.by(serve(drawn(3000, 31.0, seed=31, change=change), setup, change))
 
 
 @kind("bound-in-turn", Facts("each process has a queue of its own; a master deals in turn", apart="processes"))
 def bound_in_turn(change: Change) -> Served:
     """Simulate a master process that hands connections to its processes in turn."""
-    setup = Setup(workers=4, groups=_one_each, choose=_in_turn)
+    setup = Setup(workers=4, groups=one_each, choose=in_turn)
     return Served.by(serve(drawn(3000, 36.0, seed=32, change=change), setup, change))
 
 
@@ -47,15 +49,15 @@ def bound_in_turn(change: Change) -> Served:
 )
 def bound_least_stale(change: Change) -> Served:
     """Simulate a balancer inside the backend that knows the loads of 0.2 s ago."""
-    seen: dict[Site, tuple[float, list[int]]] = {}
+    last_loads: dict[Site, tuple[float, list[int]]] = {}
 
     def least(_: Request, groups: Sequence[Group], site: Site) -> int:
-        if site not in seen or site.kernel.now - seen[site][0] > 0.2:
-            seen[site] = site.kernel.now, [group.load for group in groups]
-        loads = seen[site][1]
+        if site not in last_loads or site.kernel.now - last_loads[site][0] > 0.2:
+            last_loads[site] = site.kernel.now, [group.load for group in groups]
+        loads = last_loads[site][1]
         return min(range(len(groups)), key=lambda i: (loads[i], site.rng.random()))
 
-    setup = Setup(workers=4, groups=_one_each, choose=least)
+    setup = Setup(workers=4, groups=one_each, choose=least)
     return Served.by(serve(drawn(3000, 34.0, seed=33, change=change), setup, change))
 
 
@@ -73,5 +75,5 @@ def reserved_workers(change: Change) -> Served:
 @kind("pinned-clients", Facts("kept connections: each client always has the same process", apart="processes"))
 def pinned_clients(change: Change) -> Served:
     """Simulate clients whose kept connections lead to one process each."""
-    setup = Setup(workers=4, groups=_one_each, choose=_pinned)
+    setup = Setup(workers=4, groups=one_each, choose=_pinned)
     return Served.by(serve(drawn(3000, 32.0, seed=35, change=change), setup, change))

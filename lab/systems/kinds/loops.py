@@ -87,6 +87,19 @@ def on_a_pool(places: int, *, own: float = 0.0, shared: bool = False) -> Callabl
     return work
 
 
+def on_cores(count: int, *, share: float = 1.0) -> Callable[[Request, Site], Process]:
+    """Return services of which a share is computed on the cores of the site, after the rest."""
+    shared: dict[Site, Cores] = {}
+
+    def work(request: Request, site: Site) -> Process:
+        cores = shared.setdefault(site, Cores(site.kernel, count))
+        if share < 1.0:
+            yield request.service * (1.0 - share)
+        yield from cores.compute(request, request.service * share)
+
+    return work
+
+
 @kind(
     "inner-pool",
     Facts(
@@ -119,24 +132,12 @@ def long_polls(change: Change) -> Served:
 @kind("goroutines", Facts("goroutines without a limit on 2 cores", workers=False, utilisation=False))
 def goroutines(change: Change) -> Served:
     """Simulate a Go server: each request starts at once, and all share two cores."""
-    shared: dict[tuple[Site, int], Cores] = {}
-
-    def work(request: Request, site: Site) -> Process:
-        cores = shared.setdefault((site, 0), Cores(site.kernel, 2))
-        yield from cores.compute(request, request.service)
-
-    setup = Setup(workers=1, groups=_processes, choose=_any, name=_process, work=work)
+    setup = Setup(workers=1, groups=_processes, choose=_any, name=_process, work=on_cores(2))
     return Served.by(serve(drawn(3000, 22.0, seed=84, change=change), setup, change))
 
 
 @kind("one-worker-each", Facts("goroutines that report a worker value each, on 2 cores", workers=False))
 def one_worker_each(change: Change) -> Served:
     """Simulate a server that names a worker per request in service: the lowest free number."""
-    shared: dict[Site, Cores] = {}
-
-    def work(request: Request, site: Site) -> Process:
-        cores = shared.setdefault(site, Cores(site.kernel, 2))
-        yield from cores.compute(request, request.service)
-
-    setup = Setup(workers=24, pick="last", work=work)
+    setup = Setup(workers=24, pick="last", work=on_cores(2))
     return Served.by(serve(drawn(3000, 21.0, seed=85, change=change), setup, change))

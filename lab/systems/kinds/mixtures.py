@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from systems.kernel import Cores, Process
+from systems.kernel import Process
 from systems.kinds.bodies import EXPORT, STREAMING
+from systems.kinds.bound import at_random, in_turn, one_each
+from systems.kinds.loops import on_cores
 from systems.registry import kind
 from systems.requests import PAGE, SEARCH, Change, Request, Route, drawn, exponential, lognormal, rng_of
-from systems.site import Group, Setup, Site, serve
+from systems.site import Setup, Site, serve
 from systems.truth import Facts, Served
 
 THE_APP = frozenset({"client"})
@@ -16,37 +18,10 @@ ORDER = Route("/order", 0.2, exponential(0.05), after=exponential(0.4))
 WITH_ORDERS = (Route("/page", 0.8, exponential(0.03)), ORDER)
 
 
-def _one_each(workers: int) -> list[int]:
-    return [1] * workers
-
-
-def _in_turn(request: Request, groups: Sequence[Group], _: Site) -> int:
-    return request.number % len(groups)
-
-
-def _random(request: Request, groups: Sequence[Group], _: Site) -> int:
-    # The same for every change of the services.
-    return rng_of(f"process {request.number}").randrange(len(groups))
-
-
 def _deploys(workers: int) -> Iterator[tuple[int, float, float]]:
     for begin in (25.0, 65.0, 105.0):
         for worker in range(workers):
             yield worker, begin + 0.3 * worker, begin + 0.3 * worker + 4.0
-
-
-def on_cores(count: int, share: float = 1.0) -> Setup:
-    """Return 4 workers whose service is computed on some cores, a share of it."""
-    shared: dict[Site, Cores] = {}
-
-    def work(request: Request, site: Site) -> Process:
-        if site not in shared:
-            shared[site] = Cores(site.kernel, count)
-        if share < 1.0:
-            yield request.service * (1.0 - share)
-        yield from shared[site].compute(request, request.service * share)
-
-    return Setup(workers=4, work=work)
 
 
 @kind(
@@ -79,14 +54,14 @@ def streaming_and_after(change: Change) -> Served:
 )
 def bound_and_streaming(change: Change) -> Served:
     """Simulate SO_REUSEPORT in front of processes that stream."""
-    setup = Setup(workers=4, groups=_one_each, choose=_random)
+    setup = Setup(workers=4, groups=one_each, choose=at_random)
     return Served.by(serve(drawn(3000, 25.0, STREAMING, seed=104, change=change), setup, change))
 
 
 @kind("bound-and-after", Facts("processes with queues of their own, held after the answer", apart="processes"))
 def bound_and_after(change: Change) -> Served:
     """Simulate a master that deals in turn to processes that work after their answers."""
-    setup = Setup(workers=4, groups=_one_each, choose=_in_turn)
+    setup = Setup(workers=4, groups=one_each, choose=in_turn)
     return Served.by(serve(drawn(3000, 17.0, WITH_ORDERS, seed=105, change=change), setup, change))
 
 
@@ -94,14 +69,16 @@ def bound_and_after(change: Change) -> Served:
 def streaming_on_cores(change: Change) -> Served:
     """Simulate CPU-bound workers that also stream."""
     routes = (Route("/page", 0.97, lognormal(0.05)), EXPORT)
-    return Served.by(serve(drawn(3000, 19.0, routes, seed=106, change=change), on_cores(2), change))
+    return Served.by(
+        serve(drawn(3000, 19.0, routes, seed=106, change=change), Setup(workers=4, work=on_cores(2)), change)
+    )
 
 
 @kind("half-on-cores", Facts("6 workers, half of each service on 2 cores"))
 def half_on_cores(change: Change) -> Served:
     """Simulate services of which one half computes and the other waits elsewhere."""
-    setup = on_cores(2, 0.5)
-    return Served.by(serve(drawn(3000, 38.0, seed=107, change=change), Setup(workers=6, work=setup.work), change))
+    setup = Setup(workers=6, work=on_cores(2, share=0.5))
+    return Served.by(serve(drawn(3000, 38.0, seed=107, change=change), setup, change))
 
 
 @kind("pauses-and-after", Facts("all workers stand still at times, and are held after some answers"))
@@ -143,8 +120,7 @@ def lifo_and_after(change: Change) -> Served:
 @kind("database-and-bound", Facts("one database for all, and processes with queues of their own"))
 def database_and_bound(change: Change) -> Served:
     """Simulate SO_REUSEPORT in front of processes that share a database of 3 connections."""
-    shared = on_cores(3)
-    setup = Setup(workers=5, groups=_one_each, choose=_random, work=shared.work)
+    setup = Setup(workers=5, groups=one_each, choose=at_random, work=on_cores(3))
     return Served.by(serve(drawn(3000, 30.0, seed=112, change=change), setup, change))
 
 
@@ -181,4 +157,6 @@ def far_and_busy(change: Change) -> Served:
 def uploads_and_cores(change: Change) -> Served:
     """Simulate uploads that workers read, in front of services that share cores."""
     routes = (Route("/page", 0.85, PAGE.service), Route("/upload", 0.15, SEARCH.service, before=exponential(0.25)))
-    return Served.by(serve(drawn(3000, 20.0, routes, seed=117, change=change), on_cores(2), change))
+    return Served.by(
+        serve(drawn(3000, 20.0, routes, seed=117, change=change), Setup(workers=4, work=on_cores(2)), change)
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from systems.kernel import Cores, Process, Slots
-from systems.kinds.loops import on_a_pool
+from systems.kinds.loops import on_a_pool, on_cores
 from systems.registry import kind
 from systems.requests import Change, Request, drawn
 from systems.site import Setup, Site, serve
@@ -15,27 +15,13 @@ from systems.truth import Facts, Served
 @kind("shared-cores", Facts("4 workers burn CPU on 2 cores"))
 def shared_cores(change: Change) -> Served:
     """Simulate more workers than cores: services take longer the more there are."""
-    shared: dict[Site, Cores] = {}
-
-    def work(request: Request, site: Site) -> Process:
-        if site not in shared:
-            shared[site] = Cores(site.kernel, 2)
-        yield from shared[site].compute(request, request.service)
-
-    return Served.by(serve(drawn(3000, 22.5, seed=71, change=change), Setup(workers=4, work=work), change))
+    return Served.by(serve(drawn(3000, 22.5, seed=71, change=change), Setup(workers=4, work=on_cores(2)), change))
 
 
 @kind("saturating-database", Facts("3 backends of 4 workers on a database that serves 4 queries at full speed"))
 def saturating_database(change: Change) -> Served:
     """Simulate backends that wait for one database."""
-    shared: dict[Site, Cores] = {}
-
-    def work(request: Request, site: Site) -> Process:
-        if site not in shared:
-            shared[site] = Cores(site.kernel, 4)
-        yield from shared[site].compute(request, request.service)
-
-    setup = Setup(workers=4, backends=3, work=work)
+    setup = Setup(workers=4, backends=3, work=on_cores(4))
     return Served.by(serve(drawn(3000, 46.0, seed=72, change=change), setup, change))
 
 
@@ -107,15 +93,7 @@ def slow_worker(change: Change) -> Served:
 @kind("gil", Facts("4 threads that share an interpreter lock for 60 % of their work"))
 def gil(change: Change) -> Served:
     """Simulate threads of which one at a time computes, and that wait for others outside the lock."""
-    shared: dict[Site, Cores] = {}
-
-    def work(request: Request, site: Site) -> Process:
-        if site not in shared:
-            shared[site] = Cores(site.kernel, 1)
-        yield request.service * 0.4
-        yield from shared[site].compute(request, request.service * 0.6)
-
-    setup = Setup(workers=4, work=work)
+    setup = Setup(workers=4, work=on_cores(1, share=0.6))
     return Served.by(serve(drawn(3000, 17.5, seed=78, change=change), setup, change))
 
 

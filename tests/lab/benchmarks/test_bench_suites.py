@@ -34,7 +34,9 @@ def test_compares_blame_and_what_if_with_the_split_and_every_kernel_with_simpy(
 
     monkeypatch.setattr(analyses, "command_cost", cost)
     monkeypatch.setattr(
-        analyses, "_printed_seconds", lambda script, *_: 4.0 if script.endswith(analyses.THEIRS) else 1.0
+        analyses,
+        "printed_seconds",
+        lambda script, *_: Cost(4.0 if script.endswith(analyses.THEIRS) else 1.0, 1.0, 100.0),
     )
     monkeypatch.setattr(analyses, "slopes", lambda *_: [Slope("blame", "requests", (1.0, 2.0), (1.0, 2.0))])
     measurements = analyses.run(settings_in(tmp_path))

@@ -23,9 +23,9 @@ from sojourn.analyses.pcap.tracker import track
 from sojourn.readers.capture.reader import Capture
 
 
-@pytest.mark.parametrize("kept", [1, 4])
-def test_reads_generated_traffic_back(kept: int, tmp_path: Path) -> None:
-    traffic = generate_traffic(Settings(requests=1500, kept=kept, dropped_syns=0.02, repeated=0.03))
+@pytest.mark.parametrize("per_connection", [1, 4])
+def test_reads_generated_traffic_back(per_connection: int, tmp_path: Path) -> None:
+    traffic = generate_traffic(Settings(requests=1500, per_connection=per_connection, dropped_syns=0.02, repeated=0.03))
     packets = write_capture(traffic, tmp_path / "made.pcap")
     with Capture([tmp_path / "made.pcap"], batch_bytes=1 << 16) as capture:
         result = track(capture, capture.addresses)
@@ -36,7 +36,8 @@ def test_reads_generated_traffic_back(kept: int, tmp_path: Path) -> None:
     assert_frame_equal(result.connections, expected.connections)
     assert_frame_equal(result.exchanges, expected.exchanges, rel_tol=0, abs_tol=1e-9)
     assert result.unparsed == {}
-    assert result.connections["exchanges"].max() == kept if kept == 1 else result.connections["exchanges"].max() > 1
+    exchanges = result.connections["exchanges"].max()
+    assert exchanges == 1 if per_connection == 1 else exchanges > 1
 
 
 def test_snap_length_cuts_bodies_and_changes_no_figure(tmp_path: Path) -> None:
@@ -57,7 +58,7 @@ def test_snap_length_cuts_bodies_and_changes_no_figure(tmp_path: Path) -> None:
 @pytest.mark.parametrize("with_log", [False, True])
 def test_reconstructs_the_generated_waits(with_log: bool, tmp_path: Path) -> None:
     """Both sides are joined for every request, each wait within 0.1 ms, the clocks' resolution."""
-    traffic = generate_traffic(Settings(requests=1500, kept=3, dropped_syns=0.02))
+    traffic = generate_traffic(Settings(requests=1500, per_connection=3, dropped_syns=0.02))
     write_capture(traffic, tmp_path / "made.pcap")
     write_log(traffic, tmp_path / "access.jsonl")
     log = sojourn.split([str(tmp_path / "access.jsonl")], columns=READ).rows if with_log else None

@@ -36,9 +36,9 @@ def lab(*arguments: str | Path, cwd: Path | None = None) -> subprocess.Completed
 
 
 def test_list_lists() -> None:
-    listed = CliRunner().invoke(app, ["list"])
-    assert listed.exit_code == 0
-    assert "benchmark" in listed.stdout
+    result = CliRunner().invoke(app, ["list"])
+    assert result.exit_code == 0
+    assert "benchmark" in result.stdout
     (result,) = [
         each for each in json.loads(CliRunner().invoke(app, ["list", "--json"]).stdout) if each["name"] == "benchmark"
     ]
@@ -132,10 +132,10 @@ def test_a_run_leaves_its_folder_and_show_shows_it(tmp_path: Path) -> None:
         assert case["split"]["records"]["rejected"] == 0
         assert {each["socket"] for each in case["listen"]} == {"nginx", "backend-1", "backend-2"}
 
-    shown = lab("show", folder.name, cwd=tmp_path)
-    assert shown.returncode == 0
-    assert "c4" in shown.stdout
-    assert "every request answered" in shown.stdout
+    again = lab("show", folder.name, cwd=tmp_path)
+    assert again.returncode == 0
+    assert "c4" in again.stdout
+    assert "every request answered" in again.stdout
     again = CliRunner().invoke(app, ["show", str(folder), "--json"])
     assert json.loads(again.stdout)["rows"] == rows
 
@@ -174,10 +174,10 @@ def test_an_analysis_that_fails_does_not_lose_the_measurement(tmp_path: Path, mo
 def test_unexpected_error_is_a_message_with_details_in_the_logs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[int] = []
+    groups: list[int] = []
 
     def broken(*_: object, **__: object) -> None:
-        seen.extend(groups_of(tmp_path))
+        groups.extend(groups_of(tmp_path))
         raise ZeroDivisionError("in the middle")
 
     monkeypatch.setattr(runner, "_measured_case", broken)
@@ -187,8 +187,8 @@ def test_unexpected_error_is_a_message_with_details_in_the_logs(
     assert "Traceback" not in done.output
     assert "ZeroDivisionError" in (tmp_path / "run.partial" / "logs" / "lab.err").read_text()
     assert not (tmp_path / "run").exists()
-    assert len(seen) == 3
-    assert not any(group_members(group) for group in seen)
+    assert len(groups) == 3
+    assert not any(group_members(group) for group in groups)
 
 
 @needs_nginx
@@ -215,9 +215,9 @@ def test_signal_stops_every_process(tmp_path: Path, number: signal.Signals) -> N
     if number != signal.SIGKILL:
         assert f"stopped by {number.name}; everything is down, logs are in {partial}" in err
     assert not (tmp_path / "run").exists()
-    shown = CliRunner().invoke(app, ["show", str(partial)])
-    assert shown.exit_code == 1
-    assert "was never finished" in shown.stderr
+    result = CliRunner().invoke(app, ["show", str(partial)])
+    assert result.exit_code == 1
+    assert "was never finished" in result.stderr
 
 
 @needs_nginx
@@ -237,7 +237,7 @@ def test_two_runs_at_once_share_nothing(tmp_path: Path) -> None:
 @needs_nginx
 def test_progress_is_shown_at_a_terminal_only_and_not_on_stdout(tmp_path: Path) -> None:
     command = [*COMMAND, "run", str(small_scenario(tmp_path, duration=0.2)), "--json", "--once", "--out"]
-    shown: dict[str, str] = {}
+    texts: dict[str, str] = {}
 
     def run(name: str, *options: str) -> None:
         terminal, end = pty.openpty()
@@ -254,16 +254,16 @@ def test_progress_is_shown_at_a_terminal_only_and_not_on_stdout(tmp_path: Path) 
             os.close(terminal)
             assert process.stdout is not None
             assert json.loads(process.stdout.read())["rows"]["client"] > 0
-        shown[name] = text.decode()
+        texts[name] = text.decode()
 
     both = [threading.Thread(target=run, args=args) for args in (("loud",), ("quiet", "--quiet"))]
     for thread in both:
         thread.start()
     for thread in both:
         thread.join()
-    assert shown["quiet"] == ""
+    assert texts["quiet"] == ""
     for stage in ("starting nginx", "c2", "c4", "working out the results"):
-        assert stage in shown["loud"]
+        assert stage in texts["loud"]
 
 
 @needs_nginx

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sojourn_lab.errors import LabError, ScenarioError
 from sojourn_lab.experiments.runner import finished_run
-from sojourn_lab.results.progress import Silence
+from sojourn_lab.results.progress import Watcher
 from sojourn_lab.results.run_folder import RunFolder
 from sojourn_lab.runtime.interrupts import Interrupts
 from sojourn_lab.runtime.nginx import Nginx
@@ -67,7 +67,7 @@ def test_an_action_needs_what_goes_with_it() -> None:
 def test_an_added_backend_gets_its_share_from_then_on_and_nothing_is_lost(tmp_path: Path) -> None:
     scenario = scenario_from_text(TEXT.replace("ACTIONS", '{at = 1.0, do = "add_backend"}'), "x")
     folder = RunFolder.claimed(tmp_path / "run")
-    run = finished_run(scenario, 1.0, folder, Interrupts(), Silence())
+    run = finished_run(scenario, 1.0, folder, Interrupts(), Watcher())
     assert run.faults == []
     assert run.cases[0].client is not None
     assert run.cases[0].client.statuses == {"200": 100}

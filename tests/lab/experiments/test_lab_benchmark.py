@@ -91,14 +91,14 @@ def test_the_law_is_worked_out_from_the_scaled_service_time_and_the_article_is_s
 def test_the_table_puts_the_law_and_the_article_beside_the_figures_and_says_which_is_off(
     run: dict[str, Any],
 ) -> None:
-    shown = subprocess.run(
+    text = subprocess.run(
         [sys.executable, "-m", "sojourn_lab", "show", run["run"]],
         capture_output=True,
         text=True,
         env={**os.environ, "COLUMNS": "80"},
         check=True,
     ).stdout
-    header = next(line for line in shown.splitlines() if line.startswith("case"))
+    header = next(line for line in text.splitlines() if line.startswith("case"))
     assert header.split() == [
         "case",
         "requests",
@@ -111,10 +111,10 @@ def test_the_table_puts_the_law_and_the_article_beside_the_figures_and_says_whic
         "response",
         "connect",
     ]
-    rows = [line.split() for line in shown.splitlines() if line.startswith("c8-s300")]
+    rows = [line.split() for line in text.splitlines() if line.startswith("c8-s300")]
     assert rows[0][4] == "360", "the law's queueing delay, in scaled ms"
     assert next(row for row in rows if row[1:3] == ["queueing", "delay"])[4:] == ["360", "784"], "law and article"
-    words = " ".join(shown.split())
+    words = " ".join(text.split())
     assert "The article's response times are about twice what its own set-up allows" in words
     assert "nothing here is tuned" in words
 

@@ -143,7 +143,7 @@ def test_reports_the_obstacle_to_recording_once(tmp_path: Path, monkeypatch: pyt
     assert captures == []
 
 
-class Kept:
+class StubRecorder:
     """A recorder that writes the given files."""
 
     made: ClassVar[list[str]] = ["capture.pcap0"]
@@ -152,7 +152,7 @@ class Kept:
         self.folder, self.settings = path.parent, settings
         self.summary = Summary(captured=5, received=10, dropped=1)
 
-    def __enter__(self) -> Kept:
+    def __enter__(self) -> StubRecorder:
         assert self.settings["ports"] == [80, 8000]
         assert self.settings["snaplen"] == 1024
         assert self.settings["ring"].files * self.settings["ring"].megabytes == 512
@@ -174,8 +174,8 @@ class Kept:
 def test_a_capture_is_bounded_and_one_file_where_that_was_enough(
     made: list[str], left: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sojourn.host.recorder.Recorder", Kept)
-    monkeypatch.setattr(Kept, "made", made)
+    monkeypatch.setattr("sojourn_lab.experiments.recording.Recorder", StubRecorder)
+    monkeypatch.setattr(StubRecorder, "made", made)
     captures: list[Captured] = []
     with _captured(tmp_path / "capture.pcap", {"nginx": 80, "backend-1": 8000}, captures):
         assert captures == []

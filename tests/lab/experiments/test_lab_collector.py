@@ -239,9 +239,9 @@ def test_more_consumers_lift_the_ceiling_and_nothing_accepted_is_lost(tmp_path: 
     for case in run["cases"]:
         figures = case["figures"]
         assert (figures["lost"], figures["twice"], figures["other_failures"], figures["read_failures"]) == (0, 0, 0, 0)
-        kept = (Path(run["run"]) / "logs" / case["name"] / "broker.jsonl").read_bytes().splitlines()
+        lines = (Path(run["run"]) / "logs" / case["name"] / "broker.jsonl").read_bytes().splitlines()
         rows = rows_in(Path(run["run"]) / "logs" / case["name"] / "client.jsonl", ClientRecord)
-        assert {msgspec.json.decode(line)["id"] for line in kept} == {row.id for row in rows if row.status == 202}
+        assert {msgspec.json.decode(line)["id"] for line in lines} == {row.id for row in rows if row.status == 202}
     assert run["rows"]["client"] == run["rows"]["access"] > 400
 
 

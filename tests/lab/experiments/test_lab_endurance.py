@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from lab_support import groups_of
 from sojourn_lab.experiments.endurance.growth import growth_of
-from sojourn_lab.experiments.endurance.stack import Seen, Wish
+from sojourn_lab.experiments.endurance.stack import Measurements, Wish
 from sojourn_lab.experiments.endurance.usage import Usage, disk_of, family_of, usage_of
 from sojourn_lab.experiments.endurance.verdict import verdict_of
 from sojourn_lab.runtime.nginx import Nginx
@@ -40,17 +40,17 @@ def test_growth_is_distinguished_from_noise_and_settling() -> None:
 
 def test_growth_and_loss_are_faults() -> None:
     instants = [10.0 * k for k in range(60)]
-    seen = Seen(instants=instants, disk=[1] * 60, counts=dict.fromkeys([*SAME, "refused"], 100))
-    seen.usage["watch"] = [Usage(1, 100_000_000 + 1_000_000 * k, 10, 0.1 * k) for k in range(60)]
-    seen.usage["nginx"] = [Usage(2, 8_000_000, 10 + k, 0.1 * k) for k in range(60)]
-    seen.usage["generator"] = [Usage(1, 50_000_000 * (k + 1), 10, 0.1 * k) for k in range(60)]
-    assert [fault.split(":")[0] for fault in verdict_of(Wish(600.0, 10.0), seen)["faults"]] == ["watch", "nginx"]
-    seen.usage.clear()
-    seen.counts["stored"] = 99
-    assert verdict_of(Wish(600.0, 10.0), seen)["faults"] == [
+    figures = Measurements(instants=instants, disk=[1] * 60, counts=dict.fromkeys([*SAME, "refused"], 100))
+    figures.usage["watch"] = [Usage(1, 100_000_000 + 1_000_000 * k, 10, 0.1 * k) for k in range(60)]
+    figures.usage["nginx"] = [Usage(2, 8_000_000, 10 + k, 0.1 * k) for k in range(60)]
+    figures.usage["generator"] = [Usage(1, 50_000_000 * (k + 1), 10, 0.1 * k) for k in range(60)]
+    assert [fault.split(":")[0] for fault in verdict_of(Wish(600.0, 10.0), figures)["faults"]] == ["watch", "nginx"]
+    figures.usage.clear()
+    figures.counts["stored"] = 99
+    assert verdict_of(Wish(600.0, 10.0), figures)["faults"] == [
         "100 logged, but 99 stored", "99 stored, but 100 rolled up",
     ]  # fmt: skip
-    assert verdict_of(Wish(600.0, 10.0), Seen(), "it broke")["faults"] == ["it broke"]
+    assert verdict_of(Wish(600.0, 10.0), Measurements(), "it broke")["faults"] == ["it broke"]
 
 
 def test_usage_counts_children_in_sessions_of_their_own(tmp_path: Path) -> None:

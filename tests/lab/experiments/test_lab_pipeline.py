@@ -24,7 +24,7 @@ from sojourn_lab.experiments.pipeline.vector import figures_of, processor_second
 from sojourn_lab.experiments.stage import Stage
 from sojourn_lab.results.criteria import judged_criteria, skipped
 from sojourn_lab.results.findings import lessons_of
-from sojourn_lab.results.progress import Silence
+from sojourn_lab.results.progress import Watcher
 from sojourn_lab.results.run_schema import CaseResult, WindowTimes
 from sojourn_lab.runtime.interrupts import Interrupts
 from sojourn_lab.runtime.process import Process
@@ -41,7 +41,7 @@ def stage_of(folder: Path, name: str, duration: float = 1.0, **settings: Any) ->
     logs = folder / name
     logs.mkdir()
     return Stage(
-        scenario, case, scenario.topology, name, [7, 1], folder, logs, folder / "access.jsonl", Interrupts(), Silence()
+        scenario, case, scenario.topology, name, [7, 1], folder, logs, folder / "access.jsonl", Interrupts(), Watcher()
     )
 
 

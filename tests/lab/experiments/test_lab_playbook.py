@@ -27,7 +27,7 @@ from sojourn_lab.experiments.playbook.steps import (
     toml_value,
 )
 from sojourn_lab.experiments.playbook.tables import comma_separated, markdown, plain_cell
-from sojourn_lab.results.progress import Silence
+from sojourn_lab.results.progress import Watcher
 from sojourn_lab.results.run_folder import RunFolder
 from sojourn_lab.results.run_schema import CaseResult, CriterionResult, Rows, Run, WindowTimes
 from sojourn_lab.runtime.interrupts import Interrupts
@@ -86,7 +86,7 @@ def by_the_law(scenario: Scenario, scale: float, folder: RunFolder, **_: Any) ->
 
 def made(folder: Path, playbook: Playbook, make_run: Any = by_the_law) -> PlaybookRecord:
     claimed = RunFolder.claimed(folder / "played")
-    return finished_playbook(playbook, claimed, Interrupts(), Silence(), make_run=make_run)
+    return finished_playbook(playbook, claimed, Interrupts(), Watcher(), make_run=make_run)
 
 
 def test_a_change_is_kept_when_it_is_better_and_the_next_step_begins_there(tmp_path: Path) -> None:

@@ -29,25 +29,25 @@ SECRETS = ("198.51.100.7", "secret", "10.0.0.", "edge-1", "cafe", "2026", "1795"
 
 def record(after: float, service: float | None, wait: float = 0.0, **more: str) -> dict[str, str]:
     """Return the log record of a request that came `after` seconds; its numbers are whole milliseconds."""
-    known = service is not None
+    answered = service is not None
     took = (service or 0.0) + wait
     start = f"{BEGUN + after:.3f}"
-    own = {"queueing_delay": f"{wait:.6f}", "service_time": f"{service:.6f}", "worker": "4711"} if known else {}
+    own = {"queueing_delay": f"{wait:.6f}", "service_time": f"{service:.6f}", "worker": "4711"} if answered else {}
     return {
         "time": f"{BEGUN + after + took:.3f}",
         "request_id": f"cafe{round(after * 1e6):028x}",
         "service": "shop",
         "route": "/checkout/{id}",
         "uri": "/checkout/secret?token=secret",
-        "status": "200" if known else "504",
+        "status": "200" if answered else "504",
         "remote_addr": "198.51.100.7",
         "request_time": f"{took:.3f}",
         "request_start": start,
         "proxy_start": start,
         "upstream_addr": "10.0.0.1:80",
-        "upstream_status": "200" if known else "504",
+        "upstream_status": "200" if answered else "504",
         "upstream_connect_time": "0.000",
-        "upstream_header_time": f"{took:.3f}" if known else "-",
+        "upstream_header_time": f"{took:.3f}" if answered else "-",
         "upstream_response_time": f"{took:.3f}",
         "proxy": "edge-1",
         "stamp": "own",
@@ -100,9 +100,9 @@ def test_routes_are_distinguished_and_named_only_on_request(tmp_path: Path) -> N
     names = ["/b", "/a", "/b", "/A b;'\"\n", "/a"]
     log = log_of(tmp_path, [record(0.1 * n, 0.01, route=name) for n, name in enumerate(names)])
     assert replayed(log).routes == ["/r1", "/r2", "/r1", "/r3", "/r2"]
-    kept = replayed(log, keep_routes=True)
-    assert kept.routes == ["/b", "/a", "/b", "/a-b", "/a"]
-    assert load_of(scenario_of(kept)).routes == kept.routes
+    workload = replayed(log, keep_routes=True)
+    assert workload.routes == ["/b", "/a", "/b", "/a-b", "/a"]
+    assert load_of(scenario_of(workload)).routes == workload.routes
 
 
 def test_request_without_service_time_holds_a_worker(tmp_path: Path) -> None:

@@ -202,13 +202,13 @@ def test_the_app_answers_a_data_sync_holds_the_connection_and_pings_it(tmp_path:
     async def answer_of(address: str) -> dict[str, Any]:
         async with (
             aiohttp.ClientSession() as session,
-            session.ws_connect(f"http://{address}/sync", autoping=False) as held,
+            session.ws_connect(f"http://{address}/sync", autoping=False) as connection,
         ):
-            await held.send_str("nonsense")
-            assert (await held.receive_json(timeout=5))["type"] == "error"
-            await held.send_json({"type": "data-sync", "user": "u1"})
-            answer: dict[str, Any] = await held.receive_json(timeout=5)
-            assert (await held.receive(timeout=5)).type == aiohttp.WSMsgType.PING
+            await connection.send_str("nonsense")
+            assert (await connection.receive_json(timeout=5))["type"] == "error"
+            await connection.send_json({"type": "data-sync", "user": "u1"})
+            answer: dict[str, Any] = await connection.receive_json(timeout=5)
+            assert (await connection.receive(timeout=5)).type == aiohttp.WSMsgType.PING
             async with session.get(f"http://{address}/ready") as ready:
                 assert await ready.json() == {"open": 1, "most": 1, "syncs": 1}
             return answer

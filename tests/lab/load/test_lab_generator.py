@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lab_support import Seen, eventually, generated, generator, http_server, outcome, plan_for, stop_for
+from lab_support import StubServer, eventually, generated, generator, http_server, outcome, plan_for, stop_for
 from sojourn_lab.load.generator.client import kind_of_failure
 from sojourn_lab.load.generator.loops import drawn_requests
 from sojourn_lab.load.plan import ClientRecord, Plan, Summary
@@ -21,11 +21,11 @@ from sojourn_lab.scenario.load import ClosedLoad, ConstantLoad, InstantsLoad, Po
 
 @pytest.mark.alone
 def test_a_closed_loop_never_has_more_under_way_than_users(tmp_path: Path) -> None:
-    with http_server(Seen(before_answer=lambda _: time.sleep(0.02))) as seen:
-        summary, records = generated(plan_for(tmp_path, seen.url, ClosedLoad(3), duration=1.0))
-    assert seen.most == 3
+    with http_server(StubServer(before_answer=lambda _: time.sleep(0.02))) as server:
+        summary, records = generated(plan_for(tmp_path, server.url, ClosedLoad(3), duration=1.0))
+    assert server.most == 3
     assert {record.user for record in records} == {0, 1, 2}
-    assert len(seen.requests) == len(records) == summary.requests > 9
+    assert len(server.requests) == len(records) == summary.requests > 9
     # Each user by itself: a request is intended at the instant the answer before it was there.
     for user in range(3):
         own = [record for record in records if record.user == user]
@@ -37,8 +37,8 @@ def test_a_closed_loop_never_has_more_under_way_than_users(tmp_path: Path) -> No
 
 @pytest.mark.alone
 def test_think_time_comes_between_an_answer_and_the_next_request(tmp_path: Path) -> None:
-    with http_server(Seen()) as seen:
-        _, records = generated(plan_for(tmp_path, seen.url, ClosedLoad(1, think_time=0.1), duration=1.0))
+    with http_server(StubServer()) as server:
+        _, records = generated(plan_for(tmp_path, server.url, ClosedLoad(1, think_time=0.1), duration=1.0))
     assert 2 <= len(records) <= 10
     for before, after in itertools.pairwise(records):
         assert before.done is not None
@@ -46,12 +46,12 @@ def test_think_time_comes_between_an_answer_and_the_next_request(tmp_path: Path)
 
 
 def test_every_record_says_what_was_meant_sent_and_got(tmp_path: Path) -> None:
-    with http_server(Seen(before_answer=lambda _: time.sleep(0.01))) as seen:
-        plan = plan_for(tmp_path, seen.url, ConstantLoad(20.0), duration=1.0, service_time=0.25, case="c-x")
+    with http_server(StubServer(before_answer=lambda _: time.sleep(0.01))) as server:
+        plan = plan_for(tmp_path, server.url, ConstantLoad(20.0), duration=1.0, service_time=0.25, case="c-x")
         summary, records = generated(plan)
     assert sorted(record.id for record in records) == sorted(f"c-x-{number}" for number in range(20))
-    assert {(path, case) for path, case, _ in seen.requests} == {("/sleep/0.250000", "c-x")}
-    assert {lab_id for _, _, lab_id in seen.requests} == {record.id for record in records}
+    assert {(path, case) for path, case, _ in server.requests} == {("/sleep/0.250000", "c-x")}
+    assert {lab_id for _, _, lab_id in server.requests} == {record.id for record in records}
     for record in records:
         assert record.first_byte is not None
         assert record.done is not None
@@ -66,8 +66,8 @@ def test_every_record_says_what_was_meant_sent_and_got(tmp_path: Path) -> None:
 
 
 def test_the_warm_up_is_logged_and_not_counted(tmp_path: Path) -> None:
-    with http_server(Seen()) as seen:
-        summary, records = generated(plan_for(tmp_path, seen.url, ConstantLoad(20.0), duration=1.0, warmup=0.5))
+    with http_server(StubServer()) as server:
+        summary, records = generated(plan_for(tmp_path, server.url, ConstantLoad(20.0), duration=1.0, warmup=0.5))
     assert len(records) == summary.requests == 30
     assert summary.offered == 20
     assert summary.offered_rate == pytest.approx(20.0)
@@ -82,8 +82,8 @@ def test_an_open_loop_keeps_its_schedule_while_the_server_stalls(tmp_path: Path)
         if number == 10:
             time.sleep(0.5)
 
-    with http_server(Seen(before_answer=stall_once), threads=False) as seen:
-        summary, records = generated(plan_for(tmp_path, seen.url, ConstantLoad(50.0), duration=1.5))
+    with http_server(StubServer(before_answer=stall_once), threads=False) as server:
+        summary, records = generated(plan_for(tmp_path, server.url, ConstantLoad(50.0), duration=1.5))
     waited = [record for record in records if record.done is not None and record.done - record.intended > 0.1]
     # 50 a second for 0.4 of the 0.5 s: a client that waits for its answer would have one such request.
     assert len(waited) >= 15
@@ -92,10 +92,10 @@ def test_an_open_loop_keeps_its_schedule_while_the_server_stalls(tmp_path: Path)
     assert summary.offered == len(records) == 75
 
 
-def held_up(plan: Plan, seen: Seen) -> tuple[Summary, list[ClientRecord]]:
+def stopped_for_a_while(plan: Plan, server: StubServer) -> tuple[Summary, list[ClientRecord]]:
     """What a generator wrote that was stopped for half a second in the middle."""
     with generator(plan) as process:
-        eventually(lambda: len(seen.requests) > 20, 60.0, "twenty requests")
+        eventually(lambda: len(server.requests) > 20, 60.0, "twenty requests")
         stop_for(process, 0.5)
         assert process.wait(60.0) == 0
     return outcome(plan)
@@ -103,8 +103,8 @@ def held_up(plan: Plan, seen: Seen) -> tuple[Summary, list[ClientRecord]]:
 
 @pytest.mark.alone
 def test_a_generator_that_was_held_up_says_so_and_corrects_for_it(tmp_path: Path) -> None:
-    with http_server(Seen()) as seen:
-        summary, records = held_up(plan_for(tmp_path, seen.url, ConstantLoad(50.0), duration=2.0), seen)
+    with http_server(StubServer()) as server:
+        summary, records = stopped_for_a_while(plan_for(tmp_path, server.url, ConstantLoad(50.0), duration=2.0), server)
     assert len(records) == 100, "what was missed is sent late, not forgotten"
     assert summary.schedule_lag.max is not None
     assert summary.schedule_lag.max >= 0.4
@@ -117,23 +117,23 @@ def test_a_generator_that_was_held_up_says_so_and_corrects_for_it(tmp_path: Path
 
 @pytest.mark.alone
 def test_a_closed_loop_that_was_held_up_is_void_although_every_user_sent_at_once(tmp_path: Path) -> None:
-    with http_server(Seen(before_answer=lambda _: time.sleep(0.01))) as seen:
-        summary, _ = held_up(plan_for(tmp_path, seen.url, ClosedLoad(1), duration=1.5), seen)
+    with http_server(StubServer(before_answer=lambda _: time.sleep(0.01))) as server:
+        summary, _ = stopped_for_a_while(plan_for(tmp_path, server.url, ClosedLoad(1), duration=1.5), server)
     assert any("the event loop was" in reason for reason in summary.void)
 
 
 def test_more_than_a_generator_can_offer_is_void(tmp_path: Path) -> None:
-    with http_server(Seen()) as seen:
-        summary, _ = generated(plan_for(tmp_path, seen.url, ConstantLoad(20_000.0), duration=0.2, timeout=30.0))
+    with http_server(StubServer()) as server:
+        summary, _ = generated(plan_for(tmp_path, server.url, ConstantLoad(20_000.0), duration=0.2, timeout=30.0))
     assert summary.void
     assert summary.sent < summary.offered == 4000
 
 
 def test_a_full_generator_drops_counts_and_is_void(tmp_path: Path) -> None:
-    with http_server(Seen(before_answer=lambda _: time.sleep(0.5))) as seen:
-        plan = plan_for(tmp_path, seen.url, ConstantLoad(40.0), duration=0.5, max_in_flight=5)
+    with http_server(StubServer(before_answer=lambda _: time.sleep(0.5))) as server:
+        plan = plan_for(tmp_path, server.url, ConstantLoad(40.0), duration=0.5, max_in_flight=5)
         summary, records = generated(plan)
-    assert seen.most <= 5
+    assert server.most <= 5
     assert summary.dropped == 20 - len(records) > 0
     assert summary.offered == 20
     assert any("dropped" in reason for reason in summary.void)
@@ -141,24 +141,24 @@ def test_a_full_generator_drops_counts_and_is_void(tmp_path: Path) -> None:
 
 def test_instants_are_kept_with_their_own_service_times(tmp_path: Path) -> None:
     load = InstantsLoad([0.0, 0.2, 0.25, 9.0], [0.5, 0.25, 0.125, 1.0])
-    with http_server(Seen()) as seen:
-        summary, records = generated(plan_for(tmp_path, seen.url, load, duration=0.5, warmup=0.1))
+    with http_server(StubServer()) as server:
+        summary, records = generated(plan_for(tmp_path, server.url, load, duration=0.5, warmup=0.1))
     records.sort(key=lambda record: record.intended)
     offsets = [record.intended - summary.window.since for record in records]
     assert offsets == pytest.approx([0.0, 0.2, 0.25], abs=1e-5), "what lies after the window is not sent"
     assert [record.service_time for record in records] == [0.5, 0.25, 0.125]
-    assert {path for path, _, _ in seen.requests} == {f"/sleep/{s:.6f}" for s in (0.5, 0.25, 0.125)}
+    assert {path for path, _, _ in server.requests} == {f"/sleep/{s:.6f}" for s in (0.5, 0.25, 0.125)}
 
 
 def test_the_same_seed_offers_the_same_poisson_arrivals_and_service_times(tmp_path: Path) -> None:
     offered = []
-    with http_server(Seen()) as seen:
+    with http_server(StubServer()) as server:
         for number, seed in enumerate(([1, 0], [1, 0], [1, 1])):
             folder = tmp_path / str(number)
             folder.mkdir()
             load = PoissonLoad(60.0)
             more = {"seed": seed, "service_time": 0.001, "distribution": "exponential"}
-            summary, records = generated(plan_for(folder, seen.url, load, duration=0.5, **more))
+            summary, records = generated(plan_for(folder, server.url, load, duration=0.5, **more))
             records.sort(key=lambda record: record.intended)
             offered.append([(round(r.intended - summary.window.since, 4), r.service_time) for r in records])
     assert [s for _, s in offered[0]] == [s for _, s in offered[1]]
@@ -167,8 +167,8 @@ def test_the_same_seed_offers_the_same_poisson_arrivals_and_service_times(tmp_pa
 
 
 def test_a_ramp_holds_its_first_rate_in_the_warm_up(tmp_path: Path) -> None:
-    with http_server(Seen()) as seen:
-        plan = plan_for(tmp_path, seen.url, RampLoad(10.0, 50.0), duration=1.0, warmup=0.5)
+    with http_server(StubServer()) as server:
+        plan = plan_for(tmp_path, server.url, RampLoad(10.0, 50.0), duration=1.0, warmup=0.5)
         summary, records = generated(plan)
     assert len(records) == 5 + 30
     assert summary.offered == 30
@@ -193,8 +193,8 @@ def test_a_timeout_is_the_client_s_and_a_bad_status_is_a_failure_with_an_answer(
         if number == 0:
             ended.wait(60.0)
 
-    with http_server(Seen(before_answer=hold_first, status=503)) as seen:
-        plan = plan_for(tmp_path, seen.url, ConstantLoad(10.0), duration=0.5, timeout=1.0)
+    with http_server(StubServer(before_answer=hold_first, status=503)) as server:
+        plan = plan_for(tmp_path, server.url, ConstantLoad(10.0), duration=0.5, timeout=1.0)
         summary, records = generated(plan)
         ended.set()
     assert summary.errors == {"timeout": 1}
@@ -285,12 +285,12 @@ def test_routes_come_in_their_shares_with_their_own_service_times() -> None:
 
 def test_a_request_names_its_route_to_the_app_and_in_its_record(tmp_path: Path) -> None:
     routes = [Route("/fast", 1.0, 0.001), Route("/export", 1.0, 0.002)]
-    with http_server(Seen()) as seen:
+    with http_server(StubServer()) as server:
         for load in (ConstantLoad(40.0), ClosedLoad(2, think_time=0.02)):
-            seen.requests.clear()
-            _, records = generated(plan_for(tmp_path, seen.url, load, duration=0.5, routes=routes))
+            server.requests.clear()
+            _, records = generated(plan_for(tmp_path, server.url, load, duration=0.5, routes=routes))
             assert {record.route for record in records} == {"/fast", "/export"}
-            assert sorted(path for path, _, _ in seen.requests) == sorted(
+            assert sorted(path for path, _, _ in server.requests) == sorted(
                 f"/sleep/{record.service_time:.6f}?route={record.route}" for record in records
             )
             assert {record.service_time for record in records if record.route == "/export"} == {0.002}

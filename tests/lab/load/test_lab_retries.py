@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lab_support import Seen, generated, http_server, plan_for
+from lab_support import StubServer, generated, http_server, plan_for
 from sojourn_lab.load.generator.loops import joins_after
 from sojourn_lab.scenario.load import ClosedLoad, ConstantLoad, Retries, retries_with_time_scaled
 
@@ -14,9 +14,9 @@ pytestmark = pytest.mark.alone
 
 def test_failure_is_retried_with_growing_pauses(tmp_path: Path) -> None:
     retries = Retries(attempts=3, backoff=0.1, factor=2.0)
-    with http_server(Seen(status=503)) as seen:
-        summary, records = generated(plan_for(tmp_path, seen.url, ConstantLoad(2.0), duration=0.95, retries=retries))
-    assert len(seen.requests) == len(records) == 6
+    with http_server(StubServer(status=503)) as server:
+        summary, records = generated(plan_for(tmp_path, server.url, ConstantLoad(2.0), duration=0.95, retries=retries))
+    assert len(server.requests) == len(records) == 6
     for name in {record.id for record in records}:
         own = sorted((record for record in records if record.id == name), key=lambda record: record.attempt)
         assert [record.attempt for record in own] == [1, 2, 3]
@@ -30,14 +30,14 @@ def test_failure_is_retried_with_growing_pauses(tmp_path: Path) -> None:
 
 
 def test_a_success_is_the_end_and_its_latency_counts_from_the_first_attempt(tmp_path: Path) -> None:
-    seen = Seen()
+    server = StubServer()
 
     def fails_first(number: int) -> None:
-        seen.status = 503 if number == 0 else 200
+        server.status = 503 if number == 0 else 200
 
-    seen.before_answer = fails_first
-    with http_server(seen):
-        plan = plan_for(tmp_path, seen.url, ConstantLoad(2.0), duration=0.4, retries=Retries(attempts=4, backoff=0.2))
+    server.before_answer = fails_first
+    with http_server(server):
+        plan = plan_for(tmp_path, server.url, ConstantLoad(2.0), duration=0.4, retries=Retries(attempts=4, backoff=0.2))
         summary, records = generated(plan)
     assert [(record.attempt, record.status) for record in records] == [(1, 503), (2, 200)]
     assert summary.useful is not None
@@ -46,9 +46,9 @@ def test_a_success_is_the_end_and_its_latency_counts_from_the_first_attempt(tmp_
 
 
 def test_client_error_is_not_retried(tmp_path: Path) -> None:
-    with http_server(Seen(status=404)) as seen:
+    with http_server(StubServer(status=404)) as server:
         _, records = generated(
-            plan_for(tmp_path, seen.url, ConstantLoad(5.0), duration=0.4, retries=Retries(attempts=3))
+            plan_for(tmp_path, server.url, ConstantLoad(5.0), duration=0.4, retries=Retries(attempts=3))
         )
     assert [record.attempt for record in records] == [1, 1]
 
@@ -62,8 +62,8 @@ def test_pauses_move_with_the_scale() -> None:
 def test_users_join_one_after_the_other_over_the_measured_time(tmp_path: Path) -> None:
     load = ClosedLoad(concurrency=5, think_time=0.02, from_concurrency=1)
     assert [joins_after(load, index, 2.0, 8.0) for index in range(5)] == [0.0, 2.0, 4.0, 6.0, 8.0]
-    with http_server(Seen()) as seen:
-        _, records = generated(plan_for(tmp_path, seen.url, load, duration=1.0))
+    with http_server(StubServer()) as server:
+        _, records = generated(plan_for(tmp_path, server.url, load, duration=1.0))
     first = {user: min(each.intended for each in records if each.user == user) for user in range(5)}
     begun = first[0]
     for user, instant in first.items():

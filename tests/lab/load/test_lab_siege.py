@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from lab_support import Seen, http_server, outcome, plan_for
+from lab_support import StubServer, http_server, outcome, plan_for
 from sojourn_lab.load.siege import record_of, why_impossible
 from sojourn_lab.scenario.load import ClosedLoad, PoissonLoad, Retries
 
@@ -71,16 +71,16 @@ def test_rejects_loads_that_siege_cannot_offer(tmp_path: Path, load: Any, more: 
 
 @needs_siege
 def test_a_real_one_keeps_its_users_busy_and_reports_what_they_saw(tmp_path: Path) -> None:
-    with http_server(Seen(before_answer=lambda _: time.sleep(0.1))) as seen:
-        plan = plan_for(tmp_path, seen.url, LOOP, 1.6, warmup=0.4, service_time=0.25)
+    with http_server(StubServer(before_answer=lambda _: time.sleep(0.1))) as server:
+        plan = plan_for(tmp_path, server.url, LOOP, 1.6, warmup=0.4, service_time=0.25)
         path = tmp_path / "plan.json"
         path.write_bytes(msgspec.json.encode(plan))
         subprocess.run([sys.executable, "-m", "sojourn_lab.load.siege", str(path)], check=True, timeout=60)
     summary, records = outcome(plan)
-    assert seen.most == 3
-    assert {(where, case) for where, case, _ in seen.requests} == {("/sleep/0.250000", "test")}
+    assert server.most == 3
+    assert {(where, case) for where, case, _ in server.requests} == {("/sleep/0.250000", "test")}
     # Those under way when the time is over are not reported.
-    assert len(seen.requests) - 3 <= len(records) <= len(seen.requests)
+    assert len(server.requests) - 3 <= len(records) <= len(server.requests)
     assert summary.statuses.keys() == {"200"}
     assert summary.latency.uncorrected.p50 == pytest.approx(0.1, abs=0.05)
     assert 0 < summary.offered < len(records)

@@ -150,12 +150,12 @@ def test_sql_reads_only_the_runs(runs: Path, sql: str, kind: str) -> None:
 
 
 def test_command_lists_newest_first_and_escapes_control_characters(runs: Path) -> None:
-    shown = CliRunner().invoke(app, ["runs", "--dir", str(runs)])
-    assert shown.exit_code == 0
-    numbers = [line.split()[0] for line in shown.stdout.splitlines() if line[:1].isdigit()]
+    result = CliRunner().invoke(app, ["runs", "--dir", str(runs)])
+    assert result.exit_code == 0
+    numbers = [line.split()[0] for line in result.stdout.splitlines() if line[:1].isdigit()]
     assert numbers == ["3", "2", "1", "6"], "three runs, and six unreadable folders"
-    assert "\x1b" not in shown.stdout
-    assert r"evil\x1b" in shown.stdout
+    assert "\x1b" not in result.stdout
+    assert r"evil\x1b" in result.stdout
     result = json.loads(CliRunner().invoke(app, ["runs", "--dir", str(runs), "--json"]).stdout)
     assert [each["run"] for each in result["runs"]] == ["b", "a", "c"]
     assert result["unreadable"]["empty"] == "has no run.json"

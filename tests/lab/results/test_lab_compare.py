@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from lab_runs import recorded_run
 from sojourn_lab.cli import app
+from sojourn_lab.results.contrasts import interval_by_rounds
 from sojourn_lab.results.runs.archive import selected
 from sojourn_lab.results.runs.comparison import FigureChange, RunComparison, compared_runs
 from sojourn_lab.results.runs.formatting import signed_percent, verdict
-from sojourn_lab.results.runs.intervals import interval_by_rounds
 from sojourn_lab.results.runs.setup import alike, settings, setup_differences
 from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner

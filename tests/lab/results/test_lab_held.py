@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 from lab_support import sound_run
-from sojourn_lab.results.analyses.held import LimitLine, WorkerLine, known_requests
-from sojourn_lab.results.known_waits import accounts_of, largest_difference
+from sojourn_lab.results.analyses.held import LimitLine, WorkerLine, logged_requests
+from sojourn_lab.results.waits_by_cause import accounts_of, largest_difference
 from sojourn_lab.runtime.nginx import Nginx
 
 BEGIN = 1_700_000_000.0
@@ -46,7 +46,7 @@ def line(number: int, worker: str, instants: tuple[float, float, float, float], 
 
 def shares(*arguments: object, queues: str = "", limits: dict[str, LimitLine] | None = None) -> dict[str, float]:
     logged, lines = arguments
-    return accounts_of(*known_requests(logged, lines, limits or {}, queues))  # type: ignore[arg-type]
+    return accounts_of(*logged_requests(logged, lines, limits or {}, queues))  # type: ignore[arg-type]
 
 
 def test_a_wait_is_charged_to_the_phases_that_held_the_worker() -> None:
@@ -78,8 +78,8 @@ def test_waiting_behind_a_limit_beside_a_free_worker() -> None:
     lines = [line(0, "7", (0.0, 2.0, 2.0, 2.0)), line(1, "8", (2.0, 3.0, 3.0, 3.0)), line(2, "8", (3.5, 4.0, 4.0, 4.0))]
     # The worker 8 is there before its first request: it was loaded at the begin.
     lines.append(WorkerLine("8", loaded=BEGIN - 1.0))
-    held_back = {"1": LimitLine("1", BEGIN + 0.5, 0.0, 1_499.5)}
-    accounts = shares(rows(0.0, 0.5, 3.5), lines, limits=held_back)
+    limits = {"1": LimitLine("1", BEGIN + 0.5, 0.0, 1_499.5)}
+    accounts = shares(rows(0.0, 0.5, 3.5), lines, limits=limits)
     assert accounts == pytest.approx({"limit": 1.0}, abs=1e-3)
 
 
@@ -98,7 +98,7 @@ def test_an_absent_worker_shares_the_blame() -> None:
 
 
 def test_requests_without_a_line_of_the_app_are_missing() -> None:
-    requests, present = known_requests(rows(0.0, 0.5), [line(0, "7", (0.0, 1.0, 1.0, 1.0))], {}, "")
+    requests, present = logged_requests(rows(0.0, 0.5), [line(0, "7", (0.0, 1.0, 1.0, 1.0))], {}, "")
     assert len(requests) == len(present) == 1
 
 

@@ -18,19 +18,19 @@ from sojourn_lab.scenario.schema import Contrast, Criterion
 
 pytestmark = pytest.mark.alone
 
-KEPT = "-kept"
+SUFFIX = "-kept"
 
 
 def test_the_cases_of_a_server_differ_in_its_connections_alone() -> None:
     scenario = find_scenario("keepalive")
     cases = {case.name: case for case in scenario.cases}
-    plain = [name for name in cases if not name.endswith(KEPT)]
+    plain = [name for name in cases if not name.endswith(SUFFIX)]
     assert len(plain) * 2 == len(cases)
     for name in plain:
-        before, after = (scenario.topology_of(cases[each]) for each in (name, name + KEPT))
+        before, after = (scenario.topology_of(cases[each]) for each in (name, name + SUFFIX))
         assert (before.keepalive, after.keepalive) == (None, 32)
         assert msgspec.structs.replace(after, keepalive=None) == before
-        assert cases[name].same_draws(cases[name + KEPT])
+        assert cases[name].same_draws(cases[name + SUFFIX])
     assert {scenario.topology_of(cases[name]).server for name in plain} >= {"puma", "gunicorn", "php-fpm", "go"}
 
 

@@ -8,12 +8,12 @@ from sojourn_lab.errors import LabError
 from sojourn_lab.load.plan import ClientRecord
 from sojourn_lab.results.analyses.recovery import (
     SEVERAL,
-    WantedRequest,
+    IntendedRequest,
     burst_of,
     emptied_at,
+    intended_requests,
     served_again,
     spell_of,
-    wanted_requests,
 )
 from sojourn_lab.scenario.load import StepsLoad
 
@@ -28,9 +28,9 @@ def record(name: str, intended: float, *, attempt: int = 1, status: int | None =
     )  # fmt: skip
 
 
-def requests_each_second(served: list[bool]) -> list[WantedRequest]:
+def requests_each_second(served: list[bool]) -> list[IntendedRequest]:
     """Return one request a second, from 0 on."""
-    return [WantedRequest(float(number), each, 1) for number, each in enumerate(served)]
+    return [IntendedRequest(float(number), each, 1) for number, each in enumerate(served)]
 
 
 def test_burst_is_the_step_with_the_highest_rate() -> None:
@@ -51,10 +51,10 @@ def test_a_request_is_served_if_any_of_its_attempts_was() -> None:
         record("b", 2.2, attempt=2, status=None),
         record("c", 3.0, status=404),
     ]
-    assert wanted_requests(records) == [
-        WantedRequest(1.0, True, 3),
-        WantedRequest(2.0, False, 2),
-        WantedRequest(3.0, False, 1),
+    assert intended_requests(records) == [
+        IntendedRequest(1.0, True, 3),
+        IntendedRequest(2.0, False, 2),
+        IntendedRequest(3.0, False, 1),
     ]
 
 
@@ -100,10 +100,10 @@ def test_the_law_of_work_conservation_for_a_queue_in_another_order() -> None:
 
 def test_pressure_counts_attempts_and_share_counts_intended_requests() -> None:
     records = [record("a", 1.0, status=None), record("a", 1.5, attempt=2, status=None), record("b", 2.0)]
-    wanted = wanted_requests(records)
-    assert spell_of(wanted, records, 0.0, 4.0, capacity=0.5) == {
+    intended = intended_requests(records)
+    assert spell_of(intended, records, 0.0, 4.0, capacity=0.5) == {
         "wanted": 2, "share": 0.5, "attempts": 1.5, "pressure": 1.5,
     }  # fmt: skip
-    assert spell_of(wanted, records, 10.0, 11.0, capacity=0.5) == {
+    assert spell_of(intended, records, 10.0, 11.0, capacity=0.5) == {
         "wanted": 0, "share": None, "attempts": None, "pressure": 0.0,
     }  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from lab_support import Seen, find_scenario, generated, http_server, missed, plan_for, sound_run
+from lab_support import StubServer, find_scenario, generated, http_server, missed, plan_for, sound_run
 from sojourn_lab.errors import ScenarioError
 from sojourn_lab.load.generator import local_ports
 from sojourn_lab.load.generator.__main__ import main
@@ -39,8 +39,8 @@ def test_block_is_contiguous_in_the_kernel_range_and_avoids_used_ports() -> None
     ports = free_block(8, 3)
     assert len(ports) == 8
     assert low <= ports[0] < ports[-1] <= high
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as held_socket:
-        held_socket.bind(("127.0.0.1", ports[5]))
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.bind(("127.0.0.1", ports[5]))
         assert ports[5] not in free_block(8, 3)
 
 
@@ -71,24 +71,24 @@ def test_connections_are_limited_to_the_ports_and_ports_are_reused(maker: Any) -
                 raise
             return client
 
-        held = []
+        connections = []
         try:
-            held = [connected() for _ in ports]
-            assert sorted(each.getsockname()[1] for each in held) == list(ports)
+            connections = [connected() for _ in ports]
+            assert sorted(each.getsockname()[1] for each in connections) == list(ports)
             with pytest.raises(OSError, match=os.strerror(errno.EADDRNOTAVAIL)):
                 connected()
             # Closed by the client, while the server has not: no TIME_WAIT keeps the port.
-            held.pop().close()
-            held.append(connected())
+            connections.pop().close()
+            connections.append(connected())
         finally:
-            for each in held:
+            for each in connections:
                 each.close()
 
 
 def test_requests_without_a_port_are_counted_and_make_the_run_void(tmp_path: Path) -> None:
-    seen = Seen(before_answer=lambda _: time.sleep(0.2))
-    with http_server(seen):
-        plan = plan_for(tmp_path, seen.url, ConstantLoad(60.0), duration=1.0, local_ports=6)
+    server = StubServer(before_answer=lambda _: time.sleep(0.2))
+    with http_server(server):
+        plan = plan_for(tmp_path, server.url, ConstantLoad(60.0), duration=1.0, local_ports=6)
         summary, records = generated(plan)
     refused = summary.errors["no_local_port"]
     assert set(summary.errors) == {"no_local_port"}
@@ -96,13 +96,13 @@ def test_requests_without_a_port_are_counted_and_make_the_run_void(tmp_path: Pat
     # 6 ports of 0.2 s each carry 30 a second at most.
     assert 15 <= summary.answered <= 36
     assert summary.answered + refused == summary.offered
-    named = [each for each in summary.void if "ran out of local ports" in each]
-    assert [re.findall(r"\d+", each) for each in named] == [[str(refused), "6"]]
+    reasons = [each for each in summary.void if "ran out of local ports" in each]
+    assert [re.findall(r"\d+", each) for each in reasons] == [[str(refused), "6"]]
 
 
 def test_enough_ports_do_not_make_the_run_void(tmp_path: Path) -> None:
-    with http_server(Seen()) as seen:
-        summary, _ = generated(plan_for(tmp_path, seen.url, ConstantLoad(40.0), duration=0.5, local_ports=64))
+    with http_server(StubServer()) as server:
+        summary, _ = generated(plan_for(tmp_path, server.url, ConstantLoad(40.0), duration=0.5, local_ports=64))
     assert summary.errors == {}
     assert not any("port" in each for each in summary.void)
 

@@ -133,9 +133,9 @@ def test_predictions_match_the_measurement(run: dict[str, Any]) -> None:
 @pytest.mark.scenario
 def test_the_run_is_shown_again_with_its_predictions(run: dict[str, Any]) -> None:
     command = [sys.executable, "-m", "sojourn_lab", "show", run["run"]]
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
-    assert "2 → 3 workers" in shown
-    assert f"{run['predictions'][0]['p99']['error']:+.1%}" in shown
+    text = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert "2 → 3 workers" in text
+    assert f"{run['predictions'][0]['p99']['error']:+.1%}" in text
 
 
 PREDICTION = Prediction("more", "a", "b", {"workers": "+1"})

@@ -34,8 +34,8 @@ def test_the_lock_lets_one_process_in_at_a_time(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", HOLDER], env=environment, stdout=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    held = sorted(tuple(map(float, process.communicate(timeout=30)[0].split())) for process in both)
-    assert held[0][1] <= held[1][0], "the second was let in while the first held it"
+    spells = sorted(tuple(map(float, process.communicate(timeout=30)[0].split())) for process in both)
+    assert spells[0][1] <= spells[1][0], "the second was let in while the first held it"
 
 
 def test_without_a_lock_no_request_waits(tmp_path: Path) -> None:

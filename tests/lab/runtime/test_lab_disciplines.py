@@ -80,10 +80,10 @@ def test_codel_drops_after_an_interval_above_the_target_and_ever_sooner() -> Non
         _, away = codel(line, now)
         dropped += [now for _ in away]
     # RFC 8289: first after one interval, then interval / sqrt(count) after the last.
-    wanted = [0.1]
-    while wanted[-1] < 1.0:
-        wanted.append(wanted[-1] + 0.1 / len(wanted) ** 0.5)
-    assert dropped == pytest.approx(wanted[: len(dropped)], abs=0.0021)
+    instants = [0.1]
+    while instants[-1] < 1.0:
+        instants.append(instants[-1] + 0.1 / len(instants) ** 0.5)
+    assert dropped == pytest.approx(instants[: len(dropped)], abs=0.0021)
     assert len(dropped) > 15
     assert codel(deque([Someone(0, 0.0)]), 5.0)[1] == [], "the last one is never turned away"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_support import Seen, generated, http_server, plan_for
+from lab_support import StubServer, generated, http_server, plan_for
 from sojourn_lab.cli import app
 from sojourn_lab.errors import ScenarioError
 from sojourn_lab.load.generator.loops import Pace
@@ -66,7 +66,7 @@ def run(folder: Path, *arguments: str, more: str = "", case: str = "") -> tuple[
 def test_requests_the_exact_url() -> None:
     result = target_of("https://example.org:8443/a%20b?c=d%2Fe&f", LIMITS)
     assert (result.base, result.path) == ("https://example.org:8443", "/a%20b?c=d%2Fe&f")
-    assert result.shown == "https://example.org:8443/a%20b", "a query may hold a key"
+    assert result.without_query == "https://example.org:8443/a%20b", "a query may hold a key"
     assert target_of("http://[::1]:80", LIMITS).base == "http://[::1]:80"
     assert target_of("http://example.org", LIMITS).path == "/"
     behind = target_of("http://example.org/lab/", LIMITS, lab_app=True)
@@ -154,14 +154,14 @@ def test_names_figures_that_clients_cannot_measure() -> None:
 
 def test_turns_are_never_nearer_than_the_rate_allows() -> None:
     pace = Pace(10.0)
-    arguments = [pace.turn(wanted) for wanted in (1.0, 1.0, 1.05, 5.0, 5.01)]
+    arguments = [pace.turn(due) for due in (1.0, 1.0, 1.05, 5.0, 5.01)]
     assert arguments == pytest.approx([1.0, 1.1, 1.2, 5.0, 5.1])
-    assert [Pace(None).turn(wanted) for wanted in (1.0, 1.0)] == [1.0, 1.0]
+    assert [Pace(None).turn(due) for due in (1.0, 1.0)] == [1.0, 1.0]
 
 
 @pytest.mark.alone
 def test_users_of_a_closed_loop_share_the_rate(tmp_path: Path) -> None:
-    with http_server(Seen()) as server:
+    with http_server(StubServer()) as server:
         plan = plan_for(tmp_path, server.url, ClosedLoad(3), 1.0, path="/x?y=%20", most_a_second=10.0)
         summary, records = generated(plan)
     assert 5 <= summary.offered <= 11, "without the limit: hundreds"
@@ -171,7 +171,7 @@ def test_users_of_a_closed_loop_share_the_rate(tmp_path: Path) -> None:
 
 
 def test_a_run_against_a_url_asks_it_and_starts_nothing(tmp_path: Path) -> None:
-    with http_server(Seen()) as server:
+    with http_server(StubServer()) as server:
         code, record, _ = run(tmp_path, "--url", f"{server.url}/a?key=secret")
     assert {path for path, _, _ in server.requests} == {"/a?key=secret"}
     assert len(server.requests) == record["rows"]["client"] <= 12
@@ -196,14 +196,14 @@ def test_a_run_against_a_url_asks_it_and_starts_nothing(tmp_path: Path) -> None:
 
 
 def test_the_labs_app_behind_a_url_gets_its_service_times(tmp_path: Path) -> None:
-    with http_server(Seen()) as server:
+    with http_server(StubServer()) as server:
         code, record, _ = run(tmp_path, "--url", server.url, "--lab-app", "--scale", "0.5", "--max-rate", "8")
     assert {path for path, _, _ in server.requests} == {"/sleep/0.025000"}
     assert (code, record["cases"][0]["service_time"]) == (1 if record["void"] else 0, 0.025)
 
 
 def test_failures_and_silence_are_failures(tmp_path: Path) -> None:
-    with http_server(Seen(status=503)) as server:
+    with http_server(StubServer(status=503)) as server:
         code, record, _ = run(tmp_path, "--url", server.url)
     assert code == 1
     assert record["cases"][0]["client"]["statuses"] == {"503": record["cases"][0]["client"]["answered"]}
@@ -215,7 +215,7 @@ def test_failures_and_silence_are_failures(tmp_path: Path) -> None:
 
 
 def test_a_refusal_comes_before_the_first_request(tmp_path: Path) -> None:
-    with http_server(Seen()) as server:
+    with http_server(StubServer()) as server:
         code, _, words = run(tmp_path, "--url", server.url, "--max-concurrency", "1")
     assert (code, server.requests) == (2, [])
     assert "--max-concurrency 2 allows it" in words

@@ -56,17 +56,17 @@ def loads(topology: str = "", case: str = LOAD) -> Scenario:
 @needs_namespace
 def test_threads_and_processes_are_inside_and_the_machine_is_as_before() -> None:
     outside, before = own_namespace(), SOMAXCONN.read_text()
-    seen: list[int] = []
+    namespaces: list[int] = []
     with network_namespace({"somaxconn": 77, "tcp_syncookies": 0}):
         inside = own_namespace()
-        thread = threading.Thread(target=lambda: seen.append(own_namespace()))
+        thread = threading.Thread(target=lambda: namespaces.append(own_namespace()))
         thread.start()
         thread.join()
         child = subprocess.run(["cat", SOMAXCONN], capture_output=True, text=True, check=True).stdout
         assert int(SOMAXCONN.read_text()) == int(child) == 77
         assert Path("/proc/sys/net/ipv4/tcp_syncookies").read_text() == "0\n"
     assert inside != outside
-    assert seen == [inside]
+    assert namespaces == [inside]
     assert (own_namespace(), SOMAXCONN.read_text()) == (outside, before)
 
 
@@ -116,8 +116,8 @@ def test_a_sysctl_that_the_kernel_lacks_is_named(tmp_path: Path, monkeypatch: py
     assert why_sysctls_missing({"tcp_syncookies": 1}) == "this kernel has no net.ipv4.tcp_syncookies"
     # A kernel without linear timeouts behaves as one that has 0 of them.
     assert why_sysctls_missing({"tcp_syn_linear_timeouts": 0}) is None
-    wanted = Topology(namespace=Namespace(tcp_syn_linear_timeouts=4))
-    assert why_skipped(wanted) == "this kernel has no net.ipv4.tcp_syn_linear_timeouts"
+    topology = Topology(namespace=Namespace(tcp_syn_linear_timeouts=4))
+    assert why_skipped(topology) == "this kernel has no net.ipv4.tcp_syn_linear_timeouts"
     assert why_skipped(Topology()) is None
 
 

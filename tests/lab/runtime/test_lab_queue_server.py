@@ -186,12 +186,12 @@ def test_deadline_answers_503_when_nginx_is_about_to_give_up(tmp_path: Path) -> 
 @pytest.mark.alone
 def test_beyond_the_waiting_places_a_request_is_answered_with_503_at_once(tmp_path: Path) -> None:
     with serving(tmp_path, rules=QueueRules(capacity=2)) as backend:
-        held = in_line(backend, "/sleep/2.5", "/sleep/0.01", "/sleep/0.01")
+        connections = in_line(backend, "/sleep/2.5", "/sleep/0.01", "/sleep/0.01")
         begun = time.monotonic()
         status, _, _ = answer_of(backend, "/sleep/0.01")
         assert status == 503
         assert time.monotonic() - begun < 2.0, "while the first is still in service"
-        assert [answer_on(each)[0] for each in held] == [200] * 3
+        assert [answer_on(each)[0] for each in connections] == [200] * 3
 
 
 def test_probe_is_answered_when_the_queue_is_empty(tmp_path: Path) -> None:

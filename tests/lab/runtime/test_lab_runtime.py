@@ -172,13 +172,13 @@ def test_signals_ignored_by_nohup_remain_ignored() -> None:
 
 def test_outside_the_main_thread_signals_are_left_alone() -> None:
     before = signal.getsignal(signal.SIGINT)
-    seen: list[object] = []
+    handlers: list[object] = []
 
     def look() -> None:
         with Interrupts().caught():
-            seen.append(signal.getsignal(signal.SIGINT))
+            handlers.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=look)
     thread.start()
     thread.join()
-    assert seen == [before]
+    assert handlers == [before]

@@ -69,15 +69,15 @@ def addresses_of(value: Any) -> Iterator[str]:
 
 def test_no_source_asks_for_every_address() -> None:
     matches = []
-    seen = 0
+    files = 0
     for path in sources():
-        seen += 1
+        files += 1
         if not any(str(path).startswith(name) for name in EVERYWHERE) and (ROOT / path).is_file():
             text = (ROOT / path).read_text(encoding="utf-8", errors="replace")
             matches += [
                 f"{path}: {line.strip()}" for line in text.splitlines() if ADDRESS.search(line.partition("# ")[0])
             ]
-    if not seen:
+    if not files:
         pytest.skip("this is no checkout of git")
     assert matches == []
 

@@ -23,11 +23,11 @@ def two_servers(folder: Path) -> Path:
     """The scenario with the cases of gunicorn's sync workers and uvicorn, a second each."""
     text = SCENARIO_FILE.read_text()
     head, *cases = re.split(r"(?m)^(?=\[\[cases\]\]|\[\[criteria\]\]|# Written)", text)
-    kept = [each for each in cases if "gunicorn-sync" in each or "uvicorn" in each]
-    assert len(kept) == 2
+    blocks = [each for each in cases if "gunicorn-sync" in each or "uvicorn" in each]
+    assert len(blocks) == 2
     head = re.sub(r"(?m)^duration = .*", "duration = 1.0", re.sub(r"(?m)^warmup = .*", "warmup = 0.5", head))
     path = folder / "app-servers.toml"
-    path.write_text(head + "".join(kept))
+    path.write_text(head + "".join(blocks))
     return path
 
 

@@ -264,10 +264,10 @@ def test_worker_seconds_are_the_integral_of_the_living_workers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "changes"), [([2, 2, 2], (0, 0)), ([2, 4, 4, 6], (2, 0)), ([2, 6, 3, 3, 5], (3, 2)), ([], (0, 0))]
+    ("numbers", "changes"), [([2, 2, 2], (0, 0)), ([2, 4, 4, 6], (2, 0)), ([2, 6, 3, 3, 5], (3, 2)), ([], (0, 0))]
 )
-def test_changes_and_reversals(wanted: list[int], changes: tuple[int, int]) -> None:
-    assert changes_of(wanted) == changes
+def test_changes_and_reversals(numbers: list[int], changes: tuple[int, int]) -> None:
+    assert changes_of(numbers) == changes
 
 
 def test_figures_of_a_known_case() -> None:
@@ -348,7 +348,7 @@ def test_gunicorn_follows_the_number_that_is_wanted(tmp_path: Path) -> None:
             return len(live) == number and live == set(group_members(backend.process.pid)) - {backend.process.pid}
 
         for number in (6, 3, 1, 4):
-            workers.wanted = number
+            workers.desired = number
             # More steps than signals: none may be sent beyond the number.
             eventually(lambda number=number: follows(number), 60.0, f"{number} workers")  # type: ignore[misc]
         assert [workers.step() for _ in range(3)] == [4, 4, 4]

@@ -51,9 +51,9 @@ def test_worker_serves_one_request_at_a_time_and_never_idles_beside_a_queue() ->
     for r in requests:
         by_worker[r.worker].append((r.got_worker, r.released))
     assert len(by_worker) == 4
-    for held in by_worker.values():
-        held.sort()
-        assert all(one[1] <= other[0] for one, other in itertools.pairwise(held))
+    for spells in by_worker.values():
+        spells.sort()
+        assert all(one[1] <= other[0] for one, other in itertools.pairwise(spells))
     ends = {r.released for r in requests}
     assert all(r.got_worker == r.reached or r.got_worker in ends for r in requests)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 
 import msgspec
 
@@ -21,7 +20,7 @@ MARGIN = 30.0
 """Seconds that the generator and the channel may exceed the plan."""
 
 
-class Kept(msgspec.Struct, frozen=True):
+class StoredEvent(msgspec.Struct, frozen=True):
     """An event as the broker stored it."""
 
     id: str
@@ -39,17 +38,10 @@ def run_case(stage: Stage) -> Outcome:
         path = stage.logs / "plan.json"
         path.write_bytes(msgspec.json.encode(msgspec.structs.replace(traffic, plan=plan)))
         command = [sys.executable, "-m", "sojourn_lab.experiments.collector.generator", str(path)]
-        generator = system.started(command, "generator")
-        generator.mark_as_load()
-        before, expected = time.monotonic(), plan.warmup + plan.duration
-
-        def ended() -> bool:
-            stage.watcher.elapsed(min(time.monotonic() - before, expected))
-            return generator.exit_code() == 0
-
-        generator.wait_until(ended, expected + plan.timeout + MARGIN, f"the load of case {stage.name} to end")
+        seconds = plan.warmup + plan.duration
+        stage.run_to_end(command, "generator", seconds, plan.timeout + MARGIN, f"the load of case {stage.name} to end")
         # Events in the channel at the end belong to the window in which they were sent: they are the slowest.
-        system.drained((settings.channel + settings.consumers * settings.batch) / capacity_of(settings) + MARGIN)
+        system.drain((settings.channel + settings.consumers * settings.batch) / capacity_of(settings) + MARGIN)
     offered_load = msgspec.json.decode((stage.logs / "summary.json").read_bytes(), type=Offered)
     window = offered_load.heartbeats.window
     client_log = stage.logs / "client.jsonl"
@@ -59,7 +51,7 @@ def run_case(stage: Stage) -> Outcome:
         rows_in(client_log, ClientRecord),
         rows_in(system.acknowledged, Acknowledged),
         rows_in(system.samples, Sample),
-        [each.id for each in rows_in(system.kept, Kept)],
+        [each.id for each in rows_in(system.stored, StoredEvent)],
         offered_load.heartbeats,
         offered_load.reads,
     )

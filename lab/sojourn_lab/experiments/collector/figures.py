@@ -92,9 +92,9 @@ def consumers_of(batches: Sequence[Acknowledged], consumers: int, window: Window
     """
     inside = [each for each in batches if window.since <= each.acknowledged < window.until]
     events = sum(len(each.ids) for each in inside)
-    held = sum(max(0.0, min(each.acknowledged, window.until) - max(each.taken, window.since)) for each in batches)
+    busy = sum(max(0.0, min(each.acknowledged, window.until) - max(each.taken, window.since)) for each in batches)
     return {
-        "busy": held / (consumers * (window.until - window.since)),
+        "busy": busy / (consumers * (window.until - window.since)),
         "cost": sum(each.acknowledged - each.taken for each in inside) / events if events else None,
         "batch": events / len(inside) if inside else None,
     }
@@ -123,14 +123,14 @@ def case_figures(
     clients: Sequence[ClientRecord],
     batches: Sequence[Acknowledged],
     samples: Sequence[Sample],
-    kept: Sequence[str],
+    stored: Sequence[str],
     heartbeats: Summary,
     reads: Summary | None,
 ) -> dict[str, Any]:
     """Return all figures of a case; rates a second, durations in seconds.
 
     `errors_per_s`: heartbeats of the window that were refused or got no answer. `lost`: events of the whole case that
-    the collector took and the broker does not have (`kept` has the broker's, one id for each event), `twice`: those it
+    the collector took and the broker does not have (`stored`: the broker's, one id for each event), `twice`: those it
     has more than once.
     """
     seconds = window.until - window.since
@@ -152,7 +152,7 @@ def case_figures(
         "cpu": cpu_of(samples, settings.cores, window),
         "channel": channel_of(samples, settings.channel, window),
         "consumers": consumers_of(batches, settings.consumers, window),
-        "lost": len(accepted - set(kept)),
-        "twice": len(kept) - len(set(kept)),
+        "lost": len(accepted - set(stored)),
+        "twice": len(stored) - len(set(stored)),
         "generator": {"cpu": heartbeats.cpu, "lag_p99": heartbeats.schedule_lag.p99},
     }

@@ -50,7 +50,7 @@ class System(Lifecycle):
         url: where nginx answers.
         acknowledged: the collector's file, a line for each batch acknowledged.
         samples: the collector's file of samples.
-        kept: the broker's file, a line for each event.
+        stored: the broker's file, a line for each event.
         spin_up, tear_down: s.
     """
 
@@ -65,7 +65,7 @@ class System(Lifecycle):
         self._collector: Process | None = None
         self.acknowledged = stage.logs / "acknowledged.jsonl"
         self.samples = stage.logs / "samples.jsonl"
-        self.kept = stage.logs / "broker.jsonl"
+        self.stored = stage.logs / "broker.jsonl"
         self.url = ""
 
     def _start_all(self) -> None:
@@ -75,7 +75,7 @@ class System(Lifecycle):
         with listening_socket(BACKLOG) as listener:
             broker = f"{HOST}:{listener.getsockname()[1]}"
             fd = str(listener.fileno())
-            options = ["--fd", fd, "--ack", repr(settings.ack), "--log", str(self.kept)]
+            options = ["--fd", fd, "--ack", repr(settings.ack), "--log", str(self.stored)]
             self.started([sys.executable, program, *options], "broker", pass_fds=[listener.fileno()], env=environment)
         with listening_socket(BACKLOG) as listener:
             self._port = listener.getsockname()[1]
@@ -84,7 +84,9 @@ class System(Lifecycle):
             self._collector = self.started(
                 [*command, *files], "collector", pass_fds=[listener.fileno()], env=environment
             )
-        self._collector.wait_until(self._ready, START_DEADLINE, "the collector to answer /ready")
+        self._collector.wait_until(
+            lambda: self._get_json("/ready") is not None, START_DEADLINE, "the collector to answer /ready"
+        )
         with self._stage.interrupts.shielded():
             address = f"{HOST}:{self._port}"
             nginx = Nginx(folder, SERVER, access_log=self._stage.access_log, http=HTTP.format(address=address))
@@ -92,22 +94,16 @@ class System(Lifecycle):
             self._stack.callback(nginx.stop)
         self.url = nginx.url
 
-    def drained(self, deadline: float) -> dict[str, int]:
-        """Return the collector's counts once all it accepted is acknowledged; LabError if that takes too long."""
+    def drain(self, deadline: float) -> None:
+        """Return once all that the collector accepted is acknowledged; LabError if that takes too long."""
         if self._collector is None:
             raise LabError("the collector was never started")
-        last: dict[str, int] = {}
 
         def empty() -> bool:
             stats = self._get_json("/stats")
-            last.update(stats or {})
             return stats is not None and stats["held"] == 0
 
         self._collector.wait_until(empty, deadline, "the channel to run empty")
-        return last
-
-    def _ready(self) -> bool:
-        return self._get_json("/ready") is not None
 
     def _get_json(self, path: str) -> dict[str, Any] | None:
         connection = http.client.HTTPConnection(HOST, self._port, timeout=2.0)

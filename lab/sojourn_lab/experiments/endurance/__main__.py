@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from sojourn_lab.errors import LabError
-from sojourn_lab.experiments.endurance.stack import Seen, Wish, endured
+from sojourn_lab.experiments.endurance.stack import Measurements, Wish, endured
 from sojourn_lab.experiments.endurance.verdict import table_of, verdict_of
 from sojourn_lab.runtime.interrupts import Interrupted, Interrupts
 
@@ -39,35 +39,35 @@ def main(arguments: list[str] | None = None) -> int:
     if folder.exists() and any(folder.iterdir()):
         parser.error(f"--out {folder}: the folder is not empty; name a new one")
     folder.mkdir(parents=True, exist_ok=True)
-    interrupts, seen, broken = Interrupts(), Seen(), ""
+    interrupts, measured, broken = Interrupts(), Measurements(), ""
     try:
         with interrupts.caught():
-            endured(folder.resolve(), wish, interrupts, seen, _say)
+            endured(folder.resolve(), wish, interrupts, measured, _say)
     except LabError as error:
         broken = str(error).partition("\n")[0]
         sys.stderr.write(f"endurance: {error}\n")
     except Interrupted as interrupted:
         return interrupted.exit_code
-    verdict = verdict_of(wish, seen, broken)
+    verdict = verdict_of(wish, measured, broken)
     text = table_of(verdict)
     sys.stdout.write(text)
     if options.out is None:
         shutil.rmtree(folder, ignore_errors=True)
     else:
         verdict["samples"] = {
-            "instants": seen.instants,
-            "memory": {name: [each.resident for each in samples] for name, samples in seen.usage.items()},
-            "disk": seen.disk,
+            "instants": measured.instants,
+            "memory": {name: [each.resident for each in samples] for name, samples in measured.usage.items()},
+            "disk": measured.disk,
         }
         (folder / "endurance.json").write_text(json.dumps(verdict, indent=2) + "\n", encoding="utf-8")
         (folder / "endurance.md").write_text(text, encoding="utf-8")
     return 1 if verdict["faults"] else 0
 
 
-def _say(seen: Seen) -> None:
-    if sys.stderr.isatty() and seen.instants:
-        memory = ", ".join(f"{name} {samples[-1].resident / 1e6:.0f}" for name, samples in seen.usage.items())
-        sys.stderr.write(f"\r\x1b[K{seen.instants[-1]:.0f} s: MB: {memory}")
+def _say(measured: Measurements) -> None:
+    if sys.stderr.isatty() and measured.instants:
+        memory = ", ".join(f"{name} {samples[-1].resident / 1e6:.0f}" for name, samples in measured.usage.items())
+        sys.stderr.write(f"\r\x1b[K{measured.instants[-1]:.0f} s: MB: {memory}")
         sys.stderr.flush()
 
 

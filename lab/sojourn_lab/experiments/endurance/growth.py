@@ -46,9 +46,9 @@ def growth_of(instants: Sequence[float], values: Sequence[float], allowed: float
     if len(time) < 4:
         return None
     late = time >= time[0] + SETTLED * (time[-1] - time[0])
-    time, kept = time[late], value[late]
+    time, settled = time[late], value[late]
     if len(time) < 4:
         return None
-    level, steep = float(np.median(kept)), slope(time, kept)
+    level, steep = float(np.median(settled)), slope(time, settled)
     growth = steep * float(time[-1] - time[0])
     return Growth(level, float(value.max()), steep, growth, growth < SHARE * level or growth < allowed)

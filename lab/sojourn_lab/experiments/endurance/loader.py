@@ -11,21 +11,22 @@ import sys
 import time
 from pathlib import Path
 
+from sojourn.analyses.blame.store import explain_store
+from sojourn.model.errors import SojournError
+from sojourn.store import connect, init, load
+
 LOOK = 0.5
 EXPLAIN_EVERY = 60.0
 
 
 def loaded(folder: Path) -> dict[str, int]:
     """Load until the end; return the numbers of lines read and refused, and of rows in the store."""
-    from sojourn.analyses.blame.store import explain_store  # noqa: PLC0415
-    from sojourn.store import connect, init, load  # noqa: PLC0415 - they take their time to load
-
     dsn = f"chdb://{folder / 'store'}"
     counts = {"files": 0, "lines": 0, "refused": 0, "minutes": 0}
     explained = time.monotonic()
     # The engine remains open: closing and opening it for every file would measure another program.
     init(dsn)
-    with connect(dsn) as kept:
+    with connect(dsn) as store:
         while True:
             ended = (folder / "end").exists()  # before listing: files that came first are listed
             for file in sorted(folder.glob("access.jsonl.*"), key=lambda path: int(path.suffix[1:])):
@@ -46,17 +47,15 @@ def loaded(folder: Path) -> dict[str, int]:
             nothing.touch()
             load(dsn, [str(nothing)], spans=spans)
         for table in ("requests", "spans", "dead_letters"):
-            ((rows,),) = kept.client.query(f"SELECT count() FROM {table} FINAL").result_rows  # noqa: S608 - constants
+            ((rows,),) = store.client.query(f"SELECT count() FROM {table} FINAL").result_rows  # noqa: S608 - constants
             counts[table] = rows
-        ((rolled,),) = kept.client.query("SELECT sum(requests) FROM rollup_minute FINAL").result_rows
+        ((rolled,),) = store.client.query("SELECT sum(requests) FROM rollup_minute FINAL").result_rows
         counts["rolled_up"] = rolled
     return counts
 
 
 def main(arguments: list[str]) -> int:
     """Return the exit code: 1 if the store failed."""
-    from sojourn.model.errors import SojournError  # noqa: PLC0415
-
     (name,) = arguments
     folder = Path(name)
     try:

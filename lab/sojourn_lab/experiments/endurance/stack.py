@@ -47,7 +47,7 @@ class Wish:
 
 
 @dataclass
-class Seen:
+class Measurements:
     """Measurements of a run.
 
     Attributes:
@@ -65,8 +65,10 @@ class Seen:
     ends: dict[str, int | None] = field(default_factory=dict)
 
 
-def endured(folder: Path, wish: Wish, interrupts: Interrupts, seen: Seen, on_sample: Callable[[Seen], None]) -> None:
-    """Run the stack in a folder of its own, and record measurements in ``seen`` as they come.
+def endured(
+    folder: Path, wish: Wish, interrupts: Interrupts, measured: Measurements, on_sample: Callable[[Measurements], None]
+) -> None:
+    """Run the stack in a folder of its own, and record measurements in ``measured`` as they come.
 
     Raises:
         LabError: a part cannot be started, or ends by itself.
@@ -74,8 +76,8 @@ def endured(folder: Path, wish: Wish, interrupts: Interrupts, seen: Seen, on_sam
     # Not with the servers: it ends once all their files are loaded.
     command = [sys.executable, "-m", "sojourn_lab.experiments.endurance.loader", str(folder)]
     with Process(command, name="loader", folder=folder) as loader:
-        _run(folder, wish, interrupts, loader, seen, on_sample)
-        _settled(folder, loader, seen)
+        _run(folder, wish, interrupts, loader, measured, on_sample)
+        _settled(folder, loader, measured)
 
 
 def _run(
@@ -83,8 +85,8 @@ def _run(
     wish: Wish,
     interrupts: Interrupts,
     loader: Process,
-    seen: Seen,
-    on_sample: Callable[[Seen], None],
+    measured: Measurements,
+    on_sample: Callable[[Measurements], None],
 ) -> None:
     runtime = ProcessRuntime(TOPOLOGY, folder, folder / "logs", interrupts)
     with runtime:
@@ -94,13 +96,13 @@ def _run(
         parts |= {"store": loader, **_beside(runtime, folder, wish)}
         parts["generator"] = runtime.started(_generator(folder, runtime.url, wish), "generator")
         rotation = Rotation(folder, runtime.nginx)
-        _until_the_end(folder, wish, rotation, parts, seen, on_sample)
+        _until_the_end(folder, wish, rotation, parts, measured, on_sample)
         rotation.turn()
         for name in ("watch", "watch on a terminal", "capture"):
             if name in parts:
-                seen.ends[name] = parts[name].stop(deadline_s=30.0)
+                measured.ends[name] = parts[name].stop(deadline_s=30.0)
     for backend in runtime.backends:  # they have ended, so all spans are in their files
-        seen.counts[f"{backend.name} spans"] = _lines(backend.spans) if backend.spans else 0
+        measured.counts[f"{backend.name} spans"] = _lines(backend.spans) if backend.spans else 0
 
 
 def _beside(runtime: ProcessRuntime, folder: Path, wish: Wish) -> dict[str, Process]:
@@ -134,8 +136,8 @@ def _until_the_end(
     wish: Wish,
     rotation: Rotation,
     parts: dict[str, Process],
-    seen: Seen,
-    on_sample: Callable[[Seen], None],
+    measured: Measurements,
+    on_sample: Callable[[Measurements], None],
 ) -> None:
     begun = time.monotonic()
     sampled = rotated = begun
@@ -145,13 +147,13 @@ def _until_the_end(
             raise LabError("the generator does not end")
         if now >= sampled:
             sampled += wish.every
-            seen.instants.append(now - begun)
+            measured.instants.append(now - begun)
             for name, process in parts.items():
                 if name != "generator" and not process.running():
                     raise LabError(f"{name} ended ({process.exit_code()}) under load: {process.last_lines()}")
-                seen.usage.setdefault(name, []).append(usage_of(process.pid))
-            seen.disk.append(disk_of(folder))
-            on_sample(seen)
+                measured.usage.setdefault(name, []).append(usage_of(process.pid))
+            measured.disk.append(disk_of(folder))
+            on_sample(measured)
         if now - rotated > wish.rotate:
             rotated = now
             rotation.turn()
@@ -168,13 +170,13 @@ class Rotation:
 
     def turn(self) -> None:
         """Rotate the log; LabError if nginx does not reopen it."""
-        held = self._folder / "rotated.jsonl"
-        self._nginx.access_log.rename(held)
+        rotated = self._folder / "rotated.jsonl"
+        self._nginx.access_log.rename(rotated)
         self._nginx.reopen(deadline_s=10.0)
-        held.rename(self._folder / f"access.jsonl.{next(self._numbers)}")
+        rotated.rename(self._folder / f"access.jsonl.{next(self._numbers)}")
 
 
-def _settled(folder: Path, loader: Process, seen: Seen) -> None:
+def _settled(folder: Path, loader: Process, measured: Measurements) -> None:
     """Pass the remaining log on, wait for the store, and count."""
     rest = folder / "access.jsonl"
     if rest.stat().st_size:
@@ -185,8 +187,8 @@ def _settled(folder: Path, loader: Process, seen: Seen) -> None:
     loaded = folder / "loaded.json"
     summary = msgspec.json.decode((folder / "summary.json").read_bytes(), type=Summary)
     state: dict[str, Any] = json.loads(loaded.read_text(encoding="utf-8"))
-    spans = sum(count for name, count in seen.counts.items() if name.endswith(" spans"))
-    seen.counts = {
+    spans = sum(count for name, count in measured.counts.items() if name.endswith(" spans"))
+    measured.counts = {
         "offered": summary.offered, "dropped": summary.dropped, "answered": summary.answered, "failed": summary.failed,
         "logged": state["lines"], "refused": state["refused"], "stored": state["requests"],
         "rolled up": state["rolled_up"], "spans written": spans, "spans stored": state["spans"],

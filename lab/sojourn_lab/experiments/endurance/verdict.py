@@ -7,8 +7,8 @@ from typing import Any
 
 from sojourn.model.formatting import formatted
 
-from sojourn_lab.experiments.endurance.growth import Growth, growth_of
-from sojourn_lab.experiments.endurance.stack import Seen, Wish
+from sojourn_lab.experiments.endurance.growth import growth_of
+from sojourn_lab.experiments.endurance.stack import Measurements, Wish
 
 ALLOWED_BYTES, ALLOWED_FILES = 10e6, 8.0
 ENDED = (0, 143, -15, None)  # by itself or by SIGTERM
@@ -16,21 +16,25 @@ DRIVER = "generator"
 """Keeps a record of every request until its end, and is not measured."""
 
 
-def verdict_of(wish: Wish, seen: Seen, broken: str = "") -> dict[str, Any]:
+def verdict_of(wish: Wish, measured: Measurements, broken: str = "") -> dict[str, Any]:
     """Return the results; ``faults`` are sentences, empty for a good run.
 
     ``broken`` is the reason of an early end.
     """
     faults = [broken] if broken else []
     parts: dict[str, Any] = {}
-    for name, samples in seen.usage.items():
+    for name, samples in measured.usage.items():
         if not samples:
             continue
-        instants = seen.instants[-len(samples) :]
+        instants = measured.instants[-len(samples) :]
         memory = growth_of(instants, [float(each.resident) for each in samples], ALLOWED_BYTES)
         files = growth_of(instants, [float(each.files) for each in samples], ALLOWED_FILES)
         spent = (samples[-1].cpu - samples[0].cpu) / max(instants[-1] - instants[0], 1e-9)
-        parts[name] = {"memory": _as_dict(memory), "files": _as_dict(files), "cores": spent}
+        parts[name] = {
+            "memory": None if memory is None else asdict(memory),
+            "files": None if files is None else asdict(files),
+            "cores": spent,
+        }
         if name == DRIVER:
             continue
         if memory is not None and not memory.flat:
@@ -38,15 +42,15 @@ def verdict_of(wish: Wish, seen: Seen, broken: str = "") -> dict[str, Any]:
         if files is not None and not files.flat:
             faults.append(f"{name}: {files.growth:.0f} more files are open than when it had settled")
     if not broken:
-        faults += _missing(seen.counts)
-    faults += [f"{name} ended with {code}" for name, code in seen.ends.items() if code not in ENDED]
+        faults += _missing(measured.counts)
+    faults += [f"{name} ended with {code}" for name, code in measured.ends.items() if code not in ENDED]
     return {
         "seconds": wish.seconds,
         "rate": wish.rate,
-        "samples": len(seen.instants),
+        "samples": len(measured.instants),
         "parts": parts,
-        "disk": {"first": seen.disk[0], "last": seen.disk[-1]} if seen.disk else None,
-        "counts": seen.counts,
+        "disk": {"first": measured.disk[0], "last": measured.disk[-1]} if measured.disk else None,
+        "counts": measured.counts,
         "faults": faults,
     }
 
@@ -58,10 +62,6 @@ def _missing(counts: dict[str, int]) -> list[str]:
     return [
         f"{counts[one]:,} {one}, but {counts[other]:,} {other}" for one, other in same if counts[one] != counts[other]
     ]
-
-
-def _as_dict(growth: Growth | None) -> dict[str, Any] | None:
-    return None if growth is None else asdict(growth)
 
 
 def table_of(verdict: dict[str, Any]) -> str:

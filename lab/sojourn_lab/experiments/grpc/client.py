@@ -18,7 +18,7 @@ import numpy as np
 from sojourn_lab.errors import LabError
 from sojourn_lab.experiments.grpc.plan import GrpcPlan, addresses_of_channels
 from sojourn_lab.load.generator.__main__ import summary_of_run
-from sojourn_lab.load.generator.client import Wanted
+from sojourn_lab.load.generator.client import UserRequest
 from sojourn_lab.load.generator.clock import Clock
 from sojourn_lab.load.generator.program import exit_code
 from sojourn_lab.load.plan import ClientRecord, Plan
@@ -47,17 +47,17 @@ class Channels:
         # Bytes both ways: without serializers gRPC takes and gives them as they are.
         self._calls = [channel.unary_unary(METHOD) for channel in channels]
 
-    async def outcome(self, wanted: Wanted, intended: float, attempt: int = 1) -> ClientRecord:
+    async def outcome(self, request: UserRequest, intended: float, attempt: int = 1) -> ClientRecord:
         """Return the record of one call made now; failures are recorded, not raised."""
         unix = self._clock.unix
-        rng = np.random.default_rng([*self._plan.seed, 1 << 33, wanted.number])
+        rng = np.random.default_rng([*self._plan.seed, 1 << 33, request.number])
         number = int(rng.integers(len(self._calls)))
         sent = self._clock.now()
         record = ClientRecord(
             case=self._plan.case,
-            id=f"{self._plan.case}-{wanted.number}",
+            id=f"{self._plan.case}-{request.number}",
             user=number,
-            service_time=round(wanted.service_time, 6),
+            service_time=round(request.service_time, 6),
             intended=unix(intended),
             sent=unix(sent),
             route=METHOD,
@@ -69,7 +69,7 @@ class Channels:
             # A proxy between puts its own in place of it.
             ("x-request-start", f"t={record.sent:.6f}"),
         )
-        payload = f"{wanted.service_time:.6f}".encode()
+        payload = f"{request.service_time:.6f}".encode()
         try:
             call = self._calls[number](payload, timeout=self._plan.timeout, metadata=metadata)
             headers = await call.initial_metadata()

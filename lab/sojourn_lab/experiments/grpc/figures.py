@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
+import polars as pl
+from sojourn.timeline.visits import FROM_OPTION, Visits, Workers
 
 from sojourn_lab.experiments.grpc.servers import Call
 from sojourn_lab.load.generator.summary import quantiles_of
 from sojourn_lab.load.plan import ClientRecord, Summary
 from sojourn_lab.results.analyses.balance import SETTLED, before_and_after, shares_and_waits
-
-if TYPE_CHECKING:
-    from sojourn.timeline.visits import Visits
 
 
 def case_figures(
@@ -39,7 +38,7 @@ def case_figures(
     since, until = summary.window.since, summary.window.until
     inside = [each for each in records if since <= each.intended < until]
     visits = visits_of(inside, calls, workers=workers, base=since)
-    known = {name: name for name in calls}
+    names = {name: name for name in calls}
     client: dict[str, Any] = {
         "offered": summary.offered,
         "answered": summary.answered,
@@ -51,9 +50,9 @@ def case_figures(
         "unmatched": summary.answered - len(visits),
     }
     if at is None:
-        return {**shares_and_waits(visits, known, until - since), "client": client}
+        return {**shares_and_waits(visits, names, until - since), "client": client}
     early = visits_of([each for each in inside if each.sent < at], calls, workers=workers, base=since)
-    spread = before_and_after(early, visits, known, since=since, at=at, until=until)
+    spread = before_and_after(early, visits, names, since=since, at=at, until=until)
     phases = {"before": (since, at), "after": (at, until), "settled": (until - SETTLED * (until - at), until)}
     for name, (begin, end) in phases.items():
         client[name] = {"response_time": _response_times(inside, begin, end)}
@@ -76,9 +75,6 @@ def visits_of(
 
     Those that no server took are left out. Backends are the servers, by name, with `workers` threads each.
     """
-    import polars as pl  # noqa: PLC0415
-    from sojourn.timeline.visits import FROM_OPTION, Visits, Workers  # noqa: PLC0415 - brings Polars
-
     names = tuple(calls)
     answered = {call.id: (number, call) for number, name in enumerate(names) for call in calls[name]}
     rows = sorted(

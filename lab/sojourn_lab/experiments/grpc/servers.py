@@ -49,10 +49,7 @@ class GrpcServer:
 
     def calls(self) -> list[Call]:
         """Return its logged calls so far, in the order in which they ended."""
-        if not self.log.exists():
-            return []
-        decoder = msgspec.json.Decoder(Call)
-        return [decoder.decode(line) for line in self.log.read_bytes().splitlines()]
+        return msgspec.json.Decoder(Call).decode_lines(self.log.read_bytes()) if self.log.exists() else []
 
 
 def started_server(name: str, workers: int, slowdown: float, folder: Path) -> GrpcServer:

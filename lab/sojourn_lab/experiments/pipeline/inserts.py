@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from sojourn_lab.errors import LabError
 from sojourn_lab.experiments.pipeline.plan import Inserted, Inserts
 from sojourn_lab.experiments.stage import Stage
 from sojourn_lab.results.run_context import Outcome
-from sojourn_lab.runtime.process import Process
 from sojourn_lab.scenario.experiment_settings import Pipeline
 
 MARGIN = 120.0
@@ -41,20 +39,7 @@ def measured_store(stage: Stage, settings: Pipeline, work: Path) -> Outcome:
     path = stage.logs / "plan.json"
     path.write_bytes(msgspec.json.encode(plan))
     command = [sys.executable, "-m", "sojourn_lab.experiments.pipeline.store", str(path)]
-    process = Process(command, name="store", folder=stage.logs)
-    before, expected = time.monotonic(), plan.warmup + plan.duration
-    with stage.interrupts.shielded():
-        process.start()
-
-    def ended() -> bool:
-        stage.watcher.elapsed(min(time.monotonic() - before, expected))
-        return process.exit_code() == 0
-
-    try:
-        process.wait_until(ended, expected + MARGIN, "the inserts to end")
-    finally:
-        with stage.interrupts.shielded():
-            process.stop()
+    stage.run_to_end(command, "store", plan.warmup + plan.duration, MARGIN, "the inserts to end", is_load=False)
     result = msgspec.json.decode(Path(plan.result).read_bytes(), type=Inserted)
     return Outcome(
         result.since, result.until, result.figures, spin_up=result.since - plan.warmup - result.began, tear_down=0.0

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from sojourn.store import connect, init, load
+from sojourn.store.schema import schema_files
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.experiments.pipeline.plan import Inserted, Inserts
@@ -55,10 +57,6 @@ def batch_text(rows: list[dict[str, Any]], count: int, spread: float) -> bytes:
 
 def inserted(plan: Inserts) -> Inserted:
     """Insert for the duration of the plan, at least twice, and return the result."""
-    # Late: the plan is read where the engine is not.
-    from sojourn.store import connect, init, load  # noqa: PLC0415
-    from sojourn.store.schema import schema_files  # noqa: PLC0415
-
     began = time.time()
     dsn = f"chdb://{plan.folder}"
     init(dsn)
@@ -118,8 +116,8 @@ def inserted(plan: Inserts) -> Inserted:
             "row_cpu": cpu / (len(took) * plan.batch),
             **_of_table(client, table, plan.spread),
         }
-        wanted = number * plan.batch + loaded
-        figures["lost"] = wanted - client.query(f"SELECT count() FROM {table} FINAL").result_rows[0][0]  # noqa: S608
+        expected = number * plan.batch + loaded
+        figures["lost"] = expected - client.query(f"SELECT count() FROM {table} FINAL").result_rows[0][0]  # noqa: S608
     return Inserted(began, since, until, figures)
 
 

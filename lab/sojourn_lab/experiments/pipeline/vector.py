@@ -101,9 +101,9 @@ def _write_log(work: Path, seed: Sequence[int], threads: int, seconds: float) ->
     """Write a log that lasts for so many seconds."""
     (work / "logs").mkdir()
     lines = b"".join(log_lines(LINES, list(seed)))
-    wanted = min(MOST_LINES, round(LINES_PER_SECOND * threads * (seconds + 2.0)))
+    count = min(MOST_LINES, round(LINES_PER_SECOND * threads * (seconds + 2.0)))
     with (work / "logs" / "access.jsonl").open("wb") as log:
-        for _ in range(-(-wanted // LINES)):
+        for _ in range(-(-count // LINES)):
             log.write(lines)
 
 

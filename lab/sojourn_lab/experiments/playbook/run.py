@@ -42,7 +42,7 @@ def finished_playbook(
         own = RunFolder.claimed(folder.partial / f"{number:02d}")
         _run_step(record, result, own, partial(make_run, interrupts=interrupts, watcher=watcher))
         result.ratio = ratio_to_start(record, result)
-        result.kept = is_kept(playbook, step, result)
+        result.kept = starts_next_steps(playbook, step, result)
         record.steps.append(result)
         written(record, folder.partial)
     last = [each for each in record.steps if each.kept]
@@ -58,8 +58,7 @@ def finished_playbook(
 def _planned(record: PlaybookRecord, step: Step | None) -> StepResult:
     if step is None:
         return StepResult(BASELINE, "", {}, None, "failed")
-    kept = [each.name for each in record.steps if each.kept]
-    start = step.start or (kept[-1] if kept else BASELINE)
+    start = step.start or next((each.name for each in reversed(record.steps) if each.kept), BASELINE)
     before = next(each for each in record.steps if each.name == start)
     (key, value), *_ = step.set.items()
     change = f"{key.removeprefix('cases.*.')} = {value}"
@@ -101,13 +100,14 @@ def measured(playbook: Playbook, run: Run, result: StepResult) -> None:
 def ratio_to_start(record: PlaybookRecord, result: StepResult) -> float | None:
     """Return the playbook's measure after the step over that before it; None without either."""
     before = next((each for each in record.steps if each.name == result.start), None)
-    known = before is not None and before.outcome == result.outcome == "measured"
-    if before is None or not known or not before.better or result.better is None:
+    if before is None or not before.better or result.better is None:
+        return None
+    if not before.outcome == result.outcome == "measured":
         return None
     return result.better / before.better
 
 
-def is_kept(playbook: Playbook, step: Step | None, result: StepResult) -> bool:
+def starts_next_steps(playbook: Playbook, step: Step | None, result: StepResult) -> bool:
     """Return whether later steps start from this one; failed and void steps are never kept."""
     if result.outcome != "measured":
         return False
@@ -120,8 +120,11 @@ def lesson_of(record: PlaybookRecord) -> str:
     """Return sentences on which changes helped, which did not, and whether the result suffices."""
     steps = record.steps[1:]
     helped = [f"{each.change} (× {formed(each.ratio, '.2f')})" for each in steps if each.kept]
-    known = [each for each in steps if each.outcome == "measured"]
-    idle = [f"{each.change} (× {formed(each.ratio, '.2f')})" for each in known if not each.kept]
+    idle = [
+        f"{each.change} (× {formed(each.ratio, '.2f')})"
+        for each in steps
+        if each.outcome == "measured" and not each.kept
+    ]
     unknown = [each.name for each in steps if each.outcome != "measured"]
     took = sum(each.spin_up + each.tear_down for each in record.steps)
     whole = seconds_between(record.started, record.finished)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -73,13 +72,13 @@ class Playbook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     quick: Quick = Quick()
 
     def __post_init__(self) -> None:
-        known = [BASELINE]
+        earlier = [BASELINE]
         for step in self.steps:
-            if step.name in known:
+            if step.name in earlier:
                 raise ValueError(f"two steps are named {step.name!r}")
-            if step.start is not None and step.start not in known:
+            if step.start is not None and step.start not in earlier:
                 raise ValueError(f"the step {step.name!r} starts from {step.start!r}, which does not come before it")
-            known.append(step.name)
+            earlier.append(step.name)
         for criterion in self.criteria:
             if criterion.predictions is not None or criterion.contrasts is not None:
                 raise ValueError(f"the criterion {criterion.name!r}: a step has neither predictions nor contrasts")
@@ -162,15 +161,8 @@ def toml_value(value: Value) -> str:
 
 def checked(playbook: Playbook, *, quick: bool = False) -> None:
     """Load every step's scenario, so that an error in the last one appears before the first is run; ScenarioError."""
-    for step, settings in steps_with_settings(playbook):
+    for step, settings in {BASELINE: {}, **{step.name: step.set for step in playbook.steps}}.items():
         try:
             scenario_of(playbook, settings, quick=quick)
         except ScenarioError as error:
             raise ScenarioError(f"step {step!r}: {error}") from None
-
-
-def steps_with_settings(playbook: Playbook) -> Iterator[tuple[str, dict[str, Value]]]:
-    """Yield every step's name with the settings it would have as the only change."""
-    yield BASELINE, {}
-    for step in playbook.steps:
-        yield step.name, dict(step.set)

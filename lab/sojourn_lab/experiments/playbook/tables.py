@@ -35,12 +35,11 @@ def step_rows(record: PlaybookRecord) -> tuple[list[str], list[list[str]]]:
 def _cells(record: PlaybookRecord, step: StepResult) -> list[str]:
     columns = record.playbook.columns
     figures = [figure_text(step.figures.get(each.title), each.shown) for each in columns]
-    known = step.outcome == "measured"
     return [
         step.name,
         step.change or ABSENT,
         *(figures if step.figures else [ABSENT] * len(columns)),
-        f"{step.met}/{len(record.playbook.criteria)}" if known else step.outcome,
+        f"{step.met}/{len(record.playbook.criteria)}" if step.outcome == "measured" else step.outcome,
         formed(step.ratio, ".2f"),
         "yes" if step.kept else "no",
         f"{step.spin_up:.1f}",
@@ -105,11 +104,11 @@ def print_playbook(console: Console, record: PlaybookRecord, where: str) -> None
     headings, rows = step_rows(record)
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     # The change is in the files; here a step's name has to do, for a terminal is narrow.
-    shown = [number for number, heading in enumerate(headings) if heading != "change"]
-    for number in shown:
+    columns = [number for number, heading in enumerate(headings) if heading != "change"]
+    for number in columns:
         table.add_column(escape(headings[number]), justify="right" if number else "left", no_wrap=not number)
     for row in rows:
-        table.add_row(*(escape(printable(row[number], LONGEST)) for number in shown))
+        table.add_row(*(escape(printable(row[number], LONGEST)) for number in columns))
     console.print(f"[bold]{escape(printable(record.playbook.title, LONGEST))}[/]")
     console.print(table)
     console.print()

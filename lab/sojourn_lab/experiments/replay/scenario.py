@@ -123,16 +123,8 @@ def _criteria(replay: Replay, tolerance: float) -> list[tuple[str, str, Bound]]:
     about = replay.original
     criteria: list[tuple[str, str, Bound]] = []
     if not replay.drawn:
-        criteria.append(
-            _near(
-                "mean service time",
-                COLUMNS[0][1],
-                "reference.service_time",
-                about.service_mean,
-                about.service_mean,
-                tolerance,
-            )
-        )
+        service, of = about.service_mean, "reference.service_time"
+        criteria.append(_near("mean service time", COLUMNS[0][1], of, service, service, tolerance))
     share = about.queueing_mean / about.response_mean
     if share >= QUEUED:
         queueing, of = about.queueing_mean, "reference.queueing_delay"
@@ -145,20 +137,22 @@ def _criteria(replay: Replay, tolerance: float) -> list[tuple[str, str, Bound]]:
         }
         criteria.append(("hardly any queueing, as in the original", COLUMNS[1][1], bound))
     response, of = about.response_mean, "reference.response_time"
-    for name, column, wanted in (
+    for name, column, original in (
         ("mean response time", COLUMNS[3], response),
         ("p50 of the response time", COLUMNS[4], about.response_p50),
         ("p99 of the response time", COLUMNS[5], about.response_p99),
     ):
-        criteria.append(_near(name, column[1], of, response, wanted, tolerance))
+        criteria.append(_near(name, column[1], of, response, original, tolerance))
     return [*criteria, *sound]
 
 
-def _near(name: str, metric: str, of: str, reference: float, wanted: float, tolerance: float) -> tuple[str, str, Bound]:
-    """Return a criterion: `metric` near `wanted`, which is written as a multiple of the figure at the path `of`."""
-    within = round(max(tolerance, OVERHEAD / max(wanted, 1e-6)), 4)
-    bound: Bound = {"within": within, "of": of, "times": round(max(wanted / reference, 1e-9), 9)}
-    return f"{name} within {within:.0%} of the original's {milliseconds(wanted)} ms", metric, bound
+def _near(
+    name: str, metric: str, of: str, reference: float, original: float, tolerance: float
+) -> tuple[str, str, Bound]:
+    """Return a criterion: `metric` near `original`, which is written as a multiple of the figure at the path `of`."""
+    within = round(max(tolerance, OVERHEAD / max(original, 1e-6)), 4)
+    bound: Bound = {"within": within, "of": of, "times": round(max(original / reference, 1e-9), 9)}
+    return f"{name} within {within:.0%} of the original's {milliseconds(original)} ms", metric, bound
 
 
 def _criterion(name: str, metric: str, bound: Bound) -> str:

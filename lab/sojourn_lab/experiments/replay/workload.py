@@ -13,16 +13,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import numpy as np
+import polars as pl
+from sojourn.analyses.whatif.workload import Workload, workload_of
+from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.scenario.load import MAX_REQUESTS
-
-if TYPE_CHECKING:
-    import polars as pl
-    from sojourn.analyses.whatif.workload import Workload
 
 LONGEST = 86_400.0
 """Longest scenario, s."""
@@ -126,10 +125,6 @@ def replay_of(
     Raises:
         LabError: there is no request to replay, or more than the lab can offer.
     """
-    import polars as pl  # noqa: PLC0415 - slow to import
-    from sojourn.analyses.whatif.workload import workload_of  # noqa: PLC0415
-    from sojourn.model.errors import SojournError  # noqa: PLC0415
-
     if limit is not None:
         rows = rows.sort("start").head(limit)
     counts = rows.select(pl.len(), (~pl.col("proxied")).sum().alias("not_proxied")).collect().row(0, named=True)
@@ -213,9 +208,6 @@ def _tiers(work: Workload, names: Mapping[tuple[int, str], str]) -> list[Tier]:
 
 def _figures(work: Workload) -> Figures:
     """Return the figures of the requests that count, without those whose client left."""
-    import numpy as np  # noqa: PLC0415
-    import polars as pl  # noqa: PLC0415
-
     measured = work.visits.frame["response"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
     response = measured[work.counted & ~np.isnan(measured)]
     wait = work.wait[work.counted & ~np.isnan(work.wait)]

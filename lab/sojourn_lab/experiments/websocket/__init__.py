@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from sojourn_lab.experiments.websocket.figures import (
     unloaded_figures,
     void_reasons,
 )
-from sojourn_lab.experiments.websocket.front import check_room, held_by, made_nginx, started_app
+from sojourn_lab.experiments.websocket.front import check_room, most_connections, nginx_before, started_app
 from sojourn_lab.experiments.websocket.k6 import connections_of, k6_command, k6_hold, k6_summary, why_k6_unavailable
 from sojourn_lab.experiments.websocket.plan import Connection, ConnectionPlan, ConnectionSummary
 from sojourn_lab.experiments.websocket.usage import UsageSampler, usage_between
@@ -33,7 +33,7 @@ from sojourn_lab.measure.listen import ListenSampler
 from sojourn_lab.results.run_context import Outcome
 from sojourn_lab.runtime.backends import Backend
 from sojourn_lab.runtime.nginx import Nginx
-from sojourn_lab.runtime.process import Process, group_members
+from sojourn_lab.runtime.process import group_members
 from sojourn_lab.scenario.experiment_settings import Websocket
 
 MARGIN = 30.0
@@ -83,7 +83,7 @@ def run_case(stage: Stage) -> Outcome:
             )
         plan = _ramp_plan(stage, settings, parts, capacity)
         connections = _ramp(stage, settings, plan, capacity)
-        held = sum(held_by(app) for app in parts.apps)
+        most = sum(most_connections(app) for app in parts.apps)
         before = time.monotonic()
         with stage.interrupts.shielded():
             stack.close()
@@ -91,7 +91,7 @@ def run_case(stage: Stage) -> Outcome:
     figures = {
         **stage_figures(settings, plan, connections.summary, connections.connections, capacity),
         "cost": cost,
-        "held": held,
+        "held": most,
         "unloaded": unloaded_figures(unloaded.connections),
         "log": log_figures(stage.access_log, stage.name, connections.connections),
         **_usage_figures(parts.usage, parts.apps, connections.summary),
@@ -103,12 +103,8 @@ def run_case(stage: Stage) -> Outcome:
         void=void_reasons(connections.summary, connections.connections, figures["response"]["p50"]),
         spin_up=parts.spin_up,
         tear_down=tear_down,
-        client_log=_client_log(stage),
+        client_log=stage.logs / "client.jsonl",
     )
-
-
-def _client_log(stage: Stage) -> Path:
-    return stage.logs / "client.jsonl"
 
 
 def _started(stage: Stage, settings: Websocket, stack: contextlib.ExitStack) -> Parts:
@@ -125,7 +121,7 @@ def _started(stage: Stage, settings: Websocket, stack: contextlib.ExitStack) -> 
     for app in apps:
         app.wait_until_ready()
     with shielded():
-        nginx = made_nginx(stage.topology, apps, stage.logs, stage.access_log)
+        nginx = nginx_before(apps, stage.topology, stage.logs, stage.access_log)
         nginx.start()
         stack.callback(nginx.stop)
     ports = {"nginx": nginx.port, **{app.name: app.port for app in apps}}
@@ -161,7 +157,7 @@ def _ramp_plan(stage: Stage, settings: Websocket, parts: Parts, capacity: float)
         url=f"{parts.nginx.url}/sync",
         seed=stage.seed,
         timeout=stage.scenario.timeout_of(stage.case),
-        client_log=str(_client_log(stage)),
+        client_log=str(stage.logs / "client.jsonl"),
         summary=str(stage.logs / "ramp.summary.json"),
         rate=rate,
         ramp=ramp,
@@ -181,11 +177,10 @@ def _generated(stage: Stage, plan: ConnectionPlan, name: str, patience: float) -
     path = stage.logs / f"{name}.plan.json"
     path.write_bytes(msgspec.json.encode(plan))
     command = [sys.executable, "-m", "sojourn_lab.experiments.websocket.generator", str(path)]
-    _finished(stage, command, f"{name}.generator", patience)
-    decoder = msgspec.json.Decoder(Connection)
+    stage.run_to_end(command, f"{name}.generator", patience, MARGIN, f"the load of case {stage.name} to end")
     return GeneratedConnections(
         msgspec.json.decode(Path(plan.summary).read_bytes(), type=ConnectionSummary),
-        [decoder.decode(line) for line in Path(plan.client_log).read_bytes().splitlines()],
+        msgspec.json.Decoder(Connection).decode_lines(Path(plan.client_log).read_bytes()),
     )
 
 
@@ -193,36 +188,13 @@ def _generated_by_k6(stage: Stage, plan: ConnectionPlan, capacity: float) -> Gen
     console, summary = stage.logs / "k6.lines", stage.logs / "k6.summary.json"
     hold = k6_hold(plan, capacity)
     plan = msgspec.structs.replace(plan, url=plan.url.replace("http://", "ws://", 1))
-    _finished(stage, k6_command(plan, hold, console, summary), "k6", plan.ramp + hold + plan.timeout)
+    patience = plan.ramp + hold + plan.timeout
+    command = k6_command(plan, hold, console, summary)
+    stage.run_to_end(command, "k6", patience, MARGIN, f"the load of case {stage.name} to end")
     connections = connections_of(console, stage.name)
     encode = msgspec.json.Encoder().encode
     Path(plan.client_log).write_bytes(b"".join(encode(each) + b"\n" for each in connections))
     return GeneratedConnections(k6_summary(plan, hold, connections, summary), connections)
-
-
-def _finished(stage: Stage, command: list[str], name: str, patience: float) -> None:
-    """Run a generator to its end; LabError with its last output if it fails or takes too long."""
-    with _running(stage, command, name) as process:
-        before = time.monotonic()
-
-        def ended() -> bool:
-            stage.watcher.elapsed(time.monotonic() - before)
-            return process.exit_code() == 0
-
-        process.wait_until(ended, patience + MARGIN, f"the load of case {stage.name} to end")
-
-
-@contextlib.contextmanager
-def _running(stage: Stage, command: list[str], name: str) -> Iterator[Process]:
-    process = Process(command, name=name, folder=stage.logs)
-    try:
-        with stage.interrupts.shielded():
-            process.start()
-            process.mark_as_load()
-        yield process
-    finally:
-        with stage.interrupts.shielded():
-            process.stop()
 
 
 def _usage_figures(

@@ -132,8 +132,8 @@ def log_figures(access_log: Path, case: str, connections: Iterable[Connection]) 
                 ids.add(row["request_id"])
             else:
                 other += 1
-    wanted = {each.server.request_id for each in connections if each.server is not None}
-    return {"upgraded": len(ids), "other": other, "missing": len(wanted - ids)}
+    answered = {each.server.request_id for each in connections if each.server is not None}
+    return {"upgraded": len(ids), "other": other, "missing": len(answered - ids)}
 
 
 def void_reasons(summary: ConnectionSummary, connections: Sequence[Connection], median: float | None) -> list[str]:

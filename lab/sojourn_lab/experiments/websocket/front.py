@@ -56,7 +56,7 @@ def server_text(topology: Topology) -> str:
 """
 
 
-def made_nginx(topology: Topology, backends: list[Backend], folder: Path, access_log: Path) -> Nginx:
+def nginx_before(backends: list[Backend], topology: Topology, folder: Path, access_log: Path) -> Nginx:
     """Return nginx in front of the apps, not started yet."""
     upstreams = Upstreams(own=[each.address for each in backends])
     return Nginx(
@@ -69,10 +69,10 @@ def made_nginx(topology: Topology, backends: list[Backend], folder: Path, access
     )
 
 
-def held_by(app: Backend, timeout: float = 10.0) -> int:
+def most_connections(app: Backend) -> int:
     """Return the maximum of connections that the app held at once, by its own count; LabError without one."""
     try:
-        with urlopen(f"http://{app.address}/ready", timeout=timeout) as answer:
+        with urlopen(f"http://{app.address}/ready", timeout=10.0) as answer:
             return int(json.load(answer)["most"])
     except (OSError, ValueError, KeyError) as error:
         raise LabError(f"{app.name} does not say how many connections it held: {error}") from None

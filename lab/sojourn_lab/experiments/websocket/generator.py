@@ -108,7 +108,7 @@ class Connections:
             await connection.close()
         return None
 
-    async def held(self, number: int, intended: float, settled: asyncio.Semaphore) -> None:
+    async def hold(self, number: int, intended: float, settled: asyncio.Semaphore) -> None:
         """Connect, request the flags, answer pings until the end; `settled` is released after the response."""
         try:
             connection = await self.answered(number, intended)
@@ -186,7 +186,7 @@ async def made_on_schedule(plan: ConnectionPlan, connections: Connections, clock
         tasks = []
         for number, after in enumerate(instants):
             await sleep_until(clock, start + after)
-            tasks.append(asyncio.create_task(connections.held(number, start + after, settled)))
+            tasks.append(asyncio.create_task(connections.hold(number, start + after, settled)))
         await sleep_until(clock, start + plan.ramp)
         cpu = (time.process_time() - cpu_before) / (clock.now() - start)
         for _ in tasks:

@@ -46,7 +46,7 @@ async def summary_of_run(plan: Plan, asking: Callable[[Plan, Clock], Asks] = Cli
         plan,
         Window(clock.unix(since), clock.unix(until)),
         records=records,
-        dropped=[clock.unix(instant) for instant in dropped.instants],
+        dropped=[clock.unix(instant) for instant in dropped],
         loop_lag=heartbeat.lateness_between(since, until),
         cpu=cpu,
     )

@@ -37,7 +37,7 @@ KINDS_BY_TYPE: tuple[tuple[type[BaseException], str], ...] = (
 
 
 @dataclass(frozen=True)
-class Wanted:
+class UserRequest:
     """A user's request: its number in the case, its work (s) in the app and in the tier behind it.
 
     `body`, `after`: seconds for which the app sends its body, and works after the answer. `cpu`: the app uses the
@@ -95,7 +95,7 @@ async def ended(
 class Asks(Protocol):
     """Sends the users' requests to the system, and reports how each ended."""
 
-    async def outcome(self, wanted: Wanted, intended: float, attempt: int = 1) -> ClientRecord:
+    async def outcome(self, request: UserRequest, intended: float, attempt: int = 1) -> ClientRecord:
         """Return the record of one request sent now; failures are recorded, not raised."""
 
     async def close(self) -> None:
@@ -123,31 +123,31 @@ class Client:
         """Close open connections."""
         await self._session.close()
 
-    def _url(self, wanted: Wanted) -> str | URL:
+    def _url(self, request: UserRequest) -> str | URL:
         """Return the target of the request; a path of the plan is used unchanged, not quoted again."""
         if self._plan.path is None:
-            query = wanted.query
+            query = request.query
             if self._plan.retries is not None:
                 # A retry repeats the same query, which is unique to its request: a log recognises retries by it.
-                query += f"{'&' if query else '?'}wanted={wanted.number}"
-            return f"{self._plan.url}/sleep/{wanted.service_time:.6f}{query}"
+                query += f"{'&' if query else '?'}wanted={request.number}"
+            return f"{self._plan.url}/sleep/{request.service_time:.6f}{query}"
         return URL(self._plan.url + self._plan.path, encoded=True)
 
-    async def outcome(self, wanted: Wanted, intended: float, attempt: int = 1) -> ClientRecord:
+    async def outcome(self, request: UserRequest, intended: float, attempt: int = 1) -> ClientRecord:
         """Return the record of one request sent now; failures are recorded, not raised."""
         sent = self._clock.now()
         unix = self._clock.unix
         record = ClientRecord(
             case=self._plan.case,
-            id=f"{self._plan.case}-{wanted.number}",
-            user=wanted.user,
-            service_time=round(wanted.service_time, 6),
+            id=f"{self._plan.case}-{request.number}",
+            user=request.user,
+            service_time=round(request.service_time, 6),
             intended=unix(intended),
             sent=unix(sent),
-            route=wanted.route,
+            route=request.route,
             attempt=attempt,
         )
-        return await ended(record, self._session, self._clock, "GET", self._url(wanted))
+        return await ended(record, self._session, self._clock, "GET", self._url(request))
 
 
 def kind_of_failure(error: BaseException) -> str:

@@ -6,11 +6,10 @@ import asyncio
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn_lab.load.generator.client import Asks, Wanted, failed
+from sojourn_lab.load.generator.client import Asks, UserRequest, failed
 from sojourn_lab.load.generator.clock import Clock, sleep_until
 from sojourn_lab.load.plan import ClientRecord, Plan
 from sojourn_lab.load.schedules import (
@@ -37,13 +36,6 @@ from sojourn_lab.scenario.load import (
 Write = Callable[[ClientRecord], None]
 
 
-@dataclass
-class Dropped:
-    """Intended instants (monotonic seconds) that were dropped because too many requests were in flight."""
-
-    instants: list[float]
-
-
 def open_schedule(plan: Plan, rng: np.random.Generator) -> tuple[Instants, Instants]:
     """Return (instants, service times) of an open load, in seconds after the start of the warm-up."""
     instants = _instants(plan.load, plan.warmup, plan.duration, rng)
@@ -54,7 +46,7 @@ def open_schedule(plan: Plan, rng: np.random.Generator) -> tuple[Instants, Insta
 
 def drawn_requests(
     plan: Plan, services: Instants, rng: np.random.Generator, *, first: int = 0, user: int | None = None
-) -> list[Wanted]:
+) -> list[UserRequest]:
     """Return the requests of a user (None: of an open load), drawn if the plan has routes.
 
     Args:
@@ -69,14 +61,14 @@ def drawn_requests(
         own = plan.load.routes if isinstance(plan.load, InstantsLoad) else None
         names = [None] * len(services) if own is None else own[: len(services)]
         each = zip(numbers, services.tolist(), names, strict=True)
-        return [Wanted(number, user, service, name, plan.dependency) for number, service, name in each]
+        return [UserRequest(number, user, service, name, plan.dependency) for number, service, name in each]
     chosen = chosen_routes([route.share for route in plan.routes], len(services), rng)
     # A draw for every request and route, so that one route's service times do not hang on which others there are.
     drawn = np.stack([service_times(each.service_time, each.distribution, len(services), rng) for each in plan.routes])
     times = drawn[chosen, np.arange(len(services))].tolist()
     routes = [plan.routes[number] for number in chosen]
     return [
-        Wanted(number, user, service, route.name, route.dependency, route.body, route.after, route.cpu)
+        UserRequest(number, user, service, route.name, route.dependency, route.body, route.after, route.cpu)
         for number, service, route in zip(numbers, times, routes, strict=True)
     ]
 
@@ -95,44 +87,48 @@ def _instants(load: AnyLoad, warmup: float, duration: float, rng: np.random.Gene
         case DiurnalLoad():
             return diurnal_instants(load.low, load.high, load.period, warmup, warmup + duration, rng)
         case InstantsLoad():
-            listed = np.asarray(load.at, dtype=np.float64)
-            return warmup + listed[listed < duration]
+            instants = np.asarray(load.at, dtype=np.float64)
+            return warmup + instants[instants < duration]
         case ClosedLoad():
             raise ValueError("a closed loop has no schedule: the system under test sets its pace")
 
 
-async def attempts(plan: Plan, client: Asks, clock: Clock, wanted: Wanted, intended: float, write: Write) -> None:
+async def attempts(plan: Plan, client: Asks, clock: Clock, request: UserRequest, intended: float, write: Write) -> None:
     """Send a request, and retry after failures as the plan's retries allow."""
-    write(last := await client.outcome(wanted, intended))
+    write(last := await client.outcome(request, intended))
     rules = plan.retries
     if rules is None:
         return
     # Of its own: how long one client pauses does not hang on what became of the others.
-    rng = np.random.default_rng([*plan.seed, 1 << 32, wanted.number])
+    rng = np.random.default_rng([*plan.seed, 1 << 32, request.number])
     pause = rules.backoff
     for attempt in range(2, rules.attempts + 1):
         if not failed(last):
             return
         again = clock.now() + pause * (1.0 + rules.jitter * rng.uniform(-1.0, 1.0))
         await sleep_until(clock, again)
-        write(last := await client.outcome(wanted, again, attempt))
+        write(last := await client.outcome(request, again, attempt))
         pause *= rules.factor
 
 
-async def offer_open(plan: Plan, client: Asks, clock: Clock, start: float, write: Write) -> Dropped:
-    """Send each request at its instant, whatever the outcome of earlier ones; return the dropped ones."""
+async def offer_open(plan: Plan, client: Asks, clock: Clock, start: float, write: Write) -> list[float]:
+    """Send each request at its instant, whatever the outcome of earlier ones.
+
+    Returns:
+        The intended instants (monotonic seconds) that were dropped because too many requests were in flight.
+    """
     rng = np.random.default_rng(plan.seed)
     instants, services = open_schedule(plan, rng)
     requests = drawn_requests(plan, services, rng)
     in_flight: set[asyncio.Task[None]] = set()
-    dropped = Dropped([])
-    for instant, wanted in zip(instants.tolist(), requests, strict=True):
+    dropped: list[float] = []
+    for instant, request in zip(instants.tolist(), requests, strict=True):
         intended = start + instant
         await sleep_until(clock, intended)
         if len(in_flight) >= plan.max_in_flight:
-            dropped.instants.append(intended)
+            dropped.append(intended)
             continue
-        task = asyncio.create_task(attempts(plan, client, clock, wanted, intended, write))
+        task = asyncio.create_task(attempts(plan, client, clock, request, intended, write))
         in_flight.add(task)
         task.add_done_callback(in_flight.discard)
     await sleep_until(clock, start + plan.warmup + plan.duration)
@@ -148,14 +144,14 @@ class Pace:
         self._gap = 0.0 if most is None else 1.0 / most
         self._next = -math.inf
 
-    def turn(self, wanted: float) -> float:
-        """Return the instant of the next turn, `wanted` at the earliest."""
-        start = max(wanted, self._next) if self._gap else wanted
+    def turn(self, earliest: float) -> float:
+        """Return the instant of the next turn, not before `earliest`."""
+        start = max(earliest, self._next) if self._gap else earliest
         self._next = start + self._gap
         return start
 
 
-async def offer_closed(plan: Plan, client: Asks, clock: Clock, start: float, write: Write) -> Dropped:
+async def offer_closed(plan: Plan, client: Asks, clock: Clock, start: float, write: Write) -> list[float]:
     """Keep `concurrency` users busy until the end; each finishes its request in flight."""
     if not isinstance(plan.load, ClosedLoad):
         raise TypeError(f"not a closed load: {plan.load!r}")
@@ -172,12 +168,12 @@ async def offer_closed(plan: Plan, client: Asks, clock: Clock, start: float, wri
         while intended < end and (number := next(numbers, None)) is not None:
             await sleep_until(clock, intended)
             services = service_times(plan.service_time, plan.distribution, 1, rng)
-            (wanted,) = drawn_requests(plan, services, rng, first=number, user=index)
-            await attempts(plan, client, clock, wanted, intended, write)
+            (request,) = drawn_requests(plan, services, rng, first=number, user=index)
+            await attempts(plan, client, clock, request, intended, write)
             intended = pace.turn(clock.now() + load.think_time)
 
     await asyncio.gather(*(user(index) for index in range(load.concurrency)))
-    return Dropped([])
+    return []
 
 
 def joins_after(load: ClosedLoad, index: int, warmup: float, duration: float) -> float:

@@ -28,6 +28,14 @@ def announce(plan: Plan, since: float) -> None:
     half.rename(plan.started)
 
 
+def announced(plan: Plan) -> float | None:
+    """Return when the measured window begins, unix s; None until the generator has announced it."""
+    try:
+        return float(Path(plan.started or "").read_text())
+    except (OSError, ValueError):
+        return None
+
+
 def exit_code(name: str, kind: type[P], arguments: list[str], run: Callable[[P], None]) -> int:
     """Run a plan of some kind and return the exit code: 0 also for a void run.
 

@@ -73,21 +73,21 @@ def summary_of(
 def useful_of(records: list[ClientRecord], dropped: int, window: Window) -> Useful:
     """Return the outcome of the requests first intended in the window; `dropped` of them were never sent."""
     begun = {record.id: record.intended for record in records if record.attempt == 1}
-    wanted = {name for name, intended in begun.items() if window.since <= intended < window.until}
+    inside = {name for name, intended in begun.items() if window.since <= intended < window.until}
     served: dict[str, float] = {}
     attempts = 0
     for record in records:
-        if record.id not in wanted:
+        if record.id not in inside:
             continue
         attempts += 1
         if record.error is None and record.status is not None and record.status < 400 and record.done is not None:
             served[record.id] = record.done - begun[record.id]
-    count = len(wanted) + dropped
+    count = len(inside) + dropped
     return Useful(
         wanted=count,
         served=len(served),
         share=len(served) / count if count else None,
         rate=len(served) / (window.until - window.since),
-        attempts=attempts / len(wanted) if wanted else None,
+        attempts=attempts / len(inside) if inside else None,
         latency=quantiles_of(served.values()),
     )

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
+from sojourn.host.sample import Sample
 
 from sojourn_lab.results.analyses.data import CaseData
-
-if TYPE_CHECKING:
-    import polars as pl
-    from sojourn.host.sample import Sample
 
 STEPS = (1, 2, 3, 4, 5, 7, 11, 15, 19, 31)
 """Seconds after the first SYN at which kernels repeat it."""
@@ -89,8 +88,6 @@ def kernel_figures(samples: Sequence[Sample]) -> dict[str, Any]:
 
 def row_figures(rows: pl.DataFrame) -> dict[str, Any]:
     """Return the log's figures: the step at which connections were made, and the distribution of response times."""
-    import polars as pl  # noqa: PLC0415 - late, as everywhere in the lab
-
     count = max(rows.height, 1)
     connect, response = pl.col("connect"), pl.col("request_time")
     ends = {step: step * (1.0 + LATE) + JITTER for step in STEPS}

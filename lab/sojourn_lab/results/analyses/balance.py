@@ -7,17 +7,17 @@ worker. With an action `add_backend` the figures are given before and after it, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from sojourn.timeline.charge import accounts
+from sojourn.timeline.services import services_of
+from sojourn.timeline.visits import Visits, visits
 
 from sojourn_lab.results.analyses.data import CaseData
 from sojourn_lab.runtime.backends import HOST
-
-if TYPE_CHECKING:
-    from sojourn.timeline.visits import Visits
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -39,8 +39,6 @@ def figures(data: CaseData) -> dict[str, Any]:
     Without an addition: `shares_and_waits` of the window. With one: the same `before` and `after` it and in its last
     third (`settled`), and `newcomer_figures` as `joined`.
     """
-    from sojourn.timeline.visits import visits  # noqa: PLC0415 - brings Polars
-
     names = backend_names(data)
     added = next((action.at for action in data.case.actions if action.do == "add_backend"), None)
     if added is None:
@@ -84,9 +82,6 @@ def shares_and_waits(
     waits, s; `imbalance`: its part during which another backend had a free worker; `imbalance_share`: of `waited`;
     `imbalance_mean`: seconds per request.
     """
-    from sojourn.timeline.charge import accounts  # noqa: PLC0415 - brings numba
-    from sojourn.timeline.services import services_of  # noqa: PLC0415 - brings numba
-
     chosen = np.ones(len(visits), dtype=np.bool_) if mask is None else mask
     count = int(chosen.sum())
     codes = {name: code for code, name in enumerate(visits.backends)}
@@ -118,12 +113,12 @@ def shares_and_waits(
 def _at_one(visits: Visits, there: Bools, count: int, seconds: float) -> dict[str, Any]:
     own = int(there.sum())
     held = visits.held[there]
-    known_held = held[~np.isnan(held)]
+    measured = held[~np.isnan(held)]
     return {
         "requests": own,
         "share": own / count if count else 0.0,
         "rate": own / seconds if seconds > 0.0 else None,
-        "service_time": float(known_held.mean()) if len(known_held) else None,
+        "service_time": float(measured.mean()) if len(measured) else None,
         "queueing_delay": float(visits.wait[there].mean()) if own else None,
     }
 
@@ -164,15 +159,15 @@ def backend_names(data: CaseData) -> dict[str, str]:
     The names come from listen.jsonl, which samples the socket of each. Without it, the address is the name.
     """
     answered = set(data.rows["upstream"].unique().drop_nulls())
-    wanted = {f"backend-{number + 1}" for number in range(data.topology.backends + data.topology.standby)}
+    backends = {f"backend-{number + 1}" for number in range(data.topology.backends + data.topology.standby)}
     names: dict[str, str] = {}
     samples = data.folder / "listen.jsonl"
     if samples.exists():
         with samples.open("rb") as lines:
             for line in lines:
                 sample = msgspec.json.decode(line)
-                if sample.get("socket") in wanted and data.since <= sample["time"] < data.until:
+                if sample.get("socket") in backends and data.since <= sample["time"] < data.until:
                     names[f"{HOST}:{sample['port']}"] = sample["socket"]
-    if len(names) < len(wanted) or not answered <= names.keys():
+    if len(names) < len(backends) or not answered <= names.keys():
         names = {address: address for address in answered}
     return dict(sorted(names.items(), key=lambda pair: (len(pair[1]), pair[1])))

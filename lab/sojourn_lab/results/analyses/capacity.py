@@ -19,17 +19,19 @@ sizing         instances for TARGET requests a second plus HEADROOM: `saturation
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
+from sojourn.analyses.capacity.analysis import capacity
+from sojourn.analyses.capacity.knee import Slo
+from sojourn.analyses.capacity.sizing import instances_needed
+from sojourn.timeline.load_windows import load_windows
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.results.analyses.data import CaseData
 from sojourn_lab.scenario.load import ClosedLoad
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Floats = npt.NDArray[np.float64]
 
@@ -143,16 +145,10 @@ def rise_of(done: Floats, load: ClosedLoad, workers: int, service: float, durati
 
 def instances(each: float) -> int:
     """Return the instances of `each` requests a second that the article's target and its headroom need."""
-    from sojourn.analyses.capacity.sizing import instances_needed  # noqa: PLC0415
-
     return instances_needed(TARGET, each, HEADROOM)
 
 
 def _usable(rows: pl.DataFrame, objective: float) -> dict[str, Any]:
-    from sojourn.analyses.capacity.analysis import capacity  # noqa: PLC0415 - brings Polars
-    from sojourn.analyses.capacity.knee import Slo  # noqa: PLC0415
-    from sojourn.timeline.load_windows import load_windows  # noqa: PLC0415
-
     starts = rows["start"].dt.epoch("us").to_numpy() / 1e6
     seconds = float(starts.max() - starts.min()) if len(rows) else 0.0
     if not seconds:

@@ -19,6 +19,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sojourn.analyses.whatif.analysis import whatif
+from sojourn.model.errors import SojournError
+
 from sojourn_lab.errors import LabError
 from sojourn_lab.results.analyses.data import CaseData
 
@@ -28,9 +31,6 @@ OF_RESOURCE = ("name", "family", "share", "capacity", "low", "high", "busy", "sl
 
 def figures(data: CaseData) -> dict[str, Any]:
     """Return the figures of the case, warm-up included; see the module. LabError if there is nothing to replay."""
-    from sojourn.analyses.whatif.analysis import whatif  # noqa: PLC0415 - brings Polars
-    from sojourn.model.errors import SojournError  # noqa: PLC0415
-
     rows = data.rows_between()
     try:
         replayed = whatif(rows.lazy(), variants=[UNCHANGED]).to_dict()

@@ -15,17 +15,15 @@ Originals are the requests of the case in its window; copies are joined to them 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from sojourn_lab.load.generator.summary import quantiles_of
 from sojourn_lab.results.analyses.data import CaseData
 from sojourn_lab.scenario.case import Action
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 RELOAD = 1.0
 """Seconds after the kill switch in which old nginx workers may still copy requests they had accepted."""
@@ -83,9 +81,9 @@ def shares(
     return percent(early), percent(late)
 
 
-def copies_of(log: Path, wanted: set[str]) -> dict[str, float]:
-    """Return request id -> response time (s) of the copies in an nginx log whose id is in `wanted`."""
-    records = (each for each in _lines(log) if each.get("request_id") in wanted)
+def copies_of(log: Path, ids: set[str]) -> dict[str, float]:
+    """Return request id -> response time (s) of the copies in an nginx log whose id is in `ids`."""
+    records = (each for each in _lines(log) if each.get("request_id") in ids)
     return {each["request_id"]: float(each["request_time"]) for each in records}
 
 
@@ -95,6 +93,4 @@ def answers_in(log: Path) -> dict[str, str]:
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    return [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
+    return msgspec.json.Decoder(dict[str, Any]).decode_lines(path.read_bytes()) if path.exists() else []

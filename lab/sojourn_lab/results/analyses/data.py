@@ -7,19 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+import polars as pl
+from sojourn import Requests
+from sojourn.analyses.split.run import split_requests
 
 from sojourn_lab.load.plan import ClientRecord, Summary
 from sojourn_lab.results.analyses.recordings import Recordings
 from sojourn_lab.scenario.case import Case
 from sojourn_lab.scenario.schema import Scenario
 from sojourn_lab.scenario.topology import Topology
-
-if TYPE_CHECKING:
-    import polars as pl
-    from sojourn import Requests
 
 
 @dataclass(frozen=True)
@@ -53,8 +52,7 @@ class CaseData:
     @cached_property
     def records(self) -> list[ClientRecord]:
         """The client's records of the case, warm-up included."""
-        decoder = msgspec.json.Decoder(ClientRecord)
-        return [decoder.decode(line) for line in self.client_log.read_bytes().splitlines()]
+        return msgspec.json.Decoder(ClientRecord).decode_lines(self.client_log.read_bytes())
 
     @cached_property
     def rows(self) -> pl.DataFrame:
@@ -63,8 +61,6 @@ class CaseData:
 
     def rows_between(self, since: float | None = None, until: float | None = None) -> pl.DataFrame:
         """Return the split rows of the case between two unix instants; of the whole case without them."""
-        from sojourn.analyses.split.run import split_requests  # noqa: PLC0415 - brings Polars
-
         return split_requests(self.requests, since=since, until=until, where={"service": self.name}).rows.collect()
 
 

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from sojourn.analyses.goodput.analysis import goodput
+
 from sojourn_lab.results.analyses.data import CaseData
 from sojourn_lab.scenario.case import Case
 from sojourn_lab.scenario.topology import Topology
@@ -22,8 +24,6 @@ from sojourn_lab.scenario.topology import Topology
 
 def figures(data: CaseData) -> dict[str, Any]:
     """Return the figures of the case; see the module."""
-    from sojourn.analyses.goodput.analysis import goodput  # noqa: PLC0415 - brings Polars
-
     # The whole case: work wasted in the window may belong to requests that arrived before it.
     rows = data.rows_between()
     result = goodput(rows.lazy())

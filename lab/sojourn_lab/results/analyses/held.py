@@ -1,7 +1,7 @@
 """What held the workers, or kept requests from them: `sojourn blame` beside the logs of the servers themselves.
 
 `stated` sees the access log alone. `known` is from workers.jsonl, in which the app writes when each request held which
-worker, from HAProxy's log where there is a `limit`, and from nginx's stamps; see `sojourn_lab.results.known_waits`.
+worker, from HAProxy's log where there is a `limit`, and from nginx's stamps; see `sojourn_lab.results.waits_by_cause`.
 
     requests         requests of the case, warm-up included; `unknown`: those of them that the servers' logs lack
     known, stated    what was waited for -> its share of all waiting: `/export body`, `bound`, `limit`, `absent`,
@@ -19,17 +19,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
+import polars as pl
+from sojourn.analyses.blame.run import blame
+from sojourn.model.errors import SojournError
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.results.analyses.data import CaseData
-from sojourn_lab.results.known_waits import Life, accounts_of, largest_difference, stated_accounts
+from sojourn_lab.results.waits_by_cause import Life, accounts_of, largest_difference, stated_accounts
 from sojourn_lab.runtime.runtime import WORKER_LOG_NAME
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Line = TypeVar("Line")
 
@@ -71,8 +71,8 @@ class LimitLine(msgspec.Struct, gc=False):
 
 
 @dataclass
-class Known:
-    """A request by the servers' logs: `sojourn_lab.results.known_waits.KnownRequest`.
+class LoggedRequest:
+    """A request by the servers' logs: `sojourn_lab.results.waits_by_cause.RequestTimes`.
 
     It is at the backend (`reached`) when it was let pass, and a worker has it when the app starts: all is on one
     machine, and the servers read no uploads.
@@ -100,9 +100,6 @@ class Known:
 
 def figures(data: CaseData) -> dict[str, Any]:
     """Return the figures of the case; see the module. LabError without `worker_log`."""
-    from sojourn.analyses.blame.run import blame  # noqa: PLC0415 - brings Polars
-    from sojourn.model.errors import SojournError  # noqa: PLC0415
-
     path = data.folder / WORKER_LOG_NAME
     if not path.exists():
         raise LabError("the analysis `held` needs `worker_log = true` in the topology")
@@ -110,7 +107,7 @@ def figures(data: CaseData) -> dict[str, Any]:
     queues = "master" if data.topology.masters > 1 else "worker" if clustered(data) else ""
     logs = sorted((data.folder / "logs").rglob("*-limit.out"))
     limits = {line.id: line for log in logs for line in _lines(log, LimitLine)}
-    requests, present = known_requests(rows, _lines(path, WorkerLine), limits, queues)
+    requests, present = logged_requests(rows, _lines(path, WorkerLine), limits, queues)
     shares = accounts_of(requests, present)
     result: dict[str, Any] = {
         "requests": len(rows),
@@ -144,9 +141,9 @@ def clustered(data: CaseData) -> bool:
     return data.topology.server in CLUSTERS and data.topology.workers > 1
 
 
-def known_requests(
+def logged_requests(
     rows: pl.DataFrame, lines: Iterable[WorkerLine], limits: Mapping[str, LimitLine], queues: str
-) -> tuple[list[Known], list[Life]]:
+) -> tuple[list[LoggedRequest], list[Life]]:
     """Return the requests that have a line of the app's, and the presence of all workers.
 
     Args:
@@ -155,8 +152,6 @@ def known_requests(
         limits: request id -> its line of HAProxy's.
         queues: which requests wait in one queue: those of a `master`, of a `worker`, or (empty) of a backend.
     """
-    import polars as pl  # noqa: PLC0415
-
     logged = rows.select(
         "request_id", "upstream", "status",
         stamp=pl.col("start").dt.epoch("us") / 1e6 + pl.col("upload") + pl.col("retries") + HALF_TICK,
@@ -165,7 +160,7 @@ def known_requests(
     backends = {name: number for number, name in enumerate(sorted({str(row[0]) for row in by_id.values()}))}
     first, last = float(logged["stamp"].min() or 0.0), float(logged["stamp"].max() or 0.0)  # type: ignore[arg-type]
     groups: dict[str, int] = {"": 0}
-    of_worker: dict[str, list[Known]] = defaultdict(list)
+    of_worker: dict[str, list[LoggedRequest]] = defaultdict(list)
     at: dict[str, tuple[int, int]] = {}
     begins: dict[str, float] = {}
     ends: dict[str, float] = {}
@@ -185,7 +180,7 @@ def known_requests(
             answered = line.answered if line.answered > line.headers + OWN_WORK else line.headers
             released = line.released if line.released > answered + OWN_WORK else answered
             of_worker[line.worker].append(
-                Known(
+                LoggedRequest(
                     *at[line.worker], line.route, int(status), min(stamp, line.begin), min(gated, line.begin),
                     line.begin, line.headers, answered, released, max(line.released, released),
                 )

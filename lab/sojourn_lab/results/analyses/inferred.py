@@ -16,15 +16,15 @@ $msec. `measured` is the queueing delay of the same requests, by the stamp and t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
+import sojourn
+from sojourn.components.inferred.backends import BackendInference
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.results.analyses.data import CaseData
 from sojourn_lab.runtime.proxy import PLAIN_LOG_NAME
-
-if TYPE_CHECKING:
-    import polars as pl
-    from sojourn.components.inferred.backends import BackendInference
 
 SHORT = 0.02
 """Seconds. A p99 below it is compared in milliseconds, not in per cent: it is little more than the stamps' error."""
@@ -32,8 +32,6 @@ SHORT = 0.02
 
 def figures(data: CaseData) -> dict[str, Any]:
     """Return the figures of the case; see the module. LabError without `plain_log`, or with several backends."""
-    import sojourn  # noqa: PLC0415 - brings Polars
-
     log = data.folder / PLAIN_LOG_NAME
     if not log.exists():
         raise LabError("the analysis `inferred` needs `plain_log = true` in the topology")

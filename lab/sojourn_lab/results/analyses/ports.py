@@ -29,14 +29,14 @@ def figures(data: CaseData) -> dict[str, Any]:
     refused = len(inside) - len(sent)
     seconds = data.until - data.since
     spans = [(each.sent, each.done) for each in sent if each.done is not None]
-    held = sum(done - begun for begun, done in spans) / len(spans) if spans else None
+    mean_held = sum(done - begun for begun, done in spans) / len(spans) if spans else None
     ports = data.case.local_ports
     offered = data.summary.offered_rate
-    limit = ports / held if ports is not None and held else None
+    limit = ports / mean_held if ports is not None and mean_held else None
     return {
-        "held": held,
+        "held": mean_held,
         "ports": ports,
-        "needed": offered * held if held is not None else None,
+        "needed": offered * mean_held if mean_held is not None else None,
         "limit": limit,
         "expected": offered if limit is None else min(offered, limit),
         "rate": len(sent) / seconds,

@@ -11,13 +11,13 @@ by_status    status -> unseen requests
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
+from sojourn.model.components import failed as is_failed
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.results.analyses.data import CaseData
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 def figures(data: CaseData) -> dict[str, Any]:
@@ -29,18 +29,15 @@ def figures(data: CaseData) -> dict[str, Any]:
 
 def reconciled(rows: pl.DataFrame) -> dict[str, Any]:
     """Return the figures of split rows that are joined with spans; see the module."""
-    import polars as pl  # noqa: PLC0415
-    from sojourn.model.components import failed as is_failed  # noqa: PLC0415
-
-    seen = pl.col("span_seconds").is_not_null()
+    has_span = pl.col("span_seconds").is_not_null()
     failed = is_failed(pl.col("status"))
     counts = rows.select(
         at_nginx=pl.len(),
-        reached=seen.sum(),
+        reached=has_span.sum(),
         failed=failed.sum(),
-        unseen=(failed & ~seen).sum(),
-        seen_failed=(failed & seen).sum(),
+        unseen=(failed & ~has_span).sum(),
+        seen_failed=(failed & has_span).sum(),
     ).row(0, named=True)
-    by_status = rows.filter(failed & ~seen).group_by("status").len().sort("status")
+    by_status = rows.filter(failed & ~has_span).group_by("status").len().sort("status")
     share = counts["unseen"] / counts["at_nginx"] if counts["at_nginx"] else None
     return {**counts, "unseen_share": share, "by_status": {str(status): n for status, n in by_status.rows()}}

@@ -8,17 +8,20 @@ from datetime import UTC, datetime
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
-
-if TYPE_CHECKING:
-    from sojourn.analyses.kernel.result import KernelResult
-    from sojourn.analyses.pcap.result import WireResult
-    from sojourn.analyses.pcap.tracking_result import TrackingResult
-    from sojourn.analyses.split.result import SplitResult
-    from sojourn.host.sample import Sample
-    from sojourn.readers.capture.batch import Counts
+from sojourn.analyses.kernel.analysis import kernel
+from sojourn.analyses.kernel.result import KernelResult
+from sojourn.analyses.pcap.analysis import wire_of
+from sojourn.analyses.pcap.result import WireResult
+from sojourn.analyses.pcap.tracker import track
+from sojourn.analyses.pcap.tracking_result import TrackingResult
+from sojourn.analyses.split.result import SplitResult
+from sojourn.host.sample import Sample
+from sojourn.host.samples import samples_of
+from sojourn.readers.capture.batch import Counts
+from sojourn.readers.capture.reader import Capture
 
 MARGIN = 1.0
 """Seconds around a case's window within which the connections of its requests begin."""
@@ -43,17 +46,12 @@ class Recordings:
     @cached_property
     def packets(self) -> Packets:
         """The packets of the whole run; SojournError where the files cannot be read."""
-        from sojourn.analyses.pcap.tracker import track  # noqa: PLC0415 - compiled when it is first called
-        from sojourn.readers.capture.reader import Capture  # noqa: PLC0415
-
         with Capture([self.folder / name for name in self.captures]) as capture:
             followed = track(capture, capture.addresses)
             return Packets(followed, capture.counts, tuple(capture.names), tuple(capture.interfaces))
 
     def wire(self, split: SplitResult, since: float | None = None, until: float | None = None) -> WireResult:
         """Return the packets joined with a split of the log, of connections that began between two unix instants."""
-        from sojourn.analyses.pcap.analysis import wire_of  # noqa: PLC0415
-
         return wire_of(
             self.packets.followed,
             self.packets.counts,
@@ -67,8 +65,6 @@ class Recordings:
     @cached_property
     def samples(self) -> list[Sample]:
         """All samples of the kernel, each with the settings then in force; empty without kernel.jsonl."""
-        from sojourn.host.sample import Sample  # noqa: PLC0415
-
         path = self.folder / "kernel.jsonl"
         if not path.exists():
             return []
@@ -100,8 +96,5 @@ class Recordings:
 
     def kernel(self, samples: Sequence[Sample] | None = None) -> KernelResult | None:
         """Return the kernel's figures and findings of `samples` (None: of all); None without samples."""
-        from sojourn.analyses.kernel.analysis import kernel  # noqa: PLC0415
-        from sojourn.host.samples import samples_of  # noqa: PLC0415
-
-        wanted = self.samples if samples is None else samples
-        return kernel(samples_of(wanted)) if wanted else None
+        chosen = self.samples if samples is None else samples
+        return kernel(samples_of(chosen)) if chosen else None

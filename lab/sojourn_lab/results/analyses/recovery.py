@@ -24,19 +24,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
+from sojourn.analyses.goodput.analysis import goodput
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.load.plan import ClientRecord
 from sojourn_lab.results.analyses.data import CaseData
 from sojourn_lab.results.analyses.goodput import capacity_of
 from sojourn_lab.scenario.load import StepsLoad
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Floats = npt.NDArray[np.float64]
 
@@ -61,7 +60,7 @@ class Burst:
 
 
 @dataclass(frozen=True)
-class WantedRequest:
+class IntendedRequest:
     """A request that a client intended: when (unix s), whether it was served in the end, and its attempts."""
 
     intended: float
@@ -71,8 +70,6 @@ class WantedRequest:
 
 def figures(data: CaseData) -> dict[str, Any]:
     """Return the figures of the case; LabError if its load has no burst with a step after it."""
-    from sojourn.analyses.goodput.analysis import goodput  # noqa: PLC0415 - brings Polars
-
     if not isinstance(data.case.load, StepsLoad):
         raise LabError('the analysis `recovery` needs a load in steps (`kind = "steps"`)')
     burst = burst_of(data.case.load)
@@ -83,7 +80,7 @@ def figures(data: CaseData) -> dict[str, Any]:
     capacity = capacity_of(data.topology, data.case)
     if capacity is None:
         raise LabError("the analysis `recovery` needs a service time above 0")
-    wanted = wanted_requests(data.records)
+    requests = intended_requests(data.records)
     rows = data.rows_between()
     arrived, left = waits_of(rows)
     waiting = int(np.sum((arrived <= end) & (left > end)))
@@ -91,22 +88,22 @@ def figures(data: CaseData) -> dict[str, Any]:
     result: dict[str, Any] = {
         "burst": {"begin": burst.begin, "end": burst.end, "rate": burst.rate},
         "capacity": capacity,
-        "goodput": _since(end, over, "recovered", served_again(wanted, end, over)),
+        "goodput": _since(end, over, "recovered", served_again(requests, end, over)),
         "queue": {
             "waiting": waiting,
             **_since(end, over, "emptied", emptied_at(arrived, left, end)),
             "law": waiting / spare if spare > 0.0 else None,
         },
-        "after": spell_of(wanted, data.records, end, over, capacity),
-        "settled": spell_of(wanted, data.records, over - (over - end) / 3.0, over, capacity),
+        "after": spell_of(requests, data.records, end, over, capacity),
+        "settled": spell_of(requests, data.records, over - (over - end) / 3.0, over, capacity),
     }
     result["amplification"] = {
-        "sent": len(data.records) / len(wanted) if wanted else None,
+        "sent": len(data.records) / len(requests) if requests else None,
         "logged": goodput(rows.lazy()).amplification,
     }
     last = data.since + data.case.load.at[-1]
     if over <= last < data.until:
-        result["last"] = spell_of(wanted, data.records, (last + data.until) / 2.0, data.until, capacity)
+        result["last"] = spell_of(requests, data.records, (last + data.until) / 2.0, data.until, capacity)
     return result
 
 
@@ -120,7 +117,7 @@ def burst_of(load: StepsLoad) -> Burst:
     return Burst(begin, load.at[highest], load.rates[highest], load.rates[highest + 1], over)
 
 
-def wanted_requests(records: Sequence[ClientRecord]) -> list[WantedRequest]:
+def intended_requests(records: Sequence[ClientRecord]) -> list[IntendedRequest]:
     """Return every request that clients intended, with its outcome, in the order of the intended instants."""
     begun = {record.id: record.intended for record in records if record.attempt == 1}
     attempts = dict.fromkeys(begun, 0)
@@ -129,13 +126,13 @@ def wanted_requests(records: Sequence[ClientRecord]) -> list[WantedRequest]:
         attempts[record.id] += 1
         if record.error is None and record.status is not None and record.status < 400:
             served.add(record.id)
-    wanted = [WantedRequest(intended, name in served, attempts[name]) for name, intended in begun.items()]
-    return sorted(wanted, key=lambda each: each.intended)
+    requests = [IntendedRequest(intended, name in served, attempts[name]) for name, intended in begun.items()]
+    return sorted(requests, key=lambda each: each.intended)
 
 
-def served_again(wanted: Sequence[WantedRequest], since: float, until: float) -> float | None:
+def served_again(requests: Sequence[IntendedRequest], since: float, until: float) -> float | None:
     """Return the instant from which on requests are served again, None if there is none before `until`."""
-    after = [each for each in wanted if since <= each.intended < until]
+    after = [each for each in requests if since <= each.intended < until]
     for number in range(len(after) - SEVERAL + 1):
         row = after[number : number + SEVERAL]
         if sum(each.served for each in row) >= ENOUGH * SEVERAL:
@@ -150,14 +147,12 @@ def waits_of(rows: pl.DataFrame) -> tuple[Floats, Floats]:
     The wait ends at the start of the app's span, also when the client has left. A request without a span was turned
     away: its wait ends then.
     """
-    import polars as pl  # noqa: PLC0415
-
     proxied = rows.filter("proxied").select(
         arrived=pl.col("proxy_start").dt.epoch("us") / 1e6,
         left=pl.coalesce("span_start", "time").dt.epoch("us") / 1e6,
     )
-    kept = proxied.drop_nulls()
-    return kept["arrived"].to_numpy(), kept["left"].to_numpy()
+    waits = proxied.drop_nulls()
+    return waits["arrived"].to_numpy(), waits["left"].to_numpy()
 
 
 def emptied_at(arrived: Floats, left: Floats, since: float) -> float | None:
@@ -178,10 +173,10 @@ def emptied_at(arrived: Floats, left: Floats, since: float) -> float | None:
 
 
 def spell_of(
-    wanted: Sequence[WantedRequest], records: Sequence[ClientRecord], since: float, until: float, capacity: float
+    requests: Sequence[IntendedRequest], records: Sequence[ClientRecord], since: float, until: float, capacity: float
 ) -> dict[str, Any]:
     """Return the outcome of the requests intended between two unix instants, and the pressure of all attempts then."""
-    inside = [each for each in wanted if since <= each.intended < until]
+    inside = [each for each in requests if since <= each.intended < until]
     sent = sum(since <= record.intended < until for record in records)
     count = len(inside)
     return {
@@ -193,5 +188,5 @@ def spell_of(
 
 
 def _since(end: float, until: float, name: str, instant: float | None) -> dict[str, Any]:
-    seen = instant is not None and instant < until
-    return {name: seen, "seconds": (instant if seen and instant is not None else until) - end}
+    happened = instant is not None and instant < until
+    return {name: happened, "seconds": (instant if happened and instant is not None else until) - end}

@@ -11,24 +11,21 @@ A route whose requests did not wait has no shares.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+import polars as pl
+from sojourn.analyses.blame.analysis import BlameResult
+from sojourn.analyses.blame.run import blame
 
 from sojourn_lab.load.generator.summary import quantiles_of
 from sojourn_lab.results.analyses.data import CaseData
-
-if TYPE_CHECKING:
-    import polars as pl
-    from sojourn.analyses.blame.analysis import BlameResult
 
 MEASURES = {"response_time": "request_time", "queueing_delay": "queueing_delay", "service_time": "service_time"}
 
 
 def figures(data: CaseData) -> dict[str, Any]:
     """Return the figures of the case; see the module."""
-    from sojourn.analyses.blame.run import blame  # noqa: PLC0415 - brings Polars
-
     whole = data.rows_between().lazy()
     return {"by": by_route(data.rows), "waits": waits_of(blame(whole, by="route"))}
 

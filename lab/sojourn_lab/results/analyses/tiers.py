@@ -11,20 +11,17 @@ app                      by the app's own log: mean `service_time` and `queueing
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
+from sojourn.analyses.tiers.analysis import tiers
+from sojourn.sources.traces import read_traces
 
 from sojourn_lab.results.analyses.data import CaseData
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 def figures(data: CaseData) -> dict[str, Any]:
     """Return the figures of the case; see the module."""
-    import polars as pl  # noqa: PLC0415
-    from sojourn.analyses.tiers.analysis import tiers  # noqa: PLC0415 - brings Polars
-    from sojourn.sources.traces import read_traces  # noqa: PLC0415
-
     rows = data.rows
     traces = read_traces(list(data.spans))
     # The files have the spans of the whole run: its other cases and the warm-ups are left out.

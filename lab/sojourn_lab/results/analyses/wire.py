@@ -5,14 +5,14 @@ Of requests that arrived in the window, by the clock of the capturing machine. D
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
+from sojourn.analyses.pcap.result import WireResult
+from sojourn.analyses.split.run import split_requests
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.results.analyses.data import CaseData
-
-if TYPE_CHECKING:
-    import polars as pl
-    from sojourn.analyses.pcap.result import WireResult
 
 SUMMARIES = ("handshake", "syn_dropped", "syn_queue", "accept_wait_lower", "accept_wait_upper", "accept_wait")
 HALF_MS = 0.0005
@@ -33,8 +33,6 @@ def figures(data: CaseData) -> dict[str, Any]:
     on average: `centred_p99` is p99 of the difference after that half is subtracted. `queue_p99_apart`: the distance of
     p99 of the split's queue from p99 of accept_wait, over the same requests.
     """
-    from sojourn.analyses.split.run import split_requests  # noqa: PLC0415 - brings Polars
-
     if data.recordings is None or not data.recordings.captures:
         raise LabError("nothing was captured: the analysis `wire` needs `capture = true` in the scenario, or --capture")
     split = split_requests(data.requests, since=data.since, until=data.until, where={"service": data.name})
@@ -43,8 +41,6 @@ def figures(data: CaseData) -> dict[str, Any]:
 
 def figures_of(result: WireResult) -> dict[str, Any]:
     """Return `figures` of the packets of a case."""
-    import polars as pl  # noqa: PLC0415 - late, as everywhere in the lab
-
     backend = result.connections.filter(pl.col("leg") == "backend")
     joined = _connections_of_joined(result)
     ends = dict(backend.group_by(pl.col("end").cast(pl.String)).len().iter_rows())
@@ -80,8 +76,6 @@ def figures_of(result: WireResult) -> dict[str, Any]:
 
 def _p99_apart(result: WireResult) -> float | None:
     """Return the distance, s, of two p99 of the wait for accept(): by the log, and on the wire."""
-    import polars as pl  # noqa: PLC0415
-
     both = result.timeline.filter(pl.col("log_row").is_not_null()).select("accept_wait")
     both = both.with_columns(queue=pl.col("accept_wait") + result.differences["queue"]).drop_nulls()
     if both.is_empty():
@@ -92,8 +86,6 @@ def _p99_apart(result: WireResult) -> float | None:
 
 def _connections_of_joined(result: WireResult) -> pl.DataFrame:
     """Return the connections to the app whose requests are in the log too."""
-    import polars as pl  # noqa: PLC0415
-
-    known = result.timeline.filter(pl.col("log_row").is_not_null()).select(exchange="backend_exchange").drop_nulls()
-    used = result.exchanges.join(known, on="exchange", how="semi").select("connection").unique()
+    logged = result.timeline.filter(pl.col("log_row").is_not_null()).select(exchange="backend_exchange").drop_nulls()
+    used = result.exchanges.join(logged, on="exchange", how="semi").select("connection").unique()
     return result.connections.join(used, on="connection", how="semi")

@@ -17,6 +17,15 @@ Row = dict[str, Any]
 INPUTS = ("load", "topology")
 """Keys of a case's result that are configured, not measured: they are in `setup`."""
 
+REQUEST_FIGURES = (
+    "split.response_time.mean",
+    "split.response_time.p50",
+    "split.response_time.p99",
+    "split.components.queueing_delay.mean",
+    "split.components.service_time.mean",
+)
+"""Paths of the figures whose interval can be estimated from requests.parquet."""
+
 
 @dataclass(frozen=True)
 class ArchivedRun:
@@ -112,13 +121,19 @@ def selected(text: str, runs: Path) -> ArchivedRun:
             folder = folder.parent  # noqa: PLW2901 - the run of a run.json
         if not folder.is_dir():
             continue
-        known = [each for each in archive.runs if each.folder.resolve() == folder.resolve()]
+        same = [each for each in archive.runs if each.folder.resolve() == folder.resolve()]
         try:
-            return known[0] if known else archived_run(folder)
+            return same[0] if same else archived_run(folder)
         except LabError as error:
             raise LabError(f"{folder}: {error}") from None
     hint = f"`sojourn lab runs` lists {len(archive.runs)}" if archive.runs else f"there is no run in {runs}"
     raise LabError(f"there is no run {text}: {hint}")
+
+
+def tables_in(raw: Row, key: str) -> list[Row]:
+    """Return the tables in the list at a key; empty for anything else."""
+    tables = raw.get(key)
+    return [each for each in tables if isinstance(each, dict)] if isinstance(tables, list) else []
 
 
 def cases_of(run: ArchivedRun) -> Iterator[tuple[str, str, int, Row]]:

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
+from sojourn_lab.results.contrasts import interval_by_rounds
 from sojourn_lab.results.criteria import median_at, number_at
-from sojourn_lab.results.runs.archive import ArchivedRun, cases_of, figures_of
-from sojourn_lab.results.runs.intervals import REQUEST_FIGURES, interval_by_requests, interval_by_rounds
+from sojourn_lab.results.runs.archive import REQUEST_FIGURES, ArchivedRun, cases_of, figures_of, tables_in
 from sojourn_lab.results.runs.setup import Difference, setup_differences
 
 MAIN = (*REQUEST_FIGURES, "client.achieved_rate", "client.failed", "client.useful.share")
@@ -99,9 +99,11 @@ class RunComparison:
 
 def compared_runs(a: ArchivedRun, b: ArchivedRun, *, every: bool = False) -> RunComparison:
     """Return the changes from `a` to `b`: of `every` number of the results, or of the main ones."""
+    from sojourn_lab.results.runs.intervals import interval_by_requests  # noqa: PLC0415 - brings NumPy and Polars
+
     notes = _notes(a, b)
     rounds_a, rounds_b = _rounds(a), _rounds(b)
-    wanted = [*MAIN, *_metrics(a), *_metrics(b)]
+    main = [*MAIN, *_metrics(a), *_metrics(b)]
     figures: list[FigureChange] = []
     for case in rounds_a:
         if case not in rounds_b:
@@ -111,7 +113,7 @@ def compared_runs(a: ArchivedRun, b: ArchivedRun, *, every: bool = False) -> Run
         notes += [] if reason is None else [f"{case}: {reason}"]
         results = [result for _, result in one], [result for _, result in other]
         paths = [path for path, _ in figures_of(results[0][0]) if not path.startswith(NOT_RESULTS)] if every else []
-        changes = (_change(case, path, *results, intervals.get(path)) for path in dict.fromkeys([*wanted, *paths]))
+        changes = (_change(case, path, *results, intervals.get(path)) for path in dict.fromkeys([*main, *paths]))
         figures += [each for each in changes if each is not None]
     if any(each.basis == "requests" for each in figures):
         notes.append(
@@ -161,15 +163,10 @@ def _rounds(run: ArchivedRun) -> dict[str, list[tuple[str, Any]]]:
 def _metrics(run: ArchivedRun) -> list[str]:
     """Return the paths in the columns and criteria of the run's scenario that are of the case itself."""
     scenario = run.raw["scenario"]
-    metrics = [*_listed(scenario, "columns"), *_listed(scenario, "criteria")]
+    metrics = [*tables_in(scenario, "columns"), *tables_in(scenario, "criteria")]
     of_cases = [each for each in metrics if not each.get("predictions") and not each.get("contrasts")]
     paths = [str(each.get("metric", "")) for each in of_cases]
     return [path for path in paths if path and ":" not in path and not path.startswith(NOT_RESULTS)]
-
-
-def _listed(raw: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    tables = raw.get(key)
-    return [each for each in tables if isinstance(each, dict)] if isinstance(tables, list) else []
 
 
 def _flips(a: ArchivedRun, b: ArchivedRun) -> list[Flip]:
@@ -177,14 +174,14 @@ def _flips(a: ArchivedRun, b: ArchivedRun) -> list[Flip]:
     judged = [
         {
             (str(each.get("name")), str(each.get("case"))): each.get("passed") is True
-            for each in _listed(run.raw, "criteria")
+            for each in tables_in(run.raw, "criteria")
         }
         for run in (a, b)
     ]
     flips = [
-        Flip(*key, kept, judged[1][key])
-        for key, kept in judged[0].items()
-        if key in judged[1] and kept != judged[1][key]
+        Flip(*key, passed, judged[1][key])
+        for key, passed in judged[0].items()
+        if key in judged[1] and passed != judged[1][key]
     ]
     return sorted(flips, key=lambda flip: flip.after)
 

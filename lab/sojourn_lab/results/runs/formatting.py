@@ -6,8 +6,10 @@ from typing import Any
 
 from sojourn.model.formatting import counted, formatted, milliseconds, percent
 
+from sojourn_lab.results.metric_units import ABSENT
+from sojourn_lab.results.rows import Rows
+from sojourn_lab.results.runs.archive import REQUEST_FIGURES
 from sojourn_lab.results.runs.comparison import FigureChange, RunComparison
-from sojourn_lab.results.runs.intervals import REQUEST_FIGURES
 from sojourn_lab.results.runs.setup import Difference
 
 NAMES = {
@@ -23,11 +25,8 @@ NAMES = {
 PARTS = ("split.components.queueing_delay.mean", "split.components.service_time.mean")
 """Components of the response time: reported in preference to the response time itself."""
 
-ABSENT = "–"
 MOST_SETTINGS = 3
 LONGEST = 40
-
-Rows = tuple[list[str], list[list[str]]]
 
 
 def verdict(compared: RunComparison) -> str:
@@ -48,13 +47,13 @@ def verdict(compared: RunComparison) -> str:
 def _outcome(compared: RunComparison) -> str:
     if not compared.figures:
         return "the runs have no case in common"
-    known = [each for each in compared.figures if each.beyond_noise]
+    moved = [each for each in compared.figures if each.beyond_noise]
     for paths in (PARTS, REQUEST_FIGURES):
-        timed = [each for each in known if each.path in paths]
+        timed = [each for each in moved if each.path in paths]
         if timed:
             return _change_text(max(timed, key=lambda each: abs(each.after - each.before)), compared)
-    if known:
-        return _change_text(max(known, key=lambda each: abs(each.change or 0.0)), compared)
+    if moved:
+        return _change_text(max(moved, key=lambda each: abs(each.change or 0.0)), compared)
     judged = any(each.beyond_noise is not None for each in compared.figures)
     return "no figure changed beyond noise" if judged else "no figure has an interval, so noise cannot be excluded"
 
@@ -101,9 +100,9 @@ def _setting_change(difference: Difference) -> str:
 
 def setup_rows(compared: RunComparison, *, every: bool) -> Rows:
     """Return the settings that differ; with `every`, the command-line changes too, which the settings already show."""
-    shown = [each for each in compared.setup if every or each.kind != "changes"]
+    differences = [each for each in compared.setup if every or each.kind != "changes"]
     return ["set-up", "before", "after"], [
-        [each.path, setting_text(each.before), setting_text(each.after)] for each in shown
+        [each.path, setting_text(each.before), setting_text(each.after)] for each in differences
     ]
 
 

@@ -1,31 +1,21 @@
-"""Confidence intervals of a change from one run to another: over the rounds of a case, or over its requests."""
+"""Confidence intervals of the change of a case from one run to another, by the requests of both."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from sojourn.analyses.compare.change import change_of
+from sojourn.model.components import COMPONENTS
 from sojourn.model.verdict import CAUSES
+from sojourn.timeline.time_blocks import WINDOWS, blocks, quantiles_of, resampled_windows
 
-from sojourn_lab.results.contrasts import ratio_with_interval
 from sojourn_lab.results.criteria import number_at, value_at
-from sojourn_lab.results.runs.archive import ArchivedRun, cases_of
-from sojourn_lab.scenario.schema import LEAST_ROUNDS
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    import polars as pl
-
-REQUEST_FIGURES = (
-    "split.response_time.mean",
-    "split.response_time.p50",
-    "split.response_time.p99",
-    "split.components.queueing_delay.mean",
-    "split.components.service_time.mean",
-)
-"""Paths of the figures whose interval can be estimated from requests.parquet."""
+from sojourn_lab.results.runs.archive import REQUEST_FIGURES, ArchivedRun, cases_of
 
 LEAST_REQUESTS = 50
 """With fewer requests in either run no interval is made: its resamples would hardly differ."""
@@ -34,18 +24,6 @@ LEAST_FOR_TAIL = 1_000
 """With fewer requests there is no interval of p99: fewer than ten are above it."""
 
 BEGINNING = datetime(2000, 1, 1)
-
-
-def interval_by_rounds(pairs: Sequence[tuple[float | None, float | None]]) -> tuple[float, float] | None:
-    """Return the ends of the 95 % interval of after / before - 1 over pairs of rounds.
-
-    None with fewer than three rounds, and where a figure is missing or not above 0.
-    """
-    ratios = [after / before for before, after in pairs if before and after and before > 0.0 and after > 0.0]
-    if len(ratios) < max(len(pairs), LEAST_ROUNDS):
-        return None
-    _, low, high = ratio_with_interval(ratios)
-    return None if low is None or high is None else (low - 1.0, high - 1.0)
 
 
 def interval_by_requests(
@@ -59,8 +37,6 @@ def interval_by_requests(
         names_a: the names of one case's rounds in the log of `a`.
         names_b: the same in the log of `b`.
     """
-    import polars as pl  # noqa: PLC0415 - slow to import
-
     if not a.requests.is_file() or not b.requests.is_file():
         return {}, None
     try:
@@ -81,9 +57,6 @@ def interval_by_requests(
 
 def _requests(run: ArchivedRun, names: Sequence[str]) -> pl.DataFrame:
     """Return the requests in the windows of a case's rounds, with the rounds joined without gaps."""
-    import polars as pl  # noqa: PLC0415
-    from sojourn.model.components import COMPONENTS  # noqa: PLC0415
-
     columns = ["start", "request_time", "status", "route", *COMPONENTS]
     rows = pl.scan_parquet(run.requests)
     windows = {name: result for name, _, _, result in cases_of(run) if name in names}
@@ -102,9 +75,6 @@ def _requests(run: ArchivedRun, names: Sequence[str]) -> pl.DataFrame:
 
 def _resampled(requests: pl.DataFrame, seed: int) -> dict[str, npt.NDArray[np.float64]]:
     """Return path -> the figure of the requests, first, and of every resample."""
-    import numpy as np  # noqa: PLC0415
-    from sojourn.timeline.time_blocks import WINDOWS, blocks, quantiles_of, resampled_windows  # noqa: PLC0415
-
     part = blocks(requests.lazy(), "route", [])
     weights = np.vstack([np.ones((1, WINDOWS)), resampled_windows(seed)])
     count = np.maximum(weights @ part.requests.sum(axis=1), 1e-12)
@@ -119,8 +89,6 @@ def _resampled(requests: pl.DataFrame, seed: int) -> dict[str, npt.NDArray[np.fl
 
 def _ends(spread: npt.NDArray[np.float64], before: float | None, after: float | None) -> tuple[float, float]:
     """Return the interval around the exact change: binning affects resamples and their base alike."""
-    from sojourn.analyses.compare.change import change_of  # noqa: PLC0415
-
     exact = float(spread[0]) if before is None or after is None else after - before
     change = change_of(0.0, exact, spread)
     return change.low, change.high

@@ -19,7 +19,7 @@ import msgspec
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.results.criteria import number_at, value_at
-from sojourn_lab.results.runs.archive import Archive, ArchivedRun, Row, cases_of, figures_of, instant_of
+from sojourn_lab.results.runs.archive import Archive, ArchivedRun, Row, cases_of, figures_of, instant_of, tables_in
 
 if TYPE_CHECKING:
     import duckdb
@@ -71,7 +71,7 @@ def run_rows(archive: Archive) -> list[Row]:
     rows = []
     for each in archive.runs:
         raw, scenario = each.raw, each.raw["scenario"]
-        judged = _tables(raw, "criteria")
+        judged = tables_in(raw, "criteria")
         row = {
             "number": each.number,
             "run": each.name,
@@ -121,18 +121,13 @@ def _figure_rows(archive: Archive) -> Iterator[Row]:
 def _judged_rows(archive: Archive, key: str) -> Iterator[Row]:
     columns = TABLES[key]
     for run in archive.runs:
-        for each in _tables(run.raw, key):
-            known = {column: each.get("case" if column == "case_name" else column) for column in columns}
-            yield {**known, "number": run.number, "run": run.name}
+        for each in tables_in(run.raw, key):
+            values = {column: each.get("case" if column == "case_name" else column) for column in columns}
+            yield {**values, "number": run.number, "run": run.name}
 
 
 def _of(run: ArchivedRun, name: str, base: str, turn: int) -> Row:
     return {"number": run.number, "run": run.name, "case_name": name, "base": base, "round": turn}
-
-
-def _tables(raw: Row, key: str) -> list[Row]:
-    rows = raw.get(key)
-    return [each for each in rows if isinstance(each, dict)] if isinstance(rows, list) else []
 
 
 def _whole(path: str, raw: Row) -> int | None:
@@ -197,10 +192,10 @@ def _fill(con: duckdb.DuckDBPyConnection, archive: Archive) -> None:
             "INSERT INTO request_files VALUES (?, ?, ?)",
             [[path, each.number, each.name] for path, each in files.items()],
         )
-        listed = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
+        paths = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
         con.execute(
             "CREATE VIEW requests AS SELECT request_files.number, request_files.run, rows.* EXCLUDE (filename) "  # noqa: S608 - paths are quoted
-            f"FROM read_parquet([{listed}], union_by_name = true, filename = true) AS rows "
+            f"FROM read_parquet([{paths}], union_by_name = true, filename = true) AS rows "
             "JOIN request_files USING (filename)"
         )
     else:

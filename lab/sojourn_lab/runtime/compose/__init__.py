@@ -5,6 +5,6 @@ response time the client sees and in none of nginx's. Everything nginx and the a
 """
 
 from sojourn_lab.runtime.compose.refusals import why_not_in_containers
-from sojourn_lab.runtime.compose.runtime import ComposeRuntime, compose_runtime
+from sojourn_lab.runtime.compose.runtime import ComposeRuntime
 
-__all__ = ["ComposeRuntime", "compose_runtime", "why_not_in_containers"]
+__all__ = ["ComposeRuntime", "why_not_in_containers"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from sojourn_lab.runtime.compose import keeper
 from sojourn_lab.runtime.compose.engine import docker, environment, last_line
 from sojourn_lab.runtime.compose.project import STOP_S
 from sojourn_lab.runtime.interrupts import Interrupts
-from sojourn_lab.runtime.process import Process
+from sojourn_lab.runtime.process import Process, session_of_its_own
 
 UP_PATIENCE = 180.0
 DOWN_PATIENCE = 60.0
@@ -49,8 +48,8 @@ class Containers:
             self._stack.close()
 
     def _compose(self, *arguments: str) -> list[str]:
-        named = ["--file", str(self._file), "--project-name", self._project]
-        return ["compose", "--progress", "quiet", *named, *arguments]
+        project = ["--file", str(self._file), "--project-name", self._project]
+        return ["compose", "--progress", "quiet", *project, *arguments]
 
     def bring_up(self) -> None:
         """Return when every container runs; LabError with the message of the engine or of the first that ended."""
@@ -139,13 +138,7 @@ class Containers:
 @contextlib.contextmanager
 def removal_guaranteed(project: str) -> Iterator[None]:
     """Start a program that removes the rest of the project if this one dies before the block ends."""
-    guardian = subprocess.Popen(
-        [sys.executable, "-I", "-S", keeper.__file__, project],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    guardian = session_of_its_own(keeper.__file__, project)
     try:
         yield
     finally:

@@ -38,7 +38,7 @@ class Engine:
     rootless: bool
 
 
-def image_named(part: str) -> str:
+def image_of(part: str) -> str:
     """Return the image of `app`, `nginx` or `tools`: that of docker-compose.yml, or that of the environment.
 
     The variables are SOJOURN_APP_IMAGE, SOJOURN_NGINX_IMAGE and SOJOURN_TOOLS_IMAGE.
@@ -111,10 +111,10 @@ def image_id(image: str) -> str | None:
 def image_ids(images: Sequence[str]) -> dict[str, str]:
     """Return the ids of images; LabError with the first missing image and the command that builds it."""
     identities = {image: image_id(image) for image in images}
-    for image, known in identities.items():
-        if known is None:
+    for image, identity in identities.items():
+        if identity is None:
             raise LabError(f"the Docker engine has no image {image}: `docker compose build` in a checkout makes it")
-    return {image: known for image, known in identities.items() if known is not None}
+    return {image: identity for image, identity in identities.items() if identity is not None}
 
 
 def owner_here() -> str:
@@ -149,12 +149,12 @@ def remove_leftovers() -> list[str]:
     """Remove the remains of runs whose lab was killed, and return the names of their projects."""
     gone = set()
     for kind in (["ps", "--all"], ["network", "ls"]):
-        listed = docker(
+        rows = docker(
             *kind,
             *("--filter", f"label={OWNER_LABEL}"),
             *("--format", f'{{{{.Label "{PROJECT_LABEL}"}}}}\t{{{{.Label "{OWNER_LABEL}"}}}}'),
         )
-        for line in listed.splitlines():
+        for line in rows.splitlines():
             project, _, owner = line.partition("\t")
             if project and owner_gone(owner):
                 gone.add(project)

@@ -90,7 +90,7 @@ def parts_of(topology: Topology) -> Parts:
         behind, others = [*behind, front], [*others, *servers]
         beside = {"LAB_ANSWERS": "1"}
 
-    def named(name: str, own: Topology, slowdown: float = 1.0) -> AppService:
+    def app_service(name: str, own: Topology, slowdown: float = 1.0) -> AppService:
         # All instances of the app are one service in traces through the tiers.
         service = service_names("app", name) if asks else {}
         slower = {"LAB_SLOWDOWN": repr(slowdown)} if slowdown != 1.0 else {}
@@ -98,10 +98,10 @@ def parts_of(topology: Topology) -> Parts:
 
     count = topology.backends + topology.standby
     factors = [*topology.slowdown, *[1.0] * count]
-    own = [named(f"backend-{n + 1}", topology, factors[n]) for n in range(count)]
+    own = [app_service(f"backend-{n + 1}", topology, factors[n]) for n in range(count)]
     pools = {
         pool.name: [
-            named(f"{pool.name}-{n + 1}", changed(topology, workers=pool.workers)) for n in range(pool.backends)
+            app_service(f"{pool.name}-{n + 1}", changed(topology, workers=pool.workers)) for n in range(pool.backends)
         ]
         for pool in topology.pools
     }
@@ -117,21 +117,21 @@ def parts_of(topology: Topology) -> Parts:
     return Parts(main, behind, [*own, *(app for members in pools.values() for app in members), *others])
 
 
-def dependency_tier(topology: Topology, wanted: Dependency) -> tuple[Front, list[AppService]]:
+def dependency_tier(topology: Topology, dependency: Dependency) -> tuple[Front, list[AppService]]:
     """Return the tier behind the app; the lock of its app servers is one shared file."""
-    own = plain(topology, backends=wanted.backends, workers=wanted.workers, backlog=wanted.backlog)
-    more = dependency_settings(wanted, f"{SPANS}/dependency.lock")
+    own = plain(topology, backends=dependency.backends, workers=dependency.workers, backlog=dependency.backlog)
+    more = dependency_settings(dependency, f"{SPANS}/dependency.lock")
     servers = [
         AppService(name, own, {**more, **service_names("dependency", name)})
-        for name in (f"dependency-{n + 1}" for n in range(wanted.backends))
+        for name in (f"dependency-{n + 1}" for n in range(dependency.backends))
     ]
     return Front(DEPENDENCY, own, upstreams_of(servers), "dependency.jsonl"), servers
 
 
-def dark_tier(topology: Topology, wanted: Mirror) -> tuple[Front, list[AppService]]:
+def dark_tier(topology: Topology, mirror: Mirror) -> tuple[Front, list[AppService]]:
     """Return the app servers that get copies of requests."""
-    own = plain(topology, backends=wanted.backends, workers=wanted.workers)
-    servers = [AppService(f"dark-{n + 1}", own, copy_settings(wanted)) for n in range(wanted.backends)]
+    own = plain(topology, backends=mirror.backends, workers=mirror.workers)
+    servers = [AppService(f"dark-{n + 1}", own, copy_settings(mirror)) for n in range(mirror.backends)]
     return Front(DARK, own, upstreams_of(servers), "dark.jsonl", "dark-answers.jsonl"), servers
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn_lab.measure.listen import PERIOD
-from sojourn_lab.runtime.compose.engine import OWNER_LABEL, image_named
+from sojourn_lab.runtime.compose.engine import OWNER_LABEL, image_of
 from sojourn_lab.runtime.compose.parts import (
     APP_PORT,
     CONTROL_PORT,
@@ -117,7 +117,7 @@ def nginx_service(place: Place, front: Front, parts: Parts) -> dict[str, Any]:
         outside = {"networks": ["web", "edge"], "ports": ports}
     error_log = f"{LOGS}/{front.name}.error.log"
     return {
-        **confined(place, front.name, image_named("nginx"), processors=workers, megabytes=128 + 32 * workers),
+        **confined(place, front.name, image_of("nginx"), processors=workers, megabytes=128 + 32 * workers),
         "entrypoint": ["nginx", "-c", "/lab/nginx/nginx.conf", "-e", error_log],
         "command": [],
         "stop_signal": "SIGQUIT",
@@ -131,7 +131,7 @@ def app_service(place: Place, app: AppService) -> dict[str, Any]:
     """Return an app server: packages from the image, app and settings from the lab."""
     workers = app.topology.workers
     return {
-        **confined(place, app.name, image_named("app"), processors=workers, megabytes=160 + 64 * workers),
+        **confined(place, app.name, image_of("app"), processors=workers, megabytes=160 + 64 * workers),
         "entrypoint": app_command(app),
         "command": [],
         "working_dir": "/lab/app",
@@ -165,7 +165,7 @@ def sampler_service(place: Place, name: str, port: int) -> dict[str, Any]:
     """Return the sampler of another service's accept queue, in that service's network namespace."""
     out = f"{LOGS}/{sampler_name(name)}.jsonl"
     return {
-        **confined(place, sampler_name(name), image_named("tools"), processors=1.0, megabytes=256),
+        **confined(place, sampler_name(name), image_of("tools"), processors=1.0, megabytes=256),
         "entrypoint": ["sojourn", "lab", "listen", f"{name}={port}", "--every", str(PERIOD), "--out", out],
         "command": [],
         "network_mode": f"service:{name}",

@@ -18,7 +18,7 @@ from sojourn_lab.runtime.compose.engine import (
     engine_here,
     image_id,
     image_ids,
-    image_named,
+    image_of,
     last_line,
     owner_here,
     remove_leftovers,
@@ -51,13 +51,6 @@ class ContainerBackend:
 
     name: str
     spans: Path | None
-
-
-def compose_runtime(
-    topology: Topology, folder: Path, logs: Path, interrupts: Interrupts, *, nginx_in: Path | None = None
-) -> ComposeRuntime:
-    """Return a runtime whose parts are containers of a compose project."""
-    return ComposeRuntime(topology, folder, logs, interrupts, nginx_in=nginx_in)
 
 
 class ComposeRuntime(Lifecycle):
@@ -96,8 +89,8 @@ class ComposeRuntime(Lifecycle):
         if (reason := why_topology_refused(self._topology)) is not None:
             raise LabError(reason)
         engine = engine_here()
-        images = image_ids([image_named("app"), image_named("nginx")])
-        sampler = image_id(image_named("tools"))
+        images = image_ids([image_of("app"), image_of("nginx")])
+        sampler = image_id(image_of("tools"))
         remove_leftovers()
         self._lay_out(engine, sampled=sampler is not None)
         self._stack.callback(self._gather)
@@ -106,7 +99,7 @@ class ComposeRuntime(Lifecycle):
         self._control = self._containers.published(MAIN, CONTROL_PORT)
         self._wait_until_idle(START_PATIENCE)
         if sampler is not None:
-            images[image_named("tools")] = sampler
+            images[image_of("tools")] = sampler
             # Wait until each has started: starting uses processor time of the first case.
             files = [shared_folders.sampler_file(self._shared, name) for name in self._parts.ports]
             self._containers.wait_until(
@@ -126,7 +119,7 @@ class ComposeRuntime(Lifecycle):
         text = project_text(place, self._parts, sampled=sampled)
         (self._shared / "compose.yaml").write_text(text)
         if not sampled:
-            reason = shared_folders.NO_SAMPLERS.format(image_named("tools"))
+            reason = shared_folders.NO_SAMPLERS.format(image_of("tools"))
             with self.listen_log.open("a") as out:
                 out.write(json.dumps({"unavailable": reason}) + "\n")
         if os.getuid() == 0 and user != 0:
@@ -140,7 +133,7 @@ class ComposeRuntime(Lifecycle):
             **json.loads(inside),
             "docker": engine.version,
             "docker compose": engine.compose,
-            **{f"image {name}": known for name, known in images.items()},
+            **{f"image {name}": identity for name, identity in images.items()},
         }
 
     def _wait_until_idle(self, patience: float) -> None:

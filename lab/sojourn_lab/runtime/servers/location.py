@@ -7,7 +7,6 @@ from pathlib import Path
 
 from sojourn.doctor.findings import Finding, edited
 from sojourn.doctor.nginx import diagnosed_conf
-from sojourn.doctor.nginx_headers import include_line
 
 from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime.servers.table import Protocol
@@ -32,31 +31,26 @@ def pass_lines(protocol: Protocol, target: str, *, keepalive: bool = False) -> l
     With `keepalive` also those without which nginx closes a connection after each request.
     """
     if protocol == "proxy":
-        kept = ["proxy_http_version 1.1;", 'proxy_set_header Connection "";'] if keepalive else []
-        return [f"proxy_pass http://{target};", *kept]
+        reuse = ["proxy_http_version 1.1;", 'proxy_set_header Connection "";'] if keepalive else []
+        return [f"proxy_pass http://{target};", *reuse]
     own = (
         {"SCRIPT_FILENAME": str(resource_file("backend", "app.php"))}
         if protocol == "fastcgi"
         else {"PATH_INFO": "$document_uri"}
     )
     params = [f"{protocol}_param {name} {value};" for name, value in {**_CGI, **own}.items()]
-    kept = ["fastcgi_keep_conn on;"] if keepalive else []
-    return [*params, f"{protocol}_pass {target};", *kept]
+    reuse = ["fastcgi_keep_conn on;"] if keepalive else []
+    return [*params, f"{protocol}_pass {target};", *reuse]
 
 
-def sojourn_lines(protocol: Protocol) -> list[str]:
-    """Return the README's lines for a location."""
-    return [include_line(protocol)]
-
-
-def follow_doctor(path: Path, wanted: Callable[[Finding], bool]) -> list[str]:
+def follow_doctor(path: Path, follows: Callable[[Finding], bool]) -> list[str]:
     """Apply the doctor's edits to a configuration, and return the codes of their findings.
 
     Args:
         path: nginx.conf.
-        wanted: says which findings are followed; those without an edit never are.
+        follows: says which findings are followed; those without an edit never are.
     """
-    followed = [each for each in diagnosed_conf(path)[0].ordered().findings if each.edits and wanted(each)]
+    followed = [each for each in diagnosed_conf(path)[0].ordered().findings if each.edits and follows(each)]
     edits = [edit for each in followed for edit in each.edits]
     texts = {edit.file: Path(edit.file).read_text() for edit in edits}
     for file, text in edited(texts, edits).items():

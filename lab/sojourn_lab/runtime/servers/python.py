@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import sojourn_middleware
+
 from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime.process import Process
 from sojourn_lab.runtime.servers.start import Start, whole_seconds
@@ -12,7 +14,7 @@ from sojourn_lab.scenario.topology import Topology
 
 LOADED = "A worker has loaded the app"
 """What gunicorn logs then."""
-KEPT_BY_THREADS = 2
+IDLE_SECONDS = 2
 """Seconds for which gunicorn's threads keep an idle connection: its own default."""
 
 
@@ -20,7 +22,7 @@ def gunicorn_settings(bind: str, topology: Topology) -> str:
     """Return gunicorn's configuration file for a topology; `bind` in gunicorn's notation."""
     threaded = topology.threads > 1
     worker_class = "gthread" if threaded else "sync"
-    kept = "gunicorn's default" if threaded else "The sync worker never keeps a connection alive; 0 makes it explicit"
+    reason = "gunicorn's default" if threaded else "The sync worker never keeps a connection alive; 0 makes it explicit"
     return f"""\
 # Written by the lab: the scenario's settings in gunicorn's notation.
 bind = "{bind}"
@@ -30,8 +32,8 @@ threads = {topology.threads}
 backlog = {topology.backlog}
 max_requests = {topology.max_requests or 0}
 timeout = {whole_seconds(topology.worker_timeout)}
-# {kept}.
-keepalive = {KEPT_BY_THREADS if threaded else 0}
+# {reason}.
+keepalive = {IDLE_SECONDS if threaded else 0}
 # One control socket per home directory would be shared by all servers of this user.
 control_socket_disable = True
 
@@ -87,8 +89,6 @@ def uwsgi(start: Start) -> Process:
     It embeds the system's Python, so the middleware is put on its path; telemetry packages are not, and the app
     writes no spans.
     """
-    import sojourn_middleware  # noqa: PLC0415 - only its place is needed
-
     topology = start.topology
     command = [
         *("uwsgi", "--plugin", "python3", "--socket", f"fd://{start.fd}"),

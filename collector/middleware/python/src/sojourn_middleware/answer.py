@@ -18,7 +18,7 @@ SERVER_TIMING = "Server-Timing"
 _ROUTE_SAFE = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%") + "%"
 
 _MEASURED = frozenset(name.lower() for name in (QUEUEING_DELAY, SERVICE_TIME, WORKER))
-_NAMED = _MEASURED | {ROUTE.lower()}
+_WITH_ROUTE = _MEASURED | {ROUTE.lower()}
 
 
 def seconds(value: float) -> str:
@@ -66,4 +66,4 @@ def replaced_names(route: str | None) -> frozenset[str]:
 
     An ``X-Route`` set by the app remains if the route is unknown.
     """
-    return _NAMED if route else _MEASURED
+    return _WITH_ROUTE if route else _MEASURED

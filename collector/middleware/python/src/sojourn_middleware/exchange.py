@@ -166,17 +166,17 @@ class Exchange:
             self.look_for_route()
         try:
             replaced = replaced_names(self.route)
-            kept = [(name, value) for name, value in headers if name.lower() not in replaced]
+            others = [(name, value) for name, value in headers if name.lower() not in replaced]
             if self.route is None:
-                # An X-Route of the app is kept, so that it is not added again.
-                self.route = next((value for name, value in kept if name.lower() == ROUTE.lower()), None)
+                # An X-Route of the app remains, so that it is not added again.
+                self.route = next((value for name, value in others if name.lower() == ROUTE.lower()), None)
                 added = answer_headers(self.timing, self.worker, None)
             else:
                 added = answer_headers(self.timing, self.worker, self.route)
             # Beside a Server-Timing of the app, which is a list that may be sent in several headers.
             if self.measurement.server_timing and (durations := server_timing(self.timing)):
                 added.append((SERVER_TIMING, durations))
-            return kept + added
+            return others + added
         except Exception:
             self.measurement.warn("an answer leaves without its measurements")
             return headers

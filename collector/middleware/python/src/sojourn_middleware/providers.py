@@ -38,7 +38,7 @@ NO_WISHES = Wishes(None, traces=False, metrics=False)
 
 def wishes() -> Wishes:
     """Return those of this process. Reading the environment takes half a microsecond: not for every request."""
-    return Wishes(os.environ.get(SPANS_FILE) or None, _otlp_wanted("TRACES"), _otlp_wanted("METRICS"))
+    return Wishes(os.environ.get(SPANS_FILE) or None, _exports_otlp("TRACES"), _exports_otlp("METRICS"))
 
 
 def none(settings: Wishes) -> bool:
@@ -54,12 +54,12 @@ def preload() -> None:
     safe before a fork; making a provider is not.
     """
     settings = wishes()
-    wanted = ["opentelemetry.exporter.otlp.json.file"] if settings.file else []
+    modules = ["opentelemetry.exporter.otlp.json.file"] if settings.file else []
     if settings.traces:
-        wanted.append("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+        modules.append("opentelemetry.exporter.otlp.proto.http.trace_exporter")
     if settings.metrics:
-        wanted.append("opentelemetry.exporter.otlp.proto.http.metric_exporter")
-    for module in wanted:
+        modules.append("opentelemetry.exporter.otlp.proto.http.metric_exporter")
+    for module in modules:
         # A missing or broken package is reported when it is used.
         with suppress(Exception):
             import_module(module)
@@ -111,7 +111,7 @@ def _global_provider(module: str, proxy: str) -> Any:
     return None if type(provider).__name__ == proxy else provider
 
 
-def _otlp_wanted(signal: str) -> bool:
+def _exports_otlp(signal: str) -> bool:
     env = os.environ.get
     if not (env(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT") or env("OTEL_EXPORTER_OTLP_ENDPOINT")):
         return False

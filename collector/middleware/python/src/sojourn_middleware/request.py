@@ -1,4 +1,4 @@
-"""One view of a request for both interfaces."""
+"""One view of a request for both interfaces, with the template of its route, such as ``/users/{id}``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import quote
 
-from .route import route_of_environ, route_of_scope
 from .stamp import STAMP_HEADERS
 
 _ENVIRON_KEYS = tuple("HTTP_" + name.upper().replace("-", "_") for name in STAMP_HEADERS)
@@ -136,9 +135,9 @@ class ScopeRequest:
 
     def header(self, name: str) -> str | None:
         """See `Request`."""
-        wanted = name.encode("latin-1")
+        encoded = name.encode("latin-1")
         for key, value in self.scope.get("headers", ()):
-            if key.lower() == wanted:
+            if key.lower() == encoded:
                 text: str = value.decode("latin-1")
                 return text
         return None
@@ -175,3 +174,40 @@ class ScopeRequest:
         """See `Request`. The port is None when the server listens on a Unix socket."""
         server = self.scope.get("server") or ("", None)
         return str(server[0]), server[1]
+
+
+def route_of_environ(environ: Mapping[str, Any]) -> str | None:
+    """Return the value that the app set as ``sojourn.route``, or the route that Flask matched.
+
+    Werkzeug leaves its request in the environ, and Flask's request knows the rule; nothing is imported for
+    this.
+    """
+    route = environ.get("sojourn.route")
+    if route:
+        return str(route)
+    rule = getattr(environ.get("werkzeug.request"), "url_rule", None)
+    template = getattr(rule, "rule", None)
+    return str(template) if template else None
+
+
+def route_of_scope(scope: Mapping[str, Any], outer_root_path: str) -> str | None:
+    """Return the value that the app set as ``sojourn.route``, or the template that Starlette or FastAPI matched.
+
+    A mounted application knows its routes without the prefix of the mount; the prefix is what the root path
+    gained since the middleware saw the request with `outer_root_path`.
+    """
+    routes = scope.get("sojourn.route")
+    if routes:
+        return str(routes)
+    route = scope.get("route")
+    template = getattr(route, "path", None)
+    # FastAPI keeps the route as its router declared it, and the path with all prefixes beside it.
+    own = scope.get("fastapi")
+    included = own.get("effective_route_context") if isinstance(own, Mapping) else None
+    if included is not None and getattr(included, "original_route", None) is route:
+        template = getattr(included, "path", template)
+    if not isinstance(template, str):
+        return None
+    root_path = str(scope.get("root_path") or "")
+    prefix = root_path[len(outer_root_path) :] if root_path.startswith(outer_root_path) else ""
+    return prefix + template or None

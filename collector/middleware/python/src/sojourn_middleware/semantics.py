@@ -55,7 +55,7 @@ def span_name(method: str, route: str | None) -> str:
     return f"{name} {route}" if route else name
 
 
-def known_method(method: str) -> str:
+def standard_method(method: str) -> str:
     """Return the method, or ``_OTHER``: a client can send any text, and no text may create a time series."""
     return method if method in _METHODS else "_OTHER"
 
@@ -64,7 +64,7 @@ def first_attributes(exchange: MeasuredRequest) -> dict[str, Any]:
     """Return the attributes known at the start of the request, for a sampler."""
     request = exchange.request
     attributes: dict[str, Any] = {
-        "http.request.method": known_method(request.method),
+        "http.request.method": standard_method(request.method),
         "url.path": request.path,
         "url.scheme": request.scheme,
     }

@@ -26,9 +26,9 @@ from .semantics import (
     error_type,
     final_attributes,
     first_attributes,
-    known_method,
     outer_attributes,
     span_name,
+    standard_method,
 )
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class _Instruments:
         # carry it.
         if self.histogram is None or delay is None or delay < 0:
             return
-        attributes: dict[str, Any] = {"http.request.method": known_method(exchange.request.method)}
+        attributes: dict[str, Any] = {"http.request.method": standard_method(exchange.request.method)}
         if exchange.route:
             attributes["http.route"] = exchange.route
         if exchange.status is not None:

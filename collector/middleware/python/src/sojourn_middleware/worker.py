@@ -22,11 +22,10 @@ class _ThreadNumbers:
         self._mine = threading.local()
 
     def mine(self) -> int:
-        held: _Held | None = getattr(self._mine, "held", None)
-        if held is None:
-            held = _Held(self._take(), self)
-            self._mine.held = held
-        return held.number
+        own: _ThreadNumber | None = getattr(self._mine, "own", None)
+        if own is None:
+            own = self._mine.own = _ThreadNumber(self._take(), self)
+        return own.number
 
     def _take(self) -> int:
         with self._lock:
@@ -40,7 +39,7 @@ class _ThreadNumbers:
             heapq.heappush(self._free, number)
 
 
-class _Held:
+class _ThreadNumber:
     """Lives in a thread's local storage, which the interpreter clears when the thread ends."""
 
     def __init__(self, number: int, numbers: _ThreadNumbers) -> None:

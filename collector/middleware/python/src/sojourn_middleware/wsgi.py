@@ -55,12 +55,12 @@ class WSGIMiddleware:
 class _Reply:
     """The `start_response` of the app; it holds the headers until they are sent."""
 
-    __slots__ = ("_held", "_server_write", "_start_response", "_started", "exchange")
+    __slots__ = ("_pending", "_server_write", "_start_response", "_started", "exchange")
 
     def __init__(self, exchange: Exchange, start_response: StartResponse) -> None:
         self.exchange = exchange
         self._start_response = start_response
-        self._held: tuple[str, Headers, tuple[Any, ...]] | None = None
+        self._pending: tuple[str, Headers, tuple[Any, ...]] | None = None
         self._started = False
         self._server_write: Write | None = None
 
@@ -71,9 +71,9 @@ class _Reply:
                 if exc_info:
                     return self._start_response(status, headers, exc_info)
                 raise AssertionError("start_response was called again after the response had started")
-            if self._held is not None and not exc_info:
+            if self._pending is not None and not exc_info:
                 raise AssertionError("start_response was called twice without exc_info")
-            self._held = (status, headers, (exc_info,) if exc_info else ())
+            self._pending = (status, headers, (exc_info,) if exc_info else ())
             # Flask has forgotten the request by the time a body is handed over.
             self.exchange.look_for_route()
             return self._write
@@ -81,11 +81,11 @@ class _Reply:
             exc_info = None  # A traceback refers to this frame; the two would keep each other alive.
 
     def emit(self) -> Write | None:
-        """Pass the held headers to the server, once; None while the app has not called start_response."""
-        if self._held is not None:
+        """Pass the pending headers to the server, once; None while the app has not called start_response."""
+        if self._pending is not None:
             self._started = True
-            status, headers, exc_info = self._held
-            self._held = None
+            status, headers, exc_info = self._pending
+            self._pending = None
             measured = self.exchange.headers_left(_status_code(status), headers)
             self._server_write = self._start_response(status, measured, *exc_info)
         return self._server_write
@@ -100,7 +100,7 @@ class _Reply:
         exchange = self.exchange
         complete = is_file or isinstance(body, (list, tuple))
         try:
-            if complete or _has_no_body(exchange, self._held):
+            if complete or _has_no_body(exchange, self._pending):
                 self.emit()
         except BaseException as error:
             _close(body)
@@ -237,9 +237,9 @@ def _status_code(status: str) -> int | None:
     return int(code) if code.isdecimal() else None
 
 
-def _has_no_body(exchange: Exchange, held: tuple[Any, ...] | None) -> bool:
+def _has_no_body(exchange: Exchange, pending: tuple[Any, ...] | None) -> bool:
     """Return whether a server may answer without reading the body."""
-    if held is None:
+    if pending is None:
         return False
-    code = _status_code(held[0])
+    code = _status_code(pending[0])
     return exchange.request.method == "HEAD" or code in {204, 304}

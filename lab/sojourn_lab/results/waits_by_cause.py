@@ -1,4 +1,4 @@
-"""What the requests of a known system waited for, instant by instant: of a simulation, or by its apps' own logs.
+"""The causes of the waits of requests, instant by instant: of a simulation, or by the apps' own logs.
 
 Of every instant of a wait, from the stamp to the app's start, the first of these that applies:
 
@@ -29,12 +29,12 @@ ANSWERED = (101, 200)
 DISPATCH, PAUSE, LIMIT, BOUND, IMBALANCE, ABSENT, HIDDEN, READ = (
     "dispatch", "pause", "limit", "bound", "imbalance", "absent", "not in the log", "read",
 )  # fmt: skip
-HELD = (READ, "service", "body", "after")  # phases
+HOLDING_PHASES = (READ, "service", "body", "after")  # phases
 OTHER_NAMES = {"load_not_in_the_log": HIDDEN, "reserved": BOUND}
 """Accounts of ``sojourn blame`` that have another name here."""
 
 
-class KnownRequest(Protocol):
+class RequestTimes(Protocol):
     """One request; instants in unix s or s of the simulation.
 
     Attributes:
@@ -72,7 +72,7 @@ Life = tuple[int, int, float, float]
 
 
 def accounts_of(
-    requests: Sequence[KnownRequest], present: Sequence[Life], pauses: Sequence[tuple[float, float]] = ()
+    requests: Sequence[RequestTimes], present: Sequence[Life], pauses: Sequence[tuple[float, float]] = ()
 ) -> dict[str, float]:
     """Return what was waited for -> its share of the waiting; of holders ``"<route> <phase>"``.
 
@@ -124,7 +124,7 @@ def largest_difference(stated: Mapping[str, float], truth: Mapping[str, float]) 
     return worst, off[worst]
 
 
-def _phases(r: KnownRequest) -> list[tuple[float, float, str]]:
+def _phases(r: RequestTimes) -> list[tuple[float, float, str]]:
     before = [(r.got_worker, r.begun, READ)] if r.before else []
     body_end = max(r.headers, min(r.answered, r.released))
     ends = [r.headers, body_end, r.released]
@@ -186,9 +186,9 @@ def _charged(levels: _Levels, places: list[tuple[int, int]], lasted: np.ndarray)
 
 def _shared(levels: _Levels, place: tuple[int, int], waiting: np.ndarray, seconds: dict[str, float]) -> None:
     """Charge waiting in equal parts to the places of a process: those that are held, and those of absent workers."""
-    present, held = levels.of((*place, "present")), levels.of((*place, "held"))
-    absent = present.max(initial=0) - np.maximum(present, held)
-    each = waiting / np.maximum(held + absent, 1)
+    present, busy = levels.of((*place, "present")), levels.of((*place, "held"))
+    absent = present.max(initial=0) - np.maximum(present, busy)
+    each = waiting / np.maximum(busy + absent, 1)
     seconds[ABSENT] += float((each * absent).sum())
     for name in levels.names(*place):
         if name not in ("present", "held", "waiting"):
