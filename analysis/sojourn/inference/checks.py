@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from sojourn.model.arrays import Floats, Ints
 
 SIGNIFICANT = 4.0  # standard errors
 NOTICEABLE = 0.4  # of the error of the stamps: a smaller effect is none

@@ -8,16 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from sojourn.inference.checks import Check, checks_of, drift_check
 from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED, STAMP_ERROR, Inference, Window, without_starts
 from sojourn.inference.kernels import depth_on_arrival, older_inside, service_times, service_times_of_each
 from sojourn.inference.likelihood import BLOCK, EXCLUDED, Likelihood, Queue, searched
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.formatting import counted
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 LEAST_REQUESTS = 500
 FEW_REQUESTS = 10_000  # the checks are weak below

@@ -15,9 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn.inference.kernels import log_likelihoods
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from sojourn.model.arrays import Floats, Ints
 
 RATIO = 1.06  # of the upper to the lower edge of a bin
 CLASSES = 12  # of requests; the rarer routes are one class

@@ -22,11 +22,9 @@ from sojourn.inference.engine import MOST_SPREAD, MOST_UNSERVED
 from sojourn.inference.inferred import INFERRED, REFUSED, Inference, refused, without_starts
 from sojourn.inference.kernels import depth_on_arrival, served_in_order
 from sojourn.inference.likelihood import BLOCK, RATIO, classes_of
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.formatting import counted
 from sojourn.model.parallel import in_threads
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 LEAST = 2_000  # requests
 LEAST_UNKNOWN = 8_000  # with an unknown number of workers

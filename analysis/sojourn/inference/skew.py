@@ -9,13 +9,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from sojourn.inference.kernels import depth_on_arrival
 from sojourn.inference.likelihood import Queue, searched
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from sojourn.model.arrays import Floats, Ints
 
 SAMPLE = 20_000  # requests of the busiest stretch
 LEAST = 1_000  # requests of a proxy in it

@@ -7,12 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED, Inference, Window
 from sojourn.model.formatting import counted
-
-Floats = npt.NDArray[np.float64]
 
 MOST_REFUSED = 0.1  # of the requests
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Ints
 from sojourn.model.formatting import listed, printable
 
 SLACK = 1e-5  # s: instants are known to a microsecond each, and sums of them to a few
@@ -43,7 +44,7 @@ class Overlap:
         return self.most > 1 and self.share > SHARE
 
 
-def tick_of(instants: npt.NDArray[np.int64]) -> int:
+def tick_of(instants: Ints) -> int:
     """Return the step (us) in which a clock counts: the largest of ``TICKS`` that divides all instants, else 1."""
     if not len(instants):
         return 1
@@ -80,9 +81,7 @@ def overlap(
     return Overlap(int(depth.max()), float((depth[steps > 0] > 1).sum() / count))
 
 
-def _steps(
-    begin: npt.NDArray[Any], end: npt.NDArray[Any], worker: npt.NDArray[np.integer[Any]]
-) -> npt.NDArray[np.int64]:
+def _steps(begin: npt.NDArray[Any], end: npt.NDArray[Any], worker: npt.NDArray[np.integer[Any]]) -> Ints:
     """Return 1 for each begin and -1 for each end, by worker and time.
 
     At one instant ends come first: a worker that takes its next request at once does not serve two.

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sojourn.model.figures import FIGURES, QUANTILES, Floats, Summary, summary
+from sojourn.model.arrays import Floats, Ints
+from sojourn.model.figures import FIGURES, QUANTILES, Summary, summary
 from sojourn.model.parallel import in_threads
 
 
@@ -73,7 +74,7 @@ class Members:
     """
 
     numbers: npt.NDArray[Any]
-    order: npt.NDArray[np.int64]
+    order: Ints
     count: int
 
     @classmethod

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Floats
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import printable
-
-Floats = npt.NDArray[np.float64]
 
 ARRIVALS = {
     "poisson": ("RATE",),

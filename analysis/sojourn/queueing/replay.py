@@ -11,13 +11,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.formatting import counted
 from sojourn.queueing import fifo, records, request_records, simulation_kernel
 from sojourn.queueing.outcome import SERVED, TIMED_OUT_SERVED, TIMED_OUT_WAITING, Outcome
 from sojourn.queueing.system import DISCIPLINES, System
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 # Up to this number of workers per queue, the recursion's sorted list is faster than the simulation kernel's heap.
 WORKERS_OF_RECURSION = 256

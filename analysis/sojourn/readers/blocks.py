@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, ClassVar, overload
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from sojourn.model.arrays import Ints
 from sojourn.model.parallel import prefetched
 from sojourn.readers.arrow import frame_of
 from sojourn.readers.formats.detect import LINES, detected_format, with_header
@@ -167,7 +167,7 @@ def format_of(log: LogInput, block: Block) -> LineFormat | None:
     return log.form
 
 
-def _sample(count: int) -> NDArray[np.int64]:
+def _sample(count: int) -> Ints:
     """Return the positions of the lines that a format is recognised by: half are the first, half are spread."""
     if count <= LINES:
         return np.arange(count)

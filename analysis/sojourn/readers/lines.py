@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from sojourn.model.arrays import Bytes, Ints
 from sojourn.model.formatting import counted
 from sojourn.readers.arrow import texts
 from sojourn.readers.compression import DAMAGE
@@ -19,9 +20,7 @@ from sojourn.readers.inputs import LogInput
 BLOCK_BYTES = 32 << 20
 LINE_LIMIT = 1 << 20
 NEWLINE = 10
-Bytes = NDArray[np.uint8]
 Ends = NDArray[np.int32]
-Ints = NDArray[np.int64]
 LineEnds = Callable[[Bytes], Ends]
 STRETCH = 1 << 18
 HIGH_BITS = np.uint64(0x8080808080808080)

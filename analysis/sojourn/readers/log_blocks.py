@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Ints
 from sojourn.model.compilation import is_compilation_installed
 from sojourn.model.parallel import THREADS
 from sojourn.readers.blocks import REFUSED, ParsedBlock, Parsers, Refused, blocks_ahead, format_of
@@ -27,7 +26,7 @@ BLOCK_BYTES = 16 << 20
 # A smaller log is read before what reads it the short way is loaded.
 BYTES_WORTH, COMPRESSED_WORTH = 32 << 20, 2 << 20
 OTHERS_AT_ONCE, LINES_AT_ONCE = 10_000, 250_000  # lines whose others are parsed together, at least
-Scanned = tuple[pl.DataFrame, npt.NDArray[np.int64]] | None
+Scanned = tuple[pl.DataFrame, Ints] | None
 
 
 @dataclass
@@ -52,7 +51,7 @@ class _Waiting:
         """Whether the other lines are to be parsed now."""
         return sum(map(len, self.others)) >= OTHERS_AT_ONCE or self.lines >= LINES_AT_ONCE
 
-    def add(self, block: Block, scanned: pl.DataFrame, others: npt.NDArray[np.int64]) -> None:
+    def add(self, block: Block, scanned: pl.DataFrame, others: Ints) -> None:
         """Add a block; ``others``: positions in it of its other lines."""
         if len(others):
             self.others.append(pl.DataFrame({"line": block.lines_at(others), "number": block.first + others}))
@@ -135,7 +134,7 @@ class _Groups:
         self._parsed: tuple[_Waiting, Future[tuple[pl.DataFrame, pl.DataFrame]] | None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sojourn-parse")
 
-    def add(self, block: Block, scanned: pl.DataFrame, others: npt.NDArray[np.int64]) -> Iterator[ParsedBlock]:
+    def add(self, block: Block, scanned: pl.DataFrame, others: Ints) -> Iterator[ParsedBlock]:
         """Add a block, and yield those that are done."""
         self._waiting.add(block, scanned, others)
         if self._waiting.full:

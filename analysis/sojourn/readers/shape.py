@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Bools, Ints
 from sojourn.readers.arrow import series, texts
 from sojourn.readers.internal_redirects import redirect_times
 from sojourn.readers.lines import Block
@@ -50,9 +51,6 @@ from sojourn.readers.scan import (
     scan,
     text_identities,
 )
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 REQUIRED = ("time", "request_time", "status")
 STARTS = ("request_start", "proxy_start")

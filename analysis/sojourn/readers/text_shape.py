@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Bools, Ints
 from sojourn.model.frame import APP, WHOLE
 from sojourn.readers.arrow import series
 from sojourn.readers.formats.fields import DURATIONS, INSTANTS
@@ -38,7 +38,6 @@ from sojourn.readers.scan import WHOLE as WHOLE_NUMBER
 from sojourn.readers.shape import (
     COLUMN_OF,
     KINDS,
-    Bools,
     Scanned,
     Shape,
     is_sound,
@@ -61,9 +60,7 @@ OF_ONE_ATTEMPT = {ATTEMPT_TIMES: SECONDS, RESPONSE_TIMES: SECONDS, ATTEMPT_ADDRE
 WORDS = ("method", "uri", "protocol")  # of the request
 
 
-def scanned_text(
-    block: Block, columns: Sequence[str], log: LineFormat
-) -> tuple[pl.DataFrame, npt.NDArray[np.int64]] | None:
+def scanned_text(block: Block, columns: Sequence[str], log: LineFormat) -> tuple[pl.DataFrame, Ints] | None:
     """Return the records of a block that have the format, and the positions in the block of the other lines.
 
     The table has ``columns`` as from ``scanned``, and ``number``. None: the format or a column is not read here.

@@ -9,9 +9,8 @@ its next start: the time is censored between two bounds. The distribution is est
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from sojourn.model.arrays import Floats
 
 ITERATIONS, PRECISION = 500, 1e-7
 

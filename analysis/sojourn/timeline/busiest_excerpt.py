@@ -6,15 +6,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Floats, Ints
 from sojourn.timeline.request_timelines import RequestTimelines, timelines_of_visits
 from sojourn.timeline.steps import Steps
 from sojourn.timeline.visits import Visits
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 BEFORE = 2 / 3  # of the requests: at most this part arrives before the queue is deepest
 CARRIED = 1 / 4  # of the requests: at most this part is in system when the excerpt begins

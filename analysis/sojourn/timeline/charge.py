@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.model.compilation import is_compilation_installed
 from sojourn.model.errors import SojournError
 from sojourn.model.extras import missing_package
@@ -17,10 +17,6 @@ from sojourn.timeline.named_accounts import BOUND_ACCOUNTS, moved_from_dispatch
 from sojourn.timeline.phases import PHASES
 from sojourn.timeline.services import Pieces, Services, in_order
 from sojourn.timeline.visits import Visits
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 INTERPRETED = 100_000  # requests; without numba each takes some 20 µs
 DISPATCH, IMBALANCE = "dispatch", "imbalance"

@@ -9,13 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.model.errors import SojournError
 from sojourn.model.frame import HALF_MICROSECOND, is_extra
 from sojourn.timeline.ordered_rows import OrderedRows
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 MOST_CLASSES = 50
 OTHER = "(other)"

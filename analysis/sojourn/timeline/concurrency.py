@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.measures import LogBins
 from sojourn.model.parallel import in_threads
 from sojourn.sources.frame_bins import bin_of, binned_sums
 from sojourn.timeline.services import Services, services_of
-from sojourn.timeline.visits import Floats, Ints, Visits
+from sojourn.timeline.visits import Visits
 
 COLUMNS = ("request_time", "queueing_delay", "service_time")
 """Needed in the frame of the visits."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.parallel import in_threads
 from sojourn.timeline.concurrency import queue_ends, seen_on_arrival
 from sojourn.timeline.services import Services, services_of
@@ -22,9 +22,6 @@ from sojourn.timeline.suspicions import BODY, BOUND, LIMIT, PAUSE, RESERVED, SEV
 from sojourn.timeline.turnaround import LONGEST
 from sojourn.timeline.visits import Visits
 from sojourn.timeline.worker_evidence import way_of
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 LOOKED_AT = 20_000  # requests of a backend, the first ones: the way to it does not change
 MUCH = 0.1  # share of the wait: below it, time with a worker that looks free needs no explanation

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Floats, Ints
 from sojourn.timeline.classes import classes_of
 from sojourn.timeline.steps import Steps
 from sojourn.timeline.turnaround import TICK
 from sojourn.timeline.visit_arrays import Visits
 from sojourn.timeline.worker_evidence import with_edges
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Intervals = tuple[Floats, Floats, Ints]
 
 

@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.model.parallel import in_threads
 from sojourn.timeline.after_times import completed
@@ -34,10 +34,6 @@ from sojourn.timeline.turnaround import LONGEST, TICK
 from sojourn.timeline.visit_arrays import Visits
 from sojourn.timeline.worker_evidence import FEW, Evidence, after_routes, free_share, way_of
 from sojourn.timeline.workers import FROM_INFERENCE
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 FEWEST = 300  # requests of a backend
 MOST_BACKENDS = 50  # those with the most requests

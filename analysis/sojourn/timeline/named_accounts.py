@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Floats
 from sojourn.timeline.pauses import overlap_with, pauses_of
 from sojourn.timeline.suspicions import ABSENT, BOUND, HIDDEN, LIMIT, PAUSE, RESERVED, STARTED
 from sojourn.timeline.turnaround import TICK
 from sojourn.timeline.visit_arrays import Visits
-
-Floats = npt.NDArray[np.float64]
 
 BOUND_ACCOUNTS = (BOUND, RESERVED)
 NAMED = (BOUND, RESERVED, LIMIT, PAUSE, STARTED, ABSENT, HIDDEN)

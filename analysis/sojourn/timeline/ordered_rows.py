@@ -8,12 +8,9 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int32]
+from sojourn.model.arrays import Codes, Floats, Ints
 
 
 class OrderedRows:

@@ -7,10 +7,9 @@ workers start a request at once. Where something else holds workers, they become
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
+from sojourn.model.arrays import Floats
+
 Intervals = tuple[Floats, Floats]
 
 SHORTEST, MEDIANS = 0.1, 8  # s, and median gaps: gaps between events that are longer may be pauses

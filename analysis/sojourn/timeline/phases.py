@@ -11,15 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-import numpy.typing as npt
-
+from sojourn.model.arrays import Floats, Ints
 from sojourn.timeline.processes import Processes
 from sojourn.timeline.suspicions import ABSENT, Suspect
 from sojourn.timeline.worker_evidence import Evidence, free_share
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 SERVICE, BODY, AFTER, READ = "service", "body", "after", "read"
 PHASES = (SERVICE, BODY, AFTER, READ)

@@ -11,11 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from sojourn.timeline.worker_evidence import Evidence
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

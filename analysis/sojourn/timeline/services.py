@@ -10,15 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.timeline.held_places import absences, unseen
 from sojourn.timeline.phases import PHASES
 from sojourn.timeline.suspicions import ABSENT, HIDDEN
 from sojourn.timeline.turnaround import TICK, ends_with_turnaround
 from sojourn.timeline.visit_arrays import Visits
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 def in_order(instants: Floats, chosen: Bools) -> Ints:

@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Floats
 from sojourn.model.formatting import counted, duration
-
-Floats = npt.NDArray[np.float64]
 
 SHORTEST = 2.0  # s
 EXPECTED = 50.0  # lines at the rate before or after, whichever is smaller

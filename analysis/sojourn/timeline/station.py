@@ -9,14 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.timeline.apparent_loop import ApparentLoop, loop_of
 from sojourn.timeline.contention.load_dependence import LoadDependence
 from sojourn.timeline.load_windows import RESPONSES, WINDOWS
 from sojourn.timeline.silences import clause, silences
 from sojourn.timeline.visits import Visits
-
-Floats = npt.NDArray[np.float64]
 
 BATCHES = 20
 T_95 = 2.093  # Student's t, 19 degrees of freedom, 97.5 %
@@ -201,7 +200,7 @@ def loop_of_requests(arrival: Floats, ended: Floats) -> ApparentLoop:
     gap = np.diff(out)
     same = leaving[1:] == leaving[:-1]
 
-    def summed(windows: npt.NDArray[np.int64], weights: Floats | npt.NDArray[np.int64] | None = None) -> Floats:
+    def summed(windows: Ints, weights: Floats | Ints | None = None) -> Floats:
         # Requests that end after the last window are counted together, and cut.
         return np.bincount(np.minimum(windows, count), weights, minlength=count)[:count].astype(np.float64)
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from sojourn.model.arrays import Floats
 
 LOOKED_AT = 20_000  # requests of a backend
 BEFORE = 2_000  # requests that may be in service when the stretch begins

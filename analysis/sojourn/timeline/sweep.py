@@ -21,12 +21,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.compilation import compiled_if_installed
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Accounts = tuple[Floats, Floats, Floats, Floats, Floats, Floats]
 
 

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.model.frame import INSTANT
 from sojourn.model.redaction import shown_uri
 from sojourn.timeline.charge import DISPATCH, IMBALANCE, Accounts
@@ -18,10 +18,6 @@ from sojourn.timeline.phases import PHASES
 from sojourn.timeline.services import Services
 from sojourn.timeline.visits import Visits
 from sojourn.timeline.windows import Windows
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 BLAMED = "blamed"
 MOST_REQUESTS = 10

@@ -12,15 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Floats
 from sojourn.model.components import COMPONENTS
 from sojourn.model.frame import INSTANT
 from sojourn.model.measures import exceeding_ranks
 from sojourn.sources.frame_measures import without_upgraded
-
-Floats = npt.NDArray[np.float64]
 
 WINDOWS = 200
 BLOCK = 10  # windows drawn together

@@ -8,14 +8,11 @@ one is in such a gap for most of the time.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.compilation import compiled_if_installed
 from sojourn.model.one_worker import SLACK
 from sojourn.timeline.classes import small_codes
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 LONGEST = 0.006  # s
 TICK = 0.001  # s: nginx's clock; a request waits if it arrived earlier than that before the end

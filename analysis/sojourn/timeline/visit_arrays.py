@@ -17,18 +17,13 @@ from datetime import datetime
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Bools, Codes, Floats, Ints
 from sojourn.timeline.ordered_rows import OrderedRows
 from sojourn.timeline.phases import BackendHolds, Phases
 from sojourn.timeline.processes import Processes
 from sojourn.timeline.workers import Workers, places_of
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

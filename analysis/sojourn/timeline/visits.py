@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Codes, Floats, Ints
 from sojourn.model.one_worker import app_instants, most_at_once
 from sojourn.model.parallel import in_threads
 from sojourn.sources.frame_measures import SERVED
@@ -29,10 +29,6 @@ from sojourn.timeline.workers import (
     places_of,
     workers_of,
 )
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
 
 SAME_REQUEST = ("request_id", "time", "upstream")
 """Rows with the same values in these columns are one request, unless ``request_id`` is unknown."""

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from sojourn.model.arrays import Floats, Ints
 
 MOST = 240
 WIDTHS = (
@@ -49,7 +48,7 @@ class Windows:
         begin = math.floor((first + into) / seconds) * seconds - into
         return cls(base, begin, seconds, max(math.floor((last - begin) / seconds) + 1, 1))
 
-    def of(self, instants: Floats) -> npt.NDArray[np.int64]:
+    def of(self, instants: Floats) -> Ints:
         """Return the window of each instant; instants outside belong to the first or the last window."""
         return np.clip(np.floor((instants - self.begin) / self.seconds), 0, self.count - 1).astype(np.int64)
 

@@ -7,15 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.model.evidence import SHORT_WAY
 from sojourn.timeline.pauses import pauses_of
 from sojourn.timeline.turnaround import LONGEST
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 FEWEST, FEW, MANY = 3, 8, 50  # pieces of evidence
 BY_CHANCE = 1e-4  # probability that all workers that stay away do so after a few answers of one route
@@ -227,7 +223,7 @@ class Evidence:
         return len(sets) > 1 and apart
 
     @cached_property
-    def releases(self) -> npt.NDArray[np.float64]:
+    def releases(self) -> Floats:
         """Releases while a request waits, by route (3 × routes): their number, those that take none, and their time, s.
 
         Only those that no span shows.

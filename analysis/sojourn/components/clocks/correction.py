@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sojourn.components.clocks.lines import Floats, Ints
 from sojourn.components.clocks.offsets import PAIR
 from sojourn.components.clocks.segments import is_step
+from sojourn.model.arrays import Floats, Ints
 
 BETWEEN, NO_NAME = "\x1f", "\x1e"  # control characters: no proxy and no backend is called so
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
-from sojourn.components.clocks.lines import DRIFT_LIMIT, Envelopes, Floats, constant, drift_bounds, line, lowest, widest
+from sojourn.components.clocks.lines import DRIFT_LIMIT, Envelopes, constant, drift_bounds, line, lowest, widest
+from sojourn.model.arrays import Bools, Floats
 from sojourn.model.verdict import NETWORK_GAP
 
 SLACK = 1e-3  # s: bounds that miss each other by less are nginx late to look at its clock, not a clock that was set
@@ -48,7 +48,7 @@ class Stretch:
         """Return the line in the middle of some windows, s."""
         return self.offset + self.drift * windows.seconds_from(self.windows.middle)
 
-    def allows(self, windows: Envelopes) -> npt.NDArray[np.bool_]:
+    def allows(self, windows: Envelopes) -> Bools:
         """Return which windows the line fits."""
         slack = 2 * SLACK + abs(self.drift) * windows.breadth
         line_at = self.at(windows)

@@ -11,10 +11,10 @@ import polars as pl
 
 from sojourn.components.inferred.visits import ROW, Backend, Span
 from sojourn.inference.inferred import REFUSED, STAMP_ERROR, Inference
+from sojourn.model.arrays import Ints
 
 Floats = npt.NDArray[np.floating[Any]]
 Instants = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 COARSEST_STEP = 0.001  # s, of instants that the likelihood can use
 

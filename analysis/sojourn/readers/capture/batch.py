@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from sojourn.model.arrays import Ints
+
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 """Bits of ``Batch.flags``, as in the TCP header (RFC 9293, section 3.1)."""
 
@@ -29,8 +31,8 @@ class Batch:
         buffer: bytes of the file; it goes with the batch.
     """
 
-    number: npt.NDArray[np.int64]
-    time: npt.NDArray[np.int64]
+    number: Ints
+    time: Ints
     source: npt.NDArray[np.int32]
     target: npt.NDArray[np.int32]
     source_port: npt.NDArray[np.uint16]
@@ -42,7 +44,7 @@ class Batch:
     ip_id: npt.NDArray[np.uint16]
     interface: npt.NDArray[np.int32]
     length: npt.NDArray[np.int32]
-    payload: npt.NDArray[np.int64]
+    payload: Ints
     kept: npt.NDArray[np.int32]
     buffer: npt.NDArray[np.uint8]
 

@@ -7,11 +7,12 @@ from collections.abc import Generator, Iterator, Sequence
 
 import numpy as np
 
+from sojourn.model.arrays import Bytes
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted
 from sojourn.readers.capture.batch import Counts
 from sojourn.readers.capture.content import Content
-from sojourn.readers.capture.packets import PADDING, Bytes
+from sojourn.readers.capture.packets import PADDING
 from sojourn.readers.capture.pcap import Pcap, is_pcap
 from sojourn.readers.capture.pcapng import PcapNg, is_pcapng
 from sojourn.readers.capture.records import LARGEST_BLOCK, RECORDS_AT_ONCE, Format, Records, Walked

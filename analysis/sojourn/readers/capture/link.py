@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.readers.capture.packets import Ints, Packets, Verdicts, gathered, joined
+from sojourn.model.arrays import Ints
+from sojourn.readers.capture.packets import Packets, Verdicts, gathered, joined
 from sojourn.readers.capture.verdicts import (
     BAD_FAMILY,
     BAD_IP_VERSION,

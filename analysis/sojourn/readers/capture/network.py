@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from sojourn.readers.capture.packets import Mask, Packets, Verdicts, joined
+from sojourn.model.arrays import Bools, Codes
+from sojourn.readers.capture.packets import Packets, Verdicts, joined
 from sojourn.readers.capture.verdicts import (
     BAD_IP_HEADER,
     BAD_IP_LENGTH,
@@ -18,7 +19,6 @@ from sojourn.readers.capture.verdicts import (
     IP_CUT,
     IPV4_FRAGMENT,
     IPV6_FRAGMENT,
-    Codes,
 )
 
 IPV4_HEADER = np.dtype(
@@ -92,7 +92,7 @@ def tcp_over_ipv6(packets: Packets, verdicts: Verdicts) -> tuple[Packets, Packet
     return _tcp_and_others(_past_extensions(whole, _EXTENSIONS, verdicts))
 
 
-def _first_reason(reasons: list[tuple[Mask, int]]) -> Codes:
+def _first_reason(reasons: list[tuple[Bools, int]]) -> Codes:
     """Return the code of the first condition that holds, per packet; 0 if none holds."""
     conditions, codes = zip(*reasons, strict=True)
     if not np.logical_or.reduce(conditions).any():

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from sojourn.model.arrays import Bytes
 from sojourn.model.compilation import compiled
 from sojourn.model.formatting import counted
-from sojourn.readers.capture.packets import Bytes
 from sojourn.readers.capture.records import LARGEST_RECORD, Records, Space, Walked, number
 from sojourn.readers.capture.verdicts import BAD_TIME
 

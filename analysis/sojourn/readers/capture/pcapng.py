@@ -11,9 +11,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sojourn.model.arrays import Bools, Bytes, Ints
 from sojourn.model.compilation import compiled
 from sojourn.model.formatting import counted
-from sojourn.readers.capture.packets import Bytes, Ints
 from sojourn.readers.capture.records import LARGEST_BLOCK, LARGEST_RECORD, Records, Space, Walked, number
 from sojourn.readers.capture.verdicts import BAD_BLOCK, BAD_TIME, NO_INTERFACE, NO_TIME, SEGMENT
 
@@ -169,7 +169,7 @@ class PcapNg:
         return Records(space.at[:count], space.kept[:count], space.sent[:count], time, position, link_type, verdict)
 
 
-def _unix_ns(ticks: npt.NDArray[np.uint64], how: _Clock) -> tuple[Ints, npt.NDArray[np.bool_]]:
+def _unix_ns(ticks: npt.NDArray[np.uint64], how: _Clock) -> tuple[Ints, Bools]:
     """Return the unix time, ns, rounded down, and whether it is between 1970 and 2262."""
     k = how.exponent
     if how.binary:

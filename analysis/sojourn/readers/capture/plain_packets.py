@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from sojourn.model.arrays import Bools, Bytes
 from sojourn.model.compilation import compiled, compiled_part
 from sojourn.readers.capture.addresses import Addresses
-from sojourn.readers.capture.packets import Bytes, Mask
 from sojourn.readers.capture.records import Records
 from sojourn.readers.capture.transport import Columns
 
@@ -21,7 +21,7 @@ _COLUMNS = {
 }  # fmt: skip
 
 
-def plain_segments(buffer: Bytes, records: Records, addresses: Addresses) -> tuple[Columns, Mask, int]:
+def plain_segments(buffer: Bytes, records: Records, addresses: Addresses) -> tuple[Columns, Bools, int]:
     """Return the columns of the usual segments, the mask of the other records, and how many segments were cut.
 
     Columns are those of ``Batch``, and ``index``, the index among the records. A Linux cooked header (version 2) sets

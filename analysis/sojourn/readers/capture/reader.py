@@ -7,13 +7,14 @@ from types import TracebackType
 
 import numpy as np
 
+from sojourn.model.arrays import Bytes
 from sojourn.model.parallel import prefetched
 from sojourn.readers.capture.addresses import Addresses
 from sojourn.readers.capture.batch import Batch, Counts
 from sojourn.readers.capture.files import CaptureFile, capture_files
 from sojourn.readers.capture.link import IPV4, IPV6, network_packets
 from sojourn.readers.capture.network import tcp_over_ipv4, tcp_over_ipv6
-from sojourn.readers.capture.packets import Bytes, Packets, Verdicts, joined
+from sojourn.readers.capture.packets import Packets, Verdicts, joined
 from sojourn.readers.capture.plain_packets import plain_segments
 from sojourn.readers.capture.records import Records
 from sojourn.readers.capture.time_order import TimeOrder

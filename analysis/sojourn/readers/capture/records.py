@@ -8,9 +8,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from sojourn.model.arrays import Bytes, Codes, Ints
 from sojourn.model.compilation import compiled
-from sojourn.readers.capture.packets import Bytes, Ints
-from sojourn.readers.capture.verdicts import Codes
 
 LARGEST_RECORD = 256 << 10
 """Bytes of a packet above which its length counts as damage; the maximum of tcpdump and dumpcap."""

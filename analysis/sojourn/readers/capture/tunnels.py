@@ -12,8 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from sojourn.model.arrays import Bools, Ints
 from sojourn.readers.capture.link import IPV4, IPV6, ethernet_packets, raw_packets
-from sojourn.readers.capture.packets import Ints, Mask, Packets, Verdicts, joined
+from sojourn.readers.capture.packets import Packets, Verdicts, joined
 from sojourn.readers.capture.verdicts import (
     ETHERTYPE,
     GENEVE,
@@ -100,11 +101,11 @@ def _none(packets: Packets) -> Packets:
     return packets.where(np.zeros(len(packets), np.bool_)) if len(packets) else packets
 
 
-def _only(packets: Packets, understood: Mask) -> Packets:
+def _only(packets: Packets, understood: Bools) -> Packets:
     return packets.where(understood) if understood.any() else _none(packets)
 
 
-def _there(packets: Packets, size: int | Ints, verdicts: Verdicts) -> Mask:
+def _there(packets: Packets, size: int | Ints, verdicts: Verdicts) -> Bools:
     """Return which packets have this many more bytes; packets captured in part are counted as cut."""
     end = packets.at + size
     verdicts.codes[packets.index[(end > packets.kept) & (end <= packets.sent)]] = TUNNEL_CUT

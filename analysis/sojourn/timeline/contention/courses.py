@@ -8,12 +8,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Floats
 from sojourn.model.formatting import counted, iso, printable
 from sojourn.timeline.contention.usual_speed import UsualSpeed
-
-Floats = npt.NDArray[np.float64]
 
 SLOW = 1.3  # of the median course
 FEWEST = 60  # requests of a slow stretch

@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.one_worker import SLACK
 from sojourn.model.parallel import in_threads
 from sojourn.timeline.classes import classes_of
@@ -34,9 +35,6 @@ from sojourn.timeline.contention.courses import Course, courses_of
 from sojourn.timeline.contention.usual_speed import UsualSpeed, means, relative, usual_speed
 from sojourn.timeline.stretches import LOOKED_AT, busiest
 from sojourn.timeline.visits import FROM_INFERENCE, Visits
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 FEWEST = 300  # requests of a backend
 MOST_BACKENDS = 20

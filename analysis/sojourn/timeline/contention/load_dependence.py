@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.model.formatting import counted, printable
 from sojourn.queueing.speed_laws import NOTHING_SHARED
 from sojourn.timeline.contention.courses import Course
@@ -35,10 +35,6 @@ from sojourn.timeline.contention.shared_parts import SharedParts, most_in_progre
 from sojourn.timeline.contention.usual_speed import UsualSpeed, relative, usual_speed
 from sojourn.timeline.stretches import LOOKED_AT, densest
 from sojourn.timeline.visits import FROM_INFERENCE, Visits
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 FEWEST = 300  # services of a resource
 MOST_BACKENDS = 20

@@ -6,13 +6,10 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Floats, Ints
 from sojourn.timeline.classes import classes_of
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 NEIGHBOURS = 301  # requests whose median is the course of time
 NARROW = 0.2  # between the quartiles, of the mean: the noise of the course of all would be most of what is left
