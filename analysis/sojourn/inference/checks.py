@@ -125,9 +125,9 @@ def rank_correlation(one: Floats, other: Floats) -> float:
     return _correlation(_ranks(one), _ranks(other))
 
 
-def partial_rank_correlation(one: Floats, other: npt.NDArray[np.generic], given: Sequence[Floats | Ints]) -> float:
-    """Return the rank correlation of two series after that of both with the ``given`` ones is taken out, linearly."""
-    design = np.column_stack([np.ones(len(one)), *map(_ranks, given)])
+def partial_rank_correlation(one: Floats, other: npt.NDArray[np.generic], controls: Sequence[Floats | Ints]) -> float:
+    """Return the rank correlation of two series after that of both with ``controls`` is taken out, linearly."""
+    design = np.column_stack([np.ones(len(one)), *map(_ranks, controls)])
     rest = [values - design @ np.linalg.lstsq(design, values, rcond=None)[0] for values in (_ranks(one), _ranks(other))]
     return _correlation(*rest)
 

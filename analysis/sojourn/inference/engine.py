@@ -109,10 +109,10 @@ def _parts(values: Ints, size: int) -> list[Ints]:
 
 
 def _of_workers(
-    known: Inference, queue: Queue, workers: int, ends: tuple[int, int], inside: Ints, *, fixed: bool = False
+    unknown: Inference, queue: Queue, workers: int, ends: tuple[int, int], inside: Ints, *, fixed: bool = False
 ) -> Inference:
     """Return the inference with a number of workers, judged."""
-    a, d = known.arrival, known.departure
+    a, d = unknown.arrival, unknown.departure
 
     def starts(number: int) -> Floats:
         return _starts(a, d, service_times(a, d, queue.ordered, number))
@@ -120,7 +120,7 @@ def _of_workers(
     waits = [starts(number) - a for number in sorted({ends[0], workers, ends[1]})]
     means, tails = [float(wait.mean()) for wait in waits], [float(np.quantile(wait, 0.99)) for wait in waits]
     result = replace(
-        known, start=starts(workers), workers=workers, lowest=ends[0], highest=ends[1],
+        unknown, start=starts(workers), workers=workers, lowest=ends[0], highest=ends[1],
         mean_range=(min(means), max(means)), p99_range=(min(tails), max(tails)),
     )  # fmt: skip
     result = _with_contradictions(result, queue.error)
@@ -187,8 +187,8 @@ def _with_contradictions(result: Inference, error: float) -> Inference:
     return replace(result, contradictions=int((result.service < -error).sum()))
 
 
-def _refused(known: Inference, check: Check) -> Inference:
-    return replace(known, verdict=REFUSED, reason=check.sentence, checks=(check,))
+def _refused(unknown: Inference, check: Check) -> Inference:
+    return replace(unknown, verdict=REFUSED, reason=check.sentence, checks=(check,))
 
 
 def _sentence(clause: str) -> str:
@@ -239,20 +239,20 @@ def _best_row(likelihood: Likelihood, part: tuple[int, int, int, int]) -> int:
     return int(np.argmax(np.where(allowed, total, -np.inf)))
 
 
-def _moved(known: Inference, queue: Queue, parts: Sequence[tuple[int, int]], inside: Ints) -> Inference:
+def _moved(unknown: Inference, queue: Queue, parts: Sequence[tuple[int, int]], inside: Ints) -> Inference:
     """Return the inference with a number of workers for each part."""
-    a, d = known.arrival, known.departure
+    a, d = unknown.arrival, unknown.departure
     each = np.ones(len(a), np.int64)
     windows = []
     for begin, end in parts:
         part = queue.part(begin, end)
         ceiling = _ceiling(inside[begin:end])
-        likelihood = searched(part, ceiling, max(int(known.depth[begin:end].max()) + 1, ceiling))
+        likelihood = searched(part, ceiling, max(int(unknown.depth[begin:end].max()) + 1, ceiling))
         low, high = likelihood.credible()
         each[begin:end] = likelihood.best
         windows.append(Window(float(a[begin]), float(a[end - 1]), likelihood.best, low, _widened(high)))
     result = replace(
-        known, start=_starts(a, d, service_times_of_each(a, d, queue.ordered, each)), windows=tuple(windows),
+        unknown, start=_starts(a, d, service_times_of_each(a, d, queue.ordered, each)), windows=tuple(windows),
         workers=windows[-1].workers, lowest=min(w.lowest for w in windows),
         highest=max(w.highest or 0 for w in windows),
     )  # fmt: skip

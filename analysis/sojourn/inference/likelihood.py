@@ -98,8 +98,8 @@ class Likelihood:
 
     def at_least(self, workers: int) -> Likelihood:
         """Return the likelihoods of ``workers`` and more."""
-        kept = self.workers >= workers
-        return Likelihood(self.workers[kept], self.blocks[kept])
+        enough = self.workers >= workers
+        return Likelihood(self.workers[enough], self.blocks[enough])
 
     def in_blocks(self, begin: int, end: int) -> Likelihood:
         """Return the likelihoods of the blocks [begin, end) alone."""
@@ -112,28 +112,28 @@ class Likelihood:
         count = self.blocks.shape[1]
         error = difference.std(axis=1, ddof=1) * math.sqrt(count) if count > 1 else np.full(len(total), math.inf)
         deficit = difference.sum(axis=1)
-        kept = self.workers[((deficit < NATS) | (deficit < ERRORS * error)) & (total > EXCLUDED / 2)]
-        return (int(kept.min()), int(kept.max())) if len(kept) else (self.best, self.best)
+        possible = self.workers[((deficit < NATS) | (deficit < ERRORS * error)) & (total > EXCLUDED / 2)]
+        return (int(possible.min()), int(possible.max())) if len(possible) else (self.best, self.best)
 
 
 def searched(queue: Queue, low: int, high: int) -> Likelihood:
     """Return the likelihoods of numbers from ``low`` to ``high``: of a grid, and of all near the best one."""
-    known: dict[int, Floats] = {}
+    nats: dict[int, Floats] = {}
 
     def add(numbers: Iterable[int]) -> None:
         for number in numbers:
-            if low <= number <= high and number not in known:
-                known[number] = queue.block_likelihoods(number)
+            if low <= number <= high and number not in nats:
+                nats[number] = queue.block_likelihoods(number)
 
     def result() -> Likelihood:
-        numbers = sorted(known)
-        return Likelihood(np.array(numbers), np.array([known[number] for number in numbers]))
+        numbers = sorted(nats)
+        return Likelihood(np.array(numbers), np.array([nats[number] for number in numbers]))
 
     add(range(low, low + 8))
     add(int(number) for number in np.geomspace(max(low, 1), max(high, low, 1), 12).round())
     before = -1
-    while len(known) > before:
-        before = len(known)
+    while len(nats) > before:
+        before = len(nats)
         tried = result()
         at = int(np.argmax(tried.blocks.sum(axis=1)))
         best = int(tried.workers[at])

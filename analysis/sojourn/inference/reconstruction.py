@@ -29,7 +29,7 @@ from sojourn.model.parallel import in_threads
 LEAST = 2_000  # requests
 LEAST_UNKNOWN = 8_000  # with an unknown number of workers
 COARSE, FINE = 4_000, 15_000  # requests of the busiest stretch, for the search
-BURN, KEPT = 60, 35  # sweeps
+BURN, AVERAGED = 60, 35  # sweeps
 SWEPT = 2_000_000  # lines times sweeps, of a long log
 LEAST_SWEEPS = 8
 PIECE = 20_000  # lines sampled at a time: what a processor's cache holds
@@ -154,7 +154,7 @@ def reconstruct(
     search = _Search(lines, seed)
     chosen = search.climbed()
     stretch = search.busiest.part(0, len(search.busiest.second))
-    _sampled(stretch, chosen, seed, BURN, KEPT)
+    _sampled(stretch, chosen, seed, BURN, AVERAGED)
     checks = tuple(_checks(stretch, chosen, seed))
     if any(check.failed for check in checks):
         # No number of workers would help: it is refused before the set is searched for.
@@ -176,7 +176,7 @@ def _drawn(lines: Lines, workers: int, order: Ints, ends: tuple[int, int], seed:
     """
     count = len(order)
     sweeps = max(min(BURN, SWEPT // count), LEAST_SWEEPS)
-    kept = max(min(KEPT, sweeps // 2), LEAST_SWEEPS // 2)
+    averaged = max(min(AVERAGED, sweeps // 2), LEAST_SWEEPS // 2)
     before = 4 * workers + 64
     edges = [count * number // max(count // PIECE, 1) for number in range(max(count // PIECE, 1) + 1)]
 
@@ -184,7 +184,7 @@ def _drawn(lines: Lines, workers: int, order: Ints, ends: tuple[int, int], seed:
         begin, end = edges[number], edges[number + 1]
         first = max(begin - before, 0)
         part = lines.part(first, end)
-        mean = _sampled(part, workers, seed + number, sweeps, kept, begin - first)
+        mean = _sampled(part, workers, seed + number, sweeps, averaged, begin - first)
         return part.departure[begin - first :], mean * (end - begin) / count
 
     pieces = in_threads(piece, range(len(edges) - 1))
@@ -249,13 +249,13 @@ def _busiest_ends(lines: Lines, count: int) -> tuple[int, int]:
     return begin, begin + count
 
 
-def _sampled(lines: Lines, workers: int, seed: int, burn: int, kept: int, first: int = 0) -> float:
-    """Sample the lines, and return the mean wait from line ``first`` on, averaged over the kept sweeps, s.
+def _sampled(lines: Lines, workers: int, seed: int, burn: int, averaged: int, first: int = 0) -> float:
+    """Sample the lines, and return the mean wait from line ``first`` on, averaged over the sweeps after ``burn``, s.
 
     The last state is kept.
     """
     means = []
-    for number in range(burn + kept):
+    for number in range(burn + averaged):
         lines.sweep(workers, lines.fitted(workers), 1.0, seed * 1_000 + number)
         if number >= burn:
             means.append(float((lines.lasted - lines.service(workers))[first:].mean()))
@@ -269,7 +269,7 @@ class _Search:
         self.busiest = _busiest(lines, FINE)
         self._seed = seed
         self._most = int(depth_on_arrival(lines.arrival[lines.order], lines.departure).max()) + 1
-        self._known: dict[int, Floats] = {}
+        self._evidence: dict[int, Floats] = {}
 
     def fresh(self) -> Lines:
         """Return the busiest stretch, spread evenly."""
@@ -278,12 +278,12 @@ class _Search:
     @property
     def best(self) -> int:
         """The number with the most evidence."""
-        return max(self._known, key=lambda number: float(self._known[number].sum()))
+        return max(self._evidence, key=lambda number: float(self._evidence[number].sum()))
 
     def _learn(self, numbers: Iterable[int]) -> None:
-        new = sorted(number for number in set(numbers) - self._known.keys() if 1 <= number <= self._most)
+        new = sorted(number for number in set(numbers) - self._evidence.keys() if 1 <= number <= self._most)
         evidence = in_threads(lambda number: _evidence(self.busiest, number, self._seed), new)
-        self._known.update(zip(new, evidence, strict=True))
+        self._evidence.update(zip(new, evidence, strict=True))
 
     def climbed(self) -> int:
         """Search from the best power of two, known from fewer lines, in steps that become smaller; return the best."""
@@ -304,15 +304,15 @@ class _Search:
             number = self.best + direction
             while 1 <= number <= self._most:
                 self._learn([number])
-                if _excluded(self._known[self.best] - self._known[number]):
+                if _excluded(self._evidence[self.best] - self._evidence[number]):
                     break
                 number += direction
 
     def credible(self) -> tuple[int, int]:
         """Return the smallest and the largest known number that is not excluded."""
-        best = self._known[self.best]
-        kept = [number for number, blocks in self._known.items() if not _excluded(best - blocks)]
-        return min(kept), max(kept)
+        best = self._evidence[self.best]
+        credible = [number for number, blocks in self._evidence.items() if not _excluded(best - blocks)]
+        return min(credible), max(credible)
 
 
 def _evidence(lines: Lines, workers: int, seed: int) -> Floats:

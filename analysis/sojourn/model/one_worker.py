@@ -23,7 +23,7 @@ TICKS = (1_000_000, 100_000, 10_000, 1_000)  # us: steps in which a clock may co
 LOOKED_AT = 1_000_000  # requests at most
 FEW = 1_000  # instants
 SHARE = 0.01  # of a backend's requests: fewer that overlap in one worker are exceptions
-NAMED = 3  # backends named in a sentence
+IN_SENTENCE = 3  # backends named in a sentence
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,9 @@ def overlaps(held: pl.DataFrame) -> dict[str | None, tuple[Overlap, float]]:
 
     ``held``: upstream, worker, begin and end (us, by the app's clock); rows with a null in the last three do not count.
     """
-    known = held.drop_nulls(["worker", "begin", "end"]).head(LOOKED_AT)
+    complete = held.drop_nulls(["worker", "begin", "end"]).head(LOOKED_AT)
     measured = {}
-    numbered = known.with_columns(pl.col("worker").cast(pl.String).cast(pl.Categorical).to_physical())
+    numbered = complete.with_columns(pl.col("worker").cast(pl.String).cast(pl.Categorical).to_physical())
     for (name,), part in numbered.group_by("upstream"):
         begin, end = part["begin"].to_numpy(), part["end"].to_numpy()
         slack = tick_of(begin) + round(SLACK * 1e6)
@@ -129,8 +129,8 @@ def serving_several(backends: Iterable[Mapping[str, Any]]) -> str:
     several = sorted((row for row in backends if row["in_one_worker"] > 1), key=lambda row: -row["in_one_worker"])
     if not several:
         return ""
-    names = [f"{printable(row['upstream'] or '–', 60)} (up to {row['in_one_worker']})" for row in several[:NAMED]]
-    more = f" and {len(several) - NAMED} more" if len(several) > NAMED else ""
+    names = [f"{printable(row['upstream'] or '–', 60)} (up to {row['in_one_worker']})" for row in several[:IN_SENTENCE]]
+    more = f" and {len(several) - IN_SENTENCE} more" if len(several) > IN_SENTENCE else ""
     return f"workers of {', '.join(names)}{more} serve several requests at a time"
 
 

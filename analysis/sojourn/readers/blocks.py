@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SPREAD = 10_000  # lines of a log that its format is recognised among
 ROWS_PER_BATCH = 20_000  # DuckDB spreads batches over its threads
 NO_LINES = pl.DataFrame(schema={"line": pl.String, "number": pl.Int64})
-PARSERS_KEPT = 4
+IDLE_PARSERS = 4
 REFUSED = {"number": pl.Int64, "reason": pl.String, "raw": pl.String}
 
 Query = Callable[[LineFormat | None], str]
@@ -80,8 +80,8 @@ class Refused(Sequence[Reject]):
         yield from self._rest
         last = len(self._table) - 1
         for at, (number, reason, raw) in enumerate(self._table.iter_rows()):
-            named = "incomplete_line" if self._cut_off and at == last else reason
-            yield Reject(number, self._block.position(number), named, raw)
+            final_reason = "incomplete_line" if self._cut_off and at == last else reason
+            yield Reject(number, self._block.position(number), final_reason, raw)
 
     def reasons(self) -> dict[str, int]:
         """Return the number of lines per reason."""
@@ -237,12 +237,12 @@ class BlockParser:
         """Keep the parser for the next log, in the place of the one that has not been used for longest."""
         with self._idle_lock:
             self._idle.append(self)
-            oldest = self._idle.pop(0) if len(self._idle) > PARSERS_KEPT else None
+            oldest = self._idle.pop(0) if len(self._idle) > IDLE_PARSERS else None
         if oldest is not None:
             oldest.close()
 
     @classmethod
-    def close_kept(cls) -> None:
+    def close_idle(cls) -> None:
         """Close the engines of the parsers that are kept."""
         with cls._idle_lock:
             idle, cls._idle[:] = [*cls._idle], []
@@ -273,7 +273,7 @@ class BlockParser:
         return (self.transform(accepted) if self.transform else accepted), refused
 
 
-atexit.register(BlockParser.close_kept)  # before the interpreter takes the engine's module apart
+atexit.register(BlockParser.close_idle)  # before the interpreter takes the engine's module apart
 
 
 class Parsers:

@@ -223,8 +223,8 @@ def refused_as(records: Records) -> str:
     Args:
         records: of sources without any accepted line; the first of its ``rejects`` decide.
     """
-    known = format_of_rejects(records)
-    if known is None:
+    form = format_of_rejects(records)
+    if form is None:
         return ""
-    lines = (each for each in records.rejects if format_of_line(str(each["raw"])) is known)
-    return f"{printable(next(lines)['source'] or 'The log', 200)} is {known.name}. {known.sentence}"
+    lines = (each for each in records.rejects if format_of_line(str(each["raw"])) is form)
+    return f"{printable(next(lines)['source'] or 'The log', 200)} is {form.name}. {form.sentence}"

@@ -167,13 +167,13 @@ def opened_inputs(sources: NamedSources | Sequence[Source]) -> Inputs:
             "no source was given: name a log file, a glob, a run's folder, a store or - for standard input"
         )
     inputs = Inputs([], [], [], list(by_kind.stores))
-    seen: set[tuple[int, int]] = set()
+    identities: set[tuple[int, int]] = set()
     forms = {source.path: source.form for source in by_kind.every if isinstance(source, LogFile)}
     try:
         for source in by_kind.files:
             before = len(inputs.logs)
             for path in _expanded(source, inputs.spans):
-                _open_into(inputs, path, seen)
+                _open_into(inputs, path, identities)
             for log in inputs.logs[before:] if source in forms else ():
                 log.form, log.recognised = forms[source], True
     except BaseException:
@@ -218,7 +218,7 @@ def _interruptible() -> None:
         signal.siginterrupt(signal.SIGINT, True)
 
 
-def _open_into(inputs: Inputs, path: str, seen: set[tuple[int, int]]) -> None:
+def _open_into(inputs: Inputs, path: str, identities: set[tuple[int, int]]) -> None:
     if path == "-":
         if sys.stdin is None:
             raise SojournError("-: standard input is closed")
@@ -230,10 +230,10 @@ def _open_into(inputs: Inputs, path: str, seen: set[tuple[int, int]]) -> None:
         status = os.fstat(raw.fileno())
     except OSError as error:
         raise SojournError(f"{path}: {error.strerror}") from error
-    if (status.st_dev, status.st_ino) in seen:
+    if (status.st_dev, status.st_ino) in identities:
         raw.close()
         return
-    seen.add((status.st_dev, status.st_ino))
+    identities.add((status.st_dev, status.st_ino))
     if stat.S_ISREG(status.st_mode):
         if raw.peek(4)[:4] == PARQUET_MAGIC:
             raw.close()
@@ -247,9 +247,9 @@ def _open_into(inputs: Inputs, path: str, seen: set[tuple[int, int]]) -> None:
 
 def _log_input(name: str, raw: io.BufferedReader, size: int | None) -> LogInput:
     magic = raw.peek(4)[:4]
-    kept = None if name == "-" else raw
+    file = None if name == "-" else raw
     if magic[:2] == GZIP_MAGIC:
-        return LogInput(name, gunzipped(raw), kept, size, None)
+        return LogInput(name, gunzipped(raw), file, size, None)
     if magic == ZSTD_MAGIC:
-        return LogInput(name, unzstandard(raw), kept, size, None)
-    return LogInput(name, raw, kept, size, size)
+        return LogInput(name, unzstandard(raw), file, size, None)
+    return LogInput(name, raw, file, size, size)

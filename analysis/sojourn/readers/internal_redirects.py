@@ -31,9 +31,9 @@ def redirect_times(status: pl.Series, response: pl.Series) -> pl.Series:
     texts = {"status": status.cast(pl.String), "response": response.cast(pl.String)}
     lines = pl.DataFrame(texts).with_row_index("line")
     codes, times = (_parts(name) for name in texts)
-    listed = pl.col("response").str.contains(_SEPARATOR) & (codes.list.len() == times.list.len())
+    has_several = pl.col("response").str.contains(_SEPARATOR) & (codes.list.len() == times.list.len())
     attempts = (
-        lines.filter(listed)
+        lines.filter(has_several)
         .select("line", time=times.list.head(times.list.len() - 1), code=codes.list.head(codes.list.len() - 1))
         .explode("time", "code")
         .filter(pl.col("code").str.contains(ANSWERED))

@@ -85,8 +85,8 @@ def log_blocks(
         for log in logs:
             short = pool if compiled and _is_large(log) else None
             for block in _blocks_of(log, columns, parsers, short, progress):
-                named = _with_proxy(block, log.name) if len(logs) > 1 and log.form is not None else block
-                yield replace(named, form=log.form)
+                with_proxy = _with_proxy(block, log.name) if len(logs) > 1 and log.form is not None else block
+                yield replace(with_proxy, form=log.form)
             done += log.size or 0
 
 

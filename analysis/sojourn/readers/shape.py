@@ -93,7 +93,7 @@ class Shape:
     escapes: bool = False
 
     @classmethod
-    def of(cls, line: str, wanted: Sequence[str]) -> Shape | None:
+    def of(cls, line: str, selected: Sequence[str]) -> Shape | None:
         """Return the shape of a line; None if it has another form or lacks keys of a request."""
         line = line.rstrip("\r\n")
         try:
@@ -109,10 +109,10 @@ class Shape:
         # Names in DuckDB are case-insensitive.
         if len({key.lower() for key in keys}) < len(keys) or not set(REQUIRED) <= set(keys):
             return None
-        lower = {key.lower(): key for key in wanted}
+        lower = {key.lower(): key for key in selected}
         if any(lower.get(key.lower(), key) != key for key in keys):
             return None
-        slot_of = {key: slot for slot, key in enumerate(key for key in keys if key in set(wanted))}
+        slot_of = {key: slot for slot, key in enumerate(key for key in keys if key in set(selected))}
         return cls(
             between=np.frombuffer(b"".join(between), np.uint8),
             ends=np.cumsum([len(part) for part in between], dtype=np.int32),
@@ -194,8 +194,8 @@ class Scanned:
         return bool(all_equal(self.data, self.spans, self.rows, slots[0]))
 
     def _copied(self, slots: Sequence[int], null: Bools | None) -> pl.Series:
-        wanted = np.array(slots, np.int32)
-        offsets, copied = gathered(self.data, self.spans, self.numbers, self.rows, wanted, ord(SEPARATOR))
+        slot_numbers = np.array(slots, np.int32)
+        offsets, copied = gathered(self.data, self.spans, self.numbers, self.rows, slot_numbers, ord(SEPARATOR))
         return texts(offsets, copied, null)
 
 
@@ -205,8 +205,8 @@ def scanned(block: Block, columns: Sequence[str]) -> tuple[pl.DataFrame, Ints] |
     The table has ``columns`` as from ``records_query``, the identity as a hash (``hashes_of``), and ``number``. None:
     the block has no shape.
     """
-    wanted = keys_needed(columns)
-    tried = (Shape.of(line, wanted) for line in block.lines_at(block.positions[:LINES_TRIED]))
+    selected = keys_needed(columns)
+    tried = (Shape.of(line, selected) for line in block.lines_at(block.positions[:LINES_TRIED]))
     shape = next((each for each in tried if each is not None), None)
     if shape is None:
         return None
@@ -242,21 +242,21 @@ def table_of(block: Block, lines: Scanned, columns: Mapping[str, pl.Series]) -> 
     return pl.DataFrame({**columns, "number": series(block.first + lines.rows)})
 
 
-_kept = threading.local()
+_reused = threading.local()
 
 
 def _scratch(lines: int, slots: int) -> tuple[npt.NDArray[np.int32], Ints, Ints]:
     """Arrays for ``scan`` to fill, reused by each thread: allocating memory takes time."""
     needed = lines * (slots + 1)
-    if getattr(_kept, "size", 0) < needed:
-        _kept.size = needed + needed // 4
-        _kept.spans, _kept.numbers = np.empty(2 * _kept.size, np.int32), np.empty(_kept.size, np.int64)
-    if getattr(_kept, "lines", 0) < lines:
-        _kept.lines = lines + lines // 4
-        _kept.of_attempts = np.empty(2 * _kept.lines, np.int64)
-    spans = _kept.spans[: 2 * needed].reshape(lines, slots + 1, 2)
-    numbers = _kept.numbers[: lines * slots].reshape(slots, lines)
-    return spans, numbers, _kept.of_attempts[: 2 * lines].reshape(2, lines)
+    if getattr(_reused, "size", 0) < needed:
+        _reused.size = needed + needed // 4
+        _reused.spans, _reused.numbers = np.empty(2 * _reused.size, np.int32), np.empty(_reused.size, np.int64)
+    if getattr(_reused, "lines", 0) < lines:
+        _reused.lines = lines + lines // 4
+        _reused.of_attempts = np.empty(2 * _reused.lines, np.int64)
+    spans = _reused.spans[: 2 * needed].reshape(lines, slots + 1, 2)
+    numbers = _reused.numbers[: lines * slots].reshape(slots, lines)
+    return spans, numbers, _reused.of_attempts[: 2 * lines].reshape(2, lines)
 
 
 def _plausible(micros: Ints) -> Bools:
@@ -266,12 +266,12 @@ def _plausible(micros: Ints) -> Bools:
 def is_sound(lines: Scanned, *, with_identity: bool) -> Bools:
     """Return which lines are valid records, as in ``sojourn.readers.record``."""
     time, no_time = lines.number("time")
-    response, not_taken = lines.number("request_time")
+    response, no_response = lines.number("request_time")
     status, no_status = lines.number("status")
     begin, end = lines.spans[:, lines.shape.slot_of["status"], :][lines.rows].T
-    sound = ~(no_time | not_taken | no_status) & _plausible(time) & (response >= 0)
+    sound = ~(no_time | no_response | no_status) & _plausible(time) & (response >= 0)
     sound &= (
-        _plausible(time - np.where(not_taken, 0, response)) & (status >= 100) & (status <= 999) & (end - begin <= 3)
+        _plausible(time - np.where(no_response, 0, response)) & (status >= 100) & (status <= 999) & (end - begin <= 3)
     )
     for key in STARTS:
         value, blank = lines.number(key)
@@ -388,9 +388,9 @@ def _identity(lines: Scanned, _: str) -> pl.Series:
 
 def hashes_of(identity: pl.Series) -> pl.Series:
     """Return the hash of each identity (``IDENTITY_TEXT``), as of scanned lines; null where it is null."""
-    known = identity.fill_null("").cast(pl.Binary)
-    offsets = np.concatenate([[0], np.cumsum(known.bin.size().to_numpy(), dtype=np.int64)])
-    data = np.frombuffer(b"".join(known), np.uint8)
+    texts_of = identity.fill_null("").cast(pl.Binary)
+    offsets = np.concatenate([[0], np.cumsum(texts_of.bin.size().to_numpy(), dtype=np.int64)])
+    data = np.frombuffer(b"".join(texts_of), np.uint8)
     return series(text_identities(data, offsets, ord(SEPARATOR)), identity.is_null().to_numpy())
 
 

@@ -78,8 +78,8 @@ class Spool:
 
     def __init__(self) -> None:
         self.folder: tempfile.TemporaryDirectory[str] | None = None
-        self._held: deque[pl.DataFrame] = deque()
-        self._held_rows = 0
+        self._in_memory: deque[pl.DataFrame] = deque()
+        self._row_count = 0
         self._files = itertools.count()
 
     def add(self, rows: pl.DataFrame, expected: int | None = None) -> None:
@@ -88,9 +88,9 @@ class Spool:
         Raises:
             SojournError: the temporary folder has no space.
         """
-        self._held.append(rows)
-        self._held_rows += len(rows)
-        if self._held_rows >= (ROWS_PER_FILE if self.folder is not None else rows_in_memory(expected)):
+        self._in_memory.append(rows)
+        self._row_count += len(rows)
+        if self._row_count >= (ROWS_PER_FILE if self.folder is not None else rows_in_memory(expected)):
             self._spill()
 
     def frames(self) -> list[pl.LazyFrame]:
@@ -98,7 +98,7 @@ class Spool:
         if self.folder is not None:
             self._spill()
             return [pl.scan_parquet(Path(self.folder.name) / "*.parquet")]
-        return [pl.concat(self._held).lazy()] if self._held else []
+        return [pl.concat(self._in_memory).lazy()] if self._in_memory else []
 
     def _spill(self) -> None:
         where = self.folder.name if self.folder is not None else "a temporary folder"
@@ -106,13 +106,13 @@ class Spool:
             if self.folder is None:
                 self.folder = tempfile.TemporaryDirectory(prefix="sojourn-")
                 where = self.folder.name
-            while self._held:
+            while self._in_memory:
                 # Of those that were held in memory, a few at a time: a writer needs as much memory again.
-                rows = self._held.popleft()
-                while self._held and len(rows) + len(self._held[0]) <= ROWS_PER_FILE:
-                    rows = rows.vstack(self._held.popleft())
+                rows = self._in_memory.popleft()
+                while self._in_memory and len(rows) + len(self._in_memory[0]) <= ROWS_PER_FILE:
+                    rows = rows.vstack(self._in_memory.popleft())
                 path = Path(where) / f"{next(self._files):06}.parquet"
                 rows.write_parquet(path, compression="lz4", statistics=False, row_group_size=ROWS_PER_GROUP)
         except (OSError, pl.exceptions.PolarsError) as error:
             raise _no_room(where, error) from error
-        self._held_rows = 0
+        self._row_count = 0

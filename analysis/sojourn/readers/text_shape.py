@@ -107,12 +107,12 @@ def _shape_of(log: LineFormat) -> Shape | None:
     slot_of: dict[str, int] = {}
     slots, kinds = [], []
     for value in values:
-        kind, known = _kind(value), first[value.field.name] is value
+        kind, is_first = _kind(value), first[value.field.name] is value
         if kind is None:
             return None
-        if known:
+        if is_first:
             slot_of[KEY_OF.get(value.field.name, value.field.name)] = len(slot_of)
-        slots.append(len(slot_of) - 1 if known else -1)
+        slots.append(len(slot_of) - 1 if is_first else -1)
         kinds.append(kind)
     if not {"time", "request_time", "status"} <= slot_of.keys():
         return None

@@ -31,15 +31,15 @@ def distribution(lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
     # Where no exact time lies between two bounds, the lower one is a value, too.
     alone = np.searchsorted(values, high, "right") <= np.searchsorted(values, low, "left")
     at = np.unique(np.concatenate([values, low[alone]]))
-    known = np.zeros(len(at))
-    known[np.searchsorted(at, values)] = count
+    exact_counts = np.zeros(len(at))
+    exact_counts[np.searchsorted(at, values)] = count
     first, last = np.searchsorted(at, low, "left"), np.searchsorted(at, high, "right")
     share = np.full(len(at), 1.0 / max(len(at), 1))
     for _ in range(ITERATIONS if len(low) else 1):
         below = np.append(0.0, np.cumsum(share))
         each = 1.0 / np.maximum(below[last] - below[first], 1e-300)
         steps = np.bincount(first, each, len(at) + 1) - np.bincount(last, each, len(at) + 1)
-        improved = (known + share * np.maximum(np.cumsum(steps)[:-1], 0.0)) / len(lower)
+        improved = (exact_counts + share * np.maximum(np.cumsum(steps)[:-1], 0.0)) / len(lower)
         moved = float(np.abs(improved - share).max(initial=0.0))
         share = improved
         if moved < PRECISION:
@@ -64,7 +64,7 @@ def completed(lower: Floats, upper: Floats) -> Floats:
     first = np.searchsorted(at, lower[censored], "left")
     last = np.searchsorted(at, upper[censored], "right")
     even = (np.random.default_rng(0).permutation(len(censored)) + 0.5) / len(censored)
-    wanted = below[first] + even * (below[last] - below[first])
-    drawn = np.clip(np.searchsorted(below, wanted, "right") - 1, first, np.maximum(last - 1, first))
+    targets = below[first] + even * (below[last] - below[first])
+    drawn = np.clip(np.searchsorted(below, targets, "right") - 1, first, np.maximum(last - 1, first))
     result[censored] = at[np.minimum(drawn, len(at) - 1)]
     return result

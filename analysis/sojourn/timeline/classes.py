@@ -64,10 +64,10 @@ def largest(codes: Ints, names: list[str], weight: Floats, most: int = MOST_CLAS
     """Return at most ``most`` classes, those with the largest weight, and one class for all others."""
     if len(names) <= most:
         return codes, names
-    kept = np.sort(np.argsort(-weight, kind="stable")[:most])
+    heaviest = np.sort(np.argsort(-weight, kind="stable")[:most])
     place = np.full(len(names), most, np.int64)
-    place[kept] = np.arange(most)
-    return place[codes], [*(names[i] for i in kept), OTHER]
+    place[heaviest] = np.arange(most)
+    return place[codes], [*(names[i] for i in heaviest), OTHER]
 
 
 def summed(codes: Ints, values: Floats, count: int) -> Floats:

@@ -34,10 +34,10 @@ def bins_by_concurrency(visits: Visits, bins: LogBins) -> pl.DataFrame:
     if not len(visits):
         return pl.DataFrame(schema=SCHEMA)
     services = services_of(visits)
-    waiting, serving = seen_on_arrival(visits, queue_ends(visits, services), services)
-    seen = np.maximum(waiting + serving, 0)
+    waiting, serving = counts_on_arrival(visits, queue_ends(visits, services), services)
+    present = np.maximum(waiting + serving, 0)
     # 0, 1, 2–3, 4–7: as many as there are binary digits.
-    rank = np.ceil(np.log2(seen + 1)).astype(np.int64)
+    rank = np.ceil(np.log2(present + 1)).astype(np.int64)
     lows = [0 if k == 0 else 1 << (k - 1) for k in range(int(rank.max()) + 1)]
     names = [f"{low}" if low < 2 else f"{low}–{2 * low - 1}" for low in lows]
     return (
@@ -58,7 +58,7 @@ def queue_ends(visits: Visits, services: Services) -> Floats:
     return np.where(visits.occupied < visits.busy_start, np.minimum(ends, visits.occupied), ends)
 
 
-def seen_on_arrival(visits: Visits, left: Floats, services: Services, first: int | None = None) -> tuple[Ints, Ints]:
+def counts_on_arrival(visits: Visits, left: Floats, services: Services, first: int | None = None) -> tuple[Ints, Ints]:
     """Return per request how many waited (abandoned or not) and were in service at its backend on arrival.
 
     Args:

@@ -11,7 +11,7 @@ from sojourn.timeline.turnaround import TICK
 from sojourn.timeline.visit_arrays import Visits
 
 BOUND_ACCOUNTS = (BOUND, RESERVED)
-NAMED = (BOUND, RESERVED, LIMIT, PAUSE, STARTED, ABSENT, HIDDEN)
+SUSPECT_ACCOUNTS = (BOUND, RESERVED, LIMIT, PAUSE, STARTED, ABSENT, HIDDEN)
 """All accounts of their own, by the name of the suspect that they are of."""
 
 
@@ -57,8 +57,11 @@ def moved_from_dispatch(visits: Visits, others: dict[str, Floats]) -> None:
 def _paused(visits: Visits, code: int) -> Floats:
     """Return how long each wait at a backend fell into pauses, s."""
     members = visits.at_backend[code]
-    known = members[~np.isnan(visits.busy_end[members])]
+    freed = members[~np.isnan(visits.busy_end[members])]
     pauses = pauses_of(
-        visits.arrival[known], visits.busy_start[known], visits.shown_end[known], int(visits.workers.count[code])
+        visits.arrival[freed],
+        visits.busy_start[freed],
+        visits.shown_end[freed],
+        int(visits.workers.count[code]),
     )
     return overlap_with(pauses, visits.arrival[members], visits.wait_end[members])

@@ -100,8 +100,8 @@ def stations(visits: Visits, *, least: int) -> list[Station]:
         if whole is not None and whole.loop.closed:
             each = [s and replace(s, loop=replace(s.loop, closed=True)) for s in each]
         built += [whole if len(members) > 1 else None, *each]
-    known = [station for station in built if station is not None]
-    return sorted(known, key=lambda s: (s.kind == BACKEND, -s.requests))
+    measured = [station for station in built if station is not None]
+    return sorted(measured, key=lambda s: (s.kind == BACKEND, -s.requests))
 
 
 def _station(visits: Visits, members: npt.NDArray[np.intp], kind: str, name: str | None, least: int) -> Station | None:
@@ -110,14 +110,14 @@ def _station(visits: Visits, members: npt.NDArray[np.intp], kind: str, name: str
     wait, held = visits.wait_end[order] - arrival, visits.held[order]
     if len(arrival) < least or arrival[-1] <= arrival[0]:
         return None
-    known = np.isfinite(held)
-    if not known.any():
+    has_time = np.isfinite(held)
+    if not has_time.any():
         return None
     workers = int(visits.workers.count[members].sum())
     sources = {visits.workers.source[member] for member in members}
     seconds = float(arrival[-1] - arrival[0])
     rate = (len(arrival) - 1) / seconds
-    service = float(held[known].mean())
+    service = float(held[has_time].mean())
     ended = np.fmax(visits.wait_end[order], visits.busy_end[order])
     silent = silences(arrival, ended)
     dispersion, window, dispersion_error = _dispersion(arrival)
@@ -127,11 +127,11 @@ def _station(visits: Visits, members: npt.NDArray[np.intp], kind: str, name: str
         name=name,
         backends=len(members),
         requests=len(arrival),
-        known=float(known.mean()),
+        known=float(has_time.mean()),
         seconds=seconds,
         arrival_rate=rate,
         mean_service=service,
-        cs2=_scv(held[known]),
+        cs2=_scv(held[has_time]),
         workers=workers,
         workers_source=", ".join(sorted(sources)),
         utilisation=rate * service / workers,
@@ -144,7 +144,7 @@ def _station(visits: Visits, members: npt.NDArray[np.intp], kind: str, name: str
         wait_error=_batch_error(wait),
         given_up=float(np.isin(gone, GIVEN_UP_STATUSES).mean()),
         loop=loop_of_requests(arrival, ended),
-        windows=_windows(arrival, wait, np.where(known, held, service), workers),
+        windows=_windows(arrival, wait, np.where(has_time, held, service), workers),
         silence=clause(silent) if silent else None,
         in_one_worker=max(visits.workers.in_one_worker(int(member)) for member in members),
     )

@@ -104,29 +104,30 @@ def _sweep(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop
     for b in range(backends):
         members[pool[b]] += 1
     none_free, pool_at = np.zeros(pools), np.zeros(pools)  # the integral of each pool, and until when
-    at, seen = np.zeros(backends), np.zeros(backends)  # until when each backend's integrals go; its pool's by then
+    # Until when each backend's integrals go, and the integral of its pool by then.
+    at, pool_before = np.zeros(backends), np.zeros(backends)
     depth, serving = np.zeros(backends, np.int64), np.zeros(backends, np.int64)
     serving_of = np.zeros((backends, classes), np.int64)
     own_free, others_free, all_busy = np.zeros(backends), np.zeros(backends), np.zeros(backends)
     share = np.zeros((backends, classes))
     blame = np.zeros(backends)
     # Of events at one instant, a wait of no length begins before it ends, and waits come before services.
-    arrived, left, taken, done = 0, 0, 0, 0
+    arrived, left, begun, done = 0, 0, 0, 0
     next_arrival, next_left = _instant(wait_begin, arrivals, 0), _instant(wait_end, wait_ends, 0)
-    next_taken, next_done = _instant(busy_begin, begins, 0), _instant(busy_end, ends, 0)
+    next_begun, next_done = _instant(busy_begin, begins, 0), _instant(busy_end, ends, 0)
     for _ in range(len(arrivals) + len(wait_ends) + len(begins) + len(ends)):
-        if next_arrival <= next_left and next_arrival <= next_taken and next_arrival <= next_done:
+        if next_arrival <= next_left and next_arrival <= next_begun and next_arrival <= next_done:
             event, now, i = 0, next_arrival, arrivals[arrived]
             arrived += 1
             next_arrival = _instant(wait_begin, arrivals, arrived)
-        elif next_left <= next_taken and next_left <= next_done:
+        elif next_left <= next_begun and next_left <= next_done:
             event, now, i = 1, next_left, wait_ends[left]
             left += 1
             next_left = _instant(wait_end, wait_ends, left)
-        elif next_taken <= next_done:
-            event, now, i = 2, next_taken, begins[taken]
-            taken += 1
-            next_taken = _instant(busy_begin, begins, taken)
+        elif next_begun <= next_done:
+            event, now, i = 2, next_begun, begins[begun]
+            begun += 1
+            next_begun = _instant(busy_begin, begins, begun)
         else:
             event, now, i = 3, next_done, ends[done]
             done += 1
@@ -139,7 +140,7 @@ def _sweep(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop
         if depth[b] > 0:
             seconds = now - at[b]
             if serving[b] >= workers[b]:
-                nowhere = none_free[p] - seen[b]
+                nowhere = none_free[p] - pool_before[b]
                 others_free[b] += seconds - nowhere
                 if nowhere > 0:
                     all_busy[b] += nowhere
@@ -151,7 +152,7 @@ def _sweep(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop
             else:
                 own_free[b] += seconds
         at[b] = now
-        seen[b] = none_free[p]
+        pool_before[b] = none_free[p]
         if event == 0:
             if depth[b] == 0:
                 own_free[b] = others_free[b] = all_busy[b] = 0.0

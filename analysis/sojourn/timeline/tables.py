@@ -11,7 +11,7 @@ import polars as pl
 
 from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.model.frame import INSTANT
-from sojourn.model.redaction import shown_uri
+from sojourn.model.redaction import displayed_uri
 from sojourn.timeline.charge import DISPATCH, IMBALANCE, Accounts
 from sojourn.timeline.classes import summed
 from sojourn.timeline.phases import PHASES
@@ -145,7 +145,7 @@ def costliest_requests(
     return [
         {
             "request_id": rows["request_id"][row] if "request_id" in rows.columns else None,
-            "uri": shown_uri(rows["uri"][row]) if "uri" in rows.columns else None,
+            "uri": displayed_uri(rows["uri"][row]) if "uri" in rows.columns else None,
             "culprit": names[ints[i]],
             "upstream": visits.backends[visits.backend[i]],
             "arrival": visits.base + timedelta(seconds=float(visits.arrival[i])),
@@ -163,16 +163,16 @@ def workers_table(visits: Visits) -> list[dict[str, Any]]:
     same workers. ``held_by_body``, ``held_after``, ``held_before``: routes whose bodies, work after whose
     answers, and reading of whose requests hold a worker.
     """
-    known = visits.workers
+    workers = visits.workers
     holds = visits.holds
     return [
         {
             "upstream": name,
-            "workers": int(known.count[i]),
-            "source": known.source[i],
-            "names": int(known.names[i]),
+            "workers": int(workers.count[i]),
+            "source": workers.source[i],
+            "names": int(workers.names[i]),
             "pool": visits.pools[visits.pool[i]],
-            "in_one_worker": known.in_one_worker(i),
+            "in_one_worker": workers.in_one_worker(i),
             "joined": sorted(address for address, backend in visits.joined.items() if backend == name),
             "held_by_body": list(holds[i].body) if i in holds else [],
             "held_after": list(holds[i].after) if i in holds else [],

@@ -55,7 +55,7 @@ def visits(
         workers: per backend, or the same for all; None: read off the worker values.
         waits_unknown: keep requests of unknown wait, with NaN for ``wait_end``.
     """
-    kept = dict.fromkeys(("upstream", "route", "service", "worker", "status", "time", *columns))
+    selected = dict.fromkeys(("upstream", "route", "service", "worker", "status", "time", *columns))
     epoch = pl.col("start").dt.epoch("us")
     held = pl.coalesce("span_seconds", "service_time")
     served = rows.filter(SERVED | (pl.col("queueing_delay").is_not_null() & held.is_not_null()))
@@ -81,7 +81,7 @@ def visits(
             __held=held,
         )
         .select(
-            *kept,
+            *selected,
             "__arrival",
             "__wait_end",
             pl.when(pl.col("__held").is_not_null()).then("__busy_start").alias("__busy_start"),
@@ -92,7 +92,7 @@ def visits(
                 if "inferred_workers" in names
                 else (pl.lit(None, pl.Int64).alias("inferred_workers"),)
             ),
-            *(name for name in ("request_id", "time") if "request_id" in names and name not in kept),
+            *(name for name in ("request_id", "time") if "request_id" in names and name not in selected),
             __headers=pl.col("__busy_start") + pl.min_horizontal(pl.coalesce("app_service", "__held"), "__held"),
             __transfer="transfer",
             __spanned=pl.col("span_seconds").is_not_null(),
@@ -122,7 +122,7 @@ def visits(
         pool=placed.pool,
         pools=placed.pools,
         workers=workers_of(placed.of_workers, backend, backends, order, workers),
-        rows=OrderedRows(table.select(*kept), order),
+        rows=OrderedRows(table.select(*selected), order),
         left_out=left_out,
         joined=placed.joined,
     )
@@ -147,8 +147,8 @@ def _all_differ(table: pl.DataFrame) -> bool:
 
 
 def _each_once(table: pl.DataFrame) -> pl.DataFrame:
-    known = pl.col("request_id").is_not_null() & (pl.col("request_id") != "")
-    return pl.concat([table.filter(known).unique(SAME_REQUEST, keep="any"), table.filter(~known)])
+    has_id = pl.col("request_id").is_not_null() & (pl.col("request_id") != "")
+    return pl.concat([table.filter(has_id).unique(SAME_REQUEST, keep="any"), table.filter(~has_id)])
 
 
 @dataclass(frozen=True)

@@ -176,9 +176,9 @@ class Evidence:
         full = (before >= 0) & (self._late(self.release, 0.0)[before] > 0)
         late = full & (self.begin > self.release[before] + LONGEST)
         sums = (self._slow, self._overtaken, full, late)
-        waited, passed, taken, away = (np.bincount(self.route[which], minlength=len(self.routes)) for which in sums)
+        waited, passed, releases, away = (np.bincount(self.route[which], minlength=len(self.routes)) for which in sums)
         some = waited >= FEW
-        rate, missing = passed / np.maximum(waited, 1), away / np.maximum(taken, 1)
+        rate, missing = passed / np.maximum(waited, 1), away / np.maximum(releases, 1)
         only, never = some & (rate > 0.15), some & (rate < 0.03)
         if not only.any() or not never.any() or (only | never).sum() < some.sum() or (missing[only] < 0.8).any():
             return ()
@@ -287,10 +287,10 @@ def with_edges(first: Floats, last: Floats, longest: float) -> tuple[Floats, Flo
     return np.where(first - begin <= longest, begin, first), np.where(end - last <= longest, end, last)
 
 
-def after_routes(seen: Sequence[Evidence]) -> tuple[str, ...]:
+def after_routes(evidences: Sequence[Evidence]) -> tuple[str, ...]:
     """Return the routes of ``Evidence.after_routes`` by the evidence of all processes of a backend."""
-    count, gone, spent = np.sum([each.releases for each in seen], axis=0)
-    routes = seen[0].routes
+    count, gone, spent = np.sum([each.releases for each in evidences], axis=0)
+    routes = evidences[0].routes
     some = np.flatnonzero(count >= FEW)
     rate = gone / np.maximum(count, 1)
     if not len(some) or spent.sum() <= 0:
@@ -306,10 +306,10 @@ def after_routes(seen: Sequence[Evidence]) -> tuple[str, ...]:
     return tuple(routes[code] for code in often)
 
 
-def free_share(seen: Sequence[Evidence]) -> float:
+def free_share(evidences: Sequence[Evidence]) -> float:
     """Return the share of the waiting at all processes of a backend in which one of the own workers looks free."""
-    waited = sum(each.waited for each in seen)
-    return sum(each.free * each.waited for each in seen) / waited if waited > 0 else 0.0
+    waited = sum(each.waited for each in evidences)
+    return sum(each.free * each.waited for each in evidences) / waited if waited > 0 else 0.0
 
 
 def _level(begin: Floats, end: Floats, grid: Floats) -> Ints:

@@ -109,10 +109,10 @@ def workers_of(
             source.append(FROM_INFERENCE)
         else:
             source.append(FROM_WORKER_VALUES if names[code] else FROM_CONCURRENCY)
-    for known, frame in ((FROM_WORKER_VALUES, lives), (FROM_CONCURRENCY, held)):
-        if known in source:
+    for origin, frame in ((FROM_WORKER_VALUES, lives), (FROM_CONCURRENCY, held)):
+        if origin in source:
             for code, (begin, end) in enumerate(_intervals(frame, len(backends))):
-                if source[code] == known:
+                if source[code] == origin:
                     count[code] = max(most_at_once(begin, end), 1)
     instants = table.select("upstream", "worker", begin="__app_begin", end="__app_end")
 

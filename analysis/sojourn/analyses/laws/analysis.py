@@ -25,7 +25,7 @@ from sojourn.model.formatting import formatted, listed, milliseconds, printable
 from sojourn.model.one_worker import doubt
 from sojourn.model.result import Result
 from sojourn.queueing.theory import allen_cunneen_wait, kingman_wait, mg1_wait, mmc_wait
-from sojourn.timeline.free_workers import kept_apart, looks_free, understated
+from sojourn.timeline.free_workers import blocking_causes, looks_free, understated
 from sojourn.timeline.station import BACKEND, Station, stations
 from sojourn.timeline.visits import FROM_CONCURRENCY, Visits
 
@@ -269,7 +269,7 @@ def laws(
     ]
     doubted = any(each.unexplained for each in predicted) or looks_free(visits)
     held = understated(visits) if doubted else frozenset()
-    apart = kept_apart(visits)
+    apart = blocking_causes(visits)
     return Laws(
         tuple(
             replace(

@@ -141,7 +141,7 @@ def _bounds(rows: pl.LazyFrame, width: int, within: pl.DataFrame | None) -> pl.L
     connect = pl.col("connect").fill_null(0.0)
     header_us = _micros(pl.col("header"))
     proxy_us = pl.col("proxy_start").dt.epoch("us")
-    known = rows.filter(
+    readings = rows.filter(
         pl.col("answered") & (pl.col("attempts") == 1) & pl.col("app_start").is_not_null()
         & pl.col("app_service").is_not_null()
     ).select(
@@ -153,12 +153,12 @@ def _bounds(rows: pl.LazyFrame, width: int, within: pl.DataFrame | None) -> pl.L
         coarse=(proxy_us % 1000 == 0) & (header_us % 1000 == 0),
     )  # fmt: skip
     if within is not None:
-        known = (
-            known.join(within.lazy(), on=list(PAIR), how="inner", nulls_equal=True)
+        readings = (
+            readings.join(within.lazy(), on=list(PAIR), how="inner", nulls_equal=True)
             .filter((pl.col("read") >= pl.col("begin")) & (pl.col("read") < pl.col("end")))
             .drop("begin", "end")
         )
-    return known.group_by(*PAIR, window=pl.col("read") // width).agg(
+    return readings.group_by(*PAIR, window=pl.col("read") // width).agg(
         earliest=pl.col("read").min(),
         latest=pl.col("read").max(),
         upper=pl.col("upper").min(),
@@ -244,7 +244,7 @@ def _set_apart(
         pair: [step_window(timelines[pair], before, after) for before, after in pairwise(parts)]
         for pair, parts in stepped.items()
     }
-    wanted = sorted(
+    step_windows = sorted(
         {
             (*pair, int(timelines[pair].earliest[number]), int(timelines[pair].latest[number]) + 1)
             for pair, numbers in windows.items()
@@ -253,7 +253,7 @@ def _set_apart(
         },
         key=str,
     )
-    cells = dict(_timelines(ask(CELL, _within(wanted)), ticks)) if wanted else {}
+    cells = dict(_timelines(ask(CELL, _within(step_windows)), ticks)) if step_windows else {}
     return {
         pair: _reassigned(timelines[pair], parts, windows[pair], cells.get(pair)) for pair, parts in stepped.items()
     }
@@ -279,8 +279,8 @@ def _reassigned(
     edges = [np.iinfo(np.int64).min, *np.maximum.accumulate(cuts).tolist(), np.iinfo(np.int64).max]
     reassigned = []
     for part, (begin, end) in zip(parts, pairwise(edges), strict=True):
-        held = whole[(whole.earliest >= begin) & (whole.earliest < end)]
-        fitting = held[part.allows(held)] if len(held) else held
+        windows_inside = whole[(whole.earliest >= begin) & (whole.earliest < end)]
+        fitting = windows_inside[part.allows(windows_inside)] if len(windows_inside) else windows_inside
         reassigned.append(stretch(fitting if len(fitting) and line(fitting, SLACK) else part.windows))
     return reassigned
 

@@ -85,12 +85,12 @@ def part_of(
     order = result.order[served["arrival"].to_numpy()[result.order] >= span.begin]
     inside = np.isin(result.order, order, assume_unique=True) if len(order) < len(result.order) else slice(None)
     later = np.rint(result.arrival[inside] * 1e6).astype(np.int64) - served["arrival"].to_numpy()[order]
-    known = result.verdict != REFUSED
+    is_inferred = result.verdict != REFUSED
     unknown = np.full(len(order), np.nan)
-    wait, service = (result.wait[inside], result.service[inside]) if known else (unknown, unknown)
+    wait, service = (result.wait[inside], result.service[inside]) if is_inferred else (unknown, unknown)
     at = result.arrival[inside]
     ends = (float(at[0]), float(at[-1])) if len(at) else (span.begin / 1e6, span.end / 1e6)
-    if not known:  # what is refused keeps its instants
+    if not is_inferred:  # what is refused keeps its instants
         later[:] = 0
     later = later if step > COARSEST_STEP or any(skews.values()) else later[:0]
     edges = np.searchsorted(at, [window.begin for window in result.windows[1:]])

@@ -32,17 +32,17 @@ def capture_files(sources: Sequence[Source] | Source, damaged: dict[str, str]) -
     Raises:
         SojournError: a source does not exist, cannot be read, or is not a capture; or all are empty.
     """
-    named = [sources] if isinstance(sources, str | os.PathLike) else sources
+    every = [sources] if isinstance(sources, str | os.PathLike) else sources
     files: list[CaptureFile] = []
     empty: list[str] = []
-    seen: set[tuple[int, int]] = set()
+    identities: set[tuple[int, int]] = set()
     try:
-        for name, has_to_be in source_files(named):
+        for name, has_to_be in source_files(every):
             file = CaptureFile(name)
-            if file.identity in seen:
+            if file.identity in identities:
                 file.close()
                 continue
-            seen.add(file.identity)
+            identities.add(file.identity)
             if file.is_capture:
                 files.append(file)
                 continue
@@ -56,7 +56,7 @@ def capture_files(sources: Sequence[Source] | Source, damaged: dict[str, str]) -
             file.close()
         raise
     if not files:
-        raise SojournError(f"{empty[0]}: empty" if empty else f"{os.fspath(named[0])}: no capture in it")
+        raise SojournError(f"{empty[0]}: empty" if empty else f"{os.fspath(every[0])}: no capture in it")
     damaged.update(dict.fromkeys(empty, "empty"))
     return sorted(files, key=lambda file: (file.first is None, file.first or 0))
 
@@ -108,11 +108,11 @@ class CaptureFile:
             counts.damaged[self.name] = f"cannot be opened again ({error})"
             return
         reader: Format | None = None
-        rest, origin, wanted = self._head, 0, batch_bytes
+        rest, origin, size = self._head, 0, batch_bytes
         self._head = _NOTHING
         while True:
             # More than a batch of standard input may have been inspected.
-            buffer, read = _filled(rest, max(wanted - len(rest) if reader is None else wanted, 0), content)
+            buffer, read = _filled(rest, max(size - len(rest) if reader is None else size, 0), content)
             if reader is None:
                 reader = format_of(buffer[: len(buffer) - PADDING], interfaces)
                 if reader is None:
@@ -126,7 +126,7 @@ class CaptureFile:
                 counts.damaged[self.name] = f"{walked.damage} (at byte {origin:,}); not read further"
                 break
             rest = buffer[walked.position : len(buffer) - PADDING].copy()
-            wanted = max(batch_bytes, walked.needed - len(rest))
+            size = max(batch_bytes, walked.needed - len(rest))
         if self.name not in counts.damaged and content.damage is not None:
             counts.damaged[self.name] = f"{content.damage} (after {counted(origin + len(rest), 'byte')})"
         elif self.name not in counts.damaged and len(rest):
@@ -158,11 +158,11 @@ def _look(content: Content) -> tuple[Bytes, Walked | None]:
         size *= 16
 
 
-def _filled(rest: Bytes, wanted: int, content: Content) -> tuple[Bytes, int]:
-    """Return ``rest``, up to ``wanted`` more bytes and the padding, and the number of bytes read."""
-    buffer = np.empty(len(rest) + wanted + PADDING, np.uint8)
+def _filled(rest: Bytes, size: int, content: Content) -> tuple[Bytes, int]:
+    """Return ``rest``, up to ``size`` more bytes and the padding, and the number of bytes read."""
+    buffer = np.empty(len(rest) + size + PADDING, np.uint8)
     buffer[: len(rest)] = rest
-    read = content.fill(memoryview(buffer.data)[len(rest) : len(rest) + wanted])
+    read = content.fill(memoryview(buffer.data)[len(rest) : len(rest) + size])
     buffer = buffer[: len(rest) + read + PADDING]
     buffer[len(rest) + read :] = 0
     return buffer, read

@@ -66,8 +66,8 @@ def _network(packets: Packets, link_type: int, verdicts: Verdicts, interface: np
             inner = _cooked(packets, _COOKED, verdicts)
         case 276:
             inner = _cooked(packets, _COOKED_2, verdicts)
-            named = gathered(inner.buffer, inner.at - _COOKED_2.itemsize, _COOKED_2)["interface"]
-            interface[inner.index] = named & 0x7FFFFFFF
+            interfaces = gathered(inner.buffer, inner.at - _COOKED_2.itemsize, _COOKED_2)["interface"]
+            interface[inner.index] = interfaces & 0x7FFFFFFF
         case 0 | 108:
             inner = _after_family(packets, verdicts)
         case 101 | 12 | 14:  # the last two were used by BSDs before 101

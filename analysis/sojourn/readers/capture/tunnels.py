@@ -65,9 +65,9 @@ def inside_ip(packets: Packets, verdicts: Verdicts) -> Packets:
     inner = [_opened(others, others.kind, _OF_PROTOCOL, codes[~datagrams], verdicts)]
     udp = packets.where(datagrams)
     header = udp.headers(_UDP_HEADER)
-    known = np.array(list(_OF_PORT))
+    ports = np.array(list(_OF_PORT))
     target, source = header["target"].astype(np.int64), header["source"].astype(np.int64)
-    port = np.where(np.isin(target, known), target, np.where(np.isin(source, known), source, 0))
+    port = np.where(np.isin(target, ports), target, np.where(np.isin(source, ports), source, 0))
     codes = np.full(len(udp), PROTOCOL + _UDP)
     for number, (_, _, code) in _OF_PORT.items():
         codes[port == number] = code

@@ -31,7 +31,7 @@ _UPSTREAM_TIMES = ("connect", "header", "response")
 Objects = Sequence[Mapping[str, object]]
 
 
-def known_keys(name: str, objects: Objects) -> LineFormat:
+def occurring_keys(name: str, objects: Objects) -> LineFormat:
     """Return the format of that name with the paths that occur in these objects, be it with null."""
     log = catalogue.named(name)
     pairs = [
@@ -44,7 +44,7 @@ def known_keys(name: str, objects: Objects) -> LineFormat:
 
 def caddy_keys(objects: Objects) -> LineFormat:
     """Return Caddy's format with the paths, the clock (``time_format``) and the unit (``duration_format``) it has."""
-    log = known_keys("caddy", objects)
+    log = occurring_keys("caddy", objects)
     clock = _clock_of([value.get("ts") for value in objects])
     whole = [value for each in objects if isinstance(value := each.get("duration"), int)]
     unit = "s" if len(whole) < (1 - DAMAGED) * len(objects) else "ms" if median(whole) < SMALLEST_NS else "ns"
@@ -64,10 +64,10 @@ def nginx_keys(objects: Objects, keys: set[str]) -> LineFormat | None:
     paths: dict[str, Field] = {}
     # A variable's own name counts more than an alias.
     for key in sorted(keys, key=lambda key: (key.lower() in _ALIASES, key)):
-        known = nginx.FIELDS.get(_ALIASES.get(key.lower(), key.lower()))
-        if known is not None and known.name != "end":
-            paths[key] = replace(known, pattern="")
-        elif known is None:
+        field = nginx.FIELDS.get(_ALIASES.get(key.lower(), key.lower()))
+        if field is not None and field.name != "end":
+            paths[key] = replace(field, pattern="")
+        elif field is None:
             paths[key] = Field(key)
     lower = {key.lower(): key for key in keys}
     for name in _TIME_KEYS:

@@ -16,7 +16,7 @@ from sojourn.timeline.contention.usual_speed import UsualSpeed
 SLOW = 1.3  # of the median course
 FEWEST = 60  # requests of a slow stretch
 AT_FIRST = 0.02  # share of the requests: a stretch that begins within it begins with the log
-NAMED = 3  # stretches of a backend that are named
+MOST_STRETCHES = 3  # stretches of a backend that are named
 TIME, START, WORKER = "time", "start", "worker"
 
 
@@ -87,8 +87,8 @@ def sentences_of(courses: Sequence[Course]) -> list[str]:
         times = sorted((each for each in own if each.kind != WORKER), key=lambda each: -each.factor)
         if not times:
             continue
-        stretches = [_stretch(each) for each in times[:NAMED]]
-        more = f", and at {counted(len(times) - NAMED, 'other time')}" if len(times) > NAMED else ""
+        stretches = [_stretch(each) for each in times[:MOST_STRETCHES]]
+        more = f", and at {counted(len(times) - MOST_STRETCHES, 'other time')}" if len(times) > MOST_STRETCHES else ""
         sentences.append(f"Services of {name} took {', '.join(stretches)}{more}, whatever the load was.")
     return sentences
 

@@ -155,11 +155,11 @@ class _OfBackend:
 def _of_backends(visits: Visits, demands: Floats | None) -> list[_OfBackend]:
     """Return what each backend shows that is tested, the largest first."""
     end = service_ends(visits)
-    known = ~np.isnan(end) & ~np.isnan(visits.busy_start)
-    members = [rows[known[rows]] for rows in visits.at_backend]
+    has_service = ~np.isnan(end) & ~np.isnan(visits.busy_start)
+    members = [rows[has_service[rows]] for rows in visits.at_backend]
     all_instants = None
     if len(members) > 1:
-        all_instants = tuple(np.sort(each[known], kind="stable") for each in (visits.busy_start, end))
+        all_instants = tuple(np.sort(each[has_service], kind="stable") for each in (visits.busy_start, end))
 
     def tested(code: int) -> _OfBackend:
         services = _services(visits, members[code], all_instants, demands)
