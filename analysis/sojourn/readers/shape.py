@@ -215,7 +215,7 @@ def scanned(block: Block, columns: Sequence[str]) -> tuple[pl.DataFrame, Ints] |
     sound = is_sound(lines, with_identity=RECORD in columns)
     like[every[~sound]] = False
     usable = replace(lines, rows=every[sound])
-    table = table_of(block, usable, {name: COLUMN_OF.get(name, named)(usable, name) for name in columns})
+    table = table_of(block, usable, {name: COLUMN_OF.get(name, filled_text)(usable, name) for name in columns})
     return table, others_of(block, like)
 
 
@@ -226,15 +226,15 @@ def shape_lines(block: Block, shape: Shape) -> tuple[Scanned, Bools]:
         block.data, block.ends, shape.between, shape.ends, shape.stops, shape.slots, shape.kinds, shape.escapes,
         spans, numbers, of_attempts,
     )  # fmt: skip
-    if block.kept is not None:
-        like[np.setdiff1d(np.arange(len(like)), block.kept)] = False
+    if block.accepted is not None:
+        like[np.setdiff1d(np.arange(len(like)), block.accepted)] = False
     return Scanned(shape, block.data, spans, numbers, of_attempts, np.flatnonzero(like)), like
 
 
 def others_of(block: Block, like: Bools) -> Ints:
     """Return the positions in a block of the lines that are neither ``like`` its shape nor refused."""
     others = np.flatnonzero(~like)
-    return others if block.kept is None else np.intersect1d(others, block.kept, assume_unique=True)
+    return others if block.accepted is None else np.intersect1d(others, block.accepted, assume_unique=True)
 
 
 def table_of(block: Block, lines: Scanned, columns: Mapping[str, pl.Series]) -> pl.DataFrame:
@@ -369,7 +369,7 @@ def _route(lines: Scanned, _: str) -> pl.Series:
     return of_uri if blank.all() else pl.select(pl.when(series(blank)).then(of_uri).otherwise(route)).to_series()
 
 
-def named(lines: Scanned, name: str) -> pl.Series:
+def filled_text(lines: Scanned, name: str) -> pl.Series:
     """Return a text, null where it is blank."""
     return lines.text([name], lines.blank(name))
 
@@ -415,7 +415,7 @@ COLUMN_OF: dict[str, Callable[[Scanned, str], pl.Series]] = {
     "time_step": lambda lines, _: same(lines, 0.001),
     "route": _route,
     RECORD: _identity,
-    **dict.fromkeys((key for key in NAME_KEYS if key != "route"), named),
+    **dict.fromkeys((key for key in NAME_KEYS if key != "route"), filled_text),
     **dict.fromkeys(TEXT_KEYS, _verbatim),
     **{key: _number_of(key) for key in WHOLE_KEYS},
     **dict.fromkeys(LIST_KEYS, _verbatim),

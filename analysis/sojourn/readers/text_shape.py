@@ -40,8 +40,8 @@ from sojourn.readers.shape import (
     KINDS,
     Scanned,
     Shape,
+    filled_text,
     is_sound,
-    named,
     none,
     others_of,
     same,
@@ -156,7 +156,7 @@ def _column(lines: Scanned, name: str, log: LineFormat) -> pl.Series:
         return none(lines, pl.UInt64)
     if name in _OWN:
         return _OWN[name](lines, log)
-    return COLUMN_OF.get(name, named)(lines, name)
+    return COLUMN_OF.get(name, filled_text)(lines, name)
 
 
 def _answered(lines: Scanned) -> Bools:
@@ -235,7 +235,7 @@ _OWN: dict[str, Callable[[Scanned, LineFormat], pl.Series]] = {
     "attempts": _attempts,
     "retries": lambda lines, _: series(np.zeros(len(lines.rows), np.int64)),
     "redirects": lambda lines, _: series(np.zeros(len(lines.rows), np.int64)),
-    "upstream": lambda lines, _: named(lines, "upstream_addr"),
+    "upstream": lambda lines, _: filled_text(lines, "upstream_addr"),
     "connect": _connect,
     **{key: _texts(key) for key in LIST_KEYS if key.endswith("_time")},
     "vantage": _vantage,

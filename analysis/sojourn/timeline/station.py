@@ -32,7 +32,7 @@ class Station:
         name: address, or the upstream's name.
         backends: number of its backends.
         requests: number of visits.
-        known: share of the visits whose time with a worker is known.
+        measured: share of the visits whose time with a worker is known.
         seconds: from the first arrival to the last.
         arrival_rate: arrivals/s.
         mean_service: time a worker was held.
@@ -60,7 +60,7 @@ class Station:
     name: str | None
     backends: int
     requests: int
-    known: float
+    measured: float
     seconds: float
     arrival_rate: float
     mean_service: float
@@ -127,7 +127,7 @@ def _station(visits: Visits, members: npt.NDArray[np.intp], kind: str, name: str
         name=name,
         backends=len(members),
         requests=len(arrival),
-        known=float(has_time.mean()),
+        measured=float(has_time.mean()),
         seconds=seconds,
         arrival_rate=rate,
         mean_service=service,

@@ -157,7 +157,7 @@ class StationLaws:
             "name": s.name,
             "backends": s.backends,
             "requests": s.requests,
-            "service_known": s.known,
+            "service_known": s.measured,
             "seconds": s.seconds,
             "arrival_rate": s.arrival_rate,
             "mean_service": s.mean_service,
@@ -224,8 +224,8 @@ class Laws(Result):
             )
         if any(s.given_up > GIVEN_UP for s in seen):
             sentences.append("Some requests were abandoned: their waits end early, which the laws do not model.")
-        if any(s.known < 0.99 for s in seen):
-            least = min(s.known for s in seen)
+        if any(s.measured < 0.99 for s in seen):
+            least = min(s.measured for s in seen)
             sentences.append(f"Service times are known for {least:.0%} of the requests or more, and used for all.")
         return sentences
 

@@ -25,9 +25,9 @@ class Batch:
         seq, ack, flags, window: of the TCP header; ``window`` as sent, not scaled.
         ip_id: identification of the IPv4 header; 0 for IPv6.
         interface: of the capture, or the index that a Linux cooked header names; 0 where there is one.
-        length: bytes of payload as sent, also if the capture kept fewer.
+        length: bytes of payload as sent, also if the capture has fewer.
         payload: begin of the payload in ``buffer``.
-        kept: bytes of the payload that are in ``buffer``.
+        captured: bytes of the payload that are in ``buffer``.
         buffer: bytes of the file; it goes with the batch.
     """
 
@@ -45,7 +45,7 @@ class Batch:
     interface: npt.NDArray[np.int32]
     length: npt.NDArray[np.int32]
     payload: Ints
-    kept: npt.NDArray[np.int32]
+    captured: npt.NDArray[np.int32]
     buffer: npt.NDArray[np.uint8]
 
     def __len__(self) -> int:

@@ -82,19 +82,19 @@ def _network(packets: Packets, link_type: int, verdicts: Verdicts, interface: np
 
 
 def _after(packets: Packets, layout: np.dtype[np.void], verdicts: Verdicts) -> Packets:
-    whole = verdicts.without(packets, packets.at + layout.itemsize > packets.kept, LINK_CUT)
+    whole = verdicts.without(packets, packets.at + layout.itemsize > packets.captured, LINK_CUT)
     return whole.moved(layout.itemsize, whole.headers(layout)["kind"].astype(np.int64))
 
 
 def _cooked(packets: Packets, layout: np.dtype[np.void], verdicts: Verdicts) -> Packets:
-    whole = verdicts.without(packets, packets.at + layout.itemsize > packets.kept, LINK_CUT)
+    whole = verdicts.without(packets, packets.at + layout.itemsize > packets.captured, LINK_CUT)
     network = verdicts.without(whole, whole.headers(layout)["device"] == _NETLINK_DEVICE, NETLINK)
     return network.moved(layout.itemsize, network.headers(layout)["kind"].astype(np.int64))
 
 
 def _after_family(packets: Packets, verdicts: Verdicts) -> Packets:
     """Return the packets behind a loopback header, whose word has the byte order of the capturing host."""
-    whole = verdicts.without(packets, packets.at + 4 > packets.kept, LINK_CUT)
+    whole = verdicts.without(packets, packets.at + 4 > packets.captured, LINK_CUT)
     word = whole.headers(_FAMILY)["family"].astype(np.uint32)
     family = np.where(word > 0xFFFF, word.byteswap(), word)
     kind = np.select([np.isin(family, _FAMILIES_IPV4), np.isin(family, _FAMILIES_IPV6)], [IPV4, IPV6], 0)
@@ -108,7 +108,7 @@ def ethernet_packets(packets: Packets, verdicts: Verdicts) -> Packets:
 
 def raw_packets(packets: Packets, verdicts: Verdicts) -> Packets:
     """Return the packets that begin with an IP header of this version."""
-    whole = verdicts.without(packets, packets.at >= packets.kept, IP_CUT)
+    whole = verdicts.without(packets, packets.at >= packets.captured, IP_CUT)
     version = whole.headers(_FIRST)["version"] >> 4
     kind = np.select([version == 4, version == 6], [IPV4, IPV6], 0)
     return verdicts.without(whole.moved(0, kind.astype(np.int64)), kind == 0, BAD_IP_VERSION)
@@ -123,7 +123,7 @@ def _untagged(packets: Packets, verdicts: Verdicts) -> Packets:
             break
         done.append(packets.where(~tagged))
         rest = packets.where(tagged)
-        rest = verdicts.without(rest, rest.at + _TAG.itemsize > rest.kept, VLAN_CUT)
+        rest = verdicts.without(rest, rest.at + _TAG.itemsize > rest.captured, VLAN_CUT)
         packets = rest.moved(_TAG.itemsize, rest.headers(_TAG)["kind"].astype(np.int64))
     else:
         packets = verdicts.without(packets, np.isin(packets.kind, _TAGS), VLAN_TOO_MANY)

@@ -20,9 +20,9 @@ class Packets:
     Attributes:
         buffer: bytes of the file, with ``PADDING`` behind them.
         index: index of the packet among the records.
-        at: begin of the next header in ``buffer``; never beyond ``kept``.
-        kept: end of the captured bytes.
-        sent: end of the bytes as sent; never before ``kept``.
+        at: begin of the next header in ``buffer``; never beyond ``captured``.
+        captured: end of the captured bytes.
+        sent: end of the bytes as sent; never before ``captured``.
         kind: kind of the next header: an EtherType, later the number of an IP protocol.
         network: begin of the network header, when known.
     """
@@ -30,7 +30,7 @@ class Packets:
     buffer: Bytes
     index: Ints
     at: Ints
-    kept: Ints
+    captured: Ints
     sent: Ints
     kind: Ints
     network: Ints

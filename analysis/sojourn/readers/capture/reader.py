@@ -141,7 +141,7 @@ def _decoded(buffer: Bytes, records: Records, verdicts: Verdicts, addresses: Add
         return plain
     nowhere = records.at
     packets = Packets(
-        buffer, np.arange(len(records.at)), records.at, records.at + records.kept, records.at + records.sent,
+        buffer, np.arange(len(records.at)), records.at, records.at + records.captured, records.at + records.sent,
         nowhere, nowhere,
     )  # fmt: skip
     layer = network_packets(packets.where(fine), records.link_type[fine], verdicts, records.interface)

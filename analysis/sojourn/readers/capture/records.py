@@ -27,7 +27,7 @@ class Records:
 
     Attributes:
         at: begin of the packet in the buffer.
-        kept: captured bytes of it.
+        captured: bytes of it in the capture.
         sent: bytes of it as sent.
         time: unix time, ns.
         interface: see ``Batch.interface``.
@@ -36,7 +36,7 @@ class Records:
     """
 
     at: Ints
-    kept: Ints
+    captured: Ints
     sent: Ints
     time: Ints
     interface: npt.NDArray[np.int32]
@@ -82,14 +82,14 @@ class Space:
 
     most: int
     at: Ints = field(init=False)
-    kept: Ints = field(init=False)
+    captured: Ints = field(init=False)
     sent: Ints = field(init=False)
     time: Ints = field(init=False)
     interface: npt.NDArray[np.int32] = field(init=False)
     verdict: Codes = field(init=False)
 
     def __post_init__(self) -> None:
-        self.at, self.kept, self.sent, self.time = (np.empty(self.most, np.int64) for _ in range(4))
+        self.at, self.captured, self.sent, self.time = (np.empty(self.most, np.int64) for _ in range(4))
         self.interface = np.zeros(self.most, np.int32)
         self.verdict = np.zeros(self.most, np.int32)
 

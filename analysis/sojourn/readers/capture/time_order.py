@@ -19,7 +19,7 @@ WINDOW = 1_000_000_000
 """Maximum difference (ns) by which a packet may be older than an earlier one in the file."""
 
 MOST_SEGMENTS = 1 << 16
-"""Segments in the sorting window; never twice as many are kept."""
+"""Segments in the sorting window; never twice as many are in memory."""
 
 MOST_BYTES = 16 << 20
 """The same in bytes of the file: above it, whole batches are yielded."""
@@ -78,7 +78,7 @@ class TimeOrder:
             )
 
     def _merged(self, batch: Batch) -> Batch:
-        """Return the batch merged with the kept segments that it overlaps, in the order of time."""
+        """Return the batch merged with the waiting segments that it overlaps, in the order of time."""
         first = batch.time.min()
         parts = [batch]
         while self._waiting and self._waiting[-1].time[-1] > first:
@@ -116,6 +116,6 @@ def _selected(batch: Batch, places: np.ndarray) -> Batch:
     """Return the segments at these indices, with only the part of the buffer that they need."""
     columns = {name: getattr(batch, name)[places] for name in _COLUMNS}
     begin = int(columns["payload"].min())
-    end = int((columns["payload"] + columns["kept"]).max())
+    end = int((columns["payload"] + columns["captured"]).max())
     columns["payload"] -= begin
     return Batch(**columns, buffer=batch.buffer[begin:end])

@@ -165,7 +165,7 @@ def _name_durations(columns: Sequence[Column], names: list[str]) -> list[str]:
 
 def _longest(free: Sequence[int], columns: Sequence[Column]) -> list[int]:
     """Return the columns that no other one exceeds by more than rounding; a list of attempts is part of a request."""
-    single = [k for k in free if not columns[k].listed] or list(free)
+    single = [k for k in free if not columns[k].has_several] or list(free)
 
     return [k for k in single if not any(_exceeds(columns[other], columns[k]) for other in single)]
 

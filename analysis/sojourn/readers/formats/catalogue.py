@@ -163,7 +163,7 @@ FORMATS: dict[str, Callable[[], LineFormat]] = {
 
 
 @functools.cache
-def named(name: str) -> LineFormat:
+def format_by_name(name: str) -> LineFormat:
     """Return the format of that name.
 
     Raises:

@@ -76,7 +76,7 @@ def _of_text(lines: Sequence[str]) -> LineFormat | None:
 def _of_name(lines: Sequence[str], share: float) -> LineFormat | None:
     """Return the format with a name that more than this share of the lines has."""
     for name in TEXT_FORMATS:
-        log = catalogue.named(name)
+        log = catalogue.format_by_name(name)
         if _share(lines, log.pattern.match) > share:
             return log
     return None

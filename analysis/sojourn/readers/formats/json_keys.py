@@ -33,7 +33,7 @@ Objects = Sequence[Mapping[str, object]]
 
 def occurring_keys(name: str, objects: Objects) -> LineFormat:
     """Return the format of that name with the paths that occur in these objects, be it with null."""
-    log = catalogue.named(name)
+    log = catalogue.format_by_name(name)
     pairs = [
         (path, field)
         for path, field in zip(log.paths, log.fields, strict=True)
