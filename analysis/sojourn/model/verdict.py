@@ -246,13 +246,7 @@ def _cause(means: dict[str, float], evidence: Evidence) -> str:
 
 
 def words_of(means: dict[str, float], evidence: Evidence = NO_EVIDENCE, lock: str = LOCK) -> dict[str, str]:
-    """Return where the time of each cause went, in words; of queueing, its largest kind.
-
-    Args:
-        means: component -> seconds.
-        evidence: of the same requests.
-        lock: the directive of a cache lock.
-    """
+    """Return where the time of each cause went, in words; of queueing, its largest kind. ``lock``: a directive."""
     proxy, connect, queue = (means.get(part, 0.0) for part in CAUSES["queueing"])
     words = dict(WORDS)
     if evidence.way_in_doubt > means.get("unattributed", 0.0) + means.get("network", 0.0):

@@ -153,11 +153,7 @@ class FiniteBuffer:
 def mmck(arrival_rate: float, mean_service: float, workers: int, places: int) -> FiniteBuffer:
     """Return the figures of M/M/c/K with K = workers + places (Kleinrock 1975, §3.6 and §3.8), for any load.
 
-    Args:
-        arrival_rate: per s, with rejected requests.
-        mean_service: s.
-        workers: number of workers.
-        places: maximum number of waiting requests.
+    ``arrival_rate``: per s, with rejected requests. ``places``: maximum number of waiting requests.
     """
     load = offered_load(arrival_rate, mean_service)
     _check_workers(workers)

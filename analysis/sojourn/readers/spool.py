@@ -44,11 +44,9 @@ def on_disk(rows: pl.LazyFrame, *, statistics: bool = False) -> tuple[pl.LazyFra
 
 
 def rows_in_memory(expected: int | None) -> int:
-    """Return the number of rows to hold before they go to disk.
+    """Return the number of rows to hold before they go to disk; ``expected``: rows in all; None: unknown.
 
-    Args:
-        expected: rows that will come in all; None: not known. As many as a quarter of the memory has room for are held,
-            up to ``ROWS_IN_MEMORY_AT_MOST``.
+    As many as a quarter of the memory has room for, up to ``ROWS_IN_MEMORY_AT_MOST``.
     """
     room = max(min(_memory() // 4 // ROW_BYTES, ROWS_IN_MEMORY_AT_MOST), ROWS_IN_MEMORY)
     return room if expected is not None and expected <= room else ROWS_IN_MEMORY

@@ -16,14 +16,9 @@ ITERATIONS, PRECISION = 500, 1e-7
 
 
 def distribution(lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
-    """Return the distribution of times that lie between bounds.
+    """Return the values, s, ascending, and the probabilities of times between bounds; equal bounds: an exact time.
 
-    Args:
-        lower: s; the same as ``upper`` where the time is exact.
-        upper: s; inf where there is no bound.
-
-    Returns:
-        The values with a probability, s, ascending, and the probability of each.
+    ``upper``: inf where there is no bound.
     """
     exact = lower == upper
     values, count = np.unique(upper[exact], return_counts=True)
@@ -51,10 +46,6 @@ def completed(lower: Floats, upper: Floats) -> Floats:
     """Return a time, s, for each pair of bounds: drawn from the distribution of all, between the bounds.
 
     The draws are even: equally spaced probabilities, in a random order that is the same each time.
-
-    Args:
-        lower: s; the same as ``upper`` where the time is exact.
-        upper: s; inf where there is no bound.
     """
     result, censored = upper.copy(), np.flatnonzero(lower < upper)
     if not len(censored):

@@ -61,11 +61,7 @@ def queue_ends(visits: Visits, services: Services) -> Floats:
 def counts_on_arrival(visits: Visits, left: Floats, services: Services, first: int | None = None) -> tuple[Ints, Ints]:
     """Return per request how many waited (abandoned or not) and were in service at its backend on arrival.
 
-    Args:
-        visits: the requests.
-        left: when each left the queue, s.
-        services: when each held a worker.
-        first: so many requests of each backend only, from the first on; the others get 0.
+    ``left``: when each left the queue, s. ``first``: only so many requests of each backend; the others get 0.
     """
     waiting, serving = np.zeros(len(visits), np.int64), np.zeros(len(visits), np.int64)
     begin, end = services.begin, services.end

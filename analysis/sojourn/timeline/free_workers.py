@@ -106,12 +106,7 @@ def looked_free(visits: Visits, services: Services, dispatch: Floats, wait: Floa
 
 
 def suspects_of(visits: Visits, backend: int) -> tuple[Suspect, ...]:
-    """Return what may have held the workers of a backend that look free; the most likely first, never empty.
-
-    Args:
-        visits: with phases.
-        backend: index into ``visits.backends``.
-    """
+    """Return what may have held the workers of a backend that look free; the most likely first, never empty."""
     if visits.workers.in_one_worker(backend) > 1:
         return (Suspect(SEVERAL),)
     holds = visits.holds.get(backend)

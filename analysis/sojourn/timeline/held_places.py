@@ -52,11 +52,7 @@ def unseen(visits: Visits, codes: Sequence[int], held: Intervals) -> Intervals:
     """Return the intervals in which something outside the log holds workers: begin and end (s), and place.
 
     While a request waits, all workers are held; those that no request of the log holds are held by something else.
-
-    Args:
-        visits: the requests.
-        codes: the backends.
-        held: what is known to hold places: begin and end (s), and place.
+    ``held``: what holds places by the log.
     """
     begin, end, place = held
     parts = []

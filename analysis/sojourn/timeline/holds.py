@@ -46,11 +46,8 @@ SEVERAL = 0.01  # share of the requests that start while their worker serves ano
 def with_holds(visits: Visits, headers: Floats, spanned: Bools, transfer: Floats) -> Visits:
     """Return visits whose ``busy_end`` is the release of the worker, with the phases until then.
 
-    Args:
-        visits: with ``busy_end`` of the span or the headers.
-        headers: end of each service, s, n; NaN: unknown.
-        spanned: whether a span shows the release, n.
-        transfer: from the headers to the end of the answer, s, n; NaN or negative: none.
+    ``headers``: end of each service, s; NaN: unknown. ``spanned``: whether a span shows the release. ``transfer``: from
+    the headers to the end of the answer, s; NaN or negative: none.
     """
     answered = headers + np.maximum(np.nan_to_num(transfer), 0.0)
     body_end = np.where(spanned, np.fmin(answered, visits.busy_end), headers)

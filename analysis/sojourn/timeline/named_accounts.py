@@ -35,13 +35,9 @@ ACCOUNTS = {
 
 
 def moved_from_dispatch(visits: Visits, others: dict[str, Floats]) -> None:
-    """Move what limits, pauses and cold starts explain from dispatch to accounts of their own.
+    """Move what limits, pauses and cold starts explain from dispatch to accounts of their own (seconds of each wait).
 
     The way to an idle backend, and ``TICK``, remain dispatch.
-
-    Args:
-        visits: the requests.
-        others: account -> seconds of each wait; changed.
     """
     dispatch = others["dispatch"]
     for account in (LIMIT, PAUSE, STARTED):

@@ -22,11 +22,7 @@ WAITS = 0.002  # s before the end of a pause: a request that arrived earlier wai
 def pauses_of(arrival: Floats, begin: Floats, end: Floats, workers: int) -> Intervals:
     """Return begin and end of the pauses at a backend, s; none where workers do not start at once after them.
 
-    Args:
-        arrival: of each request at the backend, s.
-        begin: its start, s.
-        end: when its worker is free, s.
-        workers: number of workers.
+    ``begin``, ``end``: when each request starts, and when its worker is free, s.
     """
     starts, ends, arrivals = np.sort(begin), np.sort(end), np.sort(arrival)
     events = np.unique(np.concatenate([starts, ends]))

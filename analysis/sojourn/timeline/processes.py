@@ -33,10 +33,7 @@ class Processes:
 def processes_of(evidence: Evidence, names: Sequence[str], *, reserved: bool) -> Processes:
     """Return the processes of a backend: its workers by the text before the last dot of their values, or one by one.
 
-    Args:
-        evidence: the evidence.
-        names: worker values by code.
-        reserved: workers that serve the same routes belong together.
+    ``reserved``: workers that serve the same routes belong together.
     """
     if reserved:
         keys = [tuple(row.tolist()) for row in evidence.serves]

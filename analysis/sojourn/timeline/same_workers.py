@@ -22,8 +22,7 @@ SLACK = 0.001  # s: the app's clock may count in milliseconds
 def same_workers(table: pl.DataFrame) -> dict[str, str]:
     """Return address -> the first address, in alphabetical order, that leads to the same workers.
 
-    Args:
-        table: one row per request: upstream, worker, __busy_start and __busy_end (s).
+    Columns of the table: upstream, worker, __busy_start and __busy_end (s).
     """
     if table["upstream"].n_unique() < 2:
         return {}

@@ -36,12 +36,7 @@ class Silence:
 
 
 def silences(arrived: Floats, ended: Floats) -> list[Silence]:
-    """Return the silences of a log.
-
-    Args:
-        arrived: when each request arrived, s, in any order; NaN is left out.
-        ended: when each request ended, s, in any order; NaN is left out.
-    """
+    """Return the silences of a log: ``arrived``, ``ended``: when each request did, s, in any order; NaN is left out."""
     ends = np.sort(ended[np.isfinite(ended)])
     gaps = np.flatnonzero(np.diff(ends) >= SHORTEST)
     if not len(gaps):

@@ -21,18 +21,10 @@ TICK = 0.001  # s: nginx's clock; a request waits if it arrived earlier than tha
 def ends_with_turnaround(
     arrival: Floats, begin: Floats, end: Floats, backend: Ints, by_begin: Ints, by_end: Ints
 ) -> Floats:
-    """Return the end of each service, with the gap until a waiting request of the same backend starts.
+    """Return the end of each service, s, with the gap until a waiting request of the same backend starts.
 
-    Args:
-        arrival: of each request at its backend, s.
-        begin: begin of each service, s.
-        end: end of each service, s.
-        backend: backend of each request.
-        by_begin: the services by their begin.
-        by_end: the same services by their end.
-
-    Returns:
-        s, n. A gap is added to one service only: the last that ended before the start.
+    A gap is added to one service only: the last that ended before the start. ``by_begin``, ``by_end``: the services by
+    their begin, and the same by their end.
     """
     extended = end.copy()
     if len(by_begin):

@@ -276,12 +276,9 @@ def way_of(waits: Floats) -> float:
 
 
 def with_edges(first: Floats, last: Floats, longest: float) -> tuple[Floats, Floats]:
-    """Return the lives of workers with the time at the edges of a log in which a request outside it may hold them.
+    """Return the lives of workers with the time at the edges of a log in which a request outside it may hold them, s.
 
-    Args:
-        first: first start of each worker, s.
-        last: its last release, s.
-        longest: the longest time for which a request holds a worker, s.
+    ``longest``: the longest time for which a request holds a worker.
     """
     begin, end = float(first.min()), float(last.max())
     return np.where(first - begin <= longest, begin, first), np.where(end - last <= longest, end, last)

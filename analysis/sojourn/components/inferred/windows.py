@@ -54,12 +54,7 @@ def part_of(
 ) -> tuple[Part, dict[str, float]]:
     """Return what is inferred of a window of time, and by how much the clock of each proxy is ahead, s.
 
-    Args:
-        table: as from ``Visits.part``.
-        span: the window.
-        backend: whose requests they are.
-        workers: their number, if it is known.
-        skews: the clocks, if they are known; None: they are estimated.
+    ``table``: as from ``Visits.part``. ``workers``: None: unknown. ``skews``: the clocks; None: they are estimated.
     """
     served = table.filter(~pl.col("unserved"))
     arrival, departure = (served[name].to_numpy() / 1e6 for name in ("arrival", "departure"))

@@ -44,11 +44,7 @@ def network_packets(
 ) -> Packets:
     """Return the packets with a known network header, ``at`` on it and its EtherType in ``kind``.
 
-    Args:
-        packets: packets with ``at`` on the first captured byte.
-        link_types: link type of each packet.
-        verdicts: output: verdicts on the other packets.
-        interface: output, one per record: the interface of a Linux cooked header.
+    Sets the verdicts on the other packets, and in ``interface``, one per record, that of a Linux cooked header.
     """
     if not len(packets):
         return packets

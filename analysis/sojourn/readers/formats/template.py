@@ -34,12 +34,9 @@ Part = str | Variable
 
 
 def parts_of(text: str, variable: re.Pattern[str], field_of: Callable[[re.Match[str]], Field | str]) -> list[Part]:
-    """Split the text of a format.
+    """Split the text of a format into literals and variables.
 
-    Args:
-        text: the format.
-        variable: matches one variable.
-        field_of: the field of a match, or a literal that stands for itself.
+    ``field_of``: the field of a match of ``variable``, or a literal that stands for itself.
     """
     parts: list[Part] = []
     end = 0
@@ -91,10 +88,7 @@ def variables(parts: Iterable[Part]) -> list[Variable]:
 def pattern_of(parts: Sequence[Part], captured: Iterable[str] | None = None, *, before: str = "") -> str:
     """Return the regular expression (for RE2 and Python) of a line.
 
-    Args:
-        parts: of the format.
-        captured: fields to capture as groups; None: all, named.
-        before: expression of what may precede the line.
+    ``captured``: fields to capture as groups; None: all, named. ``before``: expression of what may precede the line.
     """
     groups = None if captured is None else set(captured)
     names: set[str] = set()

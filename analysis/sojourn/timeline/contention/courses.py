@@ -46,14 +46,7 @@ class Course:
 
 
 def courses_of(upstream: str | None, base: datetime, begin: Floats, usual: UsualSpeed) -> list[Course]:
-    """Return what is slower than usual at a backend: workers, and stretches of time if the course moves.
-
-    Args:
-        upstream: its address.
-        base: the instant 0.
-        begin: of each service, s, ascending.
-        usual: factors of the same services.
-    """
+    """Return what is slower than usual at a backend: workers, and stretches of time; ``begin``: of each service, s."""
     courses = [Course(upstream, WORKER, factor, worker=name) for name, factor in usual.workers.items()]
     if not usual.moved:
         return courses

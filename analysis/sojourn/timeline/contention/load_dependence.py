@@ -294,13 +294,7 @@ class _Services:
 
 
 class _Groups:
-    """Groups of backends that may share a resource.
-
-    Args:
-        visits: the requests.
-        end: of their services, s.
-        window: begin and end, s, of the arrivals that scopes are compared by.
-    """
+    """Groups of backends that may share a resource; scopes are compared by the arrivals within ``window``, s."""
 
     def __init__(self, visits: Visits, end: Floats, window: tuple[float, float]) -> None:
         self._visits, self._end, self._window = visits, end, window

@@ -42,13 +42,7 @@ class UsualSpeed:
 
 
 def usual_speed(norm: Floats, route: Ints, worker: pl.Series | None) -> UsualSpeed:
-    """Estimate the factors of services.
-
-    Args:
-        norm: services relative to the mean of their route, in the order of their starts.
-        route: code of each.
-        worker: name of the worker of each; None: unknown.
-    """
+    """Estimate the factors of services, relative to the mean of their route and in the order of their starts."""
     of_worker = np.ones(len(norm))
     other = {}
     if worker is not None and len(norm):
