@@ -40,7 +40,8 @@ def skews_of(arrival: Floats, departure: Floats, proxies: Ints, routes: Ints, er
         return skews
     chosen = _busiest(arrival, departure)
     a, d, p, r = arrival[chosen], departure[chosen], proxies[chosen], routes[chosen]
-    likeliest = searched(Queue.of(*_in_order(a, d, r), error), 1, _deepest(a, d)).best
+    deepest = int(depth_on_arrival(np.sort(a), np.sort(d)).max()) + 1
+    likeliest = searched(Queue.of(*_in_order(a, d, r), error), 1, deepest).best
     numbers = range(max(likeliest - NEAR, 1), likeliest + NEAR + 1)
 
     def evidence(shifts: Floats) -> Floats:
@@ -73,10 +74,6 @@ def _with(skews: Floats, proxy: int, shift: float) -> Floats:
 def _in_order(arrival: Floats, departure: Floats, routes: Ints) -> tuple[Floats, Floats, Ints]:
     order = np.lexsort((departure, arrival))
     return arrival[order], departure[order], routes[order]
-
-
-def _deepest(arrival: Floats, departure: Floats) -> int:
-    return int(depth_on_arrival(np.sort(arrival), np.sort(departure)).max()) + 1
 
 
 def _busiest(arrival: Floats, departure: Floats) -> Ints:

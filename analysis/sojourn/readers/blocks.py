@@ -118,21 +118,15 @@ class ParsedBlock:
         return rejects.reasons() if isinstance(rejects, Refused) else dict(Counter(each.reason for each in rejects))
 
 
-def parsed_blocks(
-    logs: Sequence[LogInput],
-    query: Query,
-    on_progress: Callable[[int], None] | None = None,
-    macros: Sequence[str] = (),
-) -> Iterator[ParsedBlock]:
+def parsed_blocks(logs: Sequence[LogInput], query: Query, macros: Sequence[str]) -> Iterator[ParsedBlock]:
     """Yield every block of every log, parsed by ``query`` (of a log's format, over a relation named ``block``).
 
-    ``macros``: macros of the query in addition to the reader's. ``on_progress``: called with the bytes read so far,
-    after each block.
+    ``macros``: macros of the query in addition to the reader's.
     """
     if not logs:
         return
     with Parsers(query, macros) as parsers:
-        for log, block, form in formed_blocks(logs, on_progress):
+        for log, block, form in formed_blocks(logs):
             yield replace(parsers.of(form).parsed(log.name, block), form=form)
 
 
@@ -324,11 +318,7 @@ class _Lines:
 
 def blocks_ahead(log: LogInput, blocks: Iterator[Block]) -> Iterator[tuple[Block, int]]:
     """Yield the blocks of a log and the bytes read up to each; the next block of a file is read in advance."""
-    placed = _with_positions(log, blocks)
+    file = log.raw if log.size is not None else None
+    placed = ((block, file.tell() if file is not None else 0) for block in blocks)
     # Not for a pipe: an interrupted read of a pipe does not end.
     return prefetched(placed) if log.size is not None else placed
-
-
-def _with_positions(log: LogInput, blocks: Iterator[Block]) -> Iterator[tuple[Block, int]]:
-    for block in blocks:
-        yield block, log.raw.tell() if log.raw is not None and log.size is not None else 0

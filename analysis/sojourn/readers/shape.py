@@ -290,17 +290,9 @@ def _instant(micros: Ints, null: Bools) -> pl.Series:
     return series(micros, null).cast(pl.Datetime("us"))
 
 
-def _time(lines: Scanned, _: str) -> pl.Series:
-    return _instant(*lines.number("time"))
-
-
 def _start(lines: Scanned, _: str) -> pl.Series:
     value, null = lines.number("time")
     return _instant(value - lines.number("request_time")[0], null)
-
-
-def _request_start(lines: Scanned, _: str) -> pl.Series:
-    return _instant(*lines.number("request_start"))
 
 
 def _proxy_start(lines: Scanned, _: str) -> pl.Series:
@@ -311,10 +303,6 @@ def _proxy_start(lines: Scanned, _: str) -> pl.Series:
 
 def _attempts(lines: Scanned, _: str) -> pl.Series:
     return series(np.minimum(lines.of_attempts[ATTEMPTS][lines.rows], MOST_ATTEMPTS).astype(np.int16))
-
-
-def _retries(lines: Scanned, _: str) -> pl.Series:
-    return series(lines.of_attempts[BEFORE][lines.rows])
 
 
 def _redirects(lines: Scanned, _: str) -> pl.Series:
@@ -334,14 +322,6 @@ def _number_of(key: str) -> Callable[[Scanned, str], pl.Series]:
     return column
 
 
-def _status(lines: Scanned, _: str) -> pl.Series:
-    return series(lines.number("status")[0].astype(np.int16))
-
-
-def _false(lines: Scanned, _: str) -> pl.Series:
-    return series(np.zeros(len(lines.rows), np.bool_))
-
-
 def none(lines: Scanned, dtype: type[pl.DataType]) -> pl.Series:
     """Return nulls, one per line."""
     return pl.Series([None], dtype=dtype).new_from_index(0, len(lines.rows))
@@ -350,10 +330,6 @@ def none(lines: Scanned, dtype: type[pl.DataType]) -> pl.Series:
 def same(lines: Scanned, value: object) -> pl.Series:
     """Return one value for all lines."""
     return pl.Series([value]).new_from_index(0, len(lines.rows))
-
-
-def _upstream(lines: Scanned, _: str) -> pl.Series:
-    return lines.last_address()
 
 
 def _route(lines: Scanned, _: str) -> pl.Series:
@@ -396,20 +372,20 @@ def hashes_of(identity: pl.Series) -> pl.Series:
 
 # Canonical column -> its computation from scanned lines, as in ``EXPRESSIONS``; other columns are custom keys.
 COLUMN_OF: dict[str, Callable[[Scanned, str], pl.Series]] = {
-    "time": _time,
+    "time": lambda lines, _: _instant(*lines.number("time")),
     "start": _start,
-    "request_start": _request_start,
+    "request_start": lambda lines, _: _instant(*lines.number("request_start")),
     "proxy_start": _proxy_start,
-    "status": _status,
+    "status": lambda lines, _: series(lines.number("status")[0].astype(np.int16)),
     "attempts": _attempts,
-    "upstream": _upstream,
-    "retries": _retries,
+    "upstream": lambda lines, _: lines.last_address(),
+    "retries": lambda lines, _: series(lines.of_attempts[BEFORE][lines.rows]),
     "redirects": _redirects,
     "request_time": _number_of("request_time"),
     **{name: _number_of(f"upstream_{name}_time") for name in TIMES},
     "app_queueing_delay": _number_of("queueing_delay"),
     "app_service_time": _number_of("service_time"),
-    "app_garbled": _false,
+    "app_garbled": lambda lines, _: same(lines, False),
     "proxy_queue": lambda lines, _: none(lines, pl.Int64),
     "vantage": lambda lines, _: none(lines, pl.String),
     "time_step": lambda lines, _: same(lines, 0.001),

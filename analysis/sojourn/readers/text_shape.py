@@ -194,10 +194,6 @@ def _proxied(lines: Scanned, log: LineFormat) -> Bools:
     return np.ones(len(lines.rows), np.bool_) if log.vantage == WHOLE else ~lines.blank(_timed(log))
 
 
-def _attempts(lines: Scanned, log: LineFormat) -> pl.Series:
-    return series(_proxied(lines, log).astype(np.int16))
-
-
 def _connect(lines: Scanned, log: LineFormat) -> pl.Series:
     value, null = lines.number("upstream_connect_time")
     return series(value, null | (log.vantage == WHOLE))
@@ -221,23 +217,15 @@ def _texts(key: str) -> Callable[[Scanned, LineFormat], pl.Series]:
     return column
 
 
-def _vantage(lines: Scanned, log: LineFormat) -> pl.Series:
-    return same(lines, log.vantage)
-
-
-def _step(lines: Scanned, log: LineFormat) -> pl.Series:
-    return same(lines, log.step)
-
-
 _OWN: dict[str, Callable[[Scanned, LineFormat], pl.Series]] = {
     "header": _header,
     "response": _response,
-    "attempts": _attempts,
+    "attempts": lambda lines, log: series(_proxied(lines, log).astype(np.int16)),
     "retries": lambda lines, _: series(np.zeros(len(lines.rows), np.int64)),
     "redirects": lambda lines, _: series(np.zeros(len(lines.rows), np.int64)),
     "upstream": lambda lines, _: filled_text(lines, "upstream_addr"),
     "connect": _connect,
     **{key: _texts(key) for key in LIST_KEYS if key.endswith("_time")},
-    "vantage": _vantage,
-    "time_step": _step,
+    "vantage": lambda lines, log: same(lines, log.vantage),
+    "time_step": lambda lines, log: same(lines, log.step),
 }

@@ -60,13 +60,13 @@ def having(rows: pl.DataFrame | OrderedRows, where: Mapping[str, object]) -> Boo
     return chosen
 
 
-def largest(codes: Ints, names: list[str], weight: Floats, most: int = MOST_CLASSES) -> tuple[Ints, list[str]]:
-    """Return at most ``most`` classes, those with the largest weight, and one class for all others."""
-    if len(names) <= most:
+def largest(codes: Ints, names: list[str], weight: Floats) -> tuple[Ints, list[str]]:
+    """Return at most ``MOST_CLASSES`` classes, those with the largest weight, and one class for all others."""
+    if len(names) <= MOST_CLASSES:
         return codes, names
-    heaviest = np.sort(np.argsort(-weight, kind="stable")[:most])
-    place = np.full(len(names), most, np.int64)
-    place[heaviest] = np.arange(most)
+    heaviest = np.sort(np.argsort(-weight, kind="stable")[:MOST_CLASSES])
+    place = np.full(len(names), MOST_CLASSES, np.int64)
+    place[heaviest] = np.arange(MOST_CLASSES)
     return place[codes], [*(names[i] for i in heaviest), OTHER]
 
 

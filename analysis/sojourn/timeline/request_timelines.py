@@ -41,7 +41,7 @@ TIMELINE = {
     "service": pl.String(),
     "wait_known": pl.Boolean(),
 }
-"""Columns of ``request_timelines``. Instants in seconds after the first arrival.
+"""Columns of a table of timelines. Instants in seconds after the first arrival.
 
 number: from 1, in the order of arrivals. arrival: nginx contacts the backend. begin, end: start and end of service;
 null if the request was never served, or if they are unknown. left: nginx finishes the request; later service has no
@@ -53,7 +53,7 @@ wait_known: whether the wait is known; if not, the request waited or was in serv
 WAITED = pl.max_horizontal(
     pl.min_horizontal(pl.col("begin").fill_null(pl.col("left")), "left") - pl.col("arrival"), pl.lit(0.0)
 )
-"""Waiting time of ``request_timelines`` while the client was connected, s; an upper bound if not ``wait_known``."""
+"""Waiting time in a table of timelines while the client was connected, s; an upper bound if not ``wait_known``."""
 
 
 @dataclass(frozen=True)
@@ -71,26 +71,13 @@ class RequestTimelines:
     workers: dict[str | None, int]
 
 
-def request_timelines(rows: pl.LazyFrame, *, most: int | None = None) -> pl.DataFrame:
-    """Return the timelines of split rows (``SplitResult.rows``), columns of ``TIMELINE``, in the order of arrivals.
-
-    Args:
-        rows: with spans joined, those given up on have a begin and an end.
-        most: maximum number of requests.
-
-    Raises:
-        SojournError: no request went to a backend, or more than ``most`` did.
-    """
-    return timelines_with_workers(rows, most=most).table
-
-
 def timelines_with_workers(
     rows: pl.LazyFrame, *, workers: int | Mapping[str, int] | None = None, most: int | None = None
 ) -> RequestTimelines:
-    """Return ``request_timelines`` with their first instant and the workers of each backend.
+    """Return the timelines of split rows (``SplitResult.rows``) in the order of arrivals, with their context.
 
     Args:
-        rows: as for ``request_timelines``.
+        rows: with spans joined, those given up on have a begin and an end.
         workers: per backend, or the same for all; None: read off the worker values.
         most: maximum number of requests.
 

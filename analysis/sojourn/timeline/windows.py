@@ -27,20 +27,17 @@ class Windows:
     count: int
 
     @classmethod
-    def over(
-        cls, base: datetime, first: float, last: float, *, seconds: float | None = None, most: int = MOST
-    ) -> Windows:
+    def over(cls, base: datetime, first: float, last: float, *, seconds: float | None = None) -> Windows:
         """Return windows that cover every instant from ``first`` to ``last``.
 
         Args:
             base: the instant that ``first`` and ``last`` count from.
             first: first instant, s.
             last: last instant, s.
-            seconds: width; None: the smallest of ``WIDTHS`` (beyond: whole days) with at most ``most`` windows.
-            most: maximum number of windows, if ``seconds`` is None.
+            seconds: width; None: the smallest of ``WIDTHS`` (beyond: whole days) with at most ``MOST`` windows.
         """
         if seconds is None:
-            least = (last - first) / max(most - 1, 1)
+            least = (last - first) / (MOST - 1)
             seconds = next((width for width in WIDTHS if width >= least), math.ceil(least / 86400) * 86400)
         # The offset of the base in its window, from whole microseconds: floats since the epoch are not exact.
         width = timedelta(seconds=seconds)

@@ -25,7 +25,7 @@ from typing import Any, Protocol
 import numpy as np
 import polars as pl
 
-from sojourn.components.clocks.lines import Envelopes, line
+from sojourn.components.clocks.lines import Envelopes, constant, line
 from sojourn.components.clocks.segments import SLACK, Stretch, step_instant, step_window, stretch, stretches
 from sojourn.model.frame import INSTANT
 
@@ -187,7 +187,7 @@ def clocks(ask: Ask, first: int | None, last: int | None) -> pl.DataFrame:
     timelines = dict(_timelines(ask(width, None)))
     ticks = {pair: windows.tick for pair, windows in timelines.items()}
     segments = {pair: [stretch(windows)] for pair, windows in timelines.items()}
-    restless = [pair for pair, windows in timelines.items() if _contradiction(windows) > SLACK]
+    restless = [pair for pair, windows in timelines.items() if not constant(windows, SLACK)]
     if restless:
         fine_width = _width(first, last, FINE_WINDOWS)
         everything = [(*pair, 0, np.iinfo(np.int64).max) for pair in restless]
@@ -225,10 +225,6 @@ def _timelines(bounds: pl.DataFrame, ticks: Mapping[Pair, float] | None = None) 
                 requests=part["requests"].to_numpy(),
             ),
         )
-
-
-def _contradiction(windows: Envelopes) -> float:
-    return float(windows.lower.max() - windows.upper.min())
 
 
 def _within(rows: list[tuple[Any, ...]]) -> pl.DataFrame:

@@ -114,11 +114,6 @@ class Independence:
     courses: tuple[Course, ...] = ()
 
 
-def dependences(visits: Visits) -> tuple[Dependence, ...]:
-    """Return the backends whose services depend on the load; see ``independence_of``."""
-    return independence_of(visits).dependences
-
-
 def independence_of(visits: Visits, demands: Floats | None = None) -> Independence:
     """Test the backends, each alone and then all together.
 

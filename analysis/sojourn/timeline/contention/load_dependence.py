@@ -146,8 +146,8 @@ def contention_of(
         return Contention(BACKEND, (), reason, visits) if dependent else None
     groups = _Groups(visits, end, _busiest(visits, end, largest))
     scopes = dict(_scopes(visits, largest, hosts))
-    looked_for = dependent or anyway or any(groups.is_noticed(members) for members in _members(scopes))
-    if not looked_for:
+    resources = [members for each in scopes.values() for _, members in each]
+    if not (dependent or anyway or any(map(groups.is_noticed, resources))):
         return None
     scope = groups.likeliest(scopes)
     contention = Contention(scope, groups.resources(scopes[scope]), None, visits)
@@ -183,16 +183,12 @@ def _tested(contention: Contention, end: Floats, backends: Sequence[int]) -> Con
     left = independence_of(visits, contention.demands(contention.laws))
     if not left.dependences and left.shared is None:
         return replace(contention, courses=left.courses)
-    if inner := _inner_queues(visits, end, _dependent(visits, backends, left)):
+    upstreams = {each.upstream for each in left.dependences}
+    dependent = [code for code in backends if visits.backends[code] in upstreams or left.shared is not None]
+    if inner := _inner_queues(visits, end, dependent):
         return Contention(BACKEND, (), None, visits, inner=inner)
     reason = "no law of speed and no queue inside the app explains it: the log cannot tell waiting from work there"
     return replace(contention, refused=reason)
-
-
-def _dependent(visits: Visits, backends: Sequence[int], left: Independence) -> list[int]:
-    """Return the backends whose demands depend on the load."""
-    dependent = {each.upstream for each in left.dependences}
-    return [code for code in backends if visits.backends[code] in dependent or left.shared is not None]
 
 
 def _inner_queues(visits: Visits, end: Floats, backends: Sequence[int]) -> tuple[InnerQueue, ...]:
@@ -249,13 +245,6 @@ def _busiest(visits: Visits, end: Floats, backends: Sequence[int]) -> tuple[floa
         return -math.inf, math.inf
     first = densest(arrival, end[rows] - visits.busy_start[rows])
     return float(arrival[first]), float(arrival[first + LOOKED_AT - 1])
-
-
-def _members(scopes: Mapping[str, list[tuple[str, tuple[int, ...]]]]) -> Iterator[tuple[int, ...]]:
-    """Yield the backends of each resource of each scope."""
-    for groups in scopes.values():
-        for _, members in groups:
-            yield members
 
 
 @dataclass(frozen=True)
