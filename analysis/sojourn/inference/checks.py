@@ -74,7 +74,7 @@ class Check:
 
     def to_dict(self) -> dict[str, object]:
         """Return the object of the JSON output."""
-        return {"name": self.name, "statistic": self.statistic, "failed": self.failed}
+        return dict(self.__dict__)
 
 
 def checks_of(

@@ -12,7 +12,7 @@ import numpy as np
 from sojourn.inference.checks import Check, checks_of, drift_check
 from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED, STAMP_ERROR, Inference, Window, without_starts
 from sojourn.inference.kernels import depth_on_arrival, older_inside, service_times, service_times_of_each
-from sojourn.inference.likelihood import BLOCK, EXCLUDED, Likelihood, Queue, searched
+from sojourn.inference.likelihood import BLOCK, EXCLUDED, Likelihood, Queue, busiest, searched
 from sojourn.model.arrays import Floats, Ints
 from sojourn.model.formatting import counted
 
@@ -136,10 +136,7 @@ def _of_workers(
 def _checks(result: Inference, queue: Queue, ceiling: int) -> list[Check]:
     """Return the checks: of the busiest stretch of a long log, and the drift over all of it."""
     count = len(result.arrival)
-    begin = 0
-    if count > CHECKED:
-        total = np.cumsum(result.depth)
-        begin = int(np.argmax(total[CHECKED:] - total[:-CHECKED])) + 1
+    begin = busiest(result.depth, CHECKED) if count > CHECKED else 0
     part = slice(begin, begin + CHECKED)
     each = -(-count // CHECKED)
     service = result.service

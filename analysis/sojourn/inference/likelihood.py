@@ -53,7 +53,8 @@ class Queue:
     def of(cls, arrival: Floats, departure: Floats, routes: Ints, error: float) -> Queue:
         """Build it from arrivals in ascending order; ``routes``: a number from 0 for each request."""
         codes, classes = classes_of(routes)
-        bin_of, widths = _bins(float((departure - arrival).max(initial=0.0)), error)
+        steps = int(min(float((departure - arrival).max(initial=0.0)) / error + 3, MOST_STEPS))
+        bin_of, widths = bins_of(steps, error, 2)
         return cls(arrival, departure, np.sort(departure), codes, classes, error, bin_of, widths)
 
     def part(self, begin: int, end: int) -> Queue:
@@ -154,11 +155,18 @@ def classes_of(routes: Ints) -> tuple[Ints, int]:
     return classes[routes], len(frequent) + 1
 
 
-def _bins(longest: float, error: float) -> tuple[npt.NDArray[np.int32], Floats]:
-    """Return the bin of each step of ``error`` (s), and the widths of the bins (s): geometric, from two errors on."""
-    steps = int(min(longest / error + 3, MOST_STEPS))
+def bins_of(steps: int, step: float, narrowest: int) -> tuple[npt.NDArray[np.int32], Floats]:
+    """Return the bin of each step (s) of service times, and the widths of the bins (s): geometric, from two steps on.
+
+    ``narrowest``: steps of a bin, at least.
+    """
     ends = [2]
     while ends[-1] < steps:
-        ends.append(max(round(ends[-1] * RATIO), ends[-1] + 2))
-    widths = np.diff([0, *ends]) * error
-    return np.searchsorted(ends, np.arange(steps), side="right").astype(np.int32), widths
+        ends.append(max(round(ends[-1] * RATIO), ends[-1] + narrowest))
+    return np.searchsorted(ends, np.arange(steps), side="right").astype(np.int32), np.diff([0, *ends]) * step
+
+
+def busiest(depth: Ints, count: int) -> int:
+    """Return the first of the ``count`` successive requests, of more, with the most in the system at their arrivals."""
+    total = np.cumsum(depth)
+    return int(np.argmax(total[count:] - total[:-count])) + 1

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from sojourn.inference.kernels import depth_on_arrival
-from sojourn.inference.likelihood import Queue, searched
+from sojourn.inference.likelihood import Queue, busiest, searched
 from sojourn.model.arrays import Floats, Ints
 
 SAMPLE = 20_000  # requests of the busiest stretch
@@ -81,6 +81,5 @@ def _busiest(arrival: Floats, departure: Floats) -> Ints:
     order = np.argsort(arrival, kind="stable")
     if len(order) <= SAMPLE:
         return order
-    total = np.cumsum(depth_on_arrival(arrival[order], np.sort(departure)))
-    begin = int(np.argmax(total[SAMPLE:] - total[:-SAMPLE])) + 1
+    begin = busiest(depth_on_arrival(arrival[order], np.sort(departure)), SAMPLE)
     return order[begin : begin + SAMPLE]

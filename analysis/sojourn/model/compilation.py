@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -148,8 +150,6 @@ def _take_shared(function: Callable[..., Any], cache: Path) -> None:
     shared = Path(function.__code__.co_filename).parent / _CACHE
     if shared == cache or not (shared / _SHARED).is_file() or any(_indexes(function, cache)):
         return
-    import shutil  # noqa: PLC0415
-
     with contextlib.suppress(OSError):
         if (shared / _SHARED).read_text(encoding="ascii") == _digest(shared.parent):
             # Data first: an index names them.
@@ -159,8 +159,6 @@ def _take_shared(function: Callable[..., Any], cache: Path) -> None:
 
 def _digest(folder: Path) -> str:
     """Return a digest of the modules of a folder."""
-    import hashlib  # noqa: PLC0415 - takes its time to load
-
     digest = hashlib.sha256()
     for file in sorted(folder.glob("*.py")):
         digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())

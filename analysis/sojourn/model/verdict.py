@@ -82,7 +82,7 @@ class Verdict:
 
     def to_dict(self) -> dict[str, str]:
         """Return the ``verdict`` object of the JSON output."""
-        return {"cause": self.cause, "sentence": self.sentence, "tail_cause": self.tail_cause}
+        return dict(self.__dict__)
 
 
 @dataclass(frozen=True)
@@ -111,10 +111,7 @@ class Evidence:
 
     def to_dict(self) -> dict[str, object]:
         """Return the ``evidence`` object of the JSON output."""
-        return {
-            "large": dict(self.large), "redirects": self.redirects, "way": self.way, "locked": dict(self.locked),
-            "limited": dict(self.limited), "way_in_doubt": self.way_in_doubt, "inner": self.inner,
-        }  # fmt: skip
+        return dict(self.__dict__)
 
 
 NO_EVIDENCE = Evidence()

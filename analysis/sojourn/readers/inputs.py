@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from sojourn.model.dsn import SHAPES, hidden, is_store
 from sojourn.model.errors import SojournError
-from sojourn.readers.compression import GZIP_MAGIC, ZSTD_MAGIC, gunzipped, unzstandard
+from sojourn.readers.compression import decompressed
 from sojourn.readers.formats.line_format import LineFormat
 
 PARQUET_MAGIC = b"PAR1"
@@ -127,8 +128,6 @@ class NamedSources:
             if "://" not in source:
                 files.append(source)
                 continue
-            from sojourn.model.dsn import SHAPES, hidden, is_store  # noqa: PLC0415 - for stores only
-
             if not is_store(source):
                 raise SojournError(f"{hidden(source)}: neither a file nor a store (a store is {SHAPES})")
             stores[source] = None
@@ -195,8 +194,6 @@ def _expanded(source: str, spans: list[Path]) -> list[str]:
         if not paths:
             raise SojournError(f"{source}: no file matches")
         return paths
-    from sojourn.model.dsn import hidden  # noqa: PLC0415 - it may be a DSN with a slip in it
-
     raise SojournError(f"{hidden(source)}: no such file or folder")
 
 
@@ -246,10 +243,5 @@ def _open_into(inputs: Inputs, path: str, identities: set[tuple[int, int]]) -> N
 
 
 def _log_input(name: str, raw: io.BufferedReader, size: int | None) -> LogInput:
-    magic = raw.peek(4)[:4]
-    file = None if name == "-" else raw
-    if magic[:2] == GZIP_MAGIC:
-        return LogInput(name, gunzipped(raw), file, size, None)
-    if magic == ZSTD_MAGIC:
-        return LogInput(name, unzstandard(raw), file, size, None)
-    return LogInput(name, raw, file, size, size)
+    stream = decompressed(raw)
+    return LogInput(name, stream or raw, None if name == "-" else raw, size, None if stream else size)

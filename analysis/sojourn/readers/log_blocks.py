@@ -21,6 +21,8 @@ from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import Block, blocks_of_lines
 from sojourn.readers.record import EXPRESSIONS, IDENTITY_TEXT, RECORD, records_query
 from sojourn.readers.scan import line_ends
+from sojourn.readers.shape import hashes_of, scanned
+from sojourn.readers.text_shape import scanned_text
 
 BLOCK_BYTES = 16 << 20
 # A smaller log is read before what reads it the short way is loaded.
@@ -51,11 +53,11 @@ class _Waiting:
         """Whether the other lines are to be parsed now."""
         return sum(map(len, self.others)) >= OTHERS_AT_ONCE or self.lines >= LINES_AT_ONCE
 
-    def add(self, block: Block, scanned: pl.DataFrame, others: Ints) -> None:
+    def add(self, block: Block, rows: pl.DataFrame, others: Ints) -> None:
         """Add a block; ``others``: positions in it of its other lines."""
         if len(others):
             self.others.append(pl.DataFrame({"line": block.lines_at(others), "number": block.first + others}))
-        self.blocks.append((block.without_data(), scanned))
+        self.blocks.append((block.without_data(), rows))
         self.lines += block.count
 
 
@@ -101,12 +103,12 @@ def _blocks_of(
     def finished() -> Iterator[ParsedBlock]:
         """Yield the block that was begun first, or those before it if its other lines are parsed with more of them."""
         first = begun.popleft()
-        scanned = None if first.future is None else first.future.result()
-        if scanned is None:
+        result = None if first.future is None else first.future.result()
+        if result is None:
             yield from groups.rest()
             yield parsers.of(log.form).parsed(log.name, first.block)
         else:
-            yield from groups.add(first.block, *scanned)
+            yield from groups.add(first.block, *result)
         progress(first.position)
 
     try:
@@ -134,9 +136,9 @@ class _Groups:
         self._parsed: tuple[_Waiting, Future[tuple[pl.DataFrame, pl.DataFrame]] | None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sojourn-parse")
 
-    def add(self, block: Block, scanned: pl.DataFrame, others: Ints) -> Iterator[ParsedBlock]:
+    def add(self, block: Block, rows: pl.DataFrame, others: Ints) -> Iterator[ParsedBlock]:
         """Add a block, and yield those that are done."""
-        self._waiting.add(block, scanned, others)
+        self._waiting.add(block, rows, others)
         if self._waiting.full:
             yield from self._next()
 
@@ -168,8 +170,6 @@ def _plainly_hashed(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _hashed(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the same with the hash of compiled code."""
-    from sojourn.readers.shape import hashes_of  # noqa: PLC0415 - numba takes its time to load
-
     return rows.with_columns(hashes_of(rows[RECORD]).alias(RECORD))
 
 
@@ -186,9 +186,6 @@ def _is_large(log: LogInput) -> bool:
 
 
 def _scanned(block: Block, columns: Sequence[str], form: LineFormat | None) -> Scanned:
-    from sojourn.readers.shape import scanned  # noqa: PLC0415 - numba takes its time to load
-    from sojourn.readers.text_shape import scanned_text  # noqa: PLC0415
-
     return scanned(block, columns) if form is None else scanned_text(block, columns, form)
 
 
@@ -197,11 +194,10 @@ def _completed(
 ) -> Iterator[ParsedBlock]:
     """Yield blocks with the records of their other lines; ``parsed``: these, accepted and refused."""
     accepted, refused = parsed or (None, pl.DataFrame(schema=REFUSED))
-    for block, scanned in waiting.blocks:
+    for block, of_shape in waiting.blocks:
+        rows = of_shape
         inside = pl.col("number").is_between(block.first, block.first + block.count - 1)
         rejects = Refused(block, refused.filter(inside)) if len(refused) or block.refused else []
-        rows = scanned
         if accepted is not None and len(others := accepted.filter(inside)):
-            both = [scanned, others.select(scanned.columns).cast(scanned.schema)]
-            rows = pl.concat(both).sort("number")
+            rows = pl.concat([rows, others.select(rows.columns).cast(rows.schema)]).sort("number")
         yield ParsedBlock(log.name, block.count, rows, rejects)

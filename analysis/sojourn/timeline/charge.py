@@ -16,6 +16,7 @@ from sojourn.model.formatting import counted
 from sojourn.timeline.named_accounts import BOUND_ACCOUNTS, moved_from_dispatch
 from sojourn.timeline.phases import PHASES
 from sojourn.timeline.services import Pieces, Services, in_order
+from sojourn.timeline.sweep import accounts_of
 from sojourn.timeline.visits import Visits
 
 INTERPRETED = 100_000  # requests; without numba each takes some 20 µs
@@ -208,8 +209,6 @@ def _swept(
     visits: Visits, pieces: Pieces, events: Events, victim: Ints, culprit: Ints, window: Ints,
     shape: tuple[int, int, int], pool: Ints | None = None,
 ) -> _Swept:  # fmt: skip
-    from sojourn.timeline.sweep import accounts_of  # noqa: PLC0415 - numba takes its time to load
-
     places, count = visits.places, shape[2]
     dispatch, imbalance, blamed, caused, others, matrix = accounts_of(
         visits.reached,

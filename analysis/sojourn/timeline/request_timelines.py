@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -13,10 +12,8 @@ import polars as pl
 from sojourn.model.components import GIVEN_UP_STATUSES, SERVER_ERROR
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted
+from sojourn.timeline.services import Services, services_of
 from sojourn.timeline.visits import Visits, visits
-
-if TYPE_CHECKING:
-    from sojourn.timeline.services import Services
 
 SERVED, GIVEN_UP, TURNED_AWAY = "served", "given up", "turned away"
 OUTCOMES = (SERVED, GIVEN_UP, TURNED_AWAY)
@@ -105,8 +102,6 @@ def timelines_of_visits(visits: Visits, services: Services | None = None) -> Req
     """
     if not len(visits):
         raise SojournError("no request went to a backend, so there is no queue to be drawn")
-    from sojourn.timeline.services import services_of  # noqa: PLC0415 - it brings numba, which the names here need not
-
     services = services_of(visits) if services is None else services
     first = float(visits.arrival[0])
     begin = np.where(np.isnan(services.end), np.nan, services.begin)

@@ -64,7 +64,7 @@ class Suspect:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {"kind": self.kind, "routes": list(self.routes), "number": self.number, "share": self.share}
+        return {**self.__dict__, "routes": list(self.routes)}
 
 
 def suspects(evidence: Evidence) -> tuple[Suspect, ...]:

@@ -14,6 +14,7 @@ import polars as pl
 from sojourn.components.inferred.visits import Backend, Span, Visits
 from sojourn.components.inferred.windows import COARSEST_STEP, Floats, Part, part_of, smaller, step_of
 from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED, Inference, refused
+from sojourn.inference.stretches import Stretch, joined
 from sojourn.model.coverage import ENOUGH, FEW_MEASURED
 from sojourn.model.formatting import iso, printable
 from sojourn.model.frame import APP, WHOLE
@@ -170,8 +171,6 @@ def _joined(parts: list[Part], waits: Floats) -> Inference:
     """Return the inference of all parts, in their order; ``waits``: of all."""
     if len(parts) == 1:
         return parts[0].result
-    from sojourn.inference.stretches import Stretch, joined  # noqa: PLC0415
-
     figures = [figures_of(part.waits) for part in parts]
     stretches = [
         Stretch(part.result, len(part.rows), wait.get("mean", 0.0), wait.get("p99", 0.0), *part.ends, part.load)

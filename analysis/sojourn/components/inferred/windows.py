@@ -62,7 +62,7 @@ def part_of(
     unserved = len(table) - len(served)
     step = step_of(backend)
     if step > COARSEST_STEP:
-        from sojourn.inference.reconstruction import reconstruct  # noqa: PLC0415 - numba takes its time to load
+        from sojourn.inference.reconstruction import reconstruct  # noqa: PLC0415 - measured requests need no engine
 
         second = served["finish"].to_numpy() / 1e6
         result, skews = reconstruct(second, departure - arrival, routes, unserved=unserved, workers=workers), {}

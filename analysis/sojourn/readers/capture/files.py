@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import re
 from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -16,10 +19,10 @@ from sojourn.readers.capture.packets import PADDING
 from sojourn.readers.capture.pcap import Pcap, is_pcap
 from sojourn.readers.capture.pcapng import PcapNg, is_pcapng
 from sojourn.readers.capture.records import LARGEST_BLOCK, RECORDS_AT_ONCE, Format, Records, Walked
-from sojourn.readers.capture.source_files import source_files
 from sojourn.readers.capture.verdicts import SEGMENT
 from sojourn.readers.inputs import Source
 
+_OF_RUN = re.compile(r"capture(-\d+)?\.pcap")
 _HEAD_BYTES = 64 << 10
 _NOTHING = np.zeros(0, np.uint8)
 
@@ -37,7 +40,7 @@ def capture_files(sources: Sequence[Source] | Source, damaged: dict[str, str]) -
     empty: list[str] = []
     identities: set[tuple[int, int]] = set()
     try:
-        for name, has_to_be in source_files(every):
+        for name, has_to_be in _source_files(every):
             file = CaptureFile(name)
             if file.identity in identities:
                 file.close()
@@ -59,6 +62,46 @@ def capture_files(sources: Sequence[Source] | Source, damaged: dict[str, str]) -
         raise SojournError(f"{empty[0]}: empty" if empty else f"{os.fspath(every[0])}: no capture in it")
     damaged.update(dict.fromkeys(empty, "empty"))
     return sorted(files, key=lambda file: (file.first is None, file.first or 0))
+
+
+def _source_files(sources: Sequence[Source]) -> list[tuple[str, bool]]:
+    """Return paths (``-``: standard input), and whether each was named directly and must be a capture.
+
+    A folder with ``capture.pcap``, ``capture-2.pcap`` … (a run) gives these files; any other folder gives all files,
+    because ring files can have any name. Other files of a folder are skipped.
+
+    Raises:
+        SojournError: a source does not exist, cannot be read or matches nothing, or there are no sources.
+    """
+    if not sources:
+        raise SojournError("no capture was given: name a file, a glob, a folder of ring files, a run's folder or -")
+    files: list[tuple[str, bool]] = []
+    for source in [os.fspath(s) for s in sources]:
+        try:
+            files += _expanded(source)
+        except OSError as error:
+            raise SojournError(f"{source}: {error.strerror or error}") from error
+    return files
+
+
+def _expanded(source: str) -> list[tuple[str, bool]]:
+    path = Path(source)
+    if source == "-":
+        return [("-", True)]
+    if path.is_dir():
+        files = sorted(str(p) for p in path.iterdir() if p.is_file())
+        of_run = [f for f in files if _OF_RUN.match(os.path.basename(f))]
+        if not files:
+            raise SojournError(f"{source}: no capture in it")
+        return [(f, False) for f in of_run or files]
+    if path.exists():
+        return [(source, True)]
+    if glob.has_magic(source):
+        paths = sorted(p for p in glob.glob(source, recursive=True) if not os.path.isdir(p))
+        if not paths:
+            raise SojournError(f"{source}: no file matches")
+        return [(f, True) for f in paths]
+    raise SojournError(f"{source}: no such file or folder")
 
 
 class CaptureFile:

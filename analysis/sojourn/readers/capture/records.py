@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -76,22 +76,13 @@ class Format(Protocol):
         ...
 
 
-@dataclass
 class Space:
-    """Allocate records for a walk to fill in."""
+    """Records for a walk to fill in, at most ``most``."""
 
-    most: int
-    at: Ints = field(init=False)
-    captured: Ints = field(init=False)
-    sent: Ints = field(init=False)
-    time: Ints = field(init=False)
-    interface: npt.NDArray[np.int32] = field(init=False)
-    verdict: Codes = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.at, self.captured, self.sent, self.time = (np.empty(self.most, np.int64) for _ in range(4))
-        self.interface = np.zeros(self.most, np.int32)
-        self.verdict = np.zeros(self.most, np.int32)
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.at, self.captured, self.sent, self.time = (np.empty(most, np.int64) for _ in range(4))
+        self.interface, self.verdict = np.zeros(most, np.int32), np.zeros(most, np.int32)
 
 
 @compiled
