@@ -11,7 +11,7 @@ import numpy as np
 
 from sojourn.inference.checks import Check, checks_of, drift_check
 from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED, STAMP_ERROR, Inference, Window, without_starts
-from sojourn.inference.kernels import depth_on_arrival, older_inside, service_times, service_times_of_each
+from sojourn.inference.kernels import depth_on_arrival, older_inside, service_times
 from sojourn.inference.likelihood import BLOCK, EXCLUDED, Likelihood, Queue, busiest, searched
 from sojourn.model.arrays import Floats, Ints
 from sojourn.model.formatting import counted
@@ -115,7 +115,7 @@ def _of_workers(
     a, d = unknown.arrival, unknown.departure
 
     def starts(number: int) -> Floats:
-        return _starts(a, d, service_times(a, d, queue.ordered, number))
+        return _starts(a, d, service_times(a, d, queue.ordered, np.full(len(a), number)))
 
     waits = [starts(number) - a for number in sorted({ends[0], workers, ends[1]})]
     means, tails = [float(wait.mean()) for wait in waits], [float(np.quantile(wait, 0.99)) for wait in waits]
@@ -170,7 +170,7 @@ def _judged(result: Inference, queue: Queue, inside: Ints, *, fixed: bool) -> In
     # With nearly constant services few requests overtake others, and the ceiling says nothing.
     sharp = sharp and ceiling > 1 and result.workers <= _widened(ceiling)
     if sharp and int((result.depth > 1.5 * ceiling).sum()) >= DEEP and not fixed:
-        service = service_times(result.arrival, result.departure, queue.ordered, ceiling)
+        service = service_times(result.arrival, result.departure, queue.ordered, np.full(len(inside), ceiling))
         start = _starts(result.arrival, result.departure, service)
         bound = replace(
             result, start=start, verdict=LOWER_BOUND, workers=ceiling, lowest=ceiling, highest=ceiling,
@@ -249,7 +249,7 @@ def _moved(unknown: Inference, queue: Queue, parts: Sequence[tuple[int, int]], i
         each[begin:end] = likelihood.best
         windows.append(Window(float(a[begin]), float(a[end - 1]), likelihood.best, low, _widened(high)))
     result = replace(
-        unknown, start=_starts(a, d, service_times_of_each(a, d, queue.ordered, each)), windows=tuple(windows),
+        unknown, start=_starts(a, d, service_times(a, d, queue.ordered, each)), windows=tuple(windows),
         workers=windows[-1].workers, lowest=min(w.lowest for w in windows),
         highest=max(w.highest or 0 for w in windows),
     )  # fmt: skip

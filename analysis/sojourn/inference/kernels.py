@@ -9,20 +9,10 @@ from sojourn.model.compilation import compiled
 
 @compiled
 def service_times(arrival, departure, ordered, workers):  # type: ignore[no-untyped-def] # numba
-    """Return the service time of each request: its departure less the instant at which a worker was free for it, s."""
-    count = len(arrival)
-    service = np.empty(count)
-    for k in range(count):
-        begin = arrival[k]
-        if k >= workers and ordered[k - workers] > begin:
-            begin = ordered[k - workers]
-        service[k] = departure[k] - begin
-    return service
+    """Return the service time of each request: its departure less the instant at which a worker was free for it, s.
 
-
-@compiled
-def service_times_of_each(arrival, departure, ordered, workers):  # type: ignore[no-untyped-def] # numba
-    """Return the service times where the number of workers is that of each request, ``workers[k]``."""
+    ``workers``: their number at each request.
+    """
     count = len(arrival)
     service = np.empty(count)
     for k in range(count):

@@ -189,12 +189,21 @@ def _expanded(source: str, spans: list[Path]) -> list[str]:
         return [str(p) for p in _run_folder(path, spans)]
     if path.exists():
         return [source]
-    if glob.has_magic(source):
-        paths = sorted(p for p in glob.glob(source, recursive=True) if not os.path.isdir(p))
-        if not paths:
-            raise SojournError(f"{source}: no file matches")
-        return paths
-    raise SojournError(f"{hidden(source)}: no such file or folder")
+    return globbed(source)
+
+
+def globbed(source: str) -> list[str]:
+    """Return the files that match a pattern, sorted.
+
+    Raises:
+        SojournError: it matches none, or is no pattern.
+    """
+    if not glob.has_magic(source):
+        raise SojournError(f"{hidden(source)}: no such file or folder")
+    paths = sorted(path for path in glob.glob(source, recursive=True) if not os.path.isdir(path))
+    if not paths:
+        raise SojournError(f"{source}: no file matches")
+    return paths
 
 
 def _run_folder(folder: Path, spans: list[Path]) -> list[Path]:

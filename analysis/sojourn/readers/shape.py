@@ -17,6 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sojourn.model.arrays import Bools, Ints
+from sojourn.readers import scan
 from sojourn.readers.arrow import series, texts
 from sojourn.readers.internal_redirects import redirect_times
 from sojourn.readers.lines import Block
@@ -33,33 +34,15 @@ from sojourn.readers.record import (
     WHOLE_KEYS,
     keys_needed,
 )
-from sojourn.readers.scan import (
-    ATTEMPT_ADDRESSES,
-    ATTEMPT_TIMES,
-    ATTEMPTS,
-    BEFORE,
-    BLANK,
-    LONGEST,
-    QUOTE,
-    RESPONSE_TIMES,
-    SECONDS,
-    TEXT,
-    WHOLE,
-    all_equal,
-    gathered,
-    identities,
-    scan,
-    text_identities,
-)
 
 REQUIRED = ("time", "request_time", "status")
 STARTS = ("request_start", "proxy_start")
 KINDS = {
-    **dict.fromkeys(("time", "request_time", *STARTS, "queueing_delay", "service_time"), SECONDS),
-    **dict.fromkeys((f"upstream_{name}_time" for name in TIMES), ATTEMPT_TIMES),
-    "upstream_response_time": RESPONSE_TIMES,
-    **dict.fromkeys(("status", *WHOLE_KEYS), WHOLE),
-    "upstream_addr": ATTEMPT_ADDRESSES,
+    **dict.fromkeys(("time", "request_time", *STARTS, "queueing_delay", "service_time"), scan.SECONDS),
+    **dict.fromkeys((f"upstream_{name}_time" for name in TIMES), scan.ATTEMPT_TIMES),
+    "upstream_response_time": scan.RESPONSE_TIMES,
+    **dict.fromkeys(("status", *WHOLE_KEYS), scan.WHOLE),
+    "upstream_addr": scan.ATTEMPT_ADDRESSES,
 }
 LINES_TRIED = 10
 LATEST = 4 * 10**15  # us since 1970: later instants are left to the SQL, for doubles lose microseconds there
@@ -117,9 +100,9 @@ class Shape:
             between=np.frombuffer(b"".join(between), np.uint8),
             ends=np.cumsum([len(part) for part in between], dtype=np.int32),
             escapes=True,
-            stops=np.full(len(keys), QUOTE, np.uint8),
+            stops=np.full(len(keys), scan.QUOTE, np.uint8),
             slots=np.array([slot_of.get(key, -1) for key in keys], np.int32),
-            kinds=np.array([KINDS.get(key, TEXT) for key in keys], np.int32),
+            kinds=np.array([KINDS.get(key, scan.TEXT) for key in keys], np.int32),
             slot_of=slot_of,
         )
 
@@ -162,13 +145,13 @@ class Scanned:
         if key not in self.shape.slot_of:
             return np.zeros(len(self.rows), np.int64), np.ones(len(self.rows), np.bool_)
         values = self.numbers[self.shape.slot_of[key]][self.rows]
-        return values, values == BLANK
+        return values, values == scan.BLANK
 
     def blank(self, key: str) -> Bools:
         """Return which texts are missing, empty or -."""
         if key not in self.shape.slot_of:
             return np.ones(len(self.rows), np.bool_)
-        blank: Bools = self.numbers[self.shape.slot_of[key]][self.rows] == BLANK
+        blank: Bools = self.numbers[self.shape.slot_of[key]][self.rows] == scan.BLANK
         return blank
 
     def text(self, keys: Sequence[str], null: Bools | None = None) -> pl.Series:
@@ -191,11 +174,11 @@ class Scanned:
         """Return whether all valid lines have one text, as nearly every block has of a service, a proxy, a stamp."""
         if len(slots) > 1 or not len(self.rows) or (null is not None and null.any() and not null.all()):
             return False
-        return bool(all_equal(self.data, self.spans, self.rows, slots[0]))
+        return bool(scan.all_equal(self.data, self.spans, self.rows, slots[0]))
 
     def _copied(self, slots: Sequence[int], null: Bools | None) -> pl.Series:
         slot_numbers = np.array(slots, np.int32)
-        offsets, copied = gathered(self.data, self.spans, self.numbers, self.rows, slot_numbers, ord(SEPARATOR))
+        offsets, copied = scan.gathered(self.data, self.spans, self.numbers, self.rows, slot_numbers, ord(SEPARATOR))
         return texts(offsets, copied, null)
 
 
@@ -222,7 +205,7 @@ def scanned(block: Block, columns: Sequence[str]) -> tuple[pl.DataFrame, Ints] |
 def shape_lines(block: Block, shape: Shape) -> tuple[Scanned, Bools]:
     """Return the lines of a block that have a shape, and whether each line has it."""
     spans, numbers, of_attempts = _scratch(len(block.ends) - 1, len(shape.slot_of))
-    like = scan(
+    like = scan.scan(
         block.data, block.ends, shape.between, shape.ends, shape.stops, shape.slots, shape.kinds, shape.escapes,
         spans, numbers, of_attempts,
     )  # fmt: skip
@@ -278,9 +261,9 @@ def is_sound(lines: Scanned, *, with_identity: bool) -> Bools:
         sound &= blank | _plausible(value)
     for key in (*(f"upstream_{name}_time" for name in TIMES), "service_time"):
         value, blank = lines.number(key)
-        sound &= blank | ((value >= 0) & (value < LONGEST))
+        sound &= blank | ((value >= 0) & (value < scan.LONGEST))
     delay, no_delay = lines.number("queueing_delay")
-    sound &= no_delay | (np.abs(delay) < LONGEST)
+    sound &= no_delay | (np.abs(delay) < scan.LONGEST)
     if with_identity:
         sound &= ~lines.blank("request_id")
     return np.asarray(sound, np.bool_)
@@ -302,11 +285,11 @@ def _proxy_start(lines: Scanned, _: str) -> pl.Series:
 
 
 def _attempts(lines: Scanned, _: str) -> pl.Series:
-    return series(np.minimum(lines.of_attempts[ATTEMPTS][lines.rows], MOST_ATTEMPTS).astype(np.int16))
+    return series(np.minimum(lines.of_attempts[scan.ATTEMPTS][lines.rows], MOST_ATTEMPTS).astype(np.int16))
 
 
 def _redirects(lines: Scanned, _: str) -> pl.Series:
-    several = np.flatnonzero(lines.of_attempts[ATTEMPTS][lines.rows] > 1)
+    several = np.flatnonzero(lines.of_attempts[scan.ATTEMPTS][lines.rows] > 1)
     times = np.zeros(len(lines.rows), np.int64)
     if len(several):
         part = replace(lines, rows=lines.rows[several])
@@ -356,7 +339,7 @@ def _verbatim(lines: Scanned, name: str) -> pl.Series:
 
 def _identity(lines: Scanned, _: str) -> pl.Series:
     slots = np.array([lines.shape.slot_of.get(key, -1) for key in IDENTITY], np.int32)
-    hashes, escaped = identities(lines.data, lines.spans, lines.numbers, lines.rows, slots)
+    hashes, escaped = scan.identities(lines.data, lines.spans, lines.numbers, lines.rows, slots)
     if escaped.any():
         hashes[escaped] = hashes_of(replace(lines, rows=lines.rows[escaped]).text(IDENTITY)).to_numpy()
     return series(hashes)
@@ -367,7 +350,7 @@ def hashes_of(identity: pl.Series) -> pl.Series:
     texts_of = identity.fill_null("").cast(pl.Binary)
     offsets = np.concatenate([[0], np.cumsum(texts_of.bin.size().to_numpy(), dtype=np.int64)])
     data = np.frombuffer(b"".join(texts_of), np.uint8)
-    return series(text_identities(data, offsets, ord(SEPARATOR)), identity.is_null().to_numpy())
+    return series(scan.text_identities(data, offsets, ord(SEPARATOR)), identity.is_null().to_numpy())
 
 
 # Canonical column -> its computation from scanned lines, as in ``EXPRESSIONS``; other columns are custom keys.
@@ -379,7 +362,7 @@ COLUMN_OF: dict[str, Callable[[Scanned, str], pl.Series]] = {
     "status": lambda lines, _: series(lines.number("status")[0].astype(np.int16)),
     "attempts": _attempts,
     "upstream": lambda lines, _: lines.last_address(),
-    "retries": lambda lines, _: series(lines.of_attempts[BEFORE][lines.rows]),
+    "retries": lambda lines, _: series(lines.of_attempts[scan.BEFORE][lines.rows]),
     "redirects": _redirects,
     "request_time": _number_of("request_time"),
     **{name: _number_of(f"upstream_{name}_time") for name in TIMES},

@@ -15,6 +15,7 @@ import polars as pl
 
 from sojourn.model.arrays import Bools, Ints
 from sojourn.model.frame import APP, WHOLE
+from sojourn.readers import scan
 from sojourn.readers.arrow import series
 from sojourn.readers.formats.fields import DURATIONS, INSTANTS
 from sojourn.readers.formats.line_format import UPSTREAM, LineFormat
@@ -22,19 +23,6 @@ from sojourn.readers.formats.record_sql import NOT_ANSWERED
 from sojourn.readers.formats.template import Variable, variables
 from sojourn.readers.lines import Block
 from sojourn.readers.record import LIST_KEYS, RECORD, TIMES
-from sojourn.readers.scan import (
-    ADDRESS,
-    ATTEMPT_ADDRESSES,
-    ATTEMPT_TIMES,
-    CARRIAGE_RETURN,
-    CLOCK,
-    LINE_FEED,
-    RESPONSE_TIMES,
-    SECONDS,
-    TEXT,
-    split_words,
-)
-from sojourn.readers.scan import WHOLE as WHOLE_NUMBER
 from sojourn.readers.shape import (
     COLUMN_OF,
     KINDS,
@@ -55,8 +43,12 @@ KEY_OF = {
     "header": "upstream_header_time",
     "response": "upstream_response_time",
 }
-CLOCKS = {"s": SECONDS, "clf": CLOCK}  # of the instants that are read here
-OF_ONE_ATTEMPT = {ATTEMPT_TIMES: SECONDS, RESPONSE_TIMES: SECONDS, ATTEMPT_ADDRESSES: ADDRESS}
+CLOCKS = {"s": scan.SECONDS, "clf": scan.CLOCK}  # of the instants that are read here
+OF_ONE_ATTEMPT = {
+    scan.ATTEMPT_TIMES: scan.SECONDS,
+    scan.RESPONSE_TIMES: scan.SECONDS,
+    scan.ATTEMPT_ADDRESSES: scan.ADDRESS,
+}
 WORDS = ("method", "uri", "protocol")  # of the request
 
 
@@ -71,7 +63,7 @@ def scanned_text(block: Block, columns: Sequence[str], log: LineFormat) -> tuple
     lines, like = shape_lines(block, shape)
     if "request" in shape.slot_of:
         into = np.array([shape.slot_of[f"request_{word}"] for word in WORDS], np.int32)
-        split_words(lines.data, lines.spans, lines.rows, shape.slot_of["request"], into, lines.numbers)
+        scan.split_words(lines.data, lines.spans, lines.rows, shape.slot_of["request"], into, lines.numbers)
         own = {word: shape.slot_of[f"request_{word}"] for word in WORDS} | shape.slot_of
         lines = replace(lines, shape=replace(shape, slot_of=own))
     sound = is_sound(lines, with_identity=RECORD in columns and log.has("request_id"))
@@ -135,7 +127,7 @@ def _last_stop(after: bytes, value: Variable) -> int:
     """Return the byte that ends the last value of a line; without a literal after it, the end of the line."""
     if after:
         return after[0]
-    return LINE_FEED if value.field.pattern in ("", ".*?") else CARRIAGE_RETURN
+    return scan.LINE_FEED if value.field.pattern in ("", ".*?") else scan.CARRIAGE_RETURN
 
 
 def _kind(value: Variable) -> int | None:
@@ -146,8 +138,8 @@ def _kind(value: Variable) -> int | None:
     if field.name in DURATIONS and field.unit != "s":
         return None
     if field.name == "body_bytes_sent":
-        return WHOLE_NUMBER
-    kind = KINDS.get(KEY_OF.get(field.name, field.name), TEXT)
+        return scan.WHOLE
+    kind = KINDS.get(KEY_OF.get(field.name, field.name), scan.TEXT)
     return OF_ONE_ATTEMPT.get(kind, kind)
 
 

@@ -153,33 +153,22 @@ def _sweep(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop
                 own_free[b] += seconds
         at[b] = now
         pool_before[b] = none_free[p]
-        if event == 0:
-            if depth[b] == 0:
+        if event < 2:
+            if event == 0 and depth[b] == 0:
                 own_free[b] = others_free[b] = all_busy[b] = 0.0
                 share[b, :] = 0.0
-            depth[b] += 1
-            dispatch[i] = -own_free[b]
-            imbalance[i] = -others_free[b]
-            blamed[i] = -all_busy[b]
+            sign = 1 if event else -1  # what the integrals are at the end of the wait, less what they are at its begin
+            depth[b] -= sign
+            dispatch[i] += sign * own_free[b]
+            imbalance[i] += sign * others_free[b]
+            blamed[i] += sign * all_busy[b]
             for c in range(own, classes):
-                others[c - own, i] = -share[b, c]
+                others[c - own, i] += sign * share[b, c]
             w = window[i]
             if w >= 0:
                 for c in range(classes):
                     if share[b, c] != 0.0:
-                        _add(matrix, lost, w, victim[i], c, -share[b, c])
-        elif event == 1:
-            depth[b] -= 1
-            dispatch[i] += own_free[b]
-            imbalance[i] += others_free[b]
-            blamed[i] += all_busy[b]
-            for c in range(own, classes):
-                others[c - own, i] += share[b, c]
-            w = window[i]
-            if w >= 0:
-                for c in range(classes):
-                    if share[b, c] != 0.0:
-                        _add(matrix, lost, w, victim[i], c, share[b, c])
+                        _add(matrix, lost, w, victim[i], c, sign * share[b, c])
         elif event == 2:
             if serving[b] == 0:
                 blame[b] = 0.0

@@ -109,14 +109,16 @@ def visits(
         left_out["duplicates"] = every - len(table)
         placed = _Placed.of(table)
     backend, backends, order = placed.backend, placed.backends, placed.order
-    instants = {name: _numbers(table[f"__{name}"]) for name in ("arrival", "wait_end", "busy_start", "busy_end")}
-    headers = _numbers(table["__headers"])[order]
+    arrival, wait_end, busy_start, busy_end, headers, transfer = (
+        _numbers(table[f"__{name}"])[order]
+        for name in ("arrival", "wait_end", "busy_start", "busy_end", "headers", "transfer")
+    )
     recorded = Visits(
         base=datetime.fromtimestamp(0, UTC) + timedelta(microseconds=base),
-        arrival=instants["arrival"][order],
-        wait_end=instants["wait_end"][order],
-        busy_start=instants["busy_start"][order],
-        busy_end=instants["busy_end"][order],
+        arrival=arrival,
+        wait_end=wait_end,
+        busy_start=busy_start,
+        busy_end=busy_end,
         backend=backend[order],
         backends=backends,
         pool=placed.pool,
@@ -126,8 +128,7 @@ def visits(
         left_out=left_out,
         joined=placed.joined,
     )
-    spanned, transfer = table["__spanned"].to_numpy()[order], _numbers(table["__transfer"])[order]
-    return with_holds(recorded, headers, spanned, transfer)
+    return with_holds(recorded, headers, table["__spanned"].to_numpy()[order], transfer)
 
 
 def _numbers(column: pl.Series) -> Floats:

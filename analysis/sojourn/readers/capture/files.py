@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 from collections.abc import Generator, Iterator, Sequence
@@ -20,7 +19,7 @@ from sojourn.readers.capture.pcap import Pcap, is_pcap
 from sojourn.readers.capture.pcapng import PcapNg, is_pcapng
 from sojourn.readers.capture.records import LARGEST_BLOCK, RECORDS_AT_ONCE, Format, Records, Walked
 from sojourn.readers.capture.verdicts import SEGMENT
-from sojourn.readers.inputs import Source
+from sojourn.readers.inputs import Source, globbed
 
 _OF_RUN = re.compile(r"capture(-\d+)?\.pcap")
 _HEAD_BYTES = 64 << 10
@@ -96,12 +95,7 @@ def _expanded(source: str) -> list[tuple[str, bool]]:
         return [(f, False) for f in of_run or files]
     if path.exists():
         return [(source, True)]
-    if glob.has_magic(source):
-        paths = sorted(p for p in glob.glob(source, recursive=True) if not os.path.isdir(p))
-        if not paths:
-            raise SojournError(f"{source}: no file matches")
-        return [(f, True) for f in paths]
-    raise SojournError(f"{source}: no such file or folder")
+    return [(file, True) for file in globbed(source)]
 
 
 class CaptureFile:
