@@ -32,15 +32,6 @@ Scanned = tuple[pl.DataFrame, Ints] | None
 
 
 @dataclass
-class _Begun:
-    """A block whose lines of one shape are being read; ``future``: None where none is to be read that way."""
-
-    block: Block
-    position: int
-    future: Future[Scanned] | None
-
-
-@dataclass
 class _Waiting:
     """Blocks whose other lines are not parsed yet, with the records of their lines of one shape."""
 
@@ -97,19 +88,19 @@ def _blocks_of(
     progress: Callable[[int], None],
 ) -> Iterator[ParsedBlock]:  # fmt: skip
     """Yield every block of a log; ``pool``: where lines are read in compiled code."""
-    begun: deque[_Begun] = deque()
+    begun: deque[tuple[Block, int, Future[Scanned] | None]] = deque()  # None: not to be read in compiled code
     groups = _Groups(log, parsers)
 
     def finished() -> Iterator[ParsedBlock]:
         """Yield the block that was begun first, or those before it if its other lines are parsed with more of them."""
-        first = begun.popleft()
-        result = None if first.future is None else first.future.result()
+        block, position, future = begun.popleft()
+        result = None if future is None else future.result()
         if result is None:
             yield from groups.rest()
-            yield parsers.of(log.form).parsed(log.name, first.block)
+            yield parsers.of(log.form).parsed(log.name, block)
         else:
-            yield from groups.add(first.block, *result)
-        progress(first.position)
+            yield from groups.add(block, *result)
+        progress(position)
 
     try:
         ends = line_ends if pool else None
@@ -117,7 +108,7 @@ def _blocks_of(
             form = format_of(log, block)
             long = block.ends[-1] > BLOCK_BYTES // 2
             future = pool.submit(_scanned, block, columns, form) if pool and long else None
-            begun.append(_Begun(block, position, future))
+            begun.append((block, position, future))
             if len(begun) > THREADS:
                 yield from finished()
         while begun:

@@ -19,13 +19,30 @@ A backend's integrals restart at 0 whenever the queue is empty, so that sums kee
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from sojourn.model.arrays import Floats, Ints
 from sojourn.model.compilation import compiled_if_installed
 
-Accounts = tuple[Floats, Floats, Floats, Floats, Floats, Floats]
+
+class Swept(NamedTuple):
+    """Seconds of n requests and m intervals.
+
+    Attributes:
+        dispatch, imbalance, blamed: per request; their sum is its wait.
+        caused: of other requests' blamed time, per interval.
+        others: of the last culprit classes, classes × n; parts of ``blamed``.
+        matrix: windows × victims × culprits.
+    """
+
+    dispatch: Floats
+    imbalance: Floats
+    blamed: Floats
+    caused: Floats
+    others: Floats
+    matrix: Floats
 
 
 def accounts_of(
@@ -34,7 +51,7 @@ def accounts_of(
     events: tuple[Ints, Ints, Ints, Ints], *,
     workers: Ints, pool: Ints, victim: Ints, culprit: Ints, window: Ints, victims: int, culprits: int, windows: int,
     others: int = 0,
-) -> Accounts:  # fmt: skip
+) -> Swept:  # fmt: skip
     """Charge the waits of n requests to the m intervals in which workers are held; the first n may be those of each.
 
     Args:
@@ -55,11 +72,6 @@ def accounts_of(
         culprits: number of culprit classes.
         windows: number of windows.
         others: number of the last culprit classes whose seconds are summed for each request, too.
-
-    Returns:
-        dispatch, imbalance, blamed (s, per request; their sum is its wait), caused (s of other requests' blamed time,
-        per interval), those of the ``others`` classes (others × n; parts of blamed), matrix (windows × victims ×
-        culprits, s).
     """
     dispatch, imbalance, blamed = (np.zeros(len(wait_begin)) for _ in range(3))
     caused = np.zeros(len(busy_begin))
@@ -70,7 +82,7 @@ def accounts_of(
         wait_begin, wait_end, busy_begin, busy_end, *events, backend, place, workers, pool, victim, culprit, window,
         dispatch, imbalance, blamed, caused, of_others, matrix, np.zeros_like(matrix),
     )  # fmt: skip
-    return dispatch, imbalance, blamed, caused, of_others, matrix
+    return Swept(dispatch, imbalance, blamed, caused, of_others, matrix)
 
 
 @compiled_if_installed
