@@ -46,7 +46,7 @@ COLUMNS = (
     "ip_id",
     "length",
     "payload",
-    "kept",
+    "captured",
     "buffer",
 )
 """Columns of a batch, in the order of the parameters of ``walk``."""
