@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -113,9 +114,7 @@ def _with_inversions(count: int, most: int) -> list[int]:
     """Return how many permutations of ``count`` things have 0, 1, … ``most`` inversions."""
     counts = [1] + [0] * most
     for size in range(2, count + 1):
-        sums = [0]
-        for number in counts:
-            sums.append(sums[-1] + number)
+        sums = list(accumulate(counts, initial=0))
         counts = [sums[k + 1] - sums[max(k + 1 - size, 0)] for k in range(most + 1)]
     return counts
 

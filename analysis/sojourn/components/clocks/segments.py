@@ -7,6 +7,7 @@ offset out; after a step back the last one before it rules the new offset out.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -143,13 +144,7 @@ def _longest(windows: Envelopes, begin: int, stop: int) -> int:
     else:
         return fits
     fails = min(begin + 2 * step, stop)
-    while fails - fits > 1:
-        tried = (fits + fails) // 2
-        if line(windows[begin:tried], SLACK):
-            fits = tried
-        else:
-            fails = tried
-    return fits
+    return fits + bisect_left(range(fits + 1, fails), True, key=lambda end: not line(windows[begin:end], SLACK))
 
 
 def change(before: Stretch, after: Stretch) -> float:
