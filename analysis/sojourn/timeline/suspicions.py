@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sojourn.model.formatting import counted, listed, percent, printable
-from sojourn.timeline.worker_evidence import Evidence
+from sojourn.timeline.worker_evidence import Evidence, after_routes
 
 SEVERAL, BODY, AFTER, READ = "several_at_once", "body", "after_the_answer", "before_the_start"
 BOUND, RESERVED, STARTED, LIMIT = "bound", "reserved", "worker_started", "limit"
@@ -90,7 +90,7 @@ def _suspects(evidence: Evidence) -> Iterator[Suspect]:
         yield Suspect(RESERVED if evidence.partitioned else BOUND)
     elif (limit := evidence.limit) is not None:
         yield Suspect(LIMIT, number=limit)
-    elif (routes := evidence.after_routes) and evidence.overtakes < 0.05:
+    elif (routes := after_routes([evidence])) and evidence.overtakes < 0.05:
         yield Suspect(AFTER, routes)
     elif evidence.paused > 0.6 * evidence.free:
         yield Suspect(PAUSE, share=evidence.paused)

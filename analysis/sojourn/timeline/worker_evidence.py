@@ -134,14 +134,9 @@ class Evidence:
         return _level(begin, np.where(used, following, release), self._grid)
 
     @cached_property
-    def pauses(self) -> tuple[Floats, Floats]:
-        """Begin and end of the pauses of all workers, s."""
-        return pauses_of(self.arrival, self.begin, self.headers, self.workers)
-
-    @cached_property
     def paused(self) -> float:
         """Share of the waiting in pauses while a worker looks free."""
-        begin, end = self.pauses
+        begin, end = pauses_of(self.arrival, self.begin, self.headers, self.workers)
         place = np.searchsorted(begin, self._grid[:-1], "right") - 1
         quiet = (place >= 0) & (self._grid[:-1] < np.append(end, -np.inf)[place])
         return self._share(quiet & (self._busy < self._present))
@@ -243,11 +238,6 @@ class Evidence:
         count, gone, _ = self.releases
         return bool(gone[count >= FEW].sum() >= 0.5 * gone.sum())
 
-    @property
-    def after_routes(self) -> tuple[str, ...]:
-        """Routes after which a worker remains away although a request waits: all of them, or these unlike others."""
-        return after_routes([self])
-
     @cached_property
     def waited(self) -> float:
         """Seconds of waiting."""
@@ -285,7 +275,7 @@ def with_edges(first: Floats, last: Floats, longest: float) -> tuple[Floats, Flo
 
 
 def after_routes(evidences: Sequence[Evidence]) -> tuple[str, ...]:
-    """Return the routes of ``Evidence.after_routes`` by the evidence of all processes of a backend."""
+    """Return the routes after which a worker stays away although a request waits: all, or these unlike others."""
     count, gone, spent = np.sum([each.releases for each in evidences], axis=0)
     routes = evidences[0].routes
     some = np.flatnonzero(count >= FEW)
