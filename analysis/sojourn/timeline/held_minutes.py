@@ -104,7 +104,7 @@ def _doubts(rows: pl.LazyFrame, visits: Visits, services: Services, windows: Win
     parts = [_unknown(rows, visits)]
     if visits.phases is not None:
         bodies = np.flatnonzero(visits.phases.in_doubt > 0)
-        begin = visits.phases.shown_end[bodies]
+        begin = visits.phases.evident_end[bodies]
         parts.append((begin, begin + visits.phases.in_doubt[bodies], visits.backend.astype(np.int64)[bodies]))
     weights = [1.0 / count[backend] for _, _, backend in parts]
     for silence in silences(visits.arrival, np.fmax(visits.wait_end, services.end)):

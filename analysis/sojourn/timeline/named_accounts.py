@@ -57,7 +57,7 @@ def _paused(visits: Visits, code: int) -> Floats:
     pauses = pauses_of(
         visits.arrival[freed],
         visits.busy_start[freed],
-        visits.shown_end[freed],
+        visits.evident_end[freed],
         int(visits.workers.count[code]),
     )
     return overlap_with(pauses, visits.arrival[members], visits.wait_end[members])

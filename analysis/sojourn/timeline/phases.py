@@ -66,21 +66,19 @@ class Phases:
         occupied: when the worker took the request: the app's start, or earlier where it read the request first.
         headers: end of the service.
         body_end: end of the body while it holds the worker; the headers where it does not.
-        shown_end: end that a span or the body shows; what follows until the release is inferred.
-        in_doubt: s of a body after ``shown_end``, of which is not known whether it holds the worker; 0: none.
+        evident_end: end that a span or the body shows; what follows until the release is inferred.
+        in_doubt: s of a body after ``evident_end``, of which is not known whether it holds the worker; 0: none.
         backends: code of the backend -> what holds its workers.
     """
 
     occupied: Floats
     headers: Floats
     body_end: Floats
-    shown_end: Floats
+    evident_end: Floats
     in_doubt: Floats
     backends: Mapping[int, BackendHolds] = field(default_factory=dict)
 
     def at(self, places: Ints) -> Phases:
         """Return the phases of some of the requests."""
-        each = {
-            name: getattr(self, name)[places] for name in ("occupied", "headers", "body_end", "shown_end", "in_doubt")
-        }
-        return replace(self, **each)
+        each = ("occupied", "headers", "body_end", "evident_end", "in_doubt")
+        return replace(self, **{name: getattr(self, name)[places] for name in each})

@@ -117,9 +117,9 @@ class Visits:
         return {} if self.phases is None else self.phases.backends
 
     @property
-    def shown_end(self) -> Floats:
+    def evident_end(self) -> Floats:
         """End of each service, s, as a span or the body shows it: without the time after the answer, if inferred."""
-        return self.busy_end if self.phases is None else self.phases.shown_end
+        return self.busy_end if self.phases is None else self.phases.evident_end
 
     @property
     def occupied(self) -> Floats:

@@ -244,7 +244,7 @@ def worker_of(visits: Visits, rows: Ints) -> pl.Series | None:
 
 def service_ends(visits: Visits) -> Floats:
     """Return the end of each service, s: the response headers, or the release where these are not known."""
-    return visits.busy_end if visits.phases is None else np.fmin(visits.phases.headers, visits.shown_end)
+    return visits.busy_end if visits.phases is None else np.fmin(visits.phases.headers, visits.evident_end)
 
 
 def _dependences(upstream: str | None, services: _Services, workers: int) -> _OfBackend:
