@@ -122,14 +122,14 @@ def drift_check(service: Floats, codes: Ints, error: float) -> Check:
 
 def rank_correlation(one: Floats, other: Floats) -> float:
     """Return Spearman's rank correlation; 0 where one of them does not vary."""
-    return _correlation(_ranks(one), _ranks(other))
+    return correlation_of(_ranks(one), _ranks(other))
 
 
 def partial_rank_correlation(one: Floats, other: npt.NDArray[np.generic], controls: Sequence[Floats | Ints]) -> float:
     """Return the rank correlation of two series after that of both with ``controls`` is taken out, linearly."""
     design = np.column_stack([np.ones(len(one)), *map(_ranks, controls)])
     rest = [values - design @ np.linalg.lstsq(design, values, rcond=None)[0] for values in (_ranks(one), _ranks(other))]
-    return _correlation(*rest)
+    return correlation_of(*rest)
 
 
 def _ranks(values: npt.NDArray[np.generic]) -> Floats:
@@ -139,7 +139,8 @@ def _ranks(values: npt.NDArray[np.generic]) -> Floats:
     return ranks
 
 
-def _correlation(one: Floats, other: Floats) -> float:
+def correlation_of(one: Floats, other: Floats) -> float:
+    """Return the correlation of two series; 0 where one of them does not vary."""
     if len(one) < 3 or one.std() == 0 or other.std() == 0:
         return 0.0
     return float(np.corrcoef(one, other)[0, 1])

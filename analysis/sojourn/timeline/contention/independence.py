@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sojourn.inference.checks import correlation_of
 from sojourn.model.arrays import Floats, Ints
 from sojourn.model.one_worker import SLACK
 from sojourn.model.parallel import in_threads
@@ -177,7 +178,7 @@ def _together(backends: Sequence[_OfBackend]) -> Dependence | None:
         return None
     services, elsewhere = (np.concatenate(side) for side in zip(*pairs, strict=True))
     bound = max(CORRELATION, SIGNIFICANT / math.sqrt(len(services)))
-    value = abs(_correlated(services, elsewhere))
+    value = abs(correlation_of(services, elsewhere))
     return Dependence(None, ALL_BACKENDS, value, bound) if value > bound else None
 
 
@@ -262,9 +263,9 @@ def _dependences(upstream: str | None, services: _Services, workers: int) -> _Of
     spread = float(np.abs(np.minimum(leveled, OUTLIER) - 1.0).mean())
     bound = max(CORRELATION, SIGNIFICANT / math.sqrt(n), EFFECT / max(spread, EFFECT))
     elsewhere = None if services.elsewhere is None or spread < EFFECT else (local, _ranks(services.elsewhere))
-    if elsewhere is not None and (value := abs(_correlated(*elsewhere))) > bound:
+    if elsewhere is not None and (value := abs(correlation_of(*elsewhere))) > bound:
         dependent.append(Dependence(upstream, ALL_BACKENDS, value, bound))
-    if not services.usual.workers and (value := abs(_correlated(local[1:], _ranks(local[:-1])))) > bound:
+    if not services.usual.workers and (value := abs(correlation_of(local[1:], _ranks(local[:-1])))) > bound:
         dependent.append(Dependence(upstream, IN_TURN, value, bound))
     slow = local > VERY_SLOW - 0.5
     pairs, expected = float((slow[1:] & slow[:-1]).sum()), float(slow.mean()) ** 2 * n
@@ -318,8 +319,3 @@ def _ranked(values: Floats, route: Ints, resolution: float = RESOLUTION) -> Floa
 def _ranks(values: npt.NDArray[Any]) -> Floats:
     """Return the ranks of all values, from -0.5 to 0.5."""
     return _ranked(np.asarray(values, np.float64), np.zeros(len(values), np.int64))
-
-
-def _correlated(one: Floats, other: Floats) -> float:
-    """Return the correlation of ranks; 0 if all are equal."""
-    return 0.0 if one.std() == 0 or other.std() == 0 else float(np.corrcoef(one, other)[0, 1])
