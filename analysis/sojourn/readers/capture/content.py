@@ -25,11 +25,7 @@ class Content:
     """
 
     def __init__(self, name: str) -> None:
-        """Open the file.
-
-        Raises:
-            SojournError: it cannot be opened.
-        """
+        """Open the file; a SojournError says why it cannot be opened."""
         try:
             if name == "-":
                 self._raw = open(sys.stdin.fileno(), "rb", closefd=False)  # noqa: SIM115

@@ -110,11 +110,7 @@ class CaptureFile:
     """
 
     def __init__(self, name: str) -> None:
-        """Inspect the beginning of a file.
-
-        Raises:
-            SojournError: it cannot be opened.
-        """
+        """Inspect the beginning of a file; a SojournError says why it cannot be opened."""
         self.name = name
         self._content: Content | None = Content(name)
         self.identity, self.regular = self._content.identity, self._content.regular

@@ -100,8 +100,7 @@ class PcapNg:
     def _read_description(self, rest: Bytes) -> tuple[int, str | None]:
         """Process the description block at the begin of ``rest``.
 
-        Returns:
-            Its length, which may exceed ``rest``, and the reason that it cannot be read.
+        Return its length, which may exceed ``rest``, and the reason that it cannot be read.
         """
         head = rest[:12].tobytes()
         section = head[:4] == _SECTION_BYTES

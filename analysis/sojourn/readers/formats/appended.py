@@ -130,10 +130,9 @@ def _few(column: Column) -> bool:
 
 
 def _name_durations(columns: Sequence[Column], names: list[str]) -> list[str]:
-    """Name the durations without a label: the longest is the response time, those within it are the upstream's.
+    """Name the durations without a label, and return sentences of what is assumed.
 
-    Returns:
-        Sentences of what is assumed.
+    The longest is the response time, those within it are the upstream's.
     """
     doubts = []
     free = [k for k, name in enumerate(names) if not name and columns[k].all(SECONDS)]

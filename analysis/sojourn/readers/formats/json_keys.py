@@ -87,8 +87,7 @@ def nginx_keys(objects: Objects, keys: set[str]) -> LineFormat | None:
 def _in_milliseconds(paths: dict[str, Field], objects: Objects) -> tuple[str, ...]:
     """Take a response time in whole numbers as milliseconds: nginx writes seconds with three digits behind the point.
 
-    Returns:
-        A sentence on it, and ``paths`` has milliseconds and no time of the upstream; none where they are seconds.
+    Return a sentence on it, and change ``paths``: no time of the upstream is read then; none where they are seconds.
     """
     key = next((key for key, field in paths.items() if field.name == "request_time"), "")
     texts = [str(value) for each in objects if (value := each.get(key)) not in (None, "", "-")]

@@ -116,12 +116,10 @@ class Independence:
 
 
 def independence_of(visits: Visits, demands: Floats | None = None) -> Independence:
-    """Test the backends, each alone and then all together.
+    """Test the backends, each alone and then all together; those with few requests are not tested.
 
-    Args:
-        visits: with the columns route and worker. Backends with few requests are not tested. Of an inferred queue, slow
-            services that come together are a dependence; the inference has its own tests for the others.
-        demands: s, per visit, tested instead of the services: how long each would last if no other were in progress.
+    Of an inferred queue, slow services that come together are a dependence; the inference has its own tests for others.
+    ``demands``: s, per visit, tested instead of the services: how long each would last if no other were in progress.
     """
     backends = _of_backends(visits, demands)
     every = [each for one in backends for each in one.dependences]

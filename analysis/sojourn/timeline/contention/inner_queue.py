@@ -85,14 +85,8 @@ class InnerQueue:
 def inner_queue_of(visits: Visits, end: Floats, backends: Sequence[int], name: str) -> InnerQueue | None:
     """Return the queue inside the services of some backends; None where there is none, or it cannot be inferred.
 
-    It is inferred from the app's start to the headers. If that is refused, then once more with a coarser limit of the
-    tests, for requests that do a little before they wait and afterwards.
-
-    Args:
-        visits: with the column route.
-        end: of each service, s.
-        backends: by code.
-        name: of these backends.
+    It is inferred from the app's start to the headers (``end``, s). If that is refused, then once more with a coarser
+    limit of the tests, for requests that do a little before they wait and afterwards.
     """
     rows = np.concatenate([visits.at_backend[code] for code in backends])
     rows = rows[~np.isnan(end[rows]) & ~np.isnan(visits.busy_start[rows])]

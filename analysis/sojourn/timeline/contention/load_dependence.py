@@ -121,16 +121,10 @@ class LoadDependence:
 def contention_of(
     visits: Visits, independence: Independence, hosts: Mapping[str, str] | None = None, *, anyway: bool = False
 ) -> Contention | None:
-    """Estimate what services share.
+    """Estimate what services share; None if they do not depend on the load.
 
-    Args:
-        visits: with the columns route and worker.
-        independence: of their services.
-        hosts: address of a backend -> name of its host; None: by the addresses.
-        anyway: estimate what services may share, although they seem to share nothing.
-
-    Returns:
-        The laws; None if services do not depend on the load.
+    ``hosts``: address of a backend -> name of its host; None: by the addresses. ``anyway``: estimate what services may
+    share, although they seem to share nothing.
     """
     dependent = bool(independence.dependences) or independence.shared is not None
     end = service_ends(visits)
