@@ -275,7 +275,7 @@ def with_edges(first: Floats, last: Floats, longest: float) -> tuple[Floats, Flo
 
 
 def after_routes(evidences: Sequence[Evidence]) -> tuple[str, ...]:
-    """Return the routes after which a worker stays away although a request waits: all, or these unlike others."""
+    """Return the routes after which a worker remains away although a request waits: all, or these unlike others."""
     count, gone, spent = np.sum([each.releases for each in evidences], axis=0)
     routes = evidences[0].routes
     some = np.flatnonzero(count >= FEW)
