@@ -9,7 +9,7 @@ from typing import Any
 from sojourn.model.formatting import formatted
 from sojourn.model.frame import APP, PROXY, WHOLE
 from sojourn.readers.formats.apache import apache_parts
-from sojourn.readers.formats.catalogue import FORMATS, named
+from sojourn.readers.formats.catalogue import FORMATS, format_by_name
 from sojourn.readers.formats.envoy import envoy_parts
 from sojourn.readers.formats.haproxy import haproxy_parts
 from sojourn.readers.formats.line_format import LineFormat
@@ -112,7 +112,7 @@ def _formats() -> str:
         "| name | format | read as | vantage | step of its instants |",
         "| --- | --- | --- | --- | --- |",
     ]
-    return "\n".join([*head, *(_row(name, named(name)) for name in FORMATS)])
+    return "\n".join([*head, *(_row(name, format_by_name(name)) for name in FORMATS)])
 
 
 def _row(name: str, form: LineFormat) -> str:

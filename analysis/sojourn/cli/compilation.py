@@ -122,7 +122,6 @@ def call_the_rest() -> None:
 
     from sojourn.analyses.pcap.tracking.flows import compact_heads  # noqa: PLC0415
     from sojourn.analyses.pcap.tracking.states import new_tables  # noqa: PLC0415
-    from sojourn.inference.kernels import service_times_of_each  # noqa: PLC0415
     from sojourn.inference.reconstruction import reconstruct  # noqa: PLC0415
 
     tables = new_tables()
@@ -135,7 +134,6 @@ def call_the_rest() -> None:
     free = 0.0
     for number, (arrival, service) in enumerate(zip(arrivals, services, strict=True)):
         departures[number] = free = max(arrival, free) + service
-    service_times_of_each(arrivals, departures, np.sort(departures), np.ones(2_000, np.int64))
     reconstruct(np.floor(departures), departures - arrivals, np.arange(2_000) % 2, workers=1)
 
 

@@ -142,14 +142,14 @@ def with_components(rows: pl.LazyFrame) -> pl.LazyFrame:
     rows = rows.with_columns(
         service_time=pl.when(abandoned).then(worked).when(answered).then("app_service"),
     )
-    known = pl.col("queue").fill_null(0.0) + pl.col("service_time").fill_null(0.0)
+    attributed = pl.col("queue").fill_null(0.0) + pl.col("service_time").fill_null(0.0)
     both = pl.col("queue").is_not_null() & pl.col("service_time").is_not_null()
     return rows.with_columns(
         queueing_delay=pl.col("proxy_queue") + connect + pl.col("queue"),
-        network=pl.when(answered & both).then(header - connect - known),
+        network=pl.when(answered & both).then(header - connect - attributed),
         transfer=pl.when(answered).then(pl.col("attempt") - header),
-        unattributed=pl.when(proxied & ~answered).then(duration - known)
-        .when(answered & ~both).then(header - connect - known).otherwise(0.0),
+        unattributed=pl.when(proxied & ~answered).then(duration - attributed)
+        .when(answered & ~both).then(header - connect - attributed).otherwise(0.0),
         send=request_time - before - pl.col("attempt").fill_null(0.0),
     ).drop("attempt", "waited")  # fmt: skip
 

@@ -15,7 +15,7 @@ from sojourn.doctor.nginx_headers import INCLUDE_PLACE, include_line
 from sojourn.model.checks import FAIL, PASS
 from sojourn.model.formatting import counted, formatted, milliseconds, percent, printable
 from sojourn.model.frame import Records
-from sojourn.model.redaction import shown_line
+from sojourn.model.redaction import displayed_line
 from sojourn.readers.foreign_logs import format_of_line
 from sojourn.readers.record import REASONS
 
@@ -66,7 +66,7 @@ def refused_lines(records: Records, name: str) -> Iterator[Finding]:
         if line is not None and (foreign := format_of_line(str(line["raw"]))) is not None:
             because = f"{because}; the first is a line of {foreign.name}"
             fix, how = _listing(name)
-        begins = f" It begins: {printable(shown_line(line['raw']), 80)}" if line is not None and line["raw"] else ""
+        begins = f" It begins: {printable(displayed_line(line['raw']), 80)}" if line is not None and line["raw"] else ""
         yield Finding(
             "lines-refused",
             ERROR if share >= MANY_REFUSED else WARNING,

@@ -35,7 +35,7 @@ from sojourn.timeline.backend_state import backend_state
 from sojourn.timeline.charge import DISPATCH, IMBALANCE, accounts
 from sojourn.timeline.contention.load_dependence import LoadDependence
 from sojourn.timeline.contention.resources import BOTTLENECKS, WORKERS, Contention
-from sojourn.timeline.named_accounts import NAMED
+from sojourn.timeline.named_accounts import SUSPECT_ACCOUNTS
 from sojourn.timeline.services import Services, services_of
 from sojourn.timeline.visits import Visits, WorkersLike, visits
 
@@ -209,7 +209,7 @@ class ServiceState:
         charged = accounts(requests, services, victims)
         waited = float(np.where(victims, requests.wait, 0.0).sum())
         if waited > 0:
-            for account in (DISPATCH, IMBALANCE, *NAMED):
+            for account in (DISPATCH, IMBALANCE, *SUSPECT_ACCOUNTS):
                 seconds = float(charged.others[account].sum()) if account in charged.others else 0.0
                 yield Sample("sojourn_waiting_ratio", (self.service, account), seconds / waited)
 

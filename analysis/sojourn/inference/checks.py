@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from sojourn.model.arrays import Floats, Ints
 
 SIGNIFICANT = 4.0  # standard errors
 NOTICEABLE = 0.4  # of the error of the stamps: a smaller effect is none
@@ -75,7 +74,7 @@ class Check:
 
     def to_dict(self) -> dict[str, object]:
         """Return the object of the JSON output."""
-        return {"name": self.name, "statistic": self.statistic, "failed": self.failed}
+        return dict(self.__dict__)
 
 
 def checks_of(
@@ -123,14 +122,14 @@ def drift_check(service: Floats, codes: Ints, error: float) -> Check:
 
 def rank_correlation(one: Floats, other: Floats) -> float:
     """Return Spearman's rank correlation; 0 where one of them does not vary."""
-    return _correlation(_ranks(one), _ranks(other))
+    return correlation_of(_ranks(one), _ranks(other))
 
 
-def partial_rank_correlation(one: Floats, other: npt.NDArray[np.generic], given: Sequence[Floats | Ints]) -> float:
-    """Return the rank correlation of two series after that of both with the ``given`` ones is taken out, linearly."""
-    design = np.column_stack([np.ones(len(one)), *map(_ranks, given)])
+def partial_rank_correlation(one: Floats, other: npt.NDArray[np.generic], controls: Sequence[Floats | Ints]) -> float:
+    """Return the rank correlation of two series after that of both with ``controls`` is taken out, linearly."""
+    design = np.column_stack([np.ones(len(one)), *map(_ranks, controls)])
     rest = [values - design @ np.linalg.lstsq(design, values, rcond=None)[0] for values in (_ranks(one), _ranks(other))]
-    return _correlation(*rest)
+    return correlation_of(*rest)
 
 
 def _ranks(values: npt.NDArray[np.generic]) -> Floats:
@@ -140,7 +139,8 @@ def _ranks(values: npt.NDArray[np.generic]) -> Floats:
     return ranks
 
 
-def _correlation(one: Floats, other: Floats) -> float:
+def correlation_of(one: Floats, other: Floats) -> float:
+    """Return the correlation of two series; 0 where one of them does not vary."""
     if len(one) < 3 or one.std() == 0 or other.std() == 0:
         return 0.0
     return float(np.corrcoef(one, other)[0, 1])

@@ -8,16 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from sojourn.inference.checks import Check, checks_of, drift_check
 from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED, STAMP_ERROR, Inference, Window, without_starts
-from sojourn.inference.kernels import depth_on_arrival, older_inside, service_times, service_times_of_each
-from sojourn.inference.likelihood import BLOCK, EXCLUDED, Likelihood, Queue, searched
+from sojourn.inference.kernels import depth_on_arrival, older_inside, service_times
+from sojourn.inference.likelihood import BLOCK, EXCLUDED, Likelihood, Queue, busiest, searched
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.formatting import counted
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 LEAST_REQUESTS = 500
 FEW_REQUESTS = 10_000  # the checks are weak below
@@ -112,18 +109,18 @@ def _parts(values: Ints, size: int) -> list[Ints]:
 
 
 def _of_workers(
-    known: Inference, queue: Queue, workers: int, ends: tuple[int, int], inside: Ints, *, fixed: bool = False
+    unknown: Inference, queue: Queue, workers: int, ends: tuple[int, int], inside: Ints, *, fixed: bool = False
 ) -> Inference:
     """Return the inference with a number of workers, judged."""
-    a, d = known.arrival, known.departure
+    a, d = unknown.arrival, unknown.departure
 
     def starts(number: int) -> Floats:
-        return _starts(a, d, service_times(a, d, queue.ordered, number))
+        return _starts(a, d, service_times(a, d, queue.ordered, np.full(len(a), number)))
 
     waits = [starts(number) - a for number in sorted({ends[0], workers, ends[1]})]
     means, tails = [float(wait.mean()) for wait in waits], [float(np.quantile(wait, 0.99)) for wait in waits]
     result = replace(
-        known, start=starts(workers), workers=workers, lowest=ends[0], highest=ends[1],
+        unknown, start=starts(workers), workers=workers, lowest=ends[0], highest=ends[1],
         mean_range=(min(means), max(means)), p99_range=(min(tails), max(tails)),
     )  # fmt: skip
     result = _with_contradictions(result, queue.error)
@@ -139,10 +136,7 @@ def _of_workers(
 def _checks(result: Inference, queue: Queue, ceiling: int) -> list[Check]:
     """Return the checks: of the busiest stretch of a long log, and the drift over all of it."""
     count = len(result.arrival)
-    begin = 0
-    if count > CHECKED:
-        total = np.cumsum(result.depth)
-        begin = int(np.argmax(total[CHECKED:] - total[:-CHECKED])) + 1
+    begin = busiest(result.depth, CHECKED) if count > CHECKED else 0
     part = slice(begin, begin + CHECKED)
     each = -(-count // CHECKED)
     service = result.service
@@ -176,7 +170,7 @@ def _judged(result: Inference, queue: Queue, inside: Ints, *, fixed: bool) -> In
     # With nearly constant services few requests overtake others, and the ceiling says nothing.
     sharp = sharp and ceiling > 1 and result.workers <= _widened(ceiling)
     if sharp and int((result.depth > 1.5 * ceiling).sum()) >= DEEP and not fixed:
-        service = service_times(result.arrival, result.departure, queue.ordered, ceiling)
+        service = service_times(result.arrival, result.departure, queue.ordered, np.full(len(inside), ceiling))
         start = _starts(result.arrival, result.departure, service)
         bound = replace(
             result, start=start, verdict=LOWER_BOUND, workers=ceiling, lowest=ceiling, highest=ceiling,
@@ -190,8 +184,8 @@ def _with_contradictions(result: Inference, error: float) -> Inference:
     return replace(result, contradictions=int((result.service < -error).sum()))
 
 
-def _refused(known: Inference, check: Check) -> Inference:
-    return replace(known, verdict=REFUSED, reason=check.sentence, checks=(check,))
+def _refused(unknown: Inference, check: Check) -> Inference:
+    return replace(unknown, verdict=REFUSED, reason=check.sentence, checks=(check,))
 
 
 def _sentence(clause: str) -> str:
@@ -242,20 +236,20 @@ def _best_row(likelihood: Likelihood, part: tuple[int, int, int, int]) -> int:
     return int(np.argmax(np.where(allowed, total, -np.inf)))
 
 
-def _moved(known: Inference, queue: Queue, parts: Sequence[tuple[int, int]], inside: Ints) -> Inference:
+def _moved(unknown: Inference, queue: Queue, parts: Sequence[tuple[int, int]], inside: Ints) -> Inference:
     """Return the inference with a number of workers for each part."""
-    a, d = known.arrival, known.departure
+    a, d = unknown.arrival, unknown.departure
     each = np.ones(len(a), np.int64)
     windows = []
     for begin, end in parts:
         part = queue.part(begin, end)
         ceiling = _ceiling(inside[begin:end])
-        likelihood = searched(part, ceiling, max(int(known.depth[begin:end].max()) + 1, ceiling))
+        likelihood = searched(part, ceiling, max(int(unknown.depth[begin:end].max()) + 1, ceiling))
         low, high = likelihood.credible()
         each[begin:end] = likelihood.best
         windows.append(Window(float(a[begin]), float(a[end - 1]), likelihood.best, low, _widened(high)))
     result = replace(
-        known, start=_starts(a, d, service_times_of_each(a, d, queue.ordered, each)), windows=tuple(windows),
+        unknown, start=_starts(a, d, service_times(a, d, queue.ordered, each)), windows=tuple(windows),
         workers=windows[-1].workers, lowest=min(w.lowest for w in windows),
         highest=max(w.highest or 0 for w in windows),
     )  # fmt: skip

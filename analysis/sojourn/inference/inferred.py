@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from sojourn.inference.checks import Check
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from sojourn.model.arrays import Floats, Ints
 
 INFERRED, LOWER_BOUND, REFUSED = "inferred", "lower_bound", "refused"
 STAMP_ERROR = 0.005  # s, of instants in whole milliseconds, which nginx reads once a turn of its event loop

@@ -9,27 +9,10 @@ from sojourn.model.compilation import compiled
 
 @compiled
 def service_times(arrival, departure, ordered, workers):  # type: ignore[no-untyped-def] # numba
-    """Return the service time of each request: its departure less the instant at which a worker was free for it.
+    """Return the service time of each request: its departure less the instant at which a worker was free for it, s.
 
-    Args:
-        arrival: s, ascending.
-        departure: s, of the same requests.
-        ordered: the departures, ascending.
-        workers: number of workers.
+    ``workers``: their number at each request.
     """
-    count = len(arrival)
-    service = np.empty(count)
-    for k in range(count):
-        begin = arrival[k]
-        if k >= workers and ordered[k - workers] > begin:
-            begin = ordered[k - workers]
-        service[k] = departure[k] - begin
-    return service
-
-
-@compiled
-def service_times_of_each(arrival, departure, ordered, workers):  # type: ignore[no-untyped-def] # numba
-    """Return the service times where the number of workers is that of each request, ``workers[k]``."""
     count = len(arrival)
     service = np.empty(count)
     for k in range(count):
@@ -55,14 +38,7 @@ def depth_on_arrival(arrival, ordered):  # type: ignore[no-untyped-def] # numba
 
 @compiled
 def older_inside(arrival, departure, ordered, margin):  # type: ignore[no-untyped-def] # numba
-    """Return the older requests that are still inside when each request leaves.
-
-    Args:
-        arrival: s, ascending.
-        departure: s, of the same requests.
-        ordered: the departures, ascending.
-        margin: s; a request is older, and still inside, by more than this.
-    """
+    """Return the older requests that are still inside when each request leaves, both by more than ``margin``, s."""
     count = len(departure)
     tree = np.zeros(count + 1, np.int64)  # Fenwick 1994: sums over the older requests, by the rank of their departure
     inside = np.empty(count, np.int64)

@@ -15,9 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn.inference.kernels import log_likelihoods
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from sojourn.model.arrays import Floats, Ints
 
 RATIO = 1.06  # of the upper to the lower edge of a bin
 CLASSES = 12  # of requests; the rarer routes are one class
@@ -55,7 +53,8 @@ class Queue:
     def of(cls, arrival: Floats, departure: Floats, routes: Ints, error: float) -> Queue:
         """Build it from arrivals in ascending order; ``routes``: a number from 0 for each request."""
         codes, classes = classes_of(routes)
-        bin_of, widths = _bins(float((departure - arrival).max(initial=0.0)), error)
+        steps = int(min(float((departure - arrival).max(initial=0.0)) / error + 3, MOST_STEPS))
+        bin_of, widths = bins_of(steps, error, 2)
         return cls(arrival, departure, np.sort(departure), codes, classes, error, bin_of, widths)
 
     def part(self, begin: int, end: int) -> Queue:
@@ -100,8 +99,8 @@ class Likelihood:
 
     def at_least(self, workers: int) -> Likelihood:
         """Return the likelihoods of ``workers`` and more."""
-        kept = self.workers >= workers
-        return Likelihood(self.workers[kept], self.blocks[kept])
+        enough = self.workers >= workers
+        return Likelihood(self.workers[enough], self.blocks[enough])
 
     def in_blocks(self, begin: int, end: int) -> Likelihood:
         """Return the likelihoods of the blocks [begin, end) alone."""
@@ -114,28 +113,28 @@ class Likelihood:
         count = self.blocks.shape[1]
         error = difference.std(axis=1, ddof=1) * math.sqrt(count) if count > 1 else np.full(len(total), math.inf)
         deficit = difference.sum(axis=1)
-        kept = self.workers[((deficit < NATS) | (deficit < ERRORS * error)) & (total > EXCLUDED / 2)]
-        return (int(kept.min()), int(kept.max())) if len(kept) else (self.best, self.best)
+        possible = self.workers[((deficit < NATS) | (deficit < ERRORS * error)) & (total > EXCLUDED / 2)]
+        return (int(possible.min()), int(possible.max())) if len(possible) else (self.best, self.best)
 
 
 def searched(queue: Queue, low: int, high: int) -> Likelihood:
     """Return the likelihoods of numbers from ``low`` to ``high``: of a grid, and of all near the best one."""
-    known: dict[int, Floats] = {}
+    nats: dict[int, Floats] = {}
 
     def add(numbers: Iterable[int]) -> None:
         for number in numbers:
-            if low <= number <= high and number not in known:
-                known[number] = queue.block_likelihoods(number)
+            if low <= number <= high and number not in nats:
+                nats[number] = queue.block_likelihoods(number)
 
     def result() -> Likelihood:
-        numbers = sorted(known)
-        return Likelihood(np.array(numbers), np.array([known[number] for number in numbers]))
+        numbers = sorted(nats)
+        return Likelihood(np.array(numbers), np.array([nats[number] for number in numbers]))
 
     add(range(low, low + 8))
     add(int(number) for number in np.geomspace(max(low, 1), max(high, low, 1), 12).round())
     before = -1
-    while len(known) > before:
-        before = len(known)
+    while len(nats) > before:
+        before = len(nats)
         tried = result()
         at = int(np.argmax(tried.blocks.sum(axis=1)))
         best = int(tried.workers[at])
@@ -156,11 +155,18 @@ def classes_of(routes: Ints) -> tuple[Ints, int]:
     return classes[routes], len(frequent) + 1
 
 
-def _bins(longest: float, error: float) -> tuple[npt.NDArray[np.int32], Floats]:
-    """Return the bin of each step of ``error`` (s), and the widths of the bins (s): geometric, from two errors on."""
-    steps = int(min(longest / error + 3, MOST_STEPS))
+def bins_of(steps: int, step: float, narrowest: int) -> tuple[npt.NDArray[np.int32], Floats]:
+    """Return the bin of each step (s) of service times, and the widths of the bins (s): geometric, from two steps on.
+
+    ``narrowest``: steps of a bin, at least.
+    """
     ends = [2]
     while ends[-1] < steps:
-        ends.append(max(round(ends[-1] * RATIO), ends[-1] + 2))
-    widths = np.diff([0, *ends]) * error
-    return np.searchsorted(ends, np.arange(steps), side="right").astype(np.int32), widths
+        ends.append(max(round(ends[-1] * RATIO), ends[-1] + narrowest))
+    return np.searchsorted(ends, np.arange(steps), side="right").astype(np.int32), np.diff([0, *ends]) * step
+
+
+def busiest(depth: Ints, count: int) -> int:
+    """Return the first of the ``count`` successive requests, of more, with the most in the system at their arrivals."""
+    total = np.cumsum(depth)
+    return int(np.argmax(total[count:] - total[:-count])) + 1

@@ -21,17 +21,15 @@ from sojourn.inference.checks import Check, drift_of, rank_correlation, without_
 from sojourn.inference.engine import MOST_SPREAD, MOST_UNSERVED
 from sojourn.inference.inferred import INFERRED, REFUSED, Inference, refused, without_starts
 from sojourn.inference.kernels import depth_on_arrival, served_in_order
-from sojourn.inference.likelihood import BLOCK, RATIO, classes_of
+from sojourn.inference.likelihood import BLOCK, bins_of, busiest, classes_of
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.formatting import counted
 from sojourn.model.parallel import in_threads
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 LEAST = 2_000  # requests
 LEAST_UNKNOWN = 8_000  # with an unknown number of workers
 COARSE, FINE = 4_000, 15_000  # requests of the busiest stretch, for the search
-BURN, KEPT = 60, 35  # sweeps
+BURN, AVERAGED = 60, 35  # sweeps
 SWEPT = 2_000_000  # lines times sweeps, of a long log
 LEAST_SWEEPS = 8
 PIECE = 20_000  # lines sampled at a time: what a processor's cache holds
@@ -42,6 +40,7 @@ NATS, ERRORS = 6.0, 2.5
 MOST_DISORDER = 0.005  # of the lines, in an earlier second than the line before
 MOST_LATE = 0.08  # of the requests: the worker that they need is freed after they left
 RESIMULATIONS = 12
+SEED = 1  # of the random numbers
 REASON = (
     "reconstructed from stamps of a second: the mean wait is known to about 1 % of the response time, its p99 to 6 %; "
     "with $msec in nginx's log_format to a few milliseconds"
@@ -89,7 +88,8 @@ class Lines:
         order = np.argsort(arrival, kind="stable").astype(np.int64)
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
-        bin_of, widths = _bins(float(lasted.max(initial=0.0)))
+        steps = int(float(lasted.max(initial=0.0)) / sampler.STEP) + sampler.NOISE + 2
+        bin_of, widths = bins_of(steps, sampler.STEP, 1)
         return cls(second, lasted, codes, classes, departure, arrival, order, rank, bin_of, widths)
 
     def part(self, begin: int, end: int) -> Lines:
@@ -132,7 +132,6 @@ def reconstruct(
     *,
     unserved: int = 0,
     workers: int | None = None,
-    seed: int = 1,
 ) -> Inference:
     """Infer the start of every service from the order of lines, their seconds and their durations.
 
@@ -142,7 +141,6 @@ def reconstruct(
         routes: route of each request, as a number from 0.
         unserved: requests beside these that left without being served.
         workers: number of workers, if it is known.
-        seed: of the random numbers.
     """
     reason = _obstacle(second, unserved, workers)
     if reason:
@@ -151,26 +149,26 @@ def reconstruct(
     order = np.argsort(second, kind="stable").astype(np.int64)
     lines = Lines.of(np.floor(second[order]), np.asarray(lasted[order], np.float64), codes[order], classes)
     if workers is not None:
-        drawn, state = _drawn(lines, workers, order, (workers, workers), seed)
-        return _judged(drawn, _checks(state, workers, seed))
-    search = _Search(lines, seed)
+        drawn, state = _drawn(lines, workers, order, (workers, workers))
+        return _judged(drawn, _checks(state, workers))
+    search = _Search(lines)
     chosen = search.climbed()
     stretch = search.busiest.part(0, len(search.busiest.second))
-    _sampled(stretch, chosen, seed, BURN, KEPT)
-    checks = tuple(_checks(stretch, chosen, seed))
+    _sampled(stretch, chosen, BURN, AVERAGED)
+    checks = tuple(_checks(stretch, chosen))
     if any(check.failed for check in checks):
         # No number of workers would help: it is refused before the set is searched for.
         spread_evenly = _inference(lines, chosen, order, search.credible())
         return _judged(spread_evenly, checks)
     search.widened()
     low, high = search.credible()
-    means = in_threads(lambda number: _sampled(search.fresh(), number, seed, 25, 10), [*{low, chosen, high}])
+    means = in_threads(lambda number: _sampled(search.fresh(), number, 25, 10), [*{low, chosen, high}])
     spread = (max(means) - min(means)) / float(search.busiest.lasted.mean())
-    drawn, state = _drawn(lines, chosen, order, (low, high), seed)
-    return _judged(drawn, (*_checks(state, chosen, seed), Check("set_of_workers", spread, spread > MOST_SPREAD)))
+    drawn, state = _drawn(lines, chosen, order, (low, high))
+    return _judged(drawn, (*_checks(state, chosen), Check("set_of_workers", spread, spread > MOST_SPREAD)))
 
 
-def _drawn(lines: Lines, workers: int, order: Ints, ends: tuple[int, int], seed: int) -> tuple[Inference, Lines]:
+def _drawn(lines: Lines, workers: int, order: Ints, ends: tuple[int, int]) -> tuple[Inference, Lines]:
     """Sample all lines; return an inference without a verdict, and the last state of the busiest stretch.
 
     Its mean wait is averaged over the states. Pieces of a long log are sampled apart, each after a few lines of the
@@ -178,7 +176,7 @@ def _drawn(lines: Lines, workers: int, order: Ints, ends: tuple[int, int], seed:
     """
     count = len(order)
     sweeps = max(min(BURN, SWEPT // count), LEAST_SWEEPS)
-    kept = max(min(KEPT, sweeps // 2), LEAST_SWEEPS // 2)
+    averaged = max(min(AVERAGED, sweeps // 2), LEAST_SWEEPS // 2)
     before = 4 * workers + 64
     edges = [count * number // max(count // PIECE, 1) for number in range(max(count // PIECE, 1) + 1)]
 
@@ -186,7 +184,7 @@ def _drawn(lines: Lines, workers: int, order: Ints, ends: tuple[int, int], seed:
         begin, end = edges[number], edges[number + 1]
         first = max(begin - before, 0)
         part = lines.part(first, end)
-        mean = _sampled(part, workers, seed + number, sweeps, kept, begin - first)
+        mean = _sampled(part, workers, sweeps, averaged, begin - first, SEED + number)
         return part.departure[begin - first :], mean * (end - begin) / count
 
     pieces = in_threads(piece, range(len(edges) - 1))
@@ -227,16 +225,6 @@ def _obstacle(second: Floats, unserved: int, workers: int | None) -> str:
     return ""
 
 
-def _bins(longest: float) -> tuple[npt.NDArray[np.int32], Floats]:
-    """Return the bin of each step (s) of service times, and the widths of the bins (s): geometric."""
-    steps = int(longest / sampler.STEP) + sampler.NOISE + 2
-    ends = [sampler.NOISE]
-    while ends[-1] < steps:
-        ends.append(max(round(ends[-1] * RATIO), ends[-1] + 1))
-    widths = np.diff([0, *ends]) * sampler.STEP
-    return np.searchsorted(ends, np.arange(steps), side="right").astype(np.int32), widths
-
-
 def _busiest(lines: Lines, count: int) -> Lines:
     """Return the stretch of ``count`` lines with the most requests in the system, spread evenly."""
     return lines.part(*_busiest_ends(lines, count))
@@ -246,18 +234,17 @@ def _busiest_ends(lines: Lines, count: int) -> tuple[int, int]:
     if len(lines.second) <= count:
         return 0, len(lines.second)
     depth = depth_on_arrival(lines.arrival[lines.order], lines.departure)
-    total = np.cumsum(depth[lines.rank])
-    begin = int(np.argmax(total[count:] - total[:-count])) + 1
+    begin = busiest(depth[lines.rank], count)
     return begin, begin + count
 
 
-def _sampled(lines: Lines, workers: int, seed: int, burn: int, kept: int, first: int = 0) -> float:
-    """Sample the lines, and return the mean wait from line ``first`` on, averaged over the kept sweeps, s.
+def _sampled(lines: Lines, workers: int, burn: int, averaged: int, first: int = 0, seed: int = SEED) -> float:
+    """Sample the lines, and return the mean wait from line ``first`` on, averaged over the sweeps after ``burn``, s.
 
     The last state is kept.
     """
     means = []
-    for number in range(burn + kept):
+    for number in range(burn + averaged):
         lines.sweep(workers, lines.fitted(workers), 1.0, seed * 1_000 + number)
         if number >= burn:
             means.append(float((lines.lasted - lines.service(workers))[first:].mean()))
@@ -267,11 +254,10 @@ def _sampled(lines: Lines, workers: int, seed: int, burn: int, kept: int, first:
 class _Search:
     """The evidence of numbers of workers, by block of lines (nats): of the busiest stretch, and around its best one."""
 
-    def __init__(self, lines: Lines, seed: int) -> None:
+    def __init__(self, lines: Lines) -> None:
         self.busiest = _busiest(lines, FINE)
-        self._seed = seed
         self._most = int(depth_on_arrival(lines.arrival[lines.order], lines.departure).max()) + 1
-        self._known: dict[int, Floats] = {}
+        self._evidence: dict[int, Floats] = {}
 
     def fresh(self) -> Lines:
         """Return the busiest stretch, spread evenly."""
@@ -280,18 +266,18 @@ class _Search:
     @property
     def best(self) -> int:
         """The number with the most evidence."""
-        return max(self._known, key=lambda number: float(self._known[number].sum()))
+        return max(self._evidence, key=lambda number: float(self._evidence[number].sum()))
 
     def _learn(self, numbers: Iterable[int]) -> None:
-        new = sorted(number for number in set(numbers) - self._known.keys() if 1 <= number <= self._most)
-        evidence = in_threads(lambda number: _evidence(self.busiest, number, self._seed), new)
-        self._known.update(zip(new, evidence, strict=True))
+        new = sorted(number for number in set(numbers) - self._evidence.keys() if 1 <= number <= self._most)
+        evidence = in_threads(lambda number: _evidence(self.busiest, number), new)
+        self._evidence.update(zip(new, evidence, strict=True))
 
     def climbed(self) -> int:
         """Search from the best power of two, known from fewer lines, in steps that become smaller; return the best."""
         coarse = _busiest(self.busiest, COARSE)
         powers = [2**power for power in range(max(int(math.log2(self._most)) + 1, 1))]
-        sums = in_threads(lambda number: float(_evidence(coarse, number, self._seed).sum()), powers)
+        sums = in_threads(lambda number: float(_evidence(coarse, number).sum()), powers)
         best = powers[int(np.argmax(sums))]
         step = max(best // 4, 1)
         while True:
@@ -306,29 +292,29 @@ class _Search:
             number = self.best + direction
             while 1 <= number <= self._most:
                 self._learn([number])
-                if _excluded(self._known[self.best] - self._known[number]):
+                if _excluded(self._evidence[self.best] - self._evidence[number]):
                     break
                 number += direction
 
     def credible(self) -> tuple[int, int]:
         """Return the smallest and the largest known number that is not excluded."""
-        best = self._known[self.best]
-        kept = [number for number, blocks in self._known.items() if not _excluded(best - blocks)]
-        return min(kept), max(kept)
+        best = self._evidence[self.best]
+        credible = [number for number, blocks in self._evidence.items() if not _excluded(best - blocks)]
+        return min(credible), max(credible)
 
 
-def _evidence(lines: Lines, workers: int, seed: int) -> Floats:
+def _evidence(lines: Lines, workers: int) -> Floats:
     """Return the log evidence of a number of workers by block of lines, nats."""
     state = lines.part(0, len(lines.second))
     for number in range(SEARCH_BURN):
-        state.sweep(workers, state.fitted(workers), 1.0, seed * 1_000 + number)
+        state.sweep(workers, state.fitted(workers), 1.0, SEED * 1_000 + number)
     logs = state.fitted(workers)
     begins = np.arange(0, len(state.second), BLOCK)
     heats = (np.arange(HEATS) / (HEATS - 1)) ** 3
     means = np.zeros((HEATS, len(begins)))
     for place in reversed(range(HEATS)):
         for number in range(SWEEPS_OF_HEAT):
-            density = state.sweep(workers, logs, float(heats[place]), seed * 1_000 + 100 * place + number)
+            density = state.sweep(workers, logs, float(heats[place]), SEED * 1_000 + 100 * place + number)
             if number >= SETTLING:
                 means[place] += np.add.reduceat(density, begins) / (SWEEPS_OF_HEAT - SETTLING)
     return np.asarray(((means[1:] + means[:-1]) / 2 * np.diff(heats)[:, None]).sum(axis=0))
@@ -350,7 +336,7 @@ def _inference(lines: Lines, workers: int, order: Ints, ends: tuple[int, int]) -
     )  # fmt: skip
 
 
-def _checks(lines: Lines, workers: int, seed: int) -> Iterator[Check]:
+def _checks(lines: Lines, workers: int) -> Iterator[Check]:
     """Yield the checks of the last state of the sampler."""
     by_arrival = lines.order
     response, codes = lines.lasted[by_arrival], lines.codes[by_arrival]
@@ -379,15 +365,15 @@ def _checks(lines: Lines, workers: int, seed: int) -> Iterator[Check]:
     wait = float((response - service).mean()) / float(response.mean())
     part = workers / (int(depth.max()) + 1)
     yield Check("never_full", part, failed=part >= 0.6 and wait > 0.02)
-    off, spread = _resimulated(lines, service, codes, workers, seed)
+    off, spread = _resimulated(lines, service, codes, workers)
     # Hidden load and event loops make responses more alike; a wrong order, less, which chance does, too.
     failed = off > max(0.022, 3 * spread) or off < -max(0.06, 4 * spread)
     yield Check("response_after_response", off, failed=failed)
 
 
-def _resimulated(lines: Lines, service: Floats, codes: Ints, workers: int, seed: int) -> tuple[float, float]:
+def _resimulated(lines: Lines, service: Floats, codes: Ints, workers: int) -> tuple[float, float]:
     """Return by how much successive responses resemble each other more than in simulations, and these' deviation."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(SEED)
     arrival = lines.arrival[lines.order]
     response = lines.lasted[lines.order]
     drawn = np.empty_like(service)

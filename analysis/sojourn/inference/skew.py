@@ -9,13 +9,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from sojourn.inference.kernels import depth_on_arrival
-from sojourn.inference.likelihood import Queue, searched
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from sojourn.inference.likelihood import Queue, busiest, searched
+from sojourn.model.arrays import Floats, Ints
 
 SAMPLE = 20_000  # requests of the busiest stretch
 LEAST = 1_000  # requests of a proxy in it
@@ -43,7 +40,8 @@ def skews_of(arrival: Floats, departure: Floats, proxies: Ints, routes: Ints, er
         return skews
     chosen = _busiest(arrival, departure)
     a, d, p, r = arrival[chosen], departure[chosen], proxies[chosen], routes[chosen]
-    likeliest = searched(Queue.of(*_in_order(a, d, r), error), 1, _deepest(a, d)).best
+    deepest = int(depth_on_arrival(np.sort(a), np.sort(d)).max()) + 1
+    likeliest = searched(Queue.of(*_in_order(a, d, r), error), 1, deepest).best
     numbers = range(max(likeliest - NEAR, 1), likeliest + NEAR + 1)
 
     def evidence(shifts: Floats) -> Floats:
@@ -78,15 +76,10 @@ def _in_order(arrival: Floats, departure: Floats, routes: Ints) -> tuple[Floats,
     return arrival[order], departure[order], routes[order]
 
 
-def _deepest(arrival: Floats, departure: Floats) -> int:
-    return int(depth_on_arrival(np.sort(arrival), np.sort(departure)).max()) + 1
-
-
 def _busiest(arrival: Floats, departure: Floats) -> Ints:
     """Return the positions of the requests of the stretch with the most requests in the system."""
     order = np.argsort(arrival, kind="stable")
     if len(order) <= SAMPLE:
         return order
-    total = np.cumsum(depth_on_arrival(arrival[order], np.sort(departure)))
-    begin = int(np.argmax(total[SAMPLE:] - total[:-SAMPLE])) + 1
+    begin = busiest(depth_on_arrival(arrival[order], np.sort(departure)), SAMPLE)
     return order[begin : begin + SAMPLE]

@@ -7,12 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED, Inference, Window
 from sojourn.model.formatting import counted
-
-Floats = npt.NDArray[np.float64]
 
 MOST_REFUSED = 0.1  # of the requests
 
@@ -122,11 +119,11 @@ def _range(
     stretches: Sequence[Stretch], ends: Callable[[Stretch], tuple[float, float] | None]
 ) -> tuple[float, float] | None:
     """Return the mean of ranges, by the number of requests; None if one is unknown."""
-    known = [ends(each) for each in stretches]
+    ranges = [ends(each) for each in stretches]
     weights = [each.requests for each in stretches]
-    if any(pair is None for pair in known):
+    if any(pair is None for pair in ranges):
         return None
-    low, high = np.average(np.array(known, np.float64), axis=0, weights=weights)
+    low, high = np.average(np.array(ranges, np.float64), axis=0, weights=weights)
     return float(low), float(high)
 
 
@@ -142,11 +139,11 @@ def _tail_range(stretches: Sequence[Stretch], p99: float) -> tuple[float, float]
 
 def _excess(stretches: Sequence[Stretch]) -> tuple[float, float] | None:
     """Return the figure without a model and its standard error; None if that of a stretch is unknown."""
-    known = [each.result.excess for each in stretches]
+    excesses = [each.result.excess for each in stretches]
     shares = np.array([each.requests for each in stretches], np.float64)
     shares /= shares.sum()
-    pairs = [pair for pair in known if pair is not None]
-    if len(pairs) < len(known):
+    pairs = [pair for pair in excesses if pair is not None]
+    if len(pairs) < len(excesses):
         return None
     means, errors = np.array(pairs).T
     return float((shares * means).sum()), float(np.sqrt(((shares * errors) ** 2).sum()))

@@ -28,13 +28,13 @@ def client_retries(table: pl.DataFrame, client: Sequence[str]) -> pl.Series:
     """
     if not client:
         return pl.Series("again", [None], pl.Boolean).new_from_index(0, len(table))
-    known = pl.all_horizontal(pl.col(column).is_not_null() for column in client)
+    has_client = pl.all_horizontal(pl.col(column).is_not_null() for column in client)
     key = table.select(client).hash_rows()
-    failures = key.filter(table.select(known & pl.col("failed")).to_series())
+    failures = key.filter(table.select(has_client & pl.col("failed")).to_series())
     looked_at = key.is_in(failures.unique().implode()).arg_true()
     some = table.select(*client, "start", "begun", "ended", "failed")[looked_at]
     before, failed = (pl.col(name).shift(1).over(client, order_by=["start", "ended"]) for name in ("ended", "failed"))
     lately = (pl.col("begun") - before).is_between(-0.002, AGAIN)  # nginx's clock ticks in milliseconds
     again = np.zeros(len(table), np.bool_)
-    again[looked_at.to_numpy()] = some.select((known & lately & failed).fill_null(False)).to_series().to_numpy()
+    again[looked_at.to_numpy()] = some.select((has_client & lately & failed).fill_null(False)).to_series().to_numpy()
     return pl.Series("again", again)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -47,8 +49,8 @@ class CompiledFunction:
         with _LOCK, needed_for("this analysis"):
             if "dispatcher" in self.__dict__:
                 return self.__dict__["dispatcher"]
-            dispatcher = _kept(function, **self.options)
-        if _announcers and not _is_kept(dispatcher):
+            dispatcher = _compiled(function, **self.options)
+        if _announcers and not _is_cached(dispatcher):
             _announcers.pop()()
         return dispatcher
 
@@ -91,17 +93,17 @@ def is_compilation_installed() -> bool:
     return spec_of("numba") is not None
 
 
-def is_kept(function: Callable[..., Any]) -> bool:
+def is_cached(function: Callable[..., Any]) -> bool:
     """Return whether the machine code of a function of ``compiled`` exists, from this process or an earlier one.
 
     Raises:
         SojournError: numba is not installed.
     """
     assert isinstance(function, CompiledFunction)  # noqa: S101 - what ``compiled`` returns
-    return _is_kept(function.dispatcher)
+    return _is_cached(function.dispatcher)
 
 
-def _is_kept(dispatcher: Any) -> bool:
+def _is_cached(dispatcher: Any) -> bool:
     if dispatcher.signatures:
         return True
     path = dispatcher.stats.cache_path
@@ -121,16 +123,16 @@ def _numba() -> Any:
     return numba
 
 
-def _kept(function: Callable[..., Any], **options: Any) -> Any:
+def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     """Return the compiled function, cached if possible."""
     numba = _numba()
     try:
         compiled = numba.njit(cache=True, nogil=True, **options)(function)
     except RuntimeError:  # numba has no writable cache folder
         return numba.njit(nogil=True, **options)(function)
-    kept = Path(compiled.stats.cache_path)
-    _forget_outdated(function, kept)
-    _take_shared(function, kept)
+    cache = Path(compiled.stats.cache_path)
+    _forget_outdated(function, cache)
+    _take_shared(function, cache)
     return compiled
 
 
@@ -143,31 +145,27 @@ def share_compiled(package: Path) -> None:
         (folder / _SHARED).write_text(_digest(folder.parent), encoding="ascii")
 
 
-def _take_shared(function: Callable[..., Any], kept: Path) -> None:
+def _take_shared(function: Callable[..., Any], cache: Path) -> None:
     """Copy the shared machine code of a function to where it is kept for this user, unless there is some."""
     shared = Path(function.__code__.co_filename).parent / _CACHE
-    if shared == kept or not (shared / _SHARED).is_file() or any(_indexes(function, kept)):
+    if shared == cache or not (shared / _SHARED).is_file() or any(_indexes(function, cache)):
         return
-    import shutil  # noqa: PLC0415
-
     with contextlib.suppress(OSError):
         if (shared / _SHARED).read_text(encoding="ascii") == _digest(shared.parent):
             # Data first: an index names them.
             for file in sorted(shared.glob(f"{_name(function)}.*.nb[ci]")):
-                shutil.copyfile(file, kept / file.name)
+                shutil.copyfile(file, cache / file.name)
 
 
 def _digest(folder: Path) -> str:
     """Return a digest of the modules of a folder."""
-    import hashlib  # noqa: PLC0415 - takes its time to load
-
     digest = hashlib.sha256()
     for file in sorted(folder.glob("*.py")):
         digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()
 
 
-def _forget_outdated(function: Callable[..., Any], kept: Path) -> None:
+def _forget_outdated(function: Callable[..., Any], cache: Path) -> None:
     """Remove a function's cached machine code from before the last change to a file of its folder.
 
     numba looks at the function's own file alone, while the machine code holds the functions called from it, too.
@@ -176,14 +174,14 @@ def _forget_outdated(function: Callable[..., Any], kept: Path) -> None:
         # An installed package may keep the dates of its build; the change time is that of the installation.
         statuses = [file.stat() for file in Path(function.__code__.co_filename).parent.glob("*.py")]
         changed = max(max(file.st_mtime, file.st_ctime) for file in statuses)
-        for index in _indexes(function, kept):
+        for index in _indexes(function, cache):
             if index.stat().st_mtime < changed:
                 index.unlink()
 
 
-def _indexes(function: Callable[..., Any], kept: Path) -> Iterator[Path]:
+def _indexes(function: Callable[..., Any], cache: Path) -> Iterator[Path]:
     """Return the index files of numba for the cached machine code of a function."""
-    return kept.glob(f"{_name(function)}.*.nbi")
+    return cache.glob(f"{_name(function)}.*.nbi")
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from sojourn.model.formatting import counted, printable
 
-NAMED = 3  # backends named in a sentence
+IN_SENTENCE = 3  # backends named in a sentence
 ENOUGH = 500  # answers of a backend to infer its queue
 FEW_MEASURED = 0.01  # of a backend's answers: with more of them nothing is inferred
 MOST_INFERRED = 5_000_000  # answers whose rows are fetched from a store for it
@@ -108,10 +108,10 @@ class Coverage:
         """Return the backends with answers whose waiting or working is unknown, most of these first, for a sentence."""
         answering = [one for one in self.backends if one.answered]
         lacking = sorted((one for one in answering if one.incomplete), key=lambda one: -one.incomplete)
-        if len(lacking) == len(answering) > NAMED:
+        if len(lacking) == len(answering) > IN_SENTENCE:
             return f"all {counted(len(lacking), 'backend')}"
-        names = ", ".join(printable(one.upstream or "the backend", 60) for one in lacking[:NAMED])
-        return names + (f" and {len(lacking) - NAMED:,} more" if len(lacking) > NAMED else "")
+        names = ", ".join(printable(one.upstream or "the backend", 60) for one in lacking[:IN_SENTENCE])
+        return names + (f" and {len(lacking) - IN_SENTENCE:,} more" if len(lacking) > IN_SENTENCE else "")
 
     def to_dict(self) -> dict[str, object]:
         """Return the ``audit.known`` object of the JSON output."""

@@ -89,11 +89,11 @@ def parse(text: str) -> Dsn:
     if parts.fragment:
         raise SojournError(f"{hidden(text)}: write # as %23 in a DSN")
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    known = {"database"} if scheme == "chdb" else {"database", "ca", "timeout"}
+    names = {"database"} if scheme == "chdb" else {"database", "ca", "timeout"}
     for name in options:
-        if name not in known:
+        if name not in names:
             raise SojournError(
-                f"{hidden(text)}: {name!r} is not an option of a DSN (options: {', '.join(sorted(known))})"
+                f"{hidden(text)}: {name!r} is not an option of a DSN (options: {', '.join(sorted(names))})"
             )
     if scheme == "chdb":
         path = unquote(parts.netloc + parts.path)

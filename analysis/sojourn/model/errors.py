@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,7 +43,5 @@ def reason_of(error: Exception, folder: Path | None = None) -> str:
         number = int(wrapped[1])
     if number is None and folder is not None:
         with suppress(OSError):
-            import shutil  # noqa: PLC0415 - for a failure only
-
             number = errno.ENOSPC if shutil.disk_usage(folder).free < LEAST_ROOM else None
     return os.strerror(number) if number else str(error).partition("\n")[0] or type(error).__name__

@@ -43,16 +43,16 @@ class Ways:
     """Upstream -> the way to it, s.
 
     Attributes:
-        known: as requests took it to an idle backend.
+        certain: as requests took it to an idle backend.
         in_doubt: how much of a wait may be the way: few requests arrived while it was idle, and its clock is not known.
     """
 
-    known: Mapping[str, float] = field(default_factory=dict)
+    certain: Mapping[str, float] = field(default_factory=dict)
     in_doubt: Mapping[str, float] = field(default_factory=dict)
 
     def by_name(self) -> dict[str, Mapping[str, float]]:
         """Return the name of each mean that the evidence has for them -> the ways that it sums; without empty ones."""
-        return {name: ways for name, ways in ((WAY, self.known), (WAY_IN_DOUBT, self.in_doubt)) if ways}
+        return {name: ways for name, ways in ((WAY, self.certain), (WAY_IN_DOUBT, self.in_doubt)) if ways}
 
 
 NO_WAYS = Ways()
@@ -69,12 +69,12 @@ def idle_ways(rows: pl.LazyFrame, clock: pl.DataFrame) -> Ways:
         clock: as of a split.
     """
     arrival = pl.coalesce("proxy_start", "start")
-    known = rows.filter("answered").head(LOOKED_AT).select("upstream", "time", "queueing_delay", arrival=arrival)
+    answered = rows.filter("answered").head(LOOKED_AT).select("upstream", "time", "queueing_delay", arrival=arrival)
     before = pl.col("time").cum_max().shift(1).over("upstream")
     idle = (pl.col("arrival") > pl.col("before")).fill_null(value=False)
     queued = pl.col("queueing_delay").drop_nulls()
     at_idle = pl.col("queueing_delay").filter(idle).drop_nulls()
-    grouped = known.sort("arrival").with_columns(before=before).group_by("upstream")
+    grouped = answered.sort("arrival").with_columns(before=before).group_by("upstream")
     return ways_of(
         grouped.agg(
             way=at_idle.quantile(0.25, "linear"), idle=at_idle.len(), least=queued.quantile(0.01, "linear")
@@ -96,11 +96,11 @@ def ways_of(rows: pl.DataFrame, clock: pl.DataFrame) -> Ways:
     enough = pl.col("idle") >= ENOUGH_IDLE
     seconds = pl.when(enough).then("way").otherwise(pl.min_horizontal("least", pl.col("uncertainty").fill_null(0.0)))
     long = every.select("upstream", enough.alias("enough"), seconds=seconds).filter(pl.col("seconds") > SHORT_WAY)
-    known, in_doubt = (
-        dict(long.filter(pl.col("enough") == is_known).select("upstream", "seconds").iter_rows())
-        for is_known in (True, False)
+    certain, in_doubt = (
+        dict(long.filter(pl.col("enough") == is_certain).select("upstream", "seconds").iter_rows())
+        for is_certain in (True, False)
     )
-    return Ways(known, in_doubt)
+    return Ways(certain, in_doubt)
 
 
 def evidence_columns(ways: Ways = NO_WAYS) -> list[pl.Expr]:

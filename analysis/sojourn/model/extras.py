@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from sojourn.model.errors import SojournError
@@ -52,8 +53,6 @@ def missing_package(module: str, what: str = "this command", extra: str | None =
 
 def spec_of(module: str) -> ModuleSpec | None:
     """Return where a module is installed, without loading it; None: it is not."""
-    from importlib.util import find_spec  # noqa: PLC0415 - takes its time to load
-
     try:
         return find_spec(module)
     except ModuleNotFoundError:  # a finder of another package may say it this way

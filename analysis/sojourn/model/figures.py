@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
+from sojourn.model.arrays import Floats
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 FIGURES = ("mean", *QUANTILES, "max")
 Summary = dict[str, float | None]
-Floats = npt.NDArray[np.float64]
 
 
 def quantiles(values: Floats, levels: Sequence[float]) -> list[float | None]:

@@ -48,10 +48,10 @@ def shortened(text: str, width: int) -> str:
 
 
 def _safe(raw: str) -> str:
-    return raw if raw.isascii() and raw.isprintable() else "".join(_shown(raw))
+    return raw if raw.isascii() and raw.isprintable() else "".join(_escaped(raw))
 
 
-def _shown(text: str) -> Iterator[str]:
+def _escaped(text: str) -> Iterator[str]:
     marks = 0
     for c in text:
         category = unicodedata.category(c)

@@ -184,8 +184,8 @@ class LogFacts:
         }  # fmt: skip
 
 
-REJECTS_KEPT = 1_000
-RAW_KEPT = 2_000  # characters of a refused line
+MOST_REJECTS = 1_000
+RAW_LENGTH = 2_000  # characters of a refused line
 
 
 @dataclass
@@ -206,9 +206,9 @@ class Records:
     formats: list[LogFacts] = field(default_factory=list)
 
     def keep(self, rejection: dict[str, object]) -> None:
-        """Keep a refused line if there is room: ``REJECTS_KEPT`` of them, ``RAW_KEPT`` characters of each."""
-        if len(self.rejects) < REJECTS_KEPT:
-            self.rejects.append({**rejection, "raw": str(rejection["raw"])[:RAW_KEPT]})
+        """Keep a refused line if there is room: ``MOST_REJECTS`` of them, ``RAW_LENGTH`` characters of each."""
+        if len(self.rejects) < MOST_REJECTS:
+            self.rejects.append({**rejection, "raw": str(rejection["raw"])[:RAW_LENGTH]})
 
     @property
     def rejected(self) -> int:

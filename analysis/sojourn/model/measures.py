@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.components import COMPONENTS
 from sojourn.model.coverage import Coverage
 from sojourn.model.figures import Summary
@@ -158,7 +158,7 @@ class Measures(Protocol):
         A bin is ``width`` wide, in seconds or, when logarithmic, in ln(seconds); the first begins at ``low`` (s).
         """
 
-    def exceeding(self, column: str, points: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def exceeding(self, column: str, points: int) -> tuple[Floats, Floats]:
         """Return at most ``points`` values of a column (s), ascending, and the share of values that are larger."""
 
     def parts_by(self, group: str, limit: int) -> pl.DataFrame:
@@ -190,7 +190,7 @@ class Measures(Protocol):
         """
 
 
-def exceeding_ranks(count: int, points: int) -> npt.NDArray[np.int64]:
+def exceeding_ranks(count: int, points: int) -> Ints:
     """Return ranks (0: the smallest of ``count`` values), even in the logarithm of the share that is larger."""
     if not count:
         return np.array([], np.int64)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Ints
 from sojourn.model.formatting import listed, printable
 
 SLACK = 1e-5  # s: instants are known to a microsecond each, and sums of them to a few
@@ -22,7 +23,7 @@ TICKS = (1_000_000, 100_000, 10_000, 1_000)  # us: steps in which a clock may co
 LOOKED_AT = 1_000_000  # requests at most
 FEW = 1_000  # instants
 SHARE = 0.01  # of a backend's requests: fewer that overlap in one worker are exceptions
-NAMED = 3  # backends named in a sentence
+IN_SENTENCE = 3  # backends named in a sentence
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Overlap:
         return self.most > 1 and self.share > SHARE
 
 
-def tick_of(instants: npt.NDArray[np.int64]) -> int:
+def tick_of(instants: Ints) -> int:
     """Return the step (us) in which a clock counts: the largest of ``TICKS`` that divides all instants, else 1."""
     if not len(instants):
         return 1
@@ -80,9 +81,7 @@ def overlap(
     return Overlap(int(depth.max()), float((depth[steps > 0] > 1).sum() / count))
 
 
-def _steps(
-    begin: npt.NDArray[Any], end: npt.NDArray[Any], worker: npt.NDArray[np.integer[Any]]
-) -> npt.NDArray[np.int64]:
+def _steps(begin: npt.NDArray[Any], end: npt.NDArray[Any], worker: npt.NDArray[np.integer[Any]]) -> Ints:
     """Return 1 for each begin and -1 for each end, by worker and time.
 
     At one instant ends come first: a worker that takes its next request at once does not serve two.
@@ -102,9 +101,9 @@ def overlaps(held: pl.DataFrame) -> dict[str | None, tuple[Overlap, float]]:
 
     ``held``: upstream, worker, begin and end (us, by the app's clock); rows with a null in the last three do not count.
     """
-    known = held.drop_nulls(["worker", "begin", "end"]).head(LOOKED_AT)
+    complete = held.drop_nulls(["worker", "begin", "end"]).head(LOOKED_AT)
     measured = {}
-    numbered = known.with_columns(pl.col("worker").cast(pl.String).cast(pl.Categorical).to_physical())
+    numbered = complete.with_columns(pl.col("worker").cast(pl.String).cast(pl.Categorical).to_physical())
     for (name,), part in numbered.group_by("upstream"):
         begin, end = part["begin"].to_numpy(), part["end"].to_numpy()
         slack = tick_of(begin) + round(SLACK * 1e6)
@@ -130,8 +129,8 @@ def serving_several(backends: Iterable[Mapping[str, Any]]) -> str:
     several = sorted((row for row in backends if row["in_one_worker"] > 1), key=lambda row: -row["in_one_worker"])
     if not several:
         return ""
-    names = [f"{printable(row['upstream'] or '–', 60)} (up to {row['in_one_worker']})" for row in several[:NAMED]]
-    more = f" and {len(several) - NAMED} more" if len(several) > NAMED else ""
+    names = [f"{printable(row['upstream'] or '–', 60)} (up to {row['in_one_worker']})" for row in several[:IN_SENTENCE]]
+    more = f" and {len(several) - IN_SENTENCE} more" if len(several) > IN_SENTENCE else ""
     return f"workers of {', '.join(names)}{more} serve several requests at a time"
 
 

@@ -59,11 +59,11 @@ def redacted_text(line: str) -> str:
     return line
 
 
-def shown_uri(uri: str | None) -> str | None:
+def displayed_uri(uri: str | None) -> str | None:
     """Return a URI without its query, as results show it."""
     return path_of(uri) if uri is not None and redacting() else uri
 
 
-def shown_line(line: object) -> str:
+def displayed_line(line: object) -> str:
     """Return a refused line shortened and redacted, as reports and messages show it."""
     return redacted_text(str(line)) if redacting() else str(line)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sojourn.model.figures import FIGURES, QUANTILES, Floats, Summary, summary
+from sojourn.model.arrays import Floats, Ints
+from sojourn.model.figures import FIGURES, QUANTILES, Summary, summary
 from sojourn.model.parallel import in_threads
 
 
@@ -73,7 +75,7 @@ class Members:
     """
 
     numbers: npt.NDArray[Any]
-    order: npt.NDArray[np.int64]
+    order: Ints
     count: int
 
     @classmethod
@@ -112,9 +114,7 @@ def _with_inversions(count: int, most: int) -> list[int]:
     """Return how many permutations of ``count`` things have 0, 1, … ``most`` inversions."""
     counts = [1] + [0] * most
     for size in range(2, count + 1):
-        sums = [0]
-        for number in counts:
-            sums.append(sums[-1] + number)
+        sums = list(accumulate(counts, initial=0))
         counts = [sums[k + 1] - sums[max(k + 1 - size, 0)] for k in range(most + 1)]
     return counts
 

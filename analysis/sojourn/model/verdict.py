@@ -65,7 +65,7 @@ DELAYS = {
 # The client's part in a phase that directives delay as well.
 OF_CLIENT = {"before": "nginx read the request slowly from the client", "after": "the client read the answer slowly"}
 LIMIT, LOCK = "`limit_req`", "`proxy_cache_lock`"
-SHOWN = 3  # directives of a configuration
+MOST_DIRECTIVES = 3  # directives of a configuration
 Directives = Mapping[str, Sequence[str]]
 
 
@@ -82,7 +82,7 @@ class Verdict:
 
     def to_dict(self) -> dict[str, str]:
         """Return the ``verdict`` object of the JSON output."""
-        return {"cause": self.cause, "sentence": self.sentence, "tail_cause": self.tail_cause}
+        return dict(self.__dict__)
 
 
 @dataclass(frozen=True)
@@ -111,10 +111,7 @@ class Evidence:
 
     def to_dict(self) -> dict[str, object]:
         """Return the ``evidence`` object of the JSON output."""
-        return {
-            "large": dict(self.large), "redirects": self.redirects, "way": self.way, "locked": dict(self.locked),
-            "limited": dict(self.limited), "way_in_doubt": self.way_in_doubt, "inner": self.inner,
-        }  # fmt: skip
+        return dict(self.__dict__)
 
 
 NO_EVIDENCE = Evidence()
@@ -147,7 +144,7 @@ def verdict(
     p99: float,
     requests: int,
     slo: float = SLO,
-    known: Coverage = NOTHING_MORE,
+    coverage: Coverage = NOTHING_MORE,
     evidence: tuple[Evidence, Evidence] = (NO_EVIDENCE, NO_EVIDENCE),
     directives: Directives | None = None,
 ) -> Verdict:
@@ -159,7 +156,7 @@ def verdict(
         p99: p99 of the response time, s.
         requests: number of requests.
         slo: a p99 below this, with little queueing and little unknown time, is healthy, s.
-        known: what is known of the requests of each backend.
+        coverage: what is known of the requests of each backend.
         evidence: of all requests, and of those at and above p99.
         directives: phase -> the directives of nginx's configuration that delay it, as from
             ``sojourn.nginx.delays.delaying_directives``; None: the configuration is not known.
@@ -167,8 +164,8 @@ def verdict(
     shares, tail = cause_shares(means, evidence[0]), cause_shares(tail_means, evidence[1])
     cause, tail_cause = _cause(means, evidence[0]), _cause(tail_means, evidence[1])
     mean = sum(means.values())
-    if known.distrusted:
-        return Verdict("unknown", _distrusted(known), "unknown")
+    if coverage.distrusted:
+        return Verdict("unknown", _distrusted(coverage), "unknown")
     most = max(shares, key=lambda each: abs(shares[each]))
     if abs(shares[most]) > POSSIBLE and mean > 0:
         return Verdict("unknown", _impossible(shares[most], mean, WORDS[most]), tail_cause)
@@ -189,18 +186,18 @@ def verdict(
     seconds = shares.get(cause, 0.0) * mean
     large = _is_most(evidence[0].large, cause, seconds)
     if _is_most(evidence[0].limited, cause, seconds):
-        detail = f". Most of that is in requests that {_listed((), directives, 'limited') or LIMIT} delayed."
+        detail = f". Most of that is in requests that {_directives((), directives, 'limited') or LIMIT} delayed."
     elif large and cause in DELAYS:
         detail = f". {_of_large(cause, directives)}"
     elif cause in OF_CLIENT:
         detail = f": {_candidates(cause, directives)}."
     else:
         detail = "."
-    words = words_of(means, evidence[0], _listed((), directives, "locked") or LOCK)
-    named = CLIENT if large and cause in OF_CLIENT else cause
-    sentence = _opening(cause, shares, mean, words, OPENINGS.get(named, "")) + detail
+    words = words_of(means, evidence[0], _directives((), directives, "locked") or LOCK)
+    final_cause = CLIENT if large and cause in OF_CLIENT else cause
+    sentence = _opening(cause, shares, mean, words, OPENINGS.get(final_cause, "")) + detail
     if cause == "unknown":
-        return Verdict(cause, sentence + _what_is_known(means, known, evidence[0]), tail_cause)
+        return Verdict(cause, sentence + _unknown_time(means, coverage, evidence[0]), tail_cause)
     if tail_cause not in {cause, "mixed"}:
         sentence += (
             f" The slowest 1 % are different: {_percent(tail[tail_cause])} of their time went "
@@ -209,7 +206,7 @@ def verdict(
     else:
         inside = f" and {_percent(tail[INSIDE])} waiting inside the app" if tail.get(INSIDE) else ""
         sentence += f" Of the slowest 1 % ({_time(p99)} and more), {_percent(tail['queueing'])} was queueing{inside}."
-    return Verdict(named, sentence, tail_cause)
+    return Verdict(final_cause, sentence, tail_cause)
 
 
 def unknown_share(means: Mapping[str, float], evidence: Evidence = NO_EVIDENCE) -> float:
@@ -221,8 +218,8 @@ def unknown_share(means: Mapping[str, float], evidence: Evidence = NO_EVIDENCE) 
 def queueing_share(means: dict[str, float]) -> float | None:
     """Return the share of queueing in the response time; None if no app is known or no time passed."""
     total = math.fsum(means.values())
-    known = means["proxy_queue"] or means["queue"] or means["service_time"]
-    silent = means["unattributed"] > 0 and not known
+    measured = means["proxy_queue"] or means["queue"] or means["service_time"]
+    silent = means["unattributed"] > 0 and not measured
     return queueing_seconds(means) / total if total > 0 and not silent else None
 
 
@@ -246,13 +243,7 @@ def _cause(means: dict[str, float], evidence: Evidence) -> str:
 
 
 def words_of(means: dict[str, float], evidence: Evidence = NO_EVIDENCE, lock: str = LOCK) -> dict[str, str]:
-    """Return where the time of each cause went, in words; of queueing, its largest kind.
-
-    Args:
-        means: component -> seconds.
-        evidence: of the same requests.
-        lock: the directive of a cache lock.
-    """
+    """Return where the time of each cause went, in words; of queueing, its largest kind. ``lock``: a directive."""
     proxy, connect, queue = (means.get(part, 0.0) for part in CAUSES["queueing"])
     words = dict(WORDS)
     if evidence.way_in_doubt > means.get("unattributed", 0.0) + means.get("network", 0.0):
@@ -274,22 +265,22 @@ def _impossible(share: float, mean: float, words: str) -> str:
     )
 
 
-def _distrusted(known: Coverage) -> str:
+def _distrusted(coverage: Coverage) -> str:
     return (
-        f"Unknown: {known.total.impossible:,} of {counted(known.reported, 'reported queueing delay')} "
-        f"{'is' if known.total.impossible == 1 else 'are'} longer than the responses that contain them. The stamps "
+        f"Unknown: {coverage.total.impossible:,} of {counted(coverage.reported, 'reported queueing delay')} "
+        f"{'is' if coverage.total.impossible == 1 else 'are'} longer than the responses that contain them. The stamps "
         "are forged, a clock was set while requests were under way, or something held nginx between the stamp and the "
         "app, such as a resolver; the other delays are not reliable either."
     )
 
 
-def _what_is_known(means: dict[str, float], known: Coverage, evidence: Evidence) -> str:
+def _unknown_time(means: dict[str, float], coverage: Coverage, evidence: Evidence) -> str:
     """Return where the unknown time was spent, and what the rest of the time was."""
     sentence = ""
-    if known.total.incomplete:
-        sentence += f" No service time came from {known.incomplete_backends()}."
-    if known.unanswered:
-        sentence += f" {counted(known.unanswered, 'request')} to an app had no answer."
+    if coverage.total.incomplete:
+        sentence += f" No service time came from {coverage.incomplete_backends()}."
+    if coverage.unanswered:
+        sentence += f" {counted(coverage.unanswered, 'request')} to an app had no answer."
     rest = {name: value for name, value in means.items() if name not in CAUSES["unknown"]}
     rest["queue"] = rest.get("queue", 0.0) - evidence.way_in_doubt
     if rest["queue"] or rest.get("service_time"):
@@ -316,12 +307,12 @@ def _candidates(cause: str, directives: Directives | None) -> str:
     """Return what a phase may be."""
     if directives is not None and not directives.get(cause):
         return f"{OF_CLIENT[cause]}; no directive of the configuration delays it"
-    return f"{OF_CLIENT[cause]}, or {_listed(DELAYS[cause], directives, cause)} delayed it"
+    return f"{OF_CLIENT[cause]}, or {_directives(DELAYS[cause], directives, cause)} delayed it"
 
 
 def _of_large(cause: str, directives: Directives | None) -> str:
     """Return what a phase is that lies mostly in large messages."""
-    delays = _listed(DELAYS[cause], directives, cause)
+    delays = _directives(DELAYS[cause], directives, cause)
     if cause == "before":
         unless = f", unless {delays} delays them" if delays else ""
         return f"Most of that is in requests of 8 kB and more: the client's upload{unless}."
@@ -339,11 +330,11 @@ def _of_large(cause: str, directives: Directives | None) -> str:
     return f"Most of that is in requests of 8 kB and more: {waits}."
 
 
-def _listed(possible: Sequence[str], directives: Directives | None, phase: str) -> str:
+def _directives(possible: Sequence[str], directives: Directives | None, phase: str) -> str:
     """Return the directives that delay a phase, or the possible ones, where no configuration is known."""
     names = [*(possible if directives is None else directives.get(phase, ()))]
-    if directives is not None and len(names) > SHOWN + 1:
-        names[SHOWN:] = [f"{len(names) - SHOWN} more"]
+    if directives is not None and len(names) > MOST_DIRECTIVES + 1:
+        names[MOST_DIRECTIVES:] = [f"{len(names) - MOST_DIRECTIVES} more"]
     return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 

@@ -213,7 +213,7 @@ def phases_of(arrivals: Visits, services: Services) -> pl.DataFrame:
     doubt_end = np.full(len(begin), np.nan)
     if arrivals.phases is not None:
         doubtful = arrivals.phases.in_doubt > 0
-        doubt_end[doubtful] = (arrivals.phases.shown_end + arrivals.phases.in_doubt)[doubtful]
+        doubt_end[doubtful] = (arrivals.phases.evident_end + arrivals.phases.in_doubt)[doubtful]
         headers[doubtful] = arrivals.phases.headers[doubtful]
     ends = (started, headers, answered, doubt_end)
     return pl.DataFrame({name: each - arrivals.arrival[0] for name, each in zip(PHASE_ENDS, ends, strict=True)})

@@ -9,9 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
+from sojourn.model.arrays import Floats
 from sojourn.model.statistics import student_t
 
 BATCHES = 30  # more do not narrow the interval much (Schmeiser 1982)
@@ -51,7 +49,7 @@ class Interval:
         }
 
 
-def interval(values: npt.NDArray[np.float64]) -> Interval | None:
+def interval(values: Floats) -> Interval | None:
     """Return the mean of a series and its 95 % interval; None if a batch would be shorter than 30 values."""
     size = len(values) // BATCHES
     if size < 30:

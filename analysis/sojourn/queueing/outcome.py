@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sojourn.model.arrays import Floats
+
 SERVED, TIMED_OUT_WAITING, TIMED_OUT_SERVED, DROPPED, REJECTED = range(5)
 STATUSES = ("served", "timed_out_waiting", "timed_out_served", "dropped", "rejected")
 
@@ -30,11 +32,11 @@ class Outcome:
         workers: total number.
     """
 
-    arrival: npt.NDArray[np.float64]
+    arrival: Floats
     backend: npt.NDArray[np.int32]
-    wait: npt.NDArray[np.float64]
-    sojourn: npt.NDArray[np.float64]
-    start: npt.NDArray[np.float64]
+    wait: Floats
+    sojourn: Floats
+    start: Floats
     status: npt.NDArray[np.int8]
     attempts: npt.NDArray[np.int32]
     busy: float

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Floats
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import printable
-
-Floats = npt.NDArray[np.float64]
 
 ARRIVALS = {
     "poisson": ("RATE",),
@@ -28,7 +26,7 @@ SERVICES = {
     "trace": ("FILE",),
 }
 _LARGEST_CV2 = 1e9  # beyond it, the rarer of the two exponentials is lost in rounding
-_SHOWN = 3  # bad lines of a file that are quoted
+_QUOTED_LINES = 3  # bad lines of a file that are quoted
 
 
 @dataclass(frozen=True)
@@ -159,7 +157,7 @@ def _read(path: Path, what: str, *, ascending: bool) -> Floats:
                 fault = _fault(text, numbers, what, ascending)
                 if fault:
                     refused += 1
-                    if len(bad) < _SHOWN:
+                    if len(bad) < _QUOTED_LINES:
                         bad.append(f"line {place}: {printable(repr(text), 40)} {fault}")
                 else:
                     numbers.append(float(text))

@@ -1,14 +1,21 @@
-"""Record types of the simulation kernel: request, slot, queue, event, and the kernel's state."""
+"""Records of the simulation kernel: request, slot, queue, event, and the kernel's state.
+
+A request is as long as a line of the processor's cache, so that every pass over one of its fields costs as much as a
+pass over all of them.
+"""
+# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
+import math
 from collections import namedtuple
 
 import numpy as np
 
+from sojourn.model.compilation import compiled
+
 FIFO, LIFO, ADAPTIVE_LIFO, CODEL, DEADLINE, SJF = range(6)
 GIVEN, ROUND_ROBIN, LEAST_CONN, TWO_CHOICES, SHARED_QUEUE = range(5)
-SERVED, TIMED_OUT_WAITING, TIMED_OUT_SERVED, DROPPED, REJECTED = range(5)
 NONE = -1
 
 Rules = namedtuple(
@@ -84,3 +91,34 @@ STATE = np.dtype(
     ],
     align=True,
 )
+
+
+@compiled
+def fill(requests, arrival, service, destination, first, following, think):
+    """Fill in the records of n requests before a replay; arrays of n, or empty where a rule does not need them.
+
+    ``first``: the first follower of each; ``following``: the next follower of the same request; ``think``: s.
+    """
+    for i in range(len(requests)):
+        record = requests[i]
+        record.arrival, record.service = arrival[i], service[i]
+        record.wait, record.sojourn, record.start = 0.0, 0.0, math.nan
+        record.backend = destination[i] if len(destination) else NONE
+        record.attempts, record.status = 0, NONE
+        if len(first):
+            record.first, record.following, record.think = first[i], following[i], think[i]
+        else:
+            record.first, record.following, record.think = NONE, NONE, math.nan
+
+
+@compiled
+def outcomes(requests):
+    """Return arrival, backend, wait, sojourn, start, status and attempts of requests after a replay."""
+    n = len(requests)
+    arrival, wait, sojourn, start = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    backend, attempts, status = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int8)
+    for i in range(n):
+        record = requests[i]
+        arrival[i], wait[i], sojourn[i], start[i] = record.arrival, record.wait, record.sojourn, record.start
+        backend[i], attempts[i], status[i] = record.backend, record.attempts, record.status
+    return arrival, backend, wait, sojourn, start, status, attempts

@@ -1,7 +1,7 @@
 """Replay requests with fixed arrivals and service times through any system, exactly.
 
-First come, first served without rejections, drops or retries is a recursion (``fifo``) if the queue of each request
-is known beforehand; any other system needs the simulation kernel. Both give identical results, to the last bit.
+First come, first served without rejections, drops or retries is a recursion (``fifo_starts``) if the queue of each
+request is known beforehand; any other system needs the simulation kernel. Both give identical results, to the last bit.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from sojourn.model.arrays import Floats, Ints
+from sojourn.model.compilation import compiled
 from sojourn.model.formatting import counted
-from sojourn.queueing import fifo, records, request_records, simulation_kernel
+from sojourn.queueing import records, simulation_kernel
 from sojourn.queueing.outcome import SERVED, TIMED_OUT_SERVED, TIMED_OUT_WAITING, Outcome
 from sojourn.queueing.system import DISCIPLINES, System
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 # Up to this number of workers per queue, the recursion's sorted list is faster than the simulation kernel's heap.
 WORKERS_OF_RECURSION = 256
@@ -92,7 +91,7 @@ def _by_recursion(arrival: Floats, service: Floats, system: System, destination:
     start, by = np.empty(n), np.empty(n, np.int32)
     free = np.full(len(owner), -math.inf)
     queue = destination if system.backends > 1 else destination[:0]
-    fifo.starts(arrival, service, queue, first, free, owner.copy(), start, by)
+    fifo_starts(arrival, service, queue, first, free, owner.copy(), start, by)
     ends = start + service
     wait, sojourn, status = start - arrival, ends - arrival, np.zeros(n, np.int8)
     busy, wasted = float(service.sum()), 0.0
@@ -107,6 +106,43 @@ def _by_recursion(arrival: Floats, service: Floats, system: System, destination:
     ended = float(max(ends.max(), (arrival + sojourn).max())) if n else 0.0
     ones = np.ones(n, np.int32)
     return Outcome(arrival, by, wait, sojourn, start, status, ones, busy, wasted, ended, sum(system.workers))
+
+
+@compiled
+def fifo_starts(arrivals, services, queue, first, free, label, start, by):  # type: ignore[no-untyped-def] # numba
+    """Compute when each service starts, and by which worker, in one pass over the requests.
+
+    With one worker, service starts at the arrival or when the preceding request ends, whichever is later (Lindley
+    1952). With c workers it starts when the first of them is free; the state is the ordered times at which the workers
+    become free (Kiefer & Wolfowitz 1955).
+
+    Args:
+        arrivals: s, n, in order.
+        services: s, n.
+        queue: n, the queue of each request; empty: all in queue 0.
+        first: the workers of queue q are those from ``first[q]`` up to ``first[q + 1]``.
+        free: s, per worker, when it becomes free, ascending within a queue; changed.
+        label: per worker, its entry in ``by``; moves with it.
+        start: n, filled in: s.
+        by: n, filled in: label of the worker.
+    """
+    one_queue = len(queue) == 0
+    for i in range(len(arrivals)):
+        q = 0 if one_queue else queue[i]
+        low, high = first[q], first[q + 1]
+        begin = max(arrivals[i], free[low])
+        end = begin + services[i]
+        owner = label[low]
+        # This worker becomes free at `end`: workers that become free before move up.
+        k = low + 1
+        while k < high and free[k] <= end:
+            free[k - 1] = free[k]
+            label[k - 1] = label[k]
+            k += 1
+        free[k - 1] = end
+        label[k - 1] = owner
+        start[i] = begin
+        by[i] = owner
 
 
 def _by_events(
@@ -136,7 +172,7 @@ def _by_events(
         seed % 2**32,
     )
     requests = np.empty(n, records.REQUEST)
-    request_records.fill(requests, arrival, service, destination, *loop)
+    records.fill(requests, arrival, service, destination, *loop)
     queues = np.zeros(len(first) - 1, records.QUEUE)
     queues["first_worker"], queues["workers"] = first[:-1], np.diff(first)
     state = np.zeros(1, records.STATE)
@@ -150,7 +186,7 @@ def _by_events(
         requests, slots, queues, ending, coming, ring, owner, connections, current, state[0], rules
     ):  # fmt: skip
         slots = np.concatenate([slots, np.zeros_like(slots)])
-    column = dict(zip(records.OUTCOMES, request_records.outcomes(requests), strict=True))
+    column = dict(zip(records.OUTCOMES, records.outcomes(requests), strict=True))
     busy, wasted, ended = (float(state[0][name]) for name in ("busy", "wasted", "ended"))
     return Outcome(**column, busy=busy, wasted=wasted, ended=ended if n else 0.0, workers=sum(system.workers))
 

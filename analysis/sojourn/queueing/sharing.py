@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sojourn.model.arrays import Floats
 from sojourn.model.formatting import counted
 from sojourn.queueing import sharing_kernel
 from sojourn.queueing.outcome import SERVED, Outcome
@@ -14,8 +15,6 @@ from sojourn.queueing.records import EVENT
 from sojourn.queueing.replay import BALANCERS_OF_KERNEL, destinations
 from sojourn.queueing.speed_laws import Law, Places
 from sojourn.queueing.system import System
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

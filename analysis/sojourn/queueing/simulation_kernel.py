@@ -17,21 +17,17 @@ import math
 import numpy as np
 
 from sojourn.model.compilation import compiled
+from sojourn.queueing.outcome import DROPPED, REJECTED, SERVED, TIMED_OUT_SERVED, TIMED_OUT_WAITING
 from sojourn.queueing.records import (
     ADAPTIVE_LIFO,
     CODEL,
     DEADLINE,
-    DROPPED,
     GIVEN,
     LEAST_CONN,
     LIFO,
     NONE,
-    REJECTED,
-    SERVED,
     SHARED_QUEUE,
     SJF,
-    TIMED_OUT_SERVED,
-    TIMED_OUT_WAITING,
     TWO_CHOICES,
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 
 from sojourn.queueing.theory import mmc_wait_exceeds, offered_load
@@ -80,10 +81,7 @@ def least_that_holds(holds: Callable[[int], bool], low: int, guess: int, most: i
         if high >= most:
             return None
         low, high = high + 1, min(2 * high, most)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return low
+    return low + bisect_left(range(low, high), True, key=holds)
 
 
 def _falling_root(function: Callable[[float], float]) -> float:

@@ -13,7 +13,9 @@ Every function raises ValueError for a rate or a duration that is negative or no
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 
 
 def offered_load(arrival_rate: float, mean_service: float) -> float:
@@ -153,23 +155,15 @@ class FiniteBuffer:
 def mmck(arrival_rate: float, mean_service: float, workers: int, places: int) -> FiniteBuffer:
     """Return the figures of M/M/c/K with K = workers + places (Kleinrock 1975, §3.6 and §3.8), for any load.
 
-    Args:
-        arrival_rate: per s, with rejected requests.
-        mean_service: s.
-        workers: number of workers.
-        places: maximum number of waiting requests.
+    ``arrival_rate``: per s, with rejected requests. ``places``: maximum number of waiting requests.
     """
     load = offered_load(arrival_rate, mean_service)
     _check_workers(workers)
     if places < 0:
         raise ValueError("places: must be 0 or more")
-    # p(n)/p(n-1) = a / min(n, c); scaled so that the largest is 1, to avoid overflow.
-    logs = [0.0]
     if load == 0:
         return FiniteBuffer(0.0, arrival_rate, 0.0, 0.0, 0.0)
-    for n in range(1, workers + places + 1):
-        logs.append(logs[-1] + math.log(load / min(n, workers)))
-    weights = [math.exp(value - max(logs)) for value in logs]
+    weights = _weights(load / min(n, workers) for n in range(1, workers + places + 1))
     whole = math.fsum(weights)
     blocking = weights[-1] / whole
     waiting = math.fsum((n - workers) * weights[n] for n in range(workers + 1, len(weights))) / whole
@@ -207,14 +201,20 @@ def closed_loop(clients: int, mean_service: float, workers: int = 1, mean_think:
     if mean_think == 0:
         busy = float(min(clients, workers))
     else:
-        logs = [0.0]
-        for n in range(1, clients + 1):
-            logs.append(logs[-1] + math.log((clients - n + 1) * mean_service / (mean_think * min(n, workers))))
-        weights = [math.exp(value - max(logs)) for value in logs]
+        weights = _weights(
+            (clients - n + 1) * mean_service / (mean_think * min(n, workers)) for n in range(1, clients + 1)
+        )
         busy = math.fsum(min(n, workers) * weight for n, weight in enumerate(weights)) / math.fsum(weights)
     throughput = busy / mean_service
     response = clients / throughput - mean_think
     return ClosedLoopFigures(throughput, response, response - mean_service, busy / workers)
+
+
+def _weights(ratios: Iterable[float]) -> list[float]:
+    """Return p(n) up to a factor from p(n) / p(n - 1), n = 1, 2, …; the largest is 1, to avoid overflow."""
+    logs = list(accumulate(map(math.log, ratios), initial=0.0))
+    largest = max(logs)
+    return [math.exp(value - largest) for value in logs]
 
 
 def _check(**values: float) -> None:

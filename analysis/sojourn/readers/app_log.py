@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import closing
 
 import polars as pl
 
@@ -64,23 +65,18 @@ def read_app_log(paths: Sequence[str | os.PathLike[str]]) -> tuple[pl.DataFrame,
         SojournError: a file cannot be opened, or a path is a store. Invalid lines never raise: they are counted by
             reason.
     """
-    inputs = opened_inputs([os.fspath(path) for path in paths])
-    if inputs.stores or inputs.parquet:
-        inputs.close()
-        other = inputs.stores[0] if inputs.stores else inputs.parquet[0]
-        raise SojournError(f"{other}: the app's log must be a file of JSON lines")
     records = Records()
     frames = [pl.DataFrame(schema=SPANS_SCHEMA)]
-    try:
-        for block in parsed_blocks(inputs.logs, lambda _: _QUERY, macros=_MACROS):
+    with closing(opened_inputs([os.fspath(path) for path in paths])) as inputs:
+        if others := (*inputs.stores, *inputs.parquet):
+            raise SojournError(f"{others[0]}: the app's log must be a file of JSON lines")
+        for block in parsed_blocks(inputs.logs, lambda _: _QUERY, _MACROS):
             records.read += block.lines
             for reject in block.rejects:
                 records.reasons[reject.reason] = records.reasons.get(reject.reason, 0) + 1
                 records.keep({"source": block.source, "line": reject.line, "reason": reject.reason, "raw": reject.raw})
             if block.accepted is not None:
                 frames.append(_spans(block.accepted))
-    finally:
-        inputs.close()
     return pl.concat(frames), records
 
 

@@ -10,6 +10,8 @@ import numpy.typing as npt
 import polars as pl
 from nanoarrow import c_array_from_buffers
 
+from sojourn.model.arrays import Bools, Ints
+
 TYPES = {
     "bool": na.bool_(),
     "int16": na.int16(),
@@ -20,22 +22,18 @@ TYPES = {
 }
 
 
-def series(values: npt.NDArray[Any], null: npt.NDArray[np.bool_] | None = None) -> pl.Series:
+def series(values: npt.NDArray[Any], null: Bools | None = None) -> pl.Series:
     """Return one-dimensional numbers or booleans as a series of their type, null where ``null``."""
     data = bitmap(values) if values.dtype == np.bool_ else np.ascontiguousarray(values)
     return _series(TYPES[values.dtype.name], len(values), null, data)
 
 
-def texts(
-    offsets: npt.NDArray[np.int32], data: npt.NDArray[np.uint8], null: npt.NDArray[np.bool_] | None = None
-) -> pl.Series:
+def texts(offsets: npt.NDArray[np.int32], data: npt.NDArray[np.uint8], null: Bools | None = None) -> pl.Series:
     """Return texts from their offsets in the bytes ``data``, which are UTF-8; null where ``null``."""
     return _series(na.string(), len(offsets) - 1, null, offsets, data)
 
 
-def octets(
-    offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8], null: npt.NDArray[np.bool_] | None = None
-) -> pl.Series:
+def octets(offsets: Ints, data: npt.NDArray[np.uint8], null: Bools | None = None) -> pl.Series:
     """Return values of bytes from their offsets in the bytes ``data``; null where ``null``."""
     return _series(na.large_binary(), len(offsets) - 1, null, offsets, data)
 
@@ -46,12 +44,12 @@ def frame_of(result: object) -> pl.DataFrame:
     return pl.DataFrame(na.c_array_stream(result))
 
 
-def bitmap(true: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
+def bitmap(true: Bools) -> npt.NDArray[np.uint8]:
     """Return booleans as bits, the first in the lowest."""
     return np.packbits(true, bitorder="little")
 
 
-def _series(kind: Any, length: int, null: npt.NDArray[np.bool_] | None, *buffers: npt.NDArray[Any]) -> pl.Series:
+def _series(kind: Any, length: int, null: Bools | None, *buffers: npt.NDArray[Any]) -> pl.Series:
     validity = None if null is None or not null.any() else bitmap(~null)
     missing = 0 if validity is None else -1  # -1: to be counted
     return pl.Series(c_array_from_buffers(kind, length, [validity, *buffers], null_count=missing))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, ClassVar, overload
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from sojourn.model.arrays import Ints
 from sojourn.model.parallel import prefetched
 from sojourn.readers.arrow import frame_of
 from sojourn.readers.formats.detect import LINES, detected_format, with_header
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SPREAD = 10_000  # lines of a log that its format is recognised among
 ROWS_PER_BATCH = 20_000  # DuckDB spreads batches over its threads
 NO_LINES = pl.DataFrame(schema={"line": pl.String, "number": pl.Int64})
-PARSERS_KEPT = 4
+IDLE_PARSERS = 4
 REFUSED = {"number": pl.Int64, "reason": pl.String, "raw": pl.String}
 
 Query = Callable[[LineFormat | None], str]
@@ -80,8 +80,8 @@ class Refused(Sequence[Reject]):
         yield from self._rest
         last = len(self._table) - 1
         for at, (number, reason, raw) in enumerate(self._table.iter_rows()):
-            named = "incomplete_line" if self._cut_off and at == last else reason
-            yield Reject(number, self._block.position(number), named, raw)
+            final_reason = "incomplete_line" if self._cut_off and at == last else reason
+            yield Reject(number, self._block.position(number), final_reason, raw)
 
     def reasons(self) -> dict[str, int]:
         """Return the number of lines per reason."""
@@ -118,21 +118,15 @@ class ParsedBlock:
         return rejects.reasons() if isinstance(rejects, Refused) else dict(Counter(each.reason for each in rejects))
 
 
-def parsed_blocks(
-    logs: Sequence[LogInput],
-    query: Query,
-    on_progress: Callable[[int], None] | None = None,
-    macros: Sequence[str] = (),
-) -> Iterator[ParsedBlock]:
+def parsed_blocks(logs: Sequence[LogInput], query: Query, macros: Sequence[str]) -> Iterator[ParsedBlock]:
     """Yield every block of every log, parsed by ``query`` (of a log's format, over a relation named ``block``).
 
-    ``macros``: macros of the query in addition to the reader's. ``on_progress``: called with the bytes read so far,
-    after each block.
+    ``macros``: macros of the query in addition to the reader's.
     """
     if not logs:
         return
     with Parsers(query, macros) as parsers:
-        for log, block, form in formed_blocks(logs, on_progress):
+        for log, block, form in formed_blocks(logs):
             yield replace(parsers.of(form).parsed(log.name, block), form=form)
 
 
@@ -167,7 +161,7 @@ def format_of(log: LogInput, block: Block) -> LineFormat | None:
     return log.form
 
 
-def _sample(count: int) -> NDArray[np.int64]:
+def _sample(count: int) -> Ints:
     """Return the positions of the lines that a format is recognised by: half are the first, half are spread."""
     if count <= LINES:
         return np.arange(count)
@@ -237,12 +231,12 @@ class BlockParser:
         """Keep the parser for the next log, in the place of the one that has not been used for longest."""
         with self._idle_lock:
             self._idle.append(self)
-            oldest = self._idle.pop(0) if len(self._idle) > PARSERS_KEPT else None
+            oldest = self._idle.pop(0) if len(self._idle) > IDLE_PARSERS else None
         if oldest is not None:
             oldest.close()
 
     @classmethod
-    def close_kept(cls) -> None:
+    def close_idle(cls) -> None:
         """Close the engines of the parsers that are kept."""
         with cls._idle_lock:
             idle, cls._idle[:] = [*cls._idle], []
@@ -273,7 +267,7 @@ class BlockParser:
         return (self.transform(accepted) if self.transform else accepted), refused
 
 
-atexit.register(BlockParser.close_kept)  # before the interpreter takes the engine's module apart
+atexit.register(BlockParser.close_idle)  # before the interpreter takes the engine's module apart
 
 
 class Parsers:
@@ -324,11 +318,7 @@ class _Lines:
 
 def blocks_ahead(log: LogInput, blocks: Iterator[Block]) -> Iterator[tuple[Block, int]]:
     """Yield the blocks of a log and the bytes read up to each; the next block of a file is read in advance."""
-    placed = _with_positions(log, blocks)
+    file = log.raw if log.size is not None else None
+    placed = ((block, file.tell() if file is not None else 0) for block in blocks)
     # Not for a pipe: an interrupted read of a pipe does not end.
     return prefetched(placed) if log.size is not None else placed
-
-
-def _with_positions(log: LogInput, blocks: Iterator[Block]) -> Iterator[tuple[Block, int]]:
-    for block in blocks:
-        yield block, log.raw.tell() if log.raw is not None and log.size is not None else 0

@@ -20,11 +20,9 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 DAMAGE = (EOFError, zlib.error, zstd.ZstdError, OSError)
 
 
-def gunzipped(raw: io.BufferedReader) -> BinaryIO:
-    """Return the bytes inside a gzip stream."""
-    return cast(BinaryIO, gzip.GzipFile(fileobj=raw))
-
-
-def unzstandard(raw: io.BufferedReader) -> BinaryIO:
-    """Return the bytes inside a zstd stream."""
-    return cast(BinaryIO, zstd.ZstdFile(raw))
+def decompressed(raw: io.BufferedReader) -> BinaryIO | None:
+    """Return the bytes inside a compressed stream; None: it is not compressed."""
+    magic = raw.peek(4)[:4]
+    if magic[:2] == GZIP_MAGIC:
+        return cast(BinaryIO, gzip.GzipFile(fileobj=raw))
+    return cast(BinaryIO, zstd.ZstdFile(raw)) if magic == ZSTD_MAGIC else None

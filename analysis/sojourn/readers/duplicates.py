@@ -24,25 +24,25 @@ def each_once(rows: pl.LazyFrame, at_most: int) -> tuple[pl.LazyFrame, int]:
     record = pl.col(RECORD)
     repeated = 0
     for part in range(parts):
-        known, distinct = (
+        with_record, distinct = (
             _part(rows, part, parts)
-            .select(known=record.count(), distinct=record.n_unique())
+            .select(with_record=record.count(), distinct=record.n_unique())
             .collect(engine="streaming")
             .row(0)
         )
-        repeated += known - distinct if known else 0
+        repeated += with_record - distinct if with_record else 0
     if not repeated:
         return rows, 0
     numbered = rows.with_row_index(ROW)
-    kept = np.zeros(at_most, np.bool_)
-    kept[numbered.filter(record.is_null()).select(ROW).collect(engine="streaming").to_series().to_numpy()] = True
+    is_first = np.zeros(at_most, np.bool_)
+    is_first[numbered.filter(record.is_null()).select(ROW).collect(engine="streaming").to_series().to_numpy()] = True
     for part in range(parts):
         first = _part(numbered, part, parts).group_by(RECORD).agg(pl.col(ROW).min())
-        kept[first.collect(engine="streaming")[ROW].to_numpy()] = True
-    chosen = pl.col(ROW).map_batches(lambda row: pl.Series(kept[row.to_numpy()]), pl.Boolean, is_elementwise=True)
+        is_first[first.collect(engine="streaming")[ROW].to_numpy()] = True
+    chosen = pl.col(ROW).map_batches(lambda row: pl.Series(is_first[row.to_numpy()]), pl.Boolean, is_elementwise=True)
     return numbered.filter(chosen).drop(ROW), repeated
 
 
 def _part(rows: pl.LazyFrame, part: int, parts: int) -> pl.LazyFrame:
-    known = rows.filter(pl.col(RECORD).is_not_null())
-    return known if parts == 1 else known.filter(pl.col(RECORD) % parts == part)
+    with_record = rows.filter(pl.col(RECORD).is_not_null())
+    return with_record if parts == 1 else with_record.filter(pl.col(RECORD) % parts == part)

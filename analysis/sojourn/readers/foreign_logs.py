@@ -170,7 +170,7 @@ _OF_TEXT = (
     (re.compile(r"\d{4}/\d\d/\d\d [\d:]{8} \[\w+\] \d+#\d+: "), NGINX_ERRORS),
 )
 _KEY = re.compile(r'"(\w+)" ?: ?')  # no JSON parser: the end of a long line may be missing
-_OURS = {"request_start", "queueing_delay"}
+_OWN_KEYS = {"request_start", "queueing_delay"}
 _REQUIRED = {"time", "status", "request_time"}
 _NGINX_VARIABLES = {
     "remote_addr", "time_local", "time_iso8601", "body_bytes_sent", "request_time", "msec", "http_user_agent",
@@ -190,7 +190,7 @@ def format_of_line(line: str) -> ForeignFormat | None:
 
 
 def _format_of_object(keys: set[str], text: str) -> ForeignFormat | None:
-    if _OURS & keys or keys >= _REQUIRED:
+    if _OWN_KEYS & keys or keys >= _REQUIRED:
         return None
     if {"ts", "request"} <= keys and '"request":{' in text.replace(" ", ""):
         return CADDY
@@ -223,8 +223,8 @@ def refused_as(records: Records) -> str:
     Args:
         records: of sources without any accepted line; the first of its ``rejects`` decide.
     """
-    known = format_of_rejects(records)
-    if known is None:
+    form = format_of_rejects(records)
+    if form is None:
         return ""
-    lines = (each for each in records.rejects if format_of_line(str(each["raw"])) is known)
-    return f"{printable(next(lines)['source'] or 'The log', 200)} is {known.name}. {known.sentence}"
+    lines = (each for each in records.rejects if format_of_line(str(each["raw"])) is form)
+    return f"{printable(next(lines)['source'] or 'The log', 200)} is {form.name}. {form.sentence}"

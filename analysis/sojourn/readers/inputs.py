@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from sojourn.model.dsn import SHAPES, hidden, is_store
 from sojourn.model.errors import SojournError
-from sojourn.readers.compression import GZIP_MAGIC, ZSTD_MAGIC, gunzipped, unzstandard
+from sojourn.readers.compression import decompressed
 from sojourn.readers.formats.line_format import LineFormat
 
 PARQUET_MAGIC = b"PAR1"
@@ -127,8 +128,6 @@ class NamedSources:
             if "://" not in source:
                 files.append(source)
                 continue
-            from sojourn.model.dsn import SHAPES, hidden, is_store  # noqa: PLC0415 - for stores only
-
             if not is_store(source):
                 raise SojournError(f"{hidden(source)}: neither a file nor a store (a store is {SHAPES})")
             stores[source] = None
@@ -167,13 +166,13 @@ def opened_inputs(sources: NamedSources | Sequence[Source]) -> Inputs:
             "no source was given: name a log file, a glob, a run's folder, a store or - for standard input"
         )
     inputs = Inputs([], [], [], list(by_kind.stores))
-    seen: set[tuple[int, int]] = set()
+    identities: set[tuple[int, int]] = set()
     forms = {source.path: source.form for source in by_kind.every if isinstance(source, LogFile)}
     try:
         for source in by_kind.files:
             before = len(inputs.logs)
             for path in _expanded(source, inputs.spans):
-                _open_into(inputs, path, seen)
+                _open_into(inputs, path, identities)
             for log in inputs.logs[before:] if source in forms else ():
                 log.form, log.recognised = forms[source], True
     except BaseException:
@@ -190,14 +189,21 @@ def _expanded(source: str, spans: list[Path]) -> list[str]:
         return [str(p) for p in _run_folder(path, spans)]
     if path.exists():
         return [source]
-    if glob.has_magic(source):
-        paths = sorted(p for p in glob.glob(source, recursive=True) if not os.path.isdir(p))
-        if not paths:
-            raise SojournError(f"{source}: no file matches")
-        return paths
-    from sojourn.model.dsn import hidden  # noqa: PLC0415 - it may be a DSN with a slip in it
+    return globbed(source)
 
-    raise SojournError(f"{hidden(source)}: no such file or folder")
+
+def globbed(source: str) -> list[str]:
+    """Return the files that match a pattern, sorted.
+
+    Raises:
+        SojournError: it matches none, or is no pattern.
+    """
+    if not glob.has_magic(source):
+        raise SojournError(f"{hidden(source)}: no such file or folder")
+    paths = sorted(path for path in glob.glob(source, recursive=True) if not os.path.isdir(path))
+    if not paths:
+        raise SojournError(f"{source}: no file matches")
+    return paths
 
 
 def _run_folder(folder: Path, spans: list[Path]) -> list[Path]:
@@ -218,7 +224,7 @@ def _interruptible() -> None:
         signal.siginterrupt(signal.SIGINT, True)
 
 
-def _open_into(inputs: Inputs, path: str, seen: set[tuple[int, int]]) -> None:
+def _open_into(inputs: Inputs, path: str, identities: set[tuple[int, int]]) -> None:
     if path == "-":
         if sys.stdin is None:
             raise SojournError("-: standard input is closed")
@@ -230,10 +236,10 @@ def _open_into(inputs: Inputs, path: str, seen: set[tuple[int, int]]) -> None:
         status = os.fstat(raw.fileno())
     except OSError as error:
         raise SojournError(f"{path}: {error.strerror}") from error
-    if (status.st_dev, status.st_ino) in seen:
+    if (status.st_dev, status.st_ino) in identities:
         raw.close()
         return
-    seen.add((status.st_dev, status.st_ino))
+    identities.add((status.st_dev, status.st_ino))
     if stat.S_ISREG(status.st_mode):
         if raw.peek(4)[:4] == PARQUET_MAGIC:
             raw.close()
@@ -246,10 +252,5 @@ def _open_into(inputs: Inputs, path: str, seen: set[tuple[int, int]]) -> None:
 
 
 def _log_input(name: str, raw: io.BufferedReader, size: int | None) -> LogInput:
-    magic = raw.peek(4)[:4]
-    kept = None if name == "-" else raw
-    if magic[:2] == GZIP_MAGIC:
-        return LogInput(name, gunzipped(raw), kept, size, None)
-    if magic == ZSTD_MAGIC:
-        return LogInput(name, unzstandard(raw), kept, size, None)
-    return LogInput(name, raw, kept, size, size)
+    stream = decompressed(raw)
+    return LogInput(name, stream or raw, None if name == "-" else raw, size, None if stream else size)

@@ -22,18 +22,13 @@ REDIRECT_MACROS = (
 
 
 def redirect_times(status: pl.Series, response: pl.Series) -> pl.Series:
-    """Return the time before internal redirects, whole microseconds.
-
-    Args:
-        status: ``$upstream_status`` of each line, null or empty if unknown.
-        response: ``$upstream_response_time`` of the same lines.
-    """
+    """Return the time before internal redirects, whole microseconds, by two variables of nginx; null: unknown."""
     texts = {"status": status.cast(pl.String), "response": response.cast(pl.String)}
     lines = pl.DataFrame(texts).with_row_index("line")
     codes, times = (_parts(name) for name in texts)
-    listed = pl.col("response").str.contains(_SEPARATOR) & (codes.list.len() == times.list.len())
+    has_several = pl.col("response").str.contains(_SEPARATOR) & (codes.list.len() == times.list.len())
     attempts = (
-        lines.filter(listed)
+        lines.filter(has_several)
         .select("line", time=times.list.head(times.list.len() - 1), code=codes.list.head(codes.list.len() - 1))
         .explode("time", "code")
         .filter(pl.col("code").str.contains(ANSWERED))

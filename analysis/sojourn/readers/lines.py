@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from sojourn.model.arrays import Bytes, Ints
 from sojourn.model.formatting import counted
 from sojourn.readers.arrow import texts
 from sojourn.readers.compression import DAMAGE
@@ -19,9 +20,7 @@ from sojourn.readers.inputs import LogInput
 BLOCK_BYTES = 32 << 20
 LINE_LIMIT = 1 << 20
 NEWLINE = 10
-Bytes = NDArray[np.uint8]
 Ends = NDArray[np.int32]
-Ints = NDArray[np.int64]
 LineEnds = Callable[[Bytes], Ends]
 STRETCH = 1 << 18
 HIGH_BITS = np.uint64(0x8080808080808080)
@@ -39,7 +38,7 @@ class Block:
         refused: (line number, reason, first characters) of lines that are not in ``lines``.
         first: number of the first line of the block, refused or not.
         start: bytes of the input (decompressed) before the block.
-        kept: positions in the block of the lines that are not refused; None: all.
+        accepted: positions in the block of the lines that are not refused; None: all.
     """
 
     data: Bytes
@@ -48,7 +47,7 @@ class Block:
     refused: list[tuple[int, str, str]] = field(default_factory=list)
     first: int = 1
     start: int = 0
-    kept: Ints | None = None
+    accepted: Ints | None = None
 
     @property
     def count(self) -> int:
@@ -57,12 +56,12 @@ class Block:
 
     def __len__(self) -> int:
         """Return the number of lines that are not refused."""
-        return len(self.ends) - 1 if self.kept is None else len(self.kept)
+        return len(self.ends) - 1 if self.accepted is None else len(self.accepted)
 
     @property
     def positions(self) -> Ints:
         """The positions in the block of the lines that are not refused."""
-        return np.arange(len(self.ends) - 1) if self.kept is None else self.kept
+        return np.arange(len(self.ends) - 1) if self.accepted is None else self.accepted
 
     @property
     def numbers(self) -> Ints:
@@ -96,7 +95,7 @@ class Block:
 
     def without_last(self) -> Block:
         """Return the block without its last line that is not refused."""
-        return replace(self, kept=self.positions[:-1])
+        return replace(self, accepted=self.positions[:-1])
 
 
 def is_utf8(data: Bytes) -> bool:
@@ -114,7 +113,7 @@ def is_utf8(data: Bytes) -> bool:
 def _refusal(number: int, reason: str, raw: str, start: int) -> Block:
     return Block(
         np.empty(0, np.uint8), np.zeros(2, np.int32), refused=[(number, reason, raw)], first=number, start=start,
-        kept=np.empty(0, np.int64),
+        accepted=np.empty(0, np.int64),
     )  # fmt: skip
 
 
@@ -225,7 +224,7 @@ def _block(data: Bytes, ends: Ends, first: int, start: int, line_limit: int) -> 
         (first + at, "line_too_long", _text(data[offsets[at] : offsets[at + 1]]))
         for at in np.flatnonzero(too_long).tolist()
     ]
-    return Block(data, offsets, refused=refused, first=first, start=start, kept=np.flatnonzero(~too_long))
+    return Block(data, offsets, refused=refused, first=first, start=start, accepted=np.flatnonzero(~too_long))
 
 
 def _text(raw: Bytes) -> str:

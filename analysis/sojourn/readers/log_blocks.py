@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Ints
 from sojourn.model.compilation import is_compilation_installed
 from sojourn.model.parallel import THREADS
 from sojourn.readers.blocks import REFUSED, ParsedBlock, Parsers, Refused, blocks_ahead, format_of
@@ -22,21 +21,14 @@ from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import Block, blocks_of_lines
 from sojourn.readers.record import EXPRESSIONS, IDENTITY_TEXT, RECORD, records_query
 from sojourn.readers.scan import line_ends
+from sojourn.readers.shape import hashes_of, scanned
+from sojourn.readers.text_shape import scanned_text
 
 BLOCK_BYTES = 16 << 20
 # A smaller log is read before what reads it the short way is loaded.
 BYTES_WORTH, COMPRESSED_WORTH = 32 << 20, 2 << 20
 OTHERS_AT_ONCE, LINES_AT_ONCE = 10_000, 250_000  # lines whose others are parsed together, at least
-Scanned = tuple[pl.DataFrame, npt.NDArray[np.int64]] | None
-
-
-@dataclass
-class _Begun:
-    """A block whose lines of one shape are being read; ``future``: None where none is to be read that way."""
-
-    block: Block
-    position: int
-    future: Future[Scanned] | None
+Scanned = tuple[pl.DataFrame, Ints] | None
 
 
 @dataclass
@@ -52,11 +44,11 @@ class _Waiting:
         """Whether the other lines are to be parsed now."""
         return sum(map(len, self.others)) >= OTHERS_AT_ONCE or self.lines >= LINES_AT_ONCE
 
-    def add(self, block: Block, scanned: pl.DataFrame, others: npt.NDArray[np.int64]) -> None:
+    def add(self, block: Block, rows: pl.DataFrame, others: Ints) -> None:
         """Add a block; ``others``: positions in it of its other lines."""
         if len(others):
             self.others.append(pl.DataFrame({"line": block.lines_at(others), "number": block.first + others}))
-        self.blocks.append((block.without_data(), scanned))
+        self.blocks.append((block.without_data(), rows))
         self.lines += block.count
 
 
@@ -86,8 +78,8 @@ def log_blocks(
         for log in logs:
             short = pool if compiled and _is_large(log) else None
             for block in _blocks_of(log, columns, parsers, short, progress):
-                named = _with_proxy(block, log.name) if len(logs) > 1 and log.form is not None else block
-                yield replace(named, form=log.form)
+                with_proxy = _with_proxy(block, log.name) if len(logs) > 1 and log.form is not None else block
+                yield replace(with_proxy, form=log.form)
             done += log.size or 0
 
 
@@ -96,19 +88,19 @@ def _blocks_of(
     progress: Callable[[int], None],
 ) -> Iterator[ParsedBlock]:  # fmt: skip
     """Yield every block of a log; ``pool``: where lines are read in compiled code."""
-    begun: deque[_Begun] = deque()
+    begun: deque[tuple[Block, int, Future[Scanned] | None]] = deque()  # None: not to be read in compiled code
     groups = _Groups(log, parsers)
 
     def finished() -> Iterator[ParsedBlock]:
         """Yield the block that was begun first, or those before it if its other lines are parsed with more of them."""
-        first = begun.popleft()
-        scanned = None if first.future is None else first.future.result()
-        if scanned is None:
+        block, position, future = begun.popleft()
+        result = None if future is None else future.result()
+        if result is None:
             yield from groups.rest()
-            yield parsers.of(log.form).parsed(log.name, first.block)
+            yield parsers.of(log.form).parsed(log.name, block)
         else:
-            yield from groups.add(first.block, *scanned)
-        progress(first.position)
+            yield from groups.add(block, *result)
+        progress(position)
 
     try:
         ends = line_ends if pool else None
@@ -116,7 +108,7 @@ def _blocks_of(
             form = format_of(log, block)
             long = block.ends[-1] > BLOCK_BYTES // 2
             future = pool.submit(_scanned, block, columns, form) if pool and long else None
-            begun.append(_Begun(block, position, future))
+            begun.append((block, position, future))
             if len(begun) > THREADS:
                 yield from finished()
         while begun:
@@ -135,9 +127,9 @@ class _Groups:
         self._parsed: tuple[_Waiting, Future[tuple[pl.DataFrame, pl.DataFrame]] | None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sojourn-parse")
 
-    def add(self, block: Block, scanned: pl.DataFrame, others: npt.NDArray[np.int64]) -> Iterator[ParsedBlock]:
+    def add(self, block: Block, rows: pl.DataFrame, others: Ints) -> Iterator[ParsedBlock]:
         """Add a block, and yield those that are done."""
-        self._waiting.add(block, scanned, others)
+        self._waiting.add(block, rows, others)
         if self._waiting.full:
             yield from self._next()
 
@@ -169,8 +161,6 @@ def _plainly_hashed(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _hashed(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the same with the hash of compiled code."""
-    from sojourn.readers.shape import hashes_of  # noqa: PLC0415 - numba takes its time to load
-
     return rows.with_columns(hashes_of(rows[RECORD]).alias(RECORD))
 
 
@@ -187,9 +177,6 @@ def _is_large(log: LogInput) -> bool:
 
 
 def _scanned(block: Block, columns: Sequence[str], form: LineFormat | None) -> Scanned:
-    from sojourn.readers.shape import scanned  # noqa: PLC0415 - numba takes its time to load
-    from sojourn.readers.text_shape import scanned_text  # noqa: PLC0415
-
     return scanned(block, columns) if form is None else scanned_text(block, columns, form)
 
 
@@ -198,11 +185,10 @@ def _completed(
 ) -> Iterator[ParsedBlock]:
     """Yield blocks with the records of their other lines; ``parsed``: these, accepted and refused."""
     accepted, refused = parsed or (None, pl.DataFrame(schema=REFUSED))
-    for block, scanned in waiting.blocks:
+    for block, of_shape in waiting.blocks:
+        rows = of_shape
         inside = pl.col("number").is_between(block.first, block.first + block.count - 1)
         rejects = Refused(block, refused.filter(inside)) if len(refused) or block.refused else []
-        rows = scanned
         if accepted is not None and len(others := accepted.filter(inside)):
-            both = [scanned, others.select(scanned.columns).cast(scanned.schema)]
-            rows = pl.concat(both).sort("number")
+            rows = pl.concat([rows, others.select(rows.columns).cast(rows.schema)]).sort("number")
         yield ParsedBlock(log.name, block.count, rows, rejects)

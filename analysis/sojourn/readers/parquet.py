@@ -18,9 +18,9 @@ def read_parquet(path: Path, extra: Sequence[str] = ()) -> pl.LazyFrame:
     ``extra``: columns of the user's own to keep. The column ``record`` distinguishes rows of one request id from each
     other; null where there is no request id.
     """
-    known = pl.col("request_id").is_not_null() & (pl.col("request_id") != "")
+    has_id = pl.col("request_id").is_not_null() & (pl.col("request_id") != "")
     try:
         rows = checked(pl.scan_parquet(path), str(path), extra)
-        return rows.with_columns(pl.when(known).then(pl.struct(IDENTITY).hash()).alias(RECORD))
+        return rows.with_columns(pl.when(has_id).then(pl.struct(IDENTITY).hash()).alias(RECORD))
     except (OSError, pl.exceptions.PolarsError) as error:
         raise SojournError(f"{path}: not a readable Parquet file ({str(error).splitlines()[0]})") from error

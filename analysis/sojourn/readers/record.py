@@ -229,11 +229,6 @@ MICROSECONDS = (
 )
 
 
-def extra_expression(key: str) -> str:
-    """Return the SQL of a custom key of the log format, as text; NULL if it is blank."""
-    return f'CASE WHEN NOT blank(r."{key}") THEN r."{key}" END'
-
-
 def keys_needed(columns: Sequence[str], expressions: Mapping[str, str] = EXPRESSIONS) -> tuple[str, ...]:
     """Return the keys of a record that ``columns`` are computed from, including custom keys."""
     extra = [name for name in columns if name not in expressions]
@@ -272,7 +267,7 @@ def records_query(
         record = f"number, f, {{{texts_of_record}}} AS r"
         line = record_sql.bare_line(log)
         relation = f"(SELECT line, number, {fields} AS f FROM (SELECT {line} AS line, number FROM {relation}))"  # noqa: S608 - names of ours
-    expressions = {**{name: extra_expression(name) for name in own}, **expressions}
+    expressions = {**{name: f'CASE WHEN NOT blank(r."{name}") THEN r."{name}" END' for name in own}, **expressions}
     selected = ",\n        ".join(f'{expressions[name]} AS "{name}"' for name in columns)
     numbered = ", ".join(f"{sql} AS {name}" for name, sql in numbers.items())
     return f"""

@@ -315,15 +315,15 @@ def _read(data, begin, end, kind, escaped):  # type: ignore[no-untyped-def] # nu
     if end == begin or (end == begin + 1 and data[begin] == DASH):
         return BLANK, 0, 0
     if kind == ATTEMPT_ADDRESSES:
-        listed, last = _attempts(data, begin, end)
-        return 0, listed, last
+        count, last = _attempts(data, begin, end)
+        return 0, count, last
     if kind in (ATTEMPT_TIMES, RESPONSE_TIMES):
         number = _micros(data, begin, end)
         if number != ODD:
             return (number if 0 <= number < LONGEST else ODD), 1, 0
         number, before = _attempt_times(data, begin, end)
-        listed, _ = _attempts(data, begin, end)
-        return number, listed, before
+        count, _ = _attempts(data, begin, end)
+        return number, count, before
     return (ESCAPED if escaped else _number(data, begin, end, kind)), 0, 0
 
 
@@ -391,19 +391,19 @@ def scan(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop, 
                 blank = first == at or (at == first + 1 and data[first] == DASH)
                 numbers[slot, line] = BLANK if blank else 0
                 continue
-            number, listed, fact = _read(data, first, at, kinds[value], escaped)
+            number, attempts, fact = _read(data, first, at, kinds[value], escaped)
             numbers[slot, line] = number
             if number == ODD:
                 at = -1
                 break
             if kinds[value] == ATTEMPT_ADDRESSES:
-                addresses = listed
-                spans[line, last_address, 0], spans[line, last_address, 1] = fact, at if listed else fact
-            elif listed:
-                fewest, most = min(fewest, listed), max(most, listed)
+                addresses = attempts
+                spans[line, last_address, 0], spans[line, last_address, 1] = fact, at if attempts else fact
+            elif attempts:
+                fewest, most = min(fewest, attempts), max(most, attempts)
             if kinds[value] == RESPONSE_TIMES:
                 # - is one attempt without a time.
-                responses, before = max(listed, min(at - first, 1)), fact
+                responses, before = max(attempts, min(at - first, 1)), fact
         if addresses > 0 and most > 0 and (fewest != addresses or most != addresses):
             at = -1
         of_attempts[ATTEMPTS, line] = addresses if addresses >= 0 else responses

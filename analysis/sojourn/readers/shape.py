@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Bools, Ints
+from sojourn.readers import scan
 from sojourn.readers.arrow import series, texts
 from sojourn.readers.internal_redirects import redirect_times
 from sojourn.readers.lines import Block
@@ -32,36 +34,15 @@ from sojourn.readers.record import (
     WHOLE_KEYS,
     keys_needed,
 )
-from sojourn.readers.scan import (
-    ATTEMPT_ADDRESSES,
-    ATTEMPT_TIMES,
-    ATTEMPTS,
-    BEFORE,
-    BLANK,
-    LONGEST,
-    QUOTE,
-    RESPONSE_TIMES,
-    SECONDS,
-    TEXT,
-    WHOLE,
-    all_equal,
-    gathered,
-    identities,
-    scan,
-    text_identities,
-)
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 REQUIRED = ("time", "request_time", "status")
 STARTS = ("request_start", "proxy_start")
 KINDS = {
-    **dict.fromkeys(("time", "request_time", *STARTS, "queueing_delay", "service_time"), SECONDS),
-    **dict.fromkeys((f"upstream_{name}_time" for name in TIMES), ATTEMPT_TIMES),
-    "upstream_response_time": RESPONSE_TIMES,
-    **dict.fromkeys(("status", *WHOLE_KEYS), WHOLE),
-    "upstream_addr": ATTEMPT_ADDRESSES,
+    **dict.fromkeys(("time", "request_time", *STARTS, "queueing_delay", "service_time"), scan.SECONDS),
+    **dict.fromkeys((f"upstream_{name}_time" for name in TIMES), scan.ATTEMPT_TIMES),
+    "upstream_response_time": scan.RESPONSE_TIMES,
+    **dict.fromkeys(("status", *WHOLE_KEYS), scan.WHOLE),
+    "upstream_addr": scan.ATTEMPT_ADDRESSES,
 }
 LINES_TRIED = 10
 LATEST = 4 * 10**15  # us since 1970: later instants are left to the SQL, for doubles lose microseconds there
@@ -95,7 +76,7 @@ class Shape:
     escapes: bool = False
 
     @classmethod
-    def of(cls, line: str, wanted: Sequence[str]) -> Shape | None:
+    def of(cls, line: str, selected: Sequence[str]) -> Shape | None:
         """Return the shape of a line; None if it has another form or lacks keys of a request."""
         line = line.rstrip("\r\n")
         try:
@@ -111,17 +92,17 @@ class Shape:
         # Names in DuckDB are case-insensitive.
         if len({key.lower() for key in keys}) < len(keys) or not set(REQUIRED) <= set(keys):
             return None
-        lower = {key.lower(): key for key in wanted}
+        lower = {key.lower(): key for key in selected}
         if any(lower.get(key.lower(), key) != key for key in keys):
             return None
-        slot_of = {key: slot for slot, key in enumerate(key for key in keys if key in set(wanted))}
+        slot_of = {key: slot for slot, key in enumerate(key for key in keys if key in set(selected))}
         return cls(
             between=np.frombuffer(b"".join(between), np.uint8),
             ends=np.cumsum([len(part) for part in between], dtype=np.int32),
             escapes=True,
-            stops=np.full(len(keys), QUOTE, np.uint8),
+            stops=np.full(len(keys), scan.QUOTE, np.uint8),
             slots=np.array([slot_of.get(key, -1) for key in keys], np.int32),
-            kinds=np.array([KINDS.get(key, TEXT) for key in keys], np.int32),
+            kinds=np.array([KINDS.get(key, scan.TEXT) for key in keys], np.int32),
             slot_of=slot_of,
         )
 
@@ -164,13 +145,13 @@ class Scanned:
         if key not in self.shape.slot_of:
             return np.zeros(len(self.rows), np.int64), np.ones(len(self.rows), np.bool_)
         values = self.numbers[self.shape.slot_of[key]][self.rows]
-        return values, values == BLANK
+        return values, values == scan.BLANK
 
     def blank(self, key: str) -> Bools:
         """Return which texts are missing, empty or -."""
         if key not in self.shape.slot_of:
             return np.ones(len(self.rows), np.bool_)
-        blank: Bools = self.numbers[self.shape.slot_of[key]][self.rows] == BLANK
+        blank: Bools = self.numbers[self.shape.slot_of[key]][self.rows] == scan.BLANK
         return blank
 
     def text(self, keys: Sequence[str], null: Bools | None = None) -> pl.Series:
@@ -193,11 +174,11 @@ class Scanned:
         """Return whether all valid lines have one text, as nearly every block has of a service, a proxy, a stamp."""
         if len(slots) > 1 or not len(self.rows) or (null is not None and null.any() and not null.all()):
             return False
-        return bool(all_equal(self.data, self.spans, self.rows, slots[0]))
+        return bool(scan.all_equal(self.data, self.spans, self.rows, slots[0]))
 
     def _copied(self, slots: Sequence[int], null: Bools | None) -> pl.Series:
-        wanted = np.array(slots, np.int32)
-        offsets, copied = gathered(self.data, self.spans, self.numbers, self.rows, wanted, ord(SEPARATOR))
+        slot_numbers = np.array(slots, np.int32)
+        offsets, copied = scan.gathered(self.data, self.spans, self.numbers, self.rows, slot_numbers, ord(SEPARATOR))
         return texts(offsets, copied, null)
 
 
@@ -207,8 +188,8 @@ def scanned(block: Block, columns: Sequence[str]) -> tuple[pl.DataFrame, Ints] |
     The table has ``columns`` as from ``records_query``, the identity as a hash (``hashes_of``), and ``number``. None:
     the block has no shape.
     """
-    wanted = keys_needed(columns)
-    tried = (Shape.of(line, wanted) for line in block.lines_at(block.positions[:LINES_TRIED]))
+    selected = keys_needed(columns)
+    tried = (Shape.of(line, selected) for line in block.lines_at(block.positions[:LINES_TRIED]))
     shape = next((each for each in tried if each is not None), None)
     if shape is None:
         return None
@@ -217,26 +198,26 @@ def scanned(block: Block, columns: Sequence[str]) -> tuple[pl.DataFrame, Ints] |
     sound = is_sound(lines, with_identity=RECORD in columns)
     like[every[~sound]] = False
     usable = replace(lines, rows=every[sound])
-    table = table_of(block, usable, {name: COLUMN_OF.get(name, named)(usable, name) for name in columns})
+    table = table_of(block, usable, {name: COLUMN_OF.get(name, filled_text)(usable, name) for name in columns})
     return table, others_of(block, like)
 
 
 def shape_lines(block: Block, shape: Shape) -> tuple[Scanned, Bools]:
     """Return the lines of a block that have a shape, and whether each line has it."""
     spans, numbers, of_attempts = _scratch(len(block.ends) - 1, len(shape.slot_of))
-    like = scan(
+    like = scan.scan(
         block.data, block.ends, shape.between, shape.ends, shape.stops, shape.slots, shape.kinds, shape.escapes,
         spans, numbers, of_attempts,
     )  # fmt: skip
-    if block.kept is not None:
-        like[np.setdiff1d(np.arange(len(like)), block.kept)] = False
+    if block.accepted is not None:
+        like[np.setdiff1d(np.arange(len(like)), block.accepted)] = False
     return Scanned(shape, block.data, spans, numbers, of_attempts, np.flatnonzero(like)), like
 
 
 def others_of(block: Block, like: Bools) -> Ints:
     """Return the positions in a block of the lines that are neither ``like`` its shape nor refused."""
     others = np.flatnonzero(~like)
-    return others if block.kept is None else np.intersect1d(others, block.kept, assume_unique=True)
+    return others if block.accepted is None else np.intersect1d(others, block.accepted, assume_unique=True)
 
 
 def table_of(block: Block, lines: Scanned, columns: Mapping[str, pl.Series]) -> pl.DataFrame:
@@ -244,21 +225,21 @@ def table_of(block: Block, lines: Scanned, columns: Mapping[str, pl.Series]) -> 
     return pl.DataFrame({**columns, "number": series(block.first + lines.rows)})
 
 
-_kept = threading.local()
+_reused = threading.local()
 
 
 def _scratch(lines: int, slots: int) -> tuple[npt.NDArray[np.int32], Ints, Ints]:
     """Arrays for ``scan`` to fill, reused by each thread: allocating memory takes time."""
     needed = lines * (slots + 1)
-    if getattr(_kept, "size", 0) < needed:
-        _kept.size = needed + needed // 4
-        _kept.spans, _kept.numbers = np.empty(2 * _kept.size, np.int32), np.empty(_kept.size, np.int64)
-    if getattr(_kept, "lines", 0) < lines:
-        _kept.lines = lines + lines // 4
-        _kept.of_attempts = np.empty(2 * _kept.lines, np.int64)
-    spans = _kept.spans[: 2 * needed].reshape(lines, slots + 1, 2)
-    numbers = _kept.numbers[: lines * slots].reshape(slots, lines)
-    return spans, numbers, _kept.of_attempts[: 2 * lines].reshape(2, lines)
+    if getattr(_reused, "size", 0) < needed:
+        _reused.size = needed + needed // 4
+        _reused.spans, _reused.numbers = np.empty(2 * _reused.size, np.int32), np.empty(_reused.size, np.int64)
+    if getattr(_reused, "lines", 0) < lines:
+        _reused.lines = lines + lines // 4
+        _reused.of_attempts = np.empty(2 * _reused.lines, np.int64)
+    spans = _reused.spans[: 2 * needed].reshape(lines, slots + 1, 2)
+    numbers = _reused.numbers[: lines * slots].reshape(slots, lines)
+    return spans, numbers, _reused.of_attempts[: 2 * lines].reshape(2, lines)
 
 
 def _plausible(micros: Ints) -> Bools:
@@ -268,21 +249,21 @@ def _plausible(micros: Ints) -> Bools:
 def is_sound(lines: Scanned, *, with_identity: bool) -> Bools:
     """Return which lines are valid records, as in ``sojourn.readers.record``."""
     time, no_time = lines.number("time")
-    response, not_taken = lines.number("request_time")
+    response, no_response = lines.number("request_time")
     status, no_status = lines.number("status")
     begin, end = lines.spans[:, lines.shape.slot_of["status"], :][lines.rows].T
-    sound = ~(no_time | not_taken | no_status) & _plausible(time) & (response >= 0)
+    sound = ~(no_time | no_response | no_status) & _plausible(time) & (response >= 0)
     sound &= (
-        _plausible(time - np.where(not_taken, 0, response)) & (status >= 100) & (status <= 999) & (end - begin <= 3)
+        _plausible(time - np.where(no_response, 0, response)) & (status >= 100) & (status <= 999) & (end - begin <= 3)
     )
     for key in STARTS:
         value, blank = lines.number(key)
         sound &= blank | _plausible(value)
     for key in (*(f"upstream_{name}_time" for name in TIMES), "service_time"):
         value, blank = lines.number(key)
-        sound &= blank | ((value >= 0) & (value < LONGEST))
+        sound &= blank | ((value >= 0) & (value < scan.LONGEST))
     delay, no_delay = lines.number("queueing_delay")
-    sound &= no_delay | (np.abs(delay) < LONGEST)
+    sound &= no_delay | (np.abs(delay) < scan.LONGEST)
     if with_identity:
         sound &= ~lines.blank("request_id")
     return np.asarray(sound, np.bool_)
@@ -292,17 +273,9 @@ def _instant(micros: Ints, null: Bools) -> pl.Series:
     return series(micros, null).cast(pl.Datetime("us"))
 
 
-def _time(lines: Scanned, _: str) -> pl.Series:
-    return _instant(*lines.number("time"))
-
-
 def _start(lines: Scanned, _: str) -> pl.Series:
     value, null = lines.number("time")
     return _instant(value - lines.number("request_time")[0], null)
-
-
-def _request_start(lines: Scanned, _: str) -> pl.Series:
-    return _instant(*lines.number("request_start"))
 
 
 def _proxy_start(lines: Scanned, _: str) -> pl.Series:
@@ -312,15 +285,11 @@ def _proxy_start(lines: Scanned, _: str) -> pl.Series:
 
 
 def _attempts(lines: Scanned, _: str) -> pl.Series:
-    return series(np.minimum(lines.of_attempts[ATTEMPTS][lines.rows], MOST_ATTEMPTS).astype(np.int16))
-
-
-def _retries(lines: Scanned, _: str) -> pl.Series:
-    return series(lines.of_attempts[BEFORE][lines.rows])
+    return series(np.minimum(lines.of_attempts[scan.ATTEMPTS][lines.rows], MOST_ATTEMPTS).astype(np.int16))
 
 
 def _redirects(lines: Scanned, _: str) -> pl.Series:
-    several = np.flatnonzero(lines.of_attempts[ATTEMPTS][lines.rows] > 1)
+    several = np.flatnonzero(lines.of_attempts[scan.ATTEMPTS][lines.rows] > 1)
     times = np.zeros(len(lines.rows), np.int64)
     if len(several):
         part = replace(lines, rows=lines.rows[several])
@@ -336,14 +305,6 @@ def _number_of(key: str) -> Callable[[Scanned, str], pl.Series]:
     return column
 
 
-def _status(lines: Scanned, _: str) -> pl.Series:
-    return series(lines.number("status")[0].astype(np.int16))
-
-
-def _false(lines: Scanned, _: str) -> pl.Series:
-    return series(np.zeros(len(lines.rows), np.bool_))
-
-
 def none(lines: Scanned, dtype: type[pl.DataType]) -> pl.Series:
     """Return nulls, one per line."""
     return pl.Series([None], dtype=dtype).new_from_index(0, len(lines.rows))
@@ -352,10 +313,6 @@ def none(lines: Scanned, dtype: type[pl.DataType]) -> pl.Series:
 def same(lines: Scanned, value: object) -> pl.Series:
     """Return one value for all lines."""
     return pl.Series([value]).new_from_index(0, len(lines.rows))
-
-
-def _upstream(lines: Scanned, _: str) -> pl.Series:
-    return lines.last_address()
 
 
 def _route(lines: Scanned, _: str) -> pl.Series:
@@ -371,7 +328,7 @@ def _route(lines: Scanned, _: str) -> pl.Series:
     return of_uri if blank.all() else pl.select(pl.when(series(blank)).then(of_uri).otherwise(route)).to_series()
 
 
-def named(lines: Scanned, name: str) -> pl.Series:
+def filled_text(lines: Scanned, name: str) -> pl.Series:
     """Return a text, null where it is blank."""
     return lines.text([name], lines.blank(name))
 
@@ -382,7 +339,7 @@ def _verbatim(lines: Scanned, name: str) -> pl.Series:
 
 def _identity(lines: Scanned, _: str) -> pl.Series:
     slots = np.array([lines.shape.slot_of.get(key, -1) for key in IDENTITY], np.int32)
-    hashes, escaped = identities(lines.data, lines.spans, lines.numbers, lines.rows, slots)
+    hashes, escaped = scan.identities(lines.data, lines.spans, lines.numbers, lines.rows, slots)
     if escaped.any():
         hashes[escaped] = hashes_of(replace(lines, rows=lines.rows[escaped]).text(IDENTITY)).to_numpy()
     return series(hashes)
@@ -390,34 +347,34 @@ def _identity(lines: Scanned, _: str) -> pl.Series:
 
 def hashes_of(identity: pl.Series) -> pl.Series:
     """Return the hash of each identity (``IDENTITY_TEXT``), as of scanned lines; null where it is null."""
-    known = identity.fill_null("").cast(pl.Binary)
-    offsets = np.concatenate([[0], np.cumsum(known.bin.size().to_numpy(), dtype=np.int64)])
-    data = np.frombuffer(b"".join(known), np.uint8)
-    return series(text_identities(data, offsets, ord(SEPARATOR)), identity.is_null().to_numpy())
+    texts_of = identity.fill_null("").cast(pl.Binary)
+    offsets = np.concatenate([[0], np.cumsum(texts_of.bin.size().to_numpy(), dtype=np.int64)])
+    data = np.frombuffer(b"".join(texts_of), np.uint8)
+    return series(scan.text_identities(data, offsets, ord(SEPARATOR)), identity.is_null().to_numpy())
 
 
 # Canonical column -> its computation from scanned lines, as in ``EXPRESSIONS``; other columns are custom keys.
 COLUMN_OF: dict[str, Callable[[Scanned, str], pl.Series]] = {
-    "time": _time,
+    "time": lambda lines, _: _instant(*lines.number("time")),
     "start": _start,
-    "request_start": _request_start,
+    "request_start": lambda lines, _: _instant(*lines.number("request_start")),
     "proxy_start": _proxy_start,
-    "status": _status,
+    "status": lambda lines, _: series(lines.number("status")[0].astype(np.int16)),
     "attempts": _attempts,
-    "upstream": _upstream,
-    "retries": _retries,
+    "upstream": lambda lines, _: lines.last_address(),
+    "retries": lambda lines, _: series(lines.of_attempts[scan.BEFORE][lines.rows]),
     "redirects": _redirects,
     "request_time": _number_of("request_time"),
     **{name: _number_of(f"upstream_{name}_time") for name in TIMES},
     "app_queueing_delay": _number_of("queueing_delay"),
     "app_service_time": _number_of("service_time"),
-    "app_garbled": _false,
+    "app_garbled": lambda lines, _: same(lines, False),
     "proxy_queue": lambda lines, _: none(lines, pl.Int64),
     "vantage": lambda lines, _: none(lines, pl.String),
     "time_step": lambda lines, _: same(lines, 0.001),
     "route": _route,
     RECORD: _identity,
-    **dict.fromkeys((key for key in NAME_KEYS if key != "route"), named),
+    **dict.fromkeys((key for key in NAME_KEYS if key != "route"), filled_text),
     **dict.fromkeys(TEXT_KEYS, _verbatim),
     **{key: _number_of(key) for key in WHOLE_KEYS},
     **dict.fromkeys(LIST_KEYS, _verbatim),

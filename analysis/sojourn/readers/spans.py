@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -110,11 +111,9 @@ def read_spans(paths: Sequence[str | os.PathLike[str] | Path]) -> pl.DataFrame:
     decoder = msgspec.json.Decoder(Export, strict=False)
     rows: list[tuple[Any, ...]] = []
     frames: list[pl.DataFrame] = []
-    inputs = opened_inputs([os.fspath(p) for p in paths])
-    if inputs.stores:
-        inputs.close()
-        raise SojournError(f"{inputs.stores[0]}: --spans takes files; spans of a store are read with its requests")
-    try:
+    with closing(opened_inputs([os.fspath(path) for path in paths])) as inputs:
+        if inputs.stores:
+            raise SojournError(f"{inputs.stores[0]}: --spans takes files; spans of a store are read with its requests")
         for log in inputs.logs:
             for block in blocks_of_lines(log):
                 for line in block.lines.to_list():
@@ -122,8 +121,6 @@ def read_spans(paths: Sequence[str | os.PathLike[str] | Path]) -> pl.DataFrame:
                 if len(rows) > 200_000:
                     frames.append(pl.DataFrame(rows, schema=SPANS_SCHEMA, orient="row"))
                     rows = []
-    finally:
-        inputs.close()
     return pl.concat([*frames, pl.DataFrame(rows, schema=SPANS_SCHEMA, orient="row")])
 
 

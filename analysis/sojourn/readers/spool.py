@@ -44,11 +44,9 @@ def on_disk(rows: pl.LazyFrame, *, statistics: bool = False) -> tuple[pl.LazyFra
 
 
 def rows_in_memory(expected: int | None) -> int:
-    """Return the number of rows to hold before they go to disk.
+    """Return the number of rows to hold before they go to disk; ``expected``: rows in all; None: unknown.
 
-    Args:
-        expected: rows that will come in all; None: not known. As many as a quarter of the memory has room for are held,
-            up to ``ROWS_IN_MEMORY_AT_MOST``.
+    As many as a quarter of the memory has room for, up to ``ROWS_IN_MEMORY_AT_MOST``.
     """
     room = max(min(_memory() // 4 // ROW_BYTES, ROWS_IN_MEMORY_AT_MOST), ROWS_IN_MEMORY)
     return room if expected is not None and expected <= room else ROWS_IN_MEMORY
@@ -78,8 +76,8 @@ class Spool:
 
     def __init__(self) -> None:
         self.folder: tempfile.TemporaryDirectory[str] | None = None
-        self._held: deque[pl.DataFrame] = deque()
-        self._held_rows = 0
+        self._in_memory: deque[pl.DataFrame] = deque()
+        self._row_count = 0
         self._files = itertools.count()
 
     def add(self, rows: pl.DataFrame, expected: int | None = None) -> None:
@@ -88,9 +86,9 @@ class Spool:
         Raises:
             SojournError: the temporary folder has no space.
         """
-        self._held.append(rows)
-        self._held_rows += len(rows)
-        if self._held_rows >= (ROWS_PER_FILE if self.folder is not None else rows_in_memory(expected)):
+        self._in_memory.append(rows)
+        self._row_count += len(rows)
+        if self._row_count >= (ROWS_PER_FILE if self.folder is not None else rows_in_memory(expected)):
             self._spill()
 
     def frames(self) -> list[pl.LazyFrame]:
@@ -98,7 +96,7 @@ class Spool:
         if self.folder is not None:
             self._spill()
             return [pl.scan_parquet(Path(self.folder.name) / "*.parquet")]
-        return [pl.concat(self._held).lazy()] if self._held else []
+        return [pl.concat(self._in_memory).lazy()] if self._in_memory else []
 
     def _spill(self) -> None:
         where = self.folder.name if self.folder is not None else "a temporary folder"
@@ -106,13 +104,13 @@ class Spool:
             if self.folder is None:
                 self.folder = tempfile.TemporaryDirectory(prefix="sojourn-")
                 where = self.folder.name
-            while self._held:
+            while self._in_memory:
                 # Of those that were held in memory, a few at a time: a writer needs as much memory again.
-                rows = self._held.popleft()
-                while self._held and len(rows) + len(self._held[0]) <= ROWS_PER_FILE:
-                    rows = rows.vstack(self._held.popleft())
+                rows = self._in_memory.popleft()
+                while self._in_memory and len(rows) + len(self._in_memory[0]) <= ROWS_PER_FILE:
+                    rows = rows.vstack(self._in_memory.popleft())
                 path = Path(where) / f"{next(self._files):06}.parquet"
                 rows.write_parquet(path, compression="lz4", statistics=False, row_group_size=ROWS_PER_GROUP)
         except (OSError, pl.exceptions.PolarsError) as error:
             raise _no_room(where, error) from error
-        self._held_rows = 0
+        self._row_count = 0

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Bools, Ints
 from sojourn.model.frame import APP, WHOLE
+from sojourn.readers import scan
 from sojourn.readers.arrow import series
 from sojourn.readers.formats.fields import DURATIONS, INSTANTS
 from sojourn.readers.formats.line_format import UPSTREAM, LineFormat
@@ -22,27 +23,13 @@ from sojourn.readers.formats.record_sql import NOT_ANSWERED
 from sojourn.readers.formats.template import Variable, variables
 from sojourn.readers.lines import Block
 from sojourn.readers.record import LIST_KEYS, RECORD, TIMES
-from sojourn.readers.scan import (
-    ADDRESS,
-    ATTEMPT_ADDRESSES,
-    ATTEMPT_TIMES,
-    CARRIAGE_RETURN,
-    CLOCK,
-    LINE_FEED,
-    RESPONSE_TIMES,
-    SECONDS,
-    TEXT,
-    split_words,
-)
-from sojourn.readers.scan import WHOLE as WHOLE_NUMBER
 from sojourn.readers.shape import (
     COLUMN_OF,
     KINDS,
-    Bools,
     Scanned,
     Shape,
+    filled_text,
     is_sound,
-    named,
     none,
     others_of,
     same,
@@ -56,14 +43,16 @@ KEY_OF = {
     "header": "upstream_header_time",
     "response": "upstream_response_time",
 }
-CLOCKS = {"s": SECONDS, "clf": CLOCK}  # of the instants that are read here
-OF_ONE_ATTEMPT = {ATTEMPT_TIMES: SECONDS, RESPONSE_TIMES: SECONDS, ATTEMPT_ADDRESSES: ADDRESS}
+CLOCKS = {"s": scan.SECONDS, "clf": scan.CLOCK}  # of the instants that are read here
+OF_ONE_ATTEMPT = {
+    scan.ATTEMPT_TIMES: scan.SECONDS,
+    scan.RESPONSE_TIMES: scan.SECONDS,
+    scan.ATTEMPT_ADDRESSES: scan.ADDRESS,
+}
 WORDS = ("method", "uri", "protocol")  # of the request
 
 
-def scanned_text(
-    block: Block, columns: Sequence[str], log: LineFormat
-) -> tuple[pl.DataFrame, npt.NDArray[np.int64]] | None:
+def scanned_text(block: Block, columns: Sequence[str], log: LineFormat) -> tuple[pl.DataFrame, Ints] | None:
     """Return the records of a block that have the format, and the positions in the block of the other lines.
 
     The table has ``columns`` as from ``scanned``, and ``number``. None: the format or a column is not read here.
@@ -74,7 +63,7 @@ def scanned_text(
     lines, like = shape_lines(block, shape)
     if "request" in shape.slot_of:
         into = np.array([shape.slot_of[f"request_{word}"] for word in WORDS], np.int32)
-        split_words(lines.data, lines.spans, lines.rows, shape.slot_of["request"], into, lines.numbers)
+        scan.split_words(lines.data, lines.spans, lines.rows, shape.slot_of["request"], into, lines.numbers)
         own = {word: shape.slot_of[f"request_{word}"] for word in WORDS} | shape.slot_of
         lines = replace(lines, shape=replace(shape, slot_of=own))
     sound = is_sound(lines, with_identity=RECORD in columns and log.has("request_id"))
@@ -110,12 +99,12 @@ def _shape_of(log: LineFormat) -> Shape | None:
     slot_of: dict[str, int] = {}
     slots, kinds = [], []
     for value in values:
-        kind, known = _kind(value), first[value.field.name] is value
+        kind, is_first = _kind(value), first[value.field.name] is value
         if kind is None:
             return None
-        if known:
+        if is_first:
             slot_of[KEY_OF.get(value.field.name, value.field.name)] = len(slot_of)
-        slots.append(len(slot_of) - 1 if known else -1)
+        slots.append(len(slot_of) - 1 if is_first else -1)
         kinds.append(kind)
     if not {"time", "request_time", "status"} <= slot_of.keys():
         return None
@@ -138,7 +127,7 @@ def _last_stop(after: bytes, value: Variable) -> int:
     """Return the byte that ends the last value of a line; without a literal after it, the end of the line."""
     if after:
         return after[0]
-    return LINE_FEED if value.field.pattern in ("", ".*?") else CARRIAGE_RETURN
+    return scan.LINE_FEED if value.field.pattern in ("", ".*?") else scan.CARRIAGE_RETURN
 
 
 def _kind(value: Variable) -> int | None:
@@ -149,8 +138,8 @@ def _kind(value: Variable) -> int | None:
     if field.name in DURATIONS and field.unit != "s":
         return None
     if field.name == "body_bytes_sent":
-        return WHOLE_NUMBER
-    kind = KINDS.get(KEY_OF.get(field.name, field.name), TEXT)
+        return scan.WHOLE
+    kind = KINDS.get(KEY_OF.get(field.name, field.name), scan.TEXT)
     return OF_ONE_ATTEMPT.get(kind, kind)
 
 
@@ -159,7 +148,7 @@ def _column(lines: Scanned, name: str, log: LineFormat) -> pl.Series:
         return none(lines, pl.UInt64)
     if name in _OWN:
         return _OWN[name](lines, log)
-    return COLUMN_OF.get(name, named)(lines, name)
+    return COLUMN_OF.get(name, filled_text)(lines, name)
 
 
 def _answered(lines: Scanned) -> Bools:
@@ -197,10 +186,6 @@ def _proxied(lines: Scanned, log: LineFormat) -> Bools:
     return np.ones(len(lines.rows), np.bool_) if log.vantage == WHOLE else ~lines.blank(_timed(log))
 
 
-def _attempts(lines: Scanned, log: LineFormat) -> pl.Series:
-    return series(_proxied(lines, log).astype(np.int16))
-
-
 def _connect(lines: Scanned, log: LineFormat) -> pl.Series:
     value, null = lines.number("upstream_connect_time")
     return series(value, null | (log.vantage == WHOLE))
@@ -224,23 +209,15 @@ def _texts(key: str) -> Callable[[Scanned, LineFormat], pl.Series]:
     return column
 
 
-def _vantage(lines: Scanned, log: LineFormat) -> pl.Series:
-    return same(lines, log.vantage)
-
-
-def _step(lines: Scanned, log: LineFormat) -> pl.Series:
-    return same(lines, log.step)
-
-
 _OWN: dict[str, Callable[[Scanned, LineFormat], pl.Series]] = {
     "header": _header,
     "response": _response,
-    "attempts": _attempts,
+    "attempts": lambda lines, log: series(_proxied(lines, log).astype(np.int16)),
     "retries": lambda lines, _: series(np.zeros(len(lines.rows), np.int64)),
     "redirects": lambda lines, _: series(np.zeros(len(lines.rows), np.int64)),
-    "upstream": lambda lines, _: named(lines, "upstream_addr"),
+    "upstream": lambda lines, _: filled_text(lines, "upstream_addr"),
     "connect": _connect,
     **{key: _texts(key) for key in LIST_KEYS if key.endswith("_time")},
-    "vantage": _vantage,
-    "time_step": _step,
+    "vantage": lambda lines, log: same(lines, log.vantage),
+    "time_step": lambda lines, log: same(lines, log.step),
 }

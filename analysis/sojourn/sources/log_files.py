@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sojourn.model.errors import SojournError
 from sojourn.nginx.syntax import configuration
-from sojourn.readers.formats.given import given_format
+from sojourn.readers.formats.from_text import format_from_text
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.inputs import LogFile, NamedSources, Source, SourcesLike
 
@@ -55,11 +55,11 @@ def format_of_text(text: str) -> LineFormat | None:
     """
     match = _IN_A_FILE.fullmatch(text)
     if match is None or not Path(match["file"]).is_file():
-        return given_format(text)
+        return format_from_text(text)
     root, _ = configuration(Path(match["file"]))
     formats = {each.args[0]: each.args[1:] for each in root.all("log_format") if len(each.args) > 1}
     if match["name"] not in formats:
         names = ", ".join(sorted(formats)) or "none"
         raise SojournError(f"{match['file']}: there is no log_format {match['name']!r}; there is {names}")
     words = formats[match["name"]]
-    return given_format("".join(words[1:] if words[0].startswith("escape=") else words))
+    return format_from_text("".join(words[1:] if words[0].startswith("escape=") else words))

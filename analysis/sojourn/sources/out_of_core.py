@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sojourn.model.figures import QUANTILES, Floats, Summary
+from sojourn.model.arrays import Floats
+from sojourn.model.figures import QUANTILES, Summary
 from sojourn.model.parallel import in_threads
 from sojourn.model.statistics import Members, group_number
 

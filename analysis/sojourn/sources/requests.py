@@ -12,7 +12,7 @@ from typing import TextIO
 import polars as pl
 
 from sojourn.model.errors import SojournError
-from sojourn.model.frame import COLUMNS, INSTANT, REJECTS_KEPT, SCHEMA, Records, Requests, Selection, dtype_of, is_extra
+from sojourn.model.frame import COLUMNS, INSTANT, MOST_REJECTS, SCHEMA, Records, Requests, Selection, dtype_of, is_extra
 from sojourn.readers.blocks import Reject
 from sojourn.readers.duplicates import each_once
 from sojourn.readers.inputs import Inputs, NamedSources, Source, SourcesLike, listed, opened_inputs
@@ -149,7 +149,7 @@ class _LogReader:
                 self.records.formats.append(block.form.facts(block.source))
             for reason, count in block.reasons().items():
                 self.records.reasons[reason] = self.records.reasons.get(reason, 0) + count
-            room = max(REJECTS_KEPT - len(self.records.rejects), 0)
+            room = max(MOST_REJECTS - len(self.records.rejects), 0)
             for reject in block.rejects if self._rejects_to is not None else islice(block.rejects, room):
                 self._refuse(block.source, reject)
             if block.accepted is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import polars as pl
 
 from sojourn.model.errors import SojournError
-from sojourn.model.frame import COLUMNS, REJECTS_KEPT, SCHEMA, Records, Requests, Selection
+from sojourn.model.frame import COLUMNS, MOST_REJECTS, SCHEMA, Records, Requests, Selection
 from sojourn.readers.spans import SPANS_SCHEMA
 from sojourn.readers.spool import Spool
 from sojourn.store import statements as sql
@@ -105,7 +105,7 @@ def stored_records(store: Store, selection: Selection, rejects_to: TextIO | None
     records = Records(read=read + sum(reasons.values()), reasons=reasons)
     if not reasons:
         return records
-    statement = sql.refusals(refused, None if rejects_to is not None else REJECTS_KEPT)
+    statement = sql.refusals(refused, None if rejects_to is not None else MOST_REJECTS)
     stream = store.client.query_row_block_stream(statement, parameters=refused.bound(statement))
     with stream as blocks:
         for block in blocks:

@@ -9,22 +9,16 @@ its next start: the time is censored between two bounds. The distribution is est
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from sojourn.model.arrays import Floats
 
 ITERATIONS, PRECISION = 500, 1e-7
 
 
 def distribution(lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
-    """Return the distribution of times that lie between bounds.
+    """Return the values, s, ascending, and the probabilities of times between bounds; equal bounds: an exact time.
 
-    Args:
-        lower: s; the same as ``upper`` where the time is exact.
-        upper: s; inf where there is no bound.
-
-    Returns:
-        The values with a probability, s, ascending, and the probability of each.
+    ``upper``: inf where there is no bound.
     """
     exact = lower == upper
     values, count = np.unique(upper[exact], return_counts=True)
@@ -32,15 +26,15 @@ def distribution(lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
     # Where no exact time lies between two bounds, the lower one is a value, too.
     alone = np.searchsorted(values, high, "right") <= np.searchsorted(values, low, "left")
     at = np.unique(np.concatenate([values, low[alone]]))
-    known = np.zeros(len(at))
-    known[np.searchsorted(at, values)] = count
+    exact_counts = np.zeros(len(at))
+    exact_counts[np.searchsorted(at, values)] = count
     first, last = np.searchsorted(at, low, "left"), np.searchsorted(at, high, "right")
     share = np.full(len(at), 1.0 / max(len(at), 1))
     for _ in range(ITERATIONS if len(low) else 1):
         below = np.append(0.0, np.cumsum(share))
         each = 1.0 / np.maximum(below[last] - below[first], 1e-300)
         steps = np.bincount(first, each, len(at) + 1) - np.bincount(last, each, len(at) + 1)
-        improved = (known + share * np.maximum(np.cumsum(steps)[:-1], 0.0)) / len(lower)
+        improved = (exact_counts + share * np.maximum(np.cumsum(steps)[:-1], 0.0)) / len(lower)
         moved = float(np.abs(improved - share).max(initial=0.0))
         share = improved
         if moved < PRECISION:
@@ -52,10 +46,6 @@ def completed(lower: Floats, upper: Floats) -> Floats:
     """Return a time, s, for each pair of bounds: drawn from the distribution of all, between the bounds.
 
     The draws are even: equally spaced probabilities, in a random order that is the same each time.
-
-    Args:
-        lower: s; the same as ``upper`` where the time is exact.
-        upper: s; inf where there is no bound.
     """
     result, censored = upper.copy(), np.flatnonzero(lower < upper)
     if not len(censored):
@@ -65,7 +55,7 @@ def completed(lower: Floats, upper: Floats) -> Floats:
     first = np.searchsorted(at, lower[censored], "left")
     last = np.searchsorted(at, upper[censored], "right")
     even = (np.random.default_rng(0).permutation(len(censored)) + 0.5) / len(censored)
-    wanted = below[first] + even * (below[last] - below[first])
-    drawn = np.clip(np.searchsorted(below, wanted, "right") - 1, first, np.maximum(last - 1, first))
+    targets = below[first] + even * (below[last] - below[first])
+    drawn = np.clip(np.searchsorted(below, targets, "right") - 1, first, np.maximum(last - 1, first))
     result[censored] = at[np.minimum(drawn, len(at) - 1)]
     return result

@@ -41,7 +41,7 @@ class ApparentLoop:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
-        return {"closed": self.closed, "clients": self.clients, "swing": self.swing, "follow": self.follow}
+        return dict(self.__dict__)
 
 
 def loop_of(table: pl.DataFrame) -> ApparentLoop:

@@ -32,15 +32,7 @@ class BackendState:
 
 
 def backend_state(visits: Visits, services: Services, backend: int, begin: datetime, end: datetime) -> BackendState:
-    """Return the state of a backend over a period in which its requests are known.
-
-    Args:
-        visits: of all backends.
-        services: when each of them held a worker.
-        backend: index into ``visits.backends``.
-        begin: of the period.
-        end: of the period, later than ``begin``.
-    """
+    """Return the state of a backend, by its index, over a period in which its requests are known."""
     rows = visits.at_backend[backend]
     first, last = ((instant - visits.base).total_seconds() for instant in (begin, end))
     edges = np.array([first, last])

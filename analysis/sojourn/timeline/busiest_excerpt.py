@@ -6,15 +6,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Floats, Ints
 from sojourn.timeline.request_timelines import RequestTimelines, timelines_of_visits
 from sojourn.timeline.steps import Steps
 from sojourn.timeline.visits import Visits
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 BEFORE = 2 / 3  # of the requests: at most this part arrives before the queue is deepest
 CARRIED = 1 / 4  # of the requests: at most this part is in system when the excerpt begins
@@ -64,12 +61,12 @@ def scene_of(excerpt: Visits, most: int, *, one_backend: bool = False, waiting: 
         members = excerpt.at_backend[deepest]
         excerpt, leave, waiting = excerpt.at(members), leave[members], None
     gone = np.fmax(leave, excerpt.busy_end)
-    kept, first = _around(excerpt.arrival, leave, gone, most, waiting)
-    timelines = timelines_of_visits(excerpt.at(kept))
-    numbered = timelines.table.with_columns(number=pl.Series(kept + 1, dtype=pl.Int64))
-    begin, last = float(excerpt.arrival[first]), float(excerpt.arrival[kept[-1]])
-    end = float(gone[kept].max())
-    if len(kept) < len(excerpt):
+    chosen, first = _around(excerpt.arrival, leave, gone, most, waiting)
+    timelines = timelines_of_visits(excerpt.at(chosen))
+    numbered = timelines.table.with_columns(number=pl.Series(chosen + 1, dtype=pl.Int64))
+    begin, last = float(excerpt.arrival[first]), float(excerpt.arrival[chosen[-1]])
+    end = float(gone[chosen].max())
+    if len(chosen) < len(excerpt):
         end = min(end, last + AFTER * max(last - begin, 1e-3))
     return Scene(
         timelines=replace(timelines, table=numbered),

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.model.compilation import is_compilation_installed
 from sojourn.model.errors import SojournError
 from sojourn.model.extras import missing_package
@@ -16,11 +16,8 @@ from sojourn.model.formatting import counted
 from sojourn.timeline.named_accounts import BOUND_ACCOUNTS, moved_from_dispatch
 from sojourn.timeline.phases import PHASES
 from sojourn.timeline.services import Pieces, Services, in_order
+from sojourn.timeline.sweep import Swept, accounts_of
 from sojourn.timeline.visits import Visits
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 INTERPRETED = 100_000  # requests; without numba each takes some 20 µs
 DISPATCH, IMBALANCE = "dispatch", "imbalance"
@@ -197,25 +194,12 @@ def _events_around(visits: Visits, pieces: Pieces, charged: Ints, window: Ints) 
     return Events(charged, by_end, begins, ends)
 
 
-class _Swept(NamedTuple):
-    """Seconds per request, but ``caused`` per interval; ``others``: by what else holds places; ``matrix``."""
-
-    dispatch: Floats
-    imbalance: Floats
-    blamed: Floats
-    caused: Floats
-    others: Floats
-    matrix: Floats
-
-
 def _swept(
     visits: Visits, pieces: Pieces, events: Events, victim: Ints, culprit: Ints, window: Ints,
     shape: tuple[int, int, int], pool: Ints | None = None,
-) -> _Swept:  # fmt: skip
-    from sojourn.timeline.sweep import accounts_of  # noqa: PLC0415 - numba takes its time to load
-
+) -> Swept:  # fmt: skip
     places, count = visits.places, shape[2]
-    dispatch, imbalance, blamed, caused, others, matrix = accounts_of(
+    swept = accounts_of(
         visits.reached,
         visits.wait_end,
         pieces.begin,
@@ -233,6 +217,6 @@ def _swept(
         culprits=count + len(pieces.others),
         others=len(pieces.others),
     )
-    if pieces.others:
-        blamed, matrix = blamed - others.sum(axis=0), matrix[:, :, :count]
-    return _Swept(dispatch, imbalance, blamed, caused, others, matrix)
+    if not pieces.others:
+        return swept
+    return swept._replace(blamed=swept.blamed - swept.others.sum(axis=0), matrix=swept.matrix[:, :, :count])

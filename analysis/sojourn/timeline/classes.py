@@ -9,13 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.model.errors import SojournError
 from sojourn.model.frame import HALF_MICROSECOND, is_extra
 from sojourn.timeline.ordered_rows import OrderedRows
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 MOST_CLASSES = 50
 OTHER = "(other)"
@@ -63,14 +60,14 @@ def having(rows: pl.DataFrame | OrderedRows, where: Mapping[str, object]) -> Boo
     return chosen
 
 
-def largest(codes: Ints, names: list[str], weight: Floats, most: int = MOST_CLASSES) -> tuple[Ints, list[str]]:
-    """Return at most ``most`` classes, those with the largest weight, and one class for all others."""
-    if len(names) <= most:
+def largest(codes: Ints, names: list[str], weight: Floats) -> tuple[Ints, list[str]]:
+    """Return at most ``MOST_CLASSES`` classes, those with the largest weight, and one class for all others."""
+    if len(names) <= MOST_CLASSES:
         return codes, names
-    kept = np.sort(np.argsort(-weight, kind="stable")[:most])
-    place = np.full(len(names), most, np.int64)
-    place[kept] = np.arange(most)
-    return place[codes], [*(names[i] for i in kept), OTHER]
+    heaviest = np.sort(np.argsort(-weight, kind="stable")[:MOST_CLASSES])
+    place = np.full(len(names), MOST_CLASSES, np.int64)
+    place[heaviest] = np.arange(MOST_CLASSES)
+    return place[codes], [*(names[i] for i in heaviest), OTHER]
 
 
 def summed(codes: Ints, values: Floats, count: int) -> Floats:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.measures import LogBins
 from sojourn.model.parallel import in_threads
 from sojourn.sources.frame_bins import bin_of, binned_sums
 from sojourn.timeline.services import Services, services_of
-from sojourn.timeline.visits import Floats, Ints, Visits
+from sojourn.timeline.visits import Visits
 
 COLUMNS = ("request_time", "queueing_delay", "service_time")
 """Needed in the frame of the visits."""
@@ -33,10 +34,10 @@ def bins_by_concurrency(visits: Visits, bins: LogBins) -> pl.DataFrame:
     if not len(visits):
         return pl.DataFrame(schema=SCHEMA)
     services = services_of(visits)
-    waiting, serving = seen_on_arrival(visits, queue_ends(visits, services), services)
-    seen = np.maximum(waiting + serving, 0)
+    waiting, serving = counts_on_arrival(visits, queue_ends(visits, services), services)
+    present = np.maximum(waiting + serving, 0)
     # 0, 1, 2–3, 4–7: as many as there are binary digits.
-    rank = np.ceil(np.log2(seen + 1)).astype(np.int64)
+    rank = np.ceil(np.log2(present + 1)).astype(np.int64)
     lows = [0 if k == 0 else 1 << (k - 1) for k in range(int(rank.max()) + 1)]
     names = [f"{low}" if low < 2 else f"{low}–{2 * low - 1}" for low in lows]
     return (
@@ -57,14 +58,10 @@ def queue_ends(visits: Visits, services: Services) -> Floats:
     return np.where(visits.occupied < visits.busy_start, np.minimum(ends, visits.occupied), ends)
 
 
-def seen_on_arrival(visits: Visits, left: Floats, services: Services, first: int | None = None) -> tuple[Ints, Ints]:
+def counts_on_arrival(visits: Visits, left: Floats, services: Services, first: int | None = None) -> tuple[Ints, Ints]:
     """Return per request how many waited (abandoned or not) and were in service at its backend on arrival.
 
-    Args:
-        visits: the requests.
-        left: when each left the queue, s.
-        services: when each held a worker.
-        first: so many requests of each backend only, from the first on; the others get 0.
+    ``left``: when each left the queue, s. ``first``: only so many requests of each backend; the others get 0.
     """
     waiting, serving = np.zeros(len(visits), np.int64), np.zeros(len(visits), np.int64)
     begin, end = services.begin, services.end

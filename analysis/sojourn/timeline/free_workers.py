@@ -12,19 +12,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.parallel import in_threads
-from sojourn.timeline.concurrency import queue_ends, seen_on_arrival
+from sojourn.timeline.concurrency import counts_on_arrival, queue_ends
 from sojourn.timeline.services import Services, services_of
 from sojourn.timeline.steps import Steps
 from sojourn.timeline.suspicions import BODY, BOUND, LIMIT, PAUSE, RESERVED, SEVERAL, STARTED, UNKNOWN, UNNAMED, Suspect
 from sojourn.timeline.turnaround import LONGEST
 from sojourn.timeline.visits import Visits
 from sojourn.timeline.worker_evidence import way_of
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 LOOKED_AT = 20_000  # requests of a backend, the first ones: the way to it does not change
 MUCH = 0.1  # share of the wait: below it, time with a worker that looks free needs no explanation
@@ -90,7 +87,7 @@ def looked_free(visits: Visits, services: Services, dispatch: Floats, wait: Floa
     candidates = np.flatnonzero(free > MUCH * waited)
     if not len(candidates):
         return ()
-    waiting, serving = seen_on_arrival(visits, queue_ends(visits, services), services, LOOKED_AT)
+    waiting, serving = counts_on_arrival(visits, queue_ends(visits, services), services, LOOKED_AT)
     order = candidates[np.argsort(-free[candidates], kind="stable")]
 
     def explained(place: int) -> LookedFree:
@@ -109,22 +106,17 @@ def looked_free(visits: Visits, services: Services, dispatch: Floats, wait: Floa
 
 
 def suspects_of(visits: Visits, backend: int) -> tuple[Suspect, ...]:
-    """Return what may have held the workers of a backend that look free; the most likely first, never empty.
-
-    Args:
-        visits: with phases.
-        backend: index into ``visits.backends``.
-    """
+    """Return what may have held the workers of a backend that look free; the most likely first, never empty."""
     if visits.workers.in_one_worker(backend) > 1:
         return (Suspect(SEVERAL),)
     holds = visits.holds.get(backend)
     if holds is None or not holds.evidence:
-        return (Suspect(UNKNOWN if _are_few_named(visits, backend) else UNNAMED),)
+        return (Suspect(UNKNOWN if _has_worker_names(visits, backend) else UNNAMED),)
     doubtful = (Suspect(BODY, holds.doubtful),) if holds.doubtful else ()
     return (*doubtful, *holds.suspects) or (Suspect(UNKNOWN),)
 
 
-def _are_few_named(visits: Visits, backend: int) -> bool:
+def _has_worker_names(visits: Visits, backend: int) -> bool:
     """Return whether the workers of a backend are named, but too few requests show what they do."""
     if "worker" not in visits.rows.columns:
         return False
@@ -133,7 +125,7 @@ def _are_few_named(visits: Visits, backend: int) -> bool:
 
 
 def is_lower_bound(
-    visits: Visits, code: int, waiting: Steps, serving: Steps, seen: tuple[Ints, Ints], seconds: float
+    visits: Visits, code: int, waiting: Steps, serving: Steps, on_arrival: tuple[Ints, Ints], seconds: float
 ) -> bool:
     """Return whether the services of a backend understate the time for which its workers were held.
 
@@ -146,14 +138,14 @@ def is_lower_bound(
         code: the backend.
         waiting: its requests that wait.
         serving: its requests in service.
-        seen: requests that waited, and in service, on each arrival at the backend, or on the first ones.
+        on_arrival: requests that waited, and in service, on each arrival at the backend, or on the first ones.
         seconds: length of the log, s.
     """
     members = visits.at_backend[code]
     workers = int(visits.workers.count[code])
     wait = np.nan_to_num(visits.wait[members])
     waited = float(np.maximum(wait, 0.0).sum())
-    way = way_of(wait[: len(seen[0])][(seen[0] == 0) & (seen[1] < workers)])
+    way = way_of(wait[: len(on_arrival[0])][(on_arrival[0] == 0) & (on_arrival[1] < workers)])
     free = _waiting_with_free_worker(waiting, serving, workers)
     beyond = free - float(np.clip(wait, 0.0, way + LONGEST).sum())
     if waited > LITTLE * len(members) and beyond > MUCH * waited and not _is_explained(visits, code):
@@ -163,15 +155,15 @@ def is_lower_bound(
     return float(visits.phases.in_doubt[members].sum()) > BODIES * workers * seconds
 
 
-def kept_apart(visits: Visits) -> dict[str | None, tuple[str, ...]]:
+def blocking_causes(visits: Visits) -> dict[str | None, tuple[str, ...]]:
     """Return backend -> what kept requests from its workers, or the workers away, by the evidence, as clauses."""
     clauses = {}
     for code, holds in visits.holds.items():
-        known = [suspect for suspect in holds.suspects if suspect.kind in holds.causes]
+        causes = [suspect for suspect in holds.suspects if suspect.kind in holds.causes]
         if holds.processes is not None:
-            known.append(Suspect(RESERVED if holds.processes.reserved else BOUND))
-        if known:
-            clauses[visits.backends[code]] = tuple(suspect.clause for suspect in known)
+            causes.append(Suspect(RESERVED if holds.processes.reserved else BOUND))
+        if causes:
+            clauses[visits.backends[code]] = tuple(suspect.clause for suspect in causes)
     return clauses
 
 
@@ -192,7 +184,7 @@ def _is_explained(visits: Visits, code: int) -> bool:
 def understated(visits: Visits) -> frozenset[str | None]:
     """Return the backends whose services understate the time for which their workers were held (``is_lower_bound``)."""
     services = services_of(visits)
-    waiting, serving = seen_on_arrival(visits, queue_ends(visits, services), services, LOOKED_AT)
+    waiting, serving = counts_on_arrival(visits, queue_ends(visits, services), services, LOOKED_AT)
     ends = np.fmax(visits.wait_end, services.end)
     seconds = float(ends.max() - visits.arrival.min()) if len(visits) else 0.0
 

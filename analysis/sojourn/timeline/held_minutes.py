@@ -9,9 +9,9 @@ from __future__ import annotations
 from datetime import datetime
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.model.frame import INSTANT
 from sojourn.sources.frame_measures import without_upgraded
@@ -22,9 +22,6 @@ from sojourn.timeline.silences import silences
 from sojourn.timeline.visits import Visits
 from sojourn.timeline.windows import Windows
 from sojourn.timeline.workers import FROM_CONCURRENCY, FROM_INFERENCE
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 MINUTE = 60.0
 AT_LEAST = "at_least"
@@ -107,7 +104,7 @@ def _doubts(rows: pl.LazyFrame, visits: Visits, services: Services, windows: Win
     parts = [_unknown(rows, visits)]
     if visits.phases is not None:
         bodies = np.flatnonzero(visits.phases.in_doubt > 0)
-        begin = visits.phases.shown_end[bodies]
+        begin = visits.phases.evident_end[bodies]
         parts.append((begin, begin + visits.phases.in_doubt[bodies], visits.backend.astype(np.int64)[bodies]))
     weights = [1.0 / count[backend] for _, _, backend in parts]
     for silence in silences(visits.arrival, np.fmax(visits.wait_end, services.end)):

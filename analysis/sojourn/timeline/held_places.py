@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Floats, Ints
 from sojourn.timeline.classes import classes_of
 from sojourn.timeline.steps import Steps
 from sojourn.timeline.turnaround import TICK
 from sojourn.timeline.visit_arrays import Visits
 from sojourn.timeline.worker_evidence import with_edges
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Intervals = tuple[Floats, Floats, Ints]
 
 
@@ -54,11 +52,7 @@ def unseen(visits: Visits, codes: Sequence[int], held: Intervals) -> Intervals:
     """Return the intervals in which something outside the log holds workers: begin and end (s), and place.
 
     While a request waits, all workers are held; those that no request of the log holds are held by something else.
-
-    Args:
-        visits: the requests.
-        codes: the backends.
-        held: what is known to hold places: begin and end (s), and place.
+    ``held``: what holds places by the log.
     """
     begin, end, place = held
     parts = []

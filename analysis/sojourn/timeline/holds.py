@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.model.parallel import in_threads
 from sojourn.timeline.after_times import completed
@@ -35,10 +35,6 @@ from sojourn.timeline.visit_arrays import Visits
 from sojourn.timeline.worker_evidence import FEW, Evidence, after_routes, free_share, way_of
 from sojourn.timeline.workers import FROM_INFERENCE
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-
 FEWEST = 300  # requests of a backend
 MOST_BACKENDS = 50  # those with the most requests
 LONG_BODY = 0.03  # s
@@ -50,11 +46,8 @@ SEVERAL = 0.01  # share of the requests that start while their worker serves ano
 def with_holds(visits: Visits, headers: Floats, spanned: Bools, transfer: Floats) -> Visits:
     """Return visits whose ``busy_end`` is the release of the worker, with the phases until then.
 
-    Args:
-        visits: with ``busy_end`` of the span or the headers.
-        headers: end of each service, s, n; NaN: unknown.
-        spanned: whether a span shows the release, n.
-        transfer: from the headers to the end of the answer, s, n; NaN or negative: none.
+    ``headers``: end of each service, s; NaN: unknown. ``spanned``: whether a span shows the release. ``transfer``: from
+    the headers to the end of the answer, s; NaN or negative: none.
     """
     answered = headers + np.maximum(np.nan_to_num(transfer), 0.0)
     body_end = np.where(spanned, np.fmin(answered, visits.busy_end), headers)
@@ -63,7 +56,7 @@ def with_holds(visits: Visits, headers: Floats, spanned: Bools, transfer: Floats
     bodies = _bodies(visits, stretches)
     holding = dict(in_threads(lambda stretch: _looked_at(log, stretch, bodies.get(stretch.code)), stretches))
     long = ~spanned & (answered - headers > LONG_BODY)
-    shown, release = visits.busy_end.copy(), visits.busy_end.copy()
+    evident, release = visits.busy_end.copy(), visits.busy_end.copy()
     in_doubt = np.zeros(len(visits))
     if long.any():
         in_doubt[long] = (answered - headers)[long]
@@ -72,9 +65,9 @@ def with_holds(visits: Visits, headers: Floats, spanned: Bools, transfer: Floats
         if holds.body or holds.elsewhere or holds.after or holds.read:
             members = visits.at_backend[code]
             backend = _Backend.of(visits, members, visits.busy_start[members])
-            _apply(log, backend, holds, (body_end, shown, release, in_doubt))
+            _apply(log, backend, holds, (body_end, evident, release, in_doubt))
             occupied[backend.places] = _occupied(log, backend, holds, release[backend.places])
-    return replace(visits, busy_end=release, phases=Phases(occupied, headers, body_end, shown, in_doubt, holding))
+    return replace(visits, busy_end=release, phases=Phases(occupied, headers, body_end, evident, in_doubt, holding))
 
 
 @dataclass(frozen=True)
@@ -107,10 +100,10 @@ class _Backend:
     @classmethod
     def of(cls, visits: Visits, members: Ints, begin: Floats) -> _Backend:
         """Order the requests whose start and worker are known."""
-        named = visits.column_at("worker", members).is_not_null().to_numpy()
-        kept = np.flatnonzero(named & ~np.isnan(begin) & ~np.isnan(visits.busy_end[members]))
-        kept = kept[np.argsort(begin[kept], kind="stable")]
-        places, begin = members[kept], begin[kept]
+        has_worker = visits.column_at("worker", members).is_not_null().to_numpy()
+        usable = np.flatnonzero(has_worker & ~np.isnan(begin) & ~np.isnan(visits.busy_end[members]))
+        usable = usable[np.argsort(begin[usable], kind="stable")]
+        places, begin = members[usable], begin[usable]
         worker, names = classes_of(visits.column_at("worker", places))
         route, labels = classes_of(visits.column_at("route", places))
         following = np.full(len(places), np.inf)
@@ -165,7 +158,7 @@ def _bodies(visits: Visits, stretches: Sequence[_Stretch]) -> dict[int, BackendH
 
     A body holds its worker if the worker starts nothing meanwhile, although a free one would have, at its usual rate.
     """
-    seen: dict[int, dict[str, Floats]] = {}  # upstream -> route -> bodies, starts inside, starts expected
+    evidence: dict[int, dict[str, Floats]] = {}  # upstream -> route -> bodies, starts inside, starts expected
     routes_of: dict[int, set[str]] = {}
     for stretch in stretches:
         backend = stretch.backend
@@ -181,14 +174,14 @@ def _bodies(visits: Visits, stretches: Sequence[_Stretch]) -> dict[int, BackendH
             summed(of_route, values[long].astype(np.float64), len(backend.routes))
             for values in (long, inside, expected)
         ]
-        of_pool = seen.setdefault(int(visits.pool[stretch.code]), {})
+        of_pool = evidence.setdefault(int(visits.pool[stretch.code]), {})
         routes_of[stretch.code] = {backend.routes[code] for code in np.flatnonzero(sums[0])}
         for code in np.flatnonzero(sums[0]):
             name = backend.routes[code]
             of_pool[name] = of_pool.get(name, np.zeros(3)) + np.array([each[code] for each in sums])
     decided = {}
     for stretch in stretches:
-        of_pool = seen.get(int(visits.pool[stretch.code]), {})
+        of_pool = evidence.get(int(visits.pool[stretch.code]), {})
         own = sorted(routes_of.get(stretch.code, set()))
         body = tuple(name for name in own if _holds(of_pool[name]))
         elsewhere = tuple(name for name in own if of_pool[name][1] > OFTEN * of_pool[name][0])
@@ -197,8 +190,8 @@ def _bodies(visits: Visits, stretches: Sequence[_Stretch]) -> dict[int, BackendH
     return decided
 
 
-def _holds(seen: Floats) -> bool:
-    bodies, inside, expected = seen
+def _holds(sums: Floats) -> bool:
+    bodies, inside, expected = sums
     return bool(bodies >= 3 and inside < SELDOM * bodies and expected > FEW)
 
 
@@ -206,7 +199,7 @@ def _looked_at(log: _Log, stretch: _Stretch, bodies: BackendHolds | None) -> tup
     """Return what holds the workers of a backend, by its stretch."""
     visits, holds = log.visits, bodies or BackendHolds()
     places = stretch.backend.places
-    release = _shown_release(visits, stretch, holds)
+    release = _evident_release(visits, stretch, holds)
     way = _way(visits.arrival[places], visits.busy_start[places], release, len(stretch.backend.names))
     evidence = _evidence(visits, stretch, visits.busy_start, release, way)
     kinds = {suspect.kind: suspect for suspect in suspects(evidence)}
@@ -220,7 +213,7 @@ def _looked_at(log: _Log, stretch: _Stretch, bodies: BackendHolds | None) -> tup
     return stretch.code, holds
 
 
-def _shown_release(visits: Visits, stretch: _Stretch, holds: BackendHolds) -> Floats:
+def _evident_release(visits: Visits, stretch: _Stretch, holds: BackendHolds) -> Floats:
     """Return when each worker is free, s: by the span, a body that holds it, or the headers."""
     backend = stretch.backend
     release = np.where(stretch.spanned, visits.busy_end[backend.places], stretch.headers)
@@ -270,7 +263,7 @@ def _with_reading(log: _Log, stretch: _Stretch, holds: BackendHolds, release: Fl
     occupied[backend.places] = _occupied(log, backend, reading, release)
     # The next start of a worker is now when it takes the next request.
     again = _Stretch.of(log, stretch.code, _Backend.of(visits, backend.places, occupied[backend.places]))
-    explained = _evidence(visits, again, occupied, _shown_release(visits, again, holds), holds.way)
+    explained = _evidence(visits, again, occupied, _evident_release(visits, again, holds), holds.way)
     if explained.free > LITTLE:
         return replace(holds, suspects=(suspect, *(suspects(explained) or (Suspect(UNKNOWN),))))
     return replace(reading, suspects=suspects(explained), evidence=(explained,))
@@ -321,15 +314,15 @@ def _of(backend: _Backend, routes: Sequence[str]) -> Bools:
 
 
 def _apply(log: _Log, backend: _Backend, holds: BackendHolds, results: tuple[Floats, Floats, Floats, Floats]) -> None:
-    """Fill in the end of the body, the end that is shown, the release, and the doubt, of the requests of a backend."""
-    body_end, shown, release, in_doubt = results
+    """Fill in the end of the body, the evident end, the release, and the doubt, of the requests of a backend."""
+    body_end, evident, release, in_doubt = results
     open_ = ~log.spanned[backend.places]
     certain = backend.places[open_ & _of(backend, (*holds.body, *holds.elsewhere))]
     in_doubt[certain] = 0.0
     held = open_ & _of(backend, holds.body)
     places = backend.places[held]
     body_end[places] = np.fmax(np.fmin(log.answered[places], backend.following[held]), body_end[places])
-    shown[places] = release[places] = body_end[places]
+    evident[places] = release[places] = body_end[places]
     if holds.after:
         after = _after(log.visits, backend, holds, release[backend.places], ~open_)
         release[backend.places] += after

@@ -146,21 +146,21 @@ def without_silences(windows: LoadWindows, silent: Sequence[Silence]) -> LoadWin
     if not silent:
         return windows
 
-    def kept(table: pl.DataFrame) -> pl.DataFrame:
+    def outside_silences(table: pl.DataFrame) -> pl.DataFrame:
         begin = table["window"].to_numpy() * windows.width
         outside = np.ones(len(table), np.bool_)
         for each in silent:
             outside &= (begin + windows.width < each.begin) | (begin > each.end)
         return table.filter(pl.Series(outside, dtype=pl.Boolean))
 
-    table = kept(windows.table)
+    table = outside_silences(windows.table)
     if table.is_empty():
         raise SojournError(f"no window of load is left: {clause(silent)}; choose a part with --since and --until")
     note = f"Not counted: windows of load in which {clause(silent)}."
     return replace(
         windows,
         table=table,
-        whole=None if windows.whole is None else kept(windows.whole),
+        whole=None if windows.whole is None else outside_silences(windows.whole),
         notes=(note, *windows.notes),
     )
 
@@ -226,8 +226,8 @@ def extent(row: dict[str, object]) -> Extent:
 
 def usual_width(extent: Extent) -> float:
     """Return the width (s) for about ``WINDOWS`` windows, each much longer than a response."""
-    wanted = max(extent.seconds / WINDOWS, RESPONSES * extent.mean)
-    return next((float(width) for width in NICE if width >= wanted), wanted)
+    least = max(extent.seconds / WINDOWS, RESPONSES * extent.mean)
+    return next((float(width) for width in NICE if width >= least), least)
 
 
 def width_of(extent: Extent, width: float | None) -> int:
@@ -236,11 +236,11 @@ def width_of(extent: Extent, width: float | None) -> int:
     Raises:
         SojournError: the requests do not fill one window.
     """
-    wanted = usual_width(extent) if width is None else width
-    micros = max(round(wanted * 1e6), 1)
+    seconds = usual_width(extent) if width is None else width
+    micros = max(round(seconds * 1e6), 1)
     if extent.seconds * 1e6 < micros:
         raise SojournError(
-            f"all requests arrived within {extent.seconds:.1f} s, which is less than one window of {wanted:g} s; "
+            f"all requests arrived within {extent.seconds:.1f} s, which is less than one window of {seconds:g} s; "
             "give a longer log or a smaller --window"
         )
     return micros

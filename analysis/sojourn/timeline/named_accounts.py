@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Floats
 from sojourn.timeline.pauses import overlap_with, pauses_of
 from sojourn.timeline.suspicions import ABSENT, BOUND, HIDDEN, LIMIT, PAUSE, RESERVED, STARTED
 from sojourn.timeline.turnaround import TICK
 from sojourn.timeline.visit_arrays import Visits
 
-Floats = npt.NDArray[np.float64]
-
 BOUND_ACCOUNTS = (BOUND, RESERVED)
-NAMED = (BOUND, RESERVED, LIMIT, PAUSE, STARTED, ABSENT, HIDDEN)
+SUSPECT_ACCOUNTS = (BOUND, RESERVED, LIMIT, PAUSE, STARTED, ABSENT, HIDDEN)
 """All accounts of their own, by the name of the suspect that they are of."""
 
 
@@ -37,13 +35,9 @@ ACCOUNTS = {
 
 
 def moved_from_dispatch(visits: Visits, others: dict[str, Floats]) -> None:
-    """Move what limits, pauses and cold starts explain from dispatch to accounts of their own.
+    """Move what limits, pauses and cold starts explain from dispatch to accounts of their own (seconds of each wait).
 
     The way to an idle backend, and ``TICK``, remain dispatch.
-
-    Args:
-        visits: the requests.
-        others: account -> seconds of each wait; changed.
     """
     dispatch = others["dispatch"]
     for account in (LIMIT, PAUSE, STARTED):
@@ -59,8 +53,11 @@ def moved_from_dispatch(visits: Visits, others: dict[str, Floats]) -> None:
 def _paused(visits: Visits, code: int) -> Floats:
     """Return how long each wait at a backend fell into pauses, s."""
     members = visits.at_backend[code]
-    known = members[~np.isnan(visits.busy_end[members])]
+    freed = members[~np.isnan(visits.busy_end[members])]
     pauses = pauses_of(
-        visits.arrival[known], visits.busy_start[known], visits.shown_end[known], int(visits.workers.count[code])
+        visits.arrival[freed],
+        visits.busy_start[freed],
+        visits.evident_end[freed],
+        int(visits.workers.count[code]),
     )
     return overlap_with(pauses, visits.arrival[members], visits.wait_end[members])

@@ -8,21 +8,13 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int32]
+from sojourn.model.arrays import Codes, Floats, Ints
 
 
 class OrderedRows:
-    """The rows of a table in another order.
-
-    Args:
-        table: the rows.
-        order: indices into ``table``.
-    """
+    """The rows of a table in another order: ``order`` has their indices in the table."""
 
     def __init__(self, table: pl.DataFrame, order: Ints) -> None:
         self.table = table
@@ -62,10 +54,8 @@ class OrderedRows:
 def arrival_order(table: pl.DataFrame, arrival: Floats, backend: Codes) -> Ints:
     """Return the rows in a total order by arrival, whatever their order is.
 
-    Args:
-        table: the rows: __busy_start, __wait_end, __busy_end, route.
-        arrival: s, per row; NaN comes last.
-        backend: per row; the second key. The columns of ``table`` are the other keys; null comes last.
+    By arrival (s; NaN comes last), backend, and the columns __busy_start, __wait_end, __busy_end and route (null comes
+    last).
     """
     order = np.lexsort((backend, arrival)).astype(np.int64, copy=False)
     ordered, at = arrival[order], backend[order]

@@ -7,10 +7,9 @@ workers start a request at once. Where something else holds workers, they become
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
+from sojourn.model.arrays import Floats
+
 Intervals = tuple[Floats, Floats]
 
 SHORTEST, MEDIANS = 0.1, 8  # s, and median gaps: gaps between events that are longer may be pauses
@@ -23,11 +22,7 @@ WAITS = 0.002  # s before the end of a pause: a request that arrived earlier wai
 def pauses_of(arrival: Floats, begin: Floats, end: Floats, workers: int) -> Intervals:
     """Return begin and end of the pauses at a backend, s; none where workers do not start at once after them.
 
-    Args:
-        arrival: of each request at the backend, s.
-        begin: its start, s.
-        end: when its worker is free, s.
-        workers: number of workers.
+    ``begin``, ``end``: when each request starts, and when its worker is free, s.
     """
     starts, ends, arrivals = np.sort(begin), np.sort(end), np.sort(arrival)
     events = np.unique(np.concatenate([starts, ends]))

@@ -11,15 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-import numpy.typing as npt
-
+from sojourn.model.arrays import Floats, Ints
 from sojourn.timeline.processes import Processes
 from sojourn.timeline.suspicions import ABSENT, Suspect
 from sojourn.timeline.worker_evidence import Evidence, free_share
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 SERVICE, BODY, AFTER, READ = "service", "body", "after", "read"
 PHASES = (SERVICE, BODY, AFTER, READ)
@@ -71,21 +66,19 @@ class Phases:
         occupied: when the worker took the request: the app's start, or earlier where it read the request first.
         headers: end of the service.
         body_end: end of the body while it holds the worker; the headers where it does not.
-        shown_end: end that a span or the body shows; what follows until the release is inferred.
-        in_doubt: s of a body after ``shown_end``, of which is not known whether it holds the worker; 0: none.
+        evident_end: end that a span or the body shows; what follows until the release is inferred.
+        in_doubt: s of a body after ``evident_end``, of which is not known whether it holds the worker; 0: none.
         backends: code of the backend -> what holds its workers.
     """
 
     occupied: Floats
     headers: Floats
     body_end: Floats
-    shown_end: Floats
+    evident_end: Floats
     in_doubt: Floats
     backends: Mapping[int, BackendHolds] = field(default_factory=dict)
 
     def at(self, places: Ints) -> Phases:
         """Return the phases of some of the requests."""
-        each = {
-            name: getattr(self, name)[places] for name in ("occupied", "headers", "body_end", "shown_end", "in_doubt")
-        }
-        return replace(self, **each)
+        each = ("occupied", "headers", "body_end", "evident_end", "in_doubt")
+        return replace(self, **{name: getattr(self, name)[places] for name in each})

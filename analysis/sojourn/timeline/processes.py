@@ -11,11 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from sojourn.timeline.worker_evidence import Evidence
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -33,16 +30,13 @@ class Processes:
     reserved: bool = False
 
 
-def processes_of(seen: Evidence, names: Sequence[str], *, reserved: bool) -> Processes:
+def processes_of(evidence: Evidence, names: Sequence[str], *, reserved: bool) -> Processes:
     """Return the processes of a backend: its workers by the text before the last dot of their values, or one by one.
 
-    Args:
-        seen: the evidence.
-        names: worker values by code.
-        reserved: workers that serve the same routes belong together.
+    ``reserved``: workers that serve the same routes belong together.
     """
     if reserved:
-        keys = [tuple(row.tolist()) for row in seen.serves]
+        keys = [tuple(row.tolist()) for row in evidence.serves]
     else:
         before = [name.rpartition(".")[0] for name in names]
         several = 1 < len(set(before)) < len(names) and all(before)
@@ -53,7 +47,7 @@ def processes_of(seen: Evidence, names: Sequence[str], *, reserved: bool) -> Pro
     return Processes(of_worker, tuple(int(size) for size in sizes), reserved)
 
 
-def evidence_by_process(seen: Evidence, names: Sequence[str], processes: Processes) -> tuple[Evidence, ...]:
+def evidence_by_process(evidence: Evidence, names: Sequence[str], processes: Processes) -> tuple[Evidence, ...]:
     """Return the evidence of each process alone."""
-    process = np.array([processes.of_worker[name] for name in names])[seen.worker]
-    return tuple(seen.of(process == number) for number in range(len(processes.workers)))
+    process = np.array([processes.of_worker[name] for name in names])[evidence.worker]
+    return tuple(evidence.of(process == number) for number in range(len(processes.workers)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -13,10 +12,8 @@ import polars as pl
 from sojourn.model.components import GIVEN_UP_STATUSES, SERVER_ERROR
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted
+from sojourn.timeline.services import Services, services_of
 from sojourn.timeline.visits import Visits, visits
-
-if TYPE_CHECKING:
-    from sojourn.timeline.services import Services
 
 SERVED, GIVEN_UP, TURNED_AWAY = "served", "given up", "turned away"
 OUTCOMES = (SERVED, GIVEN_UP, TURNED_AWAY)
@@ -41,7 +38,7 @@ TIMELINE = {
     "service": pl.String(),
     "wait_known": pl.Boolean(),
 }
-"""Columns of ``request_timelines``. Instants in seconds after the first arrival.
+"""Columns of a table of timelines. Instants in seconds after the first arrival.
 
 number: from 1, in the order of arrivals. arrival: nginx contacts the backend. begin, end: start and end of service;
 null if the request was never served, or if they are unknown. left: nginx finishes the request; later service has no
@@ -53,7 +50,7 @@ wait_known: whether the wait is known; if not, the request waited or was in serv
 WAITED = pl.max_horizontal(
     pl.min_horizontal(pl.col("begin").fill_null(pl.col("left")), "left") - pl.col("arrival"), pl.lit(0.0)
 )
-"""Waiting time of ``request_timelines`` while the client was connected, s; an upper bound if not ``wait_known``."""
+"""Waiting time in a table of timelines while the client was connected, s; an upper bound if not ``wait_known``."""
 
 
 @dataclass(frozen=True)
@@ -71,26 +68,13 @@ class RequestTimelines:
     workers: dict[str | None, int]
 
 
-def request_timelines(rows: pl.LazyFrame, *, most: int | None = None) -> pl.DataFrame:
-    """Return the timelines of split rows (``SplitResult.rows``), columns of ``TIMELINE``, in the order of arrivals.
-
-    Args:
-        rows: with spans joined, those given up on have a begin and an end.
-        most: maximum number of requests.
-
-    Raises:
-        SojournError: no request went to a backend, or more than ``most`` did.
-    """
-    return timelines_with_workers(rows, most=most).table
-
-
 def timelines_with_workers(
     rows: pl.LazyFrame, *, workers: int | Mapping[str, int] | None = None, most: int | None = None
 ) -> RequestTimelines:
-    """Return ``request_timelines`` with their first instant and the workers of each backend.
+    """Return the timelines of split rows (``SplitResult.rows``) in the order of arrivals, with their context.
 
     Args:
-        rows: as for ``request_timelines``.
+        rows: with spans joined, those given up on have a begin and an end.
         workers: per backend, or the same for all; None: read off the worker values.
         most: maximum number of requests.
 
@@ -118,8 +102,6 @@ def timelines_of_visits(visits: Visits, services: Services | None = None) -> Req
     """
     if not len(visits):
         raise SojournError("no request went to a backend, so there is no queue to be drawn")
-    from sojourn.timeline.services import services_of  # noqa: PLC0415 - it brings numba, which the names here need not
-
     services = services_of(visits) if services is None else services
     first = float(visits.arrival[0])
     begin = np.where(np.isnan(services.end), np.nan, services.begin)

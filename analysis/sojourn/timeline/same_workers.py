@@ -22,19 +22,18 @@ SLACK = 0.001  # s: the app's clock may count in milliseconds
 def same_workers(table: pl.DataFrame) -> dict[str, str]:
     """Return address -> the first address, in alphabetical order, that leads to the same workers.
 
-    Args:
-        table: one row per request: upstream, worker, __busy_start and __busy_end (s).
+    Columns of the table: upstream, worker, __busy_start and __busy_end (s).
     """
     if table["upstream"].n_unique() < 2:
         return {}
-    known = table.filter(pl.col("worker").is_not_null() & (pl.col("__busy_end") > pl.col("__busy_start")))
+    services = table.filter(pl.col("worker").is_not_null() & (pl.col("__busy_end") > pl.col("__busy_start")))
     names: dict[str, set[str]] = {}
     first: dict[str, str] = {}
-    if known["upstream"].n_unique() > MOST_ADDRESSES:
+    if services["upstream"].n_unique() > MOST_ADDRESSES:
         return first
-    for address, worker in known.lazy().select("upstream", "worker").unique().drop_nulls().collect().iter_rows():
+    for address, worker in services.lazy().select("upstream", "worker").unique().drop_nulls().collect().iter_rows():
         names.setdefault(address, set()).add(worker)
-    some = known.sort("__busy_start").head(LOOKED_AT) if _candidates(names) else known.clear()
+    some = services.sort("__busy_start").head(LOOKED_AT) if _candidates(names) else services.clear()
     for one, other in _candidates(names):
         if other not in first and _never_at_once(some, first.get(one, one), other, names[one] & names[other]):
             first[other] = first.get(one, one)

@@ -10,15 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.timeline.held_places import absences, unseen
 from sojourn.timeline.phases import PHASES
 from sojourn.timeline.suspicions import ABSENT, HIDDEN
 from sojourn.timeline.turnaround import TICK, ends_with_turnaround
 from sojourn.timeline.visit_arrays import Visits
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 def in_order(instants: Floats, chosen: Bools) -> Ints:
@@ -89,10 +86,10 @@ def services_of(visits: Visits) -> Services:
     than ``turnaround.LONGEST``.
     """
     begin, end = visits.occupied.copy(), visits.busy_end.copy()
-    known = ~np.isnan(end)
+    has_service = ~np.isnan(end)
     if "header" in visits.rows.columns:
         answered = visits.arrival + visits.rows["header"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
-        guessed = ~known & (answered > visits.wait_end)
+        guessed = ~has_service & (answered > visits.wait_end)
         begin[guessed], end[guessed] = visits.wait_end[guessed], answered[guessed]
     places = visits.places
     whole = Pieces(begin, end, places.code)
@@ -101,7 +98,7 @@ def services_of(visits: Visits) -> Services:
     pieces = _with_others(visits, _pieces(visits, begin, longer))
     if len(pieces.begin) == len(begin):
         vars(pieces)["by_begin"] = whole.by_begin  # the same intervals, and their begins do not change
-    return Services(begin, longer, known, pieces)
+    return Services(begin, longer, has_service, pieces)
 
 
 def _pieces(visits: Visits, begin: Floats, end: Floats) -> Pieces:

@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Floats
 from sojourn.model.formatting import counted, duration
-
-Floats = npt.NDArray[np.float64]
 
 SHORTEST = 2.0  # s
 EXPECTED = 50.0  # lines at the rate before or after, whichever is smaller
@@ -38,12 +36,7 @@ class Silence:
 
 
 def silences(arrived: Floats, ended: Floats) -> list[Silence]:
-    """Return the silences of a log.
-
-    Args:
-        arrived: when each request arrived, s, in any order; NaN is left out.
-        ended: when each request ended, s, in any order; NaN is left out.
-    """
+    """Return the silences of a log: ``arrived``, ``ended``: when each request did, s, in any order; NaN is left out."""
     ends = np.sort(ended[np.isfinite(ended)])
     gaps = np.flatnonzero(np.diff(ends) >= SHORTEST)
     if not len(gaps):

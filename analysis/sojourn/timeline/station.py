@@ -9,14 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.timeline.apparent_loop import ApparentLoop, loop_of
 from sojourn.timeline.contention.load_dependence import LoadDependence
 from sojourn.timeline.load_windows import RESPONSES, WINDOWS
 from sojourn.timeline.silences import clause, silences
 from sojourn.timeline.visits import Visits
-
-Floats = npt.NDArray[np.float64]
 
 BATCHES = 20
 T_95 = 2.093  # Student's t, 19 degrees of freedom, 97.5 %
@@ -33,7 +32,7 @@ class Station:
         name: address, or the upstream's name.
         backends: number of its backends.
         requests: number of visits.
-        known: share of the visits whose time with a worker is known.
+        measured: share of the visits whose time with a worker is known.
         seconds: from the first arrival to the last.
         arrival_rate: arrivals/s.
         mean_service: time a worker was held.
@@ -61,7 +60,7 @@ class Station:
     name: str | None
     backends: int
     requests: int
-    known: float
+    measured: float
     seconds: float
     arrival_rate: float
     mean_service: float
@@ -101,8 +100,8 @@ def stations(visits: Visits, *, least: int) -> list[Station]:
         if whole is not None and whole.loop.closed:
             each = [s and replace(s, loop=replace(s.loop, closed=True)) for s in each]
         built += [whole if len(members) > 1 else None, *each]
-    known = [station for station in built if station is not None]
-    return sorted(known, key=lambda s: (s.kind == BACKEND, -s.requests))
+    measured = [station for station in built if station is not None]
+    return sorted(measured, key=lambda s: (s.kind == BACKEND, -s.requests))
 
 
 def _station(visits: Visits, members: npt.NDArray[np.intp], kind: str, name: str | None, least: int) -> Station | None:
@@ -111,14 +110,14 @@ def _station(visits: Visits, members: npt.NDArray[np.intp], kind: str, name: str
     wait, held = visits.wait_end[order] - arrival, visits.held[order]
     if len(arrival) < least or arrival[-1] <= arrival[0]:
         return None
-    known = np.isfinite(held)
-    if not known.any():
+    has_time = np.isfinite(held)
+    if not has_time.any():
         return None
     workers = int(visits.workers.count[members].sum())
     sources = {visits.workers.source[member] for member in members}
     seconds = float(arrival[-1] - arrival[0])
     rate = (len(arrival) - 1) / seconds
-    service = float(held[known].mean())
+    service = float(held[has_time].mean())
     ended = np.fmax(visits.wait_end[order], visits.busy_end[order])
     silent = silences(arrival, ended)
     dispersion, window, dispersion_error = _dispersion(arrival)
@@ -128,11 +127,11 @@ def _station(visits: Visits, members: npt.NDArray[np.intp], kind: str, name: str
         name=name,
         backends=len(members),
         requests=len(arrival),
-        known=float(known.mean()),
+        measured=float(has_time.mean()),
         seconds=seconds,
         arrival_rate=rate,
         mean_service=service,
-        cs2=_scv(held[known]),
+        cs2=_scv(held[has_time]),
         workers=workers,
         workers_source=", ".join(sorted(sources)),
         utilisation=rate * service / workers,
@@ -145,7 +144,7 @@ def _station(visits: Visits, members: npt.NDArray[np.intp], kind: str, name: str
         wait_error=_batch_error(wait),
         given_up=float(np.isin(gone, GIVEN_UP_STATUSES).mean()),
         loop=loop_of_requests(arrival, ended),
-        windows=_windows(arrival, wait, np.where(known, held, service), workers),
+        windows=_windows(arrival, wait, np.where(has_time, held, service), workers),
         silence=clause(silent) if silent else None,
         in_one_worker=max(visits.workers.in_one_worker(int(member)) for member in members),
     )
@@ -201,7 +200,7 @@ def loop_of_requests(arrival: Floats, ended: Floats) -> ApparentLoop:
     gap = np.diff(out)
     same = leaving[1:] == leaving[:-1]
 
-    def summed(windows: npt.NDArray[np.int64], weights: Floats | npt.NDArray[np.int64] | None = None) -> Floats:
+    def summed(windows: Ints, weights: Floats | Ints | None = None) -> Floats:
         # Requests that end after the last window are counted together, and cut.
         return np.bincount(np.minimum(windows, count), weights, minlength=count)[:count].astype(np.float64)
 

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from sojourn.model.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -23,9 +21,9 @@ class Steps:
     @classmethod
     def of(cls, begin: Floats, end: Floats) -> Steps:
         """Count the intervals that hold; intervals of no length or with an unknown end never hold."""
-        kept = end > begin
-        if not kept.all():
-            begin, end = begin[kept], end[kept]
+        lasting = end > begin
+        if not lasting.all():
+            begin, end = begin[lasting], end[lasting]
         count = len(begin)
         at = np.concatenate([begin, end])
         order = np.argsort(at, kind="stable")

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from sojourn.model.arrays import Floats
 
 LOOKED_AT = 20_000  # requests of a backend
 BEFORE = 2_000  # requests that may be in service when the stretch begins
 
 
 def busiest(arrival: Floats, end: Floats) -> slice:
-    """Return the stretch of ``LOOKED_AT`` arrivals with most requests in the system, and up to ``BEFORE`` before it.
-
-    Args:
-        arrival: of each request of a backend, s, in order.
-        end: of its service, s.
-    """
+    """Return the ``LOOKED_AT`` arrivals (s) with most requests in the system, and up to ``BEFORE`` before them."""
     if len(arrival) <= LOOKED_AT:
         return slice(0, len(arrival))
     # Little's law: the mean number in the system is the time spent in it per time.
@@ -27,12 +20,7 @@ def busiest(arrival: Floats, end: Floats) -> slice:
 
 
 def densest(arrival: Floats, spent: Floats) -> int:
-    """Return the first of the ``LOOKED_AT`` arrivals, one after the other, with most seconds spent per time.
-
-    Args:
-        arrival: of more requests than that, s, in order.
-        spent: s, of each.
-    """
+    """Return the first of ``LOOKED_AT`` successive arrivals (s), of more, with most seconds spent per time."""
     total = np.append(0.0, np.cumsum(spent))
     seconds = np.maximum(arrival[LOOKED_AT - 1 :] - arrival[: len(arrival) - LOOKED_AT + 1], 1e-9)
     return int(((total[LOOKED_AT:] - total[:-LOOKED_AT]) / seconds).argmax())

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sojourn.model.formatting import counted, listed, percent, printable
-from sojourn.timeline.worker_evidence import Evidence
+from sojourn.timeline.worker_evidence import Evidence, after_routes
 
 SEVERAL, BODY, AFTER, READ = "several_at_once", "body", "after_the_answer", "before_the_start"
 BOUND, RESERVED, STARTED, LIMIT = "bound", "reserved", "worker_started", "limit"
@@ -64,38 +64,38 @@ class Suspect:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {"kind": self.kind, "routes": list(self.routes), "number": self.number, "share": self.share}
+        return {**self.__dict__, "routes": list(self.routes)}
 
 
-def suspects(seen: Evidence) -> tuple[Suspect, ...]:
+def suspects(evidence: Evidence) -> tuple[Suspect, ...]:
     """Return what fits the evidence; the most likely first, empty if no worker looks free while requests wait."""
-    return tuple(_suspects(seen))
+    return tuple(_suspects(evidence))
 
 
-def _suspects(seen: Evidence) -> Iterator[Suspect]:
-    if seen.waited < LEAST_WAIT * len(seen.begin):
+def _suspects(evidence: Evidence) -> Iterator[Suspect]:
+    if evidence.waited < LEAST_WAIT * len(evidence.begin):
         return
     # Abandoned requests name no worker, so a worker that serves them seems to be away.
-    if seen.absent > 0.1 and seen.abandoned <= 0.005:
-        yield Suspect(ABSENT, share=seen.absent)
-    if seen.free <= 0.1:
+    if evidence.absent > 0.1 and evidence.abandoned <= 0.005:
+        yield Suspect(ABSENT, share=evidence.absent)
+    if evidence.free <= 0.1:
         return
-    if seen.abandoned > 0.005 and seen.overtakes < 0.05:
+    if evidence.abandoned > 0.005 and evidence.overtakes < 0.05:
         yield Suspect(ABANDONED)
-    elif seen.overtakes > 0.05 and seen.overtaken_in_new_worker > 0.6:
+    elif evidence.overtakes > 0.05 and evidence.overtaken_in_new_worker > 0.6:
         yield Suspect(STARTED)
-    elif routes := seen.read_routes:
+    elif routes := evidence.read_routes:
         yield Suspect(READ, routes)
-    elif seen.overtakes > 0.15 and seen.disorder_in_worker < 0.01 and seen.met > 30:
-        yield Suspect(RESERVED if seen.partitioned else BOUND)
-    elif (limit := seen.limit) is not None:
+    elif evidence.overtakes > 0.15 and evidence.disorder_in_worker < 0.01 and evidence.met > 30:
+        yield Suspect(RESERVED if evidence.partitioned else BOUND)
+    elif (limit := evidence.limit) is not None:
         yield Suspect(LIMIT, number=limit)
-    elif (routes := seen.after_routes) and seen.overtakes < 0.05:
+    elif (routes := after_routes([evidence])) and evidence.overtakes < 0.05:
         yield Suspect(AFTER, routes)
-    elif seen.paused > 0.6 * seen.free:
-        yield Suspect(PAUSE, share=seen.paused)
-    elif seen.overtakes < 0.05 and not seen.has_edge and seen.is_alike:
+    elif evidence.paused > 0.6 * evidence.free:
+        yield Suspect(PAUSE, share=evidence.paused)
+    elif evidence.overtakes < 0.05 and not evidence.has_edge and evidence.is_alike:
         # A few abandoned requests may hold workers for long.
-        yield Suspect(ABANDONED) if seen.abandoned > 0 else Suspect(HIDDEN, share=seen.hidden)
+        yield Suspect(ABANDONED) if evidence.abandoned > 0 else Suspect(HIDDEN, share=evidence.hidden)
     else:
         yield Suspect(UNKNOWN)

@@ -19,15 +19,30 @@ A backend's integrals restart at 0 whenever the queue is empty, so that sums kee
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.compilation import compiled_if_installed
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Accounts = tuple[Floats, Floats, Floats, Floats, Floats, Floats]
+
+class Swept(NamedTuple):
+    """Seconds of n requests and m intervals.
+
+    Attributes:
+        dispatch, imbalance, blamed: per request; their sum is its wait.
+        caused: of other requests' blamed time, per interval.
+        others: of the last culprit classes, classes × n; parts of ``blamed``.
+        matrix: windows × victims × culprits.
+    """
+
+    dispatch: Floats
+    imbalance: Floats
+    blamed: Floats
+    caused: Floats
+    others: Floats
+    matrix: Floats
 
 
 def accounts_of(
@@ -36,7 +51,7 @@ def accounts_of(
     events: tuple[Ints, Ints, Ints, Ints], *,
     workers: Ints, pool: Ints, victim: Ints, culprit: Ints, window: Ints, victims: int, culprits: int, windows: int,
     others: int = 0,
-) -> Accounts:  # fmt: skip
+) -> Swept:  # fmt: skip
     """Charge the waits of n requests to the m intervals in which workers are held; the first n may be those of each.
 
     Args:
@@ -57,11 +72,6 @@ def accounts_of(
         culprits: number of culprit classes.
         windows: number of windows.
         others: number of the last culprit classes whose seconds are summed for each request, too.
-
-    Returns:
-        dispatch, imbalance, blamed (s, per request; their sum is its wait), caused (s of other requests' blamed time,
-        per interval), those of the ``others`` classes (others × n; parts of blamed), matrix (windows × victims ×
-        culprits, s).
     """
     dispatch, imbalance, blamed = (np.zeros(len(wait_begin)) for _ in range(3))
     caused = np.zeros(len(busy_begin))
@@ -72,7 +82,7 @@ def accounts_of(
         wait_begin, wait_end, busy_begin, busy_end, *events, backend, place, workers, pool, victim, culprit, window,
         dispatch, imbalance, blamed, caused, of_others, matrix, np.zeros_like(matrix),
     )  # fmt: skip
-    return dispatch, imbalance, blamed, caused, of_others, matrix
+    return Swept(dispatch, imbalance, blamed, caused, of_others, matrix)
 
 
 @compiled_if_installed
@@ -106,29 +116,30 @@ def _sweep(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop
     for b in range(backends):
         members[pool[b]] += 1
     none_free, pool_at = np.zeros(pools), np.zeros(pools)  # the integral of each pool, and until when
-    at, seen = np.zeros(backends), np.zeros(backends)  # until when each backend's integrals go; its pool's by then
+    # Until when each backend's integrals go, and the integral of its pool by then.
+    at, pool_before = np.zeros(backends), np.zeros(backends)
     depth, serving = np.zeros(backends, np.int64), np.zeros(backends, np.int64)
     serving_of = np.zeros((backends, classes), np.int64)
     own_free, others_free, all_busy = np.zeros(backends), np.zeros(backends), np.zeros(backends)
     share = np.zeros((backends, classes))
     blame = np.zeros(backends)
     # Of events at one instant, a wait of no length begins before it ends, and waits come before services.
-    arrived, left, taken, done = 0, 0, 0, 0
+    arrived, left, begun, done = 0, 0, 0, 0
     next_arrival, next_left = _instant(wait_begin, arrivals, 0), _instant(wait_end, wait_ends, 0)
-    next_taken, next_done = _instant(busy_begin, begins, 0), _instant(busy_end, ends, 0)
+    next_begun, next_done = _instant(busy_begin, begins, 0), _instant(busy_end, ends, 0)
     for _ in range(len(arrivals) + len(wait_ends) + len(begins) + len(ends)):
-        if next_arrival <= next_left and next_arrival <= next_taken and next_arrival <= next_done:
+        if next_arrival <= next_left and next_arrival <= next_begun and next_arrival <= next_done:
             event, now, i = 0, next_arrival, arrivals[arrived]
             arrived += 1
             next_arrival = _instant(wait_begin, arrivals, arrived)
-        elif next_left <= next_taken and next_left <= next_done:
+        elif next_left <= next_begun and next_left <= next_done:
             event, now, i = 1, next_left, wait_ends[left]
             left += 1
             next_left = _instant(wait_end, wait_ends, left)
-        elif next_taken <= next_done:
-            event, now, i = 2, next_taken, begins[taken]
-            taken += 1
-            next_taken = _instant(busy_begin, begins, taken)
+        elif next_begun <= next_done:
+            event, now, i = 2, next_begun, begins[begun]
+            begun += 1
+            next_begun = _instant(busy_begin, begins, begun)
         else:
             event, now, i = 3, next_done, ends[done]
             done += 1
@@ -141,7 +152,7 @@ def _sweep(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop
         if depth[b] > 0:
             seconds = now - at[b]
             if serving[b] >= workers[b]:
-                nowhere = none_free[p] - seen[b]
+                nowhere = none_free[p] - pool_before[b]
                 others_free[b] += seconds - nowhere
                 if nowhere > 0:
                     all_busy[b] += nowhere
@@ -153,34 +164,23 @@ def _sweep(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop
             else:
                 own_free[b] += seconds
         at[b] = now
-        seen[b] = none_free[p]
-        if event == 0:
-            if depth[b] == 0:
+        pool_before[b] = none_free[p]
+        if event < 2:
+            if event == 0 and depth[b] == 0:
                 own_free[b] = others_free[b] = all_busy[b] = 0.0
                 share[b, :] = 0.0
-            depth[b] += 1
-            dispatch[i] = -own_free[b]
-            imbalance[i] = -others_free[b]
-            blamed[i] = -all_busy[b]
+            sign = 1 if event else -1  # what the integrals are at the end of the wait, less what they are at its begin
+            depth[b] -= sign
+            dispatch[i] += sign * own_free[b]
+            imbalance[i] += sign * others_free[b]
+            blamed[i] += sign * all_busy[b]
             for c in range(own, classes):
-                others[c - own, i] = -share[b, c]
+                others[c - own, i] += sign * share[b, c]
             w = window[i]
             if w >= 0:
                 for c in range(classes):
                     if share[b, c] != 0.0:
-                        _add(matrix, lost, w, victim[i], c, -share[b, c])
-        elif event == 1:
-            depth[b] -= 1
-            dispatch[i] += own_free[b]
-            imbalance[i] += others_free[b]
-            blamed[i] += all_busy[b]
-            for c in range(own, classes):
-                others[c - own, i] += share[b, c]
-            w = window[i]
-            if w >= 0:
-                for c in range(classes):
-                    if share[b, c] != 0.0:
-                        _add(matrix, lost, w, victim[i], c, share[b, c])
+                        _add(matrix, lost, w, victim[i], c, sign * share[b, c])
         elif event == 2:
             if serving[b] == 0:
                 blame[b] = 0.0

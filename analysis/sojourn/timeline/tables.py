@@ -7,21 +7,17 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.model.frame import INSTANT
-from sojourn.model.redaction import shown_uri
+from sojourn.model.redaction import displayed_uri
 from sojourn.timeline.charge import DISPATCH, IMBALANCE, Accounts
 from sojourn.timeline.classes import summed
 from sojourn.timeline.phases import PHASES
 from sojourn.timeline.services import Services
 from sojourn.timeline.visits import Visits
 from sojourn.timeline.windows import Windows
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 BLAMED = "blamed"
 MOST_REQUESTS = 10
@@ -45,11 +41,11 @@ def matrix_table(cells: Floats, victims: Sequence[str], culprits: Sequence[str],
 
 
 def culprits_table(
-    ints: Ints, culprit: Ints, names: Sequence[str], caused: Floats, blamed: float, waited: float
+    culprit_index: Ints, culprit: Ints, names: Sequence[str], caused: Floats, blamed: float, waited: float
 ) -> pl.DataFrame:
     """Return culprit, seconds, share, of_waited, requests: every class, and the unknown one."""
-    seconds = summed(ints, caused, len(names) + 1)
-    requests = np.append(np.bincount(culprit, minlength=len(names)), int((ints == len(names)).sum()))
+    seconds = summed(culprit_index, caused, len(names) + 1)
+    requests = np.append(np.bincount(culprit, minlength=len(names)), int((culprit_index == len(names)).sum()))
     table = pl.DataFrame(
         {"culprit": [*names, None], "seconds": seconds, "requests": requests},
         schema={"culprit": pl.String, "seconds": pl.Float64, "requests": pl.Int64},
@@ -68,20 +64,20 @@ def culprits_table(
 
 
 def phases_table(
-    services: Services, charged: Accounts, ints: Ints, names: Sequence[str], blamed: float
+    services: Services, charged: Accounts, culprit_index: Ints, names: Sequence[str], blamed: float
 ) -> pl.DataFrame:
     """Return culprit, phase, seconds, share (of ``blamed``), requests, each (mean length, s), the most seconds first.
 
-    ``ints``: class of each request as a culprit; the last: unknown. Empty where all is service.
+    ``culprit_index``: class of each request as a culprit; the last: unknown. Empty where all is service.
     """
     schema = {"culprit": pl.String, "phase": pl.String, "seconds": pl.Float64, "share": pl.Float64}
     schema |= {"requests": pl.Int64, "each": pl.Float64}
     pieces, count = services.pieces, len(names) + 1
     rows: list[tuple[str | None, str, float, float, int, float]] = []
     if charged.in_phase is not None and pieces.phase is not None:
-        code = pieces.phase * count + pieces.of_requests(ints)
+        code = pieces.phase * count + pieces.of_requests(culprit_index)
         length = np.nan_to_num(pieces.end - pieces.begin)[: len(code)]
-        seconds = np.array([summed(ints, each, count) for each in charged.in_phase]).ravel()
+        seconds = np.array([summed(culprit_index, each, count) for each in charged.in_phase]).ravel()
         number, total = np.bincount(code, minlength=len(seconds)), np.bincount(code, length, len(seconds))
         for place in np.flatnonzero(seconds > 0):
             phase, culprit = divmod(int(place), count)
@@ -97,14 +93,16 @@ def phases_table(
     )
 
 
-def victims_table(victim: Ints, names: Sequence[str], bools: Bools, wait: Floats, charged: Accounts) -> pl.DataFrame:
+def victims_table(
+    victim: Ints, names: Sequence[str], is_victim: Bools, wait: Floats, charged: Accounts
+) -> pl.DataFrame:
     """Return victim, requests, waited, blamed, imbalance, dispatch, and other accounts that occur: every class."""
     count = len(names)
     return (
         pl.DataFrame(
             {
                 "victim": names,
-                "requests": np.bincount(victim[bools], minlength=count),
+                "requests": np.bincount(victim[is_victim], minlength=count),
                 "waited": summed(victim, wait, count),
                 "blamed": summed(victim, charged.blamed, count),
                 **{account: summed(victim, seconds, count) for account, seconds in _in_order(charged)},
@@ -139,7 +137,7 @@ def over_time_table(
 
 
 def costliest_requests(
-    visits: Visits, services: Services, caused: Floats, names: Sequence[str | None], ints: Ints
+    visits: Visits, services: Services, caused: Floats, names: Sequence[str | None], culprit_index: Ints
 ) -> list[dict[str, Any]]:
     """Return the requests that caused the most waiting, with their known fields."""
     least = pl.Series(caused).top_k(MOST_REQUESTS).to_numpy().min(initial=np.inf)
@@ -149,8 +147,8 @@ def costliest_requests(
     return [
         {
             "request_id": rows["request_id"][row] if "request_id" in rows.columns else None,
-            "uri": shown_uri(rows["uri"][row]) if "uri" in rows.columns else None,
-            "culprit": names[ints[i]],
+            "uri": displayed_uri(rows["uri"][row]) if "uri" in rows.columns else None,
+            "culprit": names[culprit_index[i]],
             "upstream": visits.backends[visits.backend[i]],
             "arrival": visits.base + timedelta(seconds=float(visits.arrival[i])),
             "held": float(services.end[i] - services.begin[i]),
@@ -167,16 +165,16 @@ def workers_table(visits: Visits) -> list[dict[str, Any]]:
     same workers. ``held_by_body``, ``held_after``, ``held_before``: routes whose bodies, work after whose
     answers, and reading of whose requests hold a worker.
     """
-    known = visits.workers
+    workers = visits.workers
     holds = visits.holds
     return [
         {
             "upstream": name,
-            "workers": int(known.count[i]),
-            "source": known.source[i],
-            "names": int(known.names[i]),
+            "workers": int(workers.count[i]),
+            "source": workers.source[i],
+            "names": int(workers.names[i]),
             "pool": visits.pools[visits.pool[i]],
-            "in_one_worker": known.in_one_worker(i),
+            "in_one_worker": workers.in_one_worker(i),
             "joined": sorted(address for address, backend in visits.joined.items() if backend == name),
             "held_by_body": list(holds[i].body) if i in holds else [],
             "held_after": list(holds[i].after) if i in holds else [],

@@ -12,15 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Floats
 from sojourn.model.components import COMPONENTS
 from sojourn.model.frame import INSTANT
 from sojourn.model.measures import exceeding_ranks
 from sojourn.sources.frame_measures import without_upgraded
-
-Floats = npt.NDArray[np.float64]
 
 WINDOWS = 200
 BLOCK = 10  # windows drawn together
@@ -51,13 +49,13 @@ class Blocks:
     group_sums: dict[str, Floats]
 
 
-def blocks(rows: pl.LazyFrame, group: str, kept: Sequence[str]) -> Blocks:
+def blocks(rows: pl.LazyFrame, group: str, separate: Sequence[str]) -> Blocks:
     """Sum split rows by window and bin, without upgraded connections (101); at least one request must be left.
 
     Args:
         rows: as from ``split_rows``.
         group: a column.
-        kept: its values with sums of their own; the others are combined as ``OTHER``; a missing value remains one.
+        separate: its values with sums of their own; the others are combined as ``OTHER``; a missing value remains one.
     """
     served = without_upgraded(rows)
     response = pl.col("request_time")
@@ -70,11 +68,11 @@ def blocks(rows: pl.LazyFrame, group: str, kept: Sequence[str]) -> Blocks:
     window = (since * WINDOWS).floor().clip(0, WINDOWS - 1).cast(pl.Int32)
     place = pl.lit(pl.Series(edges[1:-1])).search_sorted(response, side="right")
     parts = [pl.col(name).fill_null(0.0).sum().alias(name) for name in COMPONENTS]
-    named = served.with_columns(window=window, bin=place.cast(pl.Int32))
-    binned = named.group_by("window", "bin").agg(pl.len().alias("requests"), *parts).collect(engine="streaming")
+    placed = served.with_columns(window=window, bin=place.cast(pl.Int32))
+    binned = placed.group_by("window", "bin").agg(pl.len().alias("requests"), *parts).collect(engine="streaming")
     value = pl.col(group).cast(pl.String)
-    value = pl.when(value.is_null() | value.is_in(list(kept))).then(value).otherwise(pl.lit(OTHER))
-    by_group = named.with_columns(group=value).group_by("window", "group")
+    value = pl.when(value.is_null() | value.is_in(list(separate))).then(value).otherwise(pl.lit(OTHER))
+    by_group = placed.with_columns(group=value).group_by("window", "group")
     grouped = by_group.agg(pl.len().alias("requests"), *parts).collect(engine="streaming")
     groups = grouped["group"].unique().sort(nulls_last=True).to_list()
     codes = pl.DataFrame({"group": groups, "code": range(len(groups))}, schema_overrides={"group": pl.String})
@@ -116,10 +114,10 @@ def quantiles_of(blocks: Blocks, weights: Floats, levels: Sequence[float]) -> Fl
     rows = np.arange(len(weights))
     values = np.empty((len(weights), len(levels)))
     for column, level in enumerate(levels):
-        wanted = level * below[:, -1]
-        place = np.minimum((below < wanted[:, None]).sum(axis=1), below.shape[1] - 1)
+        target = level * below[:, -1]
+        place = np.minimum((below < target[:, None]).sum(axis=1), below.shape[1] - 1)
         before = np.where(place > 0, below[rows, np.maximum(place - 1, 0)], 0.0)
-        part = (wanted - before) / np.maximum(below[rows, place] - before, 1e-12)
+        part = (target - before) / np.maximum(below[rows, place] - before, 1e-12)
         values[:, column] = blocks.edges[place] + part * (blocks.edges[place + 1] - blocks.edges[place])
     return values
 
@@ -127,9 +125,9 @@ def quantiles_of(blocks: Blocks, weights: Floats, levels: Sequence[float]) -> Fl
 def tail_means(blocks: Blocks, weights: Floats, level: float) -> dict[str, Floats]:
     """Return component -> (resamples) its mean over the slowest 1 - level; the bin at the border counts in part."""
     requests = weights @ blocks.requests
-    wanted = (1 - level) * requests.sum(axis=1, keepdims=True)
+    target = (1 - level) * requests.sum(axis=1, keepdims=True)
     beyond = np.cumsum(requests[:, ::-1], axis=1)[:, ::-1] - requests
-    share = np.clip((wanted - beyond) / np.maximum(requests, 1e-12), 0, 1)
+    share = np.clip((target - beyond) / np.maximum(requests, 1e-12), 0, 1)
     whole = np.maximum((share * requests).sum(axis=1), 1e-12)
     return {name: (share * (weights @ sums)).sum(axis=1) / whole for name, sums in blocks.sums.items()}
 

@@ -8,14 +8,11 @@ one is in such a gap for most of the time.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.compilation import compiled_if_installed
 from sojourn.model.one_worker import SLACK
 from sojourn.timeline.classes import small_codes
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 LONGEST = 0.006  # s
 TICK = 0.001  # s: nginx's clock; a request waits if it arrived earlier than that before the end
@@ -24,18 +21,10 @@ TICK = 0.001  # s: nginx's clock; a request waits if it arrived earlier than tha
 def ends_with_turnaround(
     arrival: Floats, begin: Floats, end: Floats, backend: Ints, by_begin: Ints, by_end: Ints
 ) -> Floats:
-    """Return the end of each service, with the gap until a waiting request of the same backend starts.
+    """Return the end of each service, s, with the gap until a waiting request of the same backend starts.
 
-    Args:
-        arrival: of each request at its backend, s.
-        begin: begin of each service, s.
-        end: end of each service, s.
-        backend: backend of each request.
-        by_begin: the services by their begin.
-        by_end: the same services by their end.
-
-    Returns:
-        s, n. A gap is added to one service only: the last that ended before the start.
+    A gap is added to one service only: the last that ended before the start. ``by_begin``, ``by_end``: the services by
+    their begin, and the same by their end.
     """
     extended = end.copy()
     if len(by_begin):

@@ -17,18 +17,13 @@ from datetime import datetime
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Bools, Codes, Floats, Ints
 from sojourn.timeline.ordered_rows import OrderedRows
 from sojourn.timeline.phases import BackendHolds, Phases
 from sojourn.timeline.processes import Processes
 from sojourn.timeline.workers import Workers, places_of
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -122,9 +117,9 @@ class Visits:
         return {} if self.phases is None else self.phases.backends
 
     @property
-    def shown_end(self) -> Floats:
+    def evident_end(self) -> Floats:
         """End of each service, s, as a span or the body shows it: without the time after the answer, if inferred."""
-        return self.busy_end if self.phases is None else self.phases.shown_end
+        return self.busy_end if self.phases is None else self.phases.evident_end
 
     @property
     def occupied(self) -> Floats:

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Codes, Floats, Ints
 from sojourn.model.one_worker import app_instants, most_at_once
 from sojourn.model.parallel import in_threads
 from sojourn.sources.frame_measures import SERVED
@@ -29,10 +29,6 @@ from sojourn.timeline.workers import (
     places_of,
     workers_of,
 )
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
 
 SAME_REQUEST = ("request_id", "time", "upstream")
 """Rows with the same values in these columns are one request, unless ``request_id`` is unknown."""
@@ -59,7 +55,7 @@ def visits(
         workers: per backend, or the same for all; None: read off the worker values.
         waits_unknown: keep requests of unknown wait, with NaN for ``wait_end``.
     """
-    kept = dict.fromkeys(("upstream", "route", "service", "worker", "status", "time", *columns))
+    selected = dict.fromkeys(("upstream", "route", "service", "worker", "status", "time", *columns))
     epoch = pl.col("start").dt.epoch("us")
     held = pl.coalesce("span_seconds", "service_time")
     served = rows.filter(SERVED | (pl.col("queueing_delay").is_not_null() & held.is_not_null()))
@@ -85,7 +81,7 @@ def visits(
             __held=held,
         )
         .select(
-            *kept,
+            *selected,
             "__arrival",
             "__wait_end",
             pl.when(pl.col("__held").is_not_null()).then("__busy_start").alias("__busy_start"),
@@ -96,7 +92,7 @@ def visits(
                 if "inferred_workers" in names
                 else (pl.lit(None, pl.Int64).alias("inferred_workers"),)
             ),
-            *(name for name in ("request_id", "time") if "request_id" in names and name not in kept),
+            *(name for name in ("request_id", "time") if "request_id" in names and name not in selected),
             __headers=pl.col("__busy_start") + pl.min_horizontal(pl.coalesce("app_service", "__held"), "__held"),
             __transfer="transfer",
             __spanned=pl.col("span_seconds").is_not_null(),
@@ -113,25 +109,26 @@ def visits(
         left_out["duplicates"] = every - len(table)
         placed = _Placed.of(table)
     backend, backends, order = placed.backend, placed.backends, placed.order
-    instants = {name: _numbers(table[f"__{name}"]) for name in ("arrival", "wait_end", "busy_start", "busy_end")}
-    headers = _numbers(table["__headers"])[order]
+    arrival, wait_end, busy_start, busy_end, headers, transfer = (
+        _numbers(table[f"__{name}"])[order]
+        for name in ("arrival", "wait_end", "busy_start", "busy_end", "headers", "transfer")
+    )
     recorded = Visits(
         base=datetime.fromtimestamp(0, UTC) + timedelta(microseconds=base),
-        arrival=instants["arrival"][order],
-        wait_end=instants["wait_end"][order],
-        busy_start=instants["busy_start"][order],
-        busy_end=instants["busy_end"][order],
+        arrival=arrival,
+        wait_end=wait_end,
+        busy_start=busy_start,
+        busy_end=busy_end,
         backend=backend[order],
         backends=backends,
         pool=placed.pool,
         pools=placed.pools,
         workers=workers_of(placed.of_workers, backend, backends, order, workers),
-        rows=OrderedRows(table.select(*kept), order),
+        rows=OrderedRows(table.select(*selected), order),
         left_out=left_out,
         joined=placed.joined,
     )
-    spanned, transfer = table["__spanned"].to_numpy()[order], _numbers(table["__transfer"])[order]
-    return with_holds(recorded, headers, spanned, transfer)
+    return with_holds(recorded, headers, table["__spanned"].to_numpy()[order], transfer)
 
 
 def _numbers(column: pl.Series) -> Floats:
@@ -151,8 +148,8 @@ def _all_differ(table: pl.DataFrame) -> bool:
 
 
 def _each_once(table: pl.DataFrame) -> pl.DataFrame:
-    known = pl.col("request_id").is_not_null() & (pl.col("request_id") != "")
-    return pl.concat([table.filter(known).unique(SAME_REQUEST, keep="any"), table.filter(~known)])
+    has_id = pl.col("request_id").is_not_null() & (pl.col("request_id") != "")
+    return pl.concat([table.filter(has_id).unique(SAME_REQUEST, keep="any"), table.filter(~has_id)])
 
 
 @dataclass(frozen=True)

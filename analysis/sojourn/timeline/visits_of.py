@@ -56,11 +56,11 @@ def visits_of(requests: OpenedRequests, *, columns: Sequence[str] = (), workers:
         columns: columns to keep in addition to upstream, route, service, worker and status, if they were read.
         workers: as for ``sojourn.visits``.
     """
-    known = requests.rows.collect_schema().names()
-    wanted = tuple(name for name in dict.fromkeys((*columns, *SHARED)) if name in known)
+    available = requests.rows.collect_schema().names()
+    selected = tuple(name for name in dict.fromkeys((*columns, *SHARED)) if name in available)
     counts = tuple(sorted(workers.items())) if isinstance(workers, Mapping) else workers
     cache: dict[frozenset[str], Visits] = requests.once(("visits", counts), dict)
     for columns_of, visited in cache.items():
-        if columns_of >= set(wanted):
+        if columns_of >= set(selected):
             return visited
-    return cache.setdefault(frozenset(wanted), visits_of_rows(requests.rows, columns=wanted, workers=workers))
+    return cache.setdefault(frozenset(selected), visits_of_rows(requests.rows, columns=selected, workers=workers))

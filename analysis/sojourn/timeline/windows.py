@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from sojourn.model.arrays import Floats, Ints
 
 MOST = 240
 WIDTHS = (
@@ -28,20 +27,17 @@ class Windows:
     count: int
 
     @classmethod
-    def over(
-        cls, base: datetime, first: float, last: float, *, seconds: float | None = None, most: int = MOST
-    ) -> Windows:
+    def over(cls, base: datetime, first: float, last: float, *, seconds: float | None = None) -> Windows:
         """Return windows that cover every instant from ``first`` to ``last``.
 
         Args:
             base: the instant that ``first`` and ``last`` count from.
             first: first instant, s.
             last: last instant, s.
-            seconds: width; None: the smallest of ``WIDTHS`` (beyond: whole days) with at most ``most`` windows.
-            most: maximum number of windows, if ``seconds`` is None.
+            seconds: width; None: the smallest of ``WIDTHS`` (beyond: whole days) with at most ``MOST`` windows.
         """
         if seconds is None:
-            least = (last - first) / max(most - 1, 1)
+            least = (last - first) / (MOST - 1)
             seconds = next((width for width in WIDTHS if width >= least), math.ceil(least / 86400) * 86400)
         # The offset of the base in its window, from whole microseconds: floats since the epoch are not exact.
         width = timedelta(seconds=seconds)
@@ -49,7 +45,7 @@ class Windows:
         begin = math.floor((first + into) / seconds) * seconds - into
         return cls(base, begin, seconds, max(math.floor((last - begin) / seconds) + 1, 1))
 
-    def of(self, instants: Floats) -> npt.NDArray[np.int64]:
+    def of(self, instants: Floats) -> Ints:
         """Return the window of each instant; instants outside belong to the first or the last window."""
         return np.clip(np.floor((instants - self.begin) / self.seconds), 0, self.count - 1).astype(np.int64)
 

@@ -7,15 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.model.evidence import SHORT_WAY
 from sojourn.timeline.pauses import pauses_of
 from sojourn.timeline.turnaround import LONGEST
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 FEWEST, FEW, MANY = 3, 8, 50  # pieces of evidence
 BY_CHANCE = 1e-4  # probability that all workers that stay away do so after a few answers of one route
@@ -138,14 +134,9 @@ class Evidence:
         return _level(begin, np.where(used, following, release), self._grid)
 
     @cached_property
-    def pauses(self) -> tuple[Floats, Floats]:
-        """Begin and end of the pauses of all workers, s."""
-        return pauses_of(self.arrival, self.begin, self.headers, self.workers)
-
-    @cached_property
     def paused(self) -> float:
         """Share of the waiting in pauses while a worker looks free."""
-        begin, end = self.pauses
+        begin, end = pauses_of(self.arrival, self.begin, self.headers, self.workers)
         place = np.searchsorted(begin, self._grid[:-1], "right") - 1
         quiet = (place >= 0) & (self._grid[:-1] < np.append(end, -np.inf)[place])
         return self._share(quiet & (self._busy < self._present))
@@ -180,9 +171,9 @@ class Evidence:
         full = (before >= 0) & (self._late(self.release, 0.0)[before] > 0)
         late = full & (self.begin > self.release[before] + LONGEST)
         sums = (self._slow, self._overtaken, full, late)
-        waited, passed, taken, away = (np.bincount(self.route[which], minlength=len(self.routes)) for which in sums)
+        waited, passed, releases, away = (np.bincount(self.route[which], minlength=len(self.routes)) for which in sums)
         some = waited >= FEW
-        rate, missing = passed / np.maximum(waited, 1), away / np.maximum(taken, 1)
+        rate, missing = passed / np.maximum(waited, 1), away / np.maximum(releases, 1)
         only, never = some & (rate > 0.15), some & (rate < 0.03)
         if not only.any() or not never.any() or (only | never).sum() < some.sum() or (missing[only] < 0.8).any():
             return ()
@@ -227,7 +218,7 @@ class Evidence:
         return len(sets) > 1 and apart
 
     @cached_property
-    def releases(self) -> npt.NDArray[np.float64]:
+    def releases(self) -> Floats:
         """Releases while a request waits, by route (3 × routes): their number, those that take none, and their time, s.
 
         Only those that no span shows.
@@ -246,11 +237,6 @@ class Evidence:
         """
         count, gone, _ = self.releases
         return bool(gone[count >= FEW].sum() >= 0.5 * gone.sum())
-
-    @property
-    def after_routes(self) -> tuple[str, ...]:
-        """Routes after which a worker remains away although a request waits: all of them, or these unlike others."""
-        return after_routes([self])
 
     @cached_property
     def waited(self) -> float:
@@ -280,21 +266,18 @@ def way_of(waits: Floats) -> float:
 
 
 def with_edges(first: Floats, last: Floats, longest: float) -> tuple[Floats, Floats]:
-    """Return the lives of workers with the time at the edges of a log in which a request outside it may hold them.
+    """Return the lives of workers with the time at the edges of a log in which a request outside it may hold them, s.
 
-    Args:
-        first: first start of each worker, s.
-        last: its last release, s.
-        longest: the longest time for which a request holds a worker, s.
+    ``longest``: the longest time for which a request holds a worker.
     """
     begin, end = float(first.min()), float(last.max())
     return np.where(first - begin <= longest, begin, first), np.where(end - last <= longest, end, last)
 
 
-def after_routes(seen: Sequence[Evidence]) -> tuple[str, ...]:
-    """Return the routes of ``Evidence.after_routes`` by the evidence of all processes of a backend."""
-    count, gone, spent = np.sum([each.releases for each in seen], axis=0)
-    routes = seen[0].routes
+def after_routes(evidences: Sequence[Evidence]) -> tuple[str, ...]:
+    """Return the routes after which a worker remains away although a request waits: all, or these unlike others."""
+    count, gone, spent = np.sum([each.releases for each in evidences], axis=0)
+    routes = evidences[0].routes
     some = np.flatnonzero(count >= FEW)
     rate = gone / np.maximum(count, 1)
     if not len(some) or spent.sum() <= 0:
@@ -310,10 +293,10 @@ def after_routes(seen: Sequence[Evidence]) -> tuple[str, ...]:
     return tuple(routes[code] for code in often)
 
 
-def free_share(seen: Sequence[Evidence]) -> float:
+def free_share(evidences: Sequence[Evidence]) -> float:
     """Return the share of the waiting at all processes of a backend in which one of the own workers looks free."""
-    waited = sum(each.waited for each in seen)
-    return sum(each.free * each.waited for each in seen) / waited if waited > 0 else 0.0
+    waited = sum(each.waited for each in evidences)
+    return sum(each.free * each.waited for each in evidences) / waited if waited > 0 else 0.0
 
 
 def _level(begin: Floats, end: Floats, grid: Floats) -> Ints:

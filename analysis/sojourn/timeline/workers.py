@@ -11,11 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Codes, Floats, Ints
 from sojourn.model.one_worker import LOOKED_AT, SLACK, Overlap, most_at_once, overlaps
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
 WorkersLike = int | Mapping[str, int] | None
 Measured = Mapping[str | None, tuple[Overlap, float]]
 
@@ -42,9 +40,9 @@ class Workers:
         measure: computes ``overlap`` and ``slack`` per backend when they are used; None: unknown.
     """
 
-    count: npt.NDArray[np.int64]
+    count: Ints
     source: tuple[str, ...]
-    names: npt.NDArray[np.int64]
+    names: Ints
     measure: Callable[[], tuple[tuple[Overlap, float], ...]] | None = None
 
     @cached_property
@@ -111,10 +109,10 @@ def workers_of(
             source.append(FROM_INFERENCE)
         else:
             source.append(FROM_WORKER_VALUES if names[code] else FROM_CONCURRENCY)
-    for known, frame in ((FROM_WORKER_VALUES, lives), (FROM_CONCURRENCY, held)):
-        if known in source:
+    for origin, frame in ((FROM_WORKER_VALUES, lives), (FROM_CONCURRENCY, held)):
+        if origin in source:
             for code, (begin, end) in enumerate(_intervals(frame, len(backends))):
-                if source[code] == known:
+                if source[code] == origin:
                     count[code] = max(most_at_once(begin, end), 1)
     instants = table.select("upstream", "worker", begin="__app_begin", end="__app_end")
 

@@ -19,7 +19,7 @@ SAID = "sojourn: compiling code for this machine (once, some seconds)"
 # Prints the functions that Python calls and that have no machine code yet.
 NOT_KEPT = """
 import importlib, pkgutil, sojourn
-from sojourn.model.compilation import CompiledFunction, is_kept
+from sojourn.model.compilation import CompiledFunction, is_cached
 
 functions = {}
 for module in pkgutil.walk_packages(sojourn.__path__, "sojourn."):
@@ -29,7 +29,7 @@ for module in pkgutil.walk_packages(sojourn.__path__, "sojourn."):
             for each in vars(importlib.import_module(module.name)).values() if isinstance(each, CompiledFunction)
         }
 called = {name: each for name, each in functions.items() if "no_cpython_wrapper" not in each.options}
-print(len(called) > 40, sorted(name for name, each in called.items() if not is_kept(each)))
+print(len(called) > 40, sorted(name for name, each in called.items() if not is_cached(each)))
 """
 
 

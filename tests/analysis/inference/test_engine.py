@@ -37,7 +37,8 @@ def test_service_times_are_exact_with_exact_instants(between: list[int], data: s
     lengths = data.draw(st.lists(st.integers(1, 50), min_size=len(arrival), max_size=len(arrival)))
     service = np.array(lengths, np.float64)
     _, departure = simulate.first_come(arrival, service, workers)
-    assert service_times(arrival, departure, np.sort(departure), workers).tolist() == service.tolist()
+    number = np.full(len(arrival), workers)
+    assert service_times(arrival, departure, np.sort(departure), number).tolist() == service.tolist()
 
 
 @settings(deadline=None, max_examples=150)

@@ -17,8 +17,8 @@ USES_TWICE = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from small import add
-from sojourn.model.compilation import is_kept
-print(is_kept(add), add(1, 2), is_kept(add))
+from sojourn.model.compilation import is_cached
+print(is_cached(add), add(1, 2), is_cached(add))
 """
 FIRST_STEP = """
 import sys

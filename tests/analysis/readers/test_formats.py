@@ -17,7 +17,7 @@ from sojourn.components.expressions import component_sum
 from sojourn.model.frame import COLUMNS
 from sojourn.readers.formats.catalogue import FORMATS
 from sojourn.readers.formats.detect import detected_format
-from sojourn.readers.formats.given import given_format
+from sojourn.readers.formats.from_text import format_from_text
 from sojourn.store import load
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "vectors/log_formats.json").read_text())["cases"]
@@ -199,7 +199,7 @@ def test_a_given_format_is_read(tmp_path: Path, text: str, line: str, row: dict[
 )
 def test_refuses_a_format_that_no_request_can_be_read_by(text: str, message: str) -> None:
     with pytest.raises(sojourn.SojournError, match=message):
-        given_format(text)
+        format_from_text(text)
 
 
 def test_reads_the_log_format_of_a_configuration(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from sojourn import SojournError, read
 from sojourn.model.frame import COLUMNS, SCHEMA
 from sojourn.readers import log_blocks as log_blocks_module
 from sojourn.readers import spool as spool_module
-from sojourn.readers.blocks import PARSERS_KEPT, BlockParser, Plan
+from sojourn.readers.blocks import IDLE_PARSERS, BlockParser, Plan
 from sojourn.readers.inputs import opened_inputs
 from sojourn.readers.lines import blocks_of_lines
 
@@ -368,7 +368,7 @@ def test_next_log_gets_the_parser_that_was_planned_for_its_query() -> None:
         parser.keep()
     again = [BlockParser.take(plan) for plan in plans]
     assert [parser is first for parser, first in zip(again, parsers, strict=True)] == [
-        number >= len(plans) - PARSERS_KEPT for number in range(len(plans))
+        number >= len(plans) - IDLE_PARSERS for number in range(len(plans))
     ]
     lines = pl.DataFrame({"line": ["x"], "number": [1]})
     assert [parser.rows(lines)[0]["n"].item() for parser in again] == [1 + added for added in range(8)]

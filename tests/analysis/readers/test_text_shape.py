@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sojourn.model.frame import COLUMNS
 from sojourn.readers.formats.catalogue import COMBINED
-from sojourn.readers.formats.given import given_format
+from sojourn.readers.formats.from_text import format_from_text
 from sojourn.readers.inputs import opened_inputs
 from sojourn.readers.lines import blocks_of_lines
 from sojourn.readers.record import RECORD
@@ -115,7 +115,7 @@ def test_nearly_all_lines_go_the_short_way(name: str, tmp_path: Path) -> None:
     log.write_text("".join(line_of(FORMATS[name], {}, number) + "\n" for number in range(900)))
     inputs = opened_inputs([log])
     (block,) = blocks_of_lines(inputs.logs[0])
-    result = scanned_text(block, (*COLUMNS, RECORD), given_format(FORMATS[name]))
+    result = scanned_text(block, (*COLUMNS, RECORD), format_from_text(FORMATS[name]))
     inputs.close()
     assert result is not None
     assert (len(result[0]), len(result[1])) == (900, 0)

@@ -23,7 +23,7 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "is_compilation_installed", lambda: False)
 
 
-def charged(seed: int) -> sweep.Accounts:
+def charged(seed: int) -> sweep.Swept:
     rng = np.random.default_rng(seed)
     count, backends, classes = 300, 3, 4
     begin = np.sort(rng.uniform(0, 30, count))

@@ -17,7 +17,7 @@ PAUSED = WorkerSystem(load=0.5, pauses=tuple((5.0 * k + 3, 5.0 * k + 3.8) for k 
 
 def _pauses(log: Path) -> tuple[np.ndarray, np.ndarray]:
     read = visits(sojourn.split(log).rows)
-    return pauses_of(read.arrival, read.busy_start, read.shown_end, 4)
+    return pauses_of(read.arrival, read.busy_start, read.evident_end, 4)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from polars.testing import assert_frame_equal
 from sojourn.analyses.depth.charts_sequence import ABANDONED, UNKNOWN, WAITING, WORKING, sequence_chart
 from sojourn.analyses.split.run import split
 from sojourn.model.errors import SojournError
@@ -17,7 +16,6 @@ from sojourn.timeline.request_timelines import (
     SERVED,
     TIMELINE,
     TURNED_AWAY,
-    request_timelines,
     timelines_with_workers,
 )
 
@@ -89,7 +87,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_timelines_of_a_log(log: Path) -> None:
-    result = request_timelines(split(log).rows)
+    result = timelines_with_workers(split(log).rows).table
     assert result.schema == pl.Schema(TIMELINE)
     assert result.select("number", "status", "outcome").rows() == [
         (1, 200, SERVED),
@@ -107,9 +105,9 @@ def test_timelines_of_a_log(log: Path) -> None:
 
 def test_rejects_too_many_requests_and_none(log: Path) -> None:
     with pytest.raises(SojournError, match="3 requests are more than the 2"):
-        request_timelines(split(log).rows, most=2)
+        timelines_with_workers(split(log).rows, most=2)
     with pytest.raises(SojournError, match="no queue to be drawn"):
-        request_timelines(split(log, where={"service": "other"}).rows)
+        timelines_with_workers(split(log, where={"service": "other"}).rows)
 
 
 def test_timelines_with_workers(log: Path) -> None:
@@ -118,7 +116,6 @@ def test_timelines_with_workers(log: Path) -> None:
     assert result.first == datetime.fromtimestamp(1_767_312_000, UTC)
     assert result.workers == {"10.0.0.1:80": 1}
     assert timelines_with_workers(rows, workers=3).workers == {"10.0.0.1:80": 3}
-    assert_frame_equal(result.table, request_timelines(rows))
     # The wait of the first was logged, the second was turned away from the queue, the wait of the third is unknown.
     assert result.table["wait_known"].to_list() == [True, True, False]
     assert result.table["service"].unique().to_list() == ["s"]
@@ -127,5 +124,5 @@ def test_timelines_with_workers(log: Path) -> None:
 def test_request_without_service_time_holds_a_worker_until_its_answer_began(log: Path) -> None:
     record = json.loads(log.read_text().splitlines()[0])
     log.write_text(json.dumps(record | {"service_time": ""}) + "\n")
-    row = request_timelines(split(log).rows).row(0, named=True)
+    row = timelines_with_workers(split(log).rows).table.row(0, named=True)
     assert (row["begin"], row["end"], row["wait_known"]) == (pytest.approx(0.4995), pytest.approx(2.0), True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sojourn
 import systems.kinds  # noqa: F401 - registers the kinds
-from sojourn.timeline.contention.independence import SLOW_TOGETHER, STATE, dependences
+from sojourn.timeline.contention.independence import SLOW_TOGETHER, STATE, independence_of
 from systems.kernel import Cores, Process
 from systems.log import write_log
 from systems.registry import KINDS
@@ -20,7 +20,7 @@ from systems.site import Setup, Site, serve
 @pytest.mark.parametrize("name", ["shared-cores", "saturating-database", "lock", "gil"])
 def test_shared_resource_is_recognised_by_the_state_at_the_start(tmp_path: Path, name: str) -> None:
     log, _, _ = KINDS[name].written(tmp_path)
-    dependent = dependences(sojourn.visits(log))
+    dependent = independence_of(sojourn.visits(log)).dependences
     assert dependent
     assert dependent[0].kind == STATE
     assert dependent[0].statistic > dependent[0].limit
@@ -30,7 +30,7 @@ def test_shared_resource_is_recognised_by_the_state_at_the_start(tmp_path: Path,
 
 def test_cache_that_all_refill_is_recognised_by_slow_services_together(tmp_path: Path) -> None:
     log, _, _ = KINDS["cache-refill"].written(tmp_path)
-    assert [each.kind for each in dependences(sojourn.visits(log))] == [SLOW_TOGETHER]
+    assert [each.kind for each in independence_of(sojourn.visits(log)).dependences] == [SLOW_TOGETHER]
 
 
 @pytest.mark.parametrize("name", ["lock", "cache-refill"])
@@ -55,7 +55,7 @@ def test_laws_do_not_apply(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["noisy-neighbour", "cold-cache", "slow-worker", "daily-drift", "three-backends"])
 def test_course_of_time_and_speed_of_workers_are_no_dependence(tmp_path: Path, name: str) -> None:
     log, _, _ = KINDS[name].written(tmp_path)
-    assert dependences(sojourn.visits(log)) == ()
+    assert independence_of(sojourn.visits(log)).dependences == ()
 
 
 RAMP = 100.0  # s

@@ -76,7 +76,7 @@ class BlameResult(Result):
         waited: the sum of all waits: blamed and all accounts.
         blamed: seconds that are charged to requests.
         accounts: account -> seconds that are not charged to requests: dispatch, imbalance, and those that occur of
-            ``sojourn.timeline.named_accounts.NAMED``.
+            ``sojourn.timeline.named_accounts.SUSPECT_ACCOUNTS``.
         unknown: of the blamed seconds, those charged to requests without a service time.
         matrix: victim, culprit (null: unknown), seconds, share (of the blamed seconds); largest first, at most 50
             classes each way, the rest as "(other)".

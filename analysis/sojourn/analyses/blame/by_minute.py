@@ -41,7 +41,7 @@ def blame_by_minute(visits: Visits, by: str = "route", *, seconds: float = MINUT
         seconds: length of a window.
 
     Returns:
-        Columns of ``MINUTE_SCHEMA``. ``account`` is blamed, imbalance, dispatch or one of ``named_accounts.NAMED``;
+        Columns of ``MINUTE_SCHEMA``. ``account`` is blamed, imbalance, dispatch or one of ``SUSPECT_ACCOUNTS``;
         ``culprit`` is null unless the account is blamed, and null for requests without a service time. Rows of 0 s are
         left out.
     """

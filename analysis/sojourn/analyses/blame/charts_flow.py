@@ -15,7 +15,7 @@ from sojourn.present.chart_sizes import WIDTH
 from sojourn.present.palette import OTHER as GREY
 from sojourn.timeline.charge import DISPATCH, IMBALANCE
 from sojourn.timeline.classes import NO_VALUE, OTHER
-from sojourn.timeline.named_accounts import NAMED
+from sojourn.timeline.named_accounts import SUSPECT_ACCOUNTS
 
 LARGEST = 6  # culprits, and victims, by name
 LEAST = 0.001  # of all seconds: narrower ribbons are not drawn
@@ -23,7 +23,7 @@ HEIGHT = 340
 BLOCK = 0.03  # width of a block, as a part of the chart's width
 STEPS = 12  # of a ribbon's curve
 SPACE = 0.03  # between two blocks, of all seconds
-ACCOUNTS = (IMBALANCE, *NAMED)  # without dispatch
+ACCOUNTS = (IMBALANCE, *SUSPECT_ACCOUNTS)  # without dispatch
 
 
 def flow_table(result: BlameResult) -> pl.DataFrame:

@@ -29,7 +29,7 @@ from sojourn.model.frame import INSTANT
 from sojourn.model.result import Result
 from sojourn.timeline.busiest_excerpt import Scene, scene_of
 from sojourn.timeline.classes import summed
-from sojourn.timeline.concurrency import seen_on_arrival
+from sojourn.timeline.concurrency import counts_on_arrival
 from sojourn.timeline.free_workers import is_lower_bound
 from sojourn.timeline.phases import PHASES
 from sojourn.timeline.services import services_of
@@ -148,7 +148,7 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
     first = float(min(visits.arrival.min(), services.begin[has_end].min(initial=np.inf))) if len(visits) else 0.0
     last = float(max(visits.wait_end.max(), services.end[has_end].max(initial=-np.inf))) if len(visits) else 0.0
     windows = Windows.over(visits.base, first, last, seconds=width)
-    waiting_on_arrival, serving_on_arrival = seen_on_arrival(visits, starts, services)
+    waiting_on_arrival, serving_on_arrival = counts_on_arrival(visits, starts, services)
     backends, tables, wait = [], [], visits.wait
     silent = silences(visits.arrival, np.fmax(visits.wait_end, services.end))
     counted = [

@@ -25,7 +25,7 @@ from sojourn.model.formatting import formatted, listed, milliseconds, printable
 from sojourn.model.one_worker import doubt
 from sojourn.model.result import Result
 from sojourn.queueing.theory import allen_cunneen_wait, kingman_wait, mg1_wait, mmc_wait
-from sojourn.timeline.free_workers import kept_apart, looks_free, understated
+from sojourn.timeline.free_workers import blocking_causes, looks_free, understated
 from sojourn.timeline.station import BACKEND, Station, stations
 from sojourn.timeline.visits import FROM_CONCURRENCY, Visits
 
@@ -155,7 +155,7 @@ class StationLaws:
             "name": s.name,
             "backends": s.backends,
             "requests": s.requests,
-            "service_known": s.known,
+            "service_known": s.measured,
             "seconds": s.seconds,
             "arrival_rate": s.arrival_rate,
             "mean_service": s.mean_service,
@@ -222,8 +222,8 @@ class Laws(Result):
             )
         if any(s.given_up > GIVEN_UP for s in loads):
             sentences.append("Some requests were abandoned: their waits end early, which the laws do not model.")
-        if any(s.known < 0.99 for s in loads):
-            least = min(s.known for s in loads)
+        if any(s.measured < 0.99 for s in loads):
+            least = min(s.measured for s in loads)
             sentences.append(f"Service times are known for {least:.0%} of the requests or more, and used for all.")
         return sentences
 
@@ -264,7 +264,7 @@ def laws(
     predicted = [station_laws(station, stationary, trend) for station in loads]
     doubted = any(each.unexplained for each in predicted) or looks_free(visits)
     understated_backends = understated(visits) if doubted else frozenset()
-    apart = kept_apart(visits)
+    apart = blocking_causes(visits)
     results = []
     for each in predicted:
         backends = _backends_of(each.station, visits)

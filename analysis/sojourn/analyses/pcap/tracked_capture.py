@@ -12,7 +12,7 @@ from typing import Self
 from sojourn.analyses.pcap.tracker import track
 from sojourn.analyses.pcap.tracking.walk import walk
 from sojourn.analyses.pcap.tracking_result import TrackingResult
-from sojourn.model.compilation import is_kept
+from sojourn.model.compilation import is_cached
 from sojourn.readers.capture.batch import Batch, Counts
 from sojourn.readers.capture.reader import Capture
 from sojourn.readers.inputs import Source
@@ -52,7 +52,7 @@ class TrackedCapture:
         self._tracked: Future[Tracked] = Future()
         self._on_step: Callable[[str], None] = lambda _: None
         self._left = False
-        self._begun = self._capture.regular and is_kept(walk)
+        self._begun = self._capture.regular and is_cached(walk)
         if self._begun:
             threading.Thread(target=self._track, name="sojourn-tracking").start()
 
@@ -76,7 +76,7 @@ class TrackedCapture:
             SojournError: a capture cannot be read further.
         """
         self._on_step = on_step
-        on_step(READING if is_kept(walk) else COMPILING)
+        on_step(READING if is_cached(walk) else COMPILING)
         self._servers.set_result(servers)
         if not self._begun:
             self._begun = True

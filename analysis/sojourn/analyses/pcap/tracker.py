@@ -46,7 +46,7 @@ COLUMNS = (
     "ip_id",
     "length",
     "payload",
-    "kept",
+    "captured",
     "buffer",
 )
 """Columns of a batch, in the order of the parameters of ``walk``."""
@@ -86,7 +86,7 @@ def _with_batch(
             flows.servers[[port for port in servers() if 0 <= port < 1 << 16]] = True
             flows.servers_known[0] = True
         else:
-            tables, flows = _with_room(tables, flows, int(batch.kept[at]))
+            tables, flows = _with_room(tables, flows, int(batch.captured[at]))
     return tables, flows
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sojourn.analyses.split.pictures import split_pictures
 from sojourn.analyses.split.result import SplitResult
 from sojourn.analyses.split.table import audit_sentence, clock_sentence, read_sentence
-from sojourn.model.redaction import shown_line
+from sojourn.model.redaction import displayed_line
 from sojourn.model.verdict import queueing_seconds
 from sojourn.present.page import Page, Part, SplitPart
 from sojourn.present.section import Section
@@ -37,7 +37,7 @@ def split_part(result: SplitResult) -> SplitPart:
         read=read_sentence(result),
         audit=text[:1].upper() + text[1:],
         clocks=clock_sentence(result),
-        rejects=[{**reject, "raw": shown_line(reject["raw"])} for reject in result.records.rejects[:REJECTS_SHOWN]],
+        rejects=[{**reject, "raw": displayed_line(reject["raw"])} for reject in result.records.rejects[:REJECTS_SHOWN]],
     )
 
 

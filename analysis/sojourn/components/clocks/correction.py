@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sojourn.components.clocks.lines import Floats, Ints
 from sojourn.components.clocks.offsets import PAIR
 from sojourn.components.clocks.segments import is_step
+from sojourn.model.arrays import Floats, Ints
 
 BETWEEN, NO_NAME = "\x1f", "\x1e"  # control characters: no proxy and no backend is called so
 
@@ -59,8 +59,8 @@ class Lines:
         # One number that grows with the pair and, within it, with time.
         width = high - low + 1
         first = np.concatenate([[True], np.diff(self.pair) > 0])
-        known = self.pair * width + np.where(first, 0, self.begin - low)
-        segment = np.searchsorted(known, pair * width + np.clip(instant - low, 0, width - 1), side="right") - 1
+        begins = self.pair * width + np.where(first, 0, self.begin - low)
+        segment = np.searchsorted(begins, pair * width + np.clip(instant - low, 0, width - 1), side="right") - 1
         return self.offset[segment] + self.drift[segment] * ((instant - self.middle[segment]) / 1e6)
 
 
@@ -102,10 +102,10 @@ def _of_pair(clock: pl.DataFrame, values: pl.Series) -> pl.Expr:
     """
     proxy, upstream = (pl.col(name).fill_null(NO_NAME) for name in PAIR)
     key = pl.concat_str(proxy, upstream, separator=BETWEEN)
-    known = clock.select(key).to_series()
+    pairs = clock.select(key).to_series()
 
     def of_each(keys: pl.Series) -> pl.Series:
-        return keys.replace_strict(known, values, default=None, return_dtype=values.dtype)
+        return keys.replace_strict(pairs, values, default=None, return_dtype=values.dtype)
 
     # As an expression of Polars' own it would hold all rows at once.
     return key.map_batches(of_each, return_dtype=values.dtype, is_elementwise=True)

@@ -13,10 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from sojourn.model.arrays import Bools, Floats, Ints
 
 DRIFT_LIMIT = 500e-6  # s/s: a clock that is slewed runs at most so much fast or slow (RFC 5905, section 11.3)
 GOLDEN = (5**0.5 - 1) / 2
@@ -47,7 +45,7 @@ class Envelopes:
     def __len__(self) -> int:
         return len(self.lower)
 
-    def __getitem__(self, chosen: slice | Ints | npt.NDArray[np.bool_]) -> Envelopes:
+    def __getitem__(self, chosen: slice | Ints | Bools) -> Envelopes:
         return Envelopes(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
 
     def followed_by(self, other: Envelopes) -> Envelopes:

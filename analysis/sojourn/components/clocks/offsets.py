@@ -25,7 +25,7 @@ from typing import Any, Protocol
 import numpy as np
 import polars as pl
 
-from sojourn.components.clocks.lines import Envelopes, line
+from sojourn.components.clocks.lines import Envelopes, constant, line
 from sojourn.components.clocks.segments import SLACK, Stretch, step_instant, step_window, stretch, stretches
 from sojourn.model.frame import INSTANT
 
@@ -141,7 +141,7 @@ def _bounds(rows: pl.LazyFrame, width: int, within: pl.DataFrame | None) -> pl.L
     connect = pl.col("connect").fill_null(0.0)
     header_us = _micros(pl.col("header"))
     proxy_us = pl.col("proxy_start").dt.epoch("us")
-    known = rows.filter(
+    readings = rows.filter(
         pl.col("answered") & (pl.col("attempts") == 1) & pl.col("app_start").is_not_null()
         & pl.col("app_service").is_not_null()
     ).select(
@@ -153,12 +153,12 @@ def _bounds(rows: pl.LazyFrame, width: int, within: pl.DataFrame | None) -> pl.L
         coarse=(proxy_us % 1000 == 0) & (header_us % 1000 == 0),
     )  # fmt: skip
     if within is not None:
-        known = (
-            known.join(within.lazy(), on=list(PAIR), how="inner", nulls_equal=True)
+        readings = (
+            readings.join(within.lazy(), on=list(PAIR), how="inner", nulls_equal=True)
             .filter((pl.col("read") >= pl.col("begin")) & (pl.col("read") < pl.col("end")))
             .drop("begin", "end")
         )
-    return known.group_by(*PAIR, window=pl.col("read") // width).agg(
+    return readings.group_by(*PAIR, window=pl.col("read") // width).agg(
         earliest=pl.col("read").min(),
         latest=pl.col("read").max(),
         upper=pl.col("upper").min(),
@@ -187,7 +187,7 @@ def clocks(ask: Ask, first: int | None, last: int | None) -> pl.DataFrame:
     timelines = dict(_timelines(ask(width, None)))
     ticks = {pair: windows.tick for pair, windows in timelines.items()}
     segments = {pair: [stretch(windows)] for pair, windows in timelines.items()}
-    restless = [pair for pair, windows in timelines.items() if _contradiction(windows) > SLACK]
+    restless = [pair for pair, windows in timelines.items() if not constant(windows, SLACK)]
     if restless:
         fine_width = _width(first, last, FINE_WINDOWS)
         everything = [(*pair, 0, np.iinfo(np.int64).max) for pair in restless]
@@ -227,10 +227,6 @@ def _timelines(bounds: pl.DataFrame, ticks: Mapping[Pair, float] | None = None) 
         )
 
 
-def _contradiction(windows: Envelopes) -> float:
-    return float(windows.lower.max() - windows.upper.min())
-
-
 def _within(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
     schema = {"proxy": pl.String(), "upstream": pl.String(), "begin": pl.Int64(), "end": pl.Int64()}
     return pl.DataFrame(rows, schema, orient="row")
@@ -244,7 +240,7 @@ def _set_apart(
         pair: [step_window(timelines[pair], before, after) for before, after in pairwise(parts)]
         for pair, parts in stepped.items()
     }
-    wanted = sorted(
+    step_windows = sorted(
         {
             (*pair, int(timelines[pair].earliest[number]), int(timelines[pair].latest[number]) + 1)
             for pair, numbers in windows.items()
@@ -253,7 +249,7 @@ def _set_apart(
         },
         key=str,
     )
-    cells = dict(_timelines(ask(CELL, _within(wanted)), ticks)) if wanted else {}
+    cells = dict(_timelines(ask(CELL, _within(step_windows)), ticks)) if step_windows else {}
     return {
         pair: _reassigned(timelines[pair], parts, windows[pair], cells.get(pair)) for pair, parts in stepped.items()
     }
@@ -279,8 +275,8 @@ def _reassigned(
     edges = [np.iinfo(np.int64).min, *np.maximum.accumulate(cuts).tolist(), np.iinfo(np.int64).max]
     reassigned = []
     for part, (begin, end) in zip(parts, pairwise(edges), strict=True):
-        held = whole[(whole.earliest >= begin) & (whole.earliest < end)]
-        fitting = held[part.allows(held)] if len(held) else held
+        windows_inside = whole[(whole.earliest >= begin) & (whole.earliest < end)]
+        fitting = windows_inside[part.allows(windows_inside)] if len(windows_inside) else windows_inside
         reassigned.append(stretch(fitting if len(fitting) and line(fitting, SLACK) else part.windows))
     return reassigned
 

@@ -7,13 +7,14 @@ offset out; after a step back the last one before it rules the new offset out.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
-from sojourn.components.clocks.lines import DRIFT_LIMIT, Envelopes, Floats, constant, drift_bounds, line, lowest, widest
+from sojourn.components.clocks.lines import DRIFT_LIMIT, Envelopes, constant, drift_bounds, line, lowest, widest
+from sojourn.model.arrays import Bools, Floats
 from sojourn.model.verdict import NETWORK_GAP
 
 SLACK = 1e-3  # s: bounds that miss each other by less are nginx late to look at its clock, not a clock that was set
@@ -48,7 +49,7 @@ class Stretch:
         """Return the line in the middle of some windows, s."""
         return self.offset + self.drift * windows.seconds_from(self.windows.middle)
 
-    def allows(self, windows: Envelopes) -> npt.NDArray[np.bool_]:
+    def allows(self, windows: Envelopes) -> Bools:
         """Return which windows the line fits."""
         slack = 2 * SLACK + abs(self.drift) * windows.breadth
         line_at = self.at(windows)
@@ -143,13 +144,7 @@ def _longest(windows: Envelopes, begin: int, stop: int) -> int:
     else:
         return fits
     fails = min(begin + 2 * step, stop)
-    while fails - fits > 1:
-        tried = (fits + fails) // 2
-        if line(windows[begin:tried], SLACK):
-            fits = tried
-        else:
-            fails = tried
-    return fits
+    return fits + bisect_left(range(fits + 1, fails), True, key=lambda end: not line(windows[begin:end], SLACK))
 
 
 def change(before: Stretch, after: Stretch) -> float:

@@ -14,6 +14,7 @@ import polars as pl
 from sojourn.components.inferred.visits import Backend, Span, Visits
 from sojourn.components.inferred.windows import COARSEST_STEP, Floats, Part, part_of, smaller, step_of
 from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED, Inference, refused
+from sojourn.inference.stretches import Stretch, joined
 from sojourn.model.coverage import ENOUGH, FEW_MEASURED
 from sojourn.model.formatting import iso, printable
 from sojourn.model.frame import APP, WHOLE
@@ -108,11 +109,11 @@ class BackendInference:
 
 def figures_of(seconds: Floats) -> dict[str, float]:
     """Return mean, p50 and p99 of times (s), without those that are not known; empty without any."""
-    known = seconds[~np.isnan(seconds)]
-    if not len(known):
+    values = seconds[~np.isnan(seconds)]
+    if not len(values):
         return {}
-    p50, p99 = np.quantile(known, (0.5, 0.99))
-    return {"mean": float(known.mean(dtype=np.float64)), "p50": float(p50), "p99": float(p99)}
+    p50, p99 = np.quantile(values, (0.5, 0.99))
+    return {"mean": float(values.mean(dtype=np.float64)), "p50": float(p50), "p99": float(p99)}
 
 
 def inferences(rows: pl.LazyFrame, workers: int | Mapping[str, int] | None = None) -> Iterator[BackendInference]:
@@ -141,12 +142,12 @@ def _inference(visits: Visits, backend: Backend, workers: int | None) -> Backend
         )
     spans = visits.spans(backend)
     skews: dict[str, float] | None = None
-    known: dict[Span, Part] = {}
+    part_of_span: dict[Span, Part] = {}
     # The busiest one first: the clocks are compared there.
     for span in sorted(spans, key=lambda each: -each.load):
         part, skews = part_of(visits.part(backend, span), span, backend, workers, skews)
-        known[span] = part if len(spans) == 1 else smaller(part, with_arrays=not known)
-    parts = [known.pop(span) for span in spans]
+        part_of_span[span] = part if len(spans) == 1 else smaller(part, with_arrays=not part_of_span)
+    parts = [part_of_span.pop(span) for span in spans]
     waits = _together(part.waits for part in parts)
     result = _joined(parts, waits)
     service = figures_of(_together(part.services for part in parts))
@@ -170,8 +171,6 @@ def _joined(parts: list[Part], waits: Floats) -> Inference:
     """Return the inference of all parts, in their order; ``waits``: of all."""
     if len(parts) == 1:
         return parts[0].result
-    from sojourn.inference.stretches import Stretch, joined  # noqa: PLC0415
-
     figures = [figures_of(part.waits) for part in parts]
     stretches = [
         Stretch(part.result, len(part.rows), wait.get("mean", 0.0), wait.get("p99", 0.0), *part.ends, part.load)

@@ -20,7 +20,7 @@ NEEDED = (
     "start", "upload", "proxy_queue", "retries", "connect", "header", "response", "status", "upstream", "route",
     "proxied", "answered", "queue_source", "vantage", "time_step", "request_time", "proxy", "transfer",
 )  # fmt: skip
-NOT_KEPT: dict[str, Any] = {
+NO_ROWS: dict[str, Any] = {
     name: np.zeros(0, np.int64) for name in ("rows", "waits", "numbers", "later")
 }  # the rows have them
 
@@ -33,8 +33,8 @@ def inferred_note(rows: pl.LazyFrame) -> str:
     names = inferred.collect(engine="streaming").to_series().to_list()
     if not names:
         return ""
-    listed = printable(names[0] or "the backend", 60) + (f" and {len(names) - 1} more" if len(names) > 1 else "")
-    return f"Queueing delays of {listed} are inferred from the log, not measured."
+    backends = printable(names[0] or "the backend", 60) + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+    return f"Queueing delays of {backends} are inferred from the log, not measured."
 
 
 def inferred_rows(rows: pl.LazyFrame) -> tuple[pl.LazyFrame, list[BackendInference]]:
@@ -50,14 +50,14 @@ def inferred_rows(rows: pl.LazyFrame) -> tuple[pl.LazyFrame, list[BackendInferen
     if not set(NEEDED) <= set(names):
         return rows, []
     backends = list(inferences(rows))
-    known = [backend for backend in backends if backend.result.verdict != REFUSED]
-    if not known:
+    usable = [backend for backend in backends if backend.result.verdict != REFUSED]
+    if not usable:
         return rows, backends
     count = int(rows.select(pl.len()).collect(engine="streaming").item())
-    waits = np.full(count, np.nan, np.result_type(*(backend.waits.dtype for backend in known)))
-    moved = any(len(backend.later) for backend in known)
+    waits = np.full(count, np.nan, np.result_type(*(backend.waits.dtype for backend in usable)))
+    moved = any(len(backend.later) for backend in usable)
     workers, later = np.zeros(count, np.uint16), np.zeros(count if moved else 0, np.int64)
-    for backend in known:
+    for backend in usable:
         waits[backend.rows], workers[backend.rows] = backend.waits, backend.numbers
         if len(backend.later):
             later[backend.rows] = backend.later
@@ -66,7 +66,7 @@ def inferred_rows(rows: pl.LazyFrame) -> tuple[pl.LazyFrame, list[BackendInferen
     joined = pl.concat([rows, beside.lazy()], how="horizontal")
     connect = pl.col("connect").fill_null(0.0)
     until_headers = pl.coalesce("header", "response")
-    known_wait = pl.col("__wait").is_not_nan()
+    has_wait = pl.col("__wait").is_not_nan()
     until_end = pl.max_horizontal("header", "response")
     # The error of the stamps may put a start behind the response.
     wait = pl.min_horizontal(pl.col("__wait").cast(pl.Float64).round(6), until_end)
@@ -87,11 +87,11 @@ def inferred_rows(rows: pl.LazyFrame) -> tuple[pl.LazyFrame, list[BackendInferen
     schema = rows.collect_schema()
     return (
         joined.with_columns(
-            **{name: pl.when(known_wait).then(value).otherwise(pl.col(name)) for name, value in filled.items()},
+            **{name: pl.when(has_wait).then(value).otherwise(pl.col(name)) for name, value in filled.items()},
             **{
                 name: (pl.col(name) + pl.duration(microseconds=pl.col("__later"))).cast(schema[name])
                 for name in instants
             },
         ).drop(beside.columns),
-        [replace(backend, **NOT_KEPT) for backend in backends],
+        [replace(backend, **NO_ROWS) for backend in backends],
     )

@@ -85,7 +85,7 @@ class Visits:
         return cls(_visits(rows, epoch - base), datetime.fromtimestamp(0, UTC) + timedelta(microseconds=base), count)
 
     @functools.cached_property
-    def _held(self) -> tuple[pl.LazyFrame, tempfile.TemporaryDirectory[str] | None]:
+    def _frame_and_folder(self) -> tuple[pl.LazyFrame, tempfile.TemporaryDirectory[str] | None]:
         """The frame, computed once: in memory, or in a temporary folder.
 
         Raises:
@@ -137,7 +137,7 @@ class Visits:
         return part.with_columns(pl.col(*TEXTS).cast(pl.Categorical)).collect(engine="streaming")
 
     def _of(self, backend: Backend) -> pl.LazyFrame:
-        return self._held[0].filter(pl.col("upstream").eq_missing(pl.lit(backend.upstream, pl.String)))
+        return self._frame_and_folder[0].filter(pl.col("upstream").eq_missing(pl.lit(backend.upstream, pl.String)))
 
     def _end(self, backend: Backend) -> int:
         """Return an instant after the last arrival, us."""

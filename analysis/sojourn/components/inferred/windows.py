@@ -11,10 +11,10 @@ import polars as pl
 
 from sojourn.components.inferred.visits import ROW, Backend, Span
 from sojourn.inference.inferred import REFUSED, STAMP_ERROR, Inference
+from sojourn.model.arrays import Ints
 
 Floats = npt.NDArray[np.floating[Any]]
 Instants = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 COARSEST_STEP = 0.001  # s, of instants that the likelihood can use
 
@@ -54,12 +54,7 @@ def part_of(
 ) -> tuple[Part, dict[str, float]]:
     """Return what is inferred of a window of time, and by how much the clock of each proxy is ahead, s.
 
-    Args:
-        table: as from ``Visits.part``.
-        span: the window.
-        backend: whose requests they are.
-        workers: their number, if it is known.
-        skews: the clocks, if they are known; None: they are estimated.
+    ``table``: as from ``Visits.part``. ``workers``: None: unknown. ``skews``: the clocks; None: they are estimated.
     """
     served = table.filter(~pl.col("unserved"))
     arrival, departure = (served[name].to_numpy() / 1e6 for name in ("arrival", "departure"))
@@ -67,7 +62,7 @@ def part_of(
     unserved = len(table) - len(served)
     step = step_of(backend)
     if step > COARSEST_STEP:
-        from sojourn.inference.reconstruction import reconstruct  # noqa: PLC0415 - numba takes its time to load
+        from sojourn.inference.reconstruction import reconstruct  # noqa: PLC0415 - measured requests need no engine
 
         second = served["finish"].to_numpy() / 1e6
         result, skews = reconstruct(second, departure - arrival, routes, unserved=unserved, workers=workers), {}
@@ -85,12 +80,12 @@ def part_of(
     order = result.order[served["arrival"].to_numpy()[result.order] >= span.begin]
     inside = np.isin(result.order, order, assume_unique=True) if len(order) < len(result.order) else slice(None)
     later = np.rint(result.arrival[inside] * 1e6).astype(np.int64) - served["arrival"].to_numpy()[order]
-    known = result.verdict != REFUSED
+    is_inferred = result.verdict != REFUSED
     unknown = np.full(len(order), np.nan)
-    wait, service = (result.wait[inside], result.service[inside]) if known else (unknown, unknown)
+    wait, service = (result.wait[inside], result.service[inside]) if is_inferred else (unknown, unknown)
     at = result.arrival[inside]
     ends = (float(at[0]), float(at[-1])) if len(at) else (span.begin / 1e6, span.end / 1e6)
-    if not known:  # what is refused keeps its instants
+    if not is_inferred:  # what is refused keeps its instants
         later[:] = 0
     later = later if step > COARSEST_STEP or any(skews.values()) else later[:0]
     edges = np.searchsorted(at, [window.begin for window in result.windows[1:]])

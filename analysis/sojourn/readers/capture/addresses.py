@@ -43,7 +43,7 @@ class _Table:
     def __init__(self, texts: list[str], text: Callable[[int, int], str]) -> None:
         self._texts = texts
         self._text = text
-        self._known = 0
+        self._count = 0
         self._clear(_FIRST_SLOTS)
 
     def _clear(self, slots: int) -> None:
@@ -57,9 +57,9 @@ class _Table:
         while True:
             begin = len(self._texts)
             done, added = _looked_up(
-                upper, lower, done, self._upper, self._lower, self._position, self._known, begin, indices, new
+                upper, lower, done, self._upper, self._lower, self._position, self._count, begin, indices, new
             )
-            self._known += added
+            self._count += added
             self._texts += [self._text(int(upper[i]), int(lower[i])) for i in new[:added]]
             if done == len(upper):
                 return indices
@@ -77,19 +77,19 @@ def _slot(upper, lower, slots):  # type: ignore[no-untyped-def]
 
 @compiled
 def _looked_up(  # type: ignore[no-untyped-def]
-    upper, lower, done, known_upper, known_lower, position, known, next_position, positions, new
+    upper, lower, done, table_upper, table_lower, position, count, next_position, positions, new
 ):
     """Fill ``positions`` from ``done`` on, add new addresses to the table; return where it stopped and their number."""
     slots = len(position)
     added = 0
     for i in range(done, len(upper)):
         slot = _slot(upper[i], lower[i], slots)
-        while position[slot] != _EMPTY and (known_upper[slot] != upper[i] or known_lower[slot] != lower[i]):
+        while position[slot] != _EMPTY and (table_upper[slot] != upper[i] or table_lower[slot] != lower[i]):
             slot = (slot + 1) & (slots - 1)
         if position[slot] == _EMPTY:
-            if 2 * (known + added + 1) > slots:
+            if 2 * (count + added + 1) > slots:
                 return i, added
-            known_upper[slot], known_lower[slot], position[slot] = upper[i], lower[i], next_position + added
+            table_upper[slot], table_lower[slot], position[slot] = upper[i], lower[i], next_position + added
             new[added] = i
             added += 1
         positions[i] = position[slot]

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from sojourn.model.arrays import Ints
+
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 """Bits of ``Batch.flags``, as in the TCP header (RFC 9293, section 3.1)."""
 
@@ -23,14 +25,14 @@ class Batch:
         seq, ack, flags, window: of the TCP header; ``window`` as sent, not scaled.
         ip_id: identification of the IPv4 header; 0 for IPv6.
         interface: of the capture, or the index that a Linux cooked header names; 0 where there is one.
-        length: bytes of payload as sent, also if the capture kept fewer.
+        length: bytes of payload as sent, also if the capture has fewer.
         payload: begin of the payload in ``buffer``.
-        kept: bytes of the payload that are in ``buffer``.
+        captured: bytes of the payload that are in ``buffer``.
         buffer: bytes of the file; it goes with the batch.
     """
 
-    number: npt.NDArray[np.int64]
-    time: npt.NDArray[np.int64]
+    number: Ints
+    time: Ints
     source: npt.NDArray[np.int32]
     target: npt.NDArray[np.int32]
     source_port: npt.NDArray[np.uint16]
@@ -42,8 +44,8 @@ class Batch:
     ip_id: npt.NDArray[np.uint16]
     interface: npt.NDArray[np.int32]
     length: npt.NDArray[np.int32]
-    payload: npt.NDArray[np.int64]
-    kept: npt.NDArray[np.int32]
+    payload: Ints
+    captured: npt.NDArray[np.int32]
     buffer: npt.NDArray[np.uint8]
 
     def __len__(self) -> int:

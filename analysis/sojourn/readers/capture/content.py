@@ -6,10 +6,10 @@ import io
 import os
 import stat
 import sys
-from typing import BinaryIO, cast
+from typing import cast
 
 from sojourn.model.errors import SojournError
-from sojourn.readers.compression import DAMAGE, GZIP_MAGIC, ZSTD_MAGIC, gunzipped, unzstandard
+from sojourn.readers.compression import DAMAGE, decompressed
 
 # Bytes decompressed before the damage are returned, except those of the failing call.
 _DECOMPRESSED_AT_ONCE = 64 << 10
@@ -25,11 +25,7 @@ class Content:
     """
 
     def __init__(self, name: str) -> None:
-        """Open the file.
-
-        Raises:
-            SojournError: it cannot be opened.
-        """
+        """Open the file; a SojournError says why it cannot be opened."""
         try:
             if name == "-":
                 self._raw = open(sys.stdin.fileno(), "rb", closefd=False)  # noqa: SIM115
@@ -39,18 +35,13 @@ class Content:
             raise SojournError(f"{name}: {error.strerror or error}") from error
         try:
             status = os.fstat(self._raw.fileno())
-            magic = self._raw.peek(4)[:4]
+            self._compressed = decompressed(self._raw)
         except OSError as error:
             self._raw.close()
             raise SojournError(f"{name}: {error.strerror or error}") from error
         self.identity = status.st_dev, status.st_ino
         self.regular = name != "-" and stat.S_ISREG(status.st_mode)
         self.damage: str | None = None
-        self._compressed: BinaryIO | None = None
-        if magic[:2] == GZIP_MAGIC:
-            self._compressed = gunzipped(self._raw)
-        elif magic == ZSTD_MAGIC:
-            self._compressed = unzstandard(self._raw)
 
     def fill(self, room: memoryview) -> int:
         """Read until the room is full or the file ends; return the number of bytes."""

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
+from sojourn.model.arrays import Bytes
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted
 from sojourn.readers.capture.batch import Counts
 from sojourn.readers.capture.content import Content
-from sojourn.readers.capture.packets import PADDING, Bytes
+from sojourn.readers.capture.packets import PADDING
 from sojourn.readers.capture.pcap import Pcap, is_pcap
 from sojourn.readers.capture.pcapng import PcapNg, is_pcapng
 from sojourn.readers.capture.records import LARGEST_BLOCK, RECORDS_AT_ONCE, Format, Records, Walked
-from sojourn.readers.capture.source_files import source_files
 from sojourn.readers.capture.verdicts import SEGMENT
-from sojourn.readers.inputs import Source
+from sojourn.readers.inputs import Source, globbed
 
+_OF_RUN = re.compile(r"capture(-\d+)?\.pcap")
 _HEAD_BYTES = 64 << 10
 _NOTHING = np.zeros(0, np.uint8)
 
@@ -31,17 +34,17 @@ def capture_files(sources: Sequence[Source] | Source, damaged: dict[str, str]) -
     Raises:
         SojournError: a source does not exist, cannot be read, or is not a capture; or all are empty.
     """
-    named = [sources] if isinstance(sources, str | os.PathLike) else sources
+    every = [sources] if isinstance(sources, str | os.PathLike) else sources
     files: list[CaptureFile] = []
     empty: list[str] = []
-    seen: set[tuple[int, int]] = set()
+    identities: set[tuple[int, int]] = set()
     try:
-        for name, has_to_be in source_files(named):
+        for name, has_to_be in _source_files(every):
             file = CaptureFile(name)
-            if file.identity in seen:
+            if file.identity in identities:
                 file.close()
                 continue
-            seen.add(file.identity)
+            identities.add(file.identity)
             if file.is_capture:
                 files.append(file)
                 continue
@@ -55,9 +58,44 @@ def capture_files(sources: Sequence[Source] | Source, damaged: dict[str, str]) -
             file.close()
         raise
     if not files:
-        raise SojournError(f"{empty[0]}: empty" if empty else f"{os.fspath(named[0])}: no capture in it")
+        raise SojournError(f"{empty[0]}: empty" if empty else f"{os.fspath(every[0])}: no capture in it")
     damaged.update(dict.fromkeys(empty, "empty"))
     return sorted(files, key=lambda file: (file.first is None, file.first or 0))
+
+
+def _source_files(sources: Sequence[Source]) -> list[tuple[str, bool]]:
+    """Return paths (``-``: standard input), and whether each was named directly and must be a capture.
+
+    A folder with ``capture.pcap``, ``capture-2.pcap`` … (a run) gives these files; any other folder gives all files,
+    because ring files can have any name. Other files of a folder are skipped.
+
+    Raises:
+        SojournError: a source does not exist, cannot be read or matches nothing, or there are no sources.
+    """
+    if not sources:
+        raise SojournError("no capture was given: name a file, a glob, a folder of ring files, a run's folder or -")
+    files: list[tuple[str, bool]] = []
+    for source in [os.fspath(s) for s in sources]:
+        try:
+            files += _expanded(source)
+        except OSError as error:
+            raise SojournError(f"{source}: {error.strerror or error}") from error
+    return files
+
+
+def _expanded(source: str) -> list[tuple[str, bool]]:
+    path = Path(source)
+    if source == "-":
+        return [("-", True)]
+    if path.is_dir():
+        files = sorted(str(p) for p in path.iterdir() if p.is_file())
+        of_run = [f for f in files if _OF_RUN.match(os.path.basename(f))]
+        if not files:
+            raise SojournError(f"{source}: no capture in it")
+        return [(f, False) for f in of_run or files]
+    if path.exists():
+        return [(source, True)]
+    return [(file, True) for file in globbed(source)]
 
 
 class CaptureFile:
@@ -72,11 +110,7 @@ class CaptureFile:
     """
 
     def __init__(self, name: str) -> None:
-        """Inspect the beginning of a file.
-
-        Raises:
-            SojournError: it cannot be opened.
-        """
+        """Inspect the beginning of a file; a SojournError says why it cannot be opened."""
         self.name = name
         self._content: Content | None = Content(name)
         self.identity, self.regular = self._content.identity, self._content.regular
@@ -107,11 +141,11 @@ class CaptureFile:
             counts.damaged[self.name] = f"cannot be opened again ({error})"
             return
         reader: Format | None = None
-        rest, origin, wanted = self._head, 0, batch_bytes
+        rest, origin, size = self._head, 0, batch_bytes
         self._head = _NOTHING
         while True:
             # More than a batch of standard input may have been inspected.
-            buffer, read = _filled(rest, max(wanted - len(rest) if reader is None else wanted, 0), content)
+            buffer, read = _filled(rest, max(size - len(rest) if reader is None else size, 0), content)
             if reader is None:
                 reader = format_of(buffer[: len(buffer) - PADDING], interfaces)
                 if reader is None:
@@ -125,7 +159,7 @@ class CaptureFile:
                 counts.damaged[self.name] = f"{walked.damage} (at byte {origin:,}); not read further"
                 break
             rest = buffer[walked.position : len(buffer) - PADDING].copy()
-            wanted = max(batch_bytes, walked.needed - len(rest))
+            size = max(batch_bytes, walked.needed - len(rest))
         if self.name not in counts.damaged and content.damage is not None:
             counts.damaged[self.name] = f"{content.damage} (after {counted(origin + len(rest), 'byte')})"
         elif self.name not in counts.damaged and len(rest):
@@ -157,11 +191,11 @@ def _look(content: Content) -> tuple[Bytes, Walked | None]:
         size *= 16
 
 
-def _filled(rest: Bytes, wanted: int, content: Content) -> tuple[Bytes, int]:
-    """Return ``rest``, up to ``wanted`` more bytes and the padding, and the number of bytes read."""
-    buffer = np.empty(len(rest) + wanted + PADDING, np.uint8)
+def _filled(rest: Bytes, size: int, content: Content) -> tuple[Bytes, int]:
+    """Return ``rest``, up to ``size`` more bytes and the padding, and the number of bytes read."""
+    buffer = np.empty(len(rest) + size + PADDING, np.uint8)
     buffer[: len(rest)] = rest
-    read = content.fill(memoryview(buffer.data)[len(rest) : len(rest) + wanted])
+    read = content.fill(memoryview(buffer.data)[len(rest) : len(rest) + size])
     buffer = buffer[: len(rest) + read + PADDING]
     buffer[len(rest) + read :] = 0
     return buffer, read

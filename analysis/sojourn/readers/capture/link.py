@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.readers.capture.packets import Ints, Packets, Verdicts, gathered, joined
+from sojourn.model.arrays import Ints
+from sojourn.readers.capture.packets import Packets, Verdicts, gathered, joined
 from sojourn.readers.capture.verdicts import (
     BAD_FAMILY,
     BAD_IP_VERSION,
@@ -43,11 +44,7 @@ def network_packets(
 ) -> Packets:
     """Return the packets with a known network header, ``at`` on it and its EtherType in ``kind``.
 
-    Args:
-        packets: packets with ``at`` on the first captured byte.
-        link_types: link type of each packet.
-        verdicts: output: verdicts on the other packets.
-        interface: output, one per record: the interface of a Linux cooked header.
+    Sets the verdicts on the other packets, and in ``interface``, one per record, that of a Linux cooked header.
     """
     if not len(packets):
         return packets
@@ -65,8 +62,8 @@ def _network(packets: Packets, link_type: int, verdicts: Verdicts, interface: np
             inner = _cooked(packets, _COOKED, verdicts)
         case 276:
             inner = _cooked(packets, _COOKED_2, verdicts)
-            named = gathered(inner.buffer, inner.at - _COOKED_2.itemsize, _COOKED_2)["interface"]
-            interface[inner.index] = named & 0x7FFFFFFF
+            interfaces = gathered(inner.buffer, inner.at - _COOKED_2.itemsize, _COOKED_2)["interface"]
+            interface[inner.index] = interfaces & 0x7FFFFFFF
         case 0 | 108:
             inner = _after_family(packets, verdicts)
         case 101 | 12 | 14:  # the last two were used by BSDs before 101
@@ -81,19 +78,19 @@ def _network(packets: Packets, link_type: int, verdicts: Verdicts, interface: np
 
 
 def _after(packets: Packets, layout: np.dtype[np.void], verdicts: Verdicts) -> Packets:
-    whole = verdicts.without(packets, packets.at + layout.itemsize > packets.kept, LINK_CUT)
+    whole = verdicts.without(packets, packets.at + layout.itemsize > packets.captured, LINK_CUT)
     return whole.moved(layout.itemsize, whole.headers(layout)["kind"].astype(np.int64))
 
 
 def _cooked(packets: Packets, layout: np.dtype[np.void], verdicts: Verdicts) -> Packets:
-    whole = verdicts.without(packets, packets.at + layout.itemsize > packets.kept, LINK_CUT)
+    whole = verdicts.without(packets, packets.at + layout.itemsize > packets.captured, LINK_CUT)
     network = verdicts.without(whole, whole.headers(layout)["device"] == _NETLINK_DEVICE, NETLINK)
     return network.moved(layout.itemsize, network.headers(layout)["kind"].astype(np.int64))
 
 
 def _after_family(packets: Packets, verdicts: Verdicts) -> Packets:
     """Return the packets behind a loopback header, whose word has the byte order of the capturing host."""
-    whole = verdicts.without(packets, packets.at + 4 > packets.kept, LINK_CUT)
+    whole = verdicts.without(packets, packets.at + 4 > packets.captured, LINK_CUT)
     word = whole.headers(_FAMILY)["family"].astype(np.uint32)
     family = np.where(word > 0xFFFF, word.byteswap(), word)
     kind = np.select([np.isin(family, _FAMILIES_IPV4), np.isin(family, _FAMILIES_IPV6)], [IPV4, IPV6], 0)
@@ -107,7 +104,7 @@ def ethernet_packets(packets: Packets, verdicts: Verdicts) -> Packets:
 
 def raw_packets(packets: Packets, verdicts: Verdicts) -> Packets:
     """Return the packets that begin with an IP header of this version."""
-    whole = verdicts.without(packets, packets.at >= packets.kept, IP_CUT)
+    whole = verdicts.without(packets, packets.at >= packets.captured, IP_CUT)
     version = whole.headers(_FIRST)["version"] >> 4
     kind = np.select([version == 4, version == 6], [IPV4, IPV6], 0)
     return verdicts.without(whole.moved(0, kind.astype(np.int64)), kind == 0, BAD_IP_VERSION)
@@ -122,7 +119,7 @@ def _untagged(packets: Packets, verdicts: Verdicts) -> Packets:
             break
         done.append(packets.where(~tagged))
         rest = packets.where(tagged)
-        rest = verdicts.without(rest, rest.at + _TAG.itemsize > rest.kept, VLAN_CUT)
+        rest = verdicts.without(rest, rest.at + _TAG.itemsize > rest.captured, VLAN_CUT)
         packets = rest.moved(_TAG.itemsize, rest.headers(_TAG)["kind"].astype(np.int64))
     else:
         packets = verdicts.without(packets, np.isin(packets.kind, _TAGS), VLAN_TOO_MANY)

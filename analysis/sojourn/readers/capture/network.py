@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from sojourn.readers.capture.packets import Mask, Packets, Verdicts, joined
+from sojourn.model.arrays import Bools, Codes
+from sojourn.readers.capture.packets import Packets, Verdicts, joined
 from sojourn.readers.capture.verdicts import (
     BAD_IP_HEADER,
     BAD_IP_LENGTH,
@@ -18,7 +19,6 @@ from sojourn.readers.capture.verdicts import (
     IP_CUT,
     IPV4_FRAGMENT,
     IPV6_FRAGMENT,
-    Codes,
 )
 
 IPV4_HEADER = np.dtype(
@@ -52,7 +52,7 @@ def tcp_over_ipv4(packets: Packets, verdicts: Verdicts) -> tuple[Packets, Packet
 
     Of a fragmented datagram only the first fragment is used, if it has the TCP header.
     """
-    whole = verdicts.without(packets, packets.at + IPV4_HEADER.itemsize > packets.kept, IP_CUT)
+    whole = verdicts.without(packets, packets.at + IPV4_HEADER.itemsize > packets.captured, IP_CUT)
     header = whole.headers(IPV4_HEADER)
     version = header["version"]
     size = (version & 0x0F).astype(np.int64) * 4
@@ -67,7 +67,7 @@ def tcp_over_ipv4(packets: Packets, verdicts: Verdicts) -> tuple[Packets, Packet
         (version >> 4 != 4, BAD_IP_VERSION),
         (size < IPV4_HEADER.itemsize, BAD_IP_HEADER),
         ((end < whole.at + size) | (end > whole.sent) | (end > whole.at + _LONGEST), BAD_IP_LENGTH),
-        (whole.at + size > whole.kept, IP_CUT),
+        (whole.at + size > whole.captured, IP_CUT),
         (later | headless, IPV4_FRAGMENT),
     ]
     kind = header["protocol"].astype(np.int64)
@@ -79,7 +79,7 @@ def tcp_over_ipv4(packets: Packets, verdicts: Verdicts) -> tuple[Packets, Packet
 
 def tcp_over_ipv6(packets: Packets, verdicts: Verdicts) -> tuple[Packets, Packets]:
     """Return the same as ``tcp_over_ipv4``, over IPv6."""
-    whole = verdicts.without(packets, packets.at + IPV6_HEADER.itemsize > packets.kept, IP_CUT)
+    whole = verdicts.without(packets, packets.at + IPV6_HEADER.itemsize > packets.captured, IP_CUT)
     header = whole.headers(IPV6_HEADER)
     length = header["length"].astype(np.int64)
     # 0 is a jumbogram, or segmentation offload again.
@@ -92,7 +92,7 @@ def tcp_over_ipv6(packets: Packets, verdicts: Verdicts) -> tuple[Packets, Packet
     return _tcp_and_others(_past_extensions(whole, _EXTENSIONS, verdicts))
 
 
-def _first_reason(reasons: list[tuple[Mask, int]]) -> Codes:
+def _first_reason(reasons: list[tuple[Bools, int]]) -> Codes:
     """Return the code of the first condition that holds, per packet; 0 if none holds."""
     conditions, codes = zip(*reasons, strict=True)
     if not np.logical_or.reduce(conditions).any():
@@ -116,7 +116,7 @@ def _past_extensions(packets: Packets, extensions: tuple[int, ...], verdicts: Ve
 
 def _past_one(packets: Packets, verdicts: Verdicts) -> Packets:
     whole = verdicts.without(packets, packets.at + 8 > packets.sent, BAD_IP_LENGTH)
-    whole = verdicts.without(whole, whole.at + 8 > whole.kept, IP_CUT)
+    whole = verdicts.without(whole, whole.at + 8 > whole.captured, IP_CUT)
     header = whole.headers(_EXTENSION)
     units = header["length"].astype(np.int64)
     size = np.select([whole.kind == _FRAGMENT, whole.kind == _AUTHENTICATION], [8, (units + 2) * 4], (units + 1) * 8)
@@ -125,7 +125,7 @@ def _past_one(packets: Packets, verdicts: Verdicts) -> Packets:
         [
             (later, IPV6_FRAGMENT),
             (whole.at + size > whole.sent, BAD_IP_LENGTH),
-            (whole.at + size > whole.kept, IP_CUT),
+            (whole.at + size > whole.captured, IP_CUT),
         ]
     )
     return verdicts.without(whole.moved(size, header["next"].astype(np.int64)), failed != 0, failed)

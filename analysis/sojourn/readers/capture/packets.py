@@ -7,11 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.readers.capture.verdicts import Codes
-
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from sojourn.model.arrays import Bools, Bytes, Codes, Ints
 
 PADDING = 64
 """Bytes behind the end of a buffer, so that a header can be read before its length is checked."""
@@ -24,9 +20,9 @@ class Packets:
     Attributes:
         buffer: bytes of the file, with ``PADDING`` behind them.
         index: index of the packet among the records.
-        at: begin of the next header in ``buffer``; never beyond ``kept``.
-        kept: end of the captured bytes.
-        sent: end of the bytes as sent; never before ``kept``.
+        at: begin of the next header in ``buffer``; never beyond ``captured``.
+        captured: end of the captured bytes.
+        sent: end of the bytes as sent; never before ``captured``.
         kind: kind of the next header: an EtherType, later the number of an IP protocol.
         network: begin of the network header, when known.
     """
@@ -34,7 +30,7 @@ class Packets:
     buffer: Bytes
     index: Ints
     at: Ints
-    kept: Ints
+    captured: Ints
     sent: Ints
     kind: Ints
     network: Ints
@@ -42,7 +38,7 @@ class Packets:
     def __len__(self) -> int:
         return len(self.index)
 
-    def where(self, chosen: Mask) -> Packets:
+    def where(self, chosen: Bools) -> Packets:
         """Return the selected packets."""
         if chosen.all():
             return self
@@ -77,7 +73,7 @@ class Verdicts:
         if packets:
             self.tunnels[tunnel] = self.tunnels.get(tunnel, 0) + packets
 
-    def without(self, packets: Packets, failed: Mask, code: int | npt.NDArray[np.integer]) -> Packets:
+    def without(self, packets: Packets, failed: Bools, code: int | npt.NDArray[np.integer]) -> Packets:
         """Return the packets that did not fail; the others get ``code``, one for all or one per packet."""
         if not failed.any():
             return packets

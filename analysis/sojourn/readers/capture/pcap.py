@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from sojourn.model.arrays import Bytes
 from sojourn.model.compilation import compiled
 from sojourn.model.formatting import counted
-from sojourn.readers.capture.packets import Bytes
 from sojourn.readers.capture.records import LARGEST_RECORD, Records, Space, Walked, number
 from sojourn.readers.capture.verdicts import BAD_TIME
 
@@ -47,7 +47,7 @@ class Pcap:
         space = Space(min(most, (end - begin) // self._header + 1))
         count, position, needed = _walk(
             buffer, begin, end, self._big, self._header, self._scale,
-            space.at, space.kept, space.sent, space.time, space.interface, space.verdict,
+            space.at, space.captured, space.sent, space.time, space.interface, space.verdict,
         )  # fmt: skip
         damage = None
         if needed > LARGEST_RECORD + self._header:
@@ -64,13 +64,13 @@ class Pcap:
     def _records(self, space: Space, count: int) -> Records:
         link_type = np.full(count, self._link_type or 0, np.int64)
         return Records(
-            space.at[:count], space.kept[:count], space.sent[:count], space.time[:count], space.interface[:count],
+            space.at[:count], space.captured[:count], space.sent[:count], space.time[:count], space.interface[:count],
             link_type, space.verdict[:count],
         )  # fmt: skip
 
 
 @compiled
-def _walk(buffer, begin, end, big, header, scale, at, kept, sent, time, interface, verdict):  # type: ignore[no-untyped-def]
+def _walk(buffer, begin, end, big, header, scale, at, captured, sent, time, interface, verdict):  # type: ignore[no-untyped-def]
     """Fill in the records; return their number, the begin of the next one, and its length."""
     position, count = begin, 0
     needed = header
@@ -78,13 +78,13 @@ def _walk(buffer, begin, end, big, header, scale, at, kept, sent, time, interfac
         needed = header
         if position + header > end:
             break
-        bytes_kept = number(buffer, position + 8, big)
-        needed = header + bytes_kept
-        if bytes_kept > LARGEST_RECORD or position + needed > end:
+        size = number(buffer, position + 8, big)
+        needed = header + size
+        if size > LARGEST_RECORD or position + needed > end:
             break
         at[count] = position + header
-        kept[count] = bytes_kept
-        sent[count] = max(bytes_kept, number(buffer, position + 12, big))
+        captured[count] = size
+        sent[count] = max(size, number(buffer, position + 12, big))
         fraction = number(buffer, position + 4, big) * scale
         time[count] = number(buffer, position, big) * 1_000_000_000 + fraction
         if fraction >= 1_000_000_000:  # a damaged record, or nanoseconds in a file of microseconds

@@ -11,9 +11,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sojourn.model.arrays import Bools, Bytes, Ints
 from sojourn.model.compilation import compiled
 from sojourn.model.formatting import counted
-from sojourn.readers.capture.packets import Bytes, Ints
 from sojourn.readers.capture.records import LARGEST_BLOCK, LARGEST_RECORD, Records, Space, Walked, number
 from sojourn.readers.capture.verdicts import BAD_BLOCK, BAD_TIME, NO_INTERFACE, NO_TIME, SEGMENT
 
@@ -80,7 +80,7 @@ class PcapNg:
         while True:
             count, position, state, needed = _walk(
                 buffer, position, end, self._big, self._base, len(self._described), count,
-                space.at, space.kept, space.sent, ticks, space.interface, space.verdict,
+                space.at, space.captured, space.sent, ticks, space.interface, space.verdict,
             )  # fmt: skip
             if state != _DESCRIPTION:
                 break
@@ -100,8 +100,7 @@ class PcapNg:
     def _read_description(self, rest: Bytes) -> tuple[int, str | None]:
         """Process the description block at the begin of ``rest``.
 
-        Returns:
-            Its length, which may exceed ``rest``, and the reason that it cannot be read.
+        Return its length, which may exceed ``rest``, and the reason that it cannot be read.
         """
         head = rest[:12].tobytes()
         section = head[:4] == _SECTION_BYTES
@@ -166,10 +165,10 @@ class PcapNg:
                 time[its], in_range = _unix_ns(ticks[its], how)
                 verdict[its] = np.where((verdict[its] == SEGMENT) & ~in_range, BAD_TIME, verdict[its])
         position = position.astype(np.int32)
-        return Records(space.at[:count], space.kept[:count], space.sent[:count], time, position, link_type, verdict)
+        return Records(space.at[:count], space.captured[:count], space.sent[:count], time, position, link_type, verdict)
 
 
-def _unix_ns(ticks: npt.NDArray[np.uint64], how: _Clock) -> tuple[Ints, npt.NDArray[np.bool_]]:
+def _unix_ns(ticks: npt.NDArray[np.uint64], how: _Clock) -> tuple[Ints, Bools]:
     """Return the unix time, ns, rounded down, and whether it is between 1970 and 2262."""
     k = how.exponent
     if how.binary:
@@ -204,7 +203,7 @@ def _options(body: bytes, order: _Order) -> dict[int, bytes]:
 
 @compiled
 def _walk(  # type: ignore[no-untyped-def]
-    buffer, position, end, big, base, described, count, at, kept, sent, ticks, interface, verdict,
+    buffer, position, end, big, base, described, count, at, captured, sent, ticks, interface, verdict,
 ):  # fmt: skip
     """Fill in the packets; return their number, the position and reason of the stop, and the block's length there."""
     while count < len(at):
@@ -229,17 +228,17 @@ def _walk(  # type: ignore[no-untyped-def]
                 number(buffer, position + 16, big)
             )
             at[count] = position + 28
-            kept[count] = number(buffer, position + 20, big)
-            sent[count] = max(kept[count], number(buffer, position + 24, big))
+            captured[count] = number(buffer, position + 20, big)
+            sent[count] = max(captured[count], number(buffer, position + 24, big))
             verdict[count] = SEGMENT
             interface[count] = base + of
             if of >= described - base:
                 verdict[count], interface[count] = NO_INTERFACE, -1
-            elif kept[count] > size - 32 or kept[count] > LARGEST_RECORD:
+            elif captured[count] > size - 32 or captured[count] > LARGEST_RECORD:
                 verdict[count] = BAD_BLOCK
             count += 1
         elif kind == _SIMPLE:
-            at[count], kept[count], sent[count], ticks[count] = position + 12, 0, 0, 0
+            at[count], captured[count], sent[count], ticks[count] = position + 12, 0, 0, 0
             verdict[count], interface[count] = NO_TIME, -1
             count += 1
         position += size

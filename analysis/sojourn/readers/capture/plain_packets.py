@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from sojourn.model.arrays import Bools, Bytes
 from sojourn.model.compilation import compiled, compiled_part
 from sojourn.readers.capture.addresses import Addresses
-from sojourn.readers.capture.packets import Bytes, Mask
 from sojourn.readers.capture.records import Records
 from sojourn.readers.capture.transport import Columns
 
 _COLUMNS = {
     "index": np.int64, "source": np.uint32, "target": np.uint32, "source_port": np.uint16, "target_port": np.uint16,
     "seq": np.uint32, "ack": np.uint32, "flags": np.uint16, "window": np.uint16, "ip_id": np.uint16,
-    "length": np.int32, "payload": np.int64, "kept": np.int32,
+    "length": np.int32, "payload": np.int64, "captured": np.int32,
 }  # fmt: skip
 
 
-def plain_segments(buffer: Bytes, records: Records, addresses: Addresses) -> tuple[Columns, Mask, int]:
+def plain_segments(buffer: Bytes, records: Records, addresses: Addresses) -> tuple[Columns, Bools, int]:
     """Return the columns of the usual segments, the mask of the other records, and how many segments were cut.
 
     Columns are those of ``Batch``, and ``index``, the index among the records. A Linux cooked header (version 2) sets
@@ -31,8 +31,8 @@ def plain_segments(buffer: Bytes, records: Records, addresses: Addresses) -> tup
     columns: Columns = {name: np.empty(count, kind) for name, kind in _COLUMNS.items()}
     others = np.ones(count, np.bool_)
     decoded, cut = _decoded(
-        buffer, records.at, records.kept, records.sent, records.link_type, records.verdict, records.interface, others,
-        *columns.values(),
+        buffer, records.at, records.captured, records.sent, records.link_type, records.verdict, records.interface,
+        others, *columns.values(),
     )  # fmt: skip
     columns = {name: values[:decoded] for name, values in columns.items()}
     for side in ("source", "target"):
@@ -66,15 +66,15 @@ def _network_header(buffer, at, end, link_type):  # type: ignore[no-untyped-def]
 
 @compiled
 def _decoded(  # type: ignore[no-untyped-def]
-    buffer, at, kept, sent, link_type, verdict, interface, others,
-    index, source, target, source_port, target_port, seq, ack, flags, window, ip_id, length, payload, payload_kept,
+    buffer, at, captured, sent, link_type, verdict, interface, others,
+    index, source, target, source_port, target_port, seq, ack, flags, window, ip_id, length, payload, payload_captured,
 ):  # fmt: skip
     """Fill in the columns; return the number of segments and how many of them were captured in part."""
     count = cut = 0
     for i in range(len(at)):
         if verdict[i] != 0:
             continue
-        end = at[i] + kept[i]
+        end = at[i] + captured[i]
         network = _network_header(buffer, at[i], end, link_type[i])
         if network < 0 or network + 20 > end or buffer[network] >> 4 != 4 or buffer[network + 9] != 6:
             continue
@@ -101,6 +101,6 @@ def _decoded(  # type: ignore[no-untyped-def]
         window[count], ip_id[count] = _short(buffer, transport + 14), _short(buffer, network + 4)
         length[count] = datagram - begin
         payload[count] = min(begin, last)
-        payload_kept[count] = max(last - begin, 0)
+        payload_captured[count] = max(last - begin, 0)
         count += 1
     return count, cut

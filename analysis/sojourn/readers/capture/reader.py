@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 
 import numpy as np
 
+from sojourn.model.arrays import Bytes
 from sojourn.model.parallel import prefetched
 from sojourn.readers.capture.addresses import Addresses
 from sojourn.readers.capture.batch import Batch, Counts
 from sojourn.readers.capture.files import CaptureFile, capture_files
 from sojourn.readers.capture.link import IPV4, IPV6, network_packets
 from sojourn.readers.capture.network import tcp_over_ipv4, tcp_over_ipv6
-from sojourn.readers.capture.packets import Bytes, Packets, Verdicts, joined
+from sojourn.readers.capture.packets import Packets, Verdicts, joined
 from sojourn.readers.capture.plain_packets import plain_segments
 from sojourn.readers.capture.records import Records
 from sojourn.readers.capture.time_order import TimeOrder
@@ -82,9 +82,7 @@ class Capture:
     def __enter__(self) -> Capture:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -140,7 +138,7 @@ def _decoded(buffer: Bytes, records: Records, verdicts: Verdicts, addresses: Add
         return plain
     nowhere = records.at
     packets = Packets(
-        buffer, np.arange(len(records.at)), records.at, records.at + records.kept, records.at + records.sent,
+        buffer, np.arange(len(records.at)), records.at, records.at + records.captured, records.at + records.sent,
         nowhere, nowhere,
     )  # fmt: skip
     layer = network_packets(packets.where(fine), records.link_type[fine], verdicts, records.interface)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from sojourn.model.arrays import Bytes, Codes, Ints
 from sojourn.model.compilation import compiled
-from sojourn.readers.capture.packets import Bytes, Ints
-from sojourn.readers.capture.verdicts import Codes
 
 LARGEST_RECORD = 256 << 10
 """Bytes of a packet above which its length counts as damage; the maximum of tcpdump and dumpcap."""
@@ -28,7 +27,7 @@ class Records:
 
     Attributes:
         at: begin of the packet in the buffer.
-        kept: captured bytes of it.
+        captured: bytes of it in the capture.
         sent: bytes of it as sent.
         time: unix time, ns.
         interface: see ``Batch.interface``.
@@ -37,7 +36,7 @@ class Records:
     """
 
     at: Ints
-    kept: Ints
+    captured: Ints
     sent: Ints
     time: Ints
     interface: npt.NDArray[np.int32]
@@ -77,22 +76,13 @@ class Format(Protocol):
         ...
 
 
-@dataclass
 class Space:
-    """Allocate records for a walk to fill in."""
+    """Records for a walk to fill in, at most ``most``."""
 
-    most: int
-    at: Ints = field(init=False)
-    kept: Ints = field(init=False)
-    sent: Ints = field(init=False)
-    time: Ints = field(init=False)
-    interface: npt.NDArray[np.int32] = field(init=False)
-    verdict: Codes = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.at, self.kept, self.sent, self.time = (np.empty(self.most, np.int64) for _ in range(4))
-        self.interface = np.zeros(self.most, np.int32)
-        self.verdict = np.zeros(self.most, np.int32)
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.at, self.captured, self.sent, self.time = (np.empty(most, np.int64) for _ in range(4))
+        self.interface, self.verdict = np.zeros(most, np.int32), np.zeros(most, np.int32)
 
 
 @compiled

@@ -18,8 +18,8 @@ from sojourn.readers.capture.batch import Batch
 WINDOW = 1_000_000_000
 """Maximum difference (ns) by which a packet may be older than an earlier one in the file."""
 
-MOST_HELD = 1 << 16
-"""Segments in the sorting window; never twice as many are kept."""
+MOST_SEGMENTS = 1 << 16
+"""Segments in the sorting window; never twice as many are in memory."""
 
 MOST_BYTES = 16 << 20
 """The same in bytes of the file: above it, whole batches are yielded."""
@@ -38,14 +38,14 @@ class TimeOrder:
         self.earliest: int | None = None
         self.latest: int | None = None
         self._name = name
-        self._held: list[Batch] = []
+        self._waiting: list[Batch] = []
         self._passed: int | None = None  # time of the last segment yielded
 
     def batches(self, batch: Batch) -> Iterator[Batch]:
         """Add the next batch of the file, which is not empty; yield the segments that no later one can precede.
 
         Raises:
-            SojournError: a segment is older than one before it by more than WINDOW, or follows MOST_HELD
+            SojournError: a segment is older than one before it by more than WINDOW, or follows MOST_SEGMENTS
                 later ones.
         """
         before = batch.time[0] if self.latest is None else self.latest
@@ -54,7 +54,7 @@ class TimeOrder:
         if late.any():
             self._refuse_far(batch, late)
             batch = self._merged(batch)
-        self._held.append(batch)
+        self._waiting.append(batch)
         if self.earliest is None or batch.time[0] < self.earliest:
             self.earliest = int(batch.time[0])
         self.latest = int(latest[-1])
@@ -62,8 +62,8 @@ class TimeOrder:
 
     def rest(self) -> Iterator[Batch]:
         """Yield the remaining segments at the end of the file."""
-        yield from self._held
-        self._held = []
+        yield from self._waiting
+        self._waiting = []
 
     def _refuse_far(self, batch: Batch, late: np.ndarray) -> None:
         too_late = late > WINDOW
@@ -78,11 +78,11 @@ class TimeOrder:
             )
 
     def _merged(self, batch: Batch) -> Batch:
-        """Return the batch merged with the kept segments that it overlaps, in the order of time."""
+        """Return the batch merged with the waiting segments that it overlaps, in the order of time."""
         first = batch.time.min()
         parts = [batch]
-        while self._held and self._held[-1].time[-1] > first:
-            parts.insert(0, self._held.pop())
+        while self._waiting and self._waiting[-1].time[-1] > first:
+            parts.insert(0, self._waiting.pop())
         starts = np.cumsum([0, *(len(part.buffer) for part in parts)])
         columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
         columns["payload"] += np.repeat(starts[:-1], [len(part) for part in parts])
@@ -90,23 +90,23 @@ class TimeOrder:
         return _selected(whole, np.argsort(whole.time, kind="stable"))
 
     def _released(self, until: int) -> Iterator[Batch]:
-        """Yield segments older than ``until``, and those in excess of MOST_HELD."""
-        size = sum(len(batch) for batch in self._held)
-        octets = sum(len(batch.buffer) for batch in self._held)
-        while self._held:
-            batch = self._held[0]
-            enough = size - len(batch) >= MOST_HELD or octets - len(batch.buffer) >= MOST_BYTES
+        """Yield segments older than ``until``, and those in excess of MOST_SEGMENTS."""
+        size = sum(len(batch) for batch in self._waiting)
+        octets = sum(len(batch.buffer) for batch in self._waiting)
+        while self._waiting:
+            batch = self._waiting[0]
+            enough = size - len(batch) >= MOST_SEGMENTS or octets - len(batch.buffer) >= MOST_BYTES
             if not enough and batch.time[-1] >= until:
                 break
-            self._held.pop(0)
+            self._waiting.pop(0)
             size -= len(batch)
             octets -= len(batch.buffer)
             self._passed = int(batch.time[-1])
             yield batch
-        if size > 2 * MOST_HELD:  # one batch, merged from several
-            batch = self._held[0]
-            part, self._held[0] = (
-                _selected(batch, some) for some in np.split(np.arange(len(batch)), [len(batch) - MOST_HELD])
+        if size > 2 * MOST_SEGMENTS:  # one batch, merged from several
+            batch = self._waiting[0]
+            part, self._waiting[0] = (
+                _selected(batch, some) for some in np.split(np.arange(len(batch)), [len(batch) - MOST_SEGMENTS])
             )
             self._passed = int(part.time[-1])
             yield part
@@ -116,6 +116,6 @@ def _selected(batch: Batch, places: np.ndarray) -> Batch:
     """Return the segments at these indices, with only the part of the buffer that they need."""
     columns = {name: getattr(batch, name)[places] for name in _COLUMNS}
     begin = int(columns["payload"].min())
-    end = int((columns["payload"] + columns["kept"]).max())
+    end = int((columns["payload"] + columns["captured"]).max())
     columns["payload"] -= begin
     return Batch(**columns, buffer=batch.buffer[begin:end])

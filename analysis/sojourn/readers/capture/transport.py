@@ -31,7 +31,7 @@ def segments(packets: Packets, *, ipv6: bool, addresses: Addresses, verdicts: Ve
     """
     short = verdicts.without(packets, packets.at + _TCP.itemsize > packets.sent, BAD_TCP_HEADER)
     before = len(short)
-    whole = verdicts.without(short, short.at + _TCP.itemsize > short.kept, TCP_CUT)
+    whole = verdicts.without(short, short.at + _TCP.itemsize > short.captured, TCP_CUT)
     verdicts.cut += before - len(whole)
     header = whole.headers(_TCP)
     size = (header["flags"] >> 12).astype(np.int64) * 4
@@ -40,15 +40,15 @@ def segments(packets: Packets, *, ipv6: bool, addresses: Addresses, verdicts: Ve
         header, size = header[~failed], size[~failed]
     good = verdicts.without(whole, failed, BAD_TCP_HEADER)
     payload = good.at + size
-    kept = np.minimum(good.kept, good.sent)
-    verdicts.cut += int((kept < good.sent).sum())
+    captured = np.minimum(good.captured, good.sent)
+    verdicts.cut += int((captured < good.sent).sum())
     columns: Columns = {name: header[name].astype(header[name].dtype.newbyteorder("=")) for name in _NAMES}
     columns["flags"] &= 0x0FFF  # twelve bits; the upper four are the length of the header
     columns |= {
         "index": good.index,
         "length": (good.sent - payload).astype(np.int32),
-        "payload": np.minimum(payload, kept),
-        "kept": np.maximum(kept - payload, 0).astype(np.int32),
+        "payload": np.minimum(payload, captured),
+        "captured": np.maximum(captured - payload, 0).astype(np.int32),
     }
     return columns | _network_columns(good, ipv6=ipv6, addresses=addresses)
 

@@ -12,8 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from sojourn.model.arrays import Bools, Ints
 from sojourn.readers.capture.link import IPV4, IPV6, ethernet_packets, raw_packets
-from sojourn.readers.capture.packets import Ints, Mask, Packets, Verdicts, joined
+from sojourn.readers.capture.packets import Packets, Verdicts, joined
 from sojourn.readers.capture.verdicts import (
     ETHERTYPE,
     GENEVE,
@@ -57,16 +58,18 @@ def inside_link(packets: Packets, verdicts: Verdicts) -> Packets:
 def inside_ip(packets: Packets, verdicts: Verdicts) -> Packets:
     """Return the inner packets of tunnels with their IP protocol in ``kind``; other packets get their verdict."""
     codes = np.where(packets.kind == _NO_NEXT, NO_NEXT_HEADER, PROTOCOL + packets.kind)
-    datagrams = (packets.kind == _UDP) & (packets.at + _UDP_HEADER.itemsize <= np.minimum(packets.kept, packets.sent))
+    datagrams = (packets.kind == _UDP) & (
+        packets.at + _UDP_HEADER.itemsize <= np.minimum(packets.captured, packets.sent)
+    )
     if not datagrams.any():
         return _opened(packets, packets.kind, _OF_PROTOCOL, codes, verdicts)
     others = packets.where(~datagrams) if not datagrams.all() else _none(packets)
     inner = [_opened(others, others.kind, _OF_PROTOCOL, codes[~datagrams], verdicts)]
     udp = packets.where(datagrams)
     header = udp.headers(_UDP_HEADER)
-    known = np.array(list(_OF_PORT))
+    ports = np.array(list(_OF_PORT))
     target, source = header["target"].astype(np.int64), header["source"].astype(np.int64)
-    port = np.where(np.isin(target, known), target, np.where(np.isin(source, known), source, 0))
+    port = np.where(np.isin(target, ports), target, np.where(np.isin(source, ports), source, 0))
     codes = np.full(len(udp), PROTOCOL + _UDP)
     for number, (_, _, code) in _OF_PORT.items():
         codes[port == number] = code
@@ -82,7 +85,7 @@ def _opened(
     """Return the inner packets, opened by kind; a packet of another kind gets its code."""
     if not len(packets):
         return packets
-    packets = replace(packets, kept=np.minimum(packets.kept, packets.sent))
+    packets = replace(packets, captured=np.minimum(packets.captured, packets.sent))
     # A packet that its opener does not understand keeps its verdict.
     verdicts.codes[packets.index] = codes
     parts = [_none(packets)]
@@ -100,15 +103,15 @@ def _none(packets: Packets) -> Packets:
     return packets.where(np.zeros(len(packets), np.bool_)) if len(packets) else packets
 
 
-def _only(packets: Packets, understood: Mask) -> Packets:
+def _only(packets: Packets, understood: Bools) -> Packets:
     return packets.where(understood) if understood.any() else _none(packets)
 
 
-def _there(packets: Packets, size: int | Ints, verdicts: Verdicts) -> Mask:
+def _there(packets: Packets, size: int | Ints, verdicts: Verdicts) -> Bools:
     """Return which packets have this many more bytes; packets captured in part are counted as cut."""
     end = packets.at + size
-    verdicts.codes[packets.index[(end > packets.kept) & (end <= packets.sent)]] = TUNNEL_CUT
-    return end <= packets.kept
+    verdicts.codes[packets.index[(end > packets.captured) & (end <= packets.sent)]] = TUNNEL_CUT
+    return end <= packets.captured
 
 
 def _whole(packets: Packets, size: int, verdicts: Verdicts) -> Packets:
@@ -154,7 +157,7 @@ def _pppoe(packets: Packets, verdicts: Verdicts) -> Packets:
     packets = _whole(packets, _PPPOE_HEADER.itemsize, verdicts)
     header = packets.headers(_PPPOE_HEADER)
     end = packets.at + _PPPOE_HEADER.itemsize + header["length"].astype(np.int64)
-    ended = replace(packets, sent=np.minimum(packets.sent, end), kept=np.minimum(packets.kept, end))
+    ended = replace(packets, sent=np.minimum(packets.sent, end), captured=np.minimum(packets.captured, end))
     return _ppp(_past(_only(ended, header["code"] == 0), _PPPOE_HEADER.itemsize, _PPP, verdicts), verdicts)
 
 
@@ -194,7 +197,7 @@ def _gre(packets: Packets, verdicts: Verdicts) -> Packets:
     size = 4 + 4 * (checksum.astype(np.int64) + key + number + (of_pptp & acknowledged))
     kind = np.where((kind == _ERSPAN_2) & ~number, _BRIDGED, kind)  # ERSPAN of the first type has no header of its own
     end = np.where(of_pptp, packets.at + size + header["key"].astype(np.int64), packets.sent)
-    packets = replace(packets, sent=np.minimum(packets.sent, end), kept=np.minimum(packets.kept, end))
+    packets = replace(packets, sent=np.minimum(packets.sent, end), captured=np.minimum(packets.captured, end))
     return _past(_only(packets, understood), size[understood], kind[understood], verdicts)
 
 

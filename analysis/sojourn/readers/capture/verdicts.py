@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Codes
 from sojourn.readers.capture.batch import Counts
-
-Codes = npt.NDArray[np.int32]
 
 SEGMENT = 0
 """The verdict on a decoded packet."""

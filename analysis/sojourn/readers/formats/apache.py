@@ -50,8 +50,8 @@ def field_of(letter: str, argument: str | None) -> Field:
     if argument is None:
         return _PLAIN.get(letter, Field(f"directive_{letter}"))
     name = argument.lower()
-    known = {"i": _HEADERS_IN, "o": _HEADERS_OUT, "e": _ENVIRONMENT, "x": _VARNISH}.get(letter, {})
-    return known.get(name, Field(re.sub(r"\W", "_", name)))
+    fields = {"i": _HEADERS_IN, "o": _HEADERS_OUT, "e": _ENVIRONMENT, "x": _VARNISH}.get(letter, {})
+    return fields.get(name, Field(re.sub(r"\W", "_", name)))
 
 
 def _instant(argument: str) -> Field:

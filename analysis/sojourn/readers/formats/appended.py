@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from sojourn.model.formatting import counted
+from sojourn.model.formatting import counted, listed
 from sojourn.readers.formats import catalogue
 from sojourn.readers.formats.columns import DURATION, SECONDS, Column, columns_of
 from sojourn.readers.formats.line_format import ASSUMED, LIKELY, SURE, LineFormat
@@ -77,20 +77,20 @@ def appended_format(lines: Sequence[str]) -> LineFormat | None:
 
 def _nginx(columns: Sequence[Column], *, combined: bool, vhost: bool) -> LineFormat:
     meanings, doubts = _meanings(columns)
-    known = [f"${name}" for name in meanings if name and not name.startswith("column_")]
+    recognised = [f"${name}" for name in meanings if name and not name.startswith("column_")]
     text = ("$server_name:$server_port " if vhost else "") + (catalogue.COMBINED if combined else catalogue.COMMON)
     for column, name in zip(columns, meanings, strict=True):
         text += f"{column.before}${{{name}}}{column.after}"
     base = "combined" if combined else "common"
-    if not known:
+    if not recognised:
         title = f"the {base} format of nginx, Apache and gunicorn"
         return LineFormat(base, title, tuple(nginx_parts(text)), lists=True)
     labelled = all(
         _labelled(column) and column.name not in _VAGUE
         for column, name in zip(columns, meanings, strict=True)
-        if f"${name}" in known
+        if f"${name}" in recognised
     )
-    title = f"nginx's {base} format with {_listed(known)}"
+    title = f"nginx's {base} format with {listed(recognised)}"
     return LineFormat(
         re.sub(r"\$\{(\w+)\}(?!\w)", r"$\1", text), title, tuple(nginx_parts(text)),
         certainty=ASSUMED if doubts else SURE if labelled else LIKELY, lists=True,
@@ -130,10 +130,9 @@ def _few(column: Column) -> bool:
 
 
 def _name_durations(columns: Sequence[Column], names: list[str]) -> list[str]:
-    """Name the durations without a label: the longest is the response time, those within it are the upstream's.
+    """Name the durations without a label, and return sentences of what is assumed.
 
-    Returns:
-        Sentences of what is assumed.
+    The longest is the response time, those within it are the upstream's.
     """
     doubts = []
     free = [k for k, name in enumerate(names) if not name and columns[k].all(SECONDS)]
@@ -144,9 +143,9 @@ def _name_durations(columns: Sequence[Column], names: list[str]) -> list[str]:
             names[k] = "request_time"
             free.remove(k)
         if len(longest) > 1:
-            listed = " and ".join(str(k + 1) for k in longest)
+            numbers = " and ".join(str(k + 1) for k in longest)
             doubts.append(
-                f"Its values {listed} differ by no more than rounding in the first lines: "
+                f"Its values {numbers} differ by no more than rounding in the first lines: "
                 "the first is taken as $request_time."
             )
     missing = [name for name in _UPSTREAM if name not in names]
@@ -165,7 +164,7 @@ def _name_durations(columns: Sequence[Column], names: list[str]) -> list[str]:
 
 def _longest(free: Sequence[int], columns: Sequence[Column]) -> list[int]:
     """Return the columns that no other one exceeds by more than rounding; a list of attempts is part of a request."""
-    single = [k for k in free if not columns[k].listed] or list(free)
+    single = [k for k in free if not columns[k].has_several] or list(free)
 
     return [k for k in single if not any(_exceeds(columns[other], columns[k]) for other in single)]
 
@@ -211,7 +210,3 @@ def _unread(columns: Sequence[Column], names: Sequence[str]) -> list[str]:
             return [f"Its value {k + 1} is - in the first lines and is not read: "
                     "give --log-format if it is $upstream_response_time."]  # fmt: skip
     return []
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -119,7 +119,7 @@ _CADDY = {
 }  # fmt: skip
 
 
-def _named(text: str, fields: Mapping[str, Field]) -> list[Part]:
+def _parts(text: str, fields: Mapping[str, Field]) -> list[Part]:
     """Return the parts of a text with <name> for each variable."""
     return parts_of(text, re.compile(r"<(\w+)>"), lambda match: fields.get(match[1], Field(match[1])))
 
@@ -144,13 +144,13 @@ FORMATS: dict[str, Callable[[], LineFormat]] = {
     "istio": lambda: _text("istio", "Istio's default access log", envoy_parts(ISTIO), _OF_THE_START),
     "envoy-json": lambda: _json("envoy-json", "Envoy's JSON access log", ENVOY_KEYS, _OF_THE_START),
     "alb": lambda: replace(
-        _text("alb", "the access log of an AWS application load balancer", _named(_ALB, _ALB_VARIABLES)), url=True
+        _text("alb", "the access log of an AWS application load balancer", _parts(_ALB, _ALB_VARIABLES)), url=True
     ),
     "elb": lambda: replace(
-        _text("elb", "the access log of an AWS classic load balancer", _named(_ELB, _ELB_VARIABLES)), url=True
+        _text("elb", "the access log of an AWS classic load balancer", _parts(_ELB, _ELB_VARIABLES)), url=True
     ),
     "traefik": lambda: _text(
-        "traefik", "Traefik's access log (CLF)", _named(_TRAEFIK, _TRAEFIK_VARIABLES), _OF_THE_START,
+        "traefik", "Traefik's access log (CLF)", _parts(_TRAEFIK, _TRAEFIK_VARIABLES), _OF_THE_START,
         "The time of the backend is in Traefik's JSON format only.",
     ),
     "traefik-json": lambda: _json("traefik-json", "Traefik's JSON access log", _TRAEFIK_JSON, _OF_THE_START),
@@ -163,7 +163,7 @@ FORMATS: dict[str, Callable[[], LineFormat]] = {
 
 
 @functools.cache
-def named(name: str) -> LineFormat:
+def format_by_name(name: str) -> LineFormat:
     """Return the format of that name.
 
     Raises:

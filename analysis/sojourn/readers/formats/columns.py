@@ -57,7 +57,7 @@ class Column:
         return round(sum(value or 0.0 for value in self.seconds), 6)
 
     @property
-    def listed(self) -> bool:
+    def has_several(self) -> bool:
         """Whether a value has several elements."""
         return any(re.search(_JOIN, value) for value in self.values)
 

@@ -10,7 +10,7 @@ from itertools import islice
 
 from sojourn.readers.formats import catalogue
 from sojourn.readers.formats.appended import appended_format
-from sojourn.readers.formats.json_keys import CLF, ISO, caddy_keys, known_keys, nginx_keys
+from sojourn.readers.formats.json_keys import CLF, ISO, caddy_keys, nginx_keys, occurring_keys
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.line_time import line_time
 from sojourn.readers.formats.template import without_header
@@ -76,7 +76,7 @@ def _of_text(lines: Sequence[str]) -> LineFormat | None:
 def _of_name(lines: Sequence[str], share: float) -> LineFormat | None:
     """Return the format with a name that more than this share of the lines has."""
     for name in TEXT_FORMATS:
-        log = catalogue.named(name)
+        log = catalogue.format_by_name(name)
         if _share(lines, log.pattern.match) > share:
             return log
     return None
@@ -92,9 +92,9 @@ def _of_objects(objects: Sequence[dict[str, object]]) -> LineFormat | None:
     if {"ts", "request"} <= common and any(isinstance(value.get("request"), dict) for value in objects):
         return caddy_keys(objects)
     if {"Duration", "RequestMethod"} <= common:
-        return known_keys("traefik-json", objects)
+        return occurring_keys("traefik-json", objects)
     if {"start_time", "response_code", "duration"} <= common:
-        return known_keys("envoy-json", objects)
+        return occurring_keys("envoy-json", objects)
     return nginx_keys(objects, common)
 
 

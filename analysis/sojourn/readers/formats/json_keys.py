@@ -31,9 +31,9 @@ _UPSTREAM_TIMES = ("connect", "header", "response")
 Objects = Sequence[Mapping[str, object]]
 
 
-def known_keys(name: str, objects: Objects) -> LineFormat:
+def occurring_keys(name: str, objects: Objects) -> LineFormat:
     """Return the format of that name with the paths that occur in these objects, be it with null."""
-    log = catalogue.named(name)
+    log = catalogue.format_by_name(name)
     pairs = [
         (path, field)
         for path, field in zip(log.paths, log.fields, strict=True)
@@ -44,7 +44,7 @@ def known_keys(name: str, objects: Objects) -> LineFormat:
 
 def caddy_keys(objects: Objects) -> LineFormat:
     """Return Caddy's format with the paths, the clock (``time_format``) and the unit (``duration_format``) it has."""
-    log = known_keys("caddy", objects)
+    log = occurring_keys("caddy", objects)
     clock = _clock_of([value.get("ts") for value in objects])
     whole = [value for each in objects if isinstance(value := each.get("duration"), int)]
     unit = "s" if len(whole) < (1 - DAMAGED) * len(objects) else "ms" if median(whole) < SMALLEST_NS else "ns"
@@ -64,10 +64,10 @@ def nginx_keys(objects: Objects, keys: set[str]) -> LineFormat | None:
     paths: dict[str, Field] = {}
     # A variable's own name counts more than an alias.
     for key in sorted(keys, key=lambda key: (key.lower() in _ALIASES, key)):
-        known = nginx.FIELDS.get(_ALIASES.get(key.lower(), key.lower()))
-        if known is not None and known.name != "end":
-            paths[key] = replace(known, pattern="")
-        elif known is None:
+        field = nginx.FIELDS.get(_ALIASES.get(key.lower(), key.lower()))
+        if field is not None and field.name != "end":
+            paths[key] = replace(field, pattern="")
+        elif field is None:
             paths[key] = Field(key)
     lower = {key.lower(): key for key in keys}
     for name in _TIME_KEYS:
@@ -87,8 +87,7 @@ def nginx_keys(objects: Objects, keys: set[str]) -> LineFormat | None:
 def _in_milliseconds(paths: dict[str, Field], objects: Objects) -> tuple[str, ...]:
     """Take a response time in whole numbers as milliseconds: nginx writes seconds with three digits behind the point.
 
-    Returns:
-        A sentence on it, and ``paths`` has milliseconds and no time of the upstream; none where they are seconds.
+    Return a sentence on it, and change ``paths``: no time of the upstream is read then; none where they are seconds.
     """
     key = next((key for key, field in paths.items() if field.name == "request_time"), "")
     texts = [str(value) for each in objects if (value := each.get(key)) not in (None, "", "-")]

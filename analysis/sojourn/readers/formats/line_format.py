@@ -99,7 +99,7 @@ class LineFormat:
         timed = self.first("request_time", "service_time") or self.has("start", "end")
         timed = timed or self.has("first_byte", "transfer") or self.has("upload", "header", "send")
         present = {"time": self.first("end", "start"), "status": self.has("status"), "request_time": timed}
-        return tuple(name for name, known in present.items() if not known)
+        return tuple(name for name, is_present in present.items() if not is_present)
 
     def facts(self, source: str) -> LogFacts:
         """Return what there is to know about a log of this format."""

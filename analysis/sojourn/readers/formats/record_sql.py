@@ -37,14 +37,14 @@ def bare_line(log: LineFormat) -> str:
     return f"regexp_replace(line, '^{HEADER}', '')" if log.json and log.header else "line"
 
 
-def extract(log: LineFormat, wanted: Sequence[str]) -> str:
-    """Return SQL for the struct of the ``wanted`` fields of ``line``; empty or NULL in a line of another form."""
+def extract(log: LineFormat, fields: Sequence[str]) -> str:
+    """Return SQL for the struct of some ``fields`` of ``line``; empty or NULL in a line of another form."""
     if not log.json:
-        names = ", ".join(f"'{name}'" for name in captured_names(log.parts, wanted))
-        pattern = pattern_of(log.parts, wanted, before=log.before).replace("'", "''")
+        names = ", ".join(f"'{name}'" for name in captured_names(log.parts, fields))
+        pattern = pattern_of(log.parts, fields, before=log.before).replace("'", "''")
         # Without its end: a value may be all up to there.
         return f"regexp_extract(rtrim(line, chr(13) || chr(10)), '(?s){pattern}', [{names}])"
-    paths = {each.field.name: each.text for each in log.variables if each.field.name in set(wanted)}
+    paths = {each.field.name: each.text for each in log.variables if each.field.name in set(fields)}
     values = ", ".join(f"\"{name}\": json_extract_string(line, '{_path(path)}')" for name, path in paths.items())
     return f"CASE WHEN json_valid(object_in(line)) THEN {{{values}}} END"
 
@@ -250,8 +250,8 @@ def _backend(log: LineFormat) -> str:
 
 def _cached(log: LineFormat) -> str:
     """Return SQL for whether Varnish answered a request by itself; empty where the log does not have it."""
-    known = log.first("handling", "hitmiss")
-    return f"{field_sql(known)} IN ('hit', 'synth', 'error')" if known and not log.has("upstream_addr") else ""
+    field = log.first("handling", "hitmiss")
+    return f"{field_sql(field)} IN ('hit', 'synth', 'error')" if field and not log.has("upstream_addr") else ""
 
 
 def _path(path: str) -> str:

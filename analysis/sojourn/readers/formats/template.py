@@ -34,19 +34,16 @@ Part = str | Variable
 
 
 def parts_of(text: str, variable: re.Pattern[str], field_of: Callable[[re.Match[str]], Field | str]) -> list[Part]:
-    """Split the text of a format.
+    """Split the text of a format into literals and variables.
 
-    Args:
-        text: the format.
-        variable: matches one variable.
-        field_of: the field of a match, or a literal that stands for itself.
+    ``field_of``: the field of a match of ``variable``, or a literal that stands for itself.
     """
     parts: list[Part] = []
     end = 0
     for match in variable.finditer(text):
         parts.append(text[end : match.start()])
-        known = field_of(match)
-        parts.append(known if isinstance(known, str) else Variable(match[0], known))
+        field = field_of(match)
+        parts.append(field if isinstance(field, str) else Variable(match[0], field))
         end = match.end()
     parts.append(text[end:])
     return _finest(joined(parts))
@@ -57,8 +54,8 @@ def _finest(parts: list[Part]) -> list[Part]:
     best: dict[str, Variable] = {}
     for part in parts:
         if isinstance(part, Variable) and part.field.unit:
-            known = best.setdefault(part.field.name, part)
-            if part.field.step < known.field.step:
+            finest = best.setdefault(part.field.name, part)
+            if part.field.step < finest.field.step:
                 best[part.field.name] = part
     return [
         Variable(part.text, replace(part.field, name=f"coarse_{part.field.name}"))
@@ -91,13 +88,10 @@ def variables(parts: Iterable[Part]) -> list[Variable]:
 def pattern_of(parts: Sequence[Part], captured: Iterable[str] | None = None, *, before: str = "") -> str:
     """Return the regular expression (for RE2 and Python) of a line.
 
-    Args:
-        parts: of the format.
-        captured: fields to capture as groups; None: all, named.
-        before: expression of what may precede the line.
+    ``captured``: fields to capture as groups; None: all, named. ``before``: expression of what may precede the line.
     """
-    wanted = None if captured is None else set(captured)
-    seen: set[str] = set()
+    groups = None if captured is None else set(captured)
+    names: set[str] = set()
     text = f"^{before}"
     for k, part in enumerate(parts):
         if isinstance(part, str):
@@ -108,9 +102,9 @@ def pattern_of(parts: Sequence[Part], captured: Iterable[str] | None = None, *, 
         value = part.field.pattern or ('[^" ]*' if part.field.quoted else _until(parts, k))
         name = part.field.name
         group = f"(?:{value})"
-        if name not in seen and (wanted is None or name in wanted):
-            group = f"(?P<{name}>{value})" if wanted is None else f"({value})"
-        seen.add(name)
+        if name not in names and (groups is None or name in groups):
+            group = f"(?P<{name}>{value})" if groups is None else f"({value})"
+        names.add(name)
         if part.field.quoted:
             group = f'"?{group}"?'
         text += f"(?: {group})?" if part.field.optional else group
@@ -123,9 +117,9 @@ def without_header(line: str) -> str:
     return line[match.end() :] if match else line
 
 
-def captured_names(parts: Sequence[Part], wanted: Iterable[str]) -> list[str]:
-    """Return the fields among ``wanted``, in the order of their groups."""
-    chosen = set(wanted)
+def captured_names(parts: Sequence[Part], names: Iterable[str]) -> list[str]:
+    """Return the fields among ``names``, in the order of their groups."""
+    chosen = set(names)
     return [variable.field.name for variable in variables(parts) if variable.field.name in chosen]
 
 

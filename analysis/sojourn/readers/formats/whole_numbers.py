@@ -36,11 +36,8 @@ def whole_number_format(
 ) -> LineFormat | None:
     """Return the format of lines whose last value is a duration as Apache or gunicorn writes it; None if it is not.
 
-    Args:
-        columns: the values that are appended.
-        stamped: the stamp and the size of the response of each line.
-        combined: whether the lines have a referer and a user agent.
-        vhost: whether they begin with the name and the port of a host.
+    ``stamped``: the stamp and the size of the response of each line. ``combined``: whether lines have a referer and a
+    user agent. ``vhost``: whether they begin with the name and the port of a host.
     """
     if any(column.all(SECONDS) and any(value != "-" for value in column.values) for column in columns):
         return None

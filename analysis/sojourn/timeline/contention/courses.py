@@ -8,17 +8,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Floats
 from sojourn.model.formatting import counted, iso, printable
 from sojourn.timeline.contention.usual_speed import UsualSpeed
-
-Floats = npt.NDArray[np.float64]
 
 SLOW = 1.3  # of the median course
 FEWEST = 60  # requests of a slow stretch
 AT_FIRST = 0.02  # share of the requests: a stretch that begins within it begins with the log
-NAMED = 3  # stretches of a backend that are named
+MOST_STRETCHES = 3  # stretches of a backend that are named
 TIME, START, WORKER = "time", "start", "worker"
 
 
@@ -48,14 +46,7 @@ class Course:
 
 
 def courses_of(upstream: str | None, base: datetime, begin: Floats, usual: UsualSpeed) -> list[Course]:
-    """Return what is slower than usual at a backend: workers, and stretches of time if the course moves.
-
-    Args:
-        upstream: its address.
-        base: the instant 0.
-        begin: of each service, s, ascending.
-        usual: factors of the same services.
-    """
+    """Return what is slower than usual at a backend: workers, and stretches of time; ``begin``: of each service, s."""
     courses = [Course(upstream, WORKER, factor, worker=name) for name, factor in usual.workers.items()]
     if not usual.moved:
         return courses
@@ -89,8 +80,8 @@ def sentences_of(courses: Sequence[Course]) -> list[str]:
         times = sorted((each for each in own if each.kind != WORKER), key=lambda each: -each.factor)
         if not times:
             continue
-        stretches = [_stretch(each) for each in times[:NAMED]]
-        more = f", and at {counted(len(times) - NAMED, 'other time')}" if len(times) > NAMED else ""
+        stretches = [_stretch(each) for each in times[:MOST_STRETCHES]]
+        more = f", and at {counted(len(times) - MOST_STRETCHES, 'other time')}" if len(times) > MOST_STRETCHES else ""
         sentences.append(f"Services of {name} took {', '.join(stretches)}{more}, whatever the load was.")
     return sentences
 

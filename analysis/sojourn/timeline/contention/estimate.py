@@ -7,13 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from sojourn.queueing.speed_laws import NOTHING_SHARED, SpeedLaw
 from sojourn.timeline.contention.likelihood import Likelihood
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 CORES, LOCK, PART, COHERENCE, NONE = "cores", "lock", "part", "coherence", "none"
 FAMILIES = (NONE, CORES, LOCK, PART, COHERENCE)  # the simplest first

@@ -27,6 +27,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sojourn.inference.checks import correlation_of
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.one_worker import SLACK
 from sojourn.model.parallel import in_threads
 from sojourn.timeline.classes import classes_of
@@ -34,9 +36,6 @@ from sojourn.timeline.contention.courses import Course, courses_of
 from sojourn.timeline.contention.usual_speed import UsualSpeed, means, relative, usual_speed
 from sojourn.timeline.stretches import LOOKED_AT, busiest
 from sojourn.timeline.visits import FROM_INFERENCE, Visits
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 FEWEST = 300  # requests of a backend
 MOST_BACKENDS = 20
@@ -116,18 +115,11 @@ class Independence:
     courses: tuple[Course, ...] = ()
 
 
-def dependences(visits: Visits) -> tuple[Dependence, ...]:
-    """Return the backends whose services depend on the load; see ``independence_of``."""
-    return independence_of(visits).dependences
-
-
 def independence_of(visits: Visits, demands: Floats | None = None) -> Independence:
-    """Test the backends, each alone and then all together.
+    """Test the backends, each alone and then all together; those with few requests are not tested.
 
-    Args:
-        visits: with the columns route and worker. Backends with few requests are not tested. Of an inferred queue, slow
-            services that come together are a dependence; the inference has its own tests for the others.
-        demands: s, per visit, tested instead of the services: how long each would last if no other were in progress.
+    Of an inferred queue, slow services that come together are a dependence; the inference has its own tests for others.
+    ``demands``: s, per visit, tested instead of the services: how long each would last if no other were in progress.
     """
     backends = _of_backends(visits, demands)
     every = [each for one in backends for each in one.dependences]
@@ -157,11 +149,11 @@ class _OfBackend:
 def _of_backends(visits: Visits, demands: Floats | None) -> list[_OfBackend]:
     """Return what each backend shows that is tested, the largest first."""
     end = service_ends(visits)
-    known = ~np.isnan(end) & ~np.isnan(visits.busy_start)
-    members = [rows[known[rows]] for rows in visits.at_backend]
+    has_service = ~np.isnan(end) & ~np.isnan(visits.busy_start)
+    members = [rows[has_service[rows]] for rows in visits.at_backend]
     all_instants = None
     if len(members) > 1:
-        all_instants = tuple(np.sort(each[known], kind="stable") for each in (visits.busy_start, end))
+        all_instants = tuple(np.sort(each[has_service], kind="stable") for each in (visits.busy_start, end))
 
     def tested(code: int) -> _OfBackend:
         services = _services(visits, members[code], all_instants, demands)
@@ -184,7 +176,7 @@ def _together(backends: Sequence[_OfBackend]) -> Dependence | None:
         return None
     services, elsewhere = (np.concatenate(side) for side in zip(*pairs, strict=True))
     bound = max(CORRELATION, SIGNIFICANT / math.sqrt(len(services)))
-    value = abs(_correlated(services, elsewhere))
+    value = abs(correlation_of(services, elsewhere))
     return Dependence(None, ALL_BACKENDS, value, bound) if value > bound else None
 
 
@@ -251,7 +243,7 @@ def worker_of(visits: Visits, rows: Ints) -> pl.Series | None:
 
 def service_ends(visits: Visits) -> Floats:
     """Return the end of each service, s: the response headers, or the release where these are not known."""
-    return visits.busy_end if visits.phases is None else np.fmin(visits.phases.headers, visits.shown_end)
+    return visits.busy_end if visits.phases is None else np.fmin(visits.phases.headers, visits.evident_end)
 
 
 def _dependences(upstream: str | None, services: _Services, workers: int) -> _OfBackend:
@@ -269,9 +261,9 @@ def _dependences(upstream: str | None, services: _Services, workers: int) -> _Of
     spread = float(np.abs(np.minimum(leveled, OUTLIER) - 1.0).mean())
     bound = max(CORRELATION, SIGNIFICANT / math.sqrt(n), EFFECT / max(spread, EFFECT))
     elsewhere = None if services.elsewhere is None or spread < EFFECT else (local, _ranks(services.elsewhere))
-    if elsewhere is not None and (value := abs(_correlated(*elsewhere))) > bound:
+    if elsewhere is not None and (value := abs(correlation_of(*elsewhere))) > bound:
         dependent.append(Dependence(upstream, ALL_BACKENDS, value, bound))
-    if not services.usual.workers and (value := abs(_correlated(local[1:], _ranks(local[:-1])))) > bound:
+    if not services.usual.workers and (value := abs(correlation_of(local[1:], _ranks(local[:-1])))) > bound:
         dependent.append(Dependence(upstream, IN_TURN, value, bound))
     slow = local > VERY_SLOW - 0.5
     pairs, expected = float((slow[1:] & slow[:-1]).sum()), float(slow.mean()) ** 2 * n
@@ -325,8 +317,3 @@ def _ranked(values: Floats, route: Ints, resolution: float = RESOLUTION) -> Floa
 def _ranks(values: npt.NDArray[Any]) -> Floats:
     """Return the ranks of all values, from -0.5 to 0.5."""
     return _ranked(np.asarray(values, np.float64), np.zeros(len(values), np.int64))
-
-
-def _correlated(one: Floats, other: Floats) -> float:
-    """Return the correlation of ranks; 0 if all are equal."""
-    return 0.0 if one.std() == 0 or other.std() == 0 else float(np.corrcoef(one, other)[0, 1])

@@ -12,19 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sojourn.inference.inferred import INFERRED, Inference
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.formatting import duration
 from sojourn.queueing.speed_laws import Law, Places
 from sojourn.timeline.contention.independence import route_of
 from sojourn.timeline.contention.shared_parts import most_in_progress
 from sojourn.timeline.stretches import busiest
 from sojourn.timeline.visits import FROM_INFERENCE, Visits, Workers
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 ERROR = 0.0005  # s: of the starts and ends, both by the app's clock
 NOTICEABLE = 0.1  # of the mean service: work beside the places that is shorter changes the waits by little
@@ -88,14 +85,8 @@ class InnerQueue:
 def inner_queue_of(visits: Visits, end: Floats, backends: Sequence[int], name: str) -> InnerQueue | None:
     """Return the queue inside the services of some backends; None where there is none, or it cannot be inferred.
 
-    It is inferred from the app's start to the headers. If that is refused, then once more with a coarser limit of the
-    tests, for requests that do a little before they wait and afterwards.
-
-    Args:
-        visits: with the column route.
-        end: of each service, s.
-        backends: by code.
-        name: of these backends.
+    It is inferred from the app's start to the headers (``end``, s). If that is refused, then once more with a coarser
+    limit of the tests, for requests that do a little before they wait and afterwards.
     """
     rows = np.concatenate([visits.at_backend[code] for code in backends])
     rows = rows[~np.isnan(end[rows]) & ~np.isnan(visits.busy_start[rows])]

@@ -18,12 +18,9 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Floats, Ints
 from sojourn.timeline.contention.shared_parts import SharedParts
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 FINEST = 0.01  # of the logarithm of a demand, 1 %: the least bandwidth
 BINS = 6  # of a bandwidth

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.model.formatting import counted, printable
 from sojourn.queueing.speed_laws import NOTHING_SHARED
 from sojourn.timeline.contention.courses import Course
@@ -35,10 +35,6 @@ from sojourn.timeline.contention.shared_parts import SharedParts, most_in_progre
 from sojourn.timeline.contention.usual_speed import UsualSpeed, relative, usual_speed
 from sojourn.timeline.stretches import LOOKED_AT, densest
 from sojourn.timeline.visits import FROM_INFERENCE, Visits
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 FEWEST = 300  # services of a resource
 MOST_BACKENDS = 20
@@ -125,16 +121,10 @@ class LoadDependence:
 def contention_of(
     visits: Visits, independence: Independence, hosts: Mapping[str, str] | None = None, *, anyway: bool = False
 ) -> Contention | None:
-    """Estimate what services share.
+    """Estimate what services share; None if they do not depend on the load.
 
-    Args:
-        visits: with the columns route and worker.
-        independence: of their services.
-        hosts: address of a backend -> name of its host; None: by the addresses.
-        anyway: estimate what services may share, although they seem to share nothing.
-
-    Returns:
-        The laws; None if services do not depend on the load.
+    ``hosts``: address of a backend -> name of its host; None: by the addresses. ``anyway``: estimate what services may
+    share, although they seem to share nothing.
     """
     dependent = bool(independence.dependences) or independence.shared is not None
     end = service_ends(visits)
@@ -150,8 +140,8 @@ def contention_of(
         return Contention(BACKEND, (), reason, visits) if dependent else None
     groups = _Groups(visits, end, _busiest(visits, end, largest))
     scopes = dict(_scopes(visits, largest, hosts))
-    looked_for = dependent or anyway or any(groups.is_noticed(members) for members in _members(scopes))
-    if not looked_for:
+    resources = [members for each in scopes.values() for _, members in each]
+    if not (dependent or anyway or any(map(groups.is_noticed, resources))):
         return None
     scope = groups.likeliest(scopes)
     contention = Contention(scope, groups.resources(scopes[scope]), None, visits)
@@ -187,16 +177,12 @@ def _tested(contention: Contention, end: Floats, backends: Sequence[int]) -> Con
     left = independence_of(visits, contention.demands(contention.laws))
     if not left.dependences and left.shared is None:
         return replace(contention, courses=left.courses)
-    if inner := _inner_queues(visits, end, _dependent(visits, backends, left)):
+    upstreams = {each.upstream for each in left.dependences}
+    dependent = [code for code in backends if visits.backends[code] in upstreams or left.shared is not None]
+    if inner := _inner_queues(visits, end, dependent):
         return Contention(BACKEND, (), None, visits, inner=inner)
     reason = "no law of speed and no queue inside the app explains it: the log cannot tell waiting from work there"
     return replace(contention, refused=reason)
-
-
-def _dependent(visits: Visits, backends: Sequence[int], left: Independence) -> list[int]:
-    """Return the backends whose demands depend on the load."""
-    dependent = {each.upstream for each in left.dependences}
-    return [code for code in backends if visits.backends[code] in dependent or left.shared is not None]
 
 
 def _inner_queues(visits: Visits, end: Floats, backends: Sequence[int]) -> tuple[InnerQueue, ...]:
@@ -255,13 +241,6 @@ def _busiest(visits: Visits, end: Floats, backends: Sequence[int]) -> tuple[floa
     return float(arrival[first]), float(arrival[first + LOOKED_AT - 1])
 
 
-def _members(scopes: Mapping[str, list[tuple[str, tuple[int, ...]]]]) -> Iterator[tuple[int, ...]]:
-    """Yield the backends of each resource of each scope."""
-    for groups in scopes.values():
-        for _, members in groups:
-            yield members
-
-
 @dataclass(frozen=True)
 class _Services:
     """Services of a resource, in the order of their starts: as visits, as parts, and code of their routes."""
@@ -298,13 +277,7 @@ class _Services:
 
 
 class _Groups:
-    """Groups of backends that may share a resource.
-
-    Args:
-        visits: the requests.
-        end: of their services, s.
-        window: begin and end, s, of the arrivals that scopes are compared by.
-    """
+    """Groups of backends that may share a resource; scopes are compared by the arrivals within ``window``, s."""
 
     def __init__(self, visits: Visits, end: Floats, window: tuple[float, float]) -> None:
         self._visits, self._end, self._window = visits, end, window

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.formatting import counted
 from sojourn.queueing.speed_laws import Law, Places
 from sojourn.timeline.contention.courses import Course
@@ -20,9 +20,6 @@ from sojourn.timeline.contention.inner_queue import InnerQueue
 from sojourn.timeline.contention.shared_parts import SharedParts, most_in_progress
 from sojourn.timeline.contention.usual_speed import UsualSpeed
 from sojourn.timeline.visits import Visits
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 BACKEND, HOST, ALL = "backend", "host", "all"
 WORKERS, CORES, DEPENDENCY, PLACES = BOTTLENECKS = "workers", "cores", "dependency", "places"

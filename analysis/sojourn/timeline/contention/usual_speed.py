@@ -6,13 +6,10 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Floats, Ints
 from sojourn.timeline.classes import classes_of
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 NEIGHBOURS = 301  # requests whose median is the course of time
 NARROW = 0.2  # between the quartiles, of the mean: the noise of the course of all would be most of what is left
@@ -45,13 +42,7 @@ class UsualSpeed:
 
 
 def usual_speed(norm: Floats, route: Ints, worker: pl.Series | None) -> UsualSpeed:
-    """Estimate the factors of services.
-
-    Args:
-        norm: services relative to the mean of their route, in the order of their starts.
-        route: code of each.
-        worker: name of the worker of each; None: unknown.
-    """
+    """Estimate the factors of services, relative to the mean of their route and in the order of their starts."""
     of_worker = np.ones(len(norm))
     other = {}
     if worker is not None and len(norm):

@@ -51,9 +51,9 @@ def rows_of(batch: Batch, addresses: list[str]) -> list[tuple]:
     names = [f.name for f in fields(batch) if f.name not in ("buffer", "source", "target", "payload")]
     columns = [getattr(batch, name).tolist() for name in names]
     assert {len(c) for c in columns} == {len(batch)}
-    for name, kind in (("number", np.int64), ("source", np.int32), ("seq", np.uint32), ("kept", np.int32)):
+    for name, kind in (("number", np.int64), ("source", np.int32), ("seq", np.uint32), ("captured", np.int32)):
         assert getattr(batch, name).dtype == kind, name
-    payloads = [batch.buffer[p : p + k].tobytes() for p, k in zip(batch.payload, batch.kept, strict=True)]
+    payloads = [batch.buffer[p : p + k].tobytes() for p, k in zip(batch.payload, batch.captured, strict=True)]
     ends = [(addresses[s], addresses[t]) for s, t in zip(batch.source, batch.target, strict=True)]
     return [(*end, *row, payload) for end, row, payload in zip(ends, zip(*columns, strict=True), payloads, strict=True)]
 

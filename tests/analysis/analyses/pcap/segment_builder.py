@@ -37,7 +37,7 @@ class Segment:
 
 def batch_of(segments: Sequence[Segment], first: int = 1) -> Batch:
     """A batch of the segments, in their order; packets are numbered from ``first`` on."""
-    kept = np.array([len(one.payload) for one in segments], np.int32)
+    captured = np.array([len(one.payload) for one in segments], np.int32)
 
     def column(name: str, kind: type) -> np.ndarray:
         return np.array([getattr(one, name) for one in segments], kind)
@@ -56,8 +56,8 @@ def batch_of(segments: Sequence[Segment], first: int = 1) -> Batch:
         ip_id=column("ip_id", np.uint16),
         interface=column("interface", np.int32),
         length=np.array([len(one.payload) if one.length is None else one.length for one in segments], np.int32),
-        payload=(np.cumsum(kept) - kept).astype(np.int64),
-        kept=kept,
+        payload=(np.cumsum(captured) - captured).astype(np.int64),
+        captured=captured,
         buffer=np.frombuffer(b"".join(one.payload for one in segments), np.uint8),
     )
 

@@ -12,10 +12,10 @@ import pytest
 from captures import segment
 from reader_support import GREETING, V4, V6, all_of, conversation, written
 from scapy.layers.inet import IP
+from sojourn.model.arrays import Bools, Bytes
 from sojourn.model.errors import SojournError
 from sojourn.readers.capture import reader
 from sojourn.readers.capture.addresses import Addresses
-from sojourn.readers.capture.packets import Bytes, Mask
 from sojourn.readers.capture.plain_packets import plain_segments
 from sojourn.readers.capture.records import Records
 from sojourn.readers.capture.transport import Columns
@@ -25,7 +25,7 @@ HEADERS = 54  # bytes of a packet before its payload
 ROUNDS = 60
 
 
-def by_layers(buffer: Bytes, records: Records, addresses: Addresses) -> tuple[Columns, Mask, int]:
+def by_layers(buffer: Bytes, records: Records, addresses: Addresses) -> tuple[Columns, Bools, int]:
     """Leave every record to the layers."""
     nothing = Records(*(getattr(records, field.name)[:0] for field in fields(records)))
     return plain_segments(buffer, nothing, addresses)[0], np.ones(len(records.at), np.bool_), 0
@@ -49,7 +49,7 @@ def both_ways(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[object, obje
 def test_layers_decode_usual_packets_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link_type: int) -> None:
     left = []
 
-    def counted(buffer: Bytes, records: Records, addresses: Addresses) -> tuple[Columns, Mask, int]:
+    def counted(buffer: Bytes, records: Records, addresses: Addresses) -> tuple[Columns, Bools, int]:
         columns, unusual, cut = plain_segments(buffer, records, addresses)
         left.append(int(unusual.sum()))
         return columns, unusual, cut

@@ -129,7 +129,7 @@ def test_payload_remains_with_its_packet(tmp_path: Path) -> None:
 
 
 def test_sorting_window_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time_order, "MOST_HELD", 10)
+    monkeypatch.setattr(time_order, "MOST_SEGMENTS", 10)
     times = [k + (0.5 if k % 2 else -0.9) for k in range(500)]
     rows, _, _ = all_of(written(tmp_path, pcap(frames_at(times))), batch_bytes=200)
     assert [row[3] for row in rows] == sorted(row[3] for row in rows)

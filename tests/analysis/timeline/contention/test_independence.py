@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import sojourn
-from sojourn.timeline.contention.independence import dependences
+from sojourn.timeline.contention.independence import independence_of
 from worker_log import Draw, WorkerSystem, constant, exponential, worker_log
 
 
@@ -46,7 +46,7 @@ def test_plain_systems_are_independent(tmp_path: Path, law: str, seed: int) -> N
         seed=seed,
     )
     worker_log(tmp_path / "a.jsonl", system)
-    assert dependences(sojourn.visits(tmp_path / "a.jsonl")) == ()
+    assert independence_of(sojourn.visits(tmp_path / "a.jsonl")).dependences == ()
 
 
 def test_drift_of_all_services_is_not_a_dependence(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_drift_of_all_services_is_not_a_dependence(tmp_path: Path) -> None:
         return rng.expovariate(20) * (2.3 if 1_500 < next(started) < 2_500 else 1.0)
 
     worker_log(tmp_path / "a.jsonl", WorkerSystem(load=0.6, service=slower_for_a_while))
-    assert dependences(sojourn.visits(tmp_path / "a.jsonl")) == ()
+    assert independence_of(sojourn.visits(tmp_path / "a.jsonl")).dependences == ()
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.005, 0.01])
@@ -68,15 +68,15 @@ def test_noise_of_a_machine_on_constant_services_is_no_dependence(tmp_path: Path
         return 0.05 * (1.0 + level[0] + (0.5 if rng.random() < 0.005 else 0.0))
 
     worker_log(tmp_path / "a.jsonl", WorkerSystem(load=0.6, service=nearly_constant))
-    assert dependences(sojourn.visits(tmp_path / "a.jsonl")) == ()
+    assert independence_of(sojourn.visits(tmp_path / "a.jsonl")).dependences == ()
 
 
 def test_services_shorter_than_the_steps_of_the_clock(tmp_path: Path) -> None:
     system = WorkerSystem(service=lambda rng, _: rng.choice([0.0, 1e-6, 0.1]), mean=0.034, load=0.9, burst=4)
     worker_log(tmp_path / "a.jsonl", system)
-    dependences(sojourn.visits(tmp_path / "a.jsonl"))
+    independence_of(sojourn.visits(tmp_path / "a.jsonl"))
 
 
 def test_few_requests_say_nothing(tmp_path: Path) -> None:
     worker_log(tmp_path / "a.jsonl", WorkerSystem(requests=250))
-    assert dependences(sojourn.visits(tmp_path / "a.jsonl")) == ()
+    assert independence_of(sojourn.visits(tmp_path / "a.jsonl")).dependences == ()

@@ -9,7 +9,7 @@ from dataclasses import replace
 from sojourn.model.errors import SojournError
 from sojourn.readers.formats.apache import apache_parts
 from sojourn.readers.formats.app_servers import GUNICORN_VARIABLE, UWSGI_VARIABLE, gunicorn_parts, uwsgi_parts
-from sojourn.readers.formats.catalogue import FORMATS, named
+from sojourn.readers.formats.catalogue import FORMATS, format_by_name
 from sojourn.readers.formats.envoy import VARIABLE as ENVOY_VARIABLE
 from sojourn.readers.formats.envoy import envoy_parts
 from sojourn.readers.formats.fields import Field
@@ -34,7 +34,7 @@ _ADD = {
 }
 
 
-def given_format(text: str) -> LineFormat | None:
+def format_from_text(text: str) -> LineFormat | None:
     """Return the format of a name or a text; None for Sojourn's own record.
 
     Raises:
@@ -44,7 +44,7 @@ def given_format(text: str) -> LineFormat | None:
     if text == OWN:
         return None
     if text in FORMATS:
-        log, product = named(text), "nginx"
+        log, product = format_by_name(text), "nginx"
     else:
         product, parts_of = _language(text)
         log = _of_text(text, product, parts_of)
