@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -21,17 +20,15 @@ from sojourn.analyses.pcap.findings import findings, notes
 from sojourn.analyses.pcap.frames import seconds_on_wire
 from sojourn.analyses.pcap.log_join import TOLERANCE
 from sojourn.analyses.pcap.result import FIGURES, WireResult
-from sojourn.analyses.pcap.tallies import ends, servers, syn_steps
+from sojourn.analyses.pcap.tallies import counts_of, servers, syn_steps
 from sojourn.analyses.pcap.timeline import Timelines, timeline
+from sojourn.analyses.pcap.tracked_capture import TrackedCapture
 from sojourn.analyses.pcap.tracking_result import TrackingResult
 from sojourn.model.errors import SojournError
 from sojourn.model.figures import Summary
 from sojourn.model.statistics import summaries
 from sojourn.readers.capture.batch import Counts
 from sojourn.readers.inputs import Source
-
-if TYPE_CHECKING:
-    from sojourn.analyses.pcap.tracked_capture import TrackedCapture
 
 # Figures that end at a time of nginx's clock, which is truncated to whole milliseconds.
 BY_NGINX = ("proxy_unread",)
@@ -47,25 +44,9 @@ def wire(
     tolerance: float = TOLERANCE,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> WireResult:
-    """Read captures and analyse them.
-
-    Args:
-        captures: files (pcap, pcapng; plain, gzip, zstd), globs, folders of ring files, run folders, ``-``; or those
-            that are tracked already.
-        rows: the log of the same requests with their components, read with ``READ``.
-        backends: address:port (or :port, of any address) of backends, in addition to those in the log.
-        since: keep connections that began then or later.
-        until: keep connections that began before then.
-        tolerance: largest difference between nginx's times and those on the wire, s.
-        on_step: called with the name of each step before it begins.
-
-    Raises:
-        SojournError: a capture cannot be read at all, or a backend is not an address with a port.
-    """
-    from sojourn.analyses.pcap.tracked_capture import TrackedCapture  # noqa: PLC0415 - loaded for captures only
-
-    named = [checked_backend(name) for name in backends]
-    ports = {int(name.rpartition(":")[2]) for name in named}
+    """Read captures and analyse them; ``rows``: split rows of the log; other arguments as of ``sojourn.pcap``."""
+    checked = [checked_backend(name) for name in backends]
+    ports = {int(name.rpartition(":")[2]) for name in checked}
     if rows is not None:
         ports |= _ports(rows)
     with captures if isinstance(captures, TrackedCapture) else TrackedCapture(captures) as capture:
@@ -73,7 +54,7 @@ def wire(
     on_step("joining")
     return wire_of(
         tracked.tracking, tracked.counts, tracked.names, tracked.interfaces,
-        rows=rows, backends=named, since=since, until=until, tolerance=tolerance,
+        rows=rows, backends=checked, since=since, until=until, tolerance=tolerance,
     )  # fmt: skip
 
 
@@ -109,7 +90,7 @@ def wire_of(
         negative={name: int((frame[name] < -RESOLUTION * (name in BY_NGINX)).sum()) for name in FIGURES},
         steps=syn_steps(timelines.connections),
         servers=servers(timelines.connections),
-        ends=ends(timelines.connections),
+        ends=counts_of(timelines.connections, "end"),
         joined=timelines.joined,
         agreement=agreed,
         differences=log_less_wire,

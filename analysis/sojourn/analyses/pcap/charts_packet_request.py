@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -50,7 +50,7 @@ def sequence_of(
     # Packets with the same time keep the order of the list, from cause to effect.
     steps.sort(key=lambda step: step.at)
     first = steps[0].at if steps else 0
-    since = tuple(Step(s.key, s.at - first, s.where, s.label, s.to_server, s.lost) for s in steps)
+    since = tuple(replace(step, at=step.at - first) for step in steps)
     keys = {step.key for step in since}
     return Sequence(
         steps=since,

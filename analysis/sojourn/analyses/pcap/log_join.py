@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from sojourn.analyses.pcap.pairs import Side, keyed, paired
+from sojourn.analyses.pcap.pairs import paired
 from sojourn.analyses.pcap.stamps import nanoseconds
 
 TOLERANCE = 0.005  # s: nginx updates its clock once per turn of its event loop, to whole milliseconds
@@ -147,10 +147,10 @@ def _attempts(pairs: pl.DataFrame, backend: pl.DataFrame, log: pl.DataFrame) -> 
     )
     if attempts["log_row"].n_unique() == len(attempts):
         return attempts.select("log_row", "exchange", attempts=pl.lit(1, pl.Int32), by=pl.lit("request_id"))
-    named = pl.col("upstream_addr").str.contains(pl.col("endpoint"), literal=True).fill_null(value=False)
+    to_upstream = pl.col("upstream_addr").str.contains(pl.col("endpoint"), literal=True).fill_null(value=False)
     return (
-        attempts.with_columns(named=named)
-        .filter(pl.col("named") | ~pl.col("named").any().over("log_row"))
+        attempts.with_columns(to_upstream=to_upstream)
+        .filter(pl.col("to_upstream") | ~pl.col("to_upstream").any().over("log_row"))
         .sort("begun", "exchange")
         .group_by("log_row", maintain_order=True)
         .agg(pl.col("exchange").last(), attempts=pl.len().cast(pl.Int32))
@@ -187,7 +187,7 @@ def capture_offset(pairs: pl.DataFrame, backend: pl.DataFrame, log: pl.DataFrame
 
 
 def client_join(
-    client: pl.DataFrame, log: pl.DataFrame, known: pl.DataFrame, offset: float, tolerance: float = TOLERANCE
+    client: pl.DataFrame, log: pl.DataFrame, backend_times: pl.DataFrame, offset: float, tolerance: float = TOLERANCE
 ) -> tuple[pl.DataFrame, pl.Series]:
     """Join exchanges of the client's side with records: (log_row, exchange, by), and ambiguous records.
 
@@ -196,7 +196,7 @@ def client_join(
             in ns, ``begun`` (first byte of the request), ``request_ended`` (its last byte), ``answered`` (first byte of
             the answer) and ``ended`` (its last byte).
         log: columns of ``log_table``.
-        known: log_row, begun and answered (ns) of the requests joined on the backend's side.
+        backend_times: log_row, begun and answered (ns) of the requests joined on the backend's side.
         offset: the capturing machine's clock minus nginx's, s.
         tolerance: s.
     """
@@ -211,16 +211,16 @@ def client_join(
     )  # fmt: skip
     by_id, ambiguous = _by_id(client, moved, tolerance)
     by_id = by_id.filter(pl.len().over("log_row") == 1)
-    records = moved.join(known, on="log_row", how="left", maintain_order="left").with_columns(
+    records = moved.join(backend_times, on="log_row", how="left", maintain_order="left").with_columns(
         begin="start_ns", end="time_ns", client="remote_addr", path="uri", after="begun", until="answered"
     )
     left = client.with_columns(begin="begun", end="ended", after="request_ended", until="answered")
     if not records["connection"].null_count() and not records["connection_requests"].null_count():
         records = records.with_columns(group="connection", number="connection_requests")
         left = left.with_columns(group="connection")
-    seen = client["client"].unique().to_list()
+    clients = client["client"].unique().to_list()
     # A balancer gave nginx another address (real_ip_header), or the log has none.
-    hidden = ~pl.col("client").is_in(seen).fill_null(value=False)
+    hidden = ~pl.col("client").is_in(clients).fill_null(value=False)
     matches, several = [by_id.with_columns(by=pl.lit("request_id"))], [ambiguous]
     passes: tuple[tuple[tuple[str, ...], pl.Expr, pl.Expr], ...] = (
         (("client", "method", "path"), pl.col("method").is_not_null(), pl.lit(value=True)),
@@ -271,7 +271,8 @@ def _pairs(
     if not len(wire) or not len(log):
         return pl.DataFrame(schema=EXCHANGE_PAIR), pl.Series("log_row", [], pl.Int64)
     text = [pl.col(name).cast(pl.Int64 if name == "stamp_us" else pl.String) for name in by]
-    key = keyed(*text) if by else pl.lit(0, pl.UInt64)
+    # One number, equal where all columns are.
+    key = pl.struct(text).hash(7) if by else pl.lit(0, pl.UInt64)
     # Without nginx's connection numbers every request is its own group.
     alone = "group" not in wire.columns
     names = ("after", "until") if alone else ("after", "until", "complete")
@@ -280,9 +281,7 @@ def _pairs(
         group = pl.col(own) if alone else pl.col("group")
         number = pl.lit(0) if alone else pl.col("number")
         extra = [pl.col(name) for name in names if name in frame.columns]
-        sides.append(
-            Side(frame.select(key.alias("key"), "begin", "end", *extra, group=group, number=number.cast(pl.Int64)))
-        )
+        sides.append(frame.select(key.alias("key"), "begin", "end", *extra, group=group, number=number.cast(pl.Int64)))
     pairs, unsure = paired(sides[0], sides[1], round(tolerance * 1e9))
     joined = pl.DataFrame(
         {"log_row": log["log_row"].gather(pairs["second"]), "exchange": wire["exchange"].gather(pairs["first"])}

@@ -10,7 +10,7 @@ from sojourn.model.checks import FAIL, PASS
 from sojourn.model.formatting import counted, percent, printable
 
 FEW = 0.9  # the share of the log's records that must be on the wire
-NAMED = 5
+MOST = 5
 MISSING = "packets that seem missing may have been sent"
 # Reason of ``TrackingResult.unparsed`` -> its text, singular and plural.
 UNPARSED = {
@@ -32,10 +32,10 @@ UNPARSED = {
 def failures_of(result: WireResult, *, audited: bool = False) -> Iterator[str]:
     """Yield what makes the figures doubtful; ``audited``: without failed checks, which the audit shows."""
     counts = result.counts
-    for name, reason in list(counts.damaged.items())[:NAMED]:
+    for name, reason in list(counts.damaged.items())[:MOST]:
         yield f"{printable(name, 80)}: {printable(reason, 200)}; no figure includes the packets after that"
-    if len(counts.damaged) > NAMED:
-        yield f"{counted(len(counts.damaged) - NAMED, 'more file')} could not be read to their end"
+    if len(counts.damaged) > MOST:
+        yield f"{counted(len(counts.damaged) - MOST, 'more file')} could not be read to their end"
     undecoded = sum(counts.undecoded.values())
     if undecoded:
         yield f"{undecoded:,} of {counted(counts.packets, 'packet')} could not be decoded: {ranked(counts.undecoded)}"
@@ -92,7 +92,7 @@ def _notes(result: WireResult) -> Iterator[str]:
         )
     if counts.tunnels:
         yield f"Packets inside tunnels were read; the outer packets are not counted: {ranked(counts.tunnels)}."
-    for earlier, later in counts.overlapping[:NAMED]:
+    for earlier, later in counts.overlapping[:MOST]:
         first, second = printable(earlier, 80), printable(later, 80)
         yield (
             f"{second} begins before {first} ends, and was read after it. If they hold packets of the same "
@@ -115,7 +115,7 @@ def _notes(result: WireResult) -> Iterator[str]:
 
 
 def ranked(counts: Mapping[str, int]) -> str:
-    """Return reasons with how often each occurred, the most frequent first, ``NAMED`` of them."""
+    """Return reasons with how often each occurred, the most frequent first, ``MOST`` of them."""
     ordered = sorted(counts.items(), key=lambda item: -item[1])
-    text = ", ".join(f"{printable(reason, 80).replace('_', ' ')} {count:,}" for reason, count in ordered[:NAMED])
-    return text + (f" and {len(ordered) - NAMED} more" if len(ordered) > NAMED else "")
+    text = ", ".join(f"{printable(reason, 80).replace('_', ' ')} {count:,}" for reason, count in ordered[:MOST])
+    return text + (f" and {len(ordered) - MOST} more" if len(ordered) > MOST else "")

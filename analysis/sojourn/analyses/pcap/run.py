@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
 
+from sojourn.analyses.pcap.analysis import wire as wire_of_captures
 from sojourn.analyses.pcap.log_join import READ as WIRE_COLUMNS
 from sojourn.analyses.pcap.result import WireResult
+from sojourn.analyses.pcap.tracked_capture import TrackedCapture
 from sojourn.model.frame import Selection
 from sojourn.readers.inputs import Source
 from sojourn.sources.open_requests import Instant
 from sojourn.sources.opening import RequestsLike, requests_from
-
-if TYPE_CHECKING:
-    from sojourn.analyses.pcap.tracked_capture import TrackedCapture
 
 
 def pcap(
@@ -47,9 +45,6 @@ def pcap(
     Raises:
         SojournError: a capture cannot be read, or a backend is not an address with a port.
     """
-    from sojourn.analyses.pcap.analysis import wire as wire_of_captures  # noqa: PLC0415 - compiled when it is loaded
-    from sojourn.analyses.pcap.tracked_capture import TrackedCapture  # noqa: PLC0415
-
     window = Selection.of(since, until, None)
     with captures if isinstance(captures, TrackedCapture) else TrackedCapture(captures) as tracked:
         rows = None if log is None else requests_from(log, columns=WIRE_COLUMNS, spans=spans).rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 from sojourn.analyses.pcap.log_join import TOLERANCE, log_table
-from sojourn.analyses.pcap.pairs import Side, paired
+from sojourn.analyses.pcap.pairs import paired
 from sojourn.analyses.pcap.stamps import stamp_us
 from sojourn.analyses.pcap.timeline import Timelines, timeline
 from sojourn.components.split import split_rows
@@ -203,18 +203,16 @@ def test_without_a_log_both_sides_are_joined_by_path_and_time() -> None:
     assert result.joined.log is None
 
 
-def side(*rows: tuple[int, int, int, int], key: int = 1) -> Side:
+def side(*rows: tuple[int, int, int, int], key: int = 1) -> pl.DataFrame:
     """(begin, end, group, number) in ms."""
-    return Side(
-        pl.DataFrame(
-            [(key, b * MS, e * MS, g, n) for b, e, g, n in rows],
-            {"key": pl.UInt64, "begin": pl.Int64, "end": pl.Int64, "group": pl.Int64, "number": pl.Int64},
-            orient="row",
-        )
+    return pl.DataFrame(
+        [(key, b * MS, e * MS, g, n) for b, e, g, n in rows],
+        {"key": pl.UInt64, "begin": pl.Int64, "end": pl.Int64, "group": pl.Int64, "number": pl.Int64},
+        orient="row",
     )
 
 
-def pairs(first: Side, second: Side) -> tuple[list[tuple[int, int]], int]:
+def pairs(first: pl.DataFrame, second: pl.DataFrame) -> tuple[list[tuple[int, int]], int]:
     result, unsure = paired(first, second, round(TOLERANCE * 1e9))
     return sorted(result.iter_rows()), unsure["second"].n_unique()
 

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from sojourn.analyses.pcap.agreement import RESOLUTION, wire_check
 from sojourn.analyses.pcap.analysis import checked_backend, wire_of
-from sojourn.analyses.pcap.frames import CONNECTIONS, EXCHANGES, empty
+from sojourn.analyses.pcap.frames import CONNECTIONS, EXCHANGES
 from sojourn.analyses.pcap.result import FIGURES, Agreed, Joined, WireResult
 from sojourn.analyses.pcap.section import wire_section
 from sojourn.analyses.pcap.summary_section import split_wire_section
@@ -184,7 +184,7 @@ def test_since_and_until_select_connections() -> None:
 
 
 def test_empty_capture_is_no_error(snapshot: SnapshotAssertion) -> None:
-    nothing = TrackingResult(empty(CONNECTIONS), empty(EXCHANGES))
+    nothing = TrackingResult(pl.DataFrame(schema=CONNECTIONS), pl.DataFrame(schema=EXCHANGES))
     result = wire_of(nothing, Counts())
     assert result.window is None
     assert result.figures == {}

@@ -9,9 +9,9 @@ from typing import Any
 
 import polars as pl
 from sojourn.analyses.pcap.findings import findings, notes
-from sojourn.analyses.pcap.frames import CONNECTIONS, EXCHANGES, TIMELINE, empty
+from sojourn.analyses.pcap.frames import CONNECTIONS, EXCHANGES, TIMELINE
 from sojourn.analyses.pcap.result import FIGURES, WireResult
-from sojourn.analyses.pcap.tallies import ends, servers, syn_steps
+from sojourn.analyses.pcap.tallies import counts_of, servers, syn_steps
 from sojourn.model.statistics import summaries
 from sojourn.readers.capture.batch import Counts
 
@@ -140,7 +140,7 @@ class TimelineBuilder:
 def _frame(rows: Iterable[dict[str, Any]], schema: dict[str, pl.DataType]) -> pl.DataFrame:
     listed = list(rows)
     if not listed:
-        return empty(schema)
+        return pl.DataFrame(schema=schema)
     as_ints = {name: pl.Int64() if isinstance(kind, pl.Datetime) else kind for name, kind in schema.items()}
     return pl.DataFrame(listed, schema=as_ints).cast(dict(schema))  # type: ignore[arg-type]
 
@@ -161,7 +161,7 @@ def result_of(produced: TimelineBuilder, **more: Any) -> WireResult:
         "names": ("made.pcap",), "interfaces": ("lo",), "counts": Counts(packets=1_000, segments=1_000),
         "window": None, "connections": connections, "exchanges": exchanges, "timeline": timeline,
         "figures": summaries(measured.lazy(), reported) if reported else {}, "sizes": sizes,
-        "steps": syn_steps(connections), "servers": servers(connections), "ends": ends(connections),
+        "steps": syn_steps(connections), "servers": servers(connections), "ends": counts_of(connections, "end"),
     }  # fmt: skip
     result = WireResult(**{**values, **more})
     return replace(
