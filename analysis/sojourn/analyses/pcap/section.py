@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from sojourn.analyses.pcap import charts
+from sojourn.analyses.pcap.charts_packets import example_rows, packet_sequence
 from sojourn.analyses.pcap.notes import failures_of, notes_of, ranked
 from sojourn.analyses.pcap.readings import agreement_reading, packets_reading, steps_reading, waits_reading
 from sojourn.analyses.pcap.result import WireResult
@@ -223,9 +225,6 @@ def _agreement(result: WireResult) -> Table:
 def _pictures(result: WireResult) -> list[Picture]:
     if result.connections.is_empty():
         return []
-    from sojourn.analyses.pcap import charts  # noqa: PLC0415 - drawn for pages only
-    from sojourn.analyses.pcap.charts_packets import example_rows, packet_sequence  # noqa: PLC0415
-
     pictures = []
     for number, (row, remark) in enumerate(example_rows(result.timeline)):
         drawn = functools.partial(

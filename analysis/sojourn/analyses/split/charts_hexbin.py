@@ -15,6 +15,7 @@ from sojourn.present.chart_sizes import WIDTH
 
 HEIGHT = 420
 ACROSS = 40  # hexagons in a row
+PAIR = ("service_time", "queueing_delay")
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,6 @@ def hexbin(measures: Measures) -> Hexbin:
         "requests",
     )
     return Hexbin(lattice, table, (longest[0], longest[1]))
-
-
-PAIR = ("service_time", "queueing_delay")
 
 
 def service_against_queueing(hexbin: Hexbin) -> alt.LayerChart:

@@ -22,9 +22,7 @@ WIDE = 30  # times the median: from here on the axis of times is logarithmic, to
 def percentile_table(measures: Measures, requests: int) -> pl.DataFrame:
     """Return columns part, share (of requests that are as fast or faster), one_in (1 / (1 - share)), seconds.
 
-    Args:
-        measures: the aggregates.
-        requests: how many there are: the last point is one request in that many.
+    The last point is one request in ``requests``.
     """
     if not requests:
         return pl.DataFrame(schema=dict.fromkeys(("share", "one_in", "seconds"), pl.Float64) | {"part": pl.String})
