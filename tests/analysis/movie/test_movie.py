@@ -21,7 +21,7 @@ from sojourn.cli import app
 from sojourn.model.errors import SojournError
 from sojourn.movie.drawing import deepest, frame_of, length, sheet_of
 from sojourn.movie.film import MOST
-from sojourn.movie.gif import HELD, MOST_FRAMES
+from sojourn.movie.gif import LAST_FRAME, MOST_FRAMES
 from sojourn.movie.layout import OUT, PAD, layout_of, strokes_of
 from sojourn.movie.moment import ABANDONED, UNKNOWN, WAITING, WORKING, busy_shares, counts_of, squares_of
 from sojourn.movie.page import page_of
@@ -364,7 +364,7 @@ def test_page_script_places_squares_like_the_picture() -> None:
         moved = 44 - 6  # the page has the head of a scene outside its canvas
         for now, moment in zip(instants, moments, strict=True):
             squares = [each for lane in range(len(one.lanes)) for each in squares_of(one, layout, lane, now, 0.8)]
-            values = {each.index: (each.x, each.y - moved, each.kind, each.seen) for each in squares}
+            values = {each.index: (each.x, each.y - moved, each.kind, each.opacity) for each in squares}
             there = {index: (x, y, kind, seen) for index, x, y, kind, seen, *_ in moment["seen"]}
             in_boxes = {each[0]: each[5] for each in moment["seen"] if len(each) > 5}
             assert in_boxes.items() <= {each.index: each.phase for each in squares}.items()
@@ -404,7 +404,7 @@ def test_a_gif_has_its_frames_its_colours_and_its_length(tmp_path: Path) -> None
             image.seek(number)
             durations.append(image.info["duration"])
             frames.append(image.convert("RGB"))
-    assert durations == [200] * 15 + [HELD * 1_000]
+    assert durations == [200] * 15 + [LAST_FRAME * 1_000]
     assert all(ImageChops.difference(a, b).getbbox() for a, b in pairwise(frames))
     # 30 s: two wait, one is in service. 72 s: none waits, a worker serves an abandoned request.
     lane = (0, 80, 400, 128)

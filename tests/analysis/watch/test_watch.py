@@ -22,7 +22,7 @@ from sojourn.sources.live.log_clock import LogClock
 from sojourn.sources.live.pace import Paced
 from sojourn.sources.live.parsing import Parser
 from sojourn.sources.live.recent import Recent
-from sojourn.watch.cells import SORTS, named, sorted_rows, sparkline
+from sojourn.watch.cells import SORTS, name_cell, sorted_rows, sparkline
 from sojourn.watch.screen import Looks, screen, text_of
 from sojourn.watch.view import WINDOWS, View
 from sojourn.watch.watcher import Choice
@@ -161,7 +161,7 @@ def test_drops_only_requests_older_than_ten_minutes(tmp_path: Path) -> None:
         assert [result.seconds for result in view.windows.values()] == [10, 60, 600]
         assert view.windows["10m"].values == 3
         assert view.records.read == 1_500
-        assert 300 <= view.held <= 1_500
+        assert 300 <= view.in_memory <= 1_500
         assert len(view.history) == 60
         assert all(mean == pytest.approx(0, abs=0.002) for mean in view.history)
 
@@ -236,7 +236,7 @@ def test_log_without_app_times_ranks_by_response_time(tmp_path: Path, snapshot: 
     assert view.queues.kind == "response time"
     assert [row["culprit"] for row in view.queues.culprits] == ["/b", "/a"]
     assert view.notes == snapshot
-    assert view.windows["10m"].known == 0
+    assert view.windows["10m"].determined == 0
 
 
 def test_unanswered_requests_count_by_status(tmp_path: Path) -> None:
@@ -417,10 +417,10 @@ def test_hostile_names_are_escaped(tmp_path: Path) -> None:
 
 
 def test_names_have_exact_width() -> None:
-    assert named("/a", 5) == "/a   "
-    assert named("/abcdefgh", 5) == "/a…gh"
-    assert named("漢字漢字", 5) == "漢…字"
-    assert named(None, 3) == "–  "
+    assert name_cell("/a", 5) == "/a   "
+    assert name_cell("/abcdefgh", 5) == "/a…gh"
+    assert name_cell("漢字漢字", 5) == "漢…字"
+    assert name_cell(None, 3) == "–  "
 
 
 def test_sparkline_is_scaled_from_zero_to_the_largest() -> None:

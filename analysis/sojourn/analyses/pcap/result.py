@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -73,10 +73,7 @@ class Agreed:
 
     def to_dict(self) -> dict[str, object]:
         """Return an entry of ``agreement`` in the JSON output."""
-        return {
-            "figure": self.figure, "requests": self.requests, "median": self.median, "p99": self.p99, "max": self.max,
-            "beyond": self.beyond, "spread": self.spread,
-        }  # fmt: skip
+        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
 from sojourn.analyses.tiers.forest import forest_of
 from sojourn.analyses.tiers.hops import hops_of
-from sojourn.analyses.tiers.load_dependence import LoadDependence, load_dependences_of
-from sojourn.analyses.tiers.notes import notes_of
-from sojourn.analyses.tiers.requests import ACCOUNTS, accounts_of, first_service, requests_of, with_log
-from sojourn.analyses.tiers.result import Edge, Tier, Tiers
+from sojourn.analyses.tiers.load_dependence import load_dependences_of
+from sojourn.analyses.tiers.requests import accounts_of, first_service, requests_of, with_log
+from sojourn.analyses.tiers.result import Tiers
 from sojourn.analyses.tiers.sums import balances_of, edges_of, tiers_of
-from sojourn.analyses.tiers.verdict import Finding, finding_of
+from sojourn.analyses.tiers.verdict import finding_of
 from sojourn.model.errors import SojournError
+from sojourn.model.formatting import counted, duration, percent
 from sojourn.model.frame import HALF_MICROSECOND
 from sojourn.model.statistics import summaries
 from sojourn.sources.traces import Traces
-
-__all__ = ["ACCOUNTS", "Edge", "Finding", "LoadDependence", "Tier", "Tiers", "tiers"]
 
 
 def tiers(traces: Traces, log: pl.LazyFrame | None = None, *, service: str | None = None) -> Tiers:
@@ -48,11 +47,11 @@ def tiers(traces: Traces, log: pl.LazyFrame | None = None, *, service: str | Non
         lacking = "is in the log" if log is not None else "begins with a usable span"
         raise SojournError(f"no request: no trace {lacking}")
     if service is not None and not (visits["service"] == service).any():
-        known = ", ".join(sorted(visits["service"].unique())[:20])
-        raise SojournError(f"no span of the service {service!r}; services: {known}")
-    named = service if service is not None else first_service(hops, requests)
-    accounts = accounts_of(hops, requests)
-    services = tiers_of(hops, accounts.spent)
+        names = ", ".join(sorted(visits["service"].unique())[:20])
+        raise SojournError(f"no span of the service {service!r}; services: {names}")
+    subject = service if service is not None else first_service(hops, requests)
+    per_request, spent = accounts_of(hops, requests)
+    services = tiers_of(hops, spent)
     loads = load_dependences_of(hops)
     roots = visits.filter(pl.col("call").is_null() & (pl.col("kind") != "consumer"))
     served = visits["kind"] == "server"
@@ -69,7 +68,6 @@ def tiers(traces: Traces, log: pl.LazyFrame | None = None, *, service: str | Non
         "messages": int((visits["kind"] == "consumer").sum()),
     }
     doubts = {name: count for name, count in doubts.items() if count}
-    per_request = accounts.per_request
     figures = summaries(per_request.lazy(), ("response", "queueing"))
     total = float(per_request["response"].sum())
     base = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=hops.base // 1000)
@@ -86,8 +84,41 @@ def tiers(traces: Traces, log: pl.LazyFrame | None = None, *, service: str | Non
         services=tuple(services),
         edges=tuple(edges_of(hops.calls)),
         loads=tuple(loads),
-        finding=finding_of(named, balances_of(hops, services), {(load.service, load.opaque): load for load in loads}),
+        finding=finding_of(subject, balances_of(hops, services), {(load.service, load.opaque): load for load in loads}),
         per_request=per_request,
         doubts=doubts,
-        notes=notes_of(doubts, len(visits), logged=log is not None),
+        notes=_notes(doubts, len(visits), logged=log is not None),
     )
+
+
+def _notes(doubts: Mapping[str, float], visits: int, *, logged: bool) -> tuple[str, ...]:
+    """Return a sentence for each kind of defect; ``doubts``: kind -> number of spans, visits, calls or lines."""
+    notes = []
+
+    def note(name: str, text: str) -> None:
+        if doubts.get(name):
+            notes.append(f"{int(doubts[name]):,} {text}")
+
+    unknown = doubts.get("unknown_queueing", 0)
+    if unknown:
+        notes.append(
+            f"{counted(int(unknown), 'visit')} ({percent(unknown / visits)}) without a queueing delay: the time "
+            "between the start of the call and the visit is shown as waiting or network; the middleware records it"
+        )
+    other = "are not in the log" if logged else "have lost their parent, so their request is unknown"
+    note("orphans", f"trees of spans {other}: they count for their services, not for the requests")
+    note("log_rows_without_spans", "requests of the log have no span: not sampled, or outside the window")
+    note("broken", "spans are on a cycle of parents or below one, and are left out")
+    if doubts.get("cut"):
+        notes.append(
+            f"{counted(int(doubts['cut']), 'call ends', 'calls end')} after the calling visit (asynchronous calls, or "
+            f"clocks that differ); {duration(doubts['cut_seconds'])} of them were cut off"
+        )
+    note("longer_than_their_call", "visits lasted longer than the call they answered; their network time is negative")
+    note("negative_queueing", "queueing delays are below zero because clocks differ; they are not corrected")
+    note("messages", "visits received a message: no request waits for them, so they are in no response")
+    note("not_an_export", "lines are not OTLP exports and were skipped")
+    note("invalid_span_time", "spans have no valid start and end, and are left out")
+    note("no_id", "spans have no trace id or span id, and are left out")
+    note("duplicates", "spans were delivered more than once, and count once")
+    return tuple(notes)

@@ -13,18 +13,13 @@ from sojourn.model.statistics import summaries
 
 
 def tiers_of(hops: Hops, spent: Mapping[tuple[str, bool], Mapping[str, float]]) -> list[Tier]:
-    """Return the figures of every service, the one with the most seconds of the requests first.
-
-    Args:
-        hops: visits and calls.
-        spent: (service, opaque) -> account -> seconds, as in ``Accounts``.
-    """
+    """Return the figures of every service, the one with the most seconds of the requests (``spent``) first."""
     tiers = []
     for (service,), visits in hops.visits.partition_by("service", as_dict=True, maintain_order=True).items():
         figures = summaries(visits.lazy(), ("queueing", "own", "downstream", "seconds"))
         workers = visits.filter(pl.col("worker").is_not_null()).select("instance", "worker").n_unique()
         length = float((visits["start"] + visits["seconds"]).max() or 0.0) - float(visits["start"].min() or 0.0)  # type: ignore[arg-type]
-        known = workers and not visits["worker"].null_count() and length > 0
+        all_workers = workers and not visits["worker"].null_count() and length > 0
         tiers.append(
             Tier(
                 service=service,
@@ -37,7 +32,7 @@ def tiers_of(hops: Hops, spent: Mapping[tuple[str, bool], Mapping[str, float]]) 
                 downstream=figures["downstream"],
                 span=figures["seconds"],
                 waits_known=visits["queueing"].count(),
-                utilisation=float(visits["seconds"].sum()) / (workers * length) if known else None,
+                utilisation=float(visits["seconds"].sum()) / (workers * length) if all_workers else None,
                 seconds=dict(spent[service, False]),
             )
         )

@@ -68,13 +68,13 @@ def whatif(
     hosts: Mapping[str, str] | None = None,
     cores: int | None = None,
 ) -> WhatIfResult:
-    """Replay split rows under the recorded configuration, and under each variant.
+    """Replay split rows under the recorded configuration, and under each variant, the best first.
 
     Args:
         rows: as from ``SplitResult.rows``; with ``request_id``, duplicates count once; ``remote_addr`` and
             ``connection`` identify clients.
-        variants: each a change of one or several settings, as in ``{"workers": "+1", "balancer": "least_conn"}``; keys:
-            ``sojourn.analyses.whatif.variants.KEYS``. Empty: ``usual_changes``.
+        variants: each a change of one or several settings; keys: ``sojourn.analyses.whatif.variants.KEYS``. Empty:
+            ``usual_changes``.
         workers: per backend, or the same for all; None: counted from the worker values.
         closed_loop: each request arrives after an earlier answer: a faster system then receives more of them.
         rank: the figure of the response time by which variants are ranked, or ``goodput``.
@@ -84,9 +84,6 @@ def whatif(
         hosts: address of a backend -> name of its host, whose processors its services share; None: by the addresses.
         cores: of each host, where that is known: a change that puts more services in progress is predicted only if it
             does the same for services that wait and for services that compute.
-
-    Returns:
-        The result, with the best variant first.
 
     Raises:
         SojournError: there is nothing to replay, or a variant is not possible.
@@ -136,15 +133,15 @@ def whatif(
         "queueing_delay": figures_of(baseline.wait[included]),
     }
     error = errors_of(measured["response_time"], replayed["response_time"])
-    held_otherwise = cache(lambda: unreplayed(original))
+    unreplayed_cause = cache(lambda: unreplayed(original))
     reasons: tuple[Callable[[], str | None], ...] = (
         lambda: _unexplained(original, contention),
         lambda: None if closed_loop else limited_elsewhere(original),
-        lambda: None if fits(error) and not held_otherwise() else accepting_is_slowed(original, contention),
+        lambda: None if fits(error) and not unreplayed_cause() else accepting_is_slowed(original, contention),
         lambda: None if fits(error) else refusal(original, error, apparent, seed, queue_source.moved),
         lambda: _bounded(queue_source),
         lambda: FOLLOWING if apparent is not None and (apparent.closed or clients_wait(original)) else None,
-        held_otherwise,
+        unreplayed_cause,
         lambda: shared_resource(dependent, contention) if dependent and explained is None else None,
     )
     refused = next((text for reason in reasons if (text := reason()) is not None), None)
@@ -227,11 +224,7 @@ def _unexplained(workload: Workload, contention: Contention | None) -> str | Non
 
 
 def _refuse_balancers(changes: Sequence[Change], *, pinned: bool) -> None:
-    """Refuse other balancers where each client keeps to one backend.
-
-    Raises:
-        SojournError: a change has a balancer that ignores clients.
-    """
+    """Raise SojournError if each client keeps to one backend, and a change has a balancer that ignores clients."""
     other = next((change.balancer for change in changes if change.balancer not in (None, "given", "pinned")), None)
     if pinned and other is not None:
         raise SojournError(
@@ -245,11 +238,8 @@ def usual_changes(
 ) -> list[Change]:
     """Return common changes, replayed if none is given; changes of the heaviest route only if there are several.
 
-    Args:
-        workload: the requests.
-        closed: leave out a pool for a route, which a closed loop does not support.
-        pinned: leave out other balancers, which would move clients.
-        laws: of services that share a resource: more of it is a change, and other orders are left out.
+    A closed loop does not support a pool for a route; other balancers would move ``pinned`` clients; where services
+    share a resource (``laws``), more of it is a change, and other orders are left out.
     """
     shared = laws is not None or bool(workload.inside)
     variants = [] if workload.inside else [{"workers": "+1"}]
@@ -269,40 +259,28 @@ def usual_changes(
         variants += [{"discipline": "lifo"}, {"discipline": "adaptive_lifo"}, {"discipline": "sjf"}]
     codes, routes = workload.routes
     if len(routes) > 1:
-        held = summed(codes, workload.services, len(routes) + 1)[:-1]
-        heaviest = int(held.argmax())
+        seconds = summed(codes, workload.services, len(routes) + 1)[:-1]
+        heaviest = int(seconds.argmax())
         variants.append({f"service:{routes[heaviest]}": "x0.5"})
         if not closed and not shared:
-            variants.append({f"pool:{routes[heaviest]}": str(_enough(float(held[heaviest]), workload))})
+            variants.append({f"pool:{routes[heaviest]}": str(_enough(float(seconds[heaviest]), workload))})
     return [change_of(settings) for settings in variants]
 
 
-def _enough(held: float, workload: Workload) -> int:
-    """Return the number of workers that ``held`` seconds of service do not saturate: the average busy number + 1."""
+def _enough(busy_seconds: float, workload: Workload) -> int:
+    """Return the number of workers that ``busy_seconds`` of service do not saturate: the average busy number + 1."""
     seconds = float(workload.visits.arrival[-1] - workload.visits.arrival[0])
-    return int(held / seconds) + 1 if seconds > 0 else 1
+    return int(busy_seconds / seconds) + 1 if seconds > 0 else 1
 
 
 @dataclass(frozen=True)
 class _Context:
-    """What all variants have in common.
-
-    Attributes:
-        workload: the requests.
-        before: figures of the response times of the recorded configuration, replayed.
-        workers: of the recorded configuration.
-        base: figure -> its resamples.
-        resamples: of the requests.
-        loop: of a closed loop.
-        seed: of random choices.
-        laws: of services that share resources.
-        cores: of each host; None: unknown.
-    """
+    """What all variants have in common; ``before``, ``workers`` and ``base`` are of the recorded configuration."""
 
     workload: Workload
-    before: Summary
+    before: Summary  # of the response times, replayed
     workers: int
-    base: dict[str, Floats]
+    base: dict[str, Floats]  # figure -> its resamples
     resamples: Resamples
     loop: ClosedLoop | None
     seed: int
@@ -319,11 +297,7 @@ def _attempt(context: _Context, change: Change) -> Variant | Withheld:
 
 
 def _disagreement(context: _Context, change: Change, response: Summary) -> None:
-    """Compare the prediction with those of the other plausible laws.
-
-    Raises:
-        WithheldError: their mean or p99 differs by more than ``AGREED``.
-    """
+    """Raise WithheldError if a plausible law predicts a mean or p99 that differs by more than ``AGREED``."""
     for sharing in context.laws.others(change):
         if difference := _difference(context, change, response, sharing):
             name, one, other = difference

@@ -90,7 +90,7 @@ def _add_up(values, window, edges, counts, sums):  # type: ignore[no-untyped-def
 
 def interval(values: Floats) -> list[float]:
     """Return the central ``LEVEL`` interval of resampled values, [low, high]."""
-    known = values[~np.isnan(values)]
-    if not len(known):
+    finite = values[~np.isnan(values)]
+    if not len(finite):
         return [float("nan")] * 2
-    return [float(edge) for edge in np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])]
+    return [float(edge) for edge in np.quantile(finite, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])]
