@@ -101,7 +101,8 @@ def movie(
 
     suffix_of(out)
     earlier = (begin - LEAD).isoformat() if begin else None
-    column = column or _of_a_run(sources, each)
+    if column is None and not each and all(Path(source).is_dir() for source in sources):
+        column = "service"  # the cases of runs
     columns = (column,) if column else ()
 
     def read(paths: list[str]) -> OpenedRequests:
@@ -124,11 +125,6 @@ def movie(
     from sojourn.present.terminal import show  # noqa: PLC0415
 
     show(movie_section(film, out))
-
-
-def _of_a_run(sources: list[str], each: bool) -> str | None:
-    """Return the column of a run folder's cases, ``service``; None for other sources."""
-    return "service" if not each and all(Path(source).is_dir() for source in sources) else None
 
 
 def _titles(sources: list[str]) -> dict[str, str]:

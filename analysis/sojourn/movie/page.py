@@ -20,16 +20,10 @@ SECONDS = 30.0
 
 
 def page_of(film: Film, *, seconds: float | None = None, speed: float | None = None, theme: str = "auto") -> str:
-    """Return the page as text.
-
-    Args:
-        film: the film to show.
-        seconds: initial playing time, s; the reader may choose another.
-        speed: or the initial multiple of real time.
-        theme: ``light``, ``dark``, or ``auto``: the preference of the reader's system.
+    """Return the page as text; ``seconds`` or ``speed`` is the initial choice, which the reader may change.
 
     Raises:
-        SojournError: ``theme`` is none of these.
+        SojournError: ``theme`` is none of ``THEMES``.
     """
     if theme not in THEMES:
         raise SojournError(f"unknown theme {theme!r}; choose from {', '.join(THEMES)}")

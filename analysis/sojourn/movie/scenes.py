@@ -240,7 +240,7 @@ def scene_of(
         if "wait_known" in requests.columns
         else np.ones(len(requests), np.bool_),
         lane=requests["backend"].replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy().copy(),
-        worker=_codes(requests["worker"]),
+        worker=(requests["worker"].rank("dense").cast(pl.Int64) - 1).fill_null(-1).to_numpy().copy(),
         place=np.full(len(requests), -1, np.int64),
         number=requests["number"].to_numpy().copy(),
         unseen=(len(busiest) - len(names), len(chosen) - len(requests)),
@@ -252,8 +252,3 @@ def steps_of(begin: Floats, end: Floats) -> tuple[Floats, Ints]:
     """Return (instants, number of intervals [begin, end) that hold from then on); 0 before the first."""
     steps = Steps.of(begin, end)
     return steps.at, steps.level
-
-
-def _codes(names: pl.Series) -> Ints:
-    codes = names.rank("dense").cast(pl.Int64) - 1
-    return codes.fill_null(-1).to_numpy().copy()

@@ -112,17 +112,7 @@ def write_film(
     width: int | None = None,
     at: float | None = None,
 ) -> None:
-    """Write a film in the format of the suffix of ``path``.
-
-    Args:
-        film: the film.
-        path: the file to write; its suffix selects the format.
-        seconds: playing time, s.
-        speed: or the multiple of real time.
-        theme: light or dark; for a page also auto, its default: the preference of the reader's system.
-        fps: frames a second of a GIF.
-        width: of a picture, pixels.
-        at: the instant of a PNG, s; None: the middle.
+    """Write a film in the format of the suffix of ``path``; arguments as of ``sojourn.write_movie``.
 
     Raises:
         SojournError: the suffix is none of ``KINDS``, something cannot be drawn, or the file cannot be written.

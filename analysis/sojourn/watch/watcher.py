@@ -76,11 +76,7 @@ class Watcher(LiveReader):
     def view(self, choice: Choice, wall: datetime, now: datetime | None = None, *, with_queues: bool = True) -> View:
         """Compute the view; under load, long windows are computed less often than short ones.
 
-        Args:
-            choice: groups and filter.
-            wall: the local time.
-            now: the log's time; None: derived from the local time.
-            with_queues: include the queues, which take longest the first time.
+        ``wall``: the local time; ``now``: the log's, None: derived from it. The queues take longest the first time.
         """
         following = now is None
         late = self.clock.late if following else None
@@ -111,13 +107,10 @@ class Watcher(LiveReader):
     def _clocks_of(self, now: datetime) -> pl.DataFrame:
         return clock_of(self.recent.rows(now, SPAN))
 
-    def _covered(self, now: datetime, seconds: float) -> float:
-        """Return the length of the known part of a window, s."""
-        return min(seconds, max((now - self.recent.known_since()).total_seconds(), SHORTEST))
-
     def _figures(self, now: datetime, seconds: float, clock: pl.DataFrame) -> Figures:
         rows = split_rows(self.recent.rows(now, seconds), clock=clock, infer=False).rows
-        return figures(rows, self._covered(now, seconds), self._choice.by, self._choice.where, self._slo)
+        covered = max((now - self.recent.known_since()).total_seconds(), SHORTEST)
+        return figures(rows, min(seconds, covered), self._choice.by, self._choice.where, self._slo)
 
     def _queues_of(self, now: datetime, clock: pl.DataFrame) -> Queues:
         lag = lag_of(self.recent.rows(now, MINUTE))

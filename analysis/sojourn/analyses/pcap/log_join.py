@@ -70,7 +70,7 @@ def log_table(rows: pl.LazyFrame) -> pl.DataFrame:
     ).drop(instants)  # fmt: skip
 
 
-def backend_join(backend: pl.DataFrame, log: pl.DataFrame, tolerance: float = TOLERANCE) -> BackendJoin:
+def backend_join(backend: pl.DataFrame, log: pl.DataFrame, tolerance: float) -> BackendJoin:
     """Join exchanges of backends with records.
 
     Args:
@@ -187,7 +187,7 @@ def capture_offset(pairs: pl.DataFrame, backend: pl.DataFrame, log: pl.DataFrame
 
 
 def client_join(
-    client: pl.DataFrame, log: pl.DataFrame, backend_times: pl.DataFrame, offset: float, tolerance: float = TOLERANCE
+    client: pl.DataFrame, log: pl.DataFrame, backend_times: pl.DataFrame, offset: float, tolerance: float
 ) -> tuple[pl.DataFrame, pl.Series]:
     """Join exchanges of the client's side with records: (log_row, exchange, by), and ambiguous records.
 
@@ -240,7 +240,7 @@ def client_join(
     return joined, unsure.filter(~unsure.is_in(joined["log_row"].implode()))
 
 
-def sides_join(client: pl.DataFrame, backend: pl.DataFrame, tolerance: float = TOLERANCE) -> pl.DataFrame:
+def sides_join(client: pl.DataFrame, backend: pl.DataFrame, tolerance: float) -> pl.DataFrame:
     """Return (exchange, backend_exchange) of both sides without a log: by request id, else by path and time.
 
     nginx contacts the backend after it has read the request, and answers the client when the backend answers.

@@ -29,7 +29,7 @@ UNPARSED = {
 }  # fmt: skip
 
 
-def failures_of(result: WireResult, *, audited: bool = False) -> Iterator[str]:
+def failures_of(result: WireResult, *, audited: bool) -> Iterator[str]:
     """Yield what makes the figures doubtful; ``audited``: without failed checks, which the audit shows."""
     counts = result.counts
     for name, reason in list(counts.damaged.items())[:MOST]:

@@ -99,7 +99,8 @@ def _load_dependence(hops: Hops, callee: str, opaque: bool) -> LoadDependence:
     correlation = with_others = low = high = None
     if len(calls) >= FEWEST:
         correlation = _rank_correlation(under_way, took)
-        low, high = _extremes(under_way, took)
+        third, order = max(len(took) // 3, 1), np.argsort(under_way, kind="stable")
+        low, high = float(took[order[:third]].mean()), float(took[order[-third:]].mean())
         if len(callers) > 1:
             own = np.zeros(len(calls))
             codes = calls.select(pl.struct("service", "instance").rank("dense")).to_series().to_numpy()
@@ -124,12 +125,6 @@ def _rank_correlation(one: Floats, other: Floats) -> float | None:
     if ranks["one"].n_unique() < 2 or ranks["other"].n_unique() < 2:
         return None
     return float(ranks.select(pl.corr("one", "other")).item())
-
-
-def _extremes(load: Floats, took: Floats) -> tuple[float, float]:
-    third = max(len(load) // 3, 1)
-    order = np.argsort(load, kind="stable")
-    return float(took[order[:third]].mean()), float(took[order[-third:]].mean())
 
 
 def _by_load(load: Floats, took: Floats) -> pl.DataFrame:

@@ -9,7 +9,7 @@ plausible agree on it. Where no law fits, there is no prediction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -42,7 +42,6 @@ from sojourn.timeline.contention.load_dependence import LoadDependence
 from sojourn.timeline.contention.resources import Contention
 from sojourn.timeline.station import loop_of_requests
 from sojourn.timeline.tables import workers_table
-from sojourn.timeline.visits import Visits
 
 RANKS = ("p99", "p90", "p50", "mean", "goodput")
 SEEDS = 5  # replays of a balancer that chooses at random
@@ -162,9 +161,11 @@ def whatif(
         predictions = [outcome for outcome in outcomes if isinstance(outcome, Variant)]
         withheld = [outcome for outcome in outcomes if isinstance(outcome, Withheld)]
     predictions.sort(key=lambda v: -v.goodput if rank == "goodput" else v.response_time[rank] or 0.0)
+    visits = workload.visits
+    first, last = (visits.base + timedelta(seconds=float(visits.arrival[place])) for place in (0, -1))
     return WhatIfResult(
         requests=len(workload),
-        window=_window(workload.visits),
+        window=(first, last),
         measured=measured,
         replayed=replayed,
         error=error,
@@ -186,7 +187,7 @@ def whatif(
             "goodput": baseline.goodput,
             "timeouts": baseline.timeouts,
         },
-        workers=workers_table(workload.visits),
+        workers=workers_table(visits),
         imputed=workload.imputed,
         left_early=workload.left_early,
         refused_rows=workload.refused,
@@ -233,9 +234,7 @@ def _refuse_balancers(changes: Sequence[Change], *, pinned: bool) -> None:
         )
 
 
-def usual_changes(
-    workload: Workload, *, closed: bool = False, pinned: bool = False, laws: Sharing | None = None
-) -> list[Change]:
+def usual_changes(workload: Workload, *, closed: bool, pinned: bool, laws: Sharing | None) -> list[Change]:
     """Return common changes, replayed if none is given; changes of the heaviest route only if there are several.
 
     A closed loop does not support a pool for a route; other balancers would move ``pinned`` clients; where services
@@ -362,13 +361,8 @@ def _variant(context: _Context, change: Change) -> Variant:
     )
 
 
-def _mean(values: Any) -> float:
-    return float(np.mean([float(value) for value in values]))
-
-
-def _window(visits: Visits) -> tuple[Any, Any] | None:
-    first, last = float(visits.arrival[0]), float(visits.arrival[-1])
-    return visits.base + timedelta(seconds=first), visits.base + timedelta(seconds=last)
+def _mean(values: Iterable[float]) -> float:
+    return float(np.mean(list(values)))
 
 
 def _notes(

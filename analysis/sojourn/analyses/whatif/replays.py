@@ -106,7 +106,8 @@ def replay_workload(
     for station in stations(workload, change, seed):
         rows = station.rows
         recorded_backends = station.system.balancer == "given"
-        timeout_afterwards = _independent_of_timeouts(change, loop)
+        # A time-out affects no other request if its work continues, and the client does not retry.
+        timeout_afterwards = change.discipline != "deadline" and not change.retries and loop is None
         previous, think = (None, None) if loop is None else loop.among(rows, change.load)
         some = rows if len(rows) < n else slice(None)  # a part of an array is a copy
         system = replace(station.system, timeout=None) if timeout_afterwards else station.system
@@ -313,11 +314,6 @@ def _bound_station(
 
 def _name(workload: Workload, code: int) -> str:
     return printable(workload.visits.backends[code] or "a backend", 60)
-
-
-def _independent_of_timeouts(change: Change, loop: ClosedLoop | None) -> bool:
-    """Return whether a time-out affects no other request: its work continues, and the client does not retry."""
-    return change.discipline != "deadline" and not change.retries and loop is None
 
 
 def _with_timeout(outcome: Outcome, services: Floats, head: Floats, timeout: float) -> Outcome:

@@ -7,7 +7,7 @@ from functools import partial
 
 from sojourn.analyses.question import ReportContext
 from sojourn.analyses.whatif.charts import p99_by_variant, responses
-from sojourn.analyses.whatif.result import Variant, WhatIfResult, Withheld
+from sojourn.analyses.whatif.result import Variant, WhatIfResult
 from sojourn.analyses.whatif.run import whatif
 from sojourn.analyses.whatif.variants import written
 from sojourn.model.formatting import duration, formatted, milliseconds, percent, printable
@@ -71,13 +71,12 @@ def whatif_section(result: WhatIfResult) -> Section:
         failures=failures,
         tables=(_fit(result), *([_variants(result)] if result.variants else [])),
         pictures=pictures,
-        notes=(*(_withheld(change) for change in result.withheld), *result.notes),
+        notes=(
+            *(f"{written(each.settings)} is not predicted: {each.reason}." for each in result.withheld),
+            *result.notes,
+        ),
         short=short_of(result) if _helps(result) else "",
     )
-
-
-def _withheld(change: Withheld) -> str:
-    return f"{written(change.settings)} is not predicted: {change.reason}."
 
 
 def variants_reading(result: WhatIfResult) -> str:

@@ -151,7 +151,7 @@ class Laws:
         workload: Workload,
         contention: Contention | None,
         possible: Callable[[], Contention | None],
-        on_cores: Callable[[], Contention | None] | None = None,
+        on_cores: Callable[[], Contention | None] | None,
     ) -> None:
         self._workload, self._contention, self._possible = workload, contention, possible
         self._on_cores = on_cores

@@ -85,12 +85,7 @@ def offers_http2(octets, start, stop):
 def begin_record(tables, number, d, time, first):
     """Process a record header: note the handshake's state, and whether the record is data.
 
-    Args:
-        tables: the tables.
-        number: the connection.
-        d: the sending side.
-        time: ns.
-        first: the record's first byte; ABSENT: it was not captured with the header.
+    ``first``: the record's first byte; ABSENT: it was not captured with the header.
     """
     connection = tables.connections[number]
     side = tables.sides[2 * number + d]
