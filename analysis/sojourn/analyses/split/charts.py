@@ -7,6 +7,7 @@ ten million.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -132,18 +133,18 @@ def _everything_else() -> pl.Expr:
     return (pl.col("response") - pl.sum_horizontal(*MEASURED)).clip(lower_bound=0).alias("everything else")
 
 
+def log_seconds(**scale: Any) -> dict[str, Any]:
+    """Return scale and axis of a channel of seconds on a logarithmic scale; ``scale``: more of ``alt.Scale``."""
+    return {"scale": alt.Scale(type="log", **scale), "axis": alt.Axis(tickCount=8, format="~g")}
+
+
 def ccdfs(table: pl.DataFrame) -> alt.Chart:
     """Draw the share of requests that take longer than a time: queueing, service and response time, log-log."""
     return (
         alt.Chart(inline(table))
         .mark_line(interpolate="step-after", strokeWidth=2, clip=True)
         .encode(
-            x=alt.X(
-                "seconds:Q",
-                title="time (s)",
-                scale=alt.Scale(type="log"),
-                axis=alt.Axis(tickCount=8, format="~g"),
-            ),
+            x=alt.X("seconds:Q", title="time (s)", **log_seconds()),
             y=alt.Y(
                 "exceeding:Q",
                 title="share of requests that took longer",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sojourn.analyses.tiers.analysis import Tiers
 from sojourn.analyses.tiers.analysis import tiers as tiers_of_traces
+from sojourn.analyses.tiers.result import Tiers
 from sojourn.model.frame import Selection
 from sojourn.readers.inputs import Source, listed
 from sojourn.sources.open_requests import Instant

@@ -89,6 +89,11 @@ class Workload:
     def __len__(self) -> int:
         return len(self.services)
 
+    @property
+    def route(self) -> npt.NDArray[np.object_]:
+        """The route of each request; None for those without one."""
+        return self.visits.rows["route"].to_numpy()
+
     @cached_property
     def limits(self) -> dict[int, int]:
         """Backend -> most requests at a time that a limit in front of its workers lets pass."""

@@ -31,7 +31,7 @@ SETTINGS = {
     "without ids": WireSettings(ids=False),
     "without ids and stamps": WireSettings(ids=False, stamps=False),
     "retries": WireSettings(retried=0.1),
-    "kept connections": WireSettings(per_connection=5, kept=3, syn_dropped=0.0),
+    "kept connections": WireSettings(per_connection=5, keepalive=3, syn_dropped=0.0),
     "a late nginx": WireSettings(proxy_late=0.1),
     "TLS": WireSettings(tls=True, clients=200),
     "loopback": WireSettings(loopback=True, clients=1, paths=50, rate=100.0),
@@ -101,9 +101,9 @@ def test_equal_requests_are_not_joined_but_counted() -> None:
 def test_whole_connections_tell_what_single_requests_do_not() -> None:
     alike = {"loopback": True, "clients": 1, "paths": 1, "rate": 200.0, "wait": 0.0005, "service": 0.001}
     alone, _ = joined(simulated_wire(WireSettings(per_connection=1, **alike)))
-    kept, rows = joined(simulated_wire(WireSettings(per_connection=20, **alike)))
+    together, rows = joined(simulated_wire(WireSettings(per_connection=20, **alike)))
     assert wrong(rows, "client") == 0
-    assert kept.joined.both == 2_000 > alone.joined.both
+    assert together.joined.both == 2_000 > alone.joined.both
 
 
 def test_duplicate_id_is_resolved_by_time() -> None:

@@ -112,7 +112,7 @@ def test_load_raises_and_shorter_services_lower_the_response_time(small: pl.Lazy
 
 def test_route_in_a_separate_pool_no_longer_delays_other_routes(small: pl.LazyFrame) -> None:
     workload = workload_of(small)
-    exports = workload.of_route("/export")
+    exports = workload.route == "/export"
     from sojourn.analyses.whatif.replays import replay_workload  # noqa: PLC0415
 
     separate = replay_workload(workload, change_of({"pool:/export": "2"}))
