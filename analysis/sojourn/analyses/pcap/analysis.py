@@ -16,9 +16,9 @@ from datetime import datetime
 import polars as pl
 
 from sojourn.analyses.pcap.agreement import RESOLUTION, agreement, differences, wire_check
-from sojourn.analyses.pcap.findings import findings, notes
 from sojourn.analyses.pcap.frames import seconds_on_wire
 from sojourn.analyses.pcap.log_join import TOLERANCE
+from sojourn.analyses.pcap.notes import findings, join_notes
 from sojourn.analyses.pcap.result import FIGURES, WireResult
 from sojourn.analyses.pcap.tallies import counts_of, servers, syn_steps
 from sojourn.analyses.pcap.timeline import Timelines, timeline
@@ -99,7 +99,7 @@ def wire_of(
         log_given=rows is not None,
     )
     result.findings.extend(findings(result))
-    result.notes.extend(notes(result))
+    result.notes.extend(join_notes(result))
     return result
 
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from sojourn.analyses.split import charts, readings
 from sojourn.analyses.split.charts_heatmap import heat, heatmap, time_bins
 from sojourn.analyses.split.charts_hexbin import hexbin, service_against_queueing
-from sojourn.analyses.split.charts_percentiles import percentile_curve, percentile_table
 from sojourn.analyses.split.charts_ridgeline import BINS, THERE, Ridges, ridgeline, ridges
 from sojourn.analyses.split.charts_tail import tail_composition, tail_table
 from sojourn.analyses.split.result import SplitResult
@@ -103,12 +102,12 @@ def ccdf(result: SplitResult) -> Picture:
 
 def percentiles(result: SplitResult) -> Picture:
     """Return the percentile curve, by nines."""
-    table = percentile_table(result.measures, result.requests)
+    table = charts.percentile_table(result.measures, result.requests)
     return Picture(
         "percentiles",
         "Percentile curve",
         "The time that a share of requests does not exceed. Each further nine has the same width on the axis.",
-        functools.partial(percentile_curve, table),
+        functools.partial(charts.percentile_curve, table),
         readings.percentiles(result, table),
     )
 

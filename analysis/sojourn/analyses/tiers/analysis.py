@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
 from sojourn.analyses.tiers.forest import forest_of
-from sojourn.analyses.tiers.hops import hops_of
+from sojourn.analyses.tiers.hops import Hops, hops_of
 from sojourn.analyses.tiers.load_dependence import load_dependences_of
 from sojourn.analyses.tiers.requests import accounts_of, first_service, requests_of, with_log
-from sojourn.analyses.tiers.result import Tiers
-from sojourn.analyses.tiers.sums import balances_of, edges_of, tiers_of
-from sojourn.analyses.tiers.verdict import finding_of
+from sojourn.analyses.tiers.result import Edge, Tier, Tiers
+from sojourn.analyses.tiers.verdict import Balance, finding_of
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted, duration, percent
 from sojourn.model.frame import HALF_MICROSECOND
@@ -51,7 +50,7 @@ def tiers(traces: Traces, log: pl.LazyFrame | None = None, *, service: str | Non
         raise SojournError(f"no span of the service {service!r}; services: {names}")
     subject = service if service is not None else first_service(hops, requests)
     per_request, spent = accounts_of(hops, requests)
-    services = tiers_of(hops, spent)
+    services = _tiers(hops, spent)
     loads = load_dependences_of(hops)
     roots = visits.filter(pl.col("call").is_null() & (pl.col("kind") != "consumer"))
     served = visits["kind"] == "server"
@@ -82,9 +81,9 @@ def tiers(traces: Traces, log: pl.LazyFrame | None = None, *, service: str | Non
         queueing_share=float(per_request["queueing"].sum()) / total if total > 0 else None,
         elsewhere=float(per_request["elsewhere"].sum()),
         services=tuple(services),
-        edges=tuple(edges_of(hops.calls)),
+        edges=tuple(_edges(hops.calls)),
         loads=tuple(loads),
-        finding=finding_of(subject, balances_of(hops, services), {(load.service, load.opaque): load for load in loads}),
+        finding=finding_of(subject, _balances(hops, services), {(load.service, load.opaque): load for load in loads}),
         per_request=per_request,
         doubts=doubts,
         notes=_notes(doubts, len(visits), logged=log is not None),
@@ -122,3 +121,91 @@ def _notes(doubts: Mapping[str, float], visits: int, *, logged: bool) -> tuple[s
     note("no_id", "spans have no trace id or span id, and are left out")
     note("duplicates", "spans were delivered more than once, and count once")
     return tuple(notes)
+
+
+def _tiers(hops: Hops, spent: Mapping[tuple[str, bool], Mapping[str, float]]) -> list[Tier]:
+    """Return the figures of every service, the one with the most seconds of the requests (``spent``) first."""
+    rows = []
+    for (service,), visits in hops.visits.partition_by("service", as_dict=True, maintain_order=True).items():
+        figures = summaries(visits.lazy(), ("queueing", "own", "downstream", "seconds"))
+        workers = visits.filter(pl.col("worker").is_not_null()).select("instance", "worker").n_unique()
+        length = float((visits["start"] + visits["seconds"]).max() or 0.0) - float(visits["start"].min() or 0.0)  # type: ignore[arg-type]
+        all_workers = workers and not visits["worker"].null_count() and length > 0
+        rows.append(
+            Tier(
+                service=service,
+                opaque=False,
+                instances=visits["instance"].drop_nulls().n_unique(),
+                workers=workers,
+                visits=len(visits),
+                queueing=figures["queueing"],
+                self_time=figures["own"],
+                downstream=figures["downstream"],
+                span=figures["seconds"],
+                waits_known=visits["queueing"].count(),
+                utilisation=float(visits["seconds"].sum()) / (workers * length) if all_workers else None,
+                seconds=dict(spent[service, False]),
+            )
+        )
+    opaque = hops.calls.filter("opaque").partition_by("callee", as_dict=True, maintain_order=True)
+    for (service,), calls in opaque.items():
+        figures = summaries(calls.lazy().with_columns(none=pl.lit(None, pl.Float64)), ("seconds", "none"))
+        took, none = figures["seconds"], figures["none"]
+        rows.append(Tier(service, True, 0, 0, len(calls), none, took, none, took, 0, None, dict(spent[service, True])))
+    return sorted(rows, key=lambda tier: (-sum(tier.seconds.values()), tier.service))
+
+
+def _edges(calls: pl.DataFrame) -> Iterator[Edge]:
+    """Yield the figures of every pair of caller and callee, the one with most of the callers' time first."""
+    keys = ("service", "callee", "opaque")
+    order = (
+        calls.group_by(keys).agg(time=pl.col("share").sum()).sort("time", *keys, descending=[True, False, False, False])
+    )
+    parts = calls.partition_by(keys, as_dict=True)
+    for service, callee, opaque, time in order.iter_rows():
+        part = parts[service, callee, opaque]
+        network = pl.when(pl.col("queueing").is_not_null()).then("network").alias("network")
+        figures = summaries(part.lazy().with_columns(network), ("seconds", "queueing", "network"))
+        yield Edge(
+            caller=service,
+            callee=callee,
+            opaque=opaque,
+            calls=len(part),
+            instances=part["instance"].drop_nulls().n_unique(),
+            time=time,
+            **figures,
+        )
+
+
+def _balances(hops: Hops, services: list[Tier]) -> dict[tuple[str, bool], Balance]:
+    """Return the balance of every service, over all its visits, with those of unknown requests."""
+    balances = {}
+    calls = hops.calls.group_by("service", "callee", "opaque").agg(pl.col("share").sum())
+    reached = hops.calls.group_by("callee", "opaque").agg(
+        between=(pl.col("seconds") - pl.col("callee_seconds")).sum(), own=pl.col("seconds").sum()
+    )
+    between = {(row["callee"], row["opaque"]): row for row in reached.iter_rows(named=True)}
+    waits = dict(hops.visits.group_by("service").agg(pl.col("queueing").mean()).iter_rows())
+    own = dict(hops.visits.group_by("service").agg(pl.col("own").sum()).iter_rows())
+    for tier in services:
+        key = (tier.service, tier.opaque)
+        if tier.opaque:
+            balances[key] = Balance(tier.service, True, tier.visits, 0.0, False, between[key]["own"], {})
+            continue
+        bounded = 2 * tier.waits_known < tier.visits
+        if not bounded:
+            waited = (waits[tier.service] or 0.0) * tier.visits
+        else:
+            waited = between[key]["between"] if key in between else 0.0
+        below = calls.filter(pl.col("service") == tier.service).select("callee", "opaque", "share")
+        balances[key] = Balance(
+            tier.service,
+            False,
+            tier.visits,
+            waited,
+            bounded,
+            own[tier.service],
+            {(callee, opaque): share for callee, opaque, share in below.iter_rows()},
+            tier.utilisation,
+        )
+    return balances

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
-from sojourn.analyses.pcap.findings import findings, notes
 from sojourn.analyses.pcap.frames import CONNECTIONS, EXCHANGES, TIMELINE
+from sojourn.analyses.pcap.notes import findings, join_notes
 from sojourn.analyses.pcap.result import FIGURES, WireResult
 from sojourn.analyses.pcap.tallies import counts_of, servers, syn_steps
 from sojourn.model.statistics import summaries
@@ -167,5 +167,5 @@ def result_of(produced: TimelineBuilder, **more: Any) -> WireResult:
     return replace(
         result,
         findings=more.get("findings", findings(result)),
-        notes=more.get("notes", notes(result)),
+        notes=more.get("notes", join_notes(result)),
     )
