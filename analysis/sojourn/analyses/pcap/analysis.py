@@ -9,7 +9,7 @@ Packets show the SYN queue of each side, unanswered SYNs, and bounds of the acce
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -22,40 +22,14 @@ from sojourn.analyses.pcap.notes import findings, join_notes
 from sojourn.analyses.pcap.result import FIGURES, WireResult
 from sojourn.analyses.pcap.tallies import counts_of, servers, syn_steps
 from sojourn.analyses.pcap.timeline import Timelines, timeline
-from sojourn.analyses.pcap.tracked_capture import TrackedCapture
 from sojourn.analyses.pcap.tracking_result import TrackingResult
 from sojourn.model.errors import SojournError
 from sojourn.model.figures import Summary
 from sojourn.model.statistics import summaries
 from sojourn.readers.capture.batch import Counts
-from sojourn.readers.inputs import Source
 
 # Figures that end at a time of nginx's clock, which is truncated to whole milliseconds.
 BY_NGINX = ("proxy_unread",)
-
-
-def wire(
-    captures: TrackedCapture | Sequence[Source] | Source,
-    *,
-    rows: pl.LazyFrame | None = None,
-    backends: Collection[str] = (),
-    since: datetime | None = None,
-    until: datetime | None = None,
-    tolerance: float = TOLERANCE,
-    on_step: Callable[[str], None] = lambda _: None,
-) -> WireResult:
-    """Read captures and analyse them; ``rows``: split rows of the log; other arguments as of ``sojourn.pcap``."""
-    checked = [checked_backend(name) for name in backends]
-    ports = {int(name.rpartition(":")[2]) for name in checked}
-    if rows is not None:
-        ports |= _ports(rows)
-    with captures if isinstance(captures, TrackedCapture) else TrackedCapture(captures) as capture:
-        tracked = capture.result(sorted(ports), on_step)
-    on_step("joining")
-    return wire_of(
-        tracked.tracking, tracked.counts, tracked.names, tracked.interfaces,
-        rows=rows, backends=checked, since=since, until=until, tolerance=tolerance,
-    )  # fmt: skip
 
 
 def wire_of(
@@ -70,7 +44,7 @@ def wire_of(
     until: datetime | None = None,
     tolerance: float = TOLERANCE,
 ) -> WireResult:
-    """Analyse tracked connections; ``rows``: split rows of the log. Other arguments as of ``wire``."""
+    """Analyse tracked connections; ``rows``: split rows of the log. Other arguments as of ``sojourn.pcap``."""
     timelines = timeline(_within(tracking, since, until), rows, backends=backends, tolerance=tolerance)
     log_less_wire = differences(timelines.frame, timelines.log)
     agreed = agreement(log_less_wire)
@@ -116,7 +90,7 @@ def checked_backend(name: str) -> str:
     return f"{host}:{int(port)}"
 
 
-def _ports(rows: pl.LazyFrame) -> set[int]:
+def ports_of(rows: pl.LazyFrame) -> set[int]:
     """Return the ports of a log's upstreams: they identify the server where the SYN is not in the capture."""
     upstreams = rows.select(pl.col("upstream").cast(pl.String).unique()).collect(engine="streaming").to_series()
     ports = upstreams.drop_nulls().str.extract(r":(\d{1,5})$").drop_nulls()

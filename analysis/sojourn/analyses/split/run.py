@@ -8,8 +8,8 @@ from typing import TextIO
 
 import polars as pl
 
-from sojourn.analyses.pcap.analysis import wire
 from sojourn.analyses.pcap.log_join import READ
+from sojourn.analyses.pcap.run import pcap
 from sojourn.analyses.split.analysis import checked_groups, split_of
 from sojourn.analyses.split.result import SplitResult
 from sojourn.model.errors import SojournError
@@ -56,8 +56,7 @@ def split(
         slo: a p99 below this, with little queueing, is healthy, in seconds.
         all_columns: also read columns that the split does not need (ids, uri, addresses), for ``write_parquet``.
         columns: additional columns to read: canonical ones, or other keys of the log.
-        captures: captures of the same requests, as for ``sojourn.analyses.pcap.analysis.wire``; their result is
-            ``wire``.
+        captures: captures of the same requests, as for ``sojourn.pcap``; their result is ``wire``.
         nginx: nginx's configuration: the verdict names its directives that delay requests outside the app.
         rejects_to: file for refused lines, as for ``sojourn.read``.
         on_size: called with the size of the sources, as for ``sojourn.read``.
@@ -98,7 +97,7 @@ def with_wire(result: SplitResult, captures: Sequence[Source]) -> None:
     Raises:
         SojournError: a capture cannot be read.
     """
-    result.wire = wire(captures, rows=result.rows)
+    result.wire = pcap(captures, log=result)
     result.audit.wire = result.wire.checks
 
 

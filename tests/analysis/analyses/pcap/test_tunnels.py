@@ -20,7 +20,7 @@ from scapy.layers.ppp import PPP, PPPoE
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
 from segment_builder import MS
-from sojourn.analyses.pcap.analysis import wire
+from sojourn.analyses.pcap.run import pcap as wire
 from sojourn.analyses.pcap.section import wire_section
 from tshark_reads import Ours, plain, segment_differences, tshark_rows
 
