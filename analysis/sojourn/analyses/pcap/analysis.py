@@ -70,7 +70,7 @@ def wire_of(
         differences=log_less_wire,
         split=_split(frame, timelines),
         checks=(wire_check(agreed, timelines.joined),) if rows is not None else (),
-        log_given=rows is not None,
+        has_log=rows is not None,
     )
     result.findings.extend(findings(result))
     result.notes.extend(join_notes(result))

@@ -39,11 +39,8 @@ def with_legs(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Add ``leg`` and ``endpoint`` (the server's address:port) to connections and exchanges.
 
-    Args:
-        connections: columns of CONNECTIONS.
-        exchanges: columns of EXCHANGES.
-        backends: as address:port, or :port for any address.
-        log: whether there is a log: an address that is no backend may then be the clients' side on any host.
+    ``backends``: as address:port, or :port for any address. With a log, an address that is no backend may be the
+    clients' side on any host.
     """
     # An address and a port as one number: grouping by a million texts is slow.
     number = pl.col("server").cast(pl.Categorical).to_physical().cast(pl.Int64) * 65_536 + pl.col("server_port")

@@ -124,7 +124,7 @@ def join_notes(result: WireResult) -> list[str]:
         sentences.append(
             "The backends' addresses are unknown (no log, no stamp): name them with --backend ADDR:PORT. The figures "
             "are those of all servers in the capture."
-            if not result.log_given
+            if not result.has_log
             else "No backend that the log names is in the capture."
         )
     joined = result.joined

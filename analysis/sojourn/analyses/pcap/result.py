@@ -148,7 +148,7 @@ class WireResult(Result):
         checks: comparisons with a threshold.
         findings: what the figures mean, in sentences, the most severe first.
         notes: how they were measured.
-        log_given: whether there was a log to join.
+        has_log: whether there was a log to join.
         kernel: the result of the kernel samples, if there are any.
     """
 
@@ -173,7 +173,7 @@ class WireResult(Result):
     checks: tuple[Check, ...] = ()
     findings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    log_given: bool = False
+    has_log: bool = False
     kernel: Any = None
 
     @property

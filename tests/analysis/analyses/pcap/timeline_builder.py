@@ -97,7 +97,7 @@ class TimelineBuilder:
                 row |= {} if keepalive else {"accept_wait": (begins - established) / 1e9}
             at = ("10.0.0.1", 40000, "10.0.0.2", 8001)
             self._connection(
-                at, opens, answered_syn, established, dropped, acks_dropped, end, keepalive, taken=used,
+                at, opens, answered_syn, established, dropped, acks_dropped, end, keepalive, accepted=used,
                 ended=back + 100 * US,
             )  # fmt: skip
         self.timeline.append(row)
@@ -110,7 +110,7 @@ class TimelineBuilder:
 
     def _connection(
         self, ends: tuple[str, int, str, int], syn: int, answered: int | None, established: int | None, repeats: int,
-        acks_dropped: int, end: str, keepalive: bool, taken: int | None = None, ended: int | None = None,
+        acks_dropped: int, end: str, keepalive: bool, accepted: int | None = None, ended: int | None = None,
         exchange: bool = True,
     ) -> None:  # fmt: skip
         number = len(self.connections)
@@ -127,7 +127,7 @@ class TimelineBuilder:
                 "syn": syn,
                 "syn_answered": answered,
                 "established": established,
-                "ack_taken": taken or established,
+                "ack_taken": accepted or established,
             }
             produced |= {"syn_ack": None if answered is None else answered + 20 * US}
         if end.startswith("reset"):
