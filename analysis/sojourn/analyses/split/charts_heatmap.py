@@ -56,7 +56,7 @@ def heat(measures: Measures, column: str = "request_time") -> Heat:
 
 
 def heatmap(heat: Heat) -> alt.Chart:
-    """Return a cell is the brighter the more requests it stands for, by the logarithm of their number."""
+    """Draw cells, the brighter the more requests they have, by the logarithm of their number."""
     name = LINES[heat.column][0]
     # The instants of the data have a resolution of a millisecond: no narrower bin can be drawn.
     milliseconds = max(heat.width / timedelta(milliseconds=1), 1.0)
