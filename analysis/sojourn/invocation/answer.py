@@ -8,7 +8,6 @@ from typing import Any
 
 from sojourn.invocation.progress import pipe_closed_early_is_fine
 from sojourn.model.formatting import rounded
-from sojourn.present.display import section_of
 
 
 def answer(result: Any, *, as_json: bool) -> None:
@@ -16,6 +15,7 @@ def answer(result: Any, *, as_json: bool) -> None:
     if as_json:
         print_json(result.to_dict())
         return
+    from sojourn.present.display import section_of  # noqa: PLC0415 - with pages and drawings
     from sojourn.present.terminal import show  # noqa: PLC0415 - rich takes its time to load
 
     show(section_of(result))

@@ -91,30 +91,27 @@ def movie(
 
     Writes one HTML page with play, pause and a slider (no network needed), an animated GIF, or one instant as PNG.
     """
-    worker_counts, column, begin, end = (
-        workers_of(workers),
-        column_of(by) if by else None,
-        instant(since),
-        instant(until),
-    )
+    worker_counts, column = workers_of(workers), column_of(by) if by else None
+    begin, end = instant(since), instant(until)
     if at is not None and out.suffix.lower() != ".png":
         raise typer.BadParameter("an instant is written as .png only", param_hint="--at")
     if seconds and speed:
         raise typer.BadParameter("use either --seconds or --speed", param_hint="--speed")
-    from sojourn.movie.write import film_of_rows, suffix_of, write_film  # noqa: PLC0415 - Polars takes its time to load
+    from sojourn.movie.write import film_of_rows, movie_section, suffix_of, write_film  # noqa: PLC0415 - loads Polars
 
     suffix_of(out)
     earlier = (begin - LEAD).isoformat() if begin else None
-    column = column or _of_a_run(sources, each)
+    if column is None and not each and all(Path(source).is_dir() for source in sources):
+        column = "service"  # the cases of runs
     columns = (column,) if column else ()
 
-    def read(named: list[str]) -> OpenedRequests:
+    def read(paths: list[str]) -> OpenedRequests:
         return requests_of(
-            named, log_format=log_format, spans=spans, since=earlier, until=_text(end), where=where, columns=columns,
+            paths, log_format=log_format, spans=spans, since=earlier, until=_text(end), where=where, columns=columns,
             quiet=quiet,
         )  # fmt: skip
 
-    queues = {name: read([source]) for name, source in _named(sources).items()} if each else {"": read(sources)}
+    queues = {name: read([source]) for name, source in _titles(sources).items()} if each else {"": read(sources)}
     with doing(quiet) as say:
         say("drawing")
         film = film_of_rows(
@@ -125,18 +122,12 @@ def movie(
     if as_json:
         print_json({"out": os.fspath(out), **film.to_dict()})
         return
-    from sojourn.movie.section import movie_section  # noqa: PLC0415
     from sojourn.present.terminal import show  # noqa: PLC0415
 
     show(movie_section(film, out))
 
 
-def _of_a_run(sources: list[str], each: bool) -> str | None:
-    """Return the column of a run folder's cases, ``service``; None for other sources."""
-    return "service" if not each and all(Path(source).is_dir() for source in sources) else None
-
-
-def _named(sources: list[str]) -> dict[str, str]:
+def _titles(sources: list[str]) -> dict[str, str]:
     """Return scene title -> source: the file's own name where these are distinct."""
     short = {source: Path(source).name if "://" not in source else source for source in sources}
     same = len(set(short.values())) < len(short)

@@ -108,15 +108,8 @@ def _scene(pen: Pen, film: Film, scene: Scene, layout: Layout, now: float, slide
             radius, thick = (5, 1.5) if layout.box >= 16 else (1, 1)
             pen.box(corner, (layout.box, layout.box), theme.paper, edge, radius, thick)
         for square in squares_of(scene, layout, lane, now, slide):
-            _square(
-                pen,
-                square.kind,
-                (square.x, square.y),
-                layout.size,
-                int(scene.number[square.index]),
-                square.seen,
-                phase=square.phase,
-            )
+            corner, number = (square.x, square.y), int(scene.number[square.index])
+            _square(pen, square.kind, corner, layout.size, number, square.opacity, phase=square.phase)
         queued = (scene.lane == lane) & (scene.arrival <= now) & (now < scene.until)
         more = int(queued.sum()) - layout.fits(lane)
         if more > 0:
@@ -134,7 +127,7 @@ def _square(
     corner: tuple[float, float],
     size: float,
     number: int,
-    seen: float = 1.0,
+    opacity: float = 1.0,
     struck: bool = True,
     phase: str = phases.SERVICE,
 ) -> None:
@@ -142,10 +135,12 @@ def _square(
     radius = 4 if size >= 12 else 0
     numbered = size >= 14 and number < 1_000
     if kind == UNKNOWN:
-        pen.box(corner, (size, size), theme.panel, mixed(theme.panel, theme.dim, seen), radius, 1.5 if size >= 8 else 1)
+        pen.box(
+            corner, (size, size), theme.panel, mixed(theme.panel, theme.dim, opacity), radius, 1.5 if size >= 8 else 1
+        )
         ink: Colour = theme.dim
     else:
-        pen.box(corner, (size, size), mixed(theme.panel, FILL[kind], seen), None, radius)
+        pen.box(corner, (size, size), mixed(theme.panel, FILL[kind], opacity), None, radius)
         strokes = strokes_of(phase, size)
         for x, y, to_x, to_y in strokes:
             ends = [(corner[0] + x, corner[1] + y), (corner[0] + to_x, corner[1] + to_y)]
@@ -153,10 +148,10 @@ def _square(
         if strokes and numbered:
             middle = 0.56 * size
             pen.box((corner[0] + 0.22 * size, corner[1] + 0.22 * size), (middle, middle), FILL[kind], None, middle / 2)
-        ink = mixed(theme.panel, INK, seen)
+        ink = mixed(theme.panel, INK, opacity)
     if numbered:
-        shown = 0.55 * size if number < 100 else 0.42 * size
-        pen.text((corner[0] + size / 2, corner[1] + size / 2), str(number), shown, ink, anchor="mm")
+        font_size = 0.55 * size if number < 100 else 0.42 * size
+        pen.text((corner[0] + size / 2, corner[1] + size / 2), str(number), font_size, ink, anchor="mm")
     if kind == ABANDONED and struck and size >= 6:
         # Not by colour alone: abandoned requests are struck through.
         pen.line([(corner[0] + 2, corner[1] + size - 2), (corner[0] + size - 2, corner[1] + 2)], ink, 1.2)

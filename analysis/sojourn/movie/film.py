@@ -101,47 +101,47 @@ def film_of(
         SojournError: the window contains no request, or too many at one time.
     """
     cut = [_between(scene, since, until) for scene in scenes]
-    kept = [scene for scene in cut if scene is not None]
-    if not kept:
+    drawn = [scene for scene in cut if scene is not None]
+    if not drawn:
         raise SojournError("no request in this window; widen it with --since and --until")
-    shared = len(kept) == 1 or _overlap(kept)
+    shared = len(drawn) == 1 or _overlap(drawn)
     if shared:
-        zero = min(_begin(scene, since) for scene in kept)
-        kept = [scene.shifted((zero - scene.first).total_seconds()) for scene in kept]
+        zero = min(_begin(scene, since) for scene in drawn)
+        drawn = [scene.shifted((zero - scene.first).total_seconds()) for scene in drawn]
     else:
-        kept = [scene.shifted(max(float(scene.arrival.min()), 0.0)) for scene in kept]
-    seconds = max(float(scene.gone.max()) for scene in kept)
+        drawn = [scene.shifted(max(float(scene.arrival.min()), 0.0)) for scene in drawn]
+    seconds = max(float(scene.gone.max()) for scene in drawn)
     if until is not None and shared:
-        seconds = min(seconds, (until - kept[0].first).total_seconds())
+        seconds = min(seconds, (until - drawn[0].first).total_seconds())
     remarks = [*notes, *_unseen(scenes)]
-    names = [lane.name for scene in kept for lane in scene.lanes]
+    names = [lane.name for scene in drawn for lane in scene.lanes]
     if shared and len(set(names)) < len(names):
         remarks.append(
             "Scenes share backends: each shows only its own requests, so a worker shown as free may serve a request of "
             "another scene."
         )
     left_out = ""
-    if sum(len(scene) for scene in kept) > most:
-        kept, seconds, remark = _around_the_deepest(kept, seconds, most, shared)
+    if sum(len(scene) for scene in drawn) > most:
+        drawn, seconds, remark = _around_the_deepest(drawn, seconds, most, shared)
         remarks.append(remark)
-    elif since is None and until is None and (stretch := _crowded_stretch(kept, seconds)) is not None:
-        kept, left_out = _cut(kept, stretch, seconds)
+    elif since is None and until is None and (stretch := _crowded_stretch(drawn, seconds)) is not None:
+        drawn, left_out = _cut(drawn, stretch, seconds)
         seconds = stretch[1] - stretch[0]
         remarks.append(f"Left out: {left_out}. Choose another window with --since and --until.")
-    unknown = sum(int((~scene.wait_known).sum()) for scene in kept)
+    unknown = sum(int((~scene.wait_known).sum()) for scene in drawn)
     if unknown:
         remarks.append(
             f"For {counted(unknown, 'request')} the log does not show whether it waited or was in service: drawn "
             "hollow, in the queue until it ended in nginx."
         )
-    doubtful = sum(int((~np.isnan(scene.doubt_end)).sum()) for scene in kept)
+    doubtful = sum(int((~np.isnan(scene.doubt_end)).sum()) for scene in drawn)
     if doubtful:
         remarks.append(
             f"For {counted(doubtful, 'request')} the log does not show whether the body of the answer holds the "
             "worker: drawn hollow in the worker's box, until the answer ends or the worker takes another request."
         )
-    begun = kept[0].first if shared else None
-    return Film(title, tuple(scene.placed() for scene in kept), max(seconds, 1e-3), begun, tuple(remarks), left_out)
+    begun = drawn[0].first if shared else None
+    return Film(title, tuple(scene.placed() for scene in drawn), max(seconds, 1e-3), begun, tuple(remarks), left_out)
 
 
 def _between(scene: Scene, since: datetime | None, until: datetime | None) -> Scene | None:
@@ -198,9 +198,9 @@ def _around_the_deepest(
             "drawn: choose a window with fewer (--since, --until), or one backend (--backend)"
         )
     total = sum(len(scene) for scene in scenes)
-    kept = [scene.within(begin, end).shifted(begin) for scene in scenes]
-    shown = sum(len(scene) for scene in kept)
-    moment = kept[0].first if shared else None
+    drawn = [scene.within(begin, end).shifted(begin) for scene in scenes]
+    count = sum(len(scene) for scene in drawn)
+    moment = drawn[0].first if shared else None
     span = (
         f"from {moment:%H:%M:%S} to {moment + timedelta(seconds=end - begin):%H:%M:%S} UTC"
         if moment
@@ -208,20 +208,20 @@ def _around_the_deepest(
     )
     queue = f" of {name}" if len(scenes) > 1 else ""
     remark = (
-        f"{shown:,} of {counted(total, 'request')} {'is' if shown == 1 else 'are'} shown, {span}: around the deepest "
+        f"{count:,} of {counted(total, 'request')} {'is' if count == 1 else 'are'} shown, {span}: around the deepest "
         f"queue{queue} ({depth:,} in the queue). Choose another window with --since and --until."
     )
-    return [scene for scene in kept if len(scene)], end - begin, remark
+    return [scene for scene in drawn if len(scene)], end - begin, remark
 
 
 def _cut(scenes: Sequence[Scene], stretch: tuple[float, float], seconds: float) -> tuple[list[Scene], str]:
     """Return the scenes within a part of the film, and a description of the rest."""
     begin, end = stretch
-    kept = [scene.within(begin, end).shifted(begin) for scene in scenes]
-    fewer = sum(len(scene) for scene in scenes) - sum(len(scene) for scene in kept)
+    drawn = [scene.within(begin, end).shifted(begin) for scene in scenes]
+    fewer = sum(len(scene) for scene in scenes) - sum(len(scene) for scene in drawn)
     sides = [f"{duration(begin)} before"] if begin > 0 else []
     sides += [f"{duration(seconds - end)} after"] if seconds > end else []
-    return [scene for scene in kept if len(scene)], f"{listed(sides)}, with {counted(fewer, 'request')}"
+    return [scene for scene in drawn if len(scene)], f"{listed(sides)}, with {counted(fewer, 'request')}"
 
 
 def _unseen(scenes: Sequence[Scene]) -> list[str]:
@@ -241,9 +241,6 @@ def _crowded_stretch(scenes: Sequence[Scene], seconds: float) -> tuple[float, fl
     Stragglers are requests far from all others: the shortest period that leaves out at most ``STRAGGLERS`` of the
     requests is not longer than ``LONG`` of the film. Steady traffic, however sparse, has no such period.
 
-    Args:
-        scenes: on one clock.
-        seconds: length of the film.
     """
     arrival = np.concatenate([scene.arrival for scene in scenes])
     order = np.argsort(arrival, kind="stable")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -24,7 +24,7 @@ MOST_FRAMES = 600
 """Limit: more frames take minutes to draw and megabytes to store."""
 MOST_PIXELS = 400_000_000
 """Limit for all frames together: Pillow holds them all, a byte per pixel."""
-HELD = 3.0  # s: the last frame
+LAST_FRAME = 3.0  # s: the last frame
 SLIDE = 0.35  # s of the film: duration of a square's move
 
 
@@ -44,23 +44,12 @@ def frame_times(film: Film, seconds: float, fps: float) -> list[float]:
 
 
 def write_gif(
-    film: Film,
-    path: str | os.PathLike[str] | IO[bytes],
-    *,
-    theme: Theme,
-    seconds: float = SECONDS,
-    fps: float = FPS,
-    width: int = WIDTH,
+    film: Film, path: str | os.PathLike[str], *, theme: Theme, seconds: float, fps: float, width: int
 ) -> None:
-    """Write the film, whole or not at all; it loops, and holds its last frame for ``HELD`` seconds.
+    """Write the film, whole or not at all; it loops, and holds its last frame for ``LAST_FRAME`` seconds.
 
-    Args:
-        film: what is shown.
-        path: the file to write.
-        theme: its paper.
-        seconds: how long it plays, the held frame apart.
-        fps: frames a second; GIF counts hundredths, so it is the nearest that these allow.
-        width: pixels.
+    It plays for ``seconds``, the last frame apart. GIF counts hundredths: frames come at the nearest rate to
+    ``fps`` that these allow.
 
     Raises:
         SojournError: too many frames, frames that are too large, or the file cannot be written.
@@ -75,16 +64,13 @@ def write_gif(
         )
     frames = _frames(sheet, times, SLIDE * film.seconds / seconds)
     first = next(frames)
-    durations = [hundredths * 10] * (len(times) - 1) + [round(HELD * 1_000)]
+    durations = [hundredths * 10] * (len(times) - 1) + [round(LAST_FRAME * 1_000)]
     options: dict[str, Any] = {"format": "GIF", "save_all": True, "loop": 0, "optimize": True, "disposal": 1}
-    if isinstance(path, str | os.PathLike):
-        with written_whole(path) as partial:
-            first.save(partial, append_images=frames, duration=durations, **options)
-    else:
-        first.save(path, append_images=frames, duration=durations, **options)
+    with written_whole(path) as partial:
+        first.save(partial, append_images=frames, duration=durations, **options)
 
 
-def write_still(film: Film, path: str | os.PathLike[str], *, theme: Theme, at: float, width: int = WIDTH) -> None:
+def write_still(film: Film, path: str | os.PathLike[str], *, theme: Theme, at: float, width: int) -> None:
     """Write the film at an instant as PNG; ``at`` in seconds on its clock.
 
     Raises:

@@ -39,14 +39,13 @@ FEW = 40
 
 @dataclass(frozen=True)
 class LanePlace:
-    """A lane: top and height, rows and columns of its queue and of its boxes."""
+    """A lane: top and height, rows and columns of its queue, and rows of its boxes."""
 
     top: float
     height: float
     rows: int
     columns: int
     box_rows: int
-    box_columns: int
 
 
 @dataclass(frozen=True)
@@ -114,8 +113,8 @@ def layout_of(scene: Scene, width: float) -> Layout:
     # Boxes that do not fit even with the smallest squares use more rows, and a higher lane.
     most_columns = max(math.floor(BOXES * width / (box + 3)), 1)
     box_rows = [max(min(deep // (box + 3), each), -(-each // most_columns), 1) for each in workers]
-    box_columns = [-(-each // rows) for each, rows in zip(workers, box_rows, strict=True)]
-    boxes_left = width - PAD - OUT - max(box_columns) * (box + 3)
+    box_columns = max(-(-each // rows) for each, rows in zip(workers, box_rows, strict=True))
+    boxes_left = width - PAD - OUT - box_columns * (box + 3)
     columns = max(int((boxes_left - 12 - PAD) // (size + gap)), 1)
     top = float(HEAD)
     lanes = []
@@ -123,7 +122,7 @@ def layout_of(scene: Scene, width: float) -> Layout:
         top += NAME if len(lines) > 1 else 0
         rows = max(min(-(-line // columns), deep // (size + gap)), 1)
         height = max(rows * (size + gap), box_rows[lane] * (box + 3)) + 8
-        lanes.append(LanePlace(top, height, rows, columns, box_rows[lane], box_columns[lane]))
+        lanes.append(LanePlace(top, height, rows, columns, box_rows[lane]))
         top += height + 6
     few = len(scene) <= FEW
     shelves = tuple(code for code in range(len(OUTCOMES)) if few and (scene.outcome == code).any())

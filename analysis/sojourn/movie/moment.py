@@ -23,13 +23,13 @@ WAITING, WORKING, ABANDONED, UNKNOWN = "waiting", "working", "abandoned", "unkno
 
 @dataclass(frozen=True)
 class Square:
-    """One request in the picture: index, top left in pixels, kind, opacity (``seen``, 1: opaque), phase in a box."""
+    """One request in the picture: index, top left in pixels, kind, opacity (1: opaque), phase in a box."""
 
     index: int
     x: float
     y: float
     kind: str
-    seen: float = 1.0
+    opacity: float = 1.0
     phase: str = SERVICE
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 
 from sojourn.model.errors import SojournError
@@ -12,7 +10,6 @@ from sojourn.model.version import version
 from sojourn.movie.film import Film
 from sojourn.movie.layout import FEW
 from sojourn.movie.scenes import PHASE_ENDS, Floats, Scene
-from sojourn.present.files import written_whole
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 from sojourn.present.templating import script_json, templates_of
 
@@ -22,35 +19,11 @@ SPEEDS = (0.1, 1.0, 10.0, 100.0)  # multiples of real time
 SECONDS = 30.0
 
 
-def write_page(
-    film: Film,
-    path: str | os.PathLike[str],
-    *,
-    seconds: float | None = None,
-    speed: float | None = None,
-    theme: str = "auto",
-) -> None:
-    """Write the page, whole or not at all; arguments as of ``page_of``.
-
-    Raises:
-        SojournError: ``theme`` is unknown, or the file cannot be written.
-    """
-    page = page_of(film, seconds=seconds, speed=speed, theme=theme)
-    with written_whole(path) as partial:
-        partial.write_text(page, encoding="utf-8")
-
-
 def page_of(film: Film, *, seconds: float | None = None, speed: float | None = None, theme: str = "auto") -> str:
-    """Return the page as text.
-
-    Args:
-        film: the film to show.
-        seconds: initial playing time, s; the reader may choose another.
-        speed: or the initial multiple of real time.
-        theme: ``light``, ``dark``, or ``auto``: the preference of the reader's system.
+    """Return the page as text; ``seconds`` or ``speed`` is the initial choice, which the reader may change.
 
     Raises:
-        SojournError: ``theme`` is none of these.
+        SojournError: ``theme`` is none of ``THEMES``.
     """
     if theme not in THEMES:
         raise SojournError(f"unknown theme {theme!r}; choose from {', '.join(THEMES)}")

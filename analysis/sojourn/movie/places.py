@@ -15,12 +15,7 @@ def places_of(work: Sequence[Span], workers: Sequence[int] = (), most: int = 0) 
 
     A worker keeps one place from its first begin to its last end; a later worker may reuse it. Where a worker is
     unknown (-1, or no workers), or serves several requests at a time (a thread pool, an event loop), each request gets
-    the lowest place that is free at its begin.
-
-    Args:
-        work: begin and end of each request.
-        workers: number of each request's worker.
-        most: maximum number of places; 0: no maximum. A request that finds none free gets the one free soonest.
+    the lowest place that is free at its begin; of at most ``most`` places (0: no maximum), the one free soonest.
     """
     if len(workers) == len(work) and min(workers, default=-1) >= 0:
         lives: dict[int, Span] = {}

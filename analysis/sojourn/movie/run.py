@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from sojourn.model.frame import Selection
 from sojourn.movie.film import Film
+from sojourn.movie.write import film_of_rows, suffix_of, write_film
 from sojourn.readers.inputs import Source
 from sojourn.sources.open_requests import Instant, Where
 from sojourn.sources.opening import RequestsLike, requests_from
@@ -60,8 +61,6 @@ def write_movie(
     Raises:
         SojournError: a source cannot be read, there is no queue to draw, or the file cannot be written.
     """
-    from sojourn.movie.write import film_of_rows, suffix_of, write_film  # noqa: PLC0415 - loaded when it is drawn
-
     suffix_of(path)
     window = Selection.of(since, until, None)
     several = requests if isinstance(requests, Mapping) else {"": requests}

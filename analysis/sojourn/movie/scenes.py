@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-SERVED_CODE, GIVEN_UP_CODE, TURNED_AWAY_CODE = (OUTCOMES.index(each) for each in (SERVED, GIVEN_UP, TURNED_AWAY))
+SERVED_CODE, GIVEN_UP_CODE = OUTCOMES.index(SERVED), OUTCOMES.index(GIVEN_UP)
 MOST_LANES = 8
 """Maximum backends of one scene; more lanes would be too thin to see."""
 DOUBT = "in doubt"
@@ -117,9 +117,9 @@ class Scene:
 
     def within(self, begin: float, end: float) -> Scene:
         """Return only the requests present at some time in [begin, end)."""
-        kept = (self.arrival < end) & (self.gone > begin)
+        present = (self.arrival < end) & (self.gone > begin)
         columns = (*INSTANTS, "outcome", "wait_known", "lane", "worker", "place", "number")
-        return replace(self, **{name: getattr(self, name)[kept] for name in columns})
+        return replace(self, **{name: getattr(self, name)[present] for name in columns})
 
     def placed(self) -> Scene:
         """Return the scene with a box for each request in service; a lane has at least one box per worker.
@@ -217,33 +217,33 @@ def scene_of(
     """
     chosen = timelines.filter(pl.col("backend").is_in(list(backends))) if backends else timelines
     busiest = chosen.group_by("backend").len().sort("len", "backend", descending=[True, False], nulls_last=True)
-    shown = sorted(busiest["backend"].head(MOST_LANES).to_list(), key=lambda each: each or "")
-    kept = chosen.filter(pl.col("backend").is_in(shown, nulls_equal=True))
-    least = workers if isinstance(workers, Mapping) else dict.fromkeys(shown, workers or 1)
-    lanes = tuple(Lane(printable(backend or "–", 60), least.get(backend, 1), backend in exact) for backend in shown)
+    names = sorted(busiest["backend"].head(MOST_LANES).to_list(), key=lambda each: each or "")
+    requests = chosen.filter(pl.col("backend").is_in(names, nulls_equal=True))
+    least = workers if isinstance(workers, Mapping) else dict.fromkeys(names, workers or 1)
+    lanes = tuple(Lane(printable(backend or "–", 60), least.get(backend, 1), backend in exact) for backend in names)
     columns = {
-        column: kept[column].cast(pl.Float64).fill_null(float("nan")).to_numpy().copy()
+        column: requests[column].cast(pl.Float64).fill_null(float("nan")).to_numpy().copy()
         for column in ("arrival", "begin", "end", "left", *PHASE_ENDS)
-        if column in kept.columns
+        if column in requests.columns
     }
     alike = {"started": "begin", "headers": "end", "answered": "end"}
     columns |= {name: columns[other] for name, other in alike.items() if name not in columns}
-    columns.setdefault("doubt_end", np.full(len(kept), np.nan))
+    columns.setdefault("doubt_end", np.full(len(requests), np.nan))
     until = np.where(np.isnan(columns["begin"]), columns["left"], columns["begin"])
     return Scene(
         name=printable(name, 80),
         lanes=lanes,
         first=first,
         until=np.maximum(until, columns["arrival"]),
-        outcome=kept["outcome"].to_physical().cast(pl.Int64).to_numpy().copy(),
-        wait_known=kept["wait_known"].fill_null(False).to_numpy().copy()
-        if "wait_known" in kept.columns
-        else np.ones(len(kept), np.bool_),
-        lane=kept["backend"].replace_strict(shown, range(len(shown)), return_dtype=pl.Int64).to_numpy().copy(),
-        worker=_codes(kept["worker"]),
-        place=np.full(len(kept), -1, np.int64),
-        number=kept["number"].to_numpy().copy(),
-        unseen=(len(busiest) - len(shown), len(chosen) - len(kept)),
+        outcome=requests["outcome"].to_physical().cast(pl.Int64).to_numpy().copy(),
+        wait_known=requests["wait_known"].fill_null(False).to_numpy().copy()
+        if "wait_known" in requests.columns
+        else np.ones(len(requests), np.bool_),
+        lane=requests["backend"].replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy().copy(),
+        worker=(requests["worker"].rank("dense").cast(pl.Int64) - 1).fill_null(-1).to_numpy().copy(),
+        place=np.full(len(requests), -1, np.int64),
+        number=requests["number"].to_numpy().copy(),
+        unseen=(len(busiest) - len(names), len(chosen) - len(requests)),
         **columns,
     )
 
@@ -252,8 +252,3 @@ def steps_of(begin: Floats, end: Floats) -> tuple[Floats, Ints]:
     """Return (instants, number of intervals [begin, end) that hold from then on); 0 before the first."""
     steps = Steps.of(begin, end)
     return steps.at, steps.level
-
-
-def _codes(names: pl.Series) -> Ints:
-    codes = names.rank("dense").cast(pl.Int64) - 1
-    return codes.fill_null(-1).to_numpy().copy()

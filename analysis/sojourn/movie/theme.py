@@ -42,12 +42,7 @@ def theme_of(name: str) -> Theme:
 
 
 def colours_of(theme: Theme, *, strokes: bool = False) -> list[tuple[int, int, int]]:
-    """Return the palette of a frame: colours of the theme and the data, and mixtures of those that meet at edges.
-
-    Args:
-        theme: of the frame.
-        strokes: whether there are lines on squares.
-    """
+    """Return the palette of a frame: colours of the theme and the data, and mixtures of those that meet at edges."""
     palette = [rgb(each) for each in (theme.paper, theme.text, theme.dim, theme.line, theme.panel)]
     palette += [rgb(each) for each in (QUEUEING, SERVICE, OTHER, INK)]
     palette += [mixed(each, STROKE, share) for each in (SERVICE, OTHER) for share in (0.5, 0.25) if strokes]

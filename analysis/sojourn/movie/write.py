@@ -15,18 +15,23 @@ from sojourn.components.inferred.rows import inferred_note
 from sojourn.inference.inferred import INFERRED
 from sojourn.model.errors import SojournError
 from sojourn.model.extras import needed_for
-from sojourn.model.formatting import counted, printable
+from sojourn.model.formatting import counted, duration, iso, printable
 from sojourn.movie.film import MOST, MOST_SCENES, Film, film_of
+from sojourn.movie.page import page_of
 from sojourn.movie.scenes import PHASE_ENDS, Scene, scene_of
+from sojourn.movie.theme import theme_of
+from sojourn.present.files import written_whole
+from sojourn.present.section import Section, Table
 from sojourn.sources.frame_measures import without_upgraded
 from sojourn.timeline.phases import AFTER, BODY, PHASES, READ
+from sojourn.timeline.request_timelines import GIVEN_UP, SERVED, TURNED_AWAY, timelines_of_visits
 from sojourn.timeline.request_timelines import READ as COLUMNS
-from sojourn.timeline.request_timelines import timelines_of_visits
 from sojourn.timeline.services import Services, services_of
 from sojourn.timeline.visits import Visits, visits
 
+HEADINGS = ("scene", "requests", "served", "given up", "turned away", "most waiting", "workers")
 KINDS = (".html", ".gif", ".png")
-SEEN = 0.001  # of the time for which workers are held: a shorter phase is not drawn
+LEAST_SHARE = 0.001  # of the time for which workers are held: a shorter phase is not drawn
 
 Rows = SplitResult | pl.LazyFrame
 
@@ -59,10 +64,10 @@ def film_of_rows(
     Raises:
         SojournError: there is no queue to draw, ``by`` is not a column, or ``only`` names no scene.
     """
-    named = queues if isinstance(queues, Mapping) else {"": queues}
+    by_name = queues if isinstance(queues, Mapping) else {"": queues}
     groups: list[tuple[str, pl.LazyFrame]] = []
     notes: list[str] = []
-    for name, one in named.items():
+    for name, one in by_name.items():
         # Upgraded connections have no visit: a value with nothing else gets no scene.
         rows = without_upgraded(one.rows if isinstance(one, SplitResult) else one)
         rows = rows.filter(pl.col("upstream").is_in(list(backends))) if backends else rows
@@ -107,31 +112,19 @@ def write_film(
     width: int | None = None,
     at: float | None = None,
 ) -> None:
-    """Write a film in the format of the suffix of ``path``.
-
-    Args:
-        film: the film.
-        path: the file to write; its suffix selects the format.
-        seconds: playing time, s.
-        speed: or the multiple of real time.
-        theme: light or dark; for a page also auto, its default: the preference of the reader's system.
-        fps: frames a second of a GIF.
-        width: of a picture, pixels.
-        at: the instant of a PNG, s; None: the middle.
+    """Write a film in the format of the suffix of ``path``; arguments as of ``sojourn.write_movie``.
 
     Raises:
         SojournError: the suffix is none of ``KINDS``, something cannot be drawn, or the file cannot be written.
     """
     suffix = suffix_of(path)
     if suffix == ".html":
-        from sojourn.movie.page import write_page  # noqa: PLC0415
-
-        write_page(film, path, seconds=seconds, speed=speed, theme=theme or "auto")
+        page = page_of(film, seconds=seconds, speed=speed, theme=theme or "auto")
+        with written_whole(path) as partial:
+            partial.write_text(page, encoding="utf-8")
         return
     with needed_for(f"a {suffix[1:].upper()}"):
         from sojourn.movie import gif  # noqa: PLC0415 - Pillow is loaded for pictures only
-    from sojourn.movie.theme import theme_of  # noqa: PLC0415
-
     paper = theme_of(theme or "light")
     if suffix == ".png":
         gif.write_still(film, path, theme=paper, at=film.seconds / 2 if at is None else at, width=width or gif.WIDTH)
@@ -160,14 +153,14 @@ def _values(rows: pl.LazyFrame, by: str, only: Sequence[str]) -> tuple[list[tupl
     if by not in rows.collect_schema().names():
         raise SojournError(f"there is no column {by!r} in the rows read; read it with split(columns=…)")
     counts = rows.filter(pl.col("proxied")).group_by(by).agg(count=pl.len(), first=pl.col("start").min()).collect()
-    named = [
+    titles = [
         ("–" if value is None else printable(value, 60), value) for value in counts.sort("first", by)[by].to_list()
     ]
     busiest = counts.sort("count", "first", descending=[True, False])[by].head(MOST_SCENES).to_list()
-    shown = [each for each in named if (each[0] in only if only else each[1] in busiest)] or named[:MOST_SCENES]
+    chosen = [each for each in titles if (each[0] in only if only else each[1] in busiest)] or titles[:MOST_SCENES]
     kind = counts[by].dtype
-    values = [(name, rows.filter(pl.col(by).eq_missing(pl.lit(value, kind)))) for name, value in shown]
-    return values, 0 if only else len(named) - len(shown)
+    values = [(name, rows.filter(pl.col(by).eq_missing(pl.lit(value, kind)))) for name, value in chosen]
+    return values, 0 if only else len(titles) - len(chosen)
 
 
 def _scene(name: str, rows: pl.LazyFrame, workers: int | Mapping[str, int] | None) -> Scene | None:
@@ -192,13 +185,13 @@ def _scene(name: str, rows: pl.LazyFrame, workers: int | Mapping[str, int] | Non
 def phases_of(arrivals: Visits, services: Services) -> pl.DataFrame:
     """Return when the phases of each request end, columns ``sojourn.movie.scenes.PHASE_ENDS``.
 
-    Instants as of the timelines of these visits. A phase that takes less than ``SEEN`` of the time for which workers
-    are held counts as service.
+    Instants as of the timelines of these visits. A phase that takes less than ``LEAST_SHARE`` of the time for which
+    workers are held counts as service.
     """
     pieces, begin, end = services.pieces, services.begin, services.end
     started, headers, answered = begin.copy(), end.copy(), end.copy()
     if pieces.request is not None and pieces.phase is not None:
-        least = SEEN * np.nansum(end - begin)
+        least = LEAST_SHARE * np.nansum(end - begin)
         for phase in (BODY, AFTER, READ):
             chosen = np.flatnonzero(pieces.phase == PHASES.index(phase))
             request, first, last = pieces.request[chosen], pieces.begin[chosen], pieces.end[chosen]
@@ -217,3 +210,27 @@ def phases_of(arrivals: Visits, services: Services) -> pl.DataFrame:
         headers[doubtful] = arrivals.phases.headers[doubtful]
     ends = (started, headers, answered, doubt_end)
     return pl.DataFrame({name: each - arrivals.arrival[0] for name, each in zip(PHASE_ENDS, ends, strict=True)})
+
+
+def movie_section(film: Film, path: str | os.PathLike[str]) -> Section:
+    """Return the section of ``movie``: the file and its contents."""
+    begun = f" from {iso(film.begun)} on" if film.begun else ""
+    rows = []
+    for scene in film.scenes:
+        ended = scene.counts(0.0, film.seconds)
+        rows.append(
+            (
+                scene.name,
+                f"{len(scene):,}",
+                *(f"{ended[name]:,}" for name in (SERVED, GIVEN_UP, TURNED_AWAY)),
+                f"{scene.most_waiting(0.0, film.seconds):,}",
+                f"{sum(lane.workers for lane in scene.lanes):,}",
+            )
+        )
+    return Section(
+        key="movie",
+        title="The queue as it happened",
+        sentence=f"{os.fspath(path)} shows {duration(film.seconds)}{begun}.",
+        tables=(Table(HEADINGS, tuple(rows)),),
+        notes=film.notes,
+    )

@@ -52,7 +52,7 @@ class Column:
         phrase: its name in a sentence.
         style: of its numbers.
         value: function of a group's row (as in ``Figures.groups``) and the window's length, s.
-        shown: formats the value.
+        text: formats the value.
     """
 
     key: str
@@ -62,7 +62,7 @@ class Column:
     phrase: str
     style: str
     value: Callable[[dict[str, Any], float], float | None]
-    shown: Callable[[float | None], str]
+    text: Callable[[float | None], str]
 
 
 def _of(distribution: str, figure: str) -> Callable[[dict[str, Any], float], float | None]:
@@ -131,7 +131,7 @@ def name_width(width: int, count: int) -> int:
     return max(min(width - count * WIDTH, MOST_NAME), 1)
 
 
-def named(value: object, width: int) -> str:
+def name_cell(value: object, width: int) -> str:
     """Return a printable name in exactly ``width`` cells."""
     text = "–" if value is None or value == "" else printable(value, 200)
     return set_cell_size(shortened(text, width), width)

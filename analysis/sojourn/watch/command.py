@@ -21,6 +21,7 @@ from sojourn.invocation.options import LogFormatOption
 from sojourn.invocation.progress import pipe_closed_early_is_fine
 from sojourn.invocation.reading import nothing
 from sojourn.model.errors import SojournError
+from sojourn.model.formatting import rounded
 from sojourn.model.groups import GROUPS
 from sojourn.model.verdict import SLO
 from sojourn.present.signals import signals_received
@@ -78,7 +79,7 @@ def watch(
     if theme not in THEMES:
         raise typer.BadParameter(f"{theme!r} is not one of {', '.join(THEMES)}", param_hint="--theme")
     from sojourn.sources.log_files import format_of_text  # noqa: PLC0415
-    from sojourn.watch.watcher import Choice  # noqa: PLC0415 - Polars and DuckDB take their time to load
+    from sojourn.watch.watcher import Choice, watcher_of  # noqa: PLC0415 - Polars and DuckDB take their time to load
 
     choice = Choice(by, where)
     form = None if log_format is None else format_of_text(log_format)
@@ -87,8 +88,6 @@ def watch(
         return
     on_terminal = sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in {"dumb", "unknown", ""}
     draws = on_terminal and not as_json
-    from sojourn.watch.sources import watcher_of  # noqa: PLC0415
-
     watcher = watcher_of(logs, from_start=from_start, slo=slo, form=form)
     try:
         if draws:
@@ -100,16 +99,16 @@ def watch(
 
 
 def _once(logs: list[str], choice: Choice, slo: float, as_json: bool, form: LineFormat | None) -> None:
-    from sojourn.watch.sources import read_once  # noqa: PLC0415
+    from sojourn.watch.watcher import read_once  # noqa: PLC0415
 
     wall = datetime.now(UTC)
     watcher = read_once(logs, wall, slo=slo, form=form)
     view = watcher.view(choice, wall, watcher.end_of_log(wall))
     watcher.close()
-    if as_json or view.held:
+    if as_json or view.in_memory:
         with pipe_closed_early_is_fine():
             sys.stdout.write(_as_json(view, indent=2) if as_json else _as_text(view))
-    if not view.held:
+    if not view.in_memory:
         raise SojournError(nothing(view.records))
 
 
@@ -146,8 +145,6 @@ def _print_repeatedly(watcher: Watcher, every: float, choice: Choice, text_of: C
 
 
 def _as_json(view: View, indent: int | None = None) -> str:
-    from sojourn.model.formatting import rounded  # noqa: PLC0415
-
     return json.dumps(rounded(view.to_dict()), indent=indent) + "\n"
 
 

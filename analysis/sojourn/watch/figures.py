@@ -19,8 +19,7 @@ from sojourn.sources.coverage_rows import COVERAGE_COLUMNS, coverage_of_frame
 from sojourn.sources.frame_measures import group_share, without_upgraded
 
 BUCKET = 10.0  # s, of the history
-GROUPS_KEPT = 200
-"""Closed by the client; bad gateway; service unavailable; gateway timeout."""
+MOST_GROUPS = 200
 ERROR = failed(pl.col("status"))
 
 
@@ -35,7 +34,7 @@ class Figures:
         statuses: status (of ``PROXY_STATUSES``) -> requests.
         response, queueing, service: distributions; None where there is no value.
         share: queueing as a share of all seconds; None without requests.
-        known: share of answered requests whose app reported both queueing delay and service time.
+        determined: share of answered requests whose app reported both queueing delay and service time.
         judged: the verdict; None without requests.
         groups: value, requests, errors, seconds, share, and the distributions of ``GROUP_SHOWN``; most seconds first.
         values: number of groups.
@@ -50,7 +49,7 @@ class Figures:
     queueing: Summary
     service: Summary
     share: float | None
-    known: float | None
+    determined: float | None
     judged: Verdict | None
     groups: list[dict[str, Any]]
     values: int
@@ -73,7 +72,7 @@ class Figures:
             "queueing_delay": self.queueing,
             "service_time": self.service,
             "queueing_share": self.share,
-            "app_known": self.known,
+            "app_known": self.determined,
             "verdict": self.judged and self.judged.to_dict(),
             "by": {by: [{by if key == "value" else key: value for key, value in row.items()} for row in self.groups]},
         }
@@ -84,27 +83,19 @@ def fitting(text: str) -> pl.Expr:
     column, equals, value = text.partition("=")
     if equals and column.strip() in GROUPS:
         return (pl.col(column.strip()).cast(pl.String) == value.strip()).fill_null(False)
-    wanted = text.strip().lower()
+    text = text.strip().lower()
     return pl.any_horizontal(
-        pl.col(name).cast(pl.String).str.to_lowercase().str.contains(wanted, literal=True).fill_null(False)
+        pl.col(name).cast(pl.String).str.to_lowercase().str.contains(text, literal=True).fill_null(False)
         for name in GROUPS
     )
 
 
 def figures(rows: pl.LazyFrame, seconds: float, by: str, where: str = "", slo: float = SLO) -> Figures:
-    """Compute the figures of split rows.
-
-    Args:
-        rows: as from ``split_rows``.
-        seconds: length of their window.
-        by: column of the groups.
-        where: a filter, as for ``fitting``; empty for none.
-        slo: as for ``sojourn.split``, s.
-    """
-    wanted = dict.fromkeys((by, "status", "time", "request_time", "queueing_delay", *COVERAGE_COLUMNS, *COMPONENTS))
+    """Compute the figures of split rows, of a window of ``seconds``, that match the filter ``where`` (``fitting``)."""
+    columns = dict.fromkeys((by, "status", "time", "request_time", "queueing_delay", *COVERAGE_COLUMNS, *COMPONENTS))
     matching = without_upgraded(rows).filter(fitting(where)) if where else without_upgraded(rows)
-    served = matching.select(*wanted).collect(engine="streaming")
-    known = coverage_of_frame(served.lazy())
+    served = matching.select(*columns).collect(engine="streaming")
+    coverage = coverage_of_frame(served.lazy())
     distributions = [expr for column in GROUP_SHOWN for expr in summary_exprs(column)]
     row = served.select(
         *distributions,
@@ -123,8 +114,8 @@ def figures(rows: pl.LazyFrame, seconds: float, by: str, where: str = "", slo: f
         queueing=summary_of(row, "queueing_delay"),
         service=summary_of(row, "service_time"),
         share=queueing_share(means),
-        known=known.determined,
-        judged=_judged(served, means, row["request_time/p99"], slo, known),
+        determined=coverage.determined,
+        judged=_judged(served, means, row["request_time/p99"], slo, coverage),
         groups=groups,
         values=values,
         history=_history(served),
@@ -132,13 +123,13 @@ def figures(rows: pl.LazyFrame, seconds: float, by: str, where: str = "", slo: f
 
 
 def _judged(
-    served: pl.DataFrame, means: Mapping[str, float], p99: float | None, slo: float, known: Coverage
+    served: pl.DataFrame, means: Mapping[str, float], p99: float | None, slo: float, coverage: Coverage
 ) -> Verdict | None:
     if served.is_empty() or p99 is None:
         return None
     tail = served.filter(pl.col("request_time") >= p99)
     slowest = tail.select(pl.col(name).fill_null(0.0).mean() for name in COMPONENTS).row(0, named=True)
-    return verdict(dict(means), slowest, p99, len(served), slo, known)
+    return verdict(dict(means), slowest, p99, len(served), slo, coverage)
 
 
 def _groups(served: pl.DataFrame, by: str) -> tuple[list[dict[str, Any]], int]:
@@ -165,7 +156,7 @@ def _groups(served: pl.DataFrame, by: str) -> tuple[list[dict[str, Any]], int]:
             "queueing_delay": summary_of(row, "queueing_delay"),
             "service_time": summary_of(row, "service_time"),
         }
-        for row in table.head(GROUPS_KEPT).iter_rows(named=True)
+        for row in table.head(MOST_GROUPS).iter_rows(named=True)
     ]
     return groups, len(table)
 

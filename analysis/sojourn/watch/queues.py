@@ -32,7 +32,7 @@ Bools = npt.NDArray[np.bool_]
 
 MINUTE = 60.0  # s
 LONG = 0.005  # s a request: less is the way to a free worker
-CULPRITS_KEPT = 20
+MOST_CULPRITS = 20
 LEAST = 1.0  # s of a log needed for a queue's depth
 
 WAITING, RESPONSE = "blame", "response time"
@@ -88,7 +88,7 @@ def lag_of(minute: pl.LazyFrame) -> float:
     return float(answered.select(pl.col("request_time").max()).collect().item() or 0.0)
 
 
-def queues(rows: pl.LazyFrame, now: datetime, lag: float, *, by: str, where: str = "", known_since: datetime) -> Queues:
+def queues(rows: pl.LazyFrame, now: datetime, lag: float, *, by: str, where: str = "", log_begin: datetime) -> Queues:
     """Compute the queues of split rows.
 
     Args:
@@ -97,7 +97,7 @@ def queues(rows: pl.LazyFrame, now: datetime, lag: float, *, by: str, where: str
         lag: as from ``lag_of``, s.
         by: column that names the culprits.
         where: a filter (``fitting``) of the requests whose waits count; requests that held workers always count.
-        known_since: beginning of the known part of the log.
+        log_begin: beginning of the known part of the log.
     """
     begin = pl.lit(now - timedelta(seconds=MINUTE), INSTANT)
     selected = (pl.col("time") > begin) & (fitting(where) if where else pl.lit(True))
@@ -110,17 +110,17 @@ def queues(rows: pl.LazyFrame, now: datetime, lag: float, *, by: str, where: str
     if not victims.any():
         kind, culprits = RESPONSE, _slowest(without_upgraded(rows).filter(selected), by)
     as_of: datetime | None = now - timedelta(seconds=lag)
-    first = max(known_since, now - timedelta(seconds=lag + MINUTE))
+    first = max(log_begin, now - timedelta(seconds=lag + MINUTE))
     if as_of is None or (as_of - first).total_seconds() < LEAST:
         as_of = None
     minute = (requests.rows["time"] > (now - timedelta(seconds=MINUTE))).to_numpy()
-    seconds = min(max((now - known_since).total_seconds(), LEAST), MINUTE)
-    known = {name: float(seconds.sum()) for name, seconds in charged.others.items()}
-    unexplained = known[DISPATCH] + known.get(HIDDEN, 0.0)
+    seconds = min(max((now - log_begin).total_seconds(), LEAST), MINUTE)
+    unattributed = {name: float(seconds.sum()) for name, seconds in charged.others.items()}
+    unexplained = unattributed[DISPATCH] + unattributed.get(HIDDEN, 0.0)
     return Queues(
         kind=kind,
         waited=waited,
-        accounts=known,
+        accounts=unattributed,
         looked_free=unexplained > max(MUCH * waited, LONG * int(victims.sum())),
         culprits=culprits,
         lag=lag,
@@ -139,7 +139,7 @@ def _culprits(
     charged_to = np.where(services.known, culprit, len(names))
     table = culprits_table(charged_to, culprit, names, caused, float(caused.sum()), waited)
     ranked = table.filter(pl.col("seconds") > 0).select("culprit", "seconds", share="of_waited")
-    return ranked.head(CULPRITS_KEPT).to_dicts()
+    return ranked.head(MOST_CULPRITS).to_dicts()
 
 
 def _slowest(rows: pl.LazyFrame, by: str) -> list[dict[str, Any]]:
@@ -151,7 +151,7 @@ def _slowest(rows: pl.LazyFrame, by: str) -> list[dict[str, Any]]:
         .filter(pl.col("seconds") > 0)
         .sort("seconds", "culprit", descending=[True, False], nulls_last=True)
     )
-    return table.head(CULPRITS_KEPT).collect().to_dicts()
+    return table.head(MOST_CULPRITS).collect().to_dicts()
 
 
 def _backend(
@@ -163,16 +163,9 @@ def _backend(
     minute: Bools,
     seconds: float,
 ) -> dict[str, Any]:
-    """Return the state of one backend.
+    """Return the state of one backend: busy and depth from ``first`` to ``as_of`` (None: unknown).
 
-    Args:
-        requests: visits of all backends.
-        services: of ``requests``.
-        code: of the backend.
-        first: begin of the period of busy and depth.
-        as_of: end of that period; None where it is unknown.
-        minute: mask of the backend's requests that ended in the last minute.
-        seconds: length of that minute, as far as the log is known.
+    ``minute``: mask of its requests that ended in the last minute, of which the log covers ``seconds``.
     """
     waits = requests.wait[minute]
     state: dict[str, Any] = {
@@ -191,5 +184,5 @@ def _backend(
     }
     if as_of is None:
         return state
-    held = backend_state(requests, services, code, first, as_of)
-    return state | {"busy": held.utilisation, "depth": held.waiting, "most": held.most, "last": held.last}
+    period = backend_state(requests, services, code, first, as_of)
+    return state | {"busy": period.utilisation, "depth": period.waiting, "most": period.most, "last": period.last}

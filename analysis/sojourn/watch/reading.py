@@ -28,14 +28,14 @@ class Reading(threading.Thread):
         self.progress = "reading the last ten minutes"
         self.failure: BaseException | None = None
         self._watcher = watcher
-        self._wanted = (choice, every)
+        self._setting = (choice, every)
         self._wake = threading.Event()
         self._leaving = threading.Event()
 
     def want(self, choice: Choice, every: float) -> None:
         """Compute with this choice and interval (s) from now on."""
-        if (choice, every) != self._wanted:
-            self._wanted = (choice, every)
+        if (choice, every) != self._setting:
+            self._setting = (choice, every)
             self._wake.set()
 
     def stop(self) -> None:
@@ -50,7 +50,7 @@ class Reading(threading.Thread):
         try:
             self._watcher.catch_up(datetime.now(UTC), self._read)
             while not self._leaving.is_set():
-                choice, every = self._wanted
+                choice, every = self._setting
                 wall = datetime.now(UTC)
                 self._watcher.read(wall)
                 # The queues are added to the second view: their code takes a moment to load.

@@ -23,8 +23,8 @@ from sojourn.watch.cells import (
     Part,
     columns_in,
     headings_above,
+    name_cell,
     name_width,
-    named,
     number,
     plain_text,
     rate_text,
@@ -50,8 +50,8 @@ BACKENDS = (
     ("of", "workers", "count"), ("depth", "in queue", "mean"), ("most", "in queue", "most"),
     ("last", "in queue", "last"),
 )  # fmt: skip
-BACKENDS_SHOWN = 4
-CULPRITS_SHOWN = 4
+MOST_BACKENDS = 4
+MOST_CULPRITS = 4
 LEAST_SHARE = 0.001
 LOOKED_FREE = "workers looked free"
 FREE = {
@@ -118,12 +118,12 @@ def _lines(view: View, looks: Looks, width: int, height: int | None) -> list[Lin
     if left < SMALL:
         groups = groups[1:]
     least = min(len(groups), 2 if left < SMALL else 3)  # of the table
-    kept: list[tuple[int, list[Line]]] = []
+    chosen: list[tuple[int, list[Line]]] = []
     for order, lines in below:
         if lines and len(lines) <= left - least:
-            kept.append((order, lines))
+            chosen.append((order, lines))
             left -= len(lines)
-    bottom = [line for _, lines in sorted(kept, key=lambda entry: entry[0]) for line in lines]
+    bottom = [line for _, lines in sorted(chosen, key=lambda entry: entry[0]) for line in lines]
     apart: list[Line] = [()] if left >= len(groups) + 2 else []
     return [*top, *apart, *groups[: max(left, 0)], *apart, *bottom]
 
@@ -174,11 +174,11 @@ def _headings(columns: tuple[Column, ...], room: int, sort: str, count: int) -> 
 
 
 def _cells(columns: tuple[Column, ...], row: dict[str, object], seconds: float) -> list[Part]:
-    return [Part(number(column.shown(column.value(row, seconds))), column.style) for column in columns]
+    return [Part(number(column.text(column.value(row, seconds))), column.style) for column in columns]
 
 
 def _window(name: str, figures: Figures, columns: tuple[Column, ...], room: int) -> Line:
-    label = Part(named(LABELS[name], room), BOLD, ("app.choose", ("window", name)))
+    label = Part(name_cell(LABELS[name], room), BOLD, ("app.choose", ("window", name)))
     return (label, *_cells(columns, row_of(figures), figures.seconds))
 
 
@@ -200,7 +200,7 @@ def _groups(view: View, looks: Looks, columns: tuple[Column, ...], room: int) ->
 
 def _name(by: str, value: object, room: int) -> Part:
     """Return a group's name; a click filters by it."""
-    return Part(named(value, room - 1) + " ", "", ("app.choose", ("where", f"{by}={value}")) if value else None)
+    return Part(name_cell(value, room - 1) + " ", "", ("app.choose", ("where", f"{by}={value}")) if value else None)
 
 
 def _rejects(view: View) -> Line:
@@ -211,8 +211,8 @@ def _rejects(view: View) -> Line:
     records = view.records
     if records.rejected:
         reasons = sorted(records.reasons.items(), key=lambda entry: -entry[1])
-        listed = ", ".join(f"{reason} {count:,}" for reason, count in reasons[:3])
-        parts.append(Part(f"  lines refused: {listed}", BAD))
+        counts = ", ".join(f"{reason} {count:,}" for reason, count in reasons[:3])
+        parts.append(Part(f"  lines refused: {counts}", BAD))
     return tuple(parts)
 
 
@@ -220,7 +220,7 @@ def _culprits(view: View, width: int) -> list[Line]:
     queues = view.queues
     if queues is None or (not queues.culprits and queues.waited <= 0):
         return []
-    accounts = [(printable(row["culprit"] or "–", 40), row["share"]) for row in queues.culprits[:CULPRITS_SHOWN]]
+    accounts = [(printable(row["culprit"] or "–", 40), row["share"]) for row in queues.culprits[:MOST_CULPRITS]]
     begin = "The last minute's seconds went to"
     if queues.kind == WAITING:
         begin = f"Waited {duration(queues.waited)} in the last minute:"
@@ -229,8 +229,8 @@ def _culprits(view: View, width: int) -> list[Line]:
         accounts += [(name, seconds / queues.waited) for name, seconds in others if queues.waited > 0]
     ranked = sorted((account for account in accounts if account[1] >= LEAST_SHARE), key=lambda account: -account[1])
     for explanations in (FREE, {}):  # explanations are left out where two lines cannot hold them
-        listed = ", ".join(f"{explanations.get(name, name)} {share_text(share)}" for name, share in ranked)
-        lines = _wrapped(f"{begin} {listed}", width)
+        shares = ", ".join(f"{explanations.get(name, name)} {share_text(share)}" for name, share in ranked)
+        lines = _wrapped(f"{begin} {shares}", width)
         if len(lines) <= 2:
             break
     return [(Part(line, QUEUEING if queues.kind == WAITING else ""),) for line in lines[:2]]
@@ -246,7 +246,7 @@ def _history(view: View, looks: Looks, room: int, width: int) -> list[Line]:
         return []
     top = max((value for value in view.history if value is not None), default=0.0)
     unit = "" if top >= LONG else " ms"
-    label = named(f"queue ≤{time_text(top)}{unit}", room - 1)
+    label = name_cell(f"queue ≤{time_text(top)}{unit}", room - 1)
     bars = sparkline(view.history, width - room, ascii_only=looks.ascii_only)
     return [(Part(label + " ", DIM), Part(bars, QUEUEING))]
 
@@ -256,20 +256,22 @@ def _backends(view: View, room: int, width: int, headings: int) -> list[Line]:
     if queues is None or not queues.backends:
         return []
     count = min((width - room) // WIDTH, len(BACKENDS))
-    shown = BACKENDS[:count]
+    columns = BACKENDS[:count]
     if headings == 1:
-        lines: list[Line] = [(Part(named("backends", room) + "".join(number(alone) for alone, _, _ in shown), DIM),)]
+        lines: list[Line] = [
+            (Part(name_cell("backends", room) + "".join(number(alone) for alone, _, _ in columns), DIM),)
+        ]
     else:
         lag = f"; workers and queue as of {duration(max(queues.lag, 0.0))} ago, the log's lag" if queues.as_of else ""
-        above = "".join(text.rjust(space) for text, space in headings_above([above for _, above, _ in shown]))
-        heads = "".join(number(heading) for _, _, heading in shown)
+        above = "".join(text.rjust(space) for text, space in headings_above([above for _, above, _ in columns]))
+        heads = "".join(number(heading) for _, _, heading in columns)
         lines = [
             (Part(f"backends, 1 min{lag}", DIM),),
             (Part(" " * room + above, DIM),),
             (Part(" " * room + heads, DIM),),
         ]
     ranked = sorted(queues.backends, key=lambda row: -(row["queueing_delay"]["mean"] or 0.0))
-    for row in ranked[:BACKENDS_SHOWN]:
+    for row in ranked[:MOST_BACKENDS]:
         cells = [
             rate_text(row["rate"]),
             time_text(row["queueing_delay"]["mean"]),
@@ -282,8 +284,8 @@ def _backends(view: View, room: int, width: int, headings: int) -> list[Line]:
         styles = ("", QUEUEING, QUEUEING, "", "", "", "", "")
         parts = [Part(number(cell), style) for cell, style in zip(cells[:count], styles, strict=False)]
         lines.append((_name("upstream", row["upstream"], room), *parts))
-    if len(ranked) > BACKENDS_SHOWN:
-        lines.append((Part(f"… {len(ranked) - BACKENDS_SHOWN} more; g groups by upstream", DIM),))
+    if len(ranked) > MOST_BACKENDS:
+        lines.append((Part(f"… {len(ranked) - MOST_BACKENDS} more; g groups by upstream", DIM),))
     return lines
 
 

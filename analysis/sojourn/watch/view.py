@@ -36,7 +36,7 @@ class View:
         queues: of the last minute; None where they have not been computed yet.
         history: mean queueing delay (s) of ``BUCKETS`` ten-second buckets, oldest first; None: no request.
         records: counts of accepted and rejected lines.
-        held: number of requests in memory.
+        in_memory: number of requests in memory.
         last: end of the last request; None before the first.
         age: s since ``last`` by the local clock.
         late: lag of the log's clock, s; None where the clocks agree.
@@ -51,7 +51,7 @@ class View:
     queues: Queues | None
     history: tuple[float | None, ...]
     records: Records
-    held: int
+    in_memory: int
     last: datetime | None
     age: float | None
     late: float | None

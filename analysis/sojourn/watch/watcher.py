@@ -1,7 +1,8 @@
-"""Compute views of the requests that a live reader holds: once or repeatedly."""
+"""Open logs for watching, and compute views of the requests that a live reader holds: once or repeatedly."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,6 +15,7 @@ from sojourn.model.verdict import SLO
 from sojourn.readers.foreign_logs import format_of_rejects
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.sources.live.follow import READ_BYTES, Follower
+from sojourn.sources.live.opening import opened_followers, refuse_endless
 from sojourn.sources.live.pace import Paced
 from sojourn.sources.live.reader import LiveReader
 from sojourn.sources.live.recent import SPAN
@@ -27,6 +29,7 @@ FEW = 100  # requests needed for a note on a clock's uncertainty
 SPEAKING = 0.5  # share of answers with the app's times below which a note is given
 SHARES = {"now": 0.1, "1m": 0.04, "10m": 0.05, "queues": 0.04, "clock": 0.02}
 """Share of one processor that each computation may use."""
+PAUSE = 0.02  # s between two polls of an idle pipe
 OLD = SPAN  # s; a log without records for longer is shown as of its own end
 
 
@@ -73,11 +76,7 @@ class Watcher(LiveReader):
     def view(self, choice: Choice, wall: datetime, now: datetime | None = None, *, with_queues: bool = True) -> View:
         """Compute the view; under load, long windows are computed less often than short ones.
 
-        Args:
-            choice: groups and filter.
-            wall: the local time.
-            now: the log's time; None: derived from the local time.
-            with_queues: include the queues, which take longest the first time.
+        ``wall``: the local time; ``now``: the log's, None: derived from it. The queues take longest the first time.
         """
         following = now is None
         late = self.clock.late if following else None
@@ -98,7 +97,7 @@ class Watcher(LiveReader):
             queues=self._queues.get(now, clock) if with_queues else None,
             history=_history(windows, now),
             records=self.recent.records,
-            held=len(self.recent),
+            in_memory=len(self.recent),
             last=self.recent.last,
             age=None if self.recent.last is None else (wall - self.recent.last).total_seconds(),
             late=late,
@@ -108,19 +107,16 @@ class Watcher(LiveReader):
     def _clocks_of(self, now: datetime) -> pl.DataFrame:
         return clock_of(self.recent.rows(now, SPAN))
 
-    def _covered(self, now: datetime, seconds: float) -> float:
-        """Return the length of the known part of a window, s."""
-        return min(seconds, max((now - self.recent.known_since()).total_seconds(), SHORTEST))
-
     def _figures(self, now: datetime, seconds: float, clock: pl.DataFrame) -> Figures:
         rows = split_rows(self.recent.rows(now, seconds), clock=clock, infer=False).rows
-        return figures(rows, self._covered(now, seconds), self._choice.by, self._choice.where, self._slo)
+        covered = max((now - self.recent.known_since()).total_seconds(), SHORTEST)
+        return figures(rows, min(seconds, covered), self._choice.by, self._choice.where, self._slo)
 
     def _queues_of(self, now: datetime, clock: pl.DataFrame) -> Queues:
         lag = lag_of(self.recent.rows(now, MINUTE))
         rows = split_rows(self.recent.rows(now, 2 * (MINUTE + lag)), clock=clock, infer=False).rows
         since = self.recent.known_since()
-        return queues(rows, now, lag, by=self._choice.by, where=self._choice.where, known_since=since)
+        return queues(rows, now, lag, by=self._choice.by, where=self._choice.where, log_begin=since)
 
     def _about_logs(self) -> Iterator[str]:
         for follower in self.followers:
@@ -139,12 +135,12 @@ class Watcher(LiveReader):
             lines = counted(records.read, "line")
             yield f"None of {lines} is a record{which}; sojourn doctor reports what the log lacks."
         if self.recent.full is not None:
-            kept = duration((now - self.recent.full).total_seconds())
-            yield f"Only {counted(len(self.recent), 'request is', 'requests are')} held: those of the last {kept}."
-        known = windows["10m"].known
-        if known is not None and known < SPEAKING:
+            span = duration((now - self.recent.full).total_seconds())
+            yield f"Only {counted(len(self.recent), 'request is', 'requests are')} held: those of the last {span}."
+        determined = windows["10m"].determined
+        if determined is not None and determined < SPEAKING:
             yield (
-                f"{percent(1 - known)} of the answers have no service time from the app: their queueing delay and "
+                f"{percent(1 - determined)} of the answers have no service time from the app: their queueing delay and "
                 "service time are unknown."
             )
             yield "sojourn infer looks for the queue in the log's own times, if these are those of a proxy."
@@ -170,3 +166,38 @@ def _history(windows: Mapping[str, Figures], now: datetime) -> tuple[float | Non
         whole = now - timedelta(seconds=WINDOWS[name])
         means |= {begin: mean for begin, mean in windows[name].history.items() if begin >= whole.timestamp()}
     return tuple(means.get(last - int(BUCKET) * k) for k in reversed(range(BUCKETS)))
+
+
+def watcher_of(
+    logs: Sequence[str], *, from_start: bool = False, slo: float = SLO, form: LineFormat | None = None
+) -> Watcher:
+    """Return a watcher of these logs; a file need not exist yet.
+
+    Args:
+        logs: names of files and named pipes, globs, folders of runs, and ``-``.
+        from_start: read files from their beginning, as a replay.
+        slo: as for ``sojourn.split``, s.
+        form: format of all logs; None: each log's own, recognised by its lines.
+
+    Raises:
+        SojournError: a log cannot be read, or cannot be watched.
+    """
+    followers, tails = opened_followers(logs, from_start=from_start, form=form)
+    return Watcher(followers, tails, replay=from_start, slo=slo, form=form)
+
+
+def read_once(logs: Sequence[str], wall: datetime, *, slo: float = SLO, form: LineFormat | None = None) -> Watcher:
+    """Return a watcher that has read the last ten minutes of these logs once.
+
+    Raises:
+        SojournError: a log does not exist, or cannot be read.
+    """
+    refuse_endless(logs)
+    watcher = watcher_of(logs, slo=slo, form=form)
+    watcher.catch_up(wall)
+    while watcher.piped:
+        if watcher.poll():
+            watcher.read(wall)
+        else:
+            time.sleep(PAUSE)
+    return watcher

@@ -22,7 +22,7 @@ print(is_cached(add), add(1, 2), is_cached(add))
 """
 FIRST_STEP = """
 import sys
-from sojourn.analyses.pcap.analysis import wire
+from sojourn.analyses.pcap.run import pcap as wire
 
 
 def end(step):

@@ -21,7 +21,7 @@ from sojourn.cli import app
 from sojourn.model.errors import SojournError
 from sojourn.movie.drawing import deepest, frame_of, length, sheet_of
 from sojourn.movie.film import MOST
-from sojourn.movie.gif import HELD, MOST_FRAMES
+from sojourn.movie.gif import LAST_FRAME, MOST_FRAMES
 from sojourn.movie.layout import OUT, PAD, layout_of, strokes_of
 from sojourn.movie.moment import ABANDONED, UNKNOWN, WAITING, WORKING, busy_shares, counts_of, squares_of
 from sojourn.movie.page import page_of
@@ -148,16 +148,16 @@ def test_many_requests_are_cut_to_the_part_around_the_deepest_queue() -> None:
     whole = scene(table)
     at, level = whole.in_line()
     animation = film(whole)
-    shown = animation.scenes[0]
-    assert MOST * 0.95 < len(shown) <= MOST
+    excerpt = animation.scenes[0]
+    assert MOST * 0.95 < len(excerpt) <= MOST
     assert animation.begun is not None
     begin = (animation.begun - FIRST).total_seconds()
     assert begin < at[level.argmax()] < begin + animation.seconds
     there = table.filter((pl.col("arrival") < begin + animation.seconds) & (pl.max_horizontal("end", "left") > begin))
     # The ends are known to a microsecond.
-    assert len(set(shown.number.tolist()) ^ set(there["number"])) <= 2
-    assert shown.in_line()[1].max() == level.max()
-    assert f"{len(shown):,} of 2,500 requests are shown, from 12:00:" in animation.notes[0]
+    assert len(set(excerpt.number.tolist()) ^ set(there["number"])) <= 2
+    assert excerpt.in_line()[1].max() == level.max()
+    assert f"{len(excerpt):,} of 2,500 requests are shown, from 12:00:" in animation.notes[0]
     assert f"({level.max()} in the queue)" in animation.notes[0]
 
 
@@ -337,10 +337,10 @@ def test_page_script_places_squares_like_the_picture() -> None:
       scene.longest = input.longest[index];
       const layout = layoutOf(scene, input.width);
       return input.instants.map(now => {
-        const seen = [];
-        squares(scene, layout, now, input.slide, (...square) => seen.push(square));
+        const drawn = [];
+        squares(scene, layout, now, input.slide, (...square) => drawn.push(square));
         const busy = busyShares(scene, now, input.slide).map(each => [...each]);
-        return {seen, counts: countsOf(scene, 0, now), busy};
+        return {drawn, counts: countsOf(scene, 0, now), busy};
       }).concat([{deepest: deepest(scene, 0, input.seconds, 300).map(each => [...each])}]);
     });
     const strokes = input.strokes.map(([phase, size]) => strokesOf(phase, size));
@@ -364,13 +364,13 @@ def test_page_script_places_squares_like_the_picture() -> None:
         moved = 44 - 6  # the page has the head of a scene outside its canvas
         for now, moment in zip(instants, moments, strict=True):
             squares = [each for lane in range(len(one.lanes)) for each in squares_of(one, layout, lane, now, 0.8)]
-            values = {each.index: (each.x, each.y - moved, each.kind, each.seen) for each in squares}
-            there = {index: (x, y, kind, seen) for index, x, y, kind, seen, *_ in moment["seen"]}
-            in_boxes = {each[0]: each[5] for each in moment["seen"] if len(each) > 5}
+            values = {each.index: (each.x, each.y - moved, each.kind, each.opacity) for each in squares}
+            there = {index: (x, y, kind, opacity) for index, x, y, kind, opacity, *_ in moment["drawn"]}
+            in_boxes = {each[0]: each[5] for each in moment["drawn"] if len(each) > 5}
             assert in_boxes.items() <= {each.index: each.phase for each in squares}.items()
             assert there.keys() == values.keys()
-            for index, (x, y, kind, seen) in there.items():
-                assert (x, y, seen) == pytest.approx((*values[index][:2], values[index][3]), abs=0.01)
+            for index, (x, y, kind, opacity) in there.items():
+                assert (x, y, opacity) == pytest.approx((*values[index][:2], values[index][3]), abs=0.01)
                 assert kind == values[index][2]
             compared += len(values)
             counts = counts_of(one, now)
@@ -404,7 +404,7 @@ def test_a_gif_has_its_frames_its_colours_and_its_length(tmp_path: Path) -> None
             image.seek(number)
             durations.append(image.info["duration"])
             frames.append(image.convert("RGB"))
-    assert durations == [200] * 15 + [HELD * 1_000]
+    assert durations == [200] * 15 + [LAST_FRAME * 1_000]
     assert all(ImageChops.difference(a, b).getbbox() for a, b in pairwise(frames))
     # 30 s: two wait, one is in service. 72 s: none waits, a worker serves an abandoned request.
     lane = (0, 80, 400, 128)
@@ -428,8 +428,8 @@ def test_frame_colours_are_in_the_palette() -> None:
         image = frame_of(sheet_of(film(), 800, theme), 30.0, 0.0)
         assert image.getpixel((1, 1)) == rgb(theme.paper)
         assert {rgb(each) for each in (theme.paper, theme.panel, QUEUEING, BLUE, OTHER)} <= set(colours)
-        seen = {colour for count, colour in image.getcolors(100_000) or [] if count > 300}
-        assert seen <= set(colours)
+        frequent = {colour for count, colour in image.getcolors(100_000) or [] if count > 300}
+        assert frequent <= set(colours)
 
 
 def test_lines_show_the_phase_of_a_square() -> None:

@@ -97,7 +97,7 @@ def test_goodput_over_time(shop: sojourn.SplitResult, snapshot: SnapshotAssertio
 def test_whatif_names_the_best_change_or_none(shop: sojourn.SplitResult) -> None:
     result = whatif(shop.rows)
     best = min(result.variants, key=lambda variant: variant.response_time["p99"] or 0)
-    assert whatif_section.named(best) in whatif_section.variants_reading(result)
+    assert whatif_section.name_of(best) in whatif_section.variants_reading(result)
     worse = replace(result, variants=[replace(best, change={**best.change, "p99": 0.1})])
     assert whatif_section.variants_reading(worse).endswith("none of the changes (1) reduces it.")
     assert whatif_section.whatif_section(replace(result, forced=True, refused="far off")).short == ""

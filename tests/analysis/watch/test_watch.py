@@ -22,7 +22,7 @@ from sojourn.sources.live.log_clock import LogClock
 from sojourn.sources.live.pace import Paced
 from sojourn.sources.live.parsing import Parser
 from sojourn.sources.live.recent import Recent
-from sojourn.watch.cells import SORTS, named, sorted_rows, sparkline
+from sojourn.watch.cells import SORTS, name_cell, sorted_rows, sparkline
 from sojourn.watch.screen import Looks, screen, text_of
 from sojourn.watch.view import WINDOWS, View
 from sojourn.watch.watcher import Choice
@@ -42,7 +42,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def seen(pool: Path) -> View:
+def latest(pool: Path) -> View:
     with watching(pool) as watcher:
         assert watcher.recent.last is not None
         return watcher.view(Choice(), datetime.now(UTC), watcher.recent.last)
@@ -57,9 +57,9 @@ def lines_of(pool: Path, seconds: float) -> list[str]:
     return [line for line in lines if float(json.loads(line)["time"]) > last - seconds]
 
 
-def test_ten_minutes_equal_the_split_of_the_same_lines(pool: Path, seen: View) -> None:
+def test_ten_minutes_equal_the_split_of_the_same_lines(pool: Path, latest: View) -> None:
     split = sojourn.split(pool, by=["route"]).to_dict()
-    result = sojourn.model.formatting.rounded(seen.windows["10m"].to_dict("route"))
+    result = sojourn.model.formatting.rounded(latest.windows["10m"].to_dict("route"))
     assert result["requests"] == split["requests"] == 4_000
     for key in ("response_time", "queueing_share"):
         assert result[key] == split[key]
@@ -73,12 +73,12 @@ def test_ten_minutes_equal_the_split_of_the_same_lines(pool: Path, seen: View) -
 
 @pytest.mark.parametrize(("name", "seconds"), [("now", 10.0), ("1m", 60.0)])
 def test_shorter_window_equals_the_split_of_its_lines_with_all_clocks(
-    pool: Path, seen: View, name: str, seconds: float
+    pool: Path, latest: View, name: str, seconds: float
 ) -> None:
     rows = sojourn.split(pool).rows.collect()
     last = rows["time"].max()
     inside = rows.filter(pl.col("time") > last - timedelta(seconds=seconds))  # type: ignore[operator]
-    result = seen.windows[name]
+    result = latest.windows[name]
     assert result.requests == len(inside) == len(lines_of(pool, seconds)) > 100
     for column, summary in zip(GROUP_SHOWN, (result.response, result.queueing, result.service), strict=True):
         assert summary["mean"] == pytest.approx(inside[column].mean())
@@ -103,12 +103,12 @@ def test_window_alone_equals_its_split_where_clocks_agree(tmp_path: Path) -> Non
     assert view.queueing["mean"] == pytest.approx(alone.components["queueing_delay"]["mean"], abs=2e-3)
 
 
-def test_culprits_equal_blame(pool: Path, seen: View, tmp_path: Path) -> None:
+def test_culprits_equal_blame(pool: Path, latest: View, tmp_path: Path) -> None:
     rows = sojourn.split(pool, columns=("request_id",)).rows.collect()
     last = rows["time"].max()
     requested = rows.with_columns(minute=pl.col("time") > last - timedelta(seconds=60))  # type: ignore[operator]
     expected = blame(requested.lazy(), by="route", where={"minute": True})
-    result = seen.queues
+    result = latest.queues
     assert result is not None
     assert result.kind == "blame"
     assert result.waited == pytest.approx(expected.waited, rel=1e-6)
@@ -161,7 +161,7 @@ def test_drops_only_requests_older_than_ten_minutes(tmp_path: Path) -> None:
         assert [result.seconds for result in view.windows.values()] == [10, 60, 600]
         assert view.windows["10m"].values == 3
         assert view.records.read == 1_500
-        assert 300 <= view.held <= 1_500
+        assert 300 <= view.in_memory <= 1_500
         assert len(view.history) == 60
         assert all(mean == pytest.approx(0, abs=0.002) for mean in view.history)
 
@@ -169,18 +169,18 @@ def test_drops_only_requests_older_than_ten_minutes(tmp_path: Path) -> None:
 def test_drops_oldest_requests_beyond_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recent_module, "MOST", 100)
     monkeypatch.setattr(recent_module, "SETTLED", 20)
-    held = Recent()
+    recent = Recent()
     parser = Parser()
     for begin in range(0, 300, 20):
         seconds = range(begin, begin + 20)
         tables, records = parser.rows(b"".join(record(EPOCH + s, request_id=str(s)) for s in seconds))
-        held.add(tables[0], records)
-        held.forget(at(seconds[-1]))
-    assert 80 <= len(held) <= 100
-    assert held.records.read == 300
-    assert held.full is not None
-    assert held.known_since() == held.full
-    assert held.rows(at(299), 600).collect()["time"].min() > held.full
+        recent.add(tables[0], records)
+        recent.forget(at(seconds[-1]))
+    assert 80 <= len(recent) <= 100
+    assert recent.records.read == 300
+    assert recent.full is not None
+    assert recent.known_since() == recent.full
+    assert recent.rows(at(299), 600).collect()["time"].min() > recent.full
 
 
 def test_repeated_record_counts_once(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
@@ -236,7 +236,7 @@ def test_log_without_app_times_ranks_by_response_time(tmp_path: Path, snapshot: 
     assert view.queues.kind == "response time"
     assert [row["culprit"] for row in view.queues.culprits] == ["/b", "/a"]
     assert view.notes == snapshot
-    assert view.windows["10m"].known == 0
+    assert view.windows["10m"].determined == 0
 
 
 def test_unanswered_requests_count_by_status(tmp_path: Path) -> None:
@@ -326,26 +326,26 @@ def test_computation_that_takes_long_once_does_not_delay_the_next() -> None:
 
 @pytest.mark.parametrize("size", [(200, 60), (120, 40), (80, 24), (60, 15), (40, 10), (20, 4), (3, 2), (1, 1)])
 @pytest.mark.parametrize("window", list(WINDOWS))
-def test_screen_fits_every_size(seen: View, size: tuple[int, int], window: str) -> None:
+def test_screen_fits_every_size(latest: View, size: tuple[int, int], window: str) -> None:
     width, height = size
     for looks in (Looks(window=window), Looks(window=window, ascii_only=True)):
-        lines = screen(seen, looks, width, height)
+        lines = screen(latest, looks, width, height)
         assert len(lines) <= height
         text = text_of(lines)
         assert all(len(line) <= width for line in text.splitlines())
         assert text.isascii() or not looks.ascii_only
     if width >= 40 and height >= 10:
-        text = text_of(screen(seen, Looks(window=window), width, height - 1))  # the last line is the keys'
+        text = text_of(screen(latest, Looks(window=window), width, height - 1))  # the last line is the keys'
         assert "10 min" in text
         assert "504" in text
         assert "/export" in text or "/product" in text
 
 
-def test_screen_of_eighty_columns_shows_the_figures(seen: View) -> None:
-    text = text_of(screen(seen, Looks(), 80, 24))
-    assert seen.judged is not None
-    assert seen.judged.sentence.split(":")[0] in text
-    minute = seen.windows["1m"]
+def test_screen_of_eighty_columns_shows_the_figures(latest: View) -> None:
+    text = text_of(screen(latest, Looks(), 80, 24))
+    assert latest.judged is not None
+    assert latest.judged.sentence.split(":")[0] in text
+    minute = latest.windows["1m"]
     row = next(line for line in text.splitlines() if line.startswith("1 min "))
     assert row.split()[2:5] == [
         f"{minute.rate:.1f}",
@@ -355,18 +355,18 @@ def test_screen_of_eighty_columns_shows_the_figures(seen: View) -> None:
         ),
     ]  # type: ignore[operator]
     assert "10.0.0.1:8080" in text
-    assert seen.queues is not None
-    assert f"Waited {seen.queues.waited:.1f} s" in text or "min" in text
+    assert latest.queues is not None
+    assert f"Waited {latest.queues.waited:.1f} s" in text or "min" in text
 
 
-def test_headings_at_80_columns(seen: View) -> None:
-    lines = text_of(screen(seen, Looks(), 80, 30)).splitlines()
+def test_headings_at_80_columns(latest: View) -> None:
+    lines = text_of(screen(latest, Looks(), 80, 30)).splitlines()
     assert [line.split() for line in lines if "response ms" in line or "share errors" in line] == [
         ["response", "ms", "queueing", "ms", "service", "ms", "queued"],
         ["req/s", "p50", "p99", "mean", "p99", "mean", "p99", "share", "errors"],
     ]
-    assert seen.queues is not None
-    title = lines.index(f"backends, 1 min; workers and queue as of {duration(seen.queues.lag)} ago, the log's lag")
+    assert latest.queues is not None
+    title = lines.index(f"backends, 1 min; workers and queue as of {duration(latest.queues.lag)} ago, the log's lag")
     above, heads, first = lines[title + 1 : title + 4]
     assert above.split() == ["queueing", "ms", "workers", "in", "queue"]
     assert heads.split() == ["req/s", "mean", "p99", "busy", "count", "mean", "most", "last"]
@@ -376,24 +376,24 @@ def test_headings_at_80_columns(seen: View) -> None:
 
 
 @pytest.mark.parametrize(("lag", "text"), [(-0.1, "0 ms"), (0.01, "10.0 ms"), (3.6, "3.6 s")])
-def test_lag_is_shown_and_negative_rounding_is_zero(seen: View, lag: float, text: str) -> None:
-    assert seen.queues is not None
-    behind = replace(seen, queues=replace(seen.queues, lag=lag))
+def test_lag_is_shown_and_negative_rounding_is_zero(latest: View, lag: float, text: str) -> None:
+    assert latest.queues is not None
+    behind = replace(latest, queues=replace(latest.queues, lag=lag))
     assert f"as of {text} ago" in text_of(screen(behind, Looks(), 80, 30))
 
 
-def test_backends_on_long_sockets_are_distinguishable(seen: View) -> None:
-    assert seen.queues is not None
+def test_backends_on_long_sockets_are_distinguishable(latest: View) -> None:
+    assert latest.queues is not None
     sockets = [f"unix:/run/applications/production/checkout/instances/gunicorn-{k}.sock" for k in (1, 2)]
-    rows = [{**seen.queues.backends[0], "upstream": socket} for socket in sockets]
-    text = text_of(screen(replace(seen, queues=replace(seen.queues, backends=rows)), Looks(), 80, 30))
+    rows = [{**latest.queues.backends[0], "upstream": socket} for socket in sockets]
+    text = text_of(screen(replace(latest, queues=replace(latest.queues, backends=rows)), Looks(), 80, 30))
     assert "-1.sock " in text
     assert "-2.sock " in text
 
 
 @pytest.mark.parametrize("sort", SORTS)
-def test_every_column_sorts(seen: View, sort: str) -> None:
-    rows = seen.windows["10m"].groups
+def test_every_column_sorts(latest: View, sort: str) -> None:
+    rows = latest.windows["10m"].groups
     order = [row["value"] for row in sorted_rows(rows, sort, 600)]
     expected: dict[str, Any] = {
         "seconds": lambda row: row["seconds"], "rate": lambda row: row["requests"],
@@ -417,10 +417,10 @@ def test_hostile_names_are_escaped(tmp_path: Path) -> None:
 
 
 def test_names_have_exact_width() -> None:
-    assert named("/a", 5) == "/a   "
-    assert named("/abcdefgh", 5) == "/a…gh"
-    assert named("漢字漢字", 5) == "漢…字"
-    assert named(None, 3) == "–  "
+    assert name_cell("/a", 5) == "/a   "
+    assert name_cell("/abcdefgh", 5) == "/a…gh"
+    assert name_cell("漢字漢字", 5) == "漢…字"
+    assert name_cell(None, 3) == "–  "
 
 
 def test_sparkline_is_scaled_from_zero_to_the_largest() -> None:

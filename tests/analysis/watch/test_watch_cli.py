@@ -112,14 +112,14 @@ def test_prints_until_the_pipe_ends(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     reading, writing = os.pipe()
     os.write(writing, b"".join(record(time.time() - 5 + k / 10, 0.2) for k in range(50)))
     command = sys.modules[watch.__module__]
-    shown, block = threading.Event(), command._as_block
+    printed, block = threading.Event(), command._as_block
 
     def recording(view: View) -> str:
-        shown.set()
+        printed.set()
         return str(block(view))
 
     def write_later() -> None:
-        shown.wait(40)
+        printed.wait(40)
         os.write(writing, record(time.time(), route="/late"))
         os.close(writing)
 

@@ -13,7 +13,7 @@ from worker_log import WorkerSystem, worker_log
 HELD = WorkerSystem(load=0.9, hidden=0.5)
 
 
-def shown(log: Path, *options: str) -> str:
+def printed(log: Path, *options: str) -> str:
     result = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1"}).invoke(app, ["watch", str(log), "--once", *options])
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -22,16 +22,16 @@ def shown(log: Path, *options: str) -> str:
 def test_load_not_in_the_log_makes_utilisation_a_lower_bound(tmp_path: Path) -> None:
     log = tmp_path / "held.jsonl"
     worker_log(log, HELD)
-    screen = shown(log)
+    screen = printed(log)
     assert "workers looked free" in screen
     assert "≥ " in screen
-    assert json.loads(shown(log, "--json"))["queues"]["looked_free"] is True
+    assert json.loads(printed(log, "--json"))["queues"]["looked_free"] is True
 
 
 @pytest.mark.parametrize("load", [0.2, 0.6, 0.9, 1.1])
 def test_plain_pool_is_not_marked(tmp_path: Path, load: float) -> None:
     log = tmp_path / "plain.jsonl"
     worker_log(log, WorkerSystem(load=load))
-    screen = shown(log)
+    screen = printed(log)
     assert "looked free" not in screen
     assert "≥ " not in screen

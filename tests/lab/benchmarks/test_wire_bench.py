@@ -17,8 +17,8 @@ from benchmarks.rows import Slope
 from benchmarks.suites import wire
 from benchmarks.traffic_generator import Ints, Settings, generate_traffic, write_log
 from polars.testing import assert_frame_equal
-from sojourn.analyses.pcap.analysis import wire as wire_of_captures
 from sojourn.analyses.pcap.log_join import READ
+from sojourn.analyses.pcap.run import pcap
 from sojourn.analyses.pcap.tracker import track
 from sojourn.readers.capture.reader import Capture
 
@@ -62,7 +62,7 @@ def test_reconstructs_the_generated_waits(with_log: bool, tmp_path: Path) -> Non
     write_capture(traffic, tmp_path / "made.pcap")
     write_log(traffic, tmp_path / "access.jsonl")
     log = sojourn.split([str(tmp_path / "access.jsonl")], columns=READ).rows if with_log else None
-    result = wire_of_captures([tmp_path / "made.pcap"], rows=log).timeline
+    result = pcap([tmp_path / "made.pcap"], log=log).timeline
     number = {row.tobytes().hex(): request for request, row in enumerate(traffic.identity)}
     order = np.array([number[identity] for identity in result["request_id"]])
     assert sorted(order) == list(range(len(traffic)))

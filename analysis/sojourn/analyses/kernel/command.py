@@ -14,8 +14,6 @@ from typing import Annotated, Any
 
 import typer
 
-from sojourn.host.nginx_ports import proxied_by
-from sojourn.host.recording import stop_on_signal
 from sojourn.invocation.answer import answer
 from sojourn.invocation.options import AsJson, Quiet
 from sojourn.invocation.progress import doing
@@ -95,6 +93,7 @@ def kernel(
     if nginx is not None:
         backlogs = _backlogs_of_nginx(nginx) | backlogs
     from sojourn.analyses.kernel.run import kernel_queues  # noqa: PLC0415 - Polars takes its time to load
+    from sojourn.host.recording import stop_on_signal  # noqa: PLC0415 - sockets and logging take their time to load
 
     options: dict[str, Any] = {"ports": ports, "unix": paths, "backlog": backlogs}
     if recordings:
@@ -156,6 +155,8 @@ def _number(port: str, option: str, text: str) -> int:
 
 
 def _backlogs_of_nginx(conf: Path) -> dict[int | str, int]:
+    from sojourn.host.nginx_ports import proxied_by  # noqa: PLC0415 - sockets take their time to load
+
     backlogs: dict[int | str, int] = {}
     # Only listen lines matter: names of backends are not resolved.
     proxied = proxied_by(conf, resolve=lambda name: [name])

@@ -9,72 +9,27 @@ Packets show the SYN queue of each side, unanswered SYNs, and bounds of the acce
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from sojourn.analyses.pcap.agreement import RESOLUTION, agreement, differences, wire_check
-from sojourn.analyses.pcap.findings import findings, notes
 from sojourn.analyses.pcap.frames import seconds_on_wire
 from sojourn.analyses.pcap.log_join import TOLERANCE
+from sojourn.analyses.pcap.notes import findings, join_notes
 from sojourn.analyses.pcap.result import FIGURES, WireResult
-from sojourn.analyses.pcap.tallies import ends, servers, syn_steps
+from sojourn.analyses.pcap.tallies import counts_of, servers, syn_steps
 from sojourn.analyses.pcap.timeline import Timelines, timeline
 from sojourn.analyses.pcap.tracking_result import TrackingResult
 from sojourn.model.errors import SojournError
 from sojourn.model.figures import Summary
 from sojourn.model.statistics import summaries
 from sojourn.readers.capture.batch import Counts
-from sojourn.readers.inputs import Source
-
-if TYPE_CHECKING:
-    from sojourn.analyses.pcap.tracked_capture import TrackedCapture
 
 # Figures that end at a time of nginx's clock, which is truncated to whole milliseconds.
 BY_NGINX = ("proxy_unread",)
-
-
-def wire(
-    captures: TrackedCapture | Sequence[Source] | Source,
-    *,
-    rows: pl.LazyFrame | None = None,
-    backends: Collection[str] = (),
-    since: datetime | None = None,
-    until: datetime | None = None,
-    tolerance: float = TOLERANCE,
-    on_step: Callable[[str], None] = lambda _: None,
-) -> WireResult:
-    """Read captures and analyse them.
-
-    Args:
-        captures: files (pcap, pcapng; plain, gzip, zstd), globs, folders of ring files, run folders, ``-``; or those
-            that are tracked already.
-        rows: the log of the same requests with their components, read with ``READ``.
-        backends: address:port (or :port, of any address) of backends, in addition to those in the log.
-        since: keep connections that began then or later.
-        until: keep connections that began before then.
-        tolerance: largest difference between nginx's times and those on the wire, s.
-        on_step: called with the name of each step before it begins.
-
-    Raises:
-        SojournError: a capture cannot be read at all, or a backend is not an address with a port.
-    """
-    from sojourn.analyses.pcap.tracked_capture import TrackedCapture  # noqa: PLC0415 - loaded for captures only
-
-    named = [checked_backend(name) for name in backends]
-    ports = {int(name.rpartition(":")[2]) for name in named}
-    if rows is not None:
-        ports |= _ports(rows)
-    with captures if isinstance(captures, TrackedCapture) else TrackedCapture(captures) as capture:
-        tracked = capture.result(sorted(ports), on_step)
-    on_step("joining")
-    return wire_of(
-        tracked.tracking, tracked.counts, tracked.names, tracked.interfaces,
-        rows=rows, backends=named, since=since, until=until, tolerance=tolerance,
-    )  # fmt: skip
 
 
 def wire_of(
@@ -89,7 +44,7 @@ def wire_of(
     until: datetime | None = None,
     tolerance: float = TOLERANCE,
 ) -> WireResult:
-    """Analyse tracked connections; ``rows``: split rows of the log. Other arguments as of ``wire``."""
+    """Analyse tracked connections; ``rows``: split rows of the log. Other arguments as of ``sojourn.pcap``."""
     timelines = timeline(_within(tracking, since, until), rows, backends=backends, tolerance=tolerance)
     log_less_wire = differences(timelines.frame, timelines.log)
     agreed = agreement(log_less_wire)
@@ -109,16 +64,16 @@ def wire_of(
         negative={name: int((frame[name] < -RESOLUTION * (name in BY_NGINX)).sum()) for name in FIGURES},
         steps=syn_steps(timelines.connections),
         servers=servers(timelines.connections),
-        ends=ends(timelines.connections),
+        ends=counts_of(timelines.connections, "end"),
         joined=timelines.joined,
         agreement=agreed,
         differences=log_less_wire,
         split=_split(frame, timelines),
         checks=(wire_check(agreed, timelines.joined),) if rows is not None else (),
-        log_given=rows is not None,
+        has_log=rows is not None,
     )
     result.findings.extend(findings(result))
-    result.notes.extend(notes(result))
+    result.notes.extend(join_notes(result))
     return result
 
 
@@ -135,7 +90,7 @@ def checked_backend(name: str) -> str:
     return f"{host}:{int(port)}"
 
 
-def _ports(rows: pl.LazyFrame) -> set[int]:
+def ports_of(rows: pl.LazyFrame) -> set[int]:
     """Return the ports of a log's upstreams: they identify the server where the SYN is not in the capture."""
     upstreams = rows.select(pl.col("upstream").cast(pl.String).unique()).collect(engine="streaming").to_series()
     ports = upstreams.drop_nulls().str.extract(r":(\d{1,5})$").drop_nulls()

@@ -60,16 +60,16 @@ def wait_table(result: WireResult, side: str) -> pl.DataFrame:
         for column, (name, _, _) in LINES[side].items()
         if column in result.timeline.columns
         and (result.timeline[column] > 0).any()
-        and not (column in BOUNDS and _wait_is_known(result))
+        and not (column in BOUNDS and _hides_bounds(result))
     ]
     schema = {"ms": pl.Float64, "share": pl.Float64, "requests": pl.Int64, "queue": pl.String}
     return pl.concat(tables) if tables else pl.DataFrame(schema=schema)
 
 
-def _wait_is_known(result: WireResult) -> bool:
+def _hides_bounds(result: WireResult) -> bool:
     """Return whether enough waits for accept() are known to hide their bounds."""
-    known, bounded = result.timeline["accept_wait"].count(), result.timeline["accept_wait_upper"].count()
-    return known > 0 and known >= MOST * bounded
+    waits, bounded = result.timeline["accept_wait"].count(), result.timeline["accept_wait_upper"].count()
+    return waits > 0 and waits >= MOST * bounded
 
 
 def _distribution(values: np.ndarray[Any, np.dtype[np.float64]]) -> pl.DataFrame:
@@ -81,15 +81,15 @@ def _distribution(values: np.ndarray[Any, np.dtype[np.float64]]) -> pl.DataFrame
         tail = n - np.geomspace(1, n, POINTS // 2)
         at = np.unique(np.concatenate([even, tail]).astype(np.int64))
     table = pl.DataFrame({"ms": ordered[at], "share": (at + 1) / n})
-    shown = pl.col("ms").clip(lower_bound=SHORTEST).round_sig_figs(5)
+    clipped = pl.col("ms").clip(lower_bound=SHORTEST).round_sig_figs(5)
     # Values at the left edge become one point; the last one has their share.
-    table = table.with_columns(shown, pl.col("share").round_sig_figs(6)).group_by("ms", maintain_order=True).last()
+    table = table.with_columns(clipped, pl.col("share").round_sig_figs(6)).group_by("ms", maintain_order=True).last()
     return table.with_columns(requests=pl.lit(n, pl.Int64))
 
 
 def _waits(result: WireResult, side: str, table: pl.DataFrame, last: float) -> alt.LayerChart:
-    shown = [line for line in LINES[side].values() if line[0] in set(table["queue"])]
-    names, colours, dashes = (list(part) for part in zip(*shown, strict=True))
+    styles = [line for line in LINES[side].values() if line[0] in set(table["queue"])]
+    names, colours, dashes = (list(part) for part in zip(*styles, strict=True))
     scale = alt.Scale(type="log", domain=[SHORTEST, last], nice=False)
     x = alt.X(
         "ms:Q",
@@ -141,7 +141,7 @@ def _waits(result: WireResult, side: str, table: pl.DataFrame, last: float) -> a
 def band_table(result: WireResult, side: str) -> pl.DataFrame:
     """Return columns share, until, lower, upper (ms): the bounds of the wait of that part of the requests."""
     schema = {"share": pl.Float64, "until": pl.Float64, "lower": pl.Float64, "upper": pl.Float64}
-    if side != "backend" or _wait_is_known(result):
+    if side != "backend" or _hides_bounds(result):
         return pl.DataFrame(schema=schema)
     both = result.timeline.select(BOUNDS).drop_nulls()
     if both.is_empty():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -25,19 +25,10 @@ class Sequence:
     backend: str
 
 
-def sequence_of(
-    timeline: pl.DataFrame,
-    row: int,
-    connections: pl.DataFrame | None = None,
-    exchanges: pl.DataFrame | None = None,
-) -> Sequence:
-    """Return the steps and spans of a request.
+def sequence_of(timeline: pl.DataFrame, row: int, connections: pl.DataFrame, exchanges: pl.DataFrame) -> Sequence:
+    """Return the steps and spans of the request in a row of a TIMELINE.
 
-    Args:
-        timeline: columns of TIMELINE.
-        row: position of the request.
-        connections: columns of CONNECTIONS, for the number of repeated SYNs and for resets; None: unknown.
-        exchanges: columns of EXCHANGES; None: unknown.
+    CONNECTIONS, where they are known, give the number of repeated SYNs, and resets; EXCHANGES their requests.
     """
     request = _in_ns(timeline[row : row + 1], TIMELINE)
     client = _connection(request["client_exchange"], connections, exchanges)
@@ -50,7 +41,7 @@ def sequence_of(
     # Packets with the same time keep the order of the list, from cause to effect.
     steps.sort(key=lambda step: step.at)
     first = steps[0].at if steps else 0
-    since = tuple(Step(s.key, s.at - first, s.where, s.label, s.to_server, s.lost) for s in steps)
+    since = tuple(replace(step, at=step.at - first) for step in steps)
     keys = {step.key for step in since}
     return Sequence(
         steps=since,
@@ -68,11 +59,9 @@ def _in_ns(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> dict[str, 
     return {**dict.fromkeys(schema), **row}
 
 
-def _connection(
-    exchange: int | None, connections: pl.DataFrame | None, exchanges: pl.DataFrame | None
-) -> dict[str, Any]:
+def _connection(exchange: int | None, connections: pl.DataFrame, exchanges: pl.DataFrame) -> dict[str, Any]:
     """Return the connection of an exchange, with the request's ``number`` on it; empty if unknown."""
-    if exchange is None or connections is None or exchanges is None:
+    if exchange is None:
         return {}
     matches = exchanges.filter(pl.col("exchange") == exchange)
     if matches.is_empty():

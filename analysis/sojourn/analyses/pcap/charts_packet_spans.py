@@ -142,13 +142,10 @@ def nginx_had_accepted(request: Row) -> int | None:
 
 def latest_start(request: Row) -> int | None:
     """Return the latest possible start of the app (ns), if its own start is unknown."""
-    if (
-        request["app_start"] is not None
-        or request["backend_established"] is None
-        or request["accept_wait_upper"] is None
-    ):
+    established, upper = request["backend_established"], request["accept_wait_upper"]
+    if request["app_start"] is not None or established is None or upper is None:
         return None
-    return int(request["backend_established"] + max(round(request["accept_wait_upper"] * 1e9), 0))
+    return int(established + max(round(upper * 1e9), 0))
 
 
 def ms(ns: int) -> str:

@@ -139,5 +139,5 @@ def client_instant(request: Row, connection: Row, name: str) -> int | None:
     if request["client_syn"] is None:
         return None
     simple = {"syn_answered": "client_syn", "ack_taken": "client_established"}[name]
-    known = (request.get(f"client_{name}"), connection.get(name), request[simple])
-    return next((int(value) for value in known if value is not None), None)
+    instants = (request.get(f"client_{name}"), connection.get(name), request[simple])
+    return next((int(value) for value in instants if value is not None), None)

@@ -42,23 +42,13 @@ CROSS = "M-1,-1L1,1M1,-1L-1,1"
 
 
 def packet_sequence(
-    timeline: pl.DataFrame,
-    row: int,
-    connections: pl.DataFrame | None = None,
-    exchanges: pl.DataFrame | None = None,
-    remark: str = "",
+    timeline: pl.DataFrame, row: int, connections: pl.DataFrame, exchanges: pl.DataFrame, remark: str = ""
 ) -> alt.VConcatChart:
     """Draw a request as arrows between client, proxy and backend; time goes down.
 
     Arrows are horizontal because a capture has one time per packet. Relevant times range from 0.05 ms to 3 s, so the
     distance of two packets grows with the squared logarithm of the time between them; each packet's time is written.
-
-    Args:
-        timeline: columns of ``sojourn.analyses.pcap.frames.TIMELINE``.
-        row: position of the request.
-        connections: columns of CONNECTIONS, for the number of repeated SYNs and for resets.
-        exchanges: columns of EXCHANGES.
-        remark: why this request is shown; the subtitle.
+    ``remark``: why this request is shown; the subtitle. Other arguments as of ``sequence_of``.
     """
     sequence = sequence_of(timeline, row, connections, exchanges)
     down = _heights(sequence)

@@ -130,8 +130,3 @@ def seconds_on_wire(earlier: str | pl.Expr, later: str | pl.Expr) -> pl.Expr:
     """Return ``later - earlier`` of two instants (names of columns, or expressions), in seconds."""
     ends = [pl.col(end) if isinstance(end, str) else end for end in (earlier, later)]
     return (ends[1] - ends[0]).dt.total_nanoseconds() / 1e9
-
-
-def empty(schema: dict[str, pl.DataType]) -> pl.DataFrame:
-    """Return an empty frame of a schema."""
-    return pl.DataFrame(schema=schema)

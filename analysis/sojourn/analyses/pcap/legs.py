@@ -35,20 +35,17 @@ def upstreams(rows: pl.DataFrame) -> set[str]:
 
 
 def with_legs(
-    connections: pl.DataFrame, exchanges: pl.DataFrame, named: Collection[str], *, log: bool
+    connections: pl.DataFrame, exchanges: pl.DataFrame, backends: Collection[str], *, log: bool
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Add ``leg`` and ``endpoint`` (the server's address:port) to connections and exchanges.
 
-    Args:
-        connections: columns of CONNECTIONS.
-        exchanges: columns of EXCHANGES.
-        named: backends, as address:port, or :port for any address.
-        log: whether there is a log: an address that is no backend may then be the clients' side on any host.
+    ``backends``: as address:port, or :port for any address. With a log, an address that is no backend may be the
+    clients' side on any host.
     """
     # An address and a port as one number: grouping by a million texts is slow.
     number = pl.col("server").cast(pl.Categorical).to_physical().cast(pl.Int64) * 65_536 + pl.col("server_port")
     connections = connections.with_columns(_at=number)
-    ends = _ends(connections, exchanges, named)
+    ends = _ends(connections, exchanges, backends)
     backend = "configured" if ends["configured"].any() else "stamped"
     ends = ends.with_columns(backend=pl.col(backend))
     proxies = connections.join(ends.filter("backend"), on="_at", how="semi")["client"].unique().to_list()
@@ -63,9 +60,9 @@ def with_legs(
     return connections, of_connections(exchanges, connections.select("connection", "leg", "endpoint"))
 
 
-def _ends(connections: pl.DataFrame, exchanges: pl.DataFrame, named: Collection[str]) -> pl.DataFrame:
+def _ends(connections: pl.DataFrame, exchanges: pl.DataFrame, backends: Collection[str]) -> pl.DataFrame:
     """Return one row per server address: _at, server, endpoint, has_protocol, configured and stamped (as a backend)."""
-    ports = {int(name[1:]) for name in named if name.startswith(":") and name[1:].isdigit()}
+    ports = {int(name[1:]) for name in backends if name.startswith(":") and name[1:].isdigit()}
     stamps = (
         of_connections(exchanges.select("connection", "stamp", "method"), connections.select("connection", "_at"))
         .group_by("_at")
@@ -80,7 +77,7 @@ def _ends(connections: pl.DataFrame, exchanges: pl.DataFrame, named: Collection[
         .join(stamps, on="_at", how="left")
         .with_columns(endpoint=address_and_port("server", "server_port"))
         .with_columns(
-            configured=pl.col("endpoint").is_in(list(named)) | pl.col("server_port").is_in(list(ports)),
+            configured=pl.col("endpoint").is_in(list(backends)) | pl.col("server_port").is_in(list(ports)),
             stamped=(pl.col("stamped") > STAMPED * pl.col("requests")).fill_null(value=False),
         )
     )

@@ -11,16 +11,19 @@ Two records that match two requests in both ways are ambiguous and remain unjoin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
-from sojourn.analyses.pcap.pairs import Side, keyed, paired
+from sojourn.analyses.pcap.pairs import paired
 from sojourn.analyses.pcap.stamps import nanoseconds
 
 TOLERANCE = 0.005  # s: nginx updates its clock once per turn of its event loop, to whole milliseconds
 ONE_CLOCK = 0.005  # s: below this offset, the capturing machine's clock counts as nginx's
 SHARED = 10  # records with one id: an id with more records is ignored
+Pass = tuple[tuple[str, ...], pl.Expr, pl.Expr]
+"""Columns that must be equal, and which exchanges and records are compared."""
 EXCHANGE_PAIR = {"log_row": pl.Int64(), "exchange": pl.Int64()}
 # Columns of a log, in addition to those of the split.
 READ = (
@@ -70,7 +73,7 @@ def log_table(rows: pl.LazyFrame) -> pl.DataFrame:
     ).drop(instants)  # fmt: skip
 
 
-def backend_join(backend: pl.DataFrame, log: pl.DataFrame, tolerance: float = TOLERANCE) -> BackendJoin:
+def backend_join(backend: pl.DataFrame, log: pl.DataFrame, tolerance: float) -> BackendJoin:
     """Join exchanges of backends with records.
 
     Args:
@@ -84,34 +87,28 @@ def backend_join(backend: pl.DataFrame, log: pl.DataFrame, tolerance: float = TO
     )  # fmt: skip
     by_id, ambiguous = _by_id(backend, log, tolerance)
     offset = capture_offset(by_id, backend, log)
-    joined = [_attempts(by_id, backend, log)]
-    others = by_id.join(joined[0], on="exchange", how="anti")["exchange"]
-    several = []
-    records = log.filter(pl.col("attempts").fill_null(1) > 0, pl.col("upstream").is_not_null()).join(
-        joined[0], on="log_row", how="anti"
-    )
-    left = backend.join(by_id, on="exchange", how="anti")
+    last = _attempts(by_id, backend, log)
+    others = by_id.join(last, on="exchange", how="anti")["exchange"]
     shift = round((offset or 0.0) * 1e9)
     spent = nanoseconds(pl.col("retries").fill_null(0.0))
     turned = pl.coalesce("proxy_start_ns", "request_start_ns") + spent + shift
-    records = records.with_columns(
-        begin=turned, end=turned + nanoseconds(pl.col("response")),
-        stamp_us=pl.col("request_start_ns") // 1_000, path="uri", endpoint="upstream",
+    records = (
+        log.filter(pl.col("attempts").fill_null(1) > 0, pl.col("upstream").is_not_null())
+        .join(last, on="log_row", how="anti")
+        .with_columns(
+            begin=turned, end=turned + nanoseconds(pl.col("response")),
+            stamp_us=pl.col("request_start_ns") // 1_000, path="uri", endpoint="upstream",
+        )
     )  # fmt: skip
-    left = left.with_columns(begin="begun", end="ended")
+    left = backend.join(by_id, on="exchange", how="anti").with_columns(begin="begun", end="ended")
+    passes = []
     for by in (("endpoint", "stamp_us", "method", "path"), ("endpoint", "stamp_us"), ("endpoint", "method", "path")):
-        if len(joined) > 1:
-            left = left.join(joined[-1], on="exchange", how="anti")
-            records = records.join(joined[-1], on="log_row", how="anti")
-        one = left.filter(*(pl.col(name).is_not_null() for name in by))
-        if "stamp_us" not in by:
-            one = one.filter(pl.col("stamp_us").is_null())
-        two = records.filter(*(pl.col(name).is_not_null() for name in by))
-        pairs, unsure = _pairs(one, two, by, tolerance)
-        joined.append(pairs.with_columns(attempts=pl.lit(1, pl.Int32), by=pl.lit("tuple")))
-        several.append(unsure)
-    attempts = pl.concat([part.select("log_row", "exchange", "attempts", "by") for part in joined])
-    unsure = pl.concat([ambiguous, *several]).unique()
+        complete = pl.all_horizontal(pl.col(by).is_not_null())
+        passes.append((by, complete if "stamp_us" in by else complete & pl.col("stamp_us").is_null(), complete))
+    pairs, unsure = _pairs_of_passes(left, records, passes, tolerance)
+    pairs = pairs.with_columns(attempts=pl.lit(1, pl.Int32), by=pl.lit("tuple"))
+    attempts = pl.concat([last, pairs.select(last.columns)])
+    unsure = pl.concat([ambiguous, unsure]).unique()
     unsure = unsure.filter(~unsure.is_in(attempts["log_row"].implode()))
     return BackendJoin(attempts, others, unsure, offset)
 
@@ -147,10 +144,10 @@ def _attempts(pairs: pl.DataFrame, backend: pl.DataFrame, log: pl.DataFrame) -> 
     )
     if attempts["log_row"].n_unique() == len(attempts):
         return attempts.select("log_row", "exchange", attempts=pl.lit(1, pl.Int32), by=pl.lit("request_id"))
-    named = pl.col("upstream_addr").str.contains(pl.col("endpoint"), literal=True).fill_null(value=False)
+    to_upstream = pl.col("upstream_addr").str.contains(pl.col("endpoint"), literal=True).fill_null(value=False)
     return (
-        attempts.with_columns(named=named)
-        .filter(pl.col("named") | ~pl.col("named").any().over("log_row"))
+        attempts.with_columns(to_upstream=to_upstream)
+        .filter(pl.col("to_upstream") | ~pl.col("to_upstream").any().over("log_row"))
         .sort("begun", "exchange")
         .group_by("log_row", maintain_order=True)
         .agg(pl.col("exchange").last(), attempts=pl.len().cast(pl.Int32))
@@ -187,7 +184,7 @@ def capture_offset(pairs: pl.DataFrame, backend: pl.DataFrame, log: pl.DataFrame
 
 
 def client_join(
-    client: pl.DataFrame, log: pl.DataFrame, known: pl.DataFrame, offset: float, tolerance: float = TOLERANCE
+    client: pl.DataFrame, log: pl.DataFrame, backend_times: pl.DataFrame, offset: float, tolerance: float
 ) -> tuple[pl.DataFrame, pl.Series]:
     """Join exchanges of the client's side with records: (log_row, exchange, by), and ambiguous records.
 
@@ -196,7 +193,7 @@ def client_join(
             in ns, ``begun`` (first byte of the request), ``request_ended`` (its last byte), ``answered`` (first byte of
             the answer) and ``ended`` (its last byte).
         log: columns of ``log_table``.
-        known: log_row, begun and answered (ns) of the requests joined on the backend's side.
+        backend_times: log_row, begun and answered (ns) of the requests joined on the backend's side.
         offset: the capturing machine's clock minus nginx's, s.
         tolerance: s.
     """
@@ -211,36 +208,30 @@ def client_join(
     )  # fmt: skip
     by_id, ambiguous = _by_id(client, moved, tolerance)
     by_id = by_id.filter(pl.len().over("log_row") == 1)
-    records = moved.join(known, on="log_row", how="left", maintain_order="left").with_columns(
+    records = moved.join(backend_times, on="log_row", how="left", maintain_order="left").with_columns(
         begin="start_ns", end="time_ns", client="remote_addr", path="uri", after="begun", until="answered"
     )
     left = client.with_columns(begin="begun", end="ended", after="request_ended", until="answered")
     if not records["connection"].null_count() and not records["connection_requests"].null_count():
         records = records.with_columns(group="connection", number="connection_requests")
         left = left.with_columns(group="connection")
-    seen = client["client"].unique().to_list()
+    clients = client["client"].unique().to_list()
     # A balancer gave nginx another address (real_ip_header), or the log has none.
-    hidden = ~pl.col("client").is_in(seen).fill_null(value=False)
-    matches, several = [by_id.with_columns(by=pl.lit("request_id"))], [ambiguous]
-    passes: tuple[tuple[tuple[str, ...], pl.Expr, pl.Expr], ...] = (
+    hidden = ~pl.col("client").is_in(clients).fill_null(value=False)
+    passes: tuple[Pass, ...] = (
         (("client", "method", "path"), pl.col("method").is_not_null(), pl.lit(value=True)),
         (("client",), pl.col("method").is_null(), pl.lit(value=True)),
         (("method", "path"), pl.col("method").is_not_null(), hidden),
     )
-    for by, of_wire, of_log in passes:
-        if not len(left) or not len(records):
-            break
-        left = left.join(matches[-1], on="exchange", how="anti")
-        records = records.join(matches[-1], on="log_row", how="anti")
-        pairs, unsure = _pairs(left.filter(of_wire), records.filter(of_log), by, tolerance)
-        matches.append(pairs.with_columns(by=pl.lit("tuple")))
-        several.append(unsure)
-    joined = pl.concat([part.select("log_row", "exchange", "by") for part in matches])
-    unsure = pl.concat(several).unique()
+    pairs, unsure = _pairs_of_passes(
+        left.join(by_id, on="exchange", how="anti"), records.join(by_id, on="log_row", how="anti"), passes, tolerance
+    )
+    joined = pl.concat([by_id.with_columns(by=pl.lit("request_id")), pairs.with_columns(by=pl.lit("tuple"))])
+    unsure = pl.concat([ambiguous, unsure]).unique()
     return joined, unsure.filter(~unsure.is_in(joined["log_row"].implode()))
 
 
-def sides_join(client: pl.DataFrame, backend: pl.DataFrame, tolerance: float = TOLERANCE) -> pl.DataFrame:
+def sides_join(client: pl.DataFrame, backend: pl.DataFrame, tolerance: float) -> pl.DataFrame:
     """Return (exchange, backend_exchange) of both sides without a log: by request id, else by path and time.
 
     nginx contacts the backend after it has read the request, and answers the client when the backend answers.
@@ -253,15 +244,28 @@ def sides_join(client: pl.DataFrame, backend: pl.DataFrame, tolerance: float = T
         ids[1].select("request_id", backend_exchange="exchange"), on="request_id"
     ).select("exchange", "backend_exchange")  # fmt: skip
     one = client.join(by_id, on="exchange", how="anti").with_columns(begin="request_ended", end="answered")
-    two = backend.join(by_id, left_on="exchange", right_on="backend_exchange", how="anti").with_columns(
-        begin="begun", end="answered"
+    two = backend.join(by_id, left_on="exchange", right_on="backend_exchange", how="anti").select(
+        "method", "path", begin="begun", end="answered", log_row="exchange"
     )
-    matches = [by_id]
-    for by, of_client in ((("method", "path"), pl.col("method").is_not_null()), ((), pl.col("method").is_null())):
-        pairs, _ = _pairs(one.filter(of_client), two.rename({"exchange": "log_row"}), by, tolerance)
-        matches.append(pairs.rename({"log_row": "backend_exchange"}).select("exchange", "backend_exchange"))
-        two = two.join(matches[-1], left_on="exchange", right_on="backend_exchange", how="anti")
-    return pl.concat(matches)
+    passes: tuple[Pass, ...] = (
+        (("method", "path"), pl.col("method").is_not_null(), pl.lit(value=True)),
+        ((), pl.col("method").is_null(), pl.lit(value=True)),
+    )
+    pairs, _ = _pairs_of_passes(one, two, passes, tolerance)
+    return pl.concat([by_id, pairs.select("exchange", backend_exchange="log_row")])
+
+
+def _pairs_of_passes(
+    wire: pl.DataFrame, log: pl.DataFrame, passes: Sequence[Pass], tolerance: float
+) -> tuple[pl.DataFrame, pl.Series]:
+    """Return the ``_pairs`` of all passes, each of the exchanges and records that those before it left."""
+    matches, several = [], []
+    for by, of_wire, of_log in passes:
+        pairs, unsure = _pairs(wire.filter(of_wire), log.filter(of_log), by, tolerance)
+        matches.append(pairs)
+        several.append(unsure)
+        wire, log = wire.join(pairs, on="exchange", how="anti"), log.join(pairs, on="log_row", how="anti")
+    return pl.concat(matches), pl.concat(several).unique()
 
 
 def _pairs(
@@ -271,7 +275,8 @@ def _pairs(
     if not len(wire) or not len(log):
         return pl.DataFrame(schema=EXCHANGE_PAIR), pl.Series("log_row", [], pl.Int64)
     text = [pl.col(name).cast(pl.Int64 if name == "stamp_us" else pl.String) for name in by]
-    key = keyed(*text) if by else pl.lit(0, pl.UInt64)
+    # One number, equal where all columns are.
+    key = pl.struct(text).hash(7) if by else pl.lit(0, pl.UInt64)
     # Without nginx's connection numbers every request is its own group.
     alone = "group" not in wire.columns
     names = ("after", "until") if alone else ("after", "until", "complete")
@@ -280,9 +285,7 @@ def _pairs(
         group = pl.col(own) if alone else pl.col("group")
         number = pl.lit(0) if alone else pl.col("number")
         extra = [pl.col(name) for name in names if name in frame.columns]
-        sides.append(
-            Side(frame.select(key.alias("key"), "begin", "end", *extra, group=group, number=number.cast(pl.Int64)))
-        )
+        sides.append(frame.select(key.alias("key"), "begin", "end", *extra, group=group, number=number.cast(pl.Int64)))
     pairs, unsure = paired(sides[0], sides[1], round(tolerance * 1e9))
     joined = pl.DataFrame(
         {"log_row": log["log_row"].gather(pairs["second"]), "exchange": wire["exchange"].gather(pairs["first"])}

@@ -8,9 +8,6 @@ sides by a clear margin. The remaining intervals are ambiguous and remain unpair
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -25,30 +22,22 @@ MARGIN = 500_000  # ns: the second best is at least twice the best and this marg
 NOWHERE = int(np.iinfo(np.int64).min)  # an unknown instant
 
 
-@dataclass(frozen=True)
-class Side:
-    """A set of intervals.
-
-    Attributes:
-        frame: columns key (UInt64), begin and end (ns since 1970; null: unknown), ``group``, ``number`` and optionally
-            ``complete``, ``after`` and ``until``. Pairs of intervals with the same two groups are accepted or rejected
-            together (requests of one connection, in the order of ``number``; both sides count from the same request
-            where the first side is ``complete``). ``after`` and ``until`` (ns), where both sides know them, measure the
-            distance of two intervals more exactly than begin and end: those of the second side lie between the first's
-            begin and its ``until``.
-    """
-
-    frame: pl.DataFrame
-
-    def array(self, name: str) -> Ints:
-        """Return a column as integers, ``NOWHERE`` where it is null or missing."""
-        if name not in self.frame.columns:
-            return np.full(len(self.frame), NOWHERE)
-        return self.frame[name].cast(pl.Int64).fill_null(NOWHERE).to_numpy()
+def _integers(frame: pl.DataFrame, name: str) -> Ints:
+    """Return a column as integers, ``NOWHERE`` where it is null or missing."""
+    if name not in frame.columns:
+        return np.full(len(frame), NOWHERE)
+    return frame[name].cast(pl.Int64).fill_null(NOWHERE).to_numpy()
 
 
-def paired(first: Side, second: Side, tolerance: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+def paired(first: pl.DataFrame, second: pl.DataFrame, tolerance: int) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Match the intervals of two sides.
+
+    The columns of a side are key (UInt64), begin and end (ns since 1970; null: unknown), ``group``, ``number`` and
+    optionally ``complete``, ``after`` and ``until``. Pairs of intervals with the same two groups are accepted or
+    rejected together (requests of one connection, in the order of ``number``; both sides count from the same request
+    where the first side is ``complete``). ``after`` and ``until`` (ns), where both sides know them, measure the
+    distance of two intervals more exactly than begin and end: those of the second side lie between the first's begin
+    and its ``until``.
 
     Args:
         first: the intervals on the wire.
@@ -70,12 +59,12 @@ def paired(first: Side, second: Side, tolerance: int) -> tuple[pl.DataFrame, pl.
     return pairs, left.select("first", "second")
 
 
-def _possible(first: Side, second: Side, tolerance: int) -> pl.DataFrame:
+def _possible(first: pl.DataFrame, second: pl.DataFrame, tolerance: int) -> pl.DataFrame:
     """Return the possible pairs: first, second, first_group, second_group, shift, distance (ns)."""
     parts = []
     for by in ("begin", "end"):
         one, two = (
-            side.frame.select("key", by)
+            side.select("key", by)
             .with_row_index("at")
             .filter(pl.col(by).is_not_null())
             .sort("key", by)["at"]
@@ -86,20 +75,21 @@ def _possible(first: Side, second: Side, tolerance: int) -> pl.DataFrame:
             parts.append(_nearest_pairs(first, second, one, two, tolerance, by == "begin"))
     schema = {"first": pl.Int64(), "second": pl.Int64(), "distance": pl.Int64()}
     pairs = pl.concat([pl.DataFrame(schema=schema), *parts])
-    left, right = first.frame, second.frame
     at, other = pl.col("first"), pl.col("second")
     return pairs.with_columns(
-        first_group=pl.lit(left["group"]).gather(at),
-        second_group=pl.lit(right["group"]).gather(other),
-        shift=pl.lit(right["number"]).gather(other) - pl.lit(left["number"]).gather(at),
-        complete=pl.lit(left["complete"]).gather(at) if "complete" in left.columns else pl.lit(value=False),
+        first_group=pl.lit(first["group"]).gather(at),
+        second_group=pl.lit(second["group"]).gather(other),
+        shift=pl.lit(second["number"]).gather(other) - pl.lit(first["number"]).gather(at),
+        complete=pl.lit(first["complete"]).gather(at) if "complete" in first.columns else pl.lit(value=False),
     ).filter((pl.col("shift") == 0) | ~pl.col("complete"))
 
 
-def _nearest_pairs(first: Side, second: Side, one: Ints, two: Ints, tolerance: int, by_begin: bool) -> pl.DataFrame:
-    keys = (first.frame["key"].to_numpy()[one], second.frame["key"].to_numpy()[two])
-    bounds = [side.array(name)[at] for side, at in ((first, one), (second, two)) for name in ("begin", "end")]
-    exact = [side.array(name)[at] for side, at in ((first, one), (second, two)) for name in ("after", "until")]
+def _nearest_pairs(
+    first: pl.DataFrame, second: pl.DataFrame, one: Ints, two: Ints, tolerance: int, by_begin: bool
+) -> pl.DataFrame:
+    keys = (first["key"].to_numpy()[one], second["key"].to_numpy()[two])
+    bounds = [_integers(side, name)[at] for side, at in ((first, one), (second, two)) for name in ("begin", "end")]
+    exact = [_integers(side, name)[at] for side, at in ((first, one), (second, two)) for name in ("after", "until")]
     partner, distance = _nearest(*keys, *bounds, *exact, tolerance, by_begin)
     row, column = np.nonzero(partner >= 0)
     return pl.DataFrame(
@@ -186,8 +176,3 @@ def _clearly_best(left: pl.DataFrame, side: str) -> pl.Series:
         .to_series()
         .fill_null(value=False)
     )
-
-
-def keyed(*columns: Any) -> pl.Expr:
-    """Return one number of several columns, equal where all of them are equal."""
-    return pl.struct(*columns).hash(7)

@@ -9,7 +9,7 @@ from sojourn.model.formatting import counted, duration, percent, printable
 def packets_reading(result: WireResult, row: int, remark: str) -> str:
     """Describe the waits and the duration of the request in a row of the timeline."""
     request = result.timeline.row(row, named=True)
-    named = " ".join(printable(request[name], 60) for name in ("method", "path") if request[name])
+    request_line = " ".join(printable(request[name], 60) for name in ("method", "path") if request[name])
     parts = []
     if request["syn_dropped"]:
         parts.append(f"{duration(request['syn_dropped'])} until a SYN was answered")
@@ -21,15 +21,15 @@ def packets_reading(result: WireResult, row: int, remark: str) -> str:
     if first is not None and last is not None:
         parts.append(f"{duration((last - first).total_seconds())} until the client had the first byte of the answer")
     waits = ", ".join(parts) or "its waits are unknown"
-    return f"{named or 'A request'}, {remark}: {waits}."
+    return f"{request_line or 'A request'}, {remark}: {waits}."
 
 
 def waits_reading(result: WireResult) -> str:
     """State the p99 of the wait for accept() at the backends, or its bounds."""
-    known, upper = (_p99(result, name) for name in ("accept_wait", "accept_wait_upper"))
-    if known is not None:
+    wait, upper = (_p99(result, name) for name in ("accept_wait", "accept_wait_upper"))
+    if wait is not None:
         text = (
-            f"One request in a hundred waited {duration(known)} or longer between the handshake and the app's start "
+            f"One request in a hundred waited {duration(wait)} or longer between the handshake and the app's start "
             f"(of {result.sizes.get('accept_wait', 0):,})"
         )
     elif upper is not None:

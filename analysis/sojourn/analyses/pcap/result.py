@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
 import polars as pl
 
 from sojourn.analyses.pcap.frames import WIRE_INSTANT
+from sojourn.analyses.pcap.tallies import counts_of
 from sojourn.model.checks import Check
 from sojourn.model.figures import Summary
 from sojourn.model.formatting import iso
@@ -72,10 +73,7 @@ class Agreed:
 
     def to_dict(self) -> dict[str, object]:
         """Return an entry of ``agreement`` in the JSON output."""
-        return {
-            "figure": self.figure, "requests": self.requests, "median": self.median, "p99": self.p99, "max": self.max,
-            "beyond": self.beyond, "spread": self.spread,
-        }  # fmt: skip
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -150,7 +148,7 @@ class WireResult(Result):
         checks: comparisons with a threshold.
         findings: what the figures mean, in sentences, the most severe first.
         notes: how they were measured.
-        log_given: whether there was a log to join.
+        has_log: whether there was a log to join.
         kernel: the result of the kernel samples, if there are any.
     """
 
@@ -175,7 +173,7 @@ class WireResult(Result):
     checks: tuple[Check, ...] = ()
     findings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    log_given: bool = False
+    has_log: bool = False
     kernel: Any = None
 
     @property
@@ -208,8 +206,8 @@ class WireResult(Result):
             "dropped": counts.dropped,
             "window": window,
             "connections": len(self.connections),
-            "legs": _counted(self.connections, "leg"),
-            "protocols": _counted(self.connections, "protocol"),
+            "legs": counts_of(self.connections, "leg"),
+            "protocols": counts_of(self.connections, "protocol"),
             "ends": self.ends,
             "exchanges": len(self.exchanges),
             "unparsed": self.unparsed,
@@ -241,7 +239,7 @@ class WireResult(Result):
     def to_split(self) -> dict[str, Any]:
         """Return the ``wire`` object of ``sojourn split --json``: connect + queue of joined requests, from packets."""
         whole = self.to_dict(limit=0)
-        kept = (
+        keys = (
             "packets",
             "undecoded",
             "connections",
@@ -255,7 +253,7 @@ class WireResult(Result):
         return {
             "means": self.split,
             "components": {name: whole["figures"][name] for name in parts if name in whole["figures"]},
-            **{name: whole[name] for name in kept},
+            **{name: whole[name] for name in keys},
         }
 
     def write_parquet(self, path: str | os.PathLike[str]) -> None:
@@ -266,13 +264,6 @@ class WireResult(Result):
         """
         with written_whole(path, pl.exceptions.PolarsError) as partial:
             self.timeline.write_parquet(partial, compression="zstd")
-
-
-def _counted(table: pl.DataFrame, column: str) -> dict[str, int]:
-    if column not in table.columns:
-        return {}
-    counted = table.group_by(pl.col(column).cast(pl.String)).len().sort("len", column, descending=[True, False])
-    return {str(value): int(count) for value, count in counted.iter_rows()}
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
 
-from sojourn.analyses.pcap.log_join import READ as WIRE_COLUMNS
+from sojourn.analyses.pcap.analysis import checked_backend, ports_of, wire_of
+from sojourn.analyses.pcap.log_join import READ
 from sojourn.analyses.pcap.result import WireResult
+from sojourn.analyses.pcap.tracked_capture import TrackedCapture
 from sojourn.model.frame import Selection
 from sojourn.readers.inputs import Source
 from sojourn.sources.open_requests import Instant
 from sojourn.sources.opening import RequestsLike, requests_from
-
-if TYPE_CHECKING:
-    from sojourn.analyses.pcap.tracked_capture import TrackedCapture
 
 
 def pcap(
@@ -47,18 +45,15 @@ def pcap(
     Raises:
         SojournError: a capture cannot be read, or a backend is not an address with a port.
     """
-    from sojourn.analyses.pcap.analysis import wire as wire_of_captures  # noqa: PLC0415 - compiled when it is loaded
-    from sojourn.analyses.pcap.tracked_capture import TrackedCapture  # noqa: PLC0415
-
     window = Selection.of(since, until, None)
-    with captures if isinstance(captures, TrackedCapture) else TrackedCapture(captures) as tracked:
-        rows = None if log is None else requests_from(log, columns=WIRE_COLUMNS, spans=spans).rows
-        return wire_of_captures(
-            tracked,
-            rows=rows,
-            backends=backends,
-            since=window.since,
-            until=window.until,
-            tolerance=tolerance,
-            on_step=on_step or (lambda _: None),
-        )
+    say = on_step or (lambda _: None)
+    with captures if isinstance(captures, TrackedCapture) else TrackedCapture(captures) as capture:
+        rows = None if log is None else requests_from(log, columns=READ, spans=spans).rows
+        checked = [checked_backend(name) for name in backends]
+        ports = {int(name.rpartition(":")[2]) for name in checked} | (set() if rows is None else ports_of(rows))
+        tracked = capture.result(sorted(ports), say)
+    say("joining")
+    return wire_of(
+        tracked.tracking, tracked.counts, tracked.names, tracked.interfaces,
+        rows=rows, backends=checked, since=window.since, until=window.until, tolerance=tolerance,
+    )  # fmt: skip

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from sojourn.analyses.pcap import charts
+from sojourn.analyses.pcap.charts_packets import example_rows, packet_sequence
 from sojourn.analyses.pcap.notes import failures_of, notes_of, ranked
 from sojourn.analyses.pcap.readings import agreement_reading, packets_reading, steps_reading, waits_reading
 from sojourn.analyses.pcap.result import WireResult
@@ -22,17 +24,17 @@ MEASURES = (
     "queue until the server calls accept(), which no packet shows. Times are by the capturing machine's clock."
 )
 SERVERS = 50
-KNOWN, AT_MOST, AT_LEAST, ROUND_TRIP, UNKNOWN = "known", "at most", "at least", "round trip", "unknown"
+EXACT, AT_MOST, AT_LEAST, ROUND_TRIP, UNKNOWN = "known", "at most", "at least", "round trip", "unknown"
 # Figure -> the queue, the kind of figure, its first and last event.
 QUEUES = {
-    "proxy_syn_dropped": ("proxy: SYN dropped", KNOWN, "SYN → last SYN"),
-    "proxy_syn_queue": ("proxy SYN queue", KNOWN, "last SYN → ACK accepted"),
+    "proxy_syn_dropped": ("proxy: SYN dropped", EXACT, "SYN → last SYN"),
+    "proxy_syn_queue": ("proxy SYN queue", EXACT, "last SYN → ACK accepted"),
     "proxy_round_trip": ("proxy: handshake", ROUND_TRIP, "last SYN → ACK"),
     "proxy_accept_wait_upper": ("proxy accept queue", AT_MOST, "ACK → nginx reads"),
-    "syn_dropped": ("backend: SYN dropped", KNOWN, "SYN → last SYN"),
-    "syn_queue": ("backend SYN queue", KNOWN, "last SYN → ACK accepted"),
+    "syn_dropped": ("backend: SYN dropped", EXACT, "SYN → last SYN"),
+    "syn_queue": ("backend SYN queue", EXACT, "last SYN → ACK accepted"),
     "round_trip": ("backend: handshake", ROUND_TRIP, "last SYN → ACK"),
-    "accept_wait": ("backend accept queue", KNOWN, "ACK → app starts"),
+    "accept_wait": ("backend accept queue", EXACT, "ACK → app starts"),
     "accept_wait_lower": ("backend accept queue", AT_LEAST, "ACK → ACK accepted"),
     "accept_wait_upper": ("backend accept queue", AT_MOST, "ACK → latest start"),
 }
@@ -57,7 +59,11 @@ def wire_section(result: WireResult, *, audited: bool = False) -> Section:
         sentence=sentence(result),
         measures=MEASURES,
         failures=tuple(failures_of(result, audited=audited)),
-        tables=tuple(table for table in _tables(result) if table.rows),
+        tables=tuple(
+            table
+            for table in (_queues(result), _steps(result), _servers(result), _ends(result), _agreement(result))
+            if table.rows
+        ),
         pictures=tuple(_pictures(result)),
         notes=tuple(notes_of(result)),
     )
@@ -67,7 +73,8 @@ def sentence(result: WireResult) -> str:
     """Return the main finding in one sentence."""
     connections = result.connections
     if connections.is_empty():
-        return f"There is no TCP connection in {_packets(result)}{_content(result)}."
+        packets = f"the {counted(result.counts.packets, 'packet')}" if result.counts.packets else "an empty capture"
+        return f"There is no TCP connection in {packets}{_content(result)}."
     opened = connections.filter(pl.col("syn").is_not_null())
     repeated = int((opened["syn_retransmissions"] > 0).sum())
     if opened.is_empty():
@@ -83,10 +90,10 @@ def sentence(result: WireResult) -> str:
 
 
 def _accept_queue(result: WireResult) -> str:
-    known, upper = _figure(result, "accept_wait"), _figure(result, "accept_wait_upper")
-    if known is not None:
+    wait, upper = _figure(result, "accept_wait"), _figure(result, "accept_wait_upper")
+    if wait is not None:
         return (
-            f"requests waited {milliseconds(known['p50'])} ms (p50), {milliseconds(known['p99'])} ms (p99) in the "
+            f"requests waited {milliseconds(wait['p50'])} ms (p50), {milliseconds(wait['p99'])} ms (p99) in the "
             "backends' accept queue, up to the app's own start"
         )
     if upper is not None:
@@ -103,10 +110,6 @@ def _figure(result: WireResult, name: str) -> Summary | None:
     return summary if summary is not None and summary["p99"] is not None else None
 
 
-def _packets(result: WireResult) -> str:
-    return f"the {counted(result.counts.packets, 'packet')}" if result.counts.packets else "an empty capture"
-
-
 def _content(result: WireResult) -> str:
     """Describe the packets of a capture without TCP, and their tunnels."""
     counts = result.counts
@@ -114,10 +117,6 @@ def _content(result: WireResult) -> str:
     if not counts.tunnels:
         return f": {content}" if content else ""
     return f": {ranked(counts.tunnels)} through tunnels; inside: {content or 'no packet that could be decoded'}"
-
-
-def _tables(result: WireResult) -> list[Table]:
-    return [_queues(result), _steps(result), _servers(result), _ends(result), _agreement(result)]
 
 
 def _queues(result: WireResult) -> Table:
@@ -136,10 +135,10 @@ def _kind_of_dropped(result: WireResult, summary: Summary, side: pl.Expr) -> str
     """Return the kind of the time until the answered SYN; only a capture at the server proves dropped SYNs."""
     repeated = result.servers.filter(side, pl.col("syn_retransmissions") > 0)
     if repeated.is_empty():
-        return KNOWN
+        return EXACT
     if not summary["max"]:  # the repeated SYNs belong to other connections, or their answers were lost
         return UNKNOWN
-    return KNOWN if repeated.select(AT_SERVER.all()).item() else AT_MOST
+    return EXACT if repeated.select(AT_SERVER.all()).item() else AT_MOST
 
 
 def _steps(result: WireResult) -> Table:
@@ -173,17 +172,17 @@ def _servers(result: WireResult) -> Table:
         "zero_windows": "window 0",
     }
     # Columns of zeros are left out.
-    shown = [name for name in columns if name == "connections" or bool(result.servers[name].sum())]
+    nonzero = [name for name in columns if name == "connections" or bool(result.servers[name].sum())]
     rows = tuple(
         (
             row["server"],
             _side(row["leg"]),
-            *(f"{row[name]:,}" for name in shown),
+            *(f"{row[name]:,}" for name in nonzero),
             milliseconds(row["handshake_p99"]),
         )
         for row in result.servers.head(SERVERS).iter_rows(named=True)
     )
-    headings = ("server", "role", *(columns[name] for name in shown), "p99")
+    headings = ("server", "role", *(columns[name] for name in nonzero), "p99")
     more = max(len(result.servers) - SERVERS, 0)
     return Table(headings, rows, "Servers; p99 of the handshake, ms", text_columns=2, more=more)
 
@@ -226,9 +225,6 @@ def _agreement(result: WireResult) -> Table:
 def _pictures(result: WireResult) -> list[Picture]:
     if result.connections.is_empty():
         return []
-    from sojourn.analyses.pcap import charts  # noqa: PLC0415 - drawn for pages only
-    from sojourn.analyses.pcap.charts_packets import example_rows, packet_sequence  # noqa: PLC0415
-
     pictures = []
     for number, (row, remark) in enumerate(example_rows(result.timeline)):
         drawn = functools.partial(

@@ -29,13 +29,13 @@ def split_wire_section(result: WireResult) -> Section:
     if result.split is not None:
         total = result.split["queueing_delay"]
         sentence += f"; their mean queueing delay of {milliseconds(total)} ms is"
-        named = {"syn_dropped": "dropped SYNs", "handshake": "handshake", "accept_wait": "accept queue"}
-        sentence += " " + " + ".join(f"{label} {milliseconds(result.split[key])}" for key, label in named.items())
-    known = "accept_wait" in result.figures
+        labels = {"syn_dropped": "dropped SYNs", "handshake": "handshake", "accept_wait": "accept queue"}
+        sentence += " " + " + ".join(f"{label} {milliseconds(result.split[key])}" for key, label in labels.items())
+    is_exact = "accept_wait" in result.figures
     rows = []
     for name, label in PARTS.items():
         summary = result.figures.get(name)
-        if summary is None or (known and name.startswith("accept_wait_")):
+        if summary is None or (is_exact and name.startswith("accept_wait_")):
             continue
         cells = (milliseconds(summary[figure]) for figure in ("mean", "p50", "p90", "p99", "max"))
         rows.append((label, f"{result.sizes[name]:,}", *cells))

@@ -58,10 +58,12 @@ def servers(connections: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def ends(connections: pl.DataFrame) -> dict[str, int]:
-    """Return how connections ended within the capture -> count."""
-    counted = connections.group_by(pl.col("end").cast(pl.String)).len().sort("len", "end", descending=[True, False])
-    return {str(end): int(count) for end, count in counted.iter_rows()}
+def counts_of(table: pl.DataFrame, column: str) -> dict[str, int]:
+    """Return value of the column -> number of rows, the most frequent first; empty without the column."""
+    if column not in table.columns:
+        return {}
+    counts = table.group_by(pl.col(column).cast(pl.String)).len().sort("len", column, descending=[True, False])
+    return {str(value): int(count) for value, count in counts.iter_rows()}
 
 
 def syn_steps(connections: pl.DataFrame) -> pl.DataFrame:

@@ -11,11 +11,11 @@ from sojourn.analyses.pcap.bounds import with_app_instants, with_queues
 from sojourn.analyses.pcap.frames import TIMELINE
 from sojourn.analyses.pcap.legs import address_and_port, of_connections, upstreams, with_legs
 from sojourn.analyses.pcap.log_join import TOLERANCE, backend_join, client_join, log_table, sides_join
-from sojourn.analyses.pcap.redaction import as_logged, shown_path
 from sojourn.analyses.pcap.result import PROXY_COLUMNS, Joined
 from sojourn.analyses.pcap.stamps import duration, stamp_us
 from sojourn.analyses.pcap.tracking_result import TrackingResult
 from sojourn.analyses.pcap.vantage import AT_SERVER, with_vantage
+from sojourn.model.redaction import network_of, redacting
 
 HANDSHAKE = ("syn", "syn_answered", "syn_ack", "established", "ack_taken")
 REQUEST = ("request_first", "request_last", "response_first", "response_last")
@@ -37,7 +37,6 @@ class Timelines:
         exchanges: columns of EXCHANGES, ``leg`` and ``endpoint``.
         joined: how the log was joined.
         log: the log's columns for the joins, ``log_row`` being the position; None without a log.
-        backends: known addresses of backends.
     """
 
     frame: pl.DataFrame
@@ -45,7 +44,6 @@ class Timelines:
     exchanges: pl.DataFrame
     joined: Joined
     log: pl.DataFrame | None
-    backends: tuple[str, ...]
 
 
 def timeline(
@@ -64,8 +62,8 @@ def timeline(
         tolerance: largest difference between nginx's times and those on the wire, s.
     """
     log = None if rows is None else log_table(rows)
-    named = set(backends) | (upstreams(log) if log is not None else set())
-    connections, exchanges = with_legs(tracking.connections, tracking.exchanges, named, log=log is not None)
+    addresses = set(backends) | (upstreams(log) if log is not None else set())
+    connections, exchanges = with_legs(tracking.connections, tracking.exchanges, addresses, log=log is not None)
     connections = with_vantage(connections)
     wire = _wire(connections, exchanges)
     # An address on an unknown side is shown as a backend: it was connected to and answered.
@@ -83,10 +81,7 @@ def timeline(
     without = frame.filter(pl.col("accept_wait_upper").is_not_null() & pl.col("_service").is_null()).height
     both = frame.filter(pl.col("client_exchange").is_not_null() & pl.col("backend_exchange").is_not_null()).height
     joined = Joined(joined.log, joined.by, joined.unjoined, both, without, joined.clock_offset)
-    known = connections.filter(pl.col("leg") == "backend")["endpoint"].unique().sort().to_list()
-    return Timelines(
-        frame.select(*COLUMNS), connections, exchanges, joined, log, tuple(known)
-    )  # fmt: skip
+    return Timelines(frame.select(*COLUMNS), connections, exchanges, joined, log)
 
 
 def _wire(connections: pl.DataFrame, exchanges: pl.DataFrame) -> pl.DataFrame:
@@ -112,11 +107,6 @@ def _wire(connections: pl.DataFrame, exchanges: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _as_client(client: pl.DataFrame) -> pl.DataFrame:
-    """Let exchanges of the client's side begin with the request's bytes, as in nginx's log."""
-    return client.with_columns(begun="arrived")
-
-
 def _without_log(client: pl.DataFrame, backend: pl.DataFrame, tolerance: float) -> pl.DataFrame:
     """Return columns client_exchange, backend_exchange, attempts, log_row, joined_by."""
     last = backend.filter(
@@ -129,7 +119,7 @@ def _without_log(client: pl.DataFrame, backend: pl.DataFrame, tolerance: float) 
     last = last.unique(["request_id", "exchange"]).join(attempts, on="request_id", how="left").with_columns(
         pl.col("attempts").fill_null(1)
     ).sort("exchange")  # fmt: skip
-    pairs = sides_join(_as_client(client), last, tolerance).rename({"exchange": "client_exchange"})
+    pairs = sides_join(client.with_columns(begun="arrived"), last, tolerance).rename({"exchange": "client_exchange"})
     both = last.select("attempts", backend_exchange="exchange").join(pairs, on="backend_exchange", how="left")
     lone = client.select(client_exchange="exchange").join(pairs, on="client_exchange", how="anti")
     return pl.concat([both, lone], how="diagonal").with_columns(
@@ -143,12 +133,12 @@ def _with_log(
     client, backend = as_logged(client, log), as_logged(backend, log)
     at_backend = backend_join(backend, log, tolerance)
     offset = at_backend.clock_offset or 0.0
-    known = at_backend.attempts.filter(pl.col("attempts") == 1).join(
-        backend.select("exchange", "begun", "answered"), on="exchange"
+    backend_times = (
+        at_backend.attempts.filter(pl.col("attempts") == 1)
+        .join(backend.select("exchange", "begun", "answered"), on="exchange")
+        .select("log_row", "begun", "answered")
     )
-    at_client, ambiguous = client_join(
-        _as_client(client), log, known.select("log_row", "begun", "answered"), offset, tolerance
-    )
+    at_client, ambiguous = client_join(client.with_columns(begun="arrived"), log, backend_times, offset, tolerance)
     back = at_backend.attempts.rename({"exchange": "backend_exchange", "by": "back_by"})
     front = at_client.rename({"exchange": "client_exchange", "by": "front_by"})
     joined = back.join(front, on="log_row", how="full", coalesce=True).with_columns(
@@ -164,6 +154,27 @@ def _with_log(
     unjoined = _unjoined(log, joined, unsure, client, backend, connections, round(offset * 1e9), round(tolerance * 1e9))
     by = {str(name): int(count) for name, count in joined.group_by("joined_by").len().sort("joined_by").iter_rows()}
     return pairs, Joined(sum(by.values()) + sum(unjoined.values()), by, unjoined, clock_offset=at_backend.clock_offset)
+
+
+def without_query(path: pl.Expr) -> pl.Expr:
+    """Return a path without its query and fragment: ``/login?token=x`` as ``/login``."""
+    return path.str.replace(r"(?s)[?#].*", "")
+
+
+def as_logged(exchanges: pl.DataFrame, log: pl.DataFrame) -> pl.DataFrame:
+    """Return exchanges with ``path`` and ``client`` (an address) in the form of the log's ``uri`` and ``remote_addr``.
+
+    Paths lose their query if no record has one; addresses become networks if every record has a network. A log that
+    contains both is compared by both, which distinguishes more requests.
+    """
+    if not log["uri"].str.contains(r"[?#]").any():
+        exchanges = exchanges.with_columns(without_query(pl.col("path")).alias("path"))
+    addresses = log["remote_addr"].drop_nulls().unique().to_list()
+    if addresses and all(network_of(address) == address for address in addresses):
+        clients = exchanges["client"].drop_nulls().unique().to_list()
+        networks = {address: network_of(address) for address in clients}
+        exchanges = exchanges.with_columns(pl.col("client").cast(pl.String).replace(networks))
+    return exchanges
 
 
 def _unjoined(
@@ -182,11 +193,11 @@ def _unjoined(
     first, last = connections.select(pl.col("first").min().dt.epoch("ns"), pl.col("last").max().dt.epoch("ns")).row(0)
     within = (pl.col("start_ns") + offset >= first + slack) & (pl.col("time_ns") + offset <= last - slack)
     missed = log.filter(within).join(joined, on="log_row", how="anti")
-    seen = backend["endpoint"].unique().to_list()
+    captured = backend["endpoint"].unique().to_list()
     parts = pl.col("upstream_addr").str.replace_all(" : ", ", ", literal=True).str.split(", ")
-    at_seen = parts.list.eval(pl.element().is_in(seen)).list.any().fill_null(value=False)
+    at_captured = parts.list.eval(pl.element().is_in(captured)).list.any().fill_null(value=False)
     # A capture of the backends' side alone lacks answers by nginx itself, and those over a Unix socket.
-    missed = missed.filter(pl.lit(bool(len(client))) | at_seen)
+    missed = missed.filter(pl.lit(bool(len(client))) | at_captured)
     unsure = missed["log_row"].is_in(ambiguous.implode())
     counts = {"ambiguous": int(unsure.sum()), "not_found": int((~unsure).sum())}
     return {reason: count for reason, count in counts.items() if count}
@@ -223,10 +234,11 @@ def _frame(pairs: pl.DataFrame, wire: pl.DataFrame, log: pl.DataFrame | None, ah
     else:
         logged = log.select("log_row", **{f"log_{name}": pl.col(name) for name in names})
         frame = frame.join(logged, on="log_row", how="left", maintain_order="left")
+    path = pl.coalesce("front_path", "log_uri", "back_path")
     frame = frame.with_columns(
         request_id=pl.coalesce("back_request_id", "front_request_id", "log_request_id"),
         method=pl.coalesce("front_method", "log_method", "back_method"),
-        path=shown_path(pl.coalesce("front_path", "log_uri", "back_path")),
+        path=without_query(path) if redacting() else path,
         status=pl.coalesce("front_status", "log_status", "back_status").cast(pl.Int16),
         attempts=pl.when(pl.col("backend_exchange").is_not_null()).then("attempts").otherwise(0),
     )

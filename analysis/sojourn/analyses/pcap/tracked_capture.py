@@ -39,10 +39,7 @@ class TrackedCapture:
     """
 
     def __init__(self, captures: Sequence[Source] | Source) -> None:
-        """Open captures and begin to track them.
-
-        Args:
-            captures: files (pcap, pcapng; plain, gzip, zstd), globs, folders of ring files, run folders, ``-``.
+        """Open captures, as of ``sojourn.pcap``, and begin to track them.
 
         Raises:
             SojournError: a capture cannot be read at all.
@@ -66,11 +63,7 @@ class TrackedCapture:
             self._capture.close()
 
     def result(self, servers: Collection[int], on_step: Callable[[str], None] = lambda _: None) -> Tracked:
-        """Return what was tracked, after the last packet.
-
-        Args:
-            servers: ports of servers.
-            on_step: called with the name of each step before it begins.
+        """Return what was tracked, after the last packet; ``servers``: ports of servers.
 
         Raises:
             SojournError: a capture cannot be read further.

@@ -84,29 +84,29 @@ def _with_batch(
         if at < 0:
             at = ~at
             flows.servers[[port for port in servers() if 0 <= port < 1 << 16]] = True
-            flows.servers_known[0] = True
+            flows.servers_complete[0] = True
         else:
             tables, flows = _with_room(tables, flows, int(batch.captured[at]))
     return tables, flows
 
 
-def _with_room(tables: Tables, flows: Flows, kept: int) -> tuple[Tables, Flows]:
-    """Return the state with room for a segment with ``kept`` captured bytes of payload, and for many more."""
+def _with_room(tables: Tables, flows: Flows, payload_bytes: int) -> tuple[Tables, Flows]:
+    """Return the state with room for a segment with ``payload_bytes`` captured bytes of payload, and for many more."""
     used = tables.counts
     connections = int(used[N_CONNECTIONS]) + 1
     tables = tables._replace(
         connections=grown(tables.connections, connections),
         sides=grown(tables.sides, 2 * connections),
-        exchanges=grown(tables.exchanges, int(used[N_EXCHANGES]) + kept // 4 + 2),
+        exchanges=grown(tables.exchanges, int(used[N_EXCHANGES]) + payload_bytes // 4 + 2),
         holes=grown(tables.holes, int(used[N_HOLES]) + 2),
-        texts=grown(tables.texts, int(used[N_TEXTS]) + kept + 2 * HEAD_LIMIT),
+        texts=grown(tables.texts, int(used[N_TEXTS]) + payload_bytes + 2 * HEAD_LIMIT),
     )
     if used[N_HEADS] + 8 * HEAD_LIMIT > len(tables.heads):
         heads = np.zeros(len(tables.heads), np.uint8)
         used[N_HEADS] = compact_heads(tables, heads)
         heads = grown(heads, 2 * int(used[N_HEADS]) + 8 * HEAD_LIMIT)
         tables = tables._replace(heads=heads, heads_read=read_only(heads))
-    flows = flows._replace(seen=grown(flows.seen, 2 * connections))
+    flows = flows._replace(recent=grown(flows.recent, 2 * connections))
     if 2 * connections > len(flows.slots):
         old = flows.slots
         flows = flows._replace(slots=np.full(4 * len(old), ABSENT, np.int32))

@@ -114,9 +114,9 @@ def _gaps(tables: Tables, sides: dict[str, Array]) -> Array:
     """Return per side how many parts of the payload are not in the capture."""
     gaps = sides["gaps"].astype(np.int64)
     at = sides["hole"].copy()
-    while (held := at != ABSENT).any():
-        gaps += held
-        at[held] = tables.holes["next"][at[held]]
+    while (linked := at != ABSENT).any():
+        gaps += linked
+        at[linked] = tables.holes["next"][at[linked]]
     # A FIN has a sequence number of its own, and may be missing, too.
     beyond = sides["acknowledged"] - sides["next"]
     return gaps + ((sides["begun"] == 1) & (beyond > 1))
@@ -204,8 +204,8 @@ def unparsed_counts(tables: Tables, connections: pl.DataFrame, exchanges: pl.Dat
         "http2": (records["protocol"] == HTTP2).sum(),
         "tls": ((records["protocol"] == TLS) & (records["tls_http2"] == 0)).sum(),
         "tls_http2": records["tls_http2"].sum(),
-        "not_http": (other & (records["kept"] == 1)).sum(),
-        "not_captured": (other & (records["kept"] == 0)).sum(),
+        "not_http": (other & (records["has_payload"] == 1)).sum(),
+        "not_captured": (other & (records["has_payload"] == 0)).sum(),
         "upgraded": tables.counts[UPGRADED],
         "head_cut": cut.sum(),
         "answer_without_request": tables.counts[ANSWER_ALONE],

@@ -22,14 +22,10 @@ AT_SERVER = pl.col("vantage").cast(pl.String).is_in(["server", "both"])
 
 
 def with_vantage(connections: pl.DataFrame) -> pl.DataFrame:
-    """Add ``vantage``; only at the server does a repeated SYN-ACK prove that the server dropped an ACK.
+    """Add ``vantage`` to connections with ``endpoint``; only at the server does a repeated SYN-ACK prove a dropped ACK.
 
-    Args:
-        connections: columns of CONNECTIONS, and ``endpoint``.
-
-    Returns:
-        The same rows. Without the proof ``acks_dropped`` is 0 (its count is added to ``acks_doubtful``) and
-        ``ack_taken`` is ``established``.
+    Without the proof ``acks_dropped`` is 0 (its count is added to ``acks_doubtful``) and ``ack_taken`` is
+    ``established``.
     """
     clean = (pl.col("syn_retransmissions") == 0) & (pl.col("syn_ack_retransmissions") == 0)
     server = pl.when(clean).then(seconds_on_wire("syn", "syn_ack")).median()

@@ -18,6 +18,8 @@ from sojourn.queueing.processes import Process, arrival_process, service_process
 from sojourn.queueing.replay import replay
 from sojourn.queueing.system import System
 
+Floats = npt.NDArray[np.float64]
+
 MOST_REQUESTS = 20_000_000
 WARMUP = 0.05
 
@@ -67,9 +69,9 @@ class SimulationResult(Result):
     notes: tuple[str, ...]
     outcome: Outcome = field(repr=False)
 
-    def waits(self) -> npt.NDArray[np.float64]:
+    def waits(self) -> Floats:
         """Return the waits that ``wait`` summarises, s."""
-        return _kept(self.outcome, self.requests - self.counted).wait
+        return _accepted(self.outcome, self.requests - self.counted)[0]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as in the JSON."""
@@ -107,20 +109,10 @@ def simulate(
     warmup: float = WARMUP,
     seed: int = 1,
 ) -> SimulationResult:
-    """Send requests through a system that is empty at first.
+    """Send requests through a system that is empty at first; arguments as of ``sojourn.simulate``.
 
-    Arrivals, services and the balancer draw from separate streams: one seed gives the same requests to any system.
-
-    Args:
-        arrivals: arrival process, see ``sojourn.queueing.processes``.
-        service: service process, likewise.
-        system: None: one worker, first come first served. Not with the balancers ``given`` and ``pinned``.
-        requests: number; None: all of a trace of arrivals, else a million.
-        warmup: share of the requests, the first ones, that the figures leave out.
-        seed: of the three streams, 0 or more.
-
-    Returns:
-        The figures, and the closed form where there is one.
+    Arrivals, services and the balancer draw from separate streams: one seed gives the same requests to any system. The
+    balancers ``given`` and ``pinned`` are not possible.
 
     Raises:
         ValueError: an argument is not valid.
@@ -140,34 +132,25 @@ def simulate(
     services = serving.drawn(count, np.random.Generator(np.random.PCG64(streams[1])))
     outcome = replay(np.cumsum(gaps), services, system, seed=int(streams[2].generate_state(1)[0]))
     left_out = int(count * warmup)
-    kept = _kept(outcome, left_out)
-    answered = kept.sojourn[kept.status == SERVED]
+    wait, sojourn, status = _accepted(outcome, left_out)
+    answered = sojourn[status == SERVED]
     exact, close, reason = model(arriving, serving, system)
-    mean_wait = interval(kept.wait)
+    mean_wait = interval(wait)
     offered = serving.mean / arriving.mean / sum(system.workers) if arriving.mean > 0 else float("inf")
     return SimulationResult(
         arriving, serving, system, seed, count, count - left_out, outcome.utilisation, offered,
-        summary(kept.wait.copy()), summary(kept.sojourn.copy()),
-        None if len(answered) == len(kept.status) else summary(answered.copy()),
-        mean_wait, exact, close, reason, kept.counts, int(outcome.attempts.sum()), outcome.goodput, outcome.busy,
-        outcome.wasted, tuple(_notes(serving, count, mean_wait, offered)), outcome,
+        summary(wait.copy()), summary(sojourn.copy()),
+        None if len(answered) == len(status) else summary(answered.copy()),
+        mean_wait, exact, close, reason, counts_of(outcome.status[left_out:]), int(outcome.attempts.sum()),
+        outcome.goodput, outcome.busy, outcome.wasted, tuple(_notes(serving, count, mean_wait, offered)), outcome,
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Kept:
-    wait: npt.NDArray[np.float64]
-    sojourn: npt.NDArray[np.float64]
-    status: npt.NDArray[np.int8]
-    counts: dict[str, int]
-
-
-def _kept(outcome: Outcome, left_out: int) -> _Kept:
-    """Return the requests after the warm-up, without those that were rejected in the end."""
+def _accepted(outcome: Outcome, left_out: int) -> tuple[Floats, Floats, npt.NDArray[np.int8]]:
+    """Return wait, sojourn and status of the requests after the warm-up that were not rejected in the end."""
     status = outcome.status[left_out:]
     accepted = status != REJECTED
-    wait, sojourn = outcome.wait[left_out:], outcome.sojourn[left_out:]
-    return _Kept(wait[accepted], sojourn[accepted], status[accepted], counts_of(status))
+    return outcome.wait[left_out:][accepted], outcome.sojourn[left_out:][accepted], status[accepted]
 
 
 def _count(requests: int | None, arrivals: Process) -> int:

@@ -12,6 +12,7 @@ import typer
 from sojourn.invocation.answer import answer
 from sojourn.invocation.completion import BALANCERS, DISCIPLINES, beginning
 from sojourn.invocation.options import AsJson
+from sojourn.model.errors import ArgumentError
 from sojourn.model.formatting import counted
 
 MOST_WORKERS = 1_000_000
@@ -86,7 +87,6 @@ def simulate(
             param_hint="--workers",
         )
     from sojourn.analyses.simulate.run import simulate as run  # noqa: PLC0415 - numba takes its time to load
-    from sojourn.model.errors import ArgumentError  # noqa: PLC0415
 
     try:
         result = run(

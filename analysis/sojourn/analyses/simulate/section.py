@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from sojourn.analyses.simulate.analysis import SimulationResult
+from sojourn.analyses.simulate.charts import wait_chart
 from sojourn.model.formatting import counted, duration, milliseconds, percent
 from sojourn.present.display import lay_out
-from sojourn.present.section import Chart, Picture, Section, Table
+from sojourn.present.section import Picture, Section, Table
 
 MEASURES = (
     "Wait: from a request's arrival to when a worker takes it, or its client gives up. Sojourn: from its arrival to "
@@ -97,13 +99,10 @@ def _tables(result: SimulationResult) -> list[Table]:
 
 
 def _pictures(result: SimulationResult) -> tuple[Picture, ...]:
-    def chart() -> Chart:
-        from sojourn.analyses.simulate.charts import wait_chart  # noqa: PLC0415 - Altair takes its time to load
-
-        return wait_chart(result)
-
+    if not result.wait["max"]:
+        return ()
     caption = "The share of requests that wait longer than a time; a straight line is an exponential distribution."
-    return (Picture("simulate-wait", "Waits", caption, chart, reading(result)),) if result.wait["max"] else ()
+    return (Picture("simulate-wait", "Waits", caption, partial(wait_chart, result), reading(result)),)
 
 
 def reading(result: SimulationResult) -> str:

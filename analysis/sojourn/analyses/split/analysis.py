@@ -94,7 +94,7 @@ def split_of(
         _derived=requests._derived,
     )
     for group, (rows, total) in zip(by, measures.grouped_each(by, GROUP_LIMIT), strict=True):
-        result.by[group], result.by_total[group] = _named(group, rows), total
+        result.by[group], result.by_total[group] = _group_rows(group, rows), total
     result.notes = [*measures.notes, *notes(result), *(inner.notes if inner is not None else ())]
     return result
 
@@ -104,7 +104,7 @@ def _verdict(
     tail: dict[str, float],
     p99: float,
     overall: Row,
-    known: Coverage,
+    coverage: Coverage,
     slo: float,
     evidence: tuple[Evidence, Evidence],
     directives: Directives | None,
@@ -117,15 +117,15 @@ def _verdict(
             else "no request was accepted"
         )
         return Verdict("unknown", f"There is nothing to judge: {why}.", "unknown")
-    return verdict(means, tail, p99, requests, slo, known, evidence, directives)
+    return verdict(means, tail, p99, requests, slo, coverage, evidence, directives)
 
 
-def _marked(judged: Verdict, requests: OpenedRequests, known: Coverage) -> Verdict:
+def _marked(judged: Verdict, requests: OpenedRequests, coverage: Coverage) -> Verdict:
     """Return the verdict with the information that queueing delays are inferred, where they are."""
     inferred = [each for each in requests.inferred if each.result.verdict != REFUSED]
     if not inferred:
         return judged
-    only = len(inferred) == 1 and len(known.backends) == 1
+    only = len(inferred) == 1 and len(coverage.backends) == 1
     more = f" and {len(inferred) - 1} more" if len(inferred) > 1 else ""
     which = "" if only else f" of {inferred[0].name}{more}"
     bound = ", and is at least that" if any(each.result.verdict == LOWER_BOUND for each in inferred) else ""
@@ -133,17 +133,12 @@ def _marked(judged: Verdict, requests: OpenedRequests, known: Coverage) -> Verdi
     return replace(judged, sentence=sentence)
 
 
-def _named(group: str, rows: Sequence[Row]) -> list[dict[str, object]]:
+def _group_rows(group: str, rows: Sequence[Row]) -> list[dict[str, object]]:
     """Return the rows of a group's values as they are in the JSON."""
     groups = []
     for row in rows:
-        named: dict[str, object] = {
-            group: row[group],
-            "requests": row["requests"],
-            "queueing_share": row["share"],
-        }
+        entry: dict[str, object] = {group: row[group], "requests": row["requests"], "queueing_share": row["share"]}
         for column in GROUP_SHOWN:
-            key = "response_time" if column == "request_time" else column
-            named[key] = summary_of(row, column)
-        groups.append(named)
+            entry["response_time" if column == "request_time" else column] = summary_of(row, column)
+        groups.append(entry)
     return groups

@@ -7,6 +7,7 @@ ten million.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -31,6 +32,9 @@ from sojourn.sources.frame_measures import measured
 BINS = 48
 WINDOWS = 120
 CCDF_POINTS = 240
+PERCENTILE_POINTS = 100
+NINES = (2, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)  # one request in this many takes longer
+WIDE = 30  # times the median: from here on the axis of times is logarithmic, too
 GROUPS = 20
 
 Rows = pl.LazyFrame | Measures
@@ -132,18 +136,18 @@ def _everything_else() -> pl.Expr:
     return (pl.col("response") - pl.sum_horizontal(*MEASURED)).clip(lower_bound=0).alias("everything else")
 
 
+def log_seconds(**scale: Any) -> dict[str, Any]:
+    """Return scale and axis of a channel of seconds on a logarithmic scale; ``scale``: more of ``alt.Scale``."""
+    return {"scale": alt.Scale(type="log", **scale), "axis": alt.Axis(tickCount=8, format="~g")}
+
+
 def ccdfs(table: pl.DataFrame) -> alt.Chart:
     """Draw the share of requests that take longer than a time: queueing, service and response time, log-log."""
     return (
         alt.Chart(inline(table))
         .mark_line(interpolate="step-after", strokeWidth=2, clip=True)
         .encode(
-            x=alt.X(
-                "seconds:Q",
-                title="time (s)",
-                scale=alt.Scale(type="log"),
-                axis=alt.Axis(tickCount=8, format="~g"),
-            ),
+            x=alt.X("seconds:Q", title="time (s)", **log_seconds()),
             y=alt.Y(
                 "exceeding:Q",
                 title="share of requests that took longer",
@@ -174,6 +178,69 @@ def ccdf_table(rows: Rows, column: str, part: str) -> pl.DataFrame:
         {"seconds": seconds, "exceeding": exceeding}, schema={"seconds": pl.Float64, "exceeding": pl.Float64}
     )
     return table.filter(pl.col("seconds") >= SMALLEST).with_columns(part=pl.lit(part))
+
+
+def percentile_table(measures: Measures, requests: int) -> pl.DataFrame:
+    """Return columns part, share (of requests that are as fast or faster), one_in (1 / (1 - share)), seconds.
+
+    The last point is one request in ``requests``.
+    """
+    if not requests:
+        return pl.DataFrame(schema=dict.fromkeys(("share", "one_in", "seconds"), pl.Float64) | {"part": pl.String})
+    even = np.geomspace(1, max(requests, 2), PERCENTILE_POINTS).tolist()
+    one_in = sorted({*even, *(n for n in NINES if n <= requests)})
+    levels = [1 - 1 / n for n in one_in]
+    tables = [
+        pl.DataFrame({"share": levels, "one_in": one_in, "seconds": measures.quantiles(column, levels)})
+        .with_columns(pl.col("seconds").cast(pl.Float64), part=pl.lit(name))
+        .drop_nulls()
+        for column, (name, _, _) in LINES.items()
+    ]
+    return pl.concat(tables)
+
+
+def percentile_curve(table: pl.DataFrame) -> alt.Chart:
+    """Draw the curves of ``percentile_table``; each nine takes as much room as another (HdrHistogram, Tene 2013)."""
+    response = table.filter(pl.col("part") == "response time")
+    middle = response.filter(pl.col("share") <= 0.5)["seconds"].max()
+    most = response["seconds"].max()
+    wide = isinstance(middle, float) and isinstance(most, float) and most > WIDE * middle
+    drawn = table.with_columns(pl.col("seconds").clip(lower_bound=SMALLEST)) if wide else table
+    last = max(response["one_in"].to_list(), default=2)
+    shares = " : ".join(f"datum.value == {n} ? '{_percentile(n)}'" for n in NINES) + " : ''"
+    return (
+        alt.Chart(inline(drawn))
+        .mark_line(strokeWidth=2, clip=True)
+        .encode(
+            x=alt.X(
+                "one_in:Q",
+                title="percentile",
+                scale=alt.Scale(type="log", nice=False, domain=[1, max(last, 2)]),
+                axis=alt.Axis(values=[n for n in NINES if n <= last], labelExpr=shares),
+            ),
+            y=alt.Y(
+                "seconds:Q",
+                title="time (s)",
+                scale=alt.Scale(type="log") if wide else alt.Scale(),
+                axis=alt.Axis(tickCount=6, format="~g"),
+            ),
+            color=line_colour(),
+            strokeDash=line_dash(),
+            tooltip=[
+                alt.Tooltip("part:N"),
+                alt.Tooltip("share:Q", title="percentile", format=".4~%"),
+                alt.Tooltip("seconds:Q", title="at most (s)", format=".4~f"),
+            ],
+        )
+        .properties(width=WIDTH, height=HEIGHT)
+    )
+
+
+def _percentile(one_in: int) -> str:
+    """Return the percentile of one in 2, 10, 10,000 as text: 50 %, 90 %, 99.99 %."""
+    nines = len(str(one_in)) - 1
+    digits = max(nines - 2, 0)
+    return f"{100 * (1 - 1 / one_in):.{digits}f} %"
 
 
 def response_over_time(table: pl.DataFrame) -> alt.LayerChart:

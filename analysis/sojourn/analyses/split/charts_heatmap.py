@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import polars as pl
 
+from sojourn.analyses.split.charts import log_seconds
 from sojourn.model.measures import LogBins, Measures
 from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_parts import LINES, count_colour, inline
@@ -55,7 +56,7 @@ def heat(measures: Measures, column: str = "request_time") -> Heat:
 
 
 def heatmap(heat: Heat) -> alt.Chart:
-    """Return a cell is the brighter the more requests it stands for, by the logarithm of their number."""
+    """Draw cells, the brighter the more requests they have, by the logarithm of their number."""
     name = LINES[heat.column][0]
     # The instants of the data have a resolution of a millisecond: no narrower bin can be drawn.
     milliseconds = max(heat.width / timedelta(milliseconds=1), 1.0)
@@ -66,12 +67,7 @@ def heatmap(heat: Heat) -> alt.Chart:
         .encode(
             x=alt.X("arrived:T", title="arrival (UTC)", scale=alt.Scale(type="utc", nice=False)),
             x2=alt.X2("until:T"),
-            y=alt.Y(
-                "low:Q",
-                title=f"{name} (s)",
-                scale=alt.Scale(type="log", nice=False),
-                axis=alt.Axis(tickCount=8, format="~g"),
-            ),
+            y=alt.Y("low:Q", title=f"{name} (s)", **log_seconds(nice=False)),
             y2=alt.Y2("high:Q"),
             color=count_colour(),
             tooltip=[

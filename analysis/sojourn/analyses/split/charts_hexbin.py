@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from sojourn.analyses.split.charts import log_seconds
 from sojourn.analyses.split.charts_heatmap import LEAST
 from sojourn.model.measures import Hexagons, Measures
 from sojourn.present.chart_libraries import alt
@@ -15,6 +16,7 @@ from sojourn.present.chart_sizes import WIDTH
 
 HEIGHT = 420
 ACROSS = 40  # hexagons in a row
+PAIR = ("service_time", "queueing_delay")
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,6 @@ def hexbin(measures: Measures) -> Hexbin:
     return Hexbin(lattice, table, (longest[0], longest[1]))
 
 
-PAIR = ("service_time", "queueing_delay")
-
-
 def service_against_queueing(hexbin: Hexbin) -> alt.LayerChart:
     """Draw hexagons coloured by requests; on the dashed line the wait equals the service time."""
     lattice = hexbin.lattice
@@ -59,18 +58,8 @@ def service_against_queueing(hexbin: Hexbin) -> alt.LayerChart:
         for each, step in zip(hexbin.longest, (lattice.across, lattice.up), strict=True)
     ]
     spans = [math.log(high / low) for low, high in domains]
-    x = alt.X(
-        "service:Q",
-        title="service time (s)",
-        scale=alt.Scale(type="log", nice=False, domain=domains[0]),
-        axis=alt.Axis(tickCount=8, format="~g"),
-    )
-    y = alt.Y(
-        "queueing:Q",
-        title="queueing delay (s)",
-        scale=alt.Scale(type="log", nice=False, domain=domains[1]),
-        axis=alt.Axis(tickCount=8, format="~g"),
-    )
+    x = alt.X("service:Q", title="service time (s)", **log_seconds(nice=False, domain=domains[0]))
+    y = alt.Y("queueing:Q", title="queueing delay (s)", **log_seconds(nice=False, domain=domains[1]))
     shape = _hexagon(lattice.across / spans[0], lattice.up / spans[1])
     cells = (
         alt.Chart(inline(hexbin.table, digits=4))

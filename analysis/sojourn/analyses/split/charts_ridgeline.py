@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from sojourn.analyses.split.charts import log_seconds
 from sojourn.analyses.split.charts_heatmap import time_bins
 from sojourn.model.formatting import counted, printable
 from sojourn.model.measures import LogBins, Measures
@@ -69,12 +70,7 @@ def ridgeline(ridges: Ridges) -> alt.LayerChart:
     table = ridge_table(ridges)
     groups = ridges.table["group"].unique(maintain_order=True).to_list()
     scale = alt.Scale(domain=[0, max(len(groups), 1)], nice=False)
-    x = alt.X(
-        "low:Q",
-        title="response time (s)",
-        scale=alt.Scale(type="log", nice=False),
-        axis=alt.Axis(tickCount=8, format="~g"),
-    )
+    x = alt.X("low:Q", title="response time (s)", **log_seconds(nice=False))
     bars = (
         alt.Chart(inline(table, digits=4))
         .mark_rect(stroke=None)

@@ -43,8 +43,8 @@ def tail_table(result: SplitResult) -> pl.DataFrame:
         if name != "all" and at_least is None:
             continue
         if name in result.tail:
-            kept: dict[str, Any] = result.tail[name]
-            requests, means = kept["requests"], kept["components"]
+            tail: dict[str, Any] = result.tail[name]
+            requests, means = tail["requests"], tail["components"]
         else:
             requests, means, _ = result.measures.means(at_least)
         if not requests or requests == before:
@@ -75,9 +75,9 @@ def tail_composition(table: pl.DataFrame) -> alt.LayerChart:
     order = table["label"].unique(maintain_order=True).to_list()
     y = alt.Y("label:N", title=None, sort=order, axis=alt.Axis(labelLimit=260))
     names = [name for name, _, _ in PARTS.values()]
-    kept = table.filter(pl.col("end") > pl.col("begin"))
+    visible = table.filter(pl.col("end") > pl.col("begin"))
     bars = (
-        alt.Chart(inline(kept.drop("cause")))
+        alt.Chart(inline(visible.drop("cause")))
         .mark_bar()
         .encode(
             y=y,
@@ -100,7 +100,7 @@ def tail_composition(table: pl.DataFrame) -> alt.LayerChart:
         )
     )
     numbers = [
-        alt.Chart(inline(kept.filter((pl.col("part") == part) & (pl.col("end") - pl.col("begin") >= ROOM)).select(
+        alt.Chart(inline(visible.filter((pl.col("part") == part) & (pl.col("end") - pl.col("begin") >= ROOM)).select(
             "label", "share", middle=(pl.col("begin") + pl.col("end")) / 2)))
         .mark_text(color=ink)
         .encode(y=y, x=alt.X("middle:Q"), text=alt.Text("share:Q", format=".0%"))

@@ -30,6 +30,7 @@ from sojourn.invocation.reading import nothing, read_options
 from sojourn.model.errors import SojournError
 from sojourn.model.groups import DEFAULT_GROUPS, GROUPS
 from sojourn.model.verdict import SLO
+from sojourn.present.files import written_whole
 
 if TYPE_CHECKING:
     from sojourn.analyses.split.result import SplitResult
@@ -123,19 +124,9 @@ def read_split(
     slo: float = SLO,
     quiet: bool = False,
 ) -> SplitResult:
-    """Split the requests of a command's sources.
+    """Split the requests of a command's sources; arguments as the options of ``split``, else as of ``sojourn.split``.
 
-    Args:
-        sources: as the command's arguments.
-        log_format: as ``--log-format``.
-        spans: as ``--spans``.
-        since: as ``--since``.
-        until: as ``--until``.
-        where: as ``--where``.
-        columns: columns to read in addition to those of the split; None: no row is fetched from a store.
-        by: columns to group by.
-        slo: as for ``sojourn.split``.
-        quiet: whether to show no progress.
+    With ``columns=None`` no row is fetched from a store.
 
     Raises:
         SojournError: a source cannot be read, or no request is left.
@@ -168,7 +159,5 @@ def _writer(path: Path | None) -> Iterator[TextIO | None]:
     if path is None:
         yield None
         return
-    from sojourn.present.files import written_whole  # noqa: PLC0415 - only when it is used
-
     with written_whole(path) as partial, partial.open("w", encoding="utf-8") as out:
         yield out

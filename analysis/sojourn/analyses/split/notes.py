@@ -15,19 +15,19 @@ def notes(result: SplitResult) -> list[str]:
     """Return one or two sentences per finding, most important first."""
     sentences = [f"{printable(each.sentence, 300)} {printable(each.reading, 600)}" for each in result.records.formats]
     sentences += [each.sentence for each in result.inferred]
-    known = result.audit.known
-    total = known.total
+    coverage = result.audit.known
+    total = coverage.total
     if total.incomplete > FEW * total.answered:
         sentences.append(
             f"{total.incomplete:,} of {counted(total.answered, 'answer')} came without the app's service time "
-            f"({known.incomplete_backends()}): their queueing delay and service time are unknown. The app has to send "
-            "X-Queueing-Delay and X-Service-Time: " + (OTHER_DOCTOR if result.records.formats else DOCTOR)
+            f"({coverage.incomplete_backends()}): their queueing delay and service time are unknown. The app has to "
+            "send X-Queueing-Delay and X-Service-Time: " + (OTHER_DOCTOR if result.records.formats else DOCTOR)
         )
-    if known.unanswered > FEW * result.requests:
+    if coverage.unanswered > FEW * result.requests:
         counts = {"504": total.timed_out, "499": total.left, "other": total.failed}
         statuses = ", ".join(f"{status}: {count:,}" for status, count in counts.items() if count)
         sentences.append(
-            f"{counted(known.unanswered, 'request')} to an app had no answer from it ({statuses}). Give --spans for "
+            f"{counted(coverage.unanswered, 'request')} to an app had no answer from it ({statuses}). Give --spans for "
             "the worker time spent on them."
         )
     if total.not_proxied > FEW * result.requests:

@@ -9,12 +9,14 @@ from dataclasses import replace
 from sojourn.analyses.split import charts, readings
 from sojourn.analyses.split.charts_heatmap import heat, heatmap, time_bins
 from sojourn.analyses.split.charts_hexbin import hexbin, service_against_queueing
-from sojourn.analyses.split.charts_percentiles import percentile_curve, percentile_table
 from sojourn.analyses.split.charts_ridgeline import BINS, THERE, Ridges, ridgeline, ridges
 from sojourn.analyses.split.charts_tail import tail_composition, tail_table
 from sojourn.analyses.split.result import SplitResult
 from sojourn.model.measures import Measures
 from sojourn.present.section import Picture
+from sojourn.sources.frame_measures import without_upgraded
+from sojourn.timeline.concurrency import COLUMNS, bins_by_concurrency
+from sojourn.timeline.visits import visits
 
 INFERRED = "Queueing delays are inferred from the log, not measured."
 RESPONSES = "heatmap"  # key of the picture that shows response times alone
@@ -70,7 +72,7 @@ def tail(result: SplitResult) -> Picture:
         "Each bar is the mean time of the requests at and above a quantile, divided by component, from all requests to "
         "the slowest. The components of a bar add up; quantiles of components do not.",
         functools.partial(tail_composition, table),
-        readings.tail(table, readings.waits_known(result)),
+        readings.tail(table, readings.has_waits(result)),
     )
 
 
@@ -82,7 +84,7 @@ def split_by(result: SplitResult, group: str, measures: Measures | None = None) 
         f"The split by {group}",
         f"Mean response time of each {group}, divided into queueing, service and everything else.",
         functools.partial(charts.split_by, table, group),
-        readings.by_group(table, group, readings.waits_known(result)),
+        readings.by_group(table, group, readings.has_waits(result)),
     )
 
 
@@ -100,12 +102,12 @@ def ccdf(result: SplitResult) -> Picture:
 
 def percentiles(result: SplitResult) -> Picture:
     """Return the percentile curve, by nines."""
-    table = percentile_table(result.measures, result.requests)
+    table = charts.percentile_table(result.measures, result.requests)
     return Picture(
         "percentiles",
         "Percentile curve",
         "The time that a share of requests does not exceed. Each further nine has the same width on the axis.",
-        functools.partial(percentile_curve, table),
+        functools.partial(charts.percentile_curve, table),
         readings.percentiles(result, table),
     )
 
@@ -118,7 +120,7 @@ def over_time(result: SplitResult) -> Picture:
         "Over time",
         "Mean response time by arrival, divided into queueing, service and everything else. The dashed line is p99.",
         functools.partial(charts.response_over_time, table),
-        readings.over_time(table, readings.waits_known(result)),
+        readings.over_time(table, readings.has_waits(result)),
     )
 
 
@@ -164,10 +166,6 @@ def ridgeline_by(result: SplitResult, group: str, measures: Measures | None = No
 
 def ridgeline_by_concurrency(result: SplitResult, workers: int | Mapping[str, int] | None = None) -> Picture:
     """Return the distribution by how many requests were at the backend on arrival, the fewest first."""
-    from sojourn.sources.frame_measures import without_upgraded  # noqa: PLC0415
-    from sojourn.timeline.concurrency import COLUMNS, bins_by_concurrency  # noqa: PLC0415
-    from sojourn.timeline.visits import visits  # noqa: PLC0415 - scipy and numba take their time to load
-
     bins = time_bins(result.measures, "request_time", BINS)
     names = result.rows.collect_schema().names()
     read = [name for name in (*COLUMNS, "header", "request_id") if name in names]

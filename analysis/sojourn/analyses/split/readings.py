@@ -42,7 +42,7 @@ def distribution(result: SplitResult) -> str:
     )
     if result.requests == 1:
         took = f"The only request took {duration(response['p50'])}"
-    if not waits_known(result):
+    if not has_waits(result):
         return f"{took}; the queueing delay is unknown."
     total = sum(result.means.values()) or 1.0
     whose = "its" if result.requests == 1 else "all their"
@@ -52,18 +52,13 @@ def distribution(result: SplitResult) -> str:
     )
 
 
-def waits_known(result: SplitResult) -> bool:
+def has_waits(result: SplitResult) -> bool:
     """Return whether the queueing delay of any request is known."""
     return result.components["queueing_delay"]["mean"] is not None
 
 
-def tail(table: pl.DataFrame, known: bool = True) -> str:
-    """Describe how the share of queueing changes from all requests to the slowest.
-
-    Args:
-        table: as from ``charts_tail.tail_table``.
-        known: whether any queueing delay is known (``waits_known``).
-    """
+def tail(table: pl.DataFrame, with_waits: bool = True) -> str:
+    """Describe how the share of queueing changes from all requests to the slowest, in a ``charts_tail.tail_table``."""
     levels = {row["level"]: row for row in table.filter(pl.col("cause") == "queueing").to_dicts()}
     everyone = levels["all"]
     slowest = next((level for level in ("p99", "p90", "p50") if level in levels), "all")
@@ -75,7 +70,7 @@ def tail(table: pl.DataFrame, known: bool = True) -> str:
     slow = "all requests"
     if slowest != "all":
         slow = f"the slowest {100 * (1 - QUANTILES[slowest]):.3g} % ({duration(row['at_least'])} and more)"
-    if not known:
+    if not with_waits:
         return f"{NO_WAIT}; of the time of {slow} {most}."
     if slowest == "all":
         return (
@@ -89,14 +84,8 @@ def tail(table: pl.DataFrame, known: bool = True) -> str:
     )
 
 
-def by_group(table: pl.DataFrame, group: str, known: bool = True) -> str:
-    """Describe the slowest and the fastest value of a group.
-
-    Args:
-        table: as from ``charts.split_by_table``.
-        group: the column.
-        known: whether any queueing delay is known.
-    """
+def by_group(table: pl.DataFrame, group: str, with_waits: bool = True) -> str:
+    """Describe the slowest and the fastest value of a group, in a ``charts.split_by_table``."""
     means = (
         table.group_by("group", maintain_order=True)
         .agg(
@@ -109,13 +98,13 @@ def by_group(table: pl.DataFrame, group: str, known: bool = True) -> str:
     if not means:
         return f"No {group}: 0 requests."
     top = means[0]
-    queued = _queued(top["queueing"], top["mean"], known)
-    text = f"{_named(group, top['group'])} took longest, {duration(top['mean'])} on average{queued}"
+    queued = _queued(top["queueing"], top["mean"], with_waits)
+    text = f"{_group_name(group, top['group'])} took longest, {duration(top['mean'])} on average{queued}"
     if len(means) == GROUPS:
         text = f"Of the {GROUPS} with the most seconds {text}"
     if len(means) == 1:
         return text + "."
-    return f"{text}; {_named(group, means[-1]['group'])} was fastest with {duration(means[-1]['mean'])}."
+    return f"{text}; {_group_name(group, means[-1]['group'])} was fastest with {duration(means[-1]['mean'])}."
 
 
 def exceeding(result: SplitResult) -> str:
@@ -151,19 +140,14 @@ def percentiles(result: SplitResult, table: pl.DataFrame) -> str:
     return f"From the median to the {share}th percentile, {listed(parts)}."
 
 
-def over_time(table: pl.DataFrame, known: bool = True) -> str:
-    """Describe the worst window and the median window.
-
-    Args:
-        table: as from ``charts.over_time_table``.
-        known: whether any queueing delay is known.
-    """
+def over_time(table: pl.DataFrame, with_waits: bool = True) -> str:
+    """Describe the worst window and the median window, in a ``charts.over_time_table``."""
     if table.is_empty():
         return "No requests."
     means = table.with_columns(mean=pl.sum_horizontal(*PARTS))
     worst = means.sort("mean", descending=True, maintain_order=True).row(0, named=True)
     usual = means["mean"].median()
-    queued = _queued(worst["queueing delay"], worst["mean"], known)
+    queued = _queued(worst["queueing delay"], worst["mean"], with_waits)
     if len(means) == 1:
         return f"The mean response time was {duration(worst['mean'])}{queued}; all requests arrived in one window."
     return (
@@ -172,9 +156,9 @@ def over_time(table: pl.DataFrame, known: bool = True) -> str:
     )
 
 
-def _queued(queueing: float, mean: float, known: bool) -> str:
+def _queued(queueing: float, mean: float, with_waits: bool) -> str:
     """Return the part of a sentence for the share of queueing in a mean; empty if unknown."""
-    return f", {percent(queueing / mean if mean > 0 else 0.0)} of it queueing" if known else ""
+    return f", {percent(queueing / mean if mean > 0 else 0.0)} of it queueing" if with_waits else ""
 
 
 def heat(heat: Heat) -> str:
@@ -215,16 +199,16 @@ def _slow_from(table: pl.DataFrame, total: int) -> float | None:
     return limit
 
 
-def _shortest_run(windows: list[tuple[datetime, int]], wanted: float) -> tuple[int, int]:
-    """Return the first and last index of the shortest run, in time, of windows with at least ``wanted`` requests."""
+def _shortest_run(windows: list[tuple[datetime, int]], enough: float) -> tuple[int, int]:
+    """Return the first and last index of the shortest run, in time, of windows with at least ``enough`` requests."""
     best = (0, len(windows) - 1)
-    begin, held = 0, 0
+    begin, in_run = 0, 0
     for end, (_, requests) in enumerate(windows):
-        held += requests
-        while held - windows[begin][1] >= wanted:
-            held -= windows[begin][1]
+        in_run += requests
+        while in_run - windows[begin][1] >= enough:
+            in_run -= windows[begin][1]
             begin += 1
-        if held >= wanted and windows[end][0] - windows[begin][0] < windows[best[1]][0] - windows[best[0]][0]:
+        if in_run >= enough and windows[end][0] - windows[begin][0] < windows[best[1]][0] - windows[best[0]][0]:
             best = (begin, end)
     return best
 
@@ -253,13 +237,13 @@ def ridges(ridges: Ridges) -> str:
     if not middles:
         return f"No {ridges.group}: 0 requests."
     slowest, fastest = max(middles), min(middles)
-    text = f"Half of {_named(ridges.group, slowest[1])} took about {duration(slowest[0])} or more"
+    text = f"Half of {_group_name(ridges.group, slowest[1])} took about {duration(slowest[0])} or more"
     if len(middles) == 1:
         return text + "."
-    return f"{text}, half of {_named(ridges.group, fastest[1])} about {duration(fastest[0])} or less."
+    return f"{text}, half of {_group_name(ridges.group, fastest[1])} about {duration(fastest[0])} or less."
 
 
-def _named(group: str, value: str) -> str:
+def _group_name(group: str, value: str) -> str:
     name = printable(value, 60)
     if group == THERE:
         return f"those with {name} ahead"

@@ -18,11 +18,11 @@ from sojourn.model.verdict import Evidence, Verdict
 from sojourn.present.files import written_whole
 from sojourn.sources.frame_measures import FrameMeasures
 from sojourn.sources.open_requests import OpenedRequests
+from sojourn.timeline.held_times import SAMPLE, HeldTimes, held_times
 
 if TYPE_CHECKING:
     from sojourn.analyses.pcap.result import WireResult
     from sojourn.analyses.split.inside import InnerWaits
-    from sojourn.timeline.held_times import HeldTimes
 
 
 @dataclass(kw_only=True, repr=False)
@@ -84,8 +84,6 @@ class SplitResult(OpenedRequests, Result):
 
         Of a store, whose rows are fetched for it, only up to ``held_times.SAMPLE`` requests.
         """
-        from sojourn.timeline.held_times import SAMPLE, held_times  # noqa: PLC0415 - it takes its time to load
-
         if not isinstance(self.measures, FrameMeasures) and self.requests > SAMPLE:
             return None
         return self.once("held", lambda: held_times(self.rows))

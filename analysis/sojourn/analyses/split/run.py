@@ -8,12 +8,15 @@ from typing import TextIO
 
 import polars as pl
 
+from sojourn.analyses.pcap.log_join import READ
+from sojourn.analyses.pcap.run import pcap
 from sojourn.analyses.split.analysis import checked_groups, split_of
 from sojourn.analyses.split.result import SplitResult
 from sojourn.model.errors import SojournError
 from sojourn.model.frame import Records, Requests
 from sojourn.model.groups import DEFAULT_GROUPS
 from sojourn.model.verdict import SLO
+from sojourn.nginx.delays import delaying_directives
 from sojourn.readers.inputs import Source, SourcesLike, listed
 from sojourn.sources.open_requests import Instant, Where, of_requests
 from sojourn.sources.opening import RequestsLike, canonical, open_sources, requests_from
@@ -53,8 +56,7 @@ def split(
         slo: a p99 below this, with little queueing, is healthy, in seconds.
         all_columns: also read columns that the split does not need (ids, uri, addresses), for ``write_parquet``.
         columns: additional columns to read: canonical ones, or other keys of the log.
-        captures: captures of the same requests, as for ``sojourn.analyses.pcap.analysis.wire``; their result is
-            ``wire``.
+        captures: captures of the same requests, as for ``sojourn.pcap``; their result is ``wire``.
         nginx: nginx's configuration: the verdict names its directives that delay requests outside the app.
         rejects_to: file for refused lines, as for ``sojourn.read``.
         on_size: called with the size of the sources, as for ``sojourn.read``.
@@ -68,14 +70,8 @@ def split(
     """
     by, captures = [by] if isinstance(by, str) else by, listed(captures)
     checked_groups(by)
-    directives = None
-    if nginx is not None:
-        from sojourn.nginx.delays import delaying_directives  # noqa: PLC0415 - loaded for a configuration only
-
-        directives = delaying_directives(Path(nginx))
+    directives = None if nginx is None else delaying_directives(Path(nginx))
     if captures:
-        from sojourn.analyses.pcap.log_join import READ  # noqa: PLC0415 - loaded for captures only
-
         columns = (*columns, *READ)
     with open_sources(
         sources,
@@ -98,16 +94,10 @@ def split(
 def with_wire(result: SplitResult, captures: Sequence[Source]) -> None:
     """Add the result of captures of the same requests to a split, and their checks to its audit.
 
-    Args:
-        result: the split; it is changed.
-        captures: the captures.
-
     Raises:
         SojournError: a capture cannot be read.
     """
-    from sojourn.analyses.pcap.analysis import wire as wire_of_captures  # noqa: PLC0415 - loaded for captures only
-
-    result.wire = wire_of_captures(captures, rows=result.rows)
+    result.wire = pcap(captures, log=result)
     result.audit.wire = result.wire.checks
 
 

@@ -21,6 +21,7 @@ INFERRED = (
     "inferred. Service time: from there to the end of the backend's response."
 )
 FIGURES = ("mean", "p50", "p90", "p99", "max")
+QUEUEING_AND_SERVICE = {*CAUSES["queueing"], "service_time"}
 
 
 @lay_out.register(SplitResult)
@@ -47,7 +48,7 @@ def _measures(result: SplitResult) -> str:
 def _components(result: SplitResult) -> Table:
     total = sum(result.means.values())
     rows = [("response time", "", *_figures(result.response_time))]
-    parts = ("queueing_delay", "service_time", *(name for name in COMPONENTS if name not in _SHOWN))
+    parts = ("queueing_delay", "service_time", *(name for name in COMPONENTS if name not in QUEUEING_AND_SERVICE))
     for name in parts:
         summary = result.components[name]
         if name in ("queueing_delay", "service_time") or any(abs(summary[key] or 0.0) >= 1e-3 for key in FIGURES):
@@ -60,9 +61,6 @@ def _components(result: SplitResult) -> Table:
         if name == "service_time" and result.held is not None:
             rows.append(("worker held", "", *_figures(result.held.time)))
     return Table(("ms", "share", *FIGURES), tuple(rows))
-
-
-_SHOWN = {*CAUSES["queueing"], "service_time"}
 
 
 def _figures(summary: Summary) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from sojourn.model.formatting import counted, duration, formatted, group_name, m
 from sojourn.model.verdict import CAUSES, queueing_seconds
 from sojourn.present.fitted_table import FittedTable
 
-ROWS_SHOWN = 10
+MOST_ROWS = 10
 # Two lines each, so that the table of a group is at most 80 columns wide.
 GROUP_HEADINGS = (
     "\nrequests", "response\np50", "\np99", "queueing\nmean", "\np99", "service\nmean", "\np99", "queueing\nshare",
@@ -79,8 +79,8 @@ def audit_sentence(result: SplitResult) -> str:
     if audit.app_known is not None:
         by_duration = audit.known.total.by_duration / audit.known.total.answered
         alone = f" ({percent(by_duration)} by durations alone)" if by_duration else ""
-        known = "measured" if audit.known.total.inferred else "known"
-        parts.append(f"queueing delay and service time {known} for {percent(audit.app_known)} of the answers{alone}")
+        how = "measured" if audit.known.total.inferred else "known"
+        parts.append(f"queueing delay and service time {how} for {percent(audit.app_known)} of the answers{alone}")
         if audit.known.total.inferred:
             parts.append(
                 f"inferred for {percent(audit.known.total.inferred / audit.known.total.answered)} of the answers"
@@ -100,13 +100,13 @@ def audit_sentence(result: SplitResult) -> str:
 
 def clock_sentence(result: SplitResult) -> str:
     """Return the offsets of the app's clocks that are larger than their uncertainty, or that change."""
-    shown = [
+    offsets = [
         _clock(row)
         for row in plain_clocks(result.clock)
         if abs(row["offset"]) > row["uncertainty"] or row["drift"] or row["steps"]
     ]
-    more = f" and {len(shown) - ROWS_SHOWN} more" if len(shown) > ROWS_SHOWN else ""
-    return "Clocks (app less nginx, corrected for): " + ", ".join(shown[:ROWS_SHOWN]) + more if shown else ""
+    more = f" and {len(offsets) - MOST_ROWS} more" if len(offsets) > MOST_ROWS else ""
+    return "Clocks (app less nginx, corrected for): " + ", ".join(offsets[:MOST_ROWS]) + more if offsets else ""
 
 
 def _clock(row: dict[str, Any]) -> str:
@@ -135,11 +135,11 @@ def _components(result: SplitResult) -> Table:
         *_figures(1.0 if total else None, result.response_time, sum(tail.values())),
         style="bold",
     )
-    known = result.tail["p99"]["queueing_share"] is not None
+    has_waits = result.tail["p99"]["queueing_share"] is not None
     table.add_row(
         f"queueing delay{result.mark}",
         *_figures(
-            result.queueing_share, result.components["queueing_delay"], queueing_seconds(tail) if known else None
+            result.queueing_share, result.components["queueing_delay"], queueing_seconds(tail) if has_waits else None
         ),
         style="red",
     )
@@ -172,7 +172,7 @@ def _figures(share: float | None, summary: Summary, tail: float | None) -> list[
 
 def _grouped(result: SplitResult, group: str, rows: list[dict[str, object]]) -> FittedTable:
     cells = []
-    for row in rows[:ROWS_SHOWN]:
+    for row in rows[:MOST_ROWS]:
         response, queueing, service = row["response_time"], row["queueing_delay"], row["service_time"]
         cells.append([
             group_name(row[group]),

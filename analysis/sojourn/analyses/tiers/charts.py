@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import polars as pl
 
-from sojourn.analyses.tiers.analysis import Tiers
+from sojourn.analyses.tiers.result import Tiers
 from sojourn.model.formatting import printable
 from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_sizes import HEIGHT, WIDTH
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 
-SHOWN = 20
+MOST_SERVICES = 20
 ACCOUNTS = {"queueing delay": "queueing", "service time": "self", "network": "network", "waiting or network": "unknown"}
 COLOURS = {"queueing delay": QUEUEING, "service time": SERVICE, "network": OTHER, "waiting or network": "#E69F00"}
 
 
 def tiers_chart(result: Tiers) -> alt.Chart:
-    """Draw the mean seconds of a response by service and component; at most ``SHOWN`` services."""
+    """Draw the mean seconds of a response by service and component; at most ``MOST_SERVICES`` services."""
     names = list(COLOURS)
     return (
         alt.Chart(alt.InlineData(values=tiers_table(result).to_dicts()))
@@ -32,7 +32,7 @@ def tiers_chart(result: Tiers) -> alt.Chart:
                 alt.Tooltip("seconds:Q", title="mean (s)", format=".4~f"),
             ],
         )
-        .properties(width=WIDTH, height=60 + 24 * min(len(result.services), SHOWN))
+        .properties(width=WIDTH, height=60 + 24 * min(len(result.services), MOST_SERVICES))
     )
 
 
@@ -40,7 +40,7 @@ def tiers_table(result: Tiers) -> pl.DataFrame:
     """Return columns service, part, seconds (mean of all requests), rank (stacking order)."""
     rows = [
         (printable(tier.service, 60), part, float(f"{tier.seconds[account] / result.requests:.6g}"), rank)
-        for tier in result.services[:SHOWN]
+        for tier in result.services[:MOST_SERVICES]
         for rank, (part, account) in enumerate(ACCOUNTS.items())
         if tier.seconds[account]
     ]

@@ -51,11 +51,7 @@ class Forest:
 
 
 def forest_of(spans: pl.DataFrame) -> Forest:
-    """Return the trees of spans.
-
-    Args:
-        spans: columns of ``sojourn.model.traces_frame.TRACES_SCHEMA``, each (trace_id, span_id) once.
-    """
+    """Return the trees of spans, with the columns of ``sojourn.model.traces_frame.TRACES_SCHEMA`` and unique ids."""
     count = len(spans)
     if not count:
         nothing, never = np.zeros(0, np.int64), np.zeros(0, bool)
@@ -77,19 +73,19 @@ def forest_of(spans: pl.DataFrame) -> Forest:
     kind = spans["kind"].to_numpy()
     client, consumer = kind == "client", kind == "consumer"
     server = kind == "server"
-    known = parent >= 0
-    above = np.where(known, parent, 0)
-    same_service = known & _same(spans["service"], above)
+    has_parent = parent >= 0
+    above = np.where(has_parent, parent, 0)
+    same_service = has_parent & _same(spans["service"], above)
     # Two instrumentations of one process record the same request twice; a service that calls itself has a CLIENT span.
     same_process = same_service & _same(spans["instance"], above) & spans["instance"].is_not_null().to_numpy()
     second = server & same_process & ~client[above] & ~consumer[above]
-    entry = (((server | consumer) & ~second) | ~known | ~same_service) & (parent != np.arange(count))
+    entry = (((server | consumer) & ~second) | ~has_parent | ~same_service) & (parent != np.arange(count))
     hop, call = _climbed(np.where(entry, np.arange(count), parent), np.where(client & ~entry, np.arange(count), NONE))
     broken = ~entry[hop]
     # A CLIENT span that is an entry (a browser, a load generator) is a call from its beginning to its end.
     call = np.where(client[hop] & ~broken, hop, call)
     # If such a span's parent is of another service and is not a call, its caller is unknown: it is a root.
-    waited_for = entry & known & ~consumer & ~broken[above] & ~(client & (call[above] < 0))
+    waited_for = entry & has_parent & ~consumer & ~broken[above] & ~(client & (call[above] < 0))
     answers = np.where(waited_for, np.where(call[above] >= 0, call[above], np.arange(count)), NONE)
     caller = np.where(waited_for, hop[above], np.arange(count))
     root, _ = _climbed(caller, np.full(count, NONE))
@@ -97,7 +93,7 @@ def forest_of(spans: pl.DataFrame) -> Forest:
     broken = broken | adrift[hop]
     twin = np.full(count, NONE)
     twin[hop[second & ~broken]] = np.flatnonzero(second & ~broken)
-    lost = entry & (~known | broken[above]) & spans["parent_span_id"].is_not_null().to_numpy()
+    lost = entry & (~has_parent | broken[above]) & spans["parent_span_id"].is_not_null().to_numpy()
     return Forest(parent, entry & ~broken, hop, call, answers, root, twin, broken, lost)
 
 

@@ -60,12 +60,7 @@ class Hops:
 
 
 def hops_of(spans: pl.DataFrame, forest: Forest) -> Hops:
-    """Return the hops and calls of spans.
-
-    Args:
-        spans: as from ``with_log``.
-        forest: their trees.
-    """
+    """Return the hops and calls of spans, as from ``with_log``."""
     start_ns = spans["start"].to_numpy()
     base = int(start_ns.min()) if len(spans) else 0
     start = (start_ns - base) / 1e9
@@ -100,7 +95,7 @@ def hops_of(spans: pl.DataFrame, forest: Forest) -> Hops:
     beneath = np.bincount(call[inner], seconds[inner], len(calls))
     waits = queueing[entries]
     waited = np.bincount(call[inner], waits[inner], len(calls))  # NaN where one of them is unknown
-    waited_known = np.bincount(call[inner], np.nan_to_num(waits[inner]), len(calls))
+    waited_at_least = np.bincount(call[inner], np.nan_to_num(waits[inner]), len(calls))
     visits = spans[entries].select("service", "instance", "worker", "kind", "trace_id", "request_time")
     visits = visits.with_columns(
         entry=entries,
@@ -134,7 +129,7 @@ def hops_of(spans: pl.DataFrame, forest: Forest) -> Hops:
             "queueing": pl.Series(np.where(reached, waited, np.nan), nan_to_null=True),
             "callee_seconds": beneath,
             "callee_downstream": np.bincount(call[inner], downstream[inner], len(calls)),
-            "network": pl.Series(np.where(reached, lengths - beneath - waited_known, np.nan), nan_to_null=True),
+            "network": pl.Series(np.where(reached, lengths - beneath - waited_at_least, np.nan), nan_to_null=True),
         }
     )
     visits = visits.with_columns(pl.col("service").fill_null(UNNAMED))

@@ -95,17 +95,18 @@ def _load_dependence(hops: Hops, callee: str, opaque: bool) -> LoadDependence:
         calls.group_by("service", "instance").len().sort("len", "service", "instance", descending=[True, False, False])
     )
     begin, end, took = (calls[name].to_numpy() for name in ("start", "end", "took"))
-    under_way = _under_way(begin, begin, end)
+    under_way = _under_way(begin, end)
     correlation = with_others = low = high = None
     if len(calls) >= FEWEST:
         correlation = _rank_correlation(under_way, took)
-        low, high = _extremes(under_way, took)
+        third, order = max(len(took) // 3, 1), np.argsort(under_way, kind="stable")
+        low, high = float(took[order[:third]].mean()), float(took[order[-third:]].mean())
         if len(callers) > 1:
             own = np.zeros(len(calls))
             codes = calls.select(pl.struct("service", "instance").rank("dense")).to_series().to_numpy()
             for code in np.unique(codes):
                 same = codes == code
-                own[same] = _under_way(begin[same], begin[same], end[same])
+                own[same] = _under_way(begin[same], end[same])
             with_others = _rank_correlation(under_way - own, took)
     return LoadDependence(
         callee, opaque, len(calls), tuple(callers.select("service", "instance").iter_rows()), correlation, with_others,
@@ -113,9 +114,10 @@ def _load_dependence(hops: Hops, callee: str, opaque: bool) -> LoadDependence:
     )  # fmt: skip
 
 
-def _under_way(at: Floats, begin: Floats, end: Floats) -> Floats:
-    """Return the number of intervals that began before each instant and had not ended."""
-    return (np.searchsorted(np.sort(begin), at, "left") - np.searchsorted(np.sort(end), at, "right")).astype(float)
+def _under_way(begin: Floats, end: Floats) -> Floats:
+    """Return for the begin of each interval the number of those that began before it and had not ended."""
+    begun, ended = np.searchsorted(np.sort(begin), begin, "left"), np.searchsorted(np.sort(end), begin, "right")
+    return (begun - ended).astype(float)
 
 
 def _rank_correlation(one: Floats, other: Floats) -> float | None:
@@ -123,12 +125,6 @@ def _rank_correlation(one: Floats, other: Floats) -> float | None:
     if ranks["one"].n_unique() < 2 or ranks["other"].n_unique() < 2:
         return None
     return float(ranks.select(pl.corr("one", "other")).item())
-
-
-def _extremes(load: Floats, took: Floats) -> tuple[float, float]:
-    third = max(len(load) // 3, 1)
-    order = np.argsort(load, kind="stable")
-    return float(took[order[:third]].mean()), float(took[order[-third:]].mean())
 
 
 def _by_load(load: Floats, took: Floats) -> pl.DataFrame:

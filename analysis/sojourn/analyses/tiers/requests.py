@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import polars as pl
 
@@ -20,11 +18,6 @@ def with_log(spans: pl.DataFrame, forest: Forest, log: pl.LazyFrame | None) -> t
     A row of the log matches the span that names it as its parent, in the same trace; without such a span, the first
     span of a tree with its request id. If several match, they are attempts, and the last one answered.
 
-    Args:
-        spans: the spans.
-        forest: their trees.
-        log: split rows; None: no log.
-
     Returns:
         The spans, and the number of proxied rows of the log without a span.
     """
@@ -39,9 +32,9 @@ def with_log(spans: pl.DataFrame, forest: Forest, log: pl.LazyFrame | None) -> t
     )
     entries = spans.with_row_index("index").filter(pl.Series(forest.entry)).sort("start")
     roots = entries.filter(pl.Series(forest.answers)[entries["index"]] < 0)
-    named = rows.filter(_present("trace_id") & _present("span_id"))
+    with_span = rows.filter(_present("trace_id") & _present("span_id"))
     by_parent = entries.join(
-        named, left_on=["trace_id", "parent_span_id"], right_on=["trace_id", "span_id"], how="inner", suffix="_log"
+        with_span, left_on=["trace_id", "parent_span_id"], right_on=["trace_id", "span_id"], how="inner", suffix="_log"
     )
     by_id = roots.join(rows.filter(_present("request_id")), on="request_id", how="inner", suffix="_log")
     columns = ("row", "index", "start", "request_time", "waited")
@@ -70,10 +63,6 @@ def requests_of(visits: pl.DataFrame, *, logged: bool) -> pl.DataFrame:
     A request is the root of a tree. With a log: every root in it. Without: one root per trace: the one that names no
     parent; else a SERVER span whose parent exports nothing, such as a proxy; of several, the one that began first. The
     request of the other roots is unknown. The times (s) are ``response`` and ``elsewhere``.
-
-    Args:
-        visits: as in ``Hops``.
-        logged: whether a log was joined.
     """
     roots = visits.with_row_index("visit").filter(pl.col("call").is_null() & (pl.col("kind") != "consumer"))
     inside = pl.col("queueing").fill_null(0.0) + pl.col("seconds")
@@ -87,26 +76,12 @@ def requests_of(visits: pl.DataFrame, *, logged: bool) -> pl.DataFrame:
     return chosen.sort("visit").select("visit", "trace_id", "service", "kind", "response", "elsewhere")
 
 
-@dataclass(frozen=True)
-class Accounts:
-    """Seconds of response time.
-
-    Attributes:
-        per_request: one row per request: ``trace_id``, ``service``, ``response``, and its parts:
-            ``ACCOUNTS`` and ``elsewhere``.
-        spent: (service, opaque) -> account -> seconds of all requests. The network of a call counts for its callee.
-    """
-
-    per_request: pl.DataFrame
-    spent: dict[tuple[str, bool], dict[str, float]]
-
-
-def accounts_of(hops: Hops, requests: pl.DataFrame) -> Accounts:
+def accounts_of(hops: Hops, requests: pl.DataFrame) -> tuple[pl.DataFrame, dict[tuple[str, bool], dict[str, float]]]:
     """Assign every second of the requests' responses to one account of one service, by the identity in hops.py.
 
-    Args:
-        hops: visits and calls.
-        requests: as from ``requests_of``.
+    Returns:
+        One row per request: ``trace_id``, ``service``, ``response``, and its parts: ``ACCOUNTS`` and ``elsewhere``; and
+        (service, opaque) -> account -> seconds of all requests. The network of a call counts for its callee.
     """
     visits, calls = hops.visits, hops.calls
     counted = np.zeros(len(visits))
@@ -131,7 +106,6 @@ def accounts_of(hops: Hops, requests: pl.DataFrame) -> Accounts:
     for name, pieces in parts.items():
         summed = np.sum([np.bincount(to, what, len(visits)) for to, what in pieces], axis=0)
         per_request = per_request.with_columns(pl.Series(name, summed[at]))
-    spent: dict[tuple[str, bool], dict[str, float]] = {}
     of_visits = visits.select("service", pl.lit(value=False).alias("opaque")).with_columns(
         pl.Series("queueing", waited), pl.Series("self", own)
     )
@@ -143,17 +117,15 @@ def accounts_of(hops: Hops, requests: pl.DataFrame) -> Accounts:
     together = (
         pl.concat([of_visits, of_calls], how="diagonal").group_by("service", "opaque").agg(pl.col(ACCOUNTS).sum())
     )
-    for row in together.iter_rows(named=True):
-        spent[row["service"], row["opaque"]] = {name: row[name] for name in ACCOUNTS}
-    return Accounts(per_request, spent)
+    spent = {
+        (row["service"], row["opaque"]): {name: row[name] for name in ACCOUNTS}
+        for row in together.iter_rows(named=True)
+    }
+    return per_request, spent
 
 
 def first_service(hops: Hops, requests: pl.DataFrame) -> str:
     """Return the first service of most requests; a client is not a service.
-
-    Args:
-        hops: visits and calls.
-        requests: as from ``requests_of``.
 
     Raises:
         SojournError: only clients recorded spans.

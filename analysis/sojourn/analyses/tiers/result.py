@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -77,11 +77,7 @@ class Edge:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {
-            "caller": self.caller, "callee": self.callee, "opaque": self.opaque, "calls": self.calls,
-            "instances": self.instances, "seconds": self.seconds, "queueing": self.queueing, "network": self.network,
-            "time": self.time,
-        }  # fmt: skip
+        return asdict(self)
 
 
 @dataclass(frozen=True, repr=False)

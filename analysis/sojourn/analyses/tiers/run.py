@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sojourn.analyses.tiers.analysis import Tiers
 from sojourn.analyses.tiers.analysis import tiers as tiers_of_traces
+from sojourn.analyses.tiers.result import Tiers
 from sojourn.model.frame import Selection
 from sojourn.readers.inputs import Source, listed
 from sojourn.sources.open_requests import Instant
@@ -40,12 +40,9 @@ def tiers(
     Raises:
         SojournError: there is no span, no request, or no such service.
     """
+    window = Selection.of(since, until, None) if log is None else Selection()
+    traces = spans if isinstance(spans, Traces) else read_traces(listed(spans), since=window.since, until=window.until)
     if log is None:
-        window = Selection.of(since, until, None)
-        traces = (
-            spans if isinstance(spans, Traces) else read_traces(listed(spans), since=window.since, until=window.until)
-        )
         return tiers_of_traces(traces, service=service)
-    traces = spans if isinstance(spans, Traces) else read_traces(listed(spans))
     source = requests_from(log, columns=("trace_id", "span_id"), since=since, until=until)
     return tiers_of_traces(traces, source.rows, service=service)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from sojourn.analyses.question import ReportContext
-from sojourn.analyses.tiers.analysis import LoadDependence, Tier, Tiers
+from sojourn.analyses.tiers.charts import load_chart, tiers_chart
+from sojourn.analyses.tiers.load_dependence import LoadDependence
+from sojourn.analyses.tiers.result import Tier, Tiers
 from sojourn.analyses.tiers.run import tiers
 from sojourn.model.formatting import counted, duration, formatted, milliseconds, percent, printable
 from sojourn.present.display import lay_out
@@ -18,14 +22,12 @@ MEASURES = (
 @lay_out.register(Tiers)
 def tiers_section(result: Tiers) -> Section:
     """Return the section of ``tiers``."""
-    from sojourn.analyses.tiers.charts import load_chart, tiers_chart  # noqa: PLC0415 - Altair takes its time to load
-
     pictures = [
         Picture(
             "tiers-services",
             "Response time by service",
             "Mean seconds of a response by service: waiting for a worker, its own work, the network to it.",
-            lambda: tiers_chart(result),
+            partial(tiers_chart, result),
             services_reading(result),
         )
     ]
@@ -36,7 +38,7 @@ def tiers_section(result: Tiers) -> Section:
                 "Call duration by concurrent calls",
                 "Mean seconds of the callee's own time, by the number of its concurrent calls: a rising line is a "
                 "queue, a level one is slow code.",
-                lambda: load_chart(result),
+                partial(load_chart, result),
                 load_reading(result),
             )
         )
@@ -71,10 +73,10 @@ def services_reading(result: Tiers) -> str:
 
 def load_reading(result: Tiers) -> str:
     """Return a sentence on the callee whose duration grows most with the load."""
-    known = [load for load in result.loads if load.correlation is not None and load.low and load.high]
-    if not known:
+    loads = [load for load in result.loads if load.correlation is not None and load.low and load.high]
+    if not loads:
         return "No callee has enough calls: 0 lines."
-    top = max(known, key=lambda load: (load.high or 0.0) / (load.low or 1.0))
+    top = max(loads, key=lambda load: (load.high or 0.0) / (load.low or 1.0))
     return (
         f"{printable(top.service, 60)} takes {duration(top.low)} with few concurrent calls and {duration(top.high)} "
         f"with many: {_means(top)} (rank correlation {_correlation(top.correlation)})."
@@ -133,8 +135,8 @@ def _edges(result: Tiers) -> Table:
 
 
 def _loads(result: Tiers) -> tuple[Table, ...]:
-    known = [load for load in result.loads if load.correlation is not None]
-    if not known:
+    loads = [load for load in result.loads if load.correlation is not None]
+    if not loads:
         return ()
     rows = tuple(
         (
@@ -146,7 +148,7 @@ def _loads(result: Tiers) -> tuple[Table, ...]:
             _correlation(load.with_others),
             _means(load),
         )
-        for load in known
+        for load in loads
     )
     headings = ("callee", "callers", "few", "many", "correlation", "with others'", "")
     return (Table(headings, rows, title="callee duration, ms, with few and with many concurrent calls"),)

@@ -104,13 +104,7 @@ Loads = Mapping[tuple[str, bool], LoadDependence]
 
 
 def finding_of(service: str, balances: Balances, loads: Loads) -> Finding:
-    """Return the finding of one service.
-
-    Args:
-        service: a service that has a balance and is not opaque.
-        balances: (service, opaque) -> balance.
-        loads: (service, opaque) -> load dependence of its calls.
-    """
+    """Return the finding of one service, which has a balance and is not opaque."""
     top = balances[service, False]
     path = _path(top, balances)
     names = tuple(balance.service for balance in path)
@@ -177,8 +171,8 @@ def _dependency_queue(top: Balance, path: tuple[str, ...], below: Balance, load:
     if shared and load is not None:
         callers = [printable(instance or service, 40) for service, instance in load.callers]
         many = f" and {len(callers) - 3} more" if len(callers) > 3 else ""
-        listed = ", ".join(callers[:3]) if many else " and ".join(callers[:3])
-        sentence = f"{_waits(service, share, first, top)}. {name} is shared by {listed}{many}, and {queue}"
+        names = ", ".join(callers[:3]) if many else " and ".join(callers[:3])
+        sentence = f"{_waits(service, share, first, top)}. {name} is shared by {names}{many}, and {queue}"
     else:
         sentence = f"{_waits(service, share, first, top)}. At {name} {queue}"
     sentence += f": another {printable(top.service, 60)} instance will not help; "

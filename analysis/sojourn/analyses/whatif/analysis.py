@@ -9,7 +9,7 @@ plausible agree on it. Where no law fits, there is no prediction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -42,7 +42,6 @@ from sojourn.timeline.contention.load_dependence import LoadDependence
 from sojourn.timeline.contention.resources import Contention
 from sojourn.timeline.station import loop_of_requests
 from sojourn.timeline.tables import workers_table
-from sojourn.timeline.visits import Visits
 
 RANKS = ("p99", "p90", "p50", "mean", "goodput")
 SEEDS = 5  # replays of a balancer that chooses at random
@@ -68,13 +67,13 @@ def whatif(
     hosts: Mapping[str, str] | None = None,
     cores: int | None = None,
 ) -> WhatIfResult:
-    """Replay split rows under the recorded configuration, and under each variant.
+    """Replay split rows under the recorded configuration, and under each variant, the best first.
 
     Args:
         rows: as from ``SplitResult.rows``; with ``request_id``, duplicates count once; ``remote_addr`` and
             ``connection`` identify clients.
-        variants: each a change of one or several settings, as in ``{"workers": "+1", "balancer": "least_conn"}``; keys:
-            ``sojourn.analyses.whatif.variants.KEYS``. Empty: ``usual_changes``.
+        variants: each a change of one or several settings; keys: ``sojourn.analyses.whatif.variants.KEYS``. Empty:
+            ``usual_changes``.
         workers: per backend, or the same for all; None: counted from the worker values.
         closed_loop: each request arrives after an earlier answer: a faster system then receives more of them.
         rank: the figure of the response time by which variants are ranked, or ``goodput``.
@@ -84,9 +83,6 @@ def whatif(
         hosts: address of a backend -> name of its host, whose processors its services share; None: by the addresses.
         cores: of each host, where that is known: a change that puts more services in progress is predicted only if it
             does the same for services that wait and for services that compute.
-
-    Returns:
-        The result, with the best variant first.
 
     Raises:
         SojournError: there is nothing to replay, or a variant is not possible.
@@ -136,15 +132,15 @@ def whatif(
         "queueing_delay": figures_of(baseline.wait[included]),
     }
     error = errors_of(measured["response_time"], replayed["response_time"])
-    held_otherwise = cache(lambda: unreplayed(original))
+    unreplayed_cause = cache(lambda: unreplayed(original))
     reasons: tuple[Callable[[], str | None], ...] = (
         lambda: _unexplained(original, contention),
         lambda: None if closed_loop else limited_elsewhere(original),
-        lambda: None if fits(error) and not held_otherwise() else accepting_is_slowed(original, contention),
+        lambda: None if fits(error) and not unreplayed_cause() else accepting_is_slowed(original, contention),
         lambda: None if fits(error) else refusal(original, error, apparent, seed, queue_source.moved),
         lambda: _bounded(queue_source),
         lambda: FOLLOWING if apparent is not None and (apparent.closed or clients_wait(original)) else None,
-        held_otherwise,
+        unreplayed_cause,
         lambda: shared_resource(dependent, contention) if dependent and explained is None else None,
     )
     refused = next((text for reason in reasons if (text := reason()) is not None), None)
@@ -165,9 +161,11 @@ def whatif(
         predictions = [outcome for outcome in outcomes if isinstance(outcome, Variant)]
         withheld = [outcome for outcome in outcomes if isinstance(outcome, Withheld)]
     predictions.sort(key=lambda v: -v.goodput if rank == "goodput" else v.response_time[rank] or 0.0)
+    visits = workload.visits
+    first, last = (visits.base + timedelta(seconds=float(visits.arrival[place])) for place in (0, -1))
     return WhatIfResult(
         requests=len(workload),
-        window=_window(workload.visits),
+        window=(first, last),
         measured=measured,
         replayed=replayed,
         error=error,
@@ -189,7 +187,7 @@ def whatif(
             "goodput": baseline.goodput,
             "timeouts": baseline.timeouts,
         },
-        workers=workers_table(workload.visits),
+        workers=workers_table(visits),
         imputed=workload.imputed,
         left_early=workload.left_early,
         refused_rows=workload.refused,
@@ -227,11 +225,7 @@ def _unexplained(workload: Workload, contention: Contention | None) -> str | Non
 
 
 def _refuse_balancers(changes: Sequence[Change], *, pinned: bool) -> None:
-    """Refuse other balancers where each client keeps to one backend.
-
-    Raises:
-        SojournError: a change has a balancer that ignores clients.
-    """
+    """Raise SojournError if each client keeps to one backend, and a change has a balancer that ignores clients."""
     other = next((change.balancer for change in changes if change.balancer not in (None, "given", "pinned")), None)
     if pinned and other is not None:
         raise SojournError(
@@ -240,16 +234,11 @@ def _refuse_balancers(changes: Sequence[Change], *, pinned: bool) -> None:
         )
 
 
-def usual_changes(
-    workload: Workload, *, closed: bool = False, pinned: bool = False, laws: Sharing | None = None
-) -> list[Change]:
+def usual_changes(workload: Workload, *, closed: bool, pinned: bool, laws: Sharing | None) -> list[Change]:
     """Return common changes, replayed if none is given; changes of the heaviest route only if there are several.
 
-    Args:
-        workload: the requests.
-        closed: leave out a pool for a route, which a closed loop does not support.
-        pinned: leave out other balancers, which would move clients.
-        laws: of services that share a resource: more of it is a change, and other orders are left out.
+    A closed loop does not support a pool for a route; other balancers would move ``pinned`` clients; where services
+    share a resource (``laws``), more of it is a change, and other orders are left out.
     """
     shared = laws is not None or bool(workload.inside)
     variants = [] if workload.inside else [{"workers": "+1"}]
@@ -269,40 +258,28 @@ def usual_changes(
         variants += [{"discipline": "lifo"}, {"discipline": "adaptive_lifo"}, {"discipline": "sjf"}]
     codes, routes = workload.routes
     if len(routes) > 1:
-        held = summed(codes, workload.services, len(routes) + 1)[:-1]
-        heaviest = int(held.argmax())
+        seconds = summed(codes, workload.services, len(routes) + 1)[:-1]
+        heaviest = int(seconds.argmax())
         variants.append({f"service:{routes[heaviest]}": "x0.5"})
         if not closed and not shared:
-            variants.append({f"pool:{routes[heaviest]}": str(_enough(float(held[heaviest]), workload))})
+            variants.append({f"pool:{routes[heaviest]}": str(_enough(float(seconds[heaviest]), workload))})
     return [change_of(settings) for settings in variants]
 
 
-def _enough(held: float, workload: Workload) -> int:
-    """Return the number of workers that ``held`` seconds of service do not saturate: the average busy number + 1."""
+def _enough(busy_seconds: float, workload: Workload) -> int:
+    """Return the number of workers that ``busy_seconds`` of service do not saturate: the average busy number + 1."""
     seconds = float(workload.visits.arrival[-1] - workload.visits.arrival[0])
-    return int(held / seconds) + 1 if seconds > 0 else 1
+    return int(busy_seconds / seconds) + 1 if seconds > 0 else 1
 
 
 @dataclass(frozen=True)
 class _Context:
-    """What all variants have in common.
-
-    Attributes:
-        workload: the requests.
-        before: figures of the response times of the recorded configuration, replayed.
-        workers: of the recorded configuration.
-        base: figure -> its resamples.
-        resamples: of the requests.
-        loop: of a closed loop.
-        seed: of random choices.
-        laws: of services that share resources.
-        cores: of each host; None: unknown.
-    """
+    """What all variants have in common; ``before``, ``workers`` and ``base`` are of the recorded configuration."""
 
     workload: Workload
-    before: Summary
+    before: Summary  # of the response times, replayed
     workers: int
-    base: dict[str, Floats]
+    base: dict[str, Floats]  # figure -> its resamples
     resamples: Resamples
     loop: ClosedLoop | None
     seed: int
@@ -319,11 +296,7 @@ def _attempt(context: _Context, change: Change) -> Variant | Withheld:
 
 
 def _disagreement(context: _Context, change: Change, response: Summary) -> None:
-    """Compare the prediction with those of the other plausible laws.
-
-    Raises:
-        WithheldError: their mean or p99 differs by more than ``AGREED``.
-    """
+    """Raise WithheldError if a plausible law predicts a mean or p99 that differs by more than ``AGREED``."""
     for sharing in context.laws.others(change):
         if difference := _difference(context, change, response, sharing):
             name, one, other = difference
@@ -388,13 +361,8 @@ def _variant(context: _Context, change: Change) -> Variant:
     )
 
 
-def _mean(values: Any) -> float:
-    return float(np.mean([float(value) for value in values]))
-
-
-def _window(visits: Visits) -> tuple[Any, Any] | None:
-    first, last = float(visits.arrival[0]), float(visits.arrival[-1])
-    return visits.base + timedelta(seconds=first), visits.base + timedelta(seconds=last)
+def _mean(values: Iterable[float]) -> float:
+    return float(np.mean(list(values)))
 
 
 def _notes(

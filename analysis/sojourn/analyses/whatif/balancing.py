@@ -18,14 +18,11 @@ ENOUGH_CHOICES = 100  # arrivals at which the backends' numbers of connections d
 MOSTLY = 0.9  # share of them sent to the fewest connections; not all, because the log has milliseconds
 
 
-def balancers_seen(visits: Visits, end: Floats) -> tuple[str, ...]:
+def inferred_balancers(visits: Visits, end: Floats) -> tuple[str, ...]:
     """Return per upstream ``least_conn`` if requests went to the fewest connections, else ``round_robin``.
 
-    Of two backends, a balancer that ignores connections chooses the one with fewer about every other time.
-
-    Args:
-        visits: the requests.
-        end: s after their base, n: when nginx finished each.
+    Of two backends, a balancer that ignores connections chooses the one with fewer about every other time. ``end``: s
+    after the base of the visits, n: when nginx finished each.
     """
     pool = visits.pool[visits.backend] if len(visits) else np.empty(0, np.int32)
     return tuple(

@@ -51,7 +51,7 @@ def binding_of(arrival: Floats, end: Floats, process: Ints, client: Ints) -> Bin
     shares = np.bincount(process, minlength=count) / len(process)
     if ((np.diff(process) - 1) % count == 0).mean() > MOSTLY and count > 2:
         return Binding(IN_TURN, shares)
-    if _kept(process, client) > MOSTLY:
+    if _share_at_usual_process(process, client) > MOSTLY:
         return Binding(BY_CLIENT, shares)
     agreement = {age: _to_the_least(arrival, end, process, count, age) for age in AGES}
     age = max(agreement, key=lambda each: agreement[each])
@@ -60,7 +60,7 @@ def binding_of(arrival: Floats, end: Floats, process: Ints, client: Ints) -> Bin
     return Binding(RANDOM, shares)
 
 
-def _kept(process: Ints, client: Ints) -> float:
+def _share_at_usual_process(process: Ints, client: Ints) -> float:
     """Return the share of the requests at the process where most of their client's go, above chance; 0 if unknown."""
     names, code = np.unique(client, return_inverse=True)
     table = np.zeros((len(names), int(process.max()) + 1))
@@ -87,14 +87,9 @@ def _to_the_least(arrival: Floats, end: Floats, process: Ints, count: int, age: 
 
 
 def bound(binding: Binding, arrival: Floats, services: Floats, processes: int, seed: int) -> Ints:
-    """Return the process of each request if there are ``processes`` of one worker each.
+    """Return the process of each request if there are ``processes`` of one worker each; the rule is not by client.
 
-    Args:
-        binding: the rule, not by client.
-        arrival: s, in order.
-        services: how long each request holds its worker, s.
-        processes: their number.
-        seed: of random choices.
+    ``arrival``: s, in order; ``services``: how long each request holds its worker, s.
     """
     rng = np.random.default_rng(seed)
     if binding.rule == IN_TURN:
@@ -111,30 +106,30 @@ def _least_loaded(arrival, services, processes, age, draw):  # type: ignore[no-u
     count = len(arrival)
     chosen = np.zeros(count, np.int64)
     free = np.full(processes, -np.inf)
-    present, known = np.zeros(processes, np.int64), np.zeros(processes, np.int64)
+    present, reported = np.zeros(processes, np.int64), np.zeros(processes, np.int64)
     leaves = np.empty(count)
     first, last = np.full(processes, -1, np.int64), np.full(processes, -1, np.int64)
     following = np.full(count, -1, np.int64)
-    seen = -np.inf
+    reported_at = -np.inf
     for i in range(count):
         now = arrival[i]
-        if now - seen >= age:
+        if now - reported_at >= age:
             for p in range(processes):
                 while first[p] >= 0 and leaves[first[p]] <= now:
                     first[p] = following[first[p]]
                     present[p] -= 1
-                known[p] = present[p]
-            seen = now
-        fewest = known.min()
+                reported[p] = present[p]
+            reported_at = now
+        fewest = reported.min()
         ties = 0
         for p in range(processes):
-            ties += known[p] == fewest
-        wanted = int(draw[i] * ties)
+            ties += reported[p] == fewest
+        skipped = int(draw[i] * ties)
         for p in range(processes):
-            if known[p] == fewest:
-                if wanted == 0:
+            if reported[p] == fewest:
+                if skipped == 0:
                     break
-                wanted -= 1
+                skipped -= 1
         chosen[i] = p
         free[p] = max(free[p], now) + services[i]
         leaves[i] = free[p]

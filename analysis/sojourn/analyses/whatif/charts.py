@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn.analyses.whatif.result import WhatIfResult
+from sojourn.analyses.whatif.variants import written
 from sojourn.model.measures import exceeding_ranks
 from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_parts import HALO, INK
@@ -24,7 +25,9 @@ def p99_by_variant(result: WhatIfResult) -> alt.LayerChart:
     rows = []
     for variant in result.variants:
         low, high = variant.interval["p99"]
-        rows.append({"change": _label(variant.settings), "p99": variant.response_time["p99"], "low": low, "high": high})
+        rows.append(
+            {"change": written(variant.settings), "p99": variant.response_time["p99"], "low": low, "high": high}
+        )
     base = alt.Chart(alt.InlineData(values=rows)).encode(y=alt.Y("change:N", title=None, sort=None))
     bars = base.mark_bar(color=SERVICE).encode(
         x=alt.X("p99:Q", title="p99 of the response time (s)"),
@@ -40,7 +43,7 @@ def p99_by_variant(result: WhatIfResult) -> alt.LayerChart:
 def responses(result: WhatIfResult) -> alt.Chart:
     """Draw the share of requests that took longer than a time: measured, replayed, and the best variants."""
     series = {"measured": result.measured_values, "replayed": result.replayed_values}
-    series |= {_label(variant.settings): variant.values for variant in result.variants[:BEST]}
+    series |= {written(variant.settings): variant.values for variant in result.variants[:BEST]}
     rows = [
         {"what": name, "seconds": float(f"{seconds:.6g}"), "exceeding": float(f"{share:.6g}")}
         for name, values in series.items()
@@ -79,9 +82,5 @@ def exceeding(values: npt.NDArray[np.float64]) -> tuple[list[float], list[float]
     """
     ordered = np.sort(values[~np.isnan(values)])
     ranks = exceeding_ranks(len(ordered), POINTS)
-    kept = ranks[ordered[ranks] >= SMALLEST]
-    return ordered[kept].tolist(), ((len(ordered) - kept) / max(len(ordered), 1)).tolist()
-
-
-def _label(settings: dict[str, str]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in settings.items())
+    visible = ranks[ordered[ranks] >= SMALLEST]
+    return ordered[visible].tolist(), ((len(ordered) - visible) / max(len(ordered), 1)).tolist()

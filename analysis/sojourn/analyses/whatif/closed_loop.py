@@ -39,13 +39,8 @@ class ClosedLoop:
         """Return the share of the requests that follow another."""
         return float((self.previous >= 0).mean()) if len(self.previous) else 0.0
 
-    def among(self, rows: Ints, load: float = 1.0) -> tuple[Ints, Floats]:
-        """Return ``previous`` and ``think`` of some rows, renumbered.
-
-        Args:
-            rows: of the workload.
-            load: factor of the load; think times are divided by it.
-        """
+    def among(self, rows: Ints, load: float) -> tuple[Ints, Floats]:
+        """Return ``previous`` and ``think`` of some rows, renumbered; think times are divided by ``load``."""
         number = np.full(len(self.previous) + 1, -1, np.int64)
         number[rows] = np.arange(len(rows))
         return number[self.previous[rows]], np.nan_to_num(self.think[rows]) / load

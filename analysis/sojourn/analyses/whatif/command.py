@@ -25,6 +25,7 @@ from sojourn.invocation.options import (
 )
 from sojourn.invocation.progress import pairs
 from sojourn.invocation.reading import requests_of
+from sojourn.model.errors import SojournError
 
 # Columns whose values do not share workers: a replay of one value omits no request that affects the others.
 WHOLE = ("service", "upstream", "proxy")
@@ -105,7 +106,6 @@ def whatif(
     from sojourn.analyses.whatif.analysis import RANKS  # noqa: PLC0415
     from sojourn.analyses.whatif.run import whatif as run  # noqa: PLC0415
     from sojourn.analyses.whatif.variants import change_of  # noqa: PLC0415 - numba takes its time to load
-    from sojourn.model.errors import SojournError  # noqa: PLC0415
 
     if rank not in RANKS:
         raise typer.BadParameter(f"{rank!r} is not one of {', '.join(RANKS)}", param_hint="--rank")

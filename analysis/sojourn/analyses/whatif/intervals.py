@@ -29,7 +29,7 @@ class Resamples:
         seed: of the draws.
     """
 
-    def __init__(self, arrival: Floats, counted: Bools, seed: int = 0) -> None:
+    def __init__(self, arrival: Floats, counted: Bools, seed: int) -> None:
         span = max(float(arrival[-1] - arrival[0]), 1e-9) if len(arrival) else 1.0
         since = (arrival - arrival[0]) / span if len(arrival) else arrival
         self._window = np.minimum((since * WINDOWS).astype(np.int64), WINDOWS - 1)[counted]
@@ -38,9 +38,7 @@ class Resamples:
     def figures(self, values: Floats, ordered: Floats) -> dict[str, Floats]:
         """Return ``mean``, ``p50``, ``p90``, ``p99`` per resample, s; NaN in an empty one.
 
-        Args:
-            values: of the requests that count, s.
-            ordered: the same in ascending order.
+        ``values``: of the requests that count, s; ``ordered``: the same in ascending order.
         """
         if not len(values):
             return {name: np.full(len(self._weights), np.nan) for name in ("mean", *QUANTILES)}
@@ -90,7 +88,7 @@ def _add_up(values, window, edges, counts, sums):  # type: ignore[no-untyped-def
 
 def interval(values: Floats) -> list[float]:
     """Return the central ``LEVEL`` interval of resampled values, [low, high]."""
-    known = values[~np.isnan(values)]
-    if not len(known):
+    finite = values[~np.isnan(values)]
+    if not len(finite):
         return [float("nan")] * 2
-    return [float(edge) for edge in np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])]
+    return [float(edge) for edge in np.quantile(finite, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])]

@@ -39,12 +39,12 @@ def mismatch_reason(workload: Workload, error: float) -> str:
             f"the service time of {workload.imputed:,} of {counted(len(workload), 'request')} is unknown; the app's "
             "spans (--spans) contain it"
         )
-    known = ~np.isnan(visits.wait_end)
-    waited = float(visits.wait[known].sum())
-    if known.all() and waited > 0:
+    started = ~np.isnan(visits.wait_end)
+    waited = float(visits.wait[started].sum())
+    if started.all() and waited > 0:
         services = services_of(visits)
         others = accounts(visits, services).others
-        if reason := _named_account(others, waited) or _free_or_disordered(workload, services, others, waited):
+        if reason := _largest_account(others, waited) or _free_or_disordered(workload, services, others, waited):
             return reason
     if error < 0:
         return (
@@ -61,8 +61,8 @@ def unreplayed(workload: Workload) -> str | None:
         return None
     others = accounts(visits, services_of(visits)).others
     waited = float(np.nansum(np.maximum(visits.wait, 0.0)))
-    kept = {name: seconds for name, seconds in others.items() if name in (PAUSE, STARTED, HIDDEN)}
-    return _named_account(kept, waited) or None
+    causes = {name: seconds for name, seconds in others.items() if name in (PAUSE, STARTED, HIDDEN)}
+    return _largest_account(causes, waited) or None
 
 
 def accepting_is_slowed(workload: Workload, contention: Contention | None) -> str | None:
@@ -93,7 +93,7 @@ def accepting_is_slowed(workload: Workload, contention: Contention | None) -> st
     return None
 
 
-def _named_account(others: Mapping[str, Floats], waited: float) -> str:
+def _largest_account(others: Mapping[str, Floats], waited: float) -> str:
     """Return what much of the waiting was, if the log shows a cause other than requests, as a clause; "" if not."""
     seconds = {name: float(others[name].sum()) for name in ACCOUNTS if name in others and name != IMBALANCE}
     largest = max(seconds, key=lambda name: seconds[name], default=None)
@@ -126,8 +126,8 @@ def _disorder(workload: Workload) -> float:
     visits = workload.visits
     late = 0
     for rows in visits.at_backend:
-        known = rows[~np.isnan(visits.busy_start[rows])]
-        arrival = visits.arrival[known[np.argsort(visits.busy_start[known], kind="stable")]]
+        started = rows[~np.isnan(visits.busy_start[rows])]
+        arrival = visits.arrival[started[np.argsort(visits.busy_start[started], kind="stable")]]
         late += int((arrival < np.maximum.accumulate(arrival) - AT_ONCE).sum()) if len(arrival) else 0
     return late / max(len(visits), 1)
 

@@ -13,7 +13,7 @@ import polars as pl
 from sojourn.analyses.whatif.binding import BY_CLIENT, LEAST_LOADED, Binding, bound
 from sojourn.analyses.whatif.closed_loop import ClosedLoop
 from sojourn.analyses.whatif.sharing import NO_PLACES, Sharing, adds_load, replay_sharing
-from sojourn.analyses.whatif.variants import Change
+from sojourn.analyses.whatif.variants import Change, written
 from sojourn.analyses.whatif.withheld import WithheldError
 from sojourn.analyses.whatif.workload import Bools, Floats, Ints, Workload
 from sojourn.model.compilation import compiled
@@ -77,7 +77,7 @@ class Replay:
 def replay_workload(
     workload: Workload, change: Change, *, loop: ClosedLoop | None = None, seed: int = 0, sharing: Sharing | None = None
 ) -> Replay:
-    """Replay every upstream of the workload under a change.
+    """Return the outcome of every request, in order, if every upstream is replayed under a change.
 
     Args:
         workload: the requests.
@@ -85,9 +85,6 @@ def replay_workload(
         loop: the answer that each request follows; None: requests arrive as recorded.
         seed: of a balancer's random choices.
         sharing: the law of services that slow each other; None: services take as long as they did.
-
-    Returns:
-        The outcome of every request, in the order of the workload.
 
     Raises:
         SojournError: the change does not fit these upstreams.
@@ -109,7 +106,8 @@ def replay_workload(
     for station in stations(workload, change, seed):
         rows = station.rows
         recorded_backends = station.system.balancer == "given"
-        timeout_afterwards = _independent_of_timeouts(change, loop)
+        # A time-out affects no other request if its work continues, and the client does not retry.
+        timeout_afterwards = change.discipline != "deadline" and not change.retries and loop is None
         previous, think = (None, None) if loop is None else loop.among(rows, change.load)
         some = rows if len(rows) < n else slice(None)  # a part of an array is a copy
         system = replace(station.system, timeout=None) if timeout_afterwards else station.system
@@ -144,7 +142,7 @@ def replay_workload(
         ended = max(ended, outcome.ended)
         workers += outcome.workers
     seconds = float(arrival.max() - arrival.min()) if n else 0.0
-    held = ended - float(arrival.min()) if n else 0.0
+    span = ended - float(arrival.min()) if n else 0.0
     per_second = 1 / seconds if seconds > 0 else math.nan
     return Replay(
         response=response,
@@ -154,18 +152,14 @@ def replay_workload(
         failed=int(n - served.sum()),
         rate=n * per_second,
         goodput=float(served.sum()) * per_second,
-        utilisation=busy / (workers * held) if held > 0 else math.nan,
+        utilisation=busy / (workers * span) if span > 0 else math.nan,
         wasted=wasted,
         workers=workers,
     )
 
 
 def _sharing(workload: Workload, change: Change, sharing: Sharing | None, loop: ClosedLoop | None) -> Sharing | None:
-    """Return the law with the change.
-
-    Raises:
-        WithheldError: nothing is shared that could be changed, or the replay does not contain the change.
-    """
+    """Return the law with the change; WithheldError if nothing is shared that it changes, or it is not replayed."""
     without_limit = [code for code in workload.inside if sharing is None or not sharing.has_places(code)]
     if without_limit and adds_load(workload, change):
         raise WithheldError(
@@ -186,11 +180,7 @@ def _sharing(workload: Workload, change: Change, sharing: Sharing | None, loop: 
 
 
 def _alone(sharing: Sharing, station: Station, used: set[int]) -> None:
-    """Note the resources of a station.
-
-    Raises:
-        WithheldError: another station uses one of them, and stations are replayed one by one.
-    """
+    """Add the resources of a station to ``used``; WithheldError if another station uses one of them."""
     own = set(sharing.resource[list(station.members)].tolist())
     if own & used:
         raise WithheldError("several upstreams share a resource, and they are replayed one by one")
@@ -200,20 +190,14 @@ def _alone(sharing: Sharing, station: Station, used: set[int]) -> None:
 def stations(workload: Workload, change: Change, seed: int = 0) -> Iterator[Station]:
     """Yield the systems that a workload passes through under a change.
 
-    Args:
-        workload: the requests.
-        change: the changed settings.
-        seed: of the choice among processes with queues of their own.
-
-    Yields:
-        One station per upstream, one per route with its own pool, and one per backend whose processes have queues of
-        their own.
+    One station per upstream, one per route with its own pool, and one per backend whose processes have queues of their
+    own; ``seed``: of the choice among these.
 
     Raises:
         SojournError: no worker or backend would be left, or a route does not exist.
         WithheldError: the log does not say what this change would do.
     """
-    _known_routes(workload, change)
+    _check_routes(workload, change)
     visits = workload.visits
     rules = {
         "discipline": change.discipline or "fifo",
@@ -243,24 +227,21 @@ def stations(workload: Workload, change: Change, seed: int = 0) -> Iterator[Stat
             own = visits.backend[rows] == code
             yield _bound_station(workload, code, rows[own], change, rules, seed)
             rows = rows[~own]
-        kept = np.array([code for code in members.tolist() if code not in own_queues], np.int64)
+        codes = np.array([code for code in members.tolist() if code not in own_queues], np.int64)
         if len(rows):
-            _withhold_inside(workload, kept, change)
-            present = visits.workers.count[kept]
-            counts = _limited(workload, kept, _workers(present, change), change)
-            now = _limited(workload, kept, tuple(present.tolist()), Change())
+            _withhold_inside(workload, codes, change)
+            present = visits.workers.count[codes]
+            counts = _limited(workload, codes, _workers(present, change), change)
+            now = _limited(workload, codes, tuple(present.tolist()), Change())
             system = System(counts, balancer=_balancer(np.array(now), counts, change, workload.balancers[number]))
-            backend = np.searchsorted(kept, visits.backend[rows])
-            yield _station(rows, backend, system, rules, workload.balancers[number], members=tuple(kept.tolist()))
+            backend = np.searchsorted(codes, visits.backend[rows])
+            yield _station(rows, backend, system, rules, workload.balancers[number], members=tuple(codes.tolist()))
 
 
 def _withhold_absences(workload: Workload, rows: Ints, change: Change) -> None:
     """Withhold changes of the load or of the workers where workers are absent at times.
 
     When they are, and how many at once, may depend on what they serve.
-
-    Raises:
-        WithheldError: workers of one of the backends were absent.
     """
     changed = change.workers or change.backends or change.routes or change.service != 1 or change.load != 1
     absent = workload.absence[rows] > 0
@@ -273,11 +254,7 @@ def _withhold_absences(workload: Workload, rows: Ints, change: Change) -> None:
 
 
 def _withhold_inside(workload: Workload, members: Ints, change: Change) -> None:
-    """Withhold changes in front of apps without a limit of requests.
-
-    Raises:
-        WithheldError: the change is of workers, and requests do not wait for them.
-    """
+    """Withhold changes in front of apps without a limit of requests, where requests do not wait for workers."""
     inside = [code for code in members.tolist() if code in workload.inside]
     if inside and (change.workers or change.backends or change.limit or change.balancer):
         raise WithheldError(
@@ -286,11 +263,7 @@ def _withhold_inside(workload: Workload, members: Ints, change: Change) -> None:
 
 
 def _limited(workload: Workload, members: Ints, counts: tuple[int, ...], change: Change) -> tuple[int, ...]:
-    """Return how many requests each backend serves at a time: as many as it has workers, or as a limit lets pass.
-
-    Raises:
-        WithheldError: a limit is to be changed relative to one that is not known.
-    """
+    """Return how many requests each backend serves at a time: as many as it has workers, or as a limit lets pass."""
     limits = [workload.limits.get(code) for code in members.tolist()]
     usual = Counter(limits).most_common(1)[0][0]
     limited = []
@@ -301,7 +274,7 @@ def _limited(workload: Workload, members: Ints, counts: tuple[int, ...], change:
                 raise WithheldError("limit: no limit in front of the workers shows in the log: give its new number")
             limit = round(change.limit.of(limit or 0))
             if limit < 1:
-                raise SojournError(f"{_described(change)} would leave no place")
+                raise SojournError(f"{written(change.settings)} would leave no place")
         limited.append(count if limit is None else min(count, limit))
     return tuple(limited)
 
@@ -309,11 +282,7 @@ def _limited(workload: Workload, members: Ints, counts: tuple[int, ...], change:
 def _bound_station(
     workload: Workload, code: int, rows: Ints, change: Change, rules: Mapping[str, object], seed: int
 ) -> Station:
-    """Return the station of a backend whose processes have queues of their own.
-
-    Raises:
-        WithheldError: the number of workers changes, and how requests would be bound to them is not known.
-    """
+    """Return the station of a backend whose processes have queues of their own; WithheldError without a known rule."""
     visits = workload.visits
     sizes = visits.places.workers[visits.places.backend == code]
     process = np.zeros(len(workload), np.int64)
@@ -322,7 +291,7 @@ def _bound_station(
     binding = workload.bindings[code]
     total = round(change.workers.of(sum(counts))) if change.workers else sum(counts)
     if total < 1:
-        raise SojournError(f"{_described(change)} would leave a backend without workers")
+        raise SojournError(f"{written(change.settings)} would leave a backend without workers")
     if total != sum(counts) and (max(counts) > 1 or binding.rule == BY_CLIENT or visits.reserved[code]):
         raise WithheldError(
             f"the processes of {_name(workload, code)} have queues of their own, and which requests more or fewer "
@@ -345,11 +314,6 @@ def _bound_station(
 
 def _name(workload: Workload, code: int) -> str:
     return printable(workload.visits.backends[code] or "a backend", 60)
-
-
-def _independent_of_timeouts(change: Change, loop: ClosedLoop | None) -> bool:
-    """Return whether a time-out affects no other request: its work continues, and the client does not retry."""
-    return change.discipline != "deadline" and not change.retries and loop is None
 
 
 def _with_timeout(outcome: Outcome, services: Floats, head: Floats, timeout: float) -> Outcome:
@@ -417,7 +381,7 @@ def _workers(present: Ints, change: Change) -> tuple[int, ...]:
     workers = [round(change.workers.of(count)) if change.workers else count for count in counts]
     if not workers or min(workers) < 1:
         left = "a backend without workers" if workers else "no backend"
-        raise SojournError(f"{_described(change)} would leave {left}")
+        raise SojournError(f"{written(change.settings)} would leave {left}")
     return tuple(workers)
 
 
@@ -426,7 +390,7 @@ def _balancer(present: Ints, counts: tuple[int, ...], change: Change, inferred: 
     if len(counts) != len(present):
         if change.balancer == "given":
             raise SojournError(
-                f"{_described(change)}: with a different number of backends, requests cannot keep their recorded "
+                f"{written(change.settings)}: with a different number of backends, requests cannot keep their recorded "
                 "backends; name another balancer"
             )
         return change.balancer or inferred
@@ -444,7 +408,7 @@ def _timeout(workload: Workload, change: Change) -> float | None:
 
 def _scaled(workload: Workload, change: Change) -> tuple[Floats, Floats, Floats]:
     """Return service times, heads, and times of reading under a change."""
-    _known_routes(workload, change)
+    _check_routes(workload, change)
     absence = 0.0 if change.never_absent else workload.absence
     services = workload.services - workload.absence
     factors = _factors(workload, change)
@@ -463,10 +427,10 @@ def _factors(workload: Workload, change: Change) -> Floats | float:
     return factors
 
 
-def _known_routes(workload: Workload, change: Change) -> None:
+def _check_routes(workload: Workload, change: Change) -> None:
     for route in (*change.routes, *change.pools):
         if not workload.of_route(route).any():
-            raise SojournError(f"{_described(change)}: the log has no request of the route {route!r}")
+            raise SojournError(f"{written(change.settings)}: the log has no request of the route {route!r}")
 
 
 def _sessions(workload: Workload) -> Ints:
@@ -476,7 +440,3 @@ def _sessions(workload: Workload) -> Ints:
         if name in rows.columns and rows[name].n_unique() > 1:
             return rows[name].cast(pl.String).fill_null("").rank("dense").to_numpy().astype(np.int64)
     raise SojournError("balancer=pinned cannot identify clients: log remote_addr or connection")
-
-
-def _described(change: Change) -> str:
-    return ", ".join(f"{key}={value}" for key, value in change.settings.items())

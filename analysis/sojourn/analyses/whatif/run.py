@@ -64,15 +64,15 @@ def whatif(
     Raises:
         SojournError: a source cannot be read, or a variant is not valid.
     """
-    listed = [variants] if isinstance(variants, Mapping) else list(variants)
+    settings = [variants] if isinstance(variants, Mapping) else list(variants)
     source = requests_from(
         requests, columns=("remote_addr", "connection"), spans=spans, since=since, until=until, where=where
     )
-    known = queue_source_of(source, source.rows.filter(pl.col("proxied")))
+    queue_source = queue_source_of(source, source.rows.filter(pl.col("proxied")))
     try:
         return whatif_of_rows(
-            source.rows, listed, workers=workers, closed_loop=closed_loop, rank=rank, force=force, seed=seed,
-            queue_source=known, hosts=host, cores=cores,
+            source.rows, settings, workers=workers, closed_loop=closed_loop, rank=rank, force=force, seed=seed,
+            queue_source=queue_source, hosts=host, cores=cores,
         )  # fmt: skip
     except SojournError as error:
         raise explained(error, source) from None

@@ -7,8 +7,9 @@ from functools import partial
 
 from sojourn.analyses.question import ReportContext
 from sojourn.analyses.whatif.charts import p99_by_variant, responses
-from sojourn.analyses.whatif.result import Variant, WhatIfResult, Withheld
+from sojourn.analyses.whatif.result import Variant, WhatIfResult
 from sojourn.analyses.whatif.run import whatif
+from sojourn.analyses.whatif.variants import written
 from sojourn.model.formatting import duration, formatted, milliseconds, percent, printable
 from sojourn.present.display import lay_out
 from sojourn.present.section import Picture, Section, Table
@@ -70,14 +71,12 @@ def whatif_section(result: WhatIfResult) -> Section:
         failures=failures,
         tables=(_fit(result), *([_variants(result)] if result.variants else [])),
         pictures=pictures,
-        notes=(*(_withheld(change) for change in result.withheld), *result.notes),
+        notes=(
+            *(f"{written(each.settings)} is not predicted: {each.reason}." for each in result.withheld),
+            *result.notes,
+        ),
         short=short_of(result) if _helps(result) else "",
     )
-
-
-def _withheld(change: Withheld) -> str:
-    named_change = ", ".join(f"{key}={value}" for key, value in change.settings.items())
-    return f"{named_change} is not predicted: {change.reason}."
 
 
 def variants_reading(result: WhatIfResult) -> str:
@@ -88,7 +87,7 @@ def variants_reading(result: WhatIfResult) -> str:
     if best.change["p99"] >= 0:
         return f"{unchanged}; none of the changes ({changes}) reduces it."
     return (
-        f"{unchanged}; the best of the changes ({changes}), {named(best)}, would reduce it to "
+        f"{unchanged}; the best of the changes ({changes}), {name_of(best)}, would reduce it to "
         f"{duration(best.response_time['p99'])} (95 %: {duration(low)} to {duration(high)})."
     )
 
@@ -154,15 +153,17 @@ def sentence(result: WhatIfResult) -> str:
     unchanged, predicted = result.replayed["response_time"], best.response_time
     if result.rank == "goodput":
         present = f"{result.system['goodput']:.3g}"
-        return f"{named(best)} would bring goodput from {present} to {best.goodput:.3g} requests/s{_assumption(best)}."
+        return (
+            f"{name_of(best)} would bring goodput from {present} to {best.goodput:.3g} requests/s{_assumption(best)}."
+        )
     low, high = best.change_interval[result.rank]
     if best.change[result.rank] >= 0:
         return (
-            f"No variant is better: {named(best)} would change {RANKED[result.rank]} by "
+            f"No variant is better: {name_of(best)} would change {RANKED[result.rank]} by "
             f"{formatted(best.change[result.rank], '+.0%')}."
         )
     return (
-        f"{named(best)} would bring {RANKED[result.rank]} from {milliseconds(unchanged[result.rank])} to "
+        f"{name_of(best)} would bring {RANKED[result.rank]} from {milliseconds(unchanged[result.rank])} to "
         f"{milliseconds(predicted[result.rank])} ms ({formatted(best.change[result.rank], '+.0%')}; 95 %: "
         f"{formatted(low, '+.0%')} to {formatted(high, '+.0%')}){_assumption(best)}."
     )
@@ -173,7 +174,7 @@ def _assumption(variant: Variant) -> str:
     return ", if more services at a time do not slow each other" if variant.assumed else ""
 
 
-def named(variant: Variant) -> str:
+def name_of(variant: Variant) -> str:
     """Return the name of a variant: "+1 worker per backend and least connections"."""
     return " and ".join(_described(key, value) for key, value in variant.settings.items()) or "Unchanged"
 
@@ -219,7 +220,7 @@ def _variants(result: WhatIfResult) -> Table:
         response = variant.response_time
         rows.append(
             (
-                named(variant),
+                name_of(variant),
                 *(milliseconds(response[name]) for name in ("mean", "p50", "p99")),
                 formatted(variant.change["p99"], "+.0%"),
                 f"{formatted(low, '+.0%')} … {formatted(high, '+.0%')}",

@@ -119,11 +119,7 @@ class Sharing:
         return replace(self, laws=laws, demand=self.demand * lasts[self.of_request])
 
     def resources_of(self, members: tuple[int, ...], count: int) -> tuple[Ints, tuple[Law, ...]]:
-        """Return the resource of each of ``count`` backends, and the laws.
-
-        Args:
-            members: the recorded backends, by code; backends beyond them are new.
-            count: number of backends.
+        """Return the resource of each of ``count`` backends, and the laws; those beyond ``members`` (by code) are new.
 
         Raises:
             WithheldError: which resource a new backend would use is not known.
@@ -155,7 +151,7 @@ class Laws:
         workload: Workload,
         contention: Contention | None,
         possible: Callable[[], Contention | None],
-        on_cores: Callable[[], Contention | None] | None = None,
+        on_cores: Callable[[], Contention | None] | None,
     ) -> None:
         self._workload, self._contention, self._possible = workload, contention, possible
         self._on_cores = on_cores
@@ -246,18 +242,8 @@ def replay_sharing(
 ) -> SharedOutcome:  # fmt: skip
     """Replay the requests ``rows`` of a station.
 
-    Args:
-        workload: the requests.
-        rows: those of the station.
-        system: its workers and balancer.
-        members: code of the recorded backend that each backend of the system is.
-        sharing: the laws.
-        arrival: s, of each of the rows.
-        factors: of their services.
-        after: s, how long each holds its worker after the shared part.
-        backend: of each, with the balancer "given".
-        session: of each, with the balancer "pinned".
-        seed: of a balancer's random choices.
+    ``members``: code of the recorded backend that each backend of the system is; ``arrival`` (s), ``factors`` of the
+    services, and ``after``, how long each request holds its worker after the shared part (s): of each of the rows.
 
     Raises:
         WithheldError: the replay does not contain a rule of the system.

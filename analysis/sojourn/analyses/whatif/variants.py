@@ -119,6 +119,11 @@ def change_of(settings: Mapping[str, str | float]) -> Change:
     return Change(settings=texts, routes=routes, pools=pools, **fields)  # type: ignore[arg-type]
 
 
+def written(settings: Mapping[str, str]) -> str:
+    """Return settings as on the command line: ``workers=+1, balancer=least_conn``."""
+    return ", ".join(f"{key}={value}" for key, value in settings.items())
+
+
 def _amount(key: str, text: str) -> Amount:
     match = _AMOUNT.fullmatch(text.strip())
     if not match or (match[1] not in {"x", "×"} and "." in match[2]):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -65,11 +65,14 @@ def _of_station(
     size = 1 if len(present) == 1 else Counter(present).most_common(1)[0][0]
     again = rows[backlog[rows]] if backlog is not None else rows[:0]
     arrival = workload.visits.arrival[rows]
-    requests = _Requests(workload, np.concatenate([again, rows]), np.append(np.full(len(again), arrival[0]), arrival))
+    # Those of the backlog come first.
+    requests, arrivals = np.concatenate([again, rows]), np.append(np.full(len(again), arrival[0]), arrival)
     if sharing is None:
-        waits, alone, served = _waits(requests, station, size), workload.services, workload.head - workload.read
+        waits, served = _waits(workload, requests, arrivals, station, size), workload.head - workload.read
+        alone = workload.services
     else:
-        waits, alone, served = _sharing_waits(requests, station, size, sharing), sharing.held(workload), sharing.demand
+        waits, served = _sharing_waits(workload, requests, arrivals, station, size, sharing), sharing.demand
+        alone = sharing.held(workload)
     # The response without the wait in the queue; the wait includes the way to an idle worker.
     beyond = workload.way[rows] + workload.read[rows]
     if objective.measure == "response_time":
@@ -85,7 +88,7 @@ def _of_station(
     if missed(np.zeros(len(rows))) > allowed:
         return None
     # As many units as requests are enough, unless a balancer ignores free workers.
-    most = len(requests.rows) if sharing is None else 4 * sum(present) + MORE
+    most = len(requests) if sharing is None else 4 * sum(present) + MORE
     busy = math.ceil(float(alone[rows].sum()) / max(float(arrival[-1] - arrival[0]), 1e-9) / size)
     try:
         units = least_that_holds(holds, 1, min(max(busy, 1), most), most)
@@ -94,18 +97,11 @@ def _of_station(
     return None if units is None else units * size
 
 
-@dataclass(frozen=True)
-class _Requests:
-    """Requests of a station, those of the backlog first: positions in the workload, and arrivals, s."""
-
-    workload: Workload
-    rows: Ints
-    arrival: Floats
-
-
-def _waits(requests: _Requests, station: Station, size: int) -> Callable[[int], Iterator[Floats]]:
+def _waits(
+    workload: Workload, rows: Ints, arrival: Floats, station: Station, size: int
+) -> Callable[[int], Iterator[Floats]]:
     """Return the waits (s) for a number of units of ``size`` workers: of one replay, or of several by chance."""
-    arrival, services, binding = requests.arrival, requests.workload.services[requests.rows], station.binding
+    services, binding = workload.services[rows], station.binding
 
     def waits(units: int) -> Iterator[Floats]:
         if binding is None:
@@ -119,10 +115,9 @@ def _waits(requests: _Requests, station: Station, size: int) -> Callable[[int], 
 
 
 def _sharing_waits(
-    requests: _Requests, station: Station, size: int, sharing: Sharing
+    workload: Workload, rows: Ints, arrival: Floats, station: Station, size: int, sharing: Sharing
 ) -> Callable[[int], Iterator[Floats]]:
     """Return the same where services share a resource: waits in the queue and inside the services."""
-    workload, rows = requests.workload, requests.rows
     demand = sharing.demand[rows]
     parts = workload.read[rows], demand, (workload.services - workload.head)[rows]
 
@@ -133,7 +128,7 @@ def _sharing_waits(
         if system.balancer == "given":
             system = replace(system, balancer="round_robin")
         resource, laws = sharing.resources_of(station.members, system.backends)
-        slowed = replay_shared(requests.arrival, parts, system, laws, resource=resource)
+        slowed = replay_shared(arrival, parts, system, laws, resource=resource)
         yield slowed.outcome.wait + slowed.lasted - demand
 
     return waits

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sojourn.analyses.whatif.balancing import balancers_seen
+from sojourn.analyses.whatif.balancing import inferred_balancers
 from sojourn.analyses.whatif.binding import Binding, binding_of, bound
 from sojourn.model.components import CLIENT_GONE, GIVEN_UP_STATUSES, SWITCHING_PROTOCOLS, TIMED_OUT
 from sojourn.model.errors import SojournError
@@ -152,14 +152,6 @@ class Workload:
         """The requests of each upstream."""
         return places_of(self.visits.pool[self.visits.backend], len(self.visits.pools))
 
-    @cached_property
-    def backend_in_pool(self) -> Ints:
-        """The backend of each request, numbered within its upstream."""
-        local = np.zeros(len(self.visits.backends), np.int64)
-        for members in places_of(self.visits.pool, len(self.visits.pools)):
-            local[members] = np.arange(len(members))
-        return local[self.visits.backend]
-
     def in_order(self, arrival: Floats, order: Ints) -> Workload:
         """Return the workload with other arrivals (s, n), in their ``order``."""
         moved = replace(self.visits, arrival=arrival)
@@ -222,14 +214,14 @@ def workload_of(
         services[drawn] = head[drawn] = _drawn(services, drawn, recorded.rows["route"], routes, seed, earlier)
     before = _numbers(table["upload"]) + _numbers(table["retries"])
     response, wait = _numbers(table["request_time"]), recorded.wait
-    known = answered & ~drawn & ~np.isnan(wait)
+    measured = answered & ~drawn & ~np.isnan(wait)
     return Workload(
         visits=recorded,
         services=services,
         head=head,
         before=before,
         way=_way(recorded, limits_of(recorded)),
-        rest=np.where(known, response - np.nan_to_num(wait) + read - head, before + services - head),
+        rest=np.where(measured, response - np.nan_to_num(wait) + read - head, before + services - head),
         response=response,
         wait=wait,
         counted=(status != CLIENT_GONE) & (status != SWITCHING_PROTOCOLS),
@@ -238,7 +230,7 @@ def workload_of(
         left_early=int((status == CLIENT_GONE).sum()),
         refused=int(refused),
         timeout=_timeout(_numbers(table["response"])[status == TIMED_OUT]),
-        balancers=balancers_seen(recorded, recorded.arrival + response - before),
+        balancers=inferred_balancers(recorded, recorded.arrival + response - before),
         absence=absence,
         read=read,
     )
@@ -274,10 +266,10 @@ def _absences(visits: Visits) -> Floats:
         lasted = _until_ready(visits, members, begin[own], end[own])
         # A worker leaves with the release of its last request.
         last = np.searchsorted(visits.busy_end[members], begin[own], "left")
-        known = last < len(members)
-        at = members[last[known]]
-        known[known] = np.abs(visits.busy_end[at] - begin[own][known]) < SLACK
-        np.maximum.at(absent, members[last[known]], lasted[known])
+        has_last = last < len(members)
+        at = members[last[has_last]]
+        has_last[has_last] = np.abs(visits.busy_end[at] - begin[own][has_last]) < SLACK
+        np.maximum.at(absent, members[last[has_last]], lasted[has_last])
     return absent
 
 
@@ -318,15 +310,15 @@ def _drawn(
     codes, names = routes
     # The requests without a route come first, with those of an empty one.
     codes = np.where(codes == len(names), 0, codes + ("" not in names))
-    known = np.flatnonzero(~drawn)
+    others = np.flatnonzero(~drawn)
     unknown = np.flatnonzero(drawn)
-    any_route = services[known] if len(known) else np.concatenate([np.empty(0), *earlier.values()])
+    any_route = services[others] if len(others) else np.concatenate([np.empty(0), *earlier.values()])
     times = rng.choice(any_route, len(unknown)) if len(unknown) else np.empty(0)
-    of_route = places_of(codes[known], len(names) + 1)
+    of_route = places_of(codes[others], len(names) + 1)
     for code, places in enumerate(places_of(codes[unknown], len(names) + 1)):
         if not len(places):
             continue
-        same = services[known[of_route[code]]]
+        same = services[others[of_route[code]]]
         same = same if len(same) else earlier.get(route[int(unknown[places[0]])], same)
         if len(same):
             times[places] = rng.choice(same, len(places))
@@ -338,10 +330,10 @@ def _way(visits: Visits, limits: Mapping[int, int]) -> Floats:
     places, wait = visits.places, visits.wait
     typical = np.zeros(len(places.workers))
     for code, rows in enumerate(places_of(places.code, len(places.workers))):
-        arrival, known = visits.arrival[rows], ~np.isnan(visits.busy_end[rows])
-        ends = np.sort(visits.busy_end[rows][known], kind="stable")
+        arrival, has_end = visits.arrival[rows], ~np.isnan(visits.busy_end[rows])
+        ends = np.sort(visits.busy_end[rows][has_end], kind="stable")
         # Requests without a known end are not counted: they would seem to remain for ever.
-        present = np.cumsum(known) - known - np.searchsorted(ends, arrival, side="right")
+        present = np.cumsum(has_end) - has_end - np.searchsorted(ends, arrival, side="right")
         workers = int(places.workers[code])
         waits = wait[rows][present < min(workers, limits.get(code, workers))]
         waits = waits[~np.isnan(waits)]

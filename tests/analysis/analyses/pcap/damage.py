@@ -36,9 +36,9 @@ def packets_of(pcap: bytes) -> list[tuple[int, int, bytes]]:
     """Return the packets of a little-endian pcap of ns as (seconds, nanoseconds, bytes)."""
     result, at = [], 24
     while at < len(pcap):
-        seconds, fraction, kept, _ = struct.unpack_from("<IIII", pcap, at)
-        result.append((seconds, fraction, pcap[at + 16 : at + 16 + kept]))
-        at += 16 + kept
+        seconds, fraction, size, _ = struct.unpack_from("<IIII", pcap, at)
+        result.append((seconds, fraction, pcap[at + 16 : at + 16 + size]))
+        at += 16 + size
     return result
 
 

@@ -37,7 +37,7 @@ class Segment:
 
 def batch_of(segments: Sequence[Segment], first: int = 1) -> Batch:
     """A batch of the segments, in their order; packets are numbered from ``first`` on."""
-    captured = np.array([len(one.payload) for one in segments], np.int32)
+    lengths = np.array([len(one.payload) for one in segments], np.int32)
 
     def column(name: str, kind: type) -> np.ndarray:
         return np.array([getattr(one, name) for one in segments], kind)
@@ -56,8 +56,8 @@ def batch_of(segments: Sequence[Segment], first: int = 1) -> Batch:
         ip_id=column("ip_id", np.uint16),
         interface=column("interface", np.int32),
         length=np.array([len(one.payload) if one.length is None else one.length for one in segments], np.int32),
-        payload=(np.cumsum(captured) - captured).astype(np.int64),
-        captured=captured,
+        payload=(np.cumsum(lengths) - lengths).astype(np.int64),
+        captured=lengths,
         buffer=np.frombuffer(b"".join(one.payload for one in segments), np.uint8),
     )
 
@@ -92,7 +92,7 @@ class Talk:
         payload: bytes = b"",
         *,
         seq: int | None = None,
-        kept: int | None = None,
+        captured: int | None = None,
         window: int = 500,
         ip_id: int | None = None,
     ) -> Segment:
@@ -108,7 +108,7 @@ class Talk:
             self.next[side] if seq is None else seq,
             self.next[1 - side] if flags & ACK else 0,
             flags,
-            payload if kept is None else payload[:kept],
+            payload if captured is None else payload[:captured],
             len(payload),
             window,
             self.ip_id if ip_id is None else ip_id,
@@ -134,11 +134,11 @@ class Talk:
         self.ack(2)
         return self
 
-    def ask(self, ms: float, payload: bytes, *, kept: int | None = None) -> Segment:
-        return self.send(ms, CLIENT, ACK | PSH, payload, kept=kept)
+    def ask(self, ms: float, payload: bytes, *, captured: int | None = None) -> Segment:
+        return self.send(ms, CLIENT, ACK | PSH, payload, captured=captured)
 
-    def answer(self, ms: float, payload: bytes, *, kept: int | None = None) -> Segment:
-        return self.send(ms, SERVER, ACK | PSH, payload, kept=kept)
+    def answer(self, ms: float, payload: bytes, *, captured: int | None = None) -> Segment:
+        return self.send(ms, SERVER, ACK | PSH, payload, captured=captured)
 
     def fin(self, ms: float, side: int, payload: bytes = b"") -> Segment:
         return self.send(ms, side, ACK | FIN, payload)

@@ -56,15 +56,15 @@ def test_every_container_holds_the_same_packets(kind: str, sound: dict[str, byte
 def test_a_truncated_capture_keeps_what_came_before(kind: str, folder: Path) -> None:
     pcap = small_capture(folder, 1)
     data = containers(pcap)[kind]
-    seen = 0
+    packets = 0
     for length in range(0, len(data), 1 if kind == "pcap" else 7):
         result = read(data[:length], folder)
-        assert isinstance(result, Counts) or seen == 0
+        assert isinstance(result, Counts) or packets == 0
         if isinstance(result, Counts):
-            assert result.packets >= seen
-            seen = result.packets
+            assert result.packets >= packets
+            packets = result.packets
     if kind != "pcap.zst":  # its one block is either whole or lost
-        assert seen >= len(packets_of(pcap)) - 2
+        assert packets >= len(packets_of(pcap)) - 2
 
 
 def test_a_truncated_pcap_keeps_its_whole_records_and_reports_the_damage(sound: dict[str, bytes], folder: Path) -> None:

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from segment_builder import Talk, answer, request, tracked
 
 
-def exchange(octets: bytes, answered: bytes = answer(), *, kept: int | None = None) -> dict[str, Any]:
+def exchange(octets: bytes, answered: bytes = answer(), *, captured: int | None = None) -> dict[str, Any]:
     """The only exchange of a talk with this request and answer."""
     talk = Talk().opened()
-    talk.ask(3, octets, kept=kept)
+    talk.ask(3, octets, captured=captured)
     talk.answer(5, answered)
     tracking = tracked(talk.segments).exchanges
     assert tracking.height == 1
@@ -70,9 +70,9 @@ def test_fields_count_on_their_own_side() -> None:
 
 
 def test_the_answer_may_name_the_request() -> None:
-    named = head(b"HTTP/1.1 204 No Content", b"X-Request-ID: of-the-answer")
-    assert exchange(request(), named)["request_id"] == "of-the-answer"
-    assert exchange(request("/", "X-Request-ID: own"), named)["request_id"] == "own"
+    identified = head(b"HTTP/1.1 204 No Content", b"X-Request-ID: of-the-answer")
+    assert exchange(request(), identified)["request_id"] == "of-the-answer"
+    assert exchange(request("/", "X-Request-ID: own"), identified)["request_id"] == "own"
 
 
 def test_the_first_of_several_counts() -> None:
@@ -97,7 +97,7 @@ def test_request_lines(line: bytes, method: str, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kept", "method", "path", "host"),
+    ("captured", "method", "path", "host"),
     [
         (1, None, None, None),
         (3, None, None, None),
@@ -109,8 +109,8 @@ def test_request_lines(line: bytes, method: str, path: str) -> None:
         (40, "GET", "/abcd", "shop.example"),
     ],
 )
-def test_cut_heads(kept: int, method: str | None, path: str | None, host: str | None) -> None:
-    row = exchange(request("/abcd", "X-Request-ID: abcdef"), kept=kept)
+def test_cut_heads(captured: int, method: str | None, path: str | None, host: str | None) -> None:
+    row = exchange(request("/abcd", "X-Request-ID: abcdef"), captured=captured)
     assert (row["method"], row["path"], row["host"], row["request_id"]) == (method, path, host, None)
     assert row["status"] == 200
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 from sojourn.analyses.pcap.log_join import TOLERANCE, log_table
-from sojourn.analyses.pcap.pairs import Side, paired
+from sojourn.analyses.pcap.pairs import paired
 from sojourn.analyses.pcap.stamps import stamp_us
 from sojourn.analyses.pcap.timeline import Timelines, timeline
 from sojourn.components.split import split_rows
@@ -31,7 +31,7 @@ SETTINGS = {
     "without ids": WireSettings(ids=False),
     "without ids and stamps": WireSettings(ids=False, stamps=False),
     "retries": WireSettings(retried=0.1),
-    "kept connections": WireSettings(per_connection=5, kept=3, syn_dropped=0.0),
+    "kept connections": WireSettings(per_connection=5, keepalive=3, syn_dropped=0.0),
     "a late nginx": WireSettings(proxy_late=0.1),
     "TLS": WireSettings(tls=True, clients=200),
     "loopback": WireSettings(loopback=True, clients=1, paths=50, rate=100.0),
@@ -101,9 +101,9 @@ def test_equal_requests_are_not_joined_but_counted() -> None:
 def test_whole_connections_tell_what_single_requests_do_not() -> None:
     alike = {"loopback": True, "clients": 1, "paths": 1, "rate": 200.0, "wait": 0.0005, "service": 0.001}
     alone, _ = joined(simulated_wire(WireSettings(per_connection=1, **alike)))
-    kept, rows = joined(simulated_wire(WireSettings(per_connection=20, **alike)))
+    together, rows = joined(simulated_wire(WireSettings(per_connection=20, **alike)))
     assert wrong(rows, "client") == 0
-    assert kept.joined.both == 2_000 > alone.joined.both
+    assert together.joined.both == 2_000 > alone.joined.both
 
 
 def test_duplicate_id_is_resolved_by_time() -> None:
@@ -203,18 +203,16 @@ def test_without_a_log_both_sides_are_joined_by_path_and_time() -> None:
     assert result.joined.log is None
 
 
-def side(*rows: tuple[int, int, int, int], key: int = 1) -> Side:
+def side(*rows: tuple[int, int, int, int], key: int = 1) -> pl.DataFrame:
     """(begin, end, group, number) in ms."""
-    return Side(
-        pl.DataFrame(
-            [(key, b * MS, e * MS, g, n) for b, e, g, n in rows],
-            {"key": pl.UInt64, "begin": pl.Int64, "end": pl.Int64, "group": pl.Int64, "number": pl.Int64},
-            orient="row",
-        )
+    return pl.DataFrame(
+        [(key, b * MS, e * MS, g, n) for b, e, g, n in rows],
+        {"key": pl.UInt64, "begin": pl.Int64, "end": pl.Int64, "group": pl.Int64, "number": pl.Int64},
+        orient="row",
     )
 
 
-def pairs(first: Side, second: Side) -> tuple[list[tuple[int, int]], int]:
+def pairs(first: pl.DataFrame, second: pl.DataFrame) -> tuple[list[tuple[int, int]], int]:
     result, unsure = paired(first, second, round(TOLERANCE * 1e9))
     return sorted(result.iter_rows()), unsure["second"].n_unique()
 

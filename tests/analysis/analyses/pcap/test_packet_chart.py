@@ -17,7 +17,7 @@ from timeline_builder import TimelineBuilder
 
 def sequence(produced: TimelineBuilder, row: int = 0, *, connections: bool = True) -> Sequence:
     frames = produced.frames()
-    return sequence_of(frames[0], row, *(frames[1:] if connections else ()))
+    return sequence_of(frames[0], row, *(frame if connections else frame.clear() for frame in frames[1:]))
 
 
 def one(**how: Any) -> TimelineBuilder:
@@ -39,9 +39,9 @@ def data(produced: TimelineBuilder, mark: str) -> list[dict[str, Any]]:
     """The values behind every layer of that mark."""
     frames = produced.frames()
     chart = packet_sequence(frames[0], 0, *frames[1:]).to_dict()
-    named = [layer for layer in chart["vconcat"][0]["layer"] if layer["mark"]["type"] == mark]
-    return [value for layer in named for value in chart["datasets"].get(layer["data"].get("name"), [])] or [
-        value for layer in named for value in layer["data"]["values"]
+    layers = [layer for layer in chart["vconcat"][0]["layer"] if layer["mark"]["type"] == mark]
+    return [value for layer in layers for value in chart["datasets"].get(layer["data"].get("name"), [])] or [
+        value for layer in layers for value in layer["data"]["values"]
     ]
 
 
@@ -71,7 +71,7 @@ def test_a_known_start_gives_the_exact_wait() -> None:
 
 
 def test_without_a_start_the_lower_bound_is_drawn_over_the_upper_bound() -> None:
-    result = sequence(one(wait=300, service=20, known=False, acks_dropped=1))
+    result = sequence(one(wait=300, service=20, reports_start=False, acks_dropped=1))
     (most,), (least,) = spans(result, "accept_queue_at_most"), spans(result, "accept_queue")
     assert most.length == pytest.approx(1_300_060_000, abs=10)
     assert least.length == pytest.approx(1_000_000_000, abs=10)
@@ -84,7 +84,7 @@ def test_without_a_start_the_lower_bound_is_drawn_over_the_upper_bound() -> None
 
 
 def test_an_unknown_service_time_is_within_the_bound() -> None:
-    produced = one(wait=300, service=20, known=False)
+    produced = one(wait=300, service=20, reports_start=False)
     row = produced.timeline[0]
     row["accept_wait_upper"] = (row["backend_response_first"] - row["backend_established"]) / 1e9
     (most,) = spans(sequence(produced), "accept_queue_at_most")
@@ -117,13 +117,13 @@ def test_the_proxys_queues_are_bounded_by_nginxs_clock_if_it_is_earlier() -> Non
         pl.col("backend_syn", "backend_syn_answered") + timedelta(milliseconds=50),
         nginx_start=pl.col("client_established") + timedelta(milliseconds=2),
     )
-    (most,) = spans(sequence_of(late, 0), "accept_queue_at_most", at_proxy=True)
+    (most,) = spans(sequence_of(late, 0, *produced.frames()[1:]), "accept_queue_at_most", at_proxy=True)
     # The log truncates milliseconds: nginx read the byte before the end of that millisecond.
     assert (most.end, most.length) == ("nginx_start", 3_000_000)
 
 
 def test_a_kept_connection_has_no_handshake_and_the_wait_is_for_the_app() -> None:
-    result = sequence(one(kept=True, wait=12))
+    result = sequence(one(keepalive=True, wait=12))
     assert not [step for step in result.steps if "SYN" in step.label]
     (wait,) = spans(result, "waiting")
     assert "waiting for the app\n12.0 ms" in wait.label
@@ -200,12 +200,12 @@ def test_the_longest_and_the_median_request_are_shown() -> None:
 def test_incomplete_requests_are_shown_if_none_is_complete() -> None:
     assert example_rows(TimelineBuilder().frames()[0]) == []
     assert example_rows(one(client_leg=False).frames()[0]) == [(0, "the longest queue before the app of 1 request")]
-    assert example_rows(one(kept=True).frames()[0])[0][1].startswith("the longest wait for the backend")
+    assert example_rows(one(keepalive=True).frames()[0])[0][1].startswith("the longest wait for the backend")
     assert example_rows(one(backend_leg=False).frames()[0])[0][1].startswith("the longest wait for an answer")
 
 
 def test_a_request_without_an_answer_or_a_head_is_drawn() -> None:
-    produced = one(known=False)
+    produced = one(reports_start=False)
     for name in ("method", "path", "status", "response_first", "response_last", "backend_response_first",
                  "backend_response_last", "accept_wait_upper"):  # fmt: skip
         produced.timeline[0][name] = None

@@ -116,19 +116,19 @@ def test_split_prints_a_short_table_of_the_capture(snapshot: SnapshotAssertion) 
 
 
 def test_a_report_has_the_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
+    sections = []
 
     monkeypatch.setattr(contents, "reported", lambda: [question("pcap")])  # other sections have their own tests
     drawn = report_page
 
-    def seen_page(result: Any, **more: Any) -> Page:
-        seen.extend(more["sections"])
+    def recorded_page(result: Any, **more: Any) -> Page:
+        sections.extend(more["sections"])
         return drawn(result, **more)
 
-    monkeypatch.setattr("sojourn.report.build.report_page", seen_page)
+    monkeypatch.setattr("sojourn.report.build.report_page", recorded_page)
     result = run("report", LOG, "--capture", CAPTURE, "--html", str(tmp_path / "report.html"))
     assert result.exit_code == 0, result.output
-    (section,) = seen
+    (section,) = sections
     assert section.title == "Packets and the queues before accept()"
     assert "42 of them (15 %)" in section.sentence
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from sojourn.model.errors import SojournError
 from tshark_reads import (
-    Ours,
+    SojournReads,
     connection_differences,
     equal_batches,
     exchange_differences,
@@ -46,19 +46,21 @@ def theirs() -> Theirs:
 
 
 @pytest.fixture(scope="module")
-def ours(theirs: Theirs) -> dict[Path, Ours | SojournError]:
-    return {path: _ours(path) for path in theirs}
+def reads(theirs: Theirs) -> dict[Path, SojournReads | SojournError]:
+    return {path: _reads_of(path) for path in theirs}
 
 
-def _ours(path: Path) -> Ours | SojournError:
+def _reads_of(path: Path) -> SojournReads | SojournError:
     try:
-        return Ours(path)
+        return SojournReads(path)
     except SojournError as error:
         return error
 
 
-def test_every_capture_is_read_or_refused_in_a_sentence(ours: dict[Path, Ours | SojournError], theirs: Theirs) -> None:
-    for path, result in ours.items():
+def test_every_capture_is_read_or_refused_in_a_sentence(
+    reads: dict[Path, SojournReads | SojournError], theirs: Theirs
+) -> None:
+    for path, result in reads.items():
         if isinstance(result, SojournError):
             assert isinstance(theirs[path], str), f"{path}: refused here ({result}), and tshark reads it"
             continue
@@ -68,24 +70,24 @@ def test_every_capture_is_read_or_refused_in_a_sentence(ours: dict[Path, Ours | 
             assert counts.packets == theirs[path][0], path
 
 
-def test_segments_agree_field_by_field(ours: dict[Path, Ours | SojournError], theirs: Theirs) -> None:
-    compared = _differences(ours, theirs, segment_differences)
+def test_segments_agree_field_by_field(reads: dict[Path, SojournReads | SojournError], theirs: Theirs) -> None:
+    compared = _differences(reads, theirs, segment_differences)
     assert compared == {}
-    assert sum(len(result.segments) for result in ours.values() if isinstance(result, Ours)) > 20
+    assert sum(len(result.segments) for result in reads.values() if isinstance(result, SojournReads)) > 20
 
 
-def test_connections_agree(ours: dict[Path, Ours | SojournError], theirs: Theirs) -> None:
-    assert _differences(ours, theirs, connection_differences) == {}
+def test_connections_agree(reads: dict[Path, SojournReads | SojournError], theirs: Theirs) -> None:
+    assert _differences(reads, theirs, connection_differences) == {}
 
 
-def test_requests_and_answers_agree(ours: dict[Path, Ours | SojournError], theirs: Theirs) -> None:
-    assert _differences(ours, theirs, lambda mine, rows: exchange_differences(mine, rows)[1]) == {}
+def test_requests_and_answers_agree(reads: dict[Path, SojournReads | SojournError], theirs: Theirs) -> None:
+    assert _differences(reads, theirs, lambda mine, rows: exchange_differences(mine, rows)[1]) == {}
 
 
 @pytest.mark.skipif(not PAIRS, reason="no captures in both byte orders")
 def test_both_byte_orders_say_the_same() -> None:
     for one, other in PAIRS:
-        little, big = _ours(one), _ours(other)
+        little, big = _reads_of(one), _reads_of(other)
         if isinstance(little, SojournError) or isinstance(big, SojournError):
             assert type(little) is type(big), one
             continue
@@ -97,7 +99,7 @@ def test_both_byte_orders_say_the_same() -> None:
 def _differences(own, theirs, compare):  # type: ignore[no-untyped-def]
     values = {}
     for path, mine in own.items():
-        if isinstance(mine, Ours) and not isinstance(theirs[path], str):
+        if isinstance(mine, SojournReads) and not isinstance(theirs[path], str):
             differences = compare(mine, theirs[path][1])
             if differences:
                 values[str(path)] = differences[:5]

@@ -12,7 +12,7 @@ import pytest
 from captures import SECOND, START, Frame, linked, pcap, segment
 from reader_support import all_of, written
 from segment_builder import MS
-from sojourn.analyses.pcap.analysis import wire
+from sojourn.analyses.pcap.run import pcap as wire
 from sojourn.analyses.pcap.section import wire_section
 from sojourn.cli import app
 from sojourn.model.errors import SojournError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from sojourn.analyses.pcap.frames import CONNECTIONS, EXCHANGES, TIMELINE, empty
+from sojourn.analyses.pcap.frames import CONNECTIONS, EXCHANGES, TIMELINE
 from sojourn.analyses.pcap.result import PROXY_COLUMNS
 from sojourn.analyses.pcap.timeline import Timelines, timeline
 from sojourn.analyses.pcap.tracking_result import TrackingResult
@@ -25,7 +25,7 @@ def joined(wire: Wire) -> pl.DataFrame:
 
 
 def test_the_frame_has_the_columns_it_promises_also_of_nothing() -> None:
-    nothing = TrackingResult(empty(CONNECTIONS), empty(EXCHANGES))
+    nothing = TrackingResult(pl.DataFrame(schema=CONNECTIONS), pl.DataFrame(schema=EXCHANGES))
     for result in (timeline(nothing), timeline(simulated_wire(WireSettings(requests=50)).tracked)):
         assert dict(result.frame.schema) == {**TIMELINE, **PROXY_COLUMNS}
     wire = simulated_wire(WireSettings(requests=50))
@@ -48,11 +48,11 @@ def test_wait_for_accept_with_any_offset_of_the_app_s_clock(log: bool, skew: flo
 
 def test_the_wait_lies_between_its_bounds() -> None:
     rows = joined(simulated_wire(WireSettings(ack_dropped=0.05, loopback=True)))
-    held = rows.filter(pl.col("first"))
-    assert (held["accept_wait_lower"] <= held["true_wait"] + 1e-6).all()
-    assert (held["accept_wait_upper"] >= held["true_wait"] - 1e-6).all()
+    bounded = rows.filter(pl.col("first"))
+    assert (bounded["accept_wait_lower"] <= bounded["true_wait"] + 1e-6).all()
+    assert (bounded["accept_wait_upper"] >= bounded["true_wait"] - 1e-6).all()
     # A final ACK that was dropped proves a second that was not spent in the accept queue.
-    proven = held.filter(pl.col("accept_wait_lower") > 0)
+    proven = bounded.filter(pl.col("accept_wait_lower") > 0)
     assert 50 < len(proven) < 150
     assert proven["accept_wait_lower"].to_list() == pytest.approx([1.0] * len(proven))
     assert (proven["syn_queue"] > 1).all()
@@ -67,7 +67,7 @@ def test_a_dropped_syn_is_no_part_of_the_wait_for_accept() -> None:
 
 
 def test_only_the_first_request_of_a_connection_has_a_handshake() -> None:
-    rows = joined(simulated_wire(WireSettings(kept=4, syn_dropped=0.0)))
+    rows = joined(simulated_wire(WireSettings(keepalive=4, syn_dropped=0.0)))
     later = rows.filter(~pl.col("first"))
     waits = ("syn_dropped", "syn_queue", "accept_wait_lower", "accept_wait_upper", "accept_wait", "backend_syn")
     assert len(later) == 1_500
@@ -141,7 +141,8 @@ def test_addresses_of_the_sixth_version_are_in_brackets() -> None:
     )
     rows = wire.rows.with_columns(upstream=pl.lit("[fd00::7]:8080"), upstream_addr=pl.lit("[fd00::7]:8080"))
     result = timeline(TrackingResult(six, wire.tracked.exchanges), split_rows(rows.lazy()).rows)
-    assert result.backends == ("[fd00::7]:8080",)
+    backends = result.connections.filter(pl.col("leg") == "backend")["endpoint"]
+    assert backends.unique().to_list() == ["[fd00::7]:8080"]
     assert result.joined.requests == 100
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from sojourn.analyses.pcap.analysis import wire
+from sojourn.analyses.pcap.run import pcap as wire
 from sojourn.analyses.pcap.section import wire_section
 from sojourn_lab.runtime.ports import free_ports, wait_for_port
 from sojourn_lab.runtime.process import Process

@@ -229,10 +229,10 @@ def test_truncated_captures_of_exchanges() -> None:
     """Of each packet 40 bytes are kept: turns tell the requests apart."""
     talk = Talk().opened()
     for k, path in enumerate(["/a", "/b?" + "q" * 50]):
-        talk.ask(10 * k + 3, request(path, "X-Request-ID: abcdef"), kept=40)
-        talk.ask(10 * k + 4, b"more of the body", kept=0)
-        talk.answer(10 * k + 5, answer(200 + k, body=b"o" * 500), kept=40)
-        talk.answer(10 * k + 6, b"o" * 20, kept=0)
+        talk.ask(10 * k + 3, request(path, "X-Request-ID: abcdef"), captured=40)
+        talk.ask(10 * k + 4, b"more of the body", captured=0)
+        talk.answer(10 * k + 5, answer(200 + k, body=b"o" * 500), captured=40)
+        talk.answer(10 * k + 6, b"o" * 20, captured=0)
     tracking = tracked(talk.segments)
     assert spans(tracking) == [(3, 4, 5, 6), (13, 14, 15, 16)]
     assert column(tracking, "path") == ["/a", None]
@@ -244,8 +244,8 @@ def test_truncated_captures_of_exchanges() -> None:
 
 def test_nothing_of_the_payload_captured() -> None:
     talk = Talk().opened()
-    talk.ask(3, request(), kept=0)
-    talk.answer(4, answer(), kept=0)
+    talk.ask(3, request(), captured=0)
+    talk.answer(4, answer(), captured=0)
     tracking = tracked(talk.segments)
     assert tracking.exchanges.height == 0
     assert tracking.connections["protocol"].to_list() == ["other"]
@@ -389,10 +389,10 @@ def test_turns_of_tls_1_3(tickets: int, cut: int | None) -> None:
     talk.ask(3, record(HANDSHAKE, 300, 1))
     talk.answer(5, record(HANDSHAKE, 90, 2) + record(CHANGE, 1, 1) + record(DATA, 20) + record(DATA, 900))
     talk.ask(7, record(CHANGE, 1, 1) + record(DATA, 53))
-    talk.ask(10, record(DATA, 300), kept=cut)
+    talk.ask(10, record(DATA, 300), captured=cut)
     if tickets:
         talk.answer(12, record(DATA, 250) * tickets)
-    talk.answer(20, record(DATA, 1400), kept=cut)
+    talk.answer(20, record(DATA, 1400), captured=cut)
     talk.ask(30, record(DATA, 50))
     talk.answer(40, record(DATA, 60))
     talk.ask(50, record(DATA, 19))

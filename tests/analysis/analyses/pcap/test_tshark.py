@@ -296,7 +296,7 @@ def test_agreement_on_what_sockets_and_nginx_do(tmp_path: Path, nginx: Callable[
             ask(client, "/10/0", "POST", b"b" * 50_000)
             ask(client, "/99/0", "HEAD")
         # An accept queue of one place, taken: the second SYN is repeated until accept() makes room.
-        held = socket.create_connection(("127.0.0.1", ports[1]))
+        unaccepted = socket.create_connection(("127.0.0.1", ports[1]))
         late = socket.socket()
         late.setblocking(False)
         late.connect_ex(("127.0.0.1", ports[1]))
@@ -320,7 +320,7 @@ def test_agreement_on_what_sockets_and_nginx_do(tmp_path: Path, nginx: Callable[
         first, _ = full.accept()
         late.setblocking(True)
         second, _ = full.accept()
-        for one in (held, late, slow, accepted, first, second):
+        for one in (unaccepted, late, slow, accepted, first, second):
             one.close()
     for server in (backend, full, stuck):
         server.close()
@@ -441,8 +441,8 @@ def test_agreement_on_crafted_packets(tmp_path: Path) -> None:
     again.syn(8000)
     again.syn_ack(8001)
     again.ack(8002)
-    again.ask(8003, request("/again", method="POST", body=b"b" * 2000), kept=120)
-    again.answer(8010, answer(201, body=b"a" * 900), kept=120)
+    again.ask(8003, request("/again", method="POST", body=b"b" * 2000), captured=120)
+    again.answer(8010, answer(201, body=b"a" * 900), captured=120)
     again.reset(8020, SERVER)
     wrapping = Talk(client_port=41_000, client_isn=2**32 - 50, server_isn=2**32 - 9).opened()
     for k in range(3):

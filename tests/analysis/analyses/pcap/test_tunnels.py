@@ -20,9 +20,9 @@ from scapy.layers.ppp import PPP, PPPoE
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
 from segment_builder import MS
-from sojourn.analyses.pcap.analysis import wire
+from sojourn.analyses.pcap.run import pcap as wire
 from sojourn.analyses.pcap.section import wire_section
-from tshark_reads import Ours, plain, segment_differences, tshark_rows
+from tshark_reads import SojournReads, plain, segment_differences, tshark_rows
 
 needs_tshark = pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is not installed")
 Wrap = Callable[[Packet], Packet]
@@ -136,7 +136,7 @@ def test_tcp_inside_of_a_tunnel_is_read_as_without_it(kind: str, ends: tuple[str
 def test_tshark_sees_the_same_connections(kind: str, tmp_path: Path) -> None:
     packets = [packet for ends in (V4, V6) for packet in conversation(ends)]
     path = written(tmp_path, pcap(wrapped(WRAPS[kind][0], packets), nano=True))
-    own = Ours(path)
+    own = SojournReads(path)
     number, rows = tshark_rows(path)
     assert number == len(packets) == sum(plain(row) for row in rows)
     assert segment_differences(own, rows) == []

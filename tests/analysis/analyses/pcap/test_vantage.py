@@ -11,7 +11,7 @@ from sojourn.analyses.pcap.analysis import wire_of
 from sojourn.analyses.pcap.result import WireResult
 from sojourn.analyses.pcap.section import wire_section
 from sojourn.analyses.pcap.tallies import servers
-from sojourn.analyses.pcap.tracking.states import SEEN
+from sojourn.analyses.pcap.tracking.states import RECENT
 from sojourn.analyses.pcap.vantage import VANTAGE
 from sojourn.readers.capture.batch import ACK, SYN, Counts
 from syrupy.assertion import SnapshotAssertion
@@ -157,7 +157,7 @@ def test_duplicated_packets_are_no_dropped_ack() -> None:
     server = result.servers.row(0, named=True)
     again = ("syn_retransmissions", "syn_ack_retransmissions", "acks_dropped", "acks_doubtful")
     assert [server[name] for name in again] == [0] * len(again)
-    assert result.duplicates == result.to_dict()["duplicates"] >= 5 * SEEN
+    assert result.duplicates == result.to_dict()["duplicates"] >= 5 * RECENT
     assert any(f"{result.duplicates} packets are duplicates" in note for note in wire_section(result).notes)
 
 

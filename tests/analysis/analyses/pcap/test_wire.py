@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from sojourn.analyses.pcap.agreement import RESOLUTION, wire_check
 from sojourn.analyses.pcap.analysis import checked_backend, wire_of
-from sojourn.analyses.pcap.frames import CONNECTIONS, EXCHANGES, empty
+from sojourn.analyses.pcap.frames import CONNECTIONS, EXCHANGES
 from sojourn.analyses.pcap.result import FIGURES, Agreed, Joined, WireResult
 from sojourn.analyses.pcap.section import wire_section
 from sojourn.analyses.pcap.summary_section import split_wire_section
@@ -184,7 +184,7 @@ def test_since_and_until_select_connections() -> None:
 
 
 def test_empty_capture_is_no_error(snapshot: SnapshotAssertion) -> None:
-    nothing = TrackingResult(empty(CONNECTIONS), empty(EXCHANGES))
+    nothing = TrackingResult(pl.DataFrame(schema=CONNECTIONS), pl.DataFrame(schema=EXCHANGES))
     result = wire_of(nothing, Counts())
     assert result.window is None
     assert result.figures == {}
@@ -244,11 +244,11 @@ def test_the_split_s_section_divides_connect_and_queue() -> None:
 def test_frames_with_missing_values_raise_no_error(seed: int) -> None:
     rng = random.Random(seed)
 
-    def holed(frame: pl.DataFrame, kept: Collection[str]) -> pl.DataFrame:
+    def holed(frame: pl.DataFrame, columns: Collection[str]) -> pl.DataFrame:
         """Four of ten values of some columns are missing, or go to another row."""
         holes = []
         for name, dtype in frame.schema.items():
-            if name in kept or rng.random() > 0.4:
+            if name in columns or rng.random() > 0.4:
                 continue
             mask = pl.Series([rng.random() < 0.4 for _ in range(len(frame))])
             shuffled = pl.col(name).shuffle(seed) if dtype.is_numeric() and rng.random() < 0.3 else pl.col(name)
@@ -256,7 +256,7 @@ def test_frames_with_missing_values_raise_no_error(seed: int) -> None:
         return frame.with_columns(holes)
 
     wire = simulated_wire(
-        WireSettings(requests=60, per_connection=1 + seed % 3, kept=1 + seed % 2, retried=0.2, tls=seed == 5)
+        WireSettings(requests=60, per_connection=1 + seed % 3, keepalive=1 + seed % 2, retried=0.2, tls=seed == 5)
     )
     counted = [name for name, dtype in CONNECTIONS.items() if dtype == pl.Int32()]
     reported = ("connection", "client", "server", "first", "last", "end", "protocol", *counted)

@@ -34,10 +34,10 @@ from timeline_builder import TimelineBuilder, result_of
 HOSTILE = "\x1b[31m<script>alert(1)</script>"
 
 
-def requests(known: bool = True, **how: Any) -> TimelineBuilder:
+def requests(reports_start: bool = True, **how: Any) -> TimelineBuilder:
     produced = TimelineBuilder()
     for wait in range(100):
-        produced.request(wait=wait + 1, known=known, **how)
+        produced.request(wait=wait + 1, reports_start=reports_start, **how)
     return produced
 
 
@@ -61,7 +61,7 @@ def test_sentence_has_figures_of_known_wait(snapshot: SnapshotAssertion) -> None
 
 
 def test_sentence_has_bounds_and_note_names_the_log_option(snapshot: SnapshotAssertion) -> None:
-    section = wire_section(result_of(requests(known=False)))
+    section = wire_section(result_of(requests(reports_start=False)))
     assert "between 0 and 99.1 ms at p99" in section.sentence
     assert len([note for note in section.notes if "--log" in note]) == 1
     assert (section.sentence, section.notes) == snapshot
@@ -103,7 +103,7 @@ def test_capture_without_tcp(counts: Counts, numbers: list[str], snapshot: Snaps
 
 
 def test_connections_older_than_the_capture(snapshot: SnapshotAssertion) -> None:
-    section = wire_section(result_of(requests(kept=True)))
+    section = wire_section(result_of(requests(keepalive=True)))
     assert section.sentence.startswith("200 connections")
     assert section.sentence == snapshot
 
@@ -171,7 +171,7 @@ def test_a_poor_join_is_a_failure_and_a_failed_check_replaces_it(snapshot: Snaps
 
 
 def test_findings_come_first_among_the_notes_without_duplicates() -> None:
-    result = result_of(requests(known=False), findings=("Grave.", "Less so."), notes=("Made so.", "Grave."))
+    result = result_of(requests(reports_start=False), findings=("Grave.", "Less so."), notes=("Made so.", "Grave."))
     notes = wire_section(result).notes
     assert notes[:2] == ("Grave.", "Less so.")
     assert len(notes) == len(set(notes))
@@ -295,7 +295,7 @@ def test_many_requests_make_few_points_including_the_last() -> None:
 
 
 def test_area_between_the_bounds_is_shaded() -> None:
-    result = result_of(requests(known=False))
+    result = result_of(requests(reports_start=False))
     band = band_table(result, "backend")
     assert band["until"][-1] == 1.0
     assert band["lower"].max() == SHORTEST
@@ -323,9 +323,9 @@ def test_differences_are_log_minus_wire() -> None:
 
 
 def test_every_picture_is_drawn() -> None:
-    for known in (True, False):
-        produced = requests(known)
-        produced.request(dropped=2, known=known)
+    for reports_start in (True, False):
+        produced = requests(reports_start)
+        produced.request(dropped=2, reports_start=reports_start)
         differences = pl.DataFrame({"request_time": [0.0, 1e-4, 2.0]})
         proxy = produced.frames()[0].with_columns(
             proxy_syn_dropped=0.0, proxy_syn_queue=5e-5, proxy_accept_wait_upper=pl.int_range(pl.len()) / 1e3

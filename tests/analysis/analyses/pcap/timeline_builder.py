@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
-from sojourn.analyses.pcap.findings import findings, notes
-from sojourn.analyses.pcap.frames import CONNECTIONS, EXCHANGES, TIMELINE, empty
+from sojourn.analyses.pcap.frames import CONNECTIONS, EXCHANGES, TIMELINE
+from sojourn.analyses.pcap.notes import findings, join_notes
 from sojourn.analyses.pcap.result import FIGURES, WireResult
-from sojourn.analyses.pcap.tallies import ends, servers, syn_steps
+from sojourn.analyses.pcap.tallies import counts_of, servers, syn_steps
 from sojourn.model.statistics import summaries
 from sojourn.readers.capture.batch import Counts
 
@@ -42,17 +42,17 @@ class TimelineBuilder:
         dropped: int = 0,
         wait: float = 0.2,
         service: float = 20.0,
-        known: bool = True,
+        reports_start: bool = True,
         acks_dropped: int = 0,
         client_leg: bool = True,
         backend_leg: bool = True,
-        kept: bool = False,
+        keepalive: bool = False,
         path: str = "/orders",
         status: int = 200,
         end: str = "fin",
     ) -> None:
-        """Add a request. ``dropped``: SYNs to the backend without an answer, 1 s apart; ``kept``: both connections were
-        there before; ``known``: the app's own start is. Times in ms."""
+        """Add a request. ``dropped``: SYNs to the backend without an answer, 1 s apart; ``keepalive``: both connections
+        were there before; ``reports_start``: the app's own start is known. Times in ms."""
         began = int(BEGAN.timestamp() * 1e9) + len(self.timeline) * 100 * MS
         hand = round(handshake * MS)
         row: dict[str, Any] = {
@@ -64,7 +64,7 @@ class TimelineBuilder:
         answered_syn = opens + dropped * 1_000 * MS
         established = answered_syn + hand
         used = established + acks_dropped * 1_000 * MS
-        if kept:
+        if keepalive:
             established = used = opens
         begins = used + round(wait * MS)
         done = begins + round(service * MS)
@@ -75,16 +75,16 @@ class TimelineBuilder:
                 "request_first": requested, "request_last": requested,
                 "response_first": back + 40 * US, "response_last": back + 90 * US,
             }  # fmt: skip
-            if not kept:
+            if not keepalive:
                 row |= {"client_syn": began, "client_syn_ack": began + hand // 2, "client_established": began + hand}
-            self._connection(("10.0.0.9", 51234, "10.0.0.1", 80), began, began, began + hand, 0, 0, "fin", kept)
+            self._connection(("10.0.0.9", 51234, "10.0.0.1", 80), began, began, began + hand, 0, 0, "fin", keepalive)
         if backend_leg:
             row |= {
                 "backend": "10.0.0.2:8001", "backend_exchange": len(self.exchanges),
                 "backend_request_first": established + 8 * US, "backend_request_last": established + 8 * US,
                 "backend_response_first": back, "backend_response_last": back + 30 * US,
             }  # fmt: skip
-            if not kept:
+            if not keepalive:
                 row |= {
                     "backend_syn": opens, "backend_syn_answered": answered_syn,
                     "backend_syn_ack": answered_syn + hand // 2, "backend_established": established,
@@ -92,12 +92,12 @@ class TimelineBuilder:
                     "syn_queue": (used - answered_syn) / 1e9, "accept_wait_lower": (used - established) / 1e9,
                     "accept_wait_upper": (back - established) / 1e9 - service / 1e3,
                 }  # fmt: skip
-            if known:
+            if reports_start:
                 row |= {"app_start": begins, "app_end": done}
-                row |= {} if kept else {"accept_wait": (begins - established) / 1e9}
+                row |= {} if keepalive else {"accept_wait": (begins - established) / 1e9}
             at = ("10.0.0.1", 40000, "10.0.0.2", 8001)
             self._connection(
-                at, opens, answered_syn, established, dropped, acks_dropped, end, kept, taken=used,
+                at, opens, answered_syn, established, dropped, acks_dropped, end, keepalive, accepted=used,
                 ended=back + 100 * US,
             )  # fmt: skip
         self.timeline.append(row)
@@ -110,7 +110,7 @@ class TimelineBuilder:
 
     def _connection(
         self, ends: tuple[str, int, str, int], syn: int, answered: int | None, established: int | None, repeats: int,
-        acks_dropped: int, end: str, kept: bool, taken: int | None = None, ended: int | None = None,
+        acks_dropped: int, end: str, keepalive: bool, accepted: int | None = None, ended: int | None = None,
         exchange: bool = True,
     ) -> None:  # fmt: skip
         number = len(self.connections)
@@ -122,12 +122,12 @@ class TimelineBuilder:
             "syn_ack_retransmissions": acks_dropped, "end": end, "protocol": "http" if exchange else "none",
             "exchanges": int(exchange), "packets": 10,
         }  # fmt: skip
-        if not kept:
+        if not keepalive:
             produced |= {
                 "syn": syn,
                 "syn_answered": answered,
                 "established": established,
-                "ack_taken": taken or established,
+                "ack_taken": accepted or established,
             }
             produced |= {"syn_ack": None if answered is None else answered + 20 * US}
         if end.startswith("reset"):
@@ -138,11 +138,11 @@ class TimelineBuilder:
 
 
 def _frame(rows: Iterable[dict[str, Any]], schema: dict[str, pl.DataType]) -> pl.DataFrame:
-    listed = list(rows)
-    if not listed:
-        return empty(schema)
+    dicts = list(rows)
+    if not dicts:
+        return pl.DataFrame(schema=schema)
     as_ints = {name: pl.Int64() if isinstance(kind, pl.Datetime) else kind for name, kind in schema.items()}
-    return pl.DataFrame(listed, schema=as_ints).cast(dict(schema))  # type: ignore[arg-type]
+    return pl.DataFrame(dicts, schema=as_ints).cast(dict(schema))  # type: ignore[arg-type]
 
 
 def result_of(produced: TimelineBuilder, **more: Any) -> WireResult:
@@ -161,11 +161,11 @@ def result_of(produced: TimelineBuilder, **more: Any) -> WireResult:
         "names": ("made.pcap",), "interfaces": ("lo",), "counts": Counts(packets=1_000, segments=1_000),
         "window": None, "connections": connections, "exchanges": exchanges, "timeline": timeline,
         "figures": summaries(measured.lazy(), reported) if reported else {}, "sizes": sizes,
-        "steps": syn_steps(connections), "servers": servers(connections), "ends": ends(connections),
+        "steps": syn_steps(connections), "servers": servers(connections), "ends": counts_of(connections, "end"),
     }  # fmt: skip
     result = WireResult(**{**values, **more})
     return replace(
         result,
         findings=more.get("findings", findings(result)),
-        notes=more.get("notes", notes(result)),
+        notes=more.get("notes", join_notes(result)),
     )

@@ -96,7 +96,7 @@ def our_segments(batch: Batch, addresses: list[str]) -> list[tuple[object, ...]]
     return [(row[0], row[1], spelt[row[2]], spelt[row[3]], *row[4:]) for row in rows]
 
 
-class Ours:
+class SojournReads:
     """What is read here of a capture, all of it."""
 
     def __init__(self, path: Path, *, tracking: bool = True) -> None:
@@ -112,7 +112,7 @@ class Ours:
             self.tracked = track(self.batches, self.addresses)
 
 
-def segment_differences(own: Ours, rows: list[dict[str, str]]) -> list[str]:
+def segment_differences(own: SojournReads, rows: list[dict[str, str]]) -> list[str]:
     """Segments that only one side has, or that differ in a field."""
     theirs = {int(row["frame.number"]): segment_of(row) for row in rows if plain(row)}
     # Its header or its length is more than tshark could make sense of: nothing to compare with.
@@ -125,7 +125,7 @@ def segment_differences(own: Ours, rows: list[dict[str, str]]) -> list[str]:
     ]
 
 
-def connection_differences(own: Ours, rows: list[dict[str, str]]) -> list[str]:
+def connection_differences(own: SojournReads, rows: list[dict[str, str]]) -> list[str]:
     """Connections (streams) whose first packet, SYN, SYN-ACK, retransmissions or zero windows differ."""
     return [
         f"{name} {key}: here {current}, tshark {there}"
@@ -138,7 +138,7 @@ def connection_differences(own: Ours, rows: list[dict[str, str]]) -> list[str]:
 
 
 def _connection_figures(
-    own: Ours, rows: list[dict[str, str]]
+    own: SojournReads, rows: list[dict[str, str]]
 ) -> list[tuple[str, dict[int, object], dict[int, object]]]:
     streams: dict[str, list[dict[str, str]]] = {}
     for row in rows:
@@ -178,7 +178,7 @@ def _connection_figures(
     ]
 
 
-def exchange_differences(own: Ours, rows: list[dict[str, str]]) -> tuple[int, list[str]]:
+def exchange_differences(own: SojournReads, rows: list[dict[str, str]]) -> tuple[int, list[str]]:
     """Requests compared; and those whose times differ, or that one side alone has seen.
 
     Times of the packets in which requests begin, and in which the heads of answers do, interim answers left out.

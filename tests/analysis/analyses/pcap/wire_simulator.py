@@ -30,7 +30,7 @@ class WireSettings:
     requests: int = 2_000
     rate: float = 200.0  # connections of clients per second
     per_connection: int = 1  # requests on a connection of a client
-    kept: int = 1  # requests on a connection to a backend
+    keepalive: int = 1  # requests on a connection to a backend
     backends: int = 2
     clients: int = 20  # addresses
     paths: int = 1_000
@@ -86,7 +86,7 @@ def simulated_wire(settings: WireSettings = WireSettings()) -> Wire:
     ack_dropped = (rng.random(n) < settings.ack_dropped) & ~dropped
     retried = rng.random(n) < settings.retried
     late = np.where(rng.random(n) < settings.proxy_late, 30_000, 0)
-    fresh = np.arange(n) % settings.kept == 0
+    fresh = np.arange(n) % settings.keepalive == 0
     dropped &= fresh
     ack_dropped &= fresh
     # Of each request, relative to the first byte of the client's: nginx turns to the app, and so on.
@@ -120,8 +120,8 @@ def simulated_wire(settings: WireSettings = WireSettings()) -> Wire:
 
     ahead = round(settings.capture_ahead * US)
     backend = rng.integers(0, settings.backends, n)
-    if settings.kept > 1:
-        backend = np.repeat(backend[:: settings.kept], settings.kept)[:n]
+    if settings.keepalive > 1:
+        backend = np.repeat(backend[:: settings.keepalive], settings.keepalive)[:n]
     hosts = (
         ["127.0.0.1"] * settings.backends
         if settings.loopback

@@ -21,9 +21,9 @@ from sojourn.analyses.blame.analysis import blame_of
 from sojourn.analyses.blame.charts_flow import blame_flow, flow_table
 from sojourn.analyses.depth.charts_sequence import sequence_chart
 from sojourn.analyses.depth.charts_workers import ABANDONED, WAITING, WORKING, Block, blocks_of
+from sojourn.analyses.split.charts import percentile_curve, percentile_table
 from sojourn.analyses.split.charts_heatmap import Heat, heat, heatmap
 from sojourn.analyses.split.charts_hexbin import hexbin, service_against_queueing
-from sojourn.analyses.split.charts_percentiles import percentile_curve, percentile_table
 from sojourn.analyses.split.charts_ridgeline import ridge_table, ridgeline, ridges
 from sojourn.analyses.split.charts_tail import tail_composition, tail_table
 from sojourn.analyses.split.readings import heat as heat_reading
@@ -92,13 +92,13 @@ def test_counts_over_time_are_those_of_counting(requests: list[Request]) -> None
     first, last = min(each[0] for each in requests), max(each[0] for each in requests)
     wide = max(-(-(last - first) // 7), 1)
     assert width == timedelta(microseconds=wide)
-    wanted = Counter(
+    expected = Counter(
         (BASE_US + first + (arrival - first) // wide * wide, naive_bin(waited, BINS))
         for arrival, waited, _, _ in requests
         if waited is not None
     )
     values = {(at, number): count for at, number, count in table.with_columns(pl.col("arrived").dt.epoch("us")).rows()}
-    assert values == wanted
+    assert values == expected
 
 
 @settings(max_examples=40, deadline=None)
@@ -111,16 +111,16 @@ def test_bins_by_group_are_those_of_counting(requests: list[Request], limit: int
     for row in rows:
         seconds[row["route"] or "–"] += row["request_time"]
     # Groups of as good as the same seconds may come in either order.
-    kept = table["group"].unique(maintain_order=True).to_list()
-    assert len(kept) == min(limit, len(seconds))
-    assert sorted((seconds[name] for name in kept), reverse=True) == pytest.approx(
+    groups = table["group"].unique(maintain_order=True).to_list()
+    assert len(groups) == min(limit, len(seconds))
+    assert sorted((seconds[name] for name in groups), reverse=True) == pytest.approx(
         [value for _, value in seconds.most_common(limit)]
     )
-    wanted = Counter((row["route"] or "–", naive_bin(row["request_time"], BINS)) for row in rows)
+    expected = Counter((row["route"] or "–", naive_bin(row["request_time"], BINS)) for row in rows)
     assert {(row["group"], row["bin"]): row["requests"] for row in table.to_dicts()} == {
-        key: count for key, count in wanted.items() if key[0] in kept
+        key: count for key, count in expected.items() if key[0] in groups
     }
-    waits = sum(row["queueing_delay"] or 0 for row in rows if (row["route"] or "–") in kept)
+    waits = sum(row["queueing_delay"] or 0 for row in rows if (row["route"] or "–") in groups)
     assert float(table["queueing delay"].sum()) == pytest.approx(waits)
 
 
@@ -129,10 +129,10 @@ def test_bins_by_group_are_those_of_counting(requests: list[Request], limit: int
 def test_a_request_belongs_to_the_nearest_hexagon(requests: list[Request]) -> None:
     lattice = Hexagons(0.001, 0.4, 0.9)
     table = binned.hexagons(split_frame(requests), lattice)
-    known = [(served, waited) for _, waited, served, _ in requests if waited is not None and served is not None]
-    assert table["requests"].sum() == len(known)
+    pairs = [(served, waited) for _, waited, served, _ in requests if waited is not None and served is not None]
+    assert table["requests"].sum() == len(pairs)
     assert ((table["across"] + table["up"]) % 2 == 0).all()
-    for served, waited in known:
+    for served, waited in pairs:
         x, y = (math.log(max(value, lattice.low) / lattice.low) for value in (served, waited))
         u, w = x / lattice.across * 2, y / lattice.up * 2
         near = [
@@ -152,8 +152,8 @@ def test_quantiles_are_linear_between_order_statistics(requests: list[Request]) 
     frame = split_frame(requests)
     levels = [0.0, 0.25, 0.5, 0.99, 1.0]
     values = [each[1] for each in requests if each[1] is not None]
-    wanted = list(np.quantile(values, levels)) if values else [None] * len(levels)
-    assert binned.quantiles(frame, "queueing_delay", levels) == pytest.approx(wanted)
+    expected = list(np.quantile(values, levels)) if values else [None] * len(levels)
+    assert binned.quantiles(frame, "queueing_delay", levels) == pytest.approx(expected)
 
 
 def test_the_percentile_curve_passes_through_the_figures(shop: SplitResult) -> None:

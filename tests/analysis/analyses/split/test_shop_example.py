@@ -9,6 +9,6 @@ from shop_example import EXAMPLES, shop_files
 
 def test_the_committed_files_are_what_the_simulator_makes() -> None:
     produced = shop_files()
-    for name, held in produced.items():
-        assert gzip.decompress((EXAMPLES / name).read_bytes()) == held, name
+    for name, content in produced.items():
+        assert gzip.decompress((EXAMPLES / name).read_bytes()) == content, name
     assert sum((EXAMPLES / name).stat().st_size for name in produced) <= 150_000

@@ -78,9 +78,9 @@ def test_parquet_of_a_split_splits_the_same(simulated: tuple[Path, Truth], tmp_p
     first = sojourn.split(simulated[0], all_columns=True)
     first.write_parquet(tmp_path / "r.parquet")
     again = sojourn.split(tmp_path / "r.parquet").to_dict()
-    wanted = first.to_dict()
+    expected = first.to_dict()
     for key in ("response_time", "components", "means", "clock", "tail", "verdict", "by"):
-        assert again[key] == wanted[key]
+        assert again[key] == expected[key]
     stored = pl.read_parquet(tmp_path / "r.parquet")
     assert {"queueing_delay", "queue_source", "uri", "request_id"} <= set(stored.columns)
     assert not (tmp_path / "r.parquet.partial").exists()

@@ -17,8 +17,10 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from sojourn import split
-from sojourn.analyses.tiers.analysis import ACCOUNTS, Tiers, tiers
+from sojourn.analyses.tiers.analysis import tiers
 from sojourn.analyses.tiers.charts import load_table, tiers_table
+from sojourn.analyses.tiers.requests import ACCOUNTS
+from sojourn.analyses.tiers.result import Tiers
 from sojourn.analyses.tiers.section import tiers_section
 from sojourn.cli import app
 from sojourn.model.errors import SojournError

@@ -135,9 +135,9 @@ def test_rule_is_recognised(rule: str, age: float, seed: int) -> None:
         client % 4 if rule == BY_CLIENT else bound(Binding(rule, np.full(4, 0.25), age), arrival, services, 4, seed)
     )
     outcome = replay(arrival, services, System((1,) * 4, balancer="given"), backend=process)
-    seen = binding_of(arrival, arrival + outcome.sojourn, process, client)
-    assert seen.rule == rule
-    assert abs(AGES.index(seen.age) - AGES.index(age)) <= 1
+    inferred = binding_of(arrival, arrival + outcome.sojourn, process, client)
+    assert inferred.rule == rule
+    assert abs(AGES.index(inferred.age) - AGES.index(age)) <= 1
 
 
 def test_least_loaded_with_no_age_is_the_least() -> None:

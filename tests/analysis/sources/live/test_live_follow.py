@@ -14,7 +14,7 @@ from sojourn.model.errors import SojournError
 from sojourn.readers.lines import LINE_LIMIT
 from sojourn.sources.live.follow import ArchiveFollower, FileFollower, StreamFollower, follower_of, reopens
 from sojourn.sources.live.tail import Tail, from_the_beginning, last_time, place_of
-from sojourn.watch.sources import read_once, watcher_of
+from sojourn.watch.watcher import read_once, watcher_of
 from syrupy.assertion import SnapshotAssertion
 from watch_support import EPOCH, record
 

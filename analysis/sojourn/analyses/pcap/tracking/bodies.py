@@ -38,7 +38,7 @@ def take_octet(side, octet):
 
 
 @compiled_part
-def chunked_bytes(side, octets, at, seen, size):
+def chunked_bytes(side, octets, at, captured, size):
     """Return how many of ``size`` bytes belong to a chunked body (RFC 9112, 7.1); ABSENT: too few were captured."""
     i = 0
     while i < size:
@@ -49,7 +49,7 @@ def chunked_bytes(side, octets, at, seen, size):
             if side.chunk == 0:
                 side.chunk_part = SIZE
             continue
-        if i >= seen:
+        if i >= captured:
             return ABSENT
         i += 1
         if take_octet(side, octets[at + i - 1]):
@@ -59,10 +59,10 @@ def chunked_bytes(side, octets, at, seen, size):
 
 
 @compiled_part
-def body_bytes(side, octets, at, seen, size, position):
+def body_bytes(side, octets, at, captured, size, position):
     """Return how many of ``size`` bytes from ``position`` on belong to the current body, which has a known end."""
     if side.mode == CHUNKED:
-        consumed = chunked_bytes(side, octets, at, seen, size)
+        consumed = chunked_bytes(side, octets, at, captured, size)
         if consumed == ABSENT:
             side.mode = OPEN
             return size

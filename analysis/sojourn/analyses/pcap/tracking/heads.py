@@ -94,7 +94,7 @@ def is_request_start(octets, start, stop):
 
 
 @compiled_part
-def is_known_request(octets, start, stop):
+def is_usual_request(octets, start, stop):
     """Return whether a usual method and a blank stand here; for bytes that may belong to a body, too."""
     which = begins_with(octets, start, stop, METHODS, METHOD_LENGTHS)
     return which != ABSENT and stop - start >= METHOD_LENGTHS[which]
@@ -117,8 +117,8 @@ def is_other_protocol(octets, start, stop):
     slash = name
     while slash < end and 65 <= octets[slash] <= 90:
         slash += 1
-    named = name < slash < end - 1 and octets[slash] == SLASH and 48 <= octets[slash + 1] <= 57
-    return named and not is_answer_start(octets, name, end)
+    has_version = name < slash < end - 1 and octets[slash] == SLASH and 48 <= octets[slash + 1] <= 57
+    return has_version and not is_answer_start(octets, name, end)
 
 
 @compiled_part

@@ -15,8 +15,8 @@ from sojourn.analyses.pcap.tracking.heads import (
     copy,
     head_end,
     is_answer_start,
-    is_known_request,
     is_request_start,
+    is_usual_request,
     read_fields,
     read_request_line,
     status_of,
@@ -129,23 +129,23 @@ def give_up_heads(tables):
 
 
 @compiled_part
-def head_bytes(tables, number, d, octets, at, seen, size, position):
+def head_bytes(tables, number, d, octets, at, captured, size, position):
     """Return how many of ``size`` bytes belong to the current head, and whether it is an interim answer's."""
     side = tables.sides[2 * number + d]
     before = side.head_length
     if before == 0:
-        end = head_end(octets, at, at + seen)
+        end = head_end(octets, at, at + captured)
         if end != ABSENT:
             consumed = end - at
             return consumed, finish_head(tables, number, d, octets, at, end, position + consumed)
-    if seen > 0:
-        collect(tables, side, octets, at, min(seen, HEAD_LIMIT))
+    if captured > 0:
+        collect(tables, side, octets, at, min(captured, HEAD_LIMIT))
         # The empty line may have begun before.
         end = head_end(tables.heads_read, side.head_at + max(before - 3, 0), side.head_at + side.head_length)
         if end != ABSENT:
             consumed = end - side.head_at - before
             return consumed, finish_head(tables, number, d, tables.heads_read, side.head_at, end, position + consumed)
-    if seen < size or side.head_length >= HEAD_LIMIT:  # cut by the capture, or not a head
+    if captured < size or side.head_length >= HEAD_LIMIT:  # cut by the capture, or not a head
         give_up_head(tables, number, d)
     return size, False
 
@@ -163,21 +163,21 @@ def is_empty(tables, exchange, from_client):
 
 
 @compiled_part
-def take_request(tables, number, d, time, octets, at, kept, size, position):
-    """Process ``size`` new bytes of the client from ``position`` on; ``kept`` of them are in ``octets`` at ``at``."""
+def take_request(tables, number, d, time, octets, at, captured, size, position):
+    """Process ``size`` new bytes of the client from ``position`` on; ``octets`` has ``captured`` of them, at ``at``."""
     connection = tables.connections[number]
     side = tables.sides[2 * number + d]
     done = 0
     while done < size and side.mode != OVER:
-        seen = max(kept - done, 0)
-        begins = seen > 0 and done == 0 and is_known_request(octets, at, at + kept)
+        remaining = max(captured - done, 0)
+        begins = remaining > 0 and done == 0 and is_usual_request(octets, at, at + captured)
         restarted = (
             begins and side.mode == HOLED and side.head_length == 0 and is_empty(tables, connection.last_request, True)
         )
         if restarted:  # the missing bytes belong to the message before
             side.mode = HEAD
         if OPEN <= side.mode <= HOLED:
-            if not (is_answered(tables, connection) and (begins or seen == 0)):
+            if not (is_answered(tables, connection) and (begins or remaining == 0)):
                 note_request(tables, connection, time, size - done)
                 return
             give_up_head(tables, number, d)
@@ -187,37 +187,37 @@ def take_request(tables, number, d, time, octets, at, kept, size, position):
         elif side.mode == SIZED and begins and position == side.body_at and is_answered(tables, connection):
             side.mode = HEAD  # the server rejected the announced body, and the client did not send it
         if SIZED <= side.mode <= CHUNKED:
-            consumed = body_bytes(side, octets, at + done, seen, size - done, position + done)
+            consumed = body_bytes(side, octets, at + done, remaining, size - done, position + done)
             note_request(tables, connection, time, consumed)
             done += consumed
             continue
         if side.head_length == 0:
-            if seen > 0 and (
+            if remaining > 0 and (
                 octets[at + done] == CR or octets[at + done] == LF
             ):  # empty lines before a request (RFC 9112, section 2.2)
                 done += 1
                 continue
-            if seen > 0 and not is_request_start(octets, at + done, at + kept):
+            if remaining > 0 and not is_request_start(octets, at + done, at + captured):
                 side.mode = OPEN
                 continue
             if not restarted:
                 begin_exchange(tables, number, time)
         last_request = connection.last_request
-        consumed, _ = head_bytes(tables, number, d, octets, at + done, seen, size - done, position + done)
+        consumed, _ = head_bytes(tables, number, d, octets, at + done, remaining, size - done, position + done)
         if last_request != ABSENT:
             note_request(tables, connection, time, consumed)
         done += consumed
 
 
 @compiled_part
-def take_answer(tables, number, d, time, octets, at, kept, size, position):
+def take_answer(tables, number, d, time, octets, at, captured, size, position):
     """Process new bytes of the server; arguments as of ``take_request``."""
     connection = tables.connections[number]
     side = tables.sides[2 * number + d]
     done = 0
     while done < size and side.mode != OVER:
-        seen = max(kept - done, 0)
-        begins = seen > 0 and done == 0 and is_answer_start(octets, at, at + kept)
+        remaining = max(captured - done, 0)
+        begins = remaining > 0 and done == 0 and is_answer_start(octets, at, at + captured)
         if (
             begins
             and side.mode == HOLED
@@ -230,7 +230,7 @@ def take_answer(tables, number, d, time, octets, at, kept, size, position):
             side.mode = HEAD
         waited = next_unanswered(tables, connection) != ABSENT
         if OPEN <= side.mode <= HOLED:
-            if not (waited and (begins or seen == 0)):
+            if not (waited and (begins or remaining == 0)):
                 note_answer(tables, connection, time, size - done)
                 return
             give_up_head(tables, number, d)
@@ -240,12 +240,12 @@ def take_answer(tables, number, d, time, octets, at, kept, size, position):
         elif side.mode == SIZED and begins and waited and position == side.body_at:
             side.mode = HEAD  # no body in spite of its length: the request's head is unknown
         if SIZED <= side.mode <= CHUNKED:
-            consumed = body_bytes(side, octets, at + done, seen, size - done, position + done)
+            consumed = body_bytes(side, octets, at + done, remaining, size - done, position + done)
             note_answer(tables, connection, time, consumed)
             done += consumed
             continue
         if side.head_length == 0:
-            begins = seen > 0 and is_answer_start(octets, at + done, at + kept)
+            begins = remaining > 0 and is_answer_start(octets, at + done, at + captured)
             if not begins and not waited:
                 side.mode = OPEN
                 continue
@@ -254,7 +254,7 @@ def take_answer(tables, number, d, time, octets, at, kept, size, position):
                 side.mode = OPEN
                 note_answer(tables, connection, time, size - done)
                 return
-        consumed, interim = head_bytes(tables, number, d, octets, at + done, seen, size - done, position + done)
+        consumed, interim = head_bytes(tables, number, d, octets, at + done, remaining, size - done, position + done)
         if not interim:
             note_answer(tables, connection, time, consumed)
         done += consumed
@@ -286,7 +286,7 @@ def skip(tables, number, d, time, start, stop):
 
 
 @compiled_part
-def fill(tables, number, d, time, octets, at, kept, size, position, missing):
+def fill(tables, number, d, time, octets, at, captured, size, position, missing):
     """Process late payload, which may complete a head; ``missing``: the first position that is still missing."""
     connection = tables.connections[number]
     side = tables.sides[2 * number + d]
@@ -297,18 +297,18 @@ def fill(tables, number, d, time, octets, at, kept, size, position, missing):
     if side.mode != HOLED or not position <= side.end < position + size:
         return
     before = side.end - position
-    seen = max(kept - before, 0)
+    remaining = max(captured - before, 0)
     start = at + before
     if side.head_length == 0:
         if d == connection.client:
-            fits = is_request_start(octets, start, start + seen)
+            fits = is_request_start(octets, start, start + remaining)
         else:
-            fits = is_answer_start(octets, start, start + seen)
+            fits = is_answer_start(octets, start, start + remaining)
         if not fits:
             side.mode = OPEN
             return
     side.mode = HEAD
-    consumed, _ = head_bytes(tables, number, d, octets, start, seen, size - before, side.end)
+    consumed, _ = head_bytes(tables, number, d, octets, start, remaining, size - before, side.end)
     if side.mode == HEAD and side.head_length > 0:  # not complete yet
         side.end = position + size
         side.mode = HOLED

@@ -10,9 +10,9 @@ from sojourn.analyses.pcap.tracking.heads import (
     PREFACE_LENGTHS,
     begins_with,
     is_answer_start,
-    is_known_request,
     is_other_protocol,
     is_request_start,
+    is_usual_request,
     line_end,
     table,
 )
@@ -64,7 +64,7 @@ def decide(tables, number, d, octets, start, stop, at_start):
     if connection.client != server:
         if begins_with(octets, start, stop, PREFACE, PREFACE_LENGTHS) != ABSENT and stop - start >= 4:
             connection.protocol, connection.client = HTTP2, client
-        elif is_known_request(octets, start, stop) or (at_start and is_request_start(octets, start, stop)):
+        elif is_usual_request(octets, start, stop) or (at_start and is_request_start(octets, start, stop)):
             connection.protocol, connection.client = OTHER if is_other_protocol(octets, start, stop) else HTTP, client
         elif is_hello(octets, start, stop, CLIENT_HELLO) or (at_start and is_hello_cut(octets, start, stop)):
             connection.protocol, connection.client = TLS, client
@@ -81,26 +81,26 @@ def decide(tables, number, d, octets, start, stop, at_start):
 
 
 @compiled_part
-def take_payload(tables, number, d, time, buffer, at, kept, size, position):
-    """Process new payload of side ``d``: ``size`` bytes from ``position`` on, ``kept`` of them in ``buffer``."""
+def take_payload(tables, number, d, time, buffer, at, captured, size, position):
+    """Process new payload of side ``d``: ``size`` bytes from ``position`` on, ``captured`` of them in ``buffer``."""
     connection = tables.connections[number]
-    if kept > 0:
-        connection.kept = 1
+    if captured > 0:
+        connection.has_payload = 1
         if connection.protocol == UNDECIDED:
             at_start = is_at_start(tables.sides[2 * number + d], position)
-            before = proxy_protocol_length(buffer, at, at + kept) if at_start and connection.client == d else 0
+            before = proxy_protocol_length(buffer, at, at + captured) if at_start and connection.client == d else 0
             if before > 0:
-                at, kept, size, position = at + before, kept - before, size - before, position + before
-                if kept <= 0:
+                at, captured, size, position = at + before, captured - before, size - before, position + before
+                if captured <= 0:
                     return
-            decide(tables, number, d, buffer, at, at + kept, at_start)
+            decide(tables, number, d, buffer, at, at + captured, at_start)
     if connection.protocol == HTTP:
         if d == connection.client:
-            take_request(tables, number, d, time, buffer, at, kept, size, position)
+            take_request(tables, number, d, time, buffer, at, captured, size, position)
         else:
-            take_answer(tables, number, d, time, buffer, at, kept, size, position)
+            take_answer(tables, number, d, time, buffer, at, captured, size, position)
     elif connection.protocol == TLS:
-        take_records(tables, number, d, time, buffer, at, kept, size)
+        take_records(tables, number, d, time, buffer, at, captured, size)
 
 
 @compiled_part
@@ -114,13 +114,13 @@ def miss_payload(tables, number, d, time, start, stop):
 
 
 @compiled_part
-def fill_payload(tables, number, d, time, buffer, at, kept, size, position, missing):
+def fill_payload(tables, number, d, time, buffer, at, captured, size, position, missing):
     """Process late payload of side ``d``; ``missing``: the first position that is still missing (ABSENT: none)."""
     connection = tables.connections[number]
     side = tables.sides[2 * number + d]
-    if connection.protocol == UNDECIDED and kept > 0:
-        decide(tables, number, d, buffer, at, at + kept, is_at_start(side, position))
+    if connection.protocol == UNDECIDED and captured > 0:
+        decide(tables, number, d, buffer, at, at + captured, is_at_start(side, position))
         if connection.protocol == HTTP and d == connection.client:  # the first packet of the first request
             skip(tables, number, d, side.data, position, side.next)
     if connection.protocol == HTTP:
-        fill(tables, number, d, time, buffer, at, kept, size, position, missing)
+        fill(tables, number, d, time, buffer, at, captured, size, position, missing)

@@ -14,12 +14,12 @@ LIMIT = 64
 def open_hole(tables, row, start, end):
     """Record that a direction lacks the payload from ``start`` to ``end``, with no payload after it yet."""
     side = tables.sides[row]
-    held = 0
+    open_holes = 0
     at = side.hole
     while at != ABSENT:
-        held += 1
+        open_holes += 1
         at = tables.holes[at].next
-    if held >= LIMIT:
+    if open_holes >= LIMIT:
         side.gaps += 1
         return
     _link(tables, row, ABSENT, start, end)

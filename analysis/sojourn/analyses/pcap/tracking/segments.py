@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from sojourn.analyses.pcap.tracking.protocol_detection import fill_payload, miss_payload, take_payload
 from sojourn.analyses.pcap.tracking.reassembly_gaps import close_holes, first_missing, open_hole
-from sojourn.analyses.pcap.tracking.states import ABSENT, NONE, SEEN
+from sojourn.analyses.pcap.tracking.states import ABSENT, NONE, RECENT
 from sojourn.model.compilation import compiled_part
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
@@ -37,8 +37,8 @@ def position_of(near, seq):
 def is_copy(flows, row, packets, time, numbers, rest, ip_id):
     """Return whether this packet is a copy of a recent packet of its direction (captured on several interfaces)."""
     limit = COPY_TIME_SYN if rest & SYN else COPY_TIME if ip_id != 0 else COPY_TIME_UNNUMBERED
-    for k in range(min(packets, SEEN)):
-        entry = flows.seen[row, k]
+    for k in range(min(packets, RECENT)):
+        entry = flows.recent[row, k]
         if entry.numbers == numbers and entry.rest == rest and entry.ip_id == ip_id and abs(time - entry.time) <= limit:
             return True
     return False
@@ -48,9 +48,9 @@ def is_copy(flows, row, packets, time, numbers, rest, ip_id):
 def remember(tables, flows, row, time, numbers, rest, ip_id):
     """Store a packet to detect its copies."""
     side = tables.sides[row]
-    entry = flows.seen[row, side.seen_at]
+    entry = flows.recent[row, side.recent_at]
     entry.time, entry.numbers, entry.rest, entry.ip_id = time, numbers, rest, ip_id
-    side.seen_at = (side.seen_at + 1) % SEEN
+    side.recent_at = (side.recent_at + 1) % RECENT
 
 
 @compiled_part
@@ -169,7 +169,7 @@ def take_ack(connection, other, d, time, ack):
 
 
 @compiled_part
-def take_data(tables, number, d, time, seq, buffer, at, kept, length):
+def take_data(tables, number, d, time, seq, buffer, at, captured, length):
     """Process payload: new, late, or repeated."""
     connection = tables.connections[number]
     row = 2 * number + d
@@ -189,10 +189,10 @@ def take_data(tables, number, d, time, seq, buffer, at, kept, length):
     side.bytes += filled + max(fresh, 0)
     if filled > 0:
         missing = first_missing(tables, row)
-        fill_payload(tables, number, d, time, buffer, at, kept, length - max(fresh, 0), start, missing)
+        fill_payload(tables, number, d, time, buffer, at, captured, length - max(fresh, 0), start, missing)
     if fresh > 0:
         old = length - fresh
-        take_payload(tables, number, d, time, buffer, at + old, max(kept - old, 0), fresh, side.next)
+        take_payload(tables, number, d, time, buffer, at + old, max(captured - old, 0), fresh, side.next)
         side.next = end
     elif filled == 0 and not (length == 1 and end == side.next):  # a keep-alive probe
         side.retransmissions += 1
@@ -201,7 +201,7 @@ def take_data(tables, number, d, time, seq, buffer, at, kept, length):
 
 
 @compiled_part
-def take_segment(tables, number, d, time, seq, ack, flags, window, length, buffer, at, kept):
+def take_segment(tables, number, d, time, seq, ack, flags, window, length, buffer, at, captured):
     """Process a segment that side ``d`` of a connection sent."""
     connection = tables.connections[number]
     side, other = tables.sides[2 * number + d], tables.sides[2 * number + 1 - d]
@@ -226,7 +226,7 @@ def take_segment(tables, number, d, time, seq, ack, flags, window, length, buffe
     if flags & ACK and not flags & SYN:
         take_ack(connection, other, d, time, ack)
     if length > 0:
-        take_data(tables, number, d, time, seq, buffer, at, kept, length)
+        take_data(tables, number, d, time, seq, buffer, at, captured, length)
     if flags & FIN:
         if side.fin == NONE:
             side.fin = time

@@ -26,7 +26,7 @@ CHUNKED are bodies of known end, OPEN to HOLED are the states that a turn ends."
 GET_LIKE, HEAD_LIKE, CONNECT_LIKE = range(3)
 """The answer that a request's method implies (``kind``): a body as its head states, no body, or a tunnel."""
 
-SEEN = 4
+RECENT = 4
 """The number of recent segments of a direction that a copy is compared with."""
 
 TEXTS = ("method", "path", "host", "request_id", "stamp", "queueing_delay", "service_time", "worker")
@@ -39,7 +39,7 @@ CONNECTION = np.dtype(
         ("high", np.int64),
         ("client", np.int8),  # 0: low, 1: high, ABSENT: unknown
         ("protocol", np.int8),
-        ("kept", np.int8),  # 1: payload was captured
+        ("has_payload", np.int8),  # 1: payload was captured
         ("reset_by", np.int8),
         ("ended", np.int8),
         ("orphan", np.int8),  # the current answer belongs to no request in the capture
@@ -79,8 +79,8 @@ SIDE = np.dtype(
         ("begun", np.int8),  # ``next`` is known
         ("sent_data", np.int8),  # sent a segment that is neither SYN nor RST
         ("mode", np.int8),
-        ("isn", np.int64),  # sequence number of the SYN; ABSENT: not seen
-        ("next", np.int64),  # position after the last byte seen
+        ("isn", np.int64),  # sequence number of the SYN; ABSENT: not captured
+        ("next", np.int64),  # position after the last captured byte
         ("acknowledged", np.int64),  # position up to which the other side has acknowledged
         ("fin", np.int64),
         ("data", np.int64),
@@ -90,7 +90,7 @@ SIDE = np.dtype(
         ("gaps", np.int32),  # holes beyond LIMIT
         ("hole", np.int32),  # the first hole; ABSENT: none
         ("packets", np.int32),
-        ("seen_at", np.int8),
+        ("recent_at", np.int8),
         # HTTP
         ("head_at", np.int64),  # start of the incomplete head in ``Tables.heads``
         ("head_length", np.int32),
@@ -175,16 +175,16 @@ class Flows(NamedTuple):
     Attributes:
         slots: connection of a flow, by open addressing (linear probing); its length is a power of two.
         salt: mixed into the hash of a flow, so that a crafted capture cannot force collisions.
-        seen: shape (2 per connection, SEEN), records of SEGMENT.
+        recent: shape (2 per connection, RECENT), records of SEGMENT.
         servers: shape (65536,), whether a port is known to be a server's.
-        servers_known: shape (1,), whether ``servers`` is complete.
+        servers_complete: shape (1,), whether ``servers`` is complete.
     """
 
     slots: npt.NDArray[np.int32]
     salt: npt.NDArray[np.uint64]
-    seen: npt.NDArray[Any]
+    recent: npt.NDArray[Any]
     servers: npt.NDArray[np.bool_]
-    servers_known: npt.NDArray[np.bool_]
+    servers_complete: npt.NDArray[np.bool_]
 
 
 def new_tables() -> Tables:
@@ -206,8 +206,8 @@ def new_tables() -> Tables:
 
 def new_flows(salt: int) -> Flows:
     """Return an empty index; the ports of servers are not known yet."""
-    slots, seen = np.full(1 << 10, ABSENT, np.int32), np.zeros((2 << 8, SEEN), SEGMENT)
-    return Flows(slots, np.array([salt], np.uint64), seen, np.zeros(1 << 16, np.bool_), np.zeros(1, np.bool_))
+    slots, recent = np.full(1 << 10, ABSENT, np.int32), np.zeros((2 << 8, RECENT), SEGMENT)
+    return Flows(slots, np.array([salt], np.uint64), recent, np.zeros(1 << 16, np.bool_), np.zeros(1, np.bool_))
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

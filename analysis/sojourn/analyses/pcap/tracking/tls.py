@@ -85,12 +85,7 @@ def offers_http2(octets, start, stop):
 def begin_record(tables, number, d, time, first):
     """Process a record header: note the handshake's state, and whether the record is data.
 
-    Args:
-        tables: the tables.
-        number: the connection.
-        d: the sending side.
-        time: ns.
-        first: the record's first byte; ABSENT: it was not captured with the header.
+    ``first``: the record's first byte; ABSENT: it was not captured with the header.
     """
     connection = tables.connections[number]
     side = tables.sides[2 * number + d]
@@ -162,15 +157,15 @@ def note(tables, connection, from_client, time, size):
 
 
 @compiled_part
-def take_records(tables, number, d, time, octets, at, kept, size):
-    """Process ``size`` new bytes of side ``d``; ``kept`` of them are in ``octets`` from ``at`` on."""
+def take_records(tables, number, d, time, octets, at, captured, size):
+    """Process ``size`` new bytes of side ``d``; ``captured`` of them are in ``octets`` from ``at`` on."""
     connection = tables.connections[number]
     side = tables.sides[2 * number + d]
     from_client = d == connection.client
-    if side.record_lost and is_record_start(octets, at, at + kept):
+    if side.record_lost and is_record_start(octets, at, at + captured):
         side.record_lost, side.record_left, side.record_have = 0, 0, 0
     if from_client and connection.server_hello == NONE and not connection.offers_http2:
-        connection.offers_http2 = offers_http2(octets, at, at + kept)
+        connection.offers_http2 = offers_http2(octets, at, at + captured)
     done = 0
     while done < size and not side.record_lost:
         if side.record_left > 0:
@@ -180,7 +175,7 @@ def take_records(tables, number, d, time, octets, at, kept, size):
             if side.record_counts:
                 note(tables, connection, from_client, time, step)
             continue
-        if done >= kept:
+        if done >= captured:
             side.record_lost = 1
             break
         octet = octets[at + done]
@@ -196,7 +191,7 @@ def take_records(tables, number, d, time, octets, at, kept, size):
         side.record_have += 1
         if side.record_have == HEADER and not side.record_lost:
             side.record_have, side.record_left = 0, side.record_length
-            begin_record(tables, number, d, time, octets[at + done] if done < kept else ABSENT)
+            begin_record(tables, number, d, time, octets[at + done] if done < captured else ABSENT)
             if side.record_counts:
                 note(tables, connection, from_client, time, HEADER)
     if side.record_lost and connection.tls_ready != NONE and done < size:

@@ -13,16 +13,16 @@ from sojourn.model.compilation import compiled, compiled_part
 
 
 @compiled_part
-def has_room(tables, flows, kept):
-    """Return whether the tables have room for a segment with ``kept`` bytes of captured payload."""
+def has_room(tables, flows, captured):
+    """Return whether the tables have room for a segment with ``captured`` bytes of captured payload."""
     used = tables.counts
     return (
         used[N_CONNECTIONS] + 1 <= len(tables.connections)
         and 2 * (used[N_CONNECTIONS] + 1) <= len(flows.slots)
-        and used[N_EXCHANGES] + kept // 4 + 2 <= len(tables.exchanges)
+        and used[N_EXCHANGES] + captured // 4 + 2 <= len(tables.exchanges)
         and used[N_HOLES] + 2 <= len(tables.holes)
         and used[N_HEADS] + 8 * HEAD_LIMIT <= len(tables.heads)
-        and used[N_TEXTS] + kept + 2 * HEAD_LIMIT <= len(tables.texts)
+        and used[N_TEXTS] + captured + 2 * HEAD_LIMIT <= len(tables.texts)
     )
 
 
@@ -51,7 +51,7 @@ def walk(
     ip_id,
     length,
     payload,
-    kept,
+    captured,
     buffer,
     at,
 ):
@@ -62,7 +62,7 @@ def walk(
         needs the ports of servers, which are not known yet; else the number of segments.
     """
     for i in range(at, len(time)):
-        if not has_room(tables, flows, np.int64(kept[i])):
+        if not has_room(tables, flows, np.int64(captured[i])):
             return i
         sent_from = (np.int64(source[i]) << 16) | np.int64(source_port[i])
         sent_to = (np.int64(target[i]) << 16) | np.int64(target_port[i])
@@ -81,9 +81,9 @@ def walk(
             if is_another(tables, number, d, s, a, f, size):
                 number = ABSENT
         if number == ABSENT:
-            if not flows.servers_known[0] and needs_servers(f):
+            if not flows.servers_complete[0] and needs_servers(f):
                 return ~i
             number = new_connection(tables, flows, low, high, slot, time[i])
         remember(tables, flows, 2 * number + d, time[i], numbers, rest, identity)
-        take_segment(tables, number, d, time[i], s, a, f, w, size, buffer, payload[i], np.int64(kept[i]))
+        take_segment(tables, number, d, time[i], s, a, f, w, size, buffer, payload[i], np.int64(captured[i]))
     return len(time)
