@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -159,6 +158,8 @@ def _take_shared(function: Callable[..., Any], cache: Path) -> None:
 
 def _digest(folder: Path) -> str:
     """Return a digest of the modules of a folder."""
+    import hashlib  # noqa: PLC0415 - takes 3 ms to load
+
     digest = hashlib.sha256()
     for file in sorted(folder.glob("*.py")):
         digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())

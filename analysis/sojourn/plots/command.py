@@ -33,9 +33,7 @@ from sojourn.invocation.progress import doing
 from sojourn.model.errors import SojournError
 from sojourn.model.groups import GROUPS
 from sojourn.model.verdict import SLO
-from sojourn.plots.files import save, writer
 from sojourn.plots.kinds import CONCURRENCY, KINDS, OF, SPLIT, Kind
-from sojourn.present.drawing import specification, tables_of
 
 WIDTHS = {"min": 100, "max": 8_000}
 
@@ -107,7 +105,9 @@ def plot(
         sources, log_format=log_format, spans=spans, since=since, until=until, where=where, columns=columns, by=groups,
         quiet=quiet,
     )  # fmt: skip
+    from sojourn.plots.files import save  # noqa: PLC0415 - html and programs that draw
     from sojourn.plots.pictures import picture  # noqa: PLC0415 - Polars takes its time to load
+    from sojourn.present.drawing import specification, tables_of  # noqa: PLC0415
 
     with doing(quiet) as say:
         say("drawing")
@@ -150,6 +150,8 @@ def _checked(out: Sequence[Path] | None, as_json: bool, theme: str, of: str, sca
         raise typer.BadParameter(f"{theme!r} is not light or dark", param_hint="--theme")
     if of not in OF:
         raise typer.BadParameter(f"{of!r} is not one of {', '.join(OF)}", param_hint="--of")
+    from sojourn.plots.files import writer  # noqa: PLC0415
+
     for path in out or ():
         try:
             writer(path, scale)

@@ -31,7 +31,6 @@ from sojourn.invocation.progress import doing
 from sojourn.model.formatting import printable
 from sojourn.model.groups import DEFAULT_GROUPS
 from sojourn.model.verdict import SLO
-from sojourn.present.drawing_process import DrawingProcess
 
 if TYPE_CHECKING:
     from sojourn.analyses.split.result import SplitResult
@@ -58,6 +57,8 @@ def report(
 ) -> None:
     """Write all analyses of the same requests on one HTML page."""
     column, counts = column_of(by), workers_of(workers)
+    from sojourn.present.drawing_process import DrawingProcess  # noqa: PLC0415 - logging takes its time to load
+
     # Vega starts while the analyses are loaded and the requests are read.
     with DrawingProcess() as process:
         from sojourn.report.build import columns_of, write_analyses  # noqa: PLC0415
