@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import sojourn_middleware
-
 from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime.process import Process
 from sojourn_lab.runtime.servers.start import Start, whole_seconds
@@ -89,6 +87,8 @@ def uwsgi(start: Start) -> Process:
     It embeds the system's Python, so the middleware is put on its path; telemetry packages are not, and the app
     writes no spans.
     """
+    import sojourn_middleware  # noqa: PLC0415 - without it, the other commands of the lab work
+
     topology = start.topology
     command = [
         *("uwsgi", "--plugin", "python3", "--socket", f"fd://{start.fd}"),
