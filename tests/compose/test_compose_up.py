@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ from typing import Any
 
 import pytest
 import sojourn
+from sojourn_lab.runtime.ports import free_ports
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "collector" / "vector"))
 
@@ -94,21 +94,15 @@ def why_not() -> str | None:
     return None
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Stack:
     """A compose project of its own name, gone with all its volumes afterwards."""
 
     def __init__(self, override: Path) -> None:
         self.name = f"sojourn-test-{os.getpid()}"
         self._files = ["-f", "docker-compose.yml", "-f", str(override)]
-        self.prometheus = free_port()
+        port, self.prometheus = free_ports(2)
         self._env = {
-            "SOJOURN_HTTP_PORT": str(free_port()),
+            "SOJOURN_HTTP_PORT": str(port),
             "SOJOURN_PROMETHEUS_PORT": str(self.prometheus),
             # A small bound, so that a run of the test sees a rotation.
             "SOJOURN_LOG_BYTES": "150000",

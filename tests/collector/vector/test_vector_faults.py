@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from clickhouse_http import StandIn
 from collector_support import eventually
-from shipping_run import ARRIVES_S, FOR_EVER, RATE, Scene
+from shipping_run import ARRIVES_S, EVERY, FOR_EVER, Scene
 
 # The path comes first.
 from split_support import differences, without_duplicates
@@ -145,14 +145,15 @@ Run = Callable[..., dict[str, int]]
 def run(scene: Scene, record_property: Callable[[str, object], None]) -> Run:
     """Lines before, during and after a fault; returns the figures, which are those of the page."""
 
-    def run(name: str, fault: Callable[[Scene], None], rate_after: float = QUICK) -> dict[str, int]:
+    def run(name: str, fault: Callable[[Scene], None], alone_after: int = 0) -> dict[str, int]:
         scene.agent.start()
         with scene.writer.flowing(PHASE, QUICK):
             arrive(scene)
         fault(scene)
-        with scene.writer.flowing(PHASE, rate_after):
-            pass
-        eventually(scene.complete, "every line", ARRIVES_S)
+        for count in (alone_after, PHASE - alone_after):
+            with scene.writer.flowing(count, QUICK):
+                pass
+            eventually(scene.complete, "every line", ARRIVES_S)
         scene.agent.stop()  # nothing arrives after this
         figures = {
             "written": scene.writer.written,
@@ -265,8 +266,9 @@ def test_lines_that_the_store_acknowledges_and_loses_are_outstanding(scene: Scen
         eventually(lambda: scene.store.control()["lines_forgotten"] >= PHASE, "lines to be forgotten", ARRIVES_S)
         scene.store.control(forget=0)
 
-    # The store measures a gap by the time of the records after it, and a bad line among them may have any time.
-    figures = run("the store acknowledges 500 lines and does not keep them", fault, rate_after=RATE)
+    # The store measures a gap by the time of the records that arrive with the first line after it. A bad line among
+    # them may have any time: the first lines arrive before the next bad one is written.
+    figures = run("the store acknowledges 500 lines and does not keep them", fault, alone_after=EVERY // 2)
     assert figures["written"] == figures["rows"] + figures["dead_letters"] + PHASE
     scene.assert_rows_and_dead_letters()
     assert figures["missing_bytes"] == missing_bytes

@@ -184,7 +184,8 @@ def replaced(value: Any, places: dict[str, str], ports: dict[str, int]) -> Any:
             return theirs + value.removeprefix(own)
     host, _, port = value.rpartition(":")
     if host == "127.0.0.1":
-        ports[port] = free_port()
+        # Repeated calls may return the same port.
+        ports[port] = next(free for free in iter(free_port, None) if free not in ports.values())
         return f"127.0.0.1:{ports[port]}"
     assert not value.startswith(("/", "http:", "https:")), f"{value}: a test has no replacement for it"
     return value

@@ -123,7 +123,7 @@ def test_inferred_queues_are_a_note_and_no_failure(logs: dict[str, Path]) -> Non
     ):
         assert section.failures == (), section.key
         assert any(MARK in note for note in section.notes), section.key
-    assert [station.known for station in sojourn.laws(result).stations] == ["inferred"]
+    assert [station.wait_source for station in sojourn.laws(result).stations] == ["inferred"]
 
 
 def test_an_unknown_queue_is_not_0(logs: dict[str, Path]) -> None:
@@ -247,7 +247,7 @@ def test_separates_measured_and_inferred_backends(tmp_path: Path) -> None:
     assert result.mark == " (part inferred)"
     assert f"The queueing delay of {FIRST} is {MARK}" in result.verdict.sentence
     laws = sojourn.laws(result)
-    assert {station.station.name: station.known for station in laws.stations[1:]} == {
+    assert {station.station.name: station.wait_source for station in laws.stations[1:]} == {
         FIRST: "inferred",
         SECOND: "measured",
     }
