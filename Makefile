@@ -27,10 +27,13 @@ setup-tools:
 demo: setup ## run the short benchmark: real nginx and app servers, a table and a report (under 3 minutes; repeated on a busy machine)
 	@.venv/bin/sojourn lab run benchmark --accept-void
 
-# What real servers time has the machine to itself; the rest is run two at a time.
+# Many tests wait for servers, so two more run at a time than there are processors.
+AT_ONCE := $(shell expr $$(nproc) + 2)
+
+# What real servers time has the machine to itself.
 test: setup-test ## run every test that this machine can run, and list the skipped ones
 	@status=0; \
-	$(PY) -m pytest -n 2 --dist loadfile -m "not scenario and not thorough and not alone" || status=1; \
+	$(PY) -m pytest -n $(AT_ONCE) --dist loadfile -m "not scenario and not thorough and not alone" || status=1; \
 	$(PY) -m pytest -m "alone and not scenario and not thorough" tests/lab tests/compose || status=1; exit $$status
 
 # Rooms whose tests start no server and no other program for long.

@@ -82,29 +82,25 @@ class Finding:
         return asdict(self)
 
 
-def studied(kind: Kind, folder: Path | None = None, *, plain: bool = True) -> Finding:
+def studied(kind: Kind, folder: Path | None = None) -> Finding:
     """Simulate a kind, have Sojourn analyse its log, and judge each statement.
 
     Args:
         kind: the kind of system.
         folder: where its log is written; None: a temporary one.
-        plain: analyse its log without what the app reports, too.
     """
     if folder is None:
         with tempfile.TemporaryDirectory() as temporary:
-            return studied(kind, Path(temporary), plain=plain)
+            return studied(kind, Path(temporary))
     log, spans, truth = kind.written(folder)
     result = sojourn.split(str(log), spans=[str(spans)] if spans else (), columns=OF_CLIENTS)
     judges = (_verdict, _blame, _utilisation, _laws, _whatif, _workers_needed)
     statements = [statement for judge in judges for statement in judge(result, truth)]
-    return Finding(
-        kind.name, kind.theme, truth.facts.words, statements, studied_plain(kind, folder, truth) if plain else []
-    )
+    return Finding(kind.name, kind.theme, truth.facts.words, statements, _studied_plain(kind, folder, truth))
 
 
-def studied_plain(kind: Kind, folder: Path, truth: Truth | None = None) -> list[Statement]:
-    """Judge what is said of the log of a kind without what the app reports; ``truth``: if it is simulated already."""
-    truth = truth or Truth(kind.simulation, kind.facts)
+def _studied_plain(kind: Kind, folder: Path, truth: Truth) -> list[Statement]:
+    """Judge what is said of the log of a kind without what the app reports."""
     log = folder / f"{kind.name}-plain.jsonl"
     write_log(log, truth.served().requests, plain=True)
     result = sojourn.split(str(log), columns=OF_CLIENTS)

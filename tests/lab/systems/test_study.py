@@ -1,4 +1,4 @@
-"""No statement of Sojourn on a kind of system is wrong without a caution."""
+"""No statement of Sojourn on a kind of system is wrong without a caution, nor any on its log without the app's times."""
 
 from __future__ import annotations
 
@@ -19,12 +19,16 @@ ABOUT = (
     "service:ROUTE=x0.5", "processes=one_queue", "limit=+1", "absent=none", "pool=+1",
     "workers_needed",
 )  # fmt: skip
+ABOUT_PLAIN_LOGS = (
+    "inferred wait", "verdict", "queue", "free workers", "culprit", "utilisation", "laws", "workers=+1", "workers=+2",
+    "service:ROUTE=x0.5", "processes=one_queue", "limit=+1", "absent=none", "pool=+1",
+)  # fmt: skip
 PLAIN = sorted(name for name, kind in KINDS.items() if kind.theme == "plain")
 
 
 @cache
 def finding(name: str) -> Finding:
-    return studied(KINDS[name], plain=False)
+    return studied(KINDS[name])
 
 
 @pytest.mark.parametrize("about", ABOUT)
@@ -38,6 +42,20 @@ def test_statement_is_right_or_refused(name: str, about: str) -> None:
 @pytest.mark.parametrize("name", PLAIN)
 def test_nothing_is_refused_for_a_plain_system(name: str) -> None:
     assert [each.about for each in finding(name).statements if each.judgement == REFUSED] == []
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_statement_on_a_log_without_the_times_of_the_app_is_right_or_refused(name: str) -> None:
+    statements = finding(name).plain
+    assert [each for each in statements if each.judgement not in (RIGHT, REFUSED)] == []
+    assert {each.about for each in statements} <= set(ABOUT_PLAIN_LOGS)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_wait_of_a_plain_system_is_inferred_and_replayed(name: str) -> None:
+    judged = {each.about: each.judgement for each in finding(name).plain}
+    assert judged["inferred wait"] == RIGHT
+    assert {judged[about] for about in ("verdict", "queue", "utilisation", "workers=+1", "workers=+2")} <= {RIGHT}
 
 
 def test_page_counts_and_lists_statements() -> None:
