@@ -82,21 +82,24 @@ class Finding:
         return asdict(self)
 
 
-def studied(kind: Kind, folder: Path | None = None) -> Finding:
+def studied(kind: Kind, folder: Path | None = None, *, plain: bool = True) -> Finding:
     """Simulate a kind, have Sojourn analyse its log, and judge each statement.
 
     Args:
         kind: the kind of system.
         folder: where its log is written; None: a temporary one.
+        plain: analyse its log without what the app reports, too.
     """
     if folder is None:
         with tempfile.TemporaryDirectory() as temporary:
-            return studied(kind, Path(temporary))
+            return studied(kind, Path(temporary), plain=plain)
     log, spans, truth = kind.written(folder)
     result = sojourn.split(str(log), spans=[str(spans)] if spans else (), columns=OF_CLIENTS)
     judges = (_verdict, _blame, _utilisation, _laws, _whatif, _workers_needed)
     statements = [statement for judge in judges for statement in judge(result, truth)]
-    return Finding(kind.name, kind.theme, truth.facts.words, statements, _studied_plain(kind, folder, truth))
+    return Finding(
+        kind.name, kind.theme, truth.facts.words, statements, _studied_plain(kind, folder, truth) if plain else []
+    )
 
 
 def _studied_plain(kind: Kind, folder: Path, truth: Truth) -> list[Statement]:

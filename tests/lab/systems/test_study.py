@@ -1,4 +1,4 @@
-"""No statement of Sojourn on a kind of system is wrong without a caution, nor any on its log without the app's times."""
+"""No statement of Sojourn on a kind of system is wrong without a caution, nor on its log without the app's times."""
 
 from __future__ import annotations
 
