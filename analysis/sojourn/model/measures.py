@@ -24,8 +24,8 @@ from sojourn.model.verdict import Evidence
 
 Row = dict[str, Any]
 
-SHOWN = ("queueing_delay", *COMPONENTS)
-GROUP_SHOWN = ("request_time", "queueing_delay", "service_time")
+SUMMARY_COLUMNS = ("queueing_delay", *COMPONENTS)
+GROUP_COLUMNS = ("request_time", "queueing_delay", "service_time")
 # Sums of whole microseconds come out this near, in seconds or in parts of a window: what is nearer to 0 is 0.
 ROUNDING = 1e-7
 EDGE = 0.25  # part of the window over which the weight of Little's law rises, and falls again at the end
@@ -95,7 +95,7 @@ class Measures(Protocol):
         """Return, of all: requests, upgraded, first (arrival), last (end), wasted (s), source/<queue source>."""
 
     def figures(self) -> dict[str, Summary]:
-        """Return the figures of ``request_time`` and of every column of ``SHOWN``, nulls left out."""
+        """Return the figures of ``request_time`` and of every column of ``SUMMARY_COLUMNS``, nulls left out."""
 
     def means(self, at_least: float | None = None) -> Means:
         """Return the means of the requests that took ``at_least`` (s; None: all)."""
@@ -104,7 +104,7 @@ class Measures(Protocol):
         """Return the rows of a group's values, most seconds first, and the number of values.
 
         Columns: the group, requests, share (of queueing, of all seconds; None where no
-        delay is known), and ``column/figure`` of ``GROUP_SHOWN``.
+        delay is known), and ``column/figure`` of ``GROUP_COLUMNS``.
         """
 
     def grouped_each(self, groups: Sequence[str], limit: int) -> list[tuple[list[Row], int]]:

@@ -18,9 +18,9 @@ from sojourn.model.figures import Summary
 from sojourn.model.frame import INSTANT
 from sojourn.model.measures import (
     EDGE,
-    GROUP_SHOWN,
+    GROUP_COLUMNS,
     ROUNDING,
-    SHOWN,
+    SUMMARY_COLUMNS,
     Hexagons,
     LogBins,
     Means,
@@ -92,7 +92,7 @@ class FrameMeasures:
     @functools.cached_property
     def _summaries(self) -> dict[str, Summary]:
         """The figures of the columns of ``figures`` and of ``DIFFERENCE``, from one pass over the rows."""
-        columns = ["request_time", *SHOWN, DIFFERENCE]
+        columns = ["request_time", *SUMMARY_COLUMNS, DIFFERENCE]
         difference = pl.when(pl.col("queue_source") == "stamp").then(pl.col("queue") - pl.col("queue_by_duration"))
         rows = self._rows.with_columns(difference.alias(DIFFERENCE))
         served = without_upgraded(rows)
@@ -123,17 +123,17 @@ class FrameMeasures:
                 pl.len().alias("requests"),
                 pl.col("request_time").sum().alias("seconds"),
                 group_share(),
-                *(_mean_and_max(GROUP_SHOWN) if self._count is not None else ()),
+                *(_mean_and_max(GROUP_COLUMNS) if self._count is not None else ()),
             )
             .sort("seconds", group, descending=[True, False], nulls_last=True)
             .collect(engine="streaming")
         )
         largest = table.head(limit)
         if self._count is None:
-            figures = summaries_by(self._served, largest.select(group), GROUP_SHOWN)
+            figures = summaries_by(self._served, largest.select(group), GROUP_COLUMNS)
         else:
             groups = large.Groups.of(self._rows, self._count, largest.select(group), SERVED)
-            quantiles = large.summaries(self._rows, self._count, {name: pl.col(name) for name in GROUP_SHOWN}, groups)
+            quantiles = large.summaries(self._rows, self._count, {name: pl.col(name) for name in GROUP_COLUMNS}, groups)
             figures = {
                 column: [_whole(each, ends, column) for each, ends in zip(part, largest.to_dicts(), strict=True)]
                 for column, part in quantiles.items()

@@ -19,7 +19,7 @@ from sojourn.model.evidence import NO_WAYS, WAY_ROWS, Ways, evidence_of, is_way_
 from sojourn.model.figures import FIGURES, QUANTILES, Summary
 from sojourn.model.formatting import counted
 from sojourn.model.frame import Selection
-from sojourn.model.measures import EDGE, GROUP_SHOWN, INSTANTS, ROUNDING, SHOWN, Means, Row
+from sojourn.model.measures import EDGE, GROUP_COLUMNS, INSTANTS, ROUNDING, SUMMARY_COLUMNS, Means, Row
 from sojourn.model.one_worker import Overlap
 from sojourn.sources.store_chart_measures import ChartMeasures
 from sojourn.store import statements as sql
@@ -82,7 +82,7 @@ class StoreMeasures(ChartMeasures):
     def figures(self) -> dict[str, Summary]:
         """See ``Measures``."""
         row = self._summary
-        return {column: _summary(row, column) for column in ("request_time", *SHOWN)}
+        return {column: _summary(row, column) for column in ("request_time", *SUMMARY_COLUMNS)}
 
     def means(self, at_least: float | None = None) -> Means:
         """See ``Measures``."""
@@ -101,7 +101,7 @@ class StoreMeasures(ChartMeasures):
         groups = []
         for row in rows:
             group_row = {group: row["value"], "requests": row["requests"], "share": row["share"]}
-            for column in GROUP_SHOWN:
+            for column in GROUP_COLUMNS:
                 group_row |= {f"{column}/{figure}": value for figure, value in _summary(row, column).items()}
             groups.append(group_row)
         return groups, rows[0]["groups"] if rows else 0

@@ -29,7 +29,7 @@ from sojourn.model.evidence import (
 from sojourn.model.evidence import LOOKED_AT as EVIDENCE_LOOKED_AT
 from sojourn.model.figures import QUANTILES
 from sojourn.model.frame import HALF_MICROSECOND, INSTANT, SCHEMA, Selection
-from sojourn.model.measures import GROUP_SHOWN, ROUNDING, SHOWN
+from sojourn.model.measures import GROUP_COLUMNS, ROUNDING, SUMMARY_COLUMNS
 from sojourn.model.one_worker import LOOKED_AT, SLACK, TICKS
 from sojourn.model.verdict import LARGE
 from sojourn.store.schema import NULL_TEXT, STEPS, common_tables, constants, text_of
@@ -299,7 +299,7 @@ def summary_parts(*, exact: bool, ways: Ways) -> dict[str, str]:
     differ = "queue - queue_by_duration"
     return {
         "sources": ",\n    ".join(f"countIf(queue_source = '{s}') AS \"source/{s}\"" for s in QUEUE_SOURCES),
-        "figures": figures(("request_time", *SHOWN), exact=exact, only="served"),
+        "figures": figures(("request_time", *SUMMARY_COLUMNS), exact=exact, only="served"),
         "means": means("served", ways=ways),
         "component_sum": "(" + " + ".join(f"ifNull({name}, 0)" for name in COMPONENTS) + ")",
         "negative": ",\n    ".join(
@@ -328,7 +328,7 @@ def overlap_parts() -> dict[str, str]:
 
 def group_parts(group: str, *, exact: bool) -> dict[str, str]:
     """Return the ``$names`` of ``grouped.sql``."""
-    return {"group": group, "figures": figures(GROUP_SHOWN, exact=exact)}
+    return {"group": group, "figures": figures(GROUP_COLUMNS, exact=exact)}
 
 
 def _call(function: str, expression: str, only: str | None) -> str:

@@ -12,7 +12,7 @@ from sojourn.model.components import COMPONENTS, PROXY_STATUSES, failed
 from sojourn.model.coverage import Coverage
 from sojourn.model.figures import Summary
 from sojourn.model.groups import GROUPS
-from sojourn.model.measures import GROUP_SHOWN
+from sojourn.model.measures import GROUP_COLUMNS
 from sojourn.model.statistics import summary_exprs, summary_of
 from sojourn.model.verdict import SLO, Verdict, queueing_share, verdict
 from sojourn.sources.coverage_rows import COVERAGE_COLUMNS, coverage_of_frame
@@ -36,7 +36,7 @@ class Figures:
         share: queueing as a share of all seconds; None without requests.
         determined: share of answered requests whose app reported both queueing delay and service time.
         judged: the verdict; None without requests.
-        groups: value, requests, errors, seconds, share, and the distributions of ``GROUP_SHOWN``; most seconds first.
+        groups: value, requests, errors, seconds, share, and the distributions of ``GROUP_COLUMNS``; most seconds first.
         values: number of groups.
         history: begin of a ten-second bucket (unix s) -> mean queueing delay; None where it is unknown.
     """
@@ -96,7 +96,7 @@ def figures(rows: pl.LazyFrame, seconds: float, by: str, where: str = "", slo: f
     matching = without_upgraded(rows).filter(fitting(where)) if where else without_upgraded(rows)
     served = matching.select(*columns).collect(engine="streaming")
     coverage = coverage_of_frame(served.lazy())
-    distributions = [expr for column in GROUP_SHOWN for expr in summary_exprs(column)]
+    distributions = [expr for column in GROUP_COLUMNS for expr in summary_exprs(column)]
     row = served.select(
         *distributions,
         *(pl.col(name).fill_null(0.0).mean() for name in COMPONENTS),
@@ -133,7 +133,7 @@ def _judged(
 
 
 def _groups(served: pl.DataFrame, by: str) -> tuple[list[dict[str, Any]], int]:
-    distributions = [expr for column in GROUP_SHOWN for expr in summary_exprs(column)]
+    distributions = [expr for column in GROUP_COLUMNS for expr in summary_exprs(column)]
     table = (
         served.group_by(by)
         .agg(

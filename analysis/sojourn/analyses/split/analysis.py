@@ -15,7 +15,7 @@ from sojourn.model.coverage import Coverage
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted
 from sojourn.model.groups import GROUPS
-from sojourn.model.measures import GROUP_SHOWN, Row
+from sojourn.model.measures import GROUP_COLUMNS, Row
 from sojourn.model.statistics import summary_of
 from sojourn.model.verdict import Directives, Evidence, Verdict, queueing_share, verdict
 from sojourn.sources.open_requests import OpenedRequests
@@ -138,7 +138,7 @@ def _group_rows(group: str, rows: Sequence[Row]) -> list[dict[str, object]]:
     groups = []
     for row in rows:
         entry: dict[str, object] = {group: row[group], "requests": row["requests"], "queueing_share": row["share"]}
-        for column in GROUP_SHOWN:
+        for column in GROUP_COLUMNS:
             entry["response_time" if column == "request_time" else column] = summary_of(row, column)
         groups.append(entry)
     return groups
