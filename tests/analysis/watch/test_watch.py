@@ -16,7 +16,7 @@ from pool_simulator import EPOCH as POOL_EPOCH
 from pool_simulator import PoolSettings, as_lines, simulated_pool
 from sojourn.analyses.blame.run import blame
 from sojourn.model.formatting import duration
-from sojourn.model.measures import GROUP_SHOWN
+from sojourn.model.measures import GROUP_COLUMNS
 from sojourn.sources.live import recent as recent_module
 from sojourn.sources.live.log_clock import LogClock
 from sojourn.sources.live.pace import Paced
@@ -80,7 +80,7 @@ def test_shorter_window_equals_the_split_of_its_lines_with_all_clocks(
     inside = rows.filter(pl.col("time") > last - timedelta(seconds=seconds))  # type: ignore[operator]
     result = latest.windows[name]
     assert result.requests == len(inside) == len(lines_of(pool, seconds)) > 100
-    for column, summary in zip(GROUP_SHOWN, (result.response, result.queueing, result.service), strict=True):
+    for column, summary in zip(GROUP_COLUMNS, (result.response, result.queueing, result.service), strict=True):
         assert summary["mean"] == pytest.approx(inside[column].mean())
         assert summary["p99"] == pytest.approx(inside[column].quantile(0.99, "linear"))
     assert result.statuses[504] == (inside["status"] == 504).sum()
