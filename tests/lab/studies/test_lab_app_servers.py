@@ -40,7 +40,8 @@ def test_page_of_a_run(tmp_path: Path) -> None:
     measured = {row[0]: row[1:] for row in (line.strip("| ").split(" | ") for line in lines[2:])}
     assert list(measured) == ["gunicorn, sync", "uvicorn"]
     configuration, queueing, service, response, law, error, depth = measured["gunicorn, sync"]
-    assert (configuration, depth) == ("2", "6")
+    assert configuration == "2"
+    assert 6 <= int(depth) <= 8  # eight clients, two workers; between two services a worker has no request
     assert float(queueing) + float(service) == pytest.approx(float(response), rel=0.1)
     assert float(queueing) == pytest.approx(float(law) * (1 + float(error.rstrip("%")) / 100), rel=0.02)
     assert measured["uvicorn"][4:6] == ["–", "–"]
