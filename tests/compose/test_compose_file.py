@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import subprocess
@@ -128,6 +129,23 @@ def test_each_profile_is_in_the_guide() -> None:
     assert profiles >= {"lab", "capture", "load", "prometheus", "scale"}
     for profile in profiles:
         assert f"`{profile}`" in guide, profile
+
+
+def test_the_app_image_holds_every_module_that_the_app_imports() -> None:
+    (copied,) = re.findall(r"(?m)^COPY (lab/backend/.*) /app/$", (ROOT / "lab/images/Dockerfile").read_text())
+    files = [ROOT / name for name in copied.split()]
+    imported = {
+        name.partition(".")[0]
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        for name in (
+            [alias.name for alias in node.names] if isinstance(node, ast.Import)
+            else [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        )
+    }  # fmt: skip
+    of_the_lab = {file.stem for file in (ROOT / "lab/backend").glob("*.py")}
+    assert imported & of_the_lab <= {file.stem for file in files}
+    assert "downstream" in imported
 
 
 def test_dockerfiles_are_clean() -> None:
