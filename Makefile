@@ -37,7 +37,7 @@ test: setup-test ## run every test that this machine can run, and list the skipp
 	$(PY) -m pytest -m "alone and not scenario and not thorough" tests/lab tests/compose || status=1; exit $$status
 
 # Rooms whose tests start no server and no other program for long.
-UNIT := $(addprefix tests/analysis/,model queueing components timeline readers sources present inference analyses)
+UNIT := $(addprefix tests/analysis/,model queueing components timeline readers sources present estimation analyses)
 # One room: a question, a folder of the analysis, of the lab or of the tests.
 ROOM_CODE = $(wildcard $(addsuffix /$(ROOM),analysis/sojourn/analyses analysis/sojourn lab/sojourn_lab lab/sojourn_lab/experiments lab collector dashboards))
 ROOM_TESTS = $(wildcard $(addsuffix /$(ROOM),tests/analysis/analyses tests/analysis tests/lab tests/lab/experiments tests/collector tests))

@@ -21,9 +21,9 @@ from sojourn.analyses.whatif.section import whatif_section
 from sojourn.analyses.whatif.sharing import Sharing
 from sojourn.analyses.whatif.workers_needed import workers_needed
 from sojourn.analyses.whatif.workload import Workload, workload_of
+from sojourn.estimation.inferred import LOWER_BOUND
 from sojourn.export.memory import Memory
 from sojourn.export.state import ServiceState, retried
-from sojourn.inference.inferred import LOWER_BOUND
 from sojourn.model.errors import SojournError
 from sojourn.model.objective import Objective, objective_of
 from sojourn.model.verdict import CLIENT, WORDS

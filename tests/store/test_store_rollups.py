@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from sojourn.components.clocks.offsets import clock_offsets
+from sojourn.components.clock_offsets.offsets import clock_offsets
 from sojourn.components.expressions import with_app_facts, with_spans
 from sojourn.model.errors import SojournError
 from sojourn.sources.requests import read

@@ -10,7 +10,7 @@ import polars as pl
 
 from sojourn.components.inferred.backends import BackendInference
 from sojourn.components.inferred.rows import inferred_note
-from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED
+from sojourn.estimation.inferred import INFERRED, LOWER_BOUND, REFUSED
 from sojourn.model.errors import SojournError
 from sojourn.model.evidence import is_way_possible
 from sojourn.model.formatting import counted, printable

@@ -122,7 +122,7 @@ def call_the_rest() -> None:
 
     from sojourn.analyses.pcap.tracking.flows import compact_heads  # noqa: PLC0415
     from sojourn.analyses.pcap.tracking.states import new_tables  # noqa: PLC0415
-    from sojourn.inference.reconstruction import reconstruct  # noqa: PLC0415
+    from sojourn.estimation.reconstruction import reconstruct  # noqa: PLC0415
 
     tables = new_tables()
     compact_heads(tables, np.zeros(len(tables.heads), np.uint8))

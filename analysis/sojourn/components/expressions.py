@@ -4,7 +4,7 @@
                    (+ unattributed)
 
 ``COMPONENTS`` says what each is. Everything here is polars expressions over the canonical frame, row by row; the only
-thing that is not local to a row is the clock offset, which ``sojourn.components.clocks`` estimates per backend
+thing that is not local to a row is the clock offset, which ``sojourn.components.clock_offsets`` estimates per backend
 beforehand. Nothing is clamped: a negative component is a finding, and is counted by the audit.
 """
 

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import polars as pl
 
-from sojourn.components.clocks.correction import with_clock_offset
-from sojourn.components.clocks.offsets import clock_offsets
+from sojourn.components.clock_offsets.correction import with_clock_offset
+from sojourn.components.clock_offsets.offsets import clock_offsets
 from sojourn.components.expressions import with_app_facts, with_components, with_spans
 from sojourn.components.inferred.backends import BackendInference
 from sojourn.components.inferred.rows import inferred_rows
-from sojourn.inference.inferred import REFUSED
+from sojourn.estimation.inferred import REFUSED
 from sojourn.model.frame import checked
 
 

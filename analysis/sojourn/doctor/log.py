@@ -14,7 +14,7 @@ from sojourn.doctor.findings import ADD, ERROR, WARNING, Diagnosis, Finding
 from sojourn.doctor.log_sniff import Sniffed, sniff_findings, sniffed
 from sojourn.doctor.requests import checked_requests, request_findings
 from sojourn.doctor.split_findings import checked_split, refused_lines, split_findings
-from sojourn.inference.inferred import REFUSED
+from sojourn.estimation.inferred import REFUSED
 from sojourn.model.formatting import printable
 from sojourn.readers.foreign_logs import IN_NGINX, SWITCH
 from sojourn.readers.inputs import opened_inputs

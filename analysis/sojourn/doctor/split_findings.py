@@ -9,7 +9,7 @@ import polars as pl
 
 from sojourn.analyses.audit.result import Audit
 from sojourn.analyses.split.result import SplitResult
-from sojourn.components.clocks.correction import plain_clocks
+from sojourn.components.clock_offsets.correction import plain_clocks
 from sojourn.doctor.findings import ADD, ERROR, INFO, REPLACE, RUN, WARNING, Finding
 from sojourn.doctor.nginx_headers import INCLUDE_PLACE, include_line
 from sojourn.model.checks import FAIL, PASS

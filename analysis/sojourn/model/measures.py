@@ -85,7 +85,7 @@ class Measures(Protocol):
 
     @property
     def clock(self) -> pl.DataFrame:
-        """Clock offsets used, as from ``sojourn.components.clocks.offsets.clock_offsets``."""
+        """Clock offsets used, as from ``sojourn.components.clock_offsets.offsets.clock_offsets``."""
 
     @property
     def notes(self) -> list[str]:

@@ -12,7 +12,7 @@ import polars as pl
 
 from sojourn.analyses.split.result import SplitResult
 from sojourn.components.inferred.rows import inferred_note
-from sojourn.inference.inferred import INFERRED
+from sojourn.estimation.inferred import INFERRED
 from sojourn.model.errors import SojournError
 from sojourn.model.extras import needed_for
 from sojourn.model.formatting import counted, duration, iso, printable

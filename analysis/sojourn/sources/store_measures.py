@@ -11,8 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from sojourn.components.clocks.correction import Lines
-from sojourn.components.clocks.offsets import BOUNDS_SCHEMA, PAIR, clocks
+from sojourn.components.clock_offsets.correction import Lines
+from sojourn.components.clock_offsets.offsets import BOUNDS_SCHEMA, PAIR, clocks
 from sojourn.model.components import COMPONENTS, QUEUE_SOURCES
 from sojourn.model.coverage import COUNTS, Coverage, coverage_of
 from sojourn.model.evidence import NO_WAYS, WAY_ROWS, Ways, evidence_of, is_way_possible, ways_of

@@ -1,5 +1,5 @@
 -- The clock offset of each pair at the time of each request, from lines: offset + drift (t - middle), in force since begin
--- (sojourn.components.clocks.correction). The time is when the app read its clock; where durations do not tell it, what the app's
+-- (sojourn.components.clock_offsets.correction). The time is when the app read its clock; where durations do not tell it, what the app's
 -- clock says, corrected by the offset there was when nginx turned to it. A pair without lines has a line of zero.
 SELECT
     * EXCEPT (line, begins, middles, levels, drifts, began, first, read, last),

@@ -1,4 +1,4 @@
--- How far each app's clock stands from nginx's, hour by hour; the formula is that of sojourn.components.clocks. Requests answered
+-- How far each app's clock stands from nginx's, hour by hour; the formula is that of sojourn.components.clock_offsets. Requests answered
 -- at the first attempt only, and what the headers report: spans are not read.
 CREATE OR REPLACE VIEW clock_offsets ${on_cluster} SQL SECURITY INVOKER AS
 WITH

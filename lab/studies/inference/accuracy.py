@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from sojourn.inference.engine import infer
-from sojourn.inference.inferred import REFUSED, Inference
-from sojourn.inference.reconstruction import reconstruct
+from sojourn.estimation.engine import infer
+from sojourn.estimation.inferred import REFUSED, Inference
+from sojourn.estimation.reconstruction import reconstruct
 
 from studies.inference import simulators as simulate
 from studies.inference.simulators import Logged

@@ -9,9 +9,9 @@ import numpy as np
 from sojourn.analyses.infer.analysis import service_by_depth
 from sojourn.analyses.infer.charts import service_against_depth
 from sojourn.components.inferred.backends import BackendInference
-from sojourn.inference.engine import infer
-from sojourn.inference.inferred import STAMP_ERROR
-from sojourn.inference.likelihood import Queue, searched
+from sojourn.estimation.engine import infer
+from sojourn.estimation.inferred import STAMP_ERROR
+from sojourn.estimation.likelihood import Queue, searched
 from sojourn.present.chart_libraries import alt
 from sojourn.present.drawing import specification, svg
 from sojourn.present.palette import QUEUEING, SERVICE

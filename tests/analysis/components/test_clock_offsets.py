@@ -7,7 +7,7 @@ import random
 
 import pytest
 from analysis_support import frame
-from sojourn.components.clocks.offsets import clock_offsets
+from sojourn.components.clock_offsets.offsets import clock_offsets
 from sojourn.components.expressions import with_app_facts, with_spans
 
 

@@ -9,7 +9,7 @@ from urllib.request import urlopen
 import numpy as np
 import pytest
 from lab_support import eventually, find_scenario, missed, sound_run
-from sojourn.inference.inferred import REFUSED
+from sojourn.estimation.inferred import REFUSED
 from sojourn_lab.errors import LabError
 from sojourn_lab.results.analyses.inferred import compared
 from sojourn_lab.runtime.interrupts import Interrupts

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from sojourn.analyses.audit.result import TREND_SIGNIFICANCE, Audit
-from sojourn.inference.inferred import REFUSED
+from sojourn.estimation.inferred import REFUSED
 from sojourn.model.components import COMPONENTS
 from sojourn.model.measures import EDGE, INSTANTS, ROUNDING, Measures, Row
 from sojourn.model.one_worker import TICKS, Overlap

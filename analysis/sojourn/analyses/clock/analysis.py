@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from sojourn.components.clocks.correction import plain_clocks
-from sojourn.components.clocks.offsets import PAIR, clock_offsets, clock_windows
+from sojourn.components.clock_offsets.correction import plain_clocks
+from sojourn.components.clock_offsets.offsets import PAIR, clock_offsets, clock_windows
 from sojourn.model.result import Result
 
 
@@ -17,7 +17,7 @@ class ClockResult(Result):
     """Offset and drift of every pair over time.
 
     Attributes:
-        clock: one row a pair, columns as in ``sojourn.components.clocks.offsets.CLOCK_SCHEMA``.
+        clock: one row a pair, columns as in ``sojourn.components.clock_offsets.offsets.CLOCK_SCHEMA``.
         pairs: the same as plain values, with ``steps``: when a clock was set (``at``) and by how much (``change``, s).
         windows: what the requests of short windows allow each offset to be, by pair and time. Columns proxy, upstream,
             at (UTC, the middle), lower, upper (s), requests.

@@ -10,7 +10,7 @@ from sojourn.analyses.clock.analysis import ClockResult
 from sojourn.analyses.clock.charts import offsets_over_time
 from sojourn.analyses.clock.run import clock
 from sojourn.analyses.question import ReportContext
-from sojourn.components.clocks.offsets import Pair
+from sojourn.components.clock_offsets.offsets import Pair
 from sojourn.model.formatting import counted, formatted, milliseconds
 from sojourn.model.verdict import NETWORK_GAP
 from sojourn.present.display import lay_out

@@ -23,7 +23,7 @@ import polars as pl
 from sojourn.analyses.goodput.retry_storms import Storm, storms_of
 from sojourn.analyses.goodput.sums import WORKED, groups_of, over_time_of
 from sojourn.components.inferred.rows import inferred_note
-from sojourn.inference.inferred import INFERRED
+from sojourn.estimation.inferred import INFERRED
 from sojourn.model.client_retries import CLIENT, FAILED, client_retries
 from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.model.errors import SojournError

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from sojourn.components.inferred.backends import BackendInference
-from sojourn.inference.inferred import REFUSED
+from sojourn.estimation.inferred import REFUSED
 from sojourn.model.frame import LogFacts
 from sojourn.model.result import Result
 

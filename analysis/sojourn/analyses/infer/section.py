@@ -10,7 +10,7 @@ from sojourn.analyses.infer.analysis import InferResult, result_of
 from sojourn.analyses.infer.charts import service_against_depth
 from sojourn.analyses.question import ReportContext
 from sojourn.components.inferred.backends import BackendInference
-from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED, Inference, Window
+from sojourn.estimation.inferred import INFERRED, LOWER_BOUND, REFUSED, Inference, Window
 from sojourn.model.formatting import counted, formatted, milliseconds, printable
 from sojourn.present.display import lay_out
 from sojourn.present.section import Picture, Section, Table

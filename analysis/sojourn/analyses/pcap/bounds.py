@@ -20,8 +20,8 @@ import polars as pl
 
 from sojourn.analyses.pcap.frames import WIRE_INSTANT, seconds_on_wire
 from sojourn.analyses.pcap.stamps import nanoseconds
-from sojourn.components.clocks.correction import with_clock_offset
-from sojourn.components.clocks.offsets import clock_offsets
+from sojourn.components.clock_offsets.correction import with_clock_offset
+from sojourn.components.clock_offsets.offsets import clock_offsets
 from sojourn.model.frame import INSTANT
 
 NGINX_RESOLUTION = timedelta(milliseconds=1)

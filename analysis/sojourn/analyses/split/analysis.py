@@ -9,7 +9,7 @@ from sojourn.analyses.audit.analysis import audit_of
 from sojourn.analyses.split.inside import inner_waits
 from sojourn.analyses.split.notes import notes
 from sojourn.analyses.split.result import SplitResult
-from sojourn.inference.inferred import LOWER_BOUND, REFUSED
+from sojourn.estimation.inferred import LOWER_BOUND, REFUSED
 from sojourn.model.components import QUEUE_SOURCES
 from sojourn.model.coverage import Coverage
 from sojourn.model.errors import SojournError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from sojourn.analyses.audit.result import Audit
-from sojourn.components.clocks.correction import plain_clocks
+from sojourn.components.clock_offsets.correction import plain_clocks
 from sojourn.model.figures import Summary
 from sojourn.model.formatting import iso, rounded
 from sojourn.model.result import Result

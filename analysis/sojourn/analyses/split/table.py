@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sojourn.analyses.split.result import SplitResult
-from sojourn.components.clocks.correction import plain_clocks
+from sojourn.components.clock_offsets.correction import plain_clocks
 from sojourn.model.components import COMPONENTS
 from sojourn.model.figures import FIGURES, Summary
 from sojourn.model.formatting import counted, duration, formatted, group_name, milliseconds, percent, printable, tally

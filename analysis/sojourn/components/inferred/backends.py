@@ -13,8 +13,8 @@ import polars as pl
 
 from sojourn.components.inferred.visits import Backend, Span, Visits
 from sojourn.components.inferred.windows import COARSEST_STEP, Floats, Part, part_of, smaller, step_of
-from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED, Inference, refused
-from sojourn.inference.stretches import Stretch, joined
+from sojourn.estimation.inferred import INFERRED, LOWER_BOUND, REFUSED, Inference, refused
+from sojourn.estimation.stretches import Stretch, joined
 from sojourn.model.coverage import ENOUGH, FEW_MEASURED
 from sojourn.model.formatting import iso, printable
 from sojourn.model.frame import APP, WHOLE

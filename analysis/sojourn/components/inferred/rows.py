@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from sojourn.components.inferred.backends import BackendInference, inferences
-from sojourn.inference.inferred import INFERRED, REFUSED
+from sojourn.estimation.inferred import INFERRED, REFUSED
 from sojourn.model.formatting import printable
 
 NEEDED = (

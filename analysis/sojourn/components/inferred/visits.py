@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
-from sojourn.inference.inferred import INFERRED
+from sojourn.estimation.inferred import INFERRED
 from sojourn.model.components import PROXY_STATUSES, SWITCHING_PROTOCOLS
 from sojourn.model.frame import PROXY
 from sojourn.readers.spool import ROWS_IN_MEMORY, on_disk

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sojourn.components.inferred.visits import ROW, Backend, Span
-from sojourn.inference.inferred import REFUSED, STAMP_ERROR, Inference
+from sojourn.estimation.inferred import REFUSED, STAMP_ERROR, Inference
 from sojourn.model.arrays import Ints
 
 Floats = npt.NDArray[np.floating[Any]]
@@ -62,12 +62,12 @@ def part_of(
     unserved = len(table) - len(served)
     step = step_of(backend)
     if step > COARSEST_STEP:
-        from sojourn.inference.reconstruction import reconstruct  # noqa: PLC0415 - measured requests need no engine
+        from sojourn.estimation.reconstruction import reconstruct  # noqa: PLC0415 - measured requests need no engine
 
         second = served["finish"].to_numpy() / 1e6
         result, skews = reconstruct(second, departure - arrival, routes, unserved=unserved, workers=workers), {}
     else:
-        from sojourn.inference.engine import infer  # noqa: PLC0415
+        from sojourn.estimation.engine import infer  # noqa: PLC0415
 
         error = STAMP_ERROR if step >= COARSEST_STEP else STAMP_ERROR / 5
         if skews is None:
@@ -104,7 +104,7 @@ def _skews(
     _, first, proxies = np.unique(_numbers(served["proxy"]), return_index=True, return_inverse=True)
     if len(first) < 2:
         return {}
-    from sojourn.inference.skew import skews_of  # noqa: PLC0415
+    from sojourn.estimation.skew import skews_of  # noqa: PLC0415
 
     ahead = skews_of(arrival, departure, proxies.astype(np.int64), routes, error)
     return {str(served["proxy"][int(at)]): round(float(skew), 6) for at, skew in zip(first, ahead, strict=True)}

@@ -1,4 +1,4 @@
--- What the requests of a pair allow its clock offset to be, window by window (sojourn.components.clocks): answered at the
+-- What the requests of a pair allow its clock offset to be, window by window (sojourn.components.clock_offsets): answered at the
 -- first attempt only, at the instant at which the app read its clock. Everything in us.
 SELECT
     proxy,

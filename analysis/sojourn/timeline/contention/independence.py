@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sojourn.inference.checks import correlation_of
+from sojourn.estimation.checks import correlation_of
 from sojourn.model.arrays import Floats, Ints
 from sojourn.model.one_worker import SLACK
 from sojourn.model.parallel import in_threads

@@ -1,8 +1,8 @@
 """A queue inside the app: requests in service that wait for one of a few places, a pool of connections or of threads.
 
 From the app's starts and the ends of the services, the same engine infers waits that infers those of a plain log
-(``sojourn.inference``): first come, first served, by a number of places that is estimated with its interval. It has its
-own tests, and refuses where services share something in another way.
+(``sojourn.estimation``): first come, first served, by a number of places that is estimated with its interval. It has
+its own tests, and refuses where services share something in another way.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sojourn.inference.inferred import INFERRED, Inference
+from sojourn.estimation.inferred import INFERRED, Inference
 from sojourn.model.arrays import Floats, Ints
 from sojourn.model.formatting import duration
 from sojourn.queueing.speed_laws import Law, Places
@@ -125,7 +125,7 @@ def inner_queue_of(visits: Visits, end: Floats, backends: Sequence[int], name: s
 
 
 def _inferred(visits: Visits, end: Floats, rows: Ints, places: int | None, error: float) -> Inference:
-    from sojourn.inference.engine import infer  # noqa: PLC0415 - only where services depend on the load
+    from sojourn.estimation.engine import infer  # noqa: PLC0415 - only where services depend on the load
 
     return infer(visits.busy_start[rows], end[rows], route_of(visits, rows), error=error, workers=places)
 

@@ -302,7 +302,7 @@ def test_reading_measured_requests_loads_no_engine() -> None:
     script = (
         "import sys, sojourn\n"
         "sojourn.split(sys.argv[1])\n"
-        "print([name for name in ('sojourn.inference.engine', 'sojourn.inference.sampler') if name in sys.modules])"
+        "print([name for name in ('sojourn.estimation.engine', 'sojourn.estimation.sampler') if name in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, EXAMPLES / "shop.jsonl.gz"], capture_output=True, text=True, check=True

@@ -10,10 +10,10 @@ import pytest
 import sojourn
 from plain_example import EXAMPLES, WORKERS, plain_log
 from sojourn.components.inferred import visits as backend_visits
-from sojourn.inference.checks import Check
-from sojourn.inference.engine import infer
-from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED, Inference, Window
-from sojourn.inference.stretches import Stretch, joined
+from sojourn.estimation.checks import Check
+from sojourn.estimation.engine import infer
+from sojourn.estimation.inferred import INFERRED, LOWER_BOUND, REFUSED, Inference, Window
+from sojourn.estimation.stretches import Stretch, joined
 from studies.inference import simulators as simulate
 
 EXAMPLE = EXAMPLES / "plain.log.gz"

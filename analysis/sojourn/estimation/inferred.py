@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sojourn.inference.checks import Check
+from sojourn.estimation.checks import Check
 from sojourn.model.arrays import Floats, Ints
 
 INFERRED, LOWER_BOUND, REFUSED = "inferred", "lower_bound", "refused"

@@ -1,7 +1,7 @@
 """Estimate by how much the clocks of several proxies in front of one backend differ, from their logs alone.
 
 If a clock is ahead, the merged order of the arrivals is wrong and services that follow from it are blurred: the
-likelihood of the number of workers (``sojourn.inference.likelihood``) is highest at the true difference.
+likelihood of the number of workers (``sojourn.estimation.likelihood``) is highest at the true difference.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from sojourn.inference.kernels import depth_on_arrival
-from sojourn.inference.likelihood import Queue, busiest, searched
+from sojourn.estimation.kernels import depth_on_arrival
+from sojourn.estimation.likelihood import Queue, busiest, searched
 from sojourn.model.arrays import Floats, Ints
 
 SAMPLE = 20_000  # requests of the busiest stretch

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from sojourn.inference.checks import Check, checks_of, drift_check
-from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED, STAMP_ERROR, Inference, Window, without_starts
-from sojourn.inference.kernels import depth_on_arrival, older_inside, service_times
-from sojourn.inference.likelihood import BLOCK, EXCLUDED, Likelihood, Queue, busiest, searched
+from sojourn.estimation.checks import Check, checks_of, drift_check
+from sojourn.estimation.inferred import INFERRED, LOWER_BOUND, REFUSED, STAMP_ERROR, Inference, Window, without_starts
+from sojourn.estimation.kernels import depth_on_arrival, older_inside, service_times
+from sojourn.estimation.likelihood import BLOCK, EXCLUDED, Likelihood, Queue, busiest, searched
 from sojourn.model.arrays import Floats, Ints
 from sojourn.model.formatting import counted
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.inference.kernels import log_likelihoods
+from sojourn.estimation.kernels import log_likelihoods
 from sojourn.model.arrays import Floats, Ints
 
 RATIO = 1.06  # of the upper to the lower edge of a bin
@@ -37,7 +37,7 @@ class Queue:
         codes: class of each request, from 0.
         classes: their number.
         error: of the instants, s.
-        bin_of, widths: as in ``sojourn.inference.kernels.log_likelihoods``.
+        bin_of, widths: as in ``sojourn.estimation.kernels.log_likelihoods``.
     """
 
     arrival: Floats

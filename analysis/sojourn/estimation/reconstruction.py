@@ -2,7 +2,7 @@
 
 A line is written when its request ends, so each departure lies in the second of its line and between those of its
 neighbours; durations are known to a millisecond. Departures are sampled under these bounds, for a number of workers
-(``sojourn.inference.sampler``). Numbers of workers are compared by their evidence, which thermodynamic integration
+(``sojourn.estimation.sampler``). Numbers of workers are compared by their evidence, which thermodynamic integration
 gives: the integral of the mean log density over its power, from 0 to 1 (Gelman & Meng 1998, Statistical Science 13;
 Friel & Pettitt 2008, Journal of the Royal Statistical Society B 70).
 """
@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.inference import sampler
-from sojourn.inference.checks import Check, drift_of, rank_correlation, without_class
-from sojourn.inference.engine import MOST_SPREAD, MOST_UNSERVED
-from sojourn.inference.inferred import INFERRED, REFUSED, Inference, refused, without_starts
-from sojourn.inference.kernels import depth_on_arrival, served_in_order
-from sojourn.inference.likelihood import BLOCK, bins_of, busiest, classes_of
+from sojourn.estimation import sampler
+from sojourn.estimation.checks import Check, drift_of, rank_correlation, without_class
+from sojourn.estimation.engine import MOST_SPREAD, MOST_UNSERVED
+from sojourn.estimation.inferred import INFERRED, REFUSED, Inference, refused, without_starts
+from sojourn.estimation.kernels import depth_on_arrival, served_in_order
+from sojourn.estimation.likelihood import BLOCK, bins_of, busiest, classes_of
 from sojourn.model.arrays import Floats, Ints
 from sojourn.model.formatting import counted
 from sojourn.model.parallel import in_threads
@@ -60,7 +60,7 @@ class Lines:
         departure, arrival: of the state; departures ascend.
         order: lines by their arrival.
         rank: place of each line in this order.
-        bin_of, widths: as in ``sojourn.inference.sampler``.
+        bin_of, widths: as in ``sojourn.estimation.sampler``.
     """
 
     second: Floats

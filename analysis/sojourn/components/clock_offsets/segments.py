@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from sojourn.components.clocks.lines import DRIFT_LIMIT, Envelopes, constant, drift_bounds, line, lowest, widest
+from sojourn.components.clock_offsets.lines import DRIFT_LIMIT, Envelopes, constant, drift_bounds, line, lowest, widest
 from sojourn.model.arrays import Bools, Floats
 from sojourn.model.verdict import NETWORK_GAP
 

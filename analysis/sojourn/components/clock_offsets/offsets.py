@@ -10,8 +10,8 @@ section 3), with the wait in the queue as one more delay on the way there. nginx
 clock's resolution, which makes arrivals look early; the lower bound allows for it.
 
 The envelopes are taken window by window. As long as one offset lies between all bounds, it is the estimate. Where none
-does, the clock ran fast or slow, or was set: ``sojourn.components.clocks.segments`` finds the lines and the instants.
-A request counts at the instant at which the app read its clock, which durations tell without any clock: header
+does, the clock ran fast or slow, or was set: ``sojourn.components.clock_offsets.segments`` finds the lines and the
+instants. A request counts at the instant at which the app read its clock, which durations tell without any clock: header
 received, less service time.
 """
 
@@ -25,8 +25,8 @@ from typing import Any, Protocol
 import numpy as np
 import polars as pl
 
-from sojourn.components.clocks.lines import Envelopes, constant, line
-from sojourn.components.clocks.segments import SLACK, Stretch, step_instant, step_window, stretch, stretches
+from sojourn.components.clock_offsets.lines import Envelopes, constant, line
+from sojourn.components.clock_offsets.segments import SLACK, Stretch, step_instant, step_window, stretch, stretches
 from sojourn.model.frame import INSTANT
 
 PAIR = ("proxy", "upstream")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED, Inference, Window
+from sojourn.estimation.inferred import INFERRED, LOWER_BOUND, REFUSED, Inference, Window
 from sojourn.model.formatting import counted
 
 MOST_REFUSED = 0.1  # of the requests

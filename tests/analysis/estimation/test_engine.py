@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sojourn.inference.engine import infer
-from sojourn.inference.inferred import INFERRED, LOWER_BOUND, REFUSED, Inference
-from sojourn.inference.kernels import depth_on_arrival, older_inside, service_times
+from sojourn.estimation.engine import infer
+from sojourn.estimation.inferred import INFERRED, LOWER_BOUND, REFUSED, Inference
+from sojourn.estimation.kernels import depth_on_arrival, older_inside, service_times
 from studies.inference import simulators as simulate
 from studies.inference.accuracy import first_come_first_served, moving, others
 from studies.inference.simulators import Logged

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sojourn.components.clocks.offsets import PAIR
-from sojourn.components.clocks.segments import is_step
+from sojourn.components.clock_offsets.offsets import PAIR
+from sojourn.components.clock_offsets.segments import is_step
 from sojourn.model.arrays import Floats, Ints
 
 BETWEEN, NO_NAME = "\x1f", "\x1e"  # control characters: no proxy and no backend is called so
