@@ -11,8 +11,8 @@ clock's resolution, which makes arrivals look early; the lower bound allows for 
 
 The envelopes are taken window by window. As long as one offset lies between all bounds, it is the estimate. Where none
 does, the clock ran fast or slow, or was set: ``sojourn.components.clock_offsets.segments`` finds the lines and the
-instants. A request counts at the instant at which the app read its clock, which durations tell without any clock: header
-received, less service time.
+instants. A request counts at the instant at which the app read its clock, which durations tell without any clock:
+header received, less service time.
 """
 
 from __future__ import annotations
