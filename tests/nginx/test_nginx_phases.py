@@ -115,7 +115,7 @@ def test_wait_in_turn_for_a_cache_that_nothing_fills(serve: Serve, upstream: Sta
     app = upstream(measured(LONG, headers={"Cache-Control": "no-store"}))
     server = f"location / {{ proxy_cache filled; proxy_cache_lock on; {PROXY} }}"
     nginx = serve(server, http=app_upstream(app.address) + "proxy_cache_path cache keys_zone=filled:1m;")
-    # A busy machine wakes some of them so late that their wait shows no step: then the cause is what is before the app.
+    # A busy machine wakes some of them so late that their wait shows no step: then the cause is, in part, before the app.
     causes = []
     for _ in range(ATTEMPTS):
         nginx.access_log.write_text("")
@@ -125,7 +125,7 @@ def test_wait_in_turn_for_a_cache_that_nothing_fills(serve: Serve, upstream: Sta
         if causes[-1] == "queueing":
             break
     assert causes[-1] == "queueing"
-    assert set(causes) <= {"queueing", "before"}
+    assert set(causes) <= {"queueing", "before", "mixed"}
     assert sojourn.split(nginx.access_log).evidence.locked["before"] == pytest.approx((0 + 1 + 2 + 3) / 4, rel=0.01)
 
 
