@@ -115,7 +115,8 @@ def test_wait_in_turn_for_a_cache_that_nothing_fills(serve: Serve, upstream: Sta
     app = upstream(measured(LONG, headers={"Cache-Control": "no-store"}))
     server = f"location / {{ proxy_cache filled; proxy_cache_lock on; {PROXY} }}"
     nginx = serve(server, http=app_upstream(app.address) + "proxy_cache_path cache keys_zone=filled:1m;")
-    # A busy machine wakes some of them so late that their wait shows no step: then the cause is, in part, before the app.
+    # A busy machine wakes some of them so late that their wait shows no step: then the cause, or a part of it, is
+    # before the app.
     causes = []
     for _ in range(ATTEMPTS):
         nginx.access_log.write_text("")
