@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from sojourn.model.arrays import Ints
 
 from benchmarks.traffic_generator import (
     BACKEND_PORT,
@@ -24,7 +25,6 @@ from benchmarks.traffic_generator import (
     MILLISECOND,
     PROXY_PORT,
     SECOND,
-    Ints,
     Settings,
     Traffic,
     generate_traffic,

@@ -6,18 +6,10 @@ import numpy as np
 import polars as pl
 from sojourn.analyses.pcap.frames import CONNECTIONS, EXCHANGES
 from sojourn.analyses.pcap.tracking_result import TrackingResult
+from sojourn.model.arrays import Ints
 
 from benchmarks.capture_generator import ANSWER, BACKEND_ANSWER, BACKEND_REQUEST, REQUEST
-from benchmarks.traffic_generator import (
-    BACKEND_PORT,
-    CLIENTS,
-    MICROSECOND,
-    MILLISECOND,
-    PROXY,
-    PROXY_PORT,
-    Ints,
-    Traffic,
-)
+from benchmarks.traffic_generator import BACKEND_PORT, CLIENTS, MICROSECOND, MILLISECOND, PROXY, PROXY_PORT, Traffic
 
 BACKEND_COLUMNS = ("request_id", "stamp", "queueing_delay", "service_time", "worker")  # null on the client's side
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from sojourn.model.arrays import Ints
 from sojourn.queueing.replay import replay
 from sojourn.queueing.sharing import replay_shared
 from sojourn.queueing.speed_laws import SpeedLaw
@@ -20,7 +21,6 @@ from sojourn.queueing.system import System
 from benchmarks.odd_lines import THOUSAND, kind_of, odd_line
 
 EPOCH = 1_767_225_600 * 10**9  # ns
-Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 MICROSECOND, MILLISECOND, SECOND = 10**3, 10**6, 10**9  # ns

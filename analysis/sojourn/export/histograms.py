@@ -11,10 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn.export.metrics import NATIVE_SCHEMA
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.frame import HALF_MICROSECOND
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 ZERO = 1e-5  # s; the zero bucket of a native histogram holds values up to this, with either sign
 LARGEST = 1e5  # s; larger values count in the last native bucket

@@ -10,14 +10,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sojourn.export.labels import Labels
+from sojourn.model.arrays import Bools, Floats
 from sojourn.timeline.visits import FROM_CONCURRENCY, Visits
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 LAST_TIMES = 500  # per service and route
 AGE = timedelta(minutes=10)  # after which the workers of a backend are forgotten

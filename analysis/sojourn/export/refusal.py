@@ -8,7 +8,6 @@ that it computes is too small.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from sojourn.analyses.whatif.binding import BY_CLIENT
 from sojourn.analyses.whatif.replays import replay_workload
@@ -16,11 +15,10 @@ from sojourn.analyses.whatif.sharing import Sharing
 from sojourn.analyses.whatif.variants import Change
 from sojourn.analyses.whatif.withheld import WithheldError
 from sojourn.analyses.whatif.workload import Workload
+from sojourn.model.arrays import Floats
 from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.timeline.contention.resources import Contention
 from sojourn.timeline.suspicions import ABSENT
-
-Floats = npt.NDArray[np.float64]
 
 SEVERAL = "several_in_one_worker"
 WAITS = "waits_not_reproduced"

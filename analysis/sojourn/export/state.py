@@ -17,12 +17,13 @@ import polars as pl
 
 from sojourn.analyses.whatif.sharing import Sharing
 from sojourn.analyses.whatif.workers_needed import workers_needed
-from sojourn.analyses.whatif.workload import Bools, Workload, workload_of
+from sojourn.analyses.whatif.workload import Workload, workload_of
 from sojourn.export.labels import Labels
 from sojourn.export.memory import Memory
 from sojourn.export.refusal import REASONS, signal_refusal
 from sojourn.export.settings import LONGEST_LAG, MINUTE
 from sojourn.export.tally import Sample
+from sojourn.model.arrays import Bools
 from sojourn.model.client_retries import CLIENT, FAILED, client_retries
 from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.model.errors import SojournError

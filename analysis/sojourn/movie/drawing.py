@@ -8,11 +8,12 @@ from datetime import timedelta
 import numpy as np
 from PIL import Image
 
+from sojourn.model.arrays import Floats, Ints
 from sojourn.movie.film import Film
 from sojourn.movie.layout import BAR, DEPTH, FEW, NAME, PAD, SHELF, Layout, layout_of, strokes_of
 from sojourn.movie.moment import ABANDONED, UNKNOWN, WAITING, WORKING, busy_shares, counts_of, squares_of
 from sojourn.movie.pen import Colour, Pen, text_width
-from sojourn.movie.scenes import DOUBT, GIVEN_UP_CODE, LABELS, SERVED_CODE, Floats, Ints, Scene
+from sojourn.movie.scenes import DOUBT, GIVEN_UP_CODE, LABELS, SERVED_CODE, Scene
 from sojourn.movie.theme import INK, STROKE, Theme, mixed
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 from sojourn.timeline import phases

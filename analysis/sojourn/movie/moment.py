@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sojourn.model.arrays import Floats
 from sojourn.movie.layout import PAD, Layout
-from sojourn.movie.scenes import DOUBT, GIVEN_UP_CODE, SERVED_CODE, Floats, Scene
+from sojourn.movie.scenes import DOUBT, GIVEN_UP_CODE, SERVED_CODE, Scene
 from sojourn.timeline.phases import SERVICE
 from sojourn.timeline.request_timelines import OUTCOMES
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from sojourn.model.arrays import Floats
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import printable
 from sojourn.model.version import version
 from sojourn.movie.film import Film
 from sojourn.movie.layout import FEW
-from sojourn.movie.scenes import PHASE_ENDS, Floats, Scene
+from sojourn.movie.scenes import PHASE_ENDS, Scene
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 from sojourn.present.templating import script_json, templates_of
 

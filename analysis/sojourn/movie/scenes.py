@@ -8,18 +8,14 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.model.formatting import counted, duration, listed, printable
 from sojourn.movie.places import places_of
 from sojourn.timeline.phases import AFTER, BODY, READ, SERVICE
 from sojourn.timeline.request_timelines import GIVEN_UP, OUTCOMES, SERVED, TURNED_AWAY
 from sojourn.timeline.steps import Steps
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 SERVED_CODE, GIVEN_UP_CODE = OUTCOMES.index(SERVED), OUTCOMES.index(GIVEN_UP)
 MOST_LANES = 8

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sojourn.model.arrays import Floats
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.figures import QUANTILES, Summary
 from sojourn.model.parallel import in_threads
 from sojourn.model.statistics import Members, group_number
@@ -23,7 +23,6 @@ from sojourn.model.statistics import Members, group_number
 BATCH = 1_000_000  # rows; those of a part of the file they lie in
 SAMPLED = 200_000  # rows of a sample
 DEVIATIONS = 6.0  # standard deviations of a sample's rank, by which an interval reaches to either side
-Ints = npt.NDArray[np.int64]
 Levels = Sequence[float]
 
 

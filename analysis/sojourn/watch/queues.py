@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Bools
 from sojourn.model.formatting import iso
 from sojourn.model.frame import INSTANT
 from sojourn.sources.frame_measures import without_upgraded
@@ -27,8 +28,6 @@ from sojourn.timeline.suspicions import HIDDEN
 from sojourn.timeline.tables import culprits_table
 from sojourn.timeline.visits import Visits, visits
 from sojourn.watch.figures import fitting
-
-Bools = npt.NDArray[np.bool_]
 
 MINUTE = 60.0  # s
 LONG = 0.005  # s a request: less is the way to a free worker

@@ -9,6 +9,7 @@ import numpy as np
 from sojourn.estimation.engine import infer
 from sojourn.estimation.inferred import REFUSED, Inference
 from sojourn.estimation.reconstruction import reconstruct
+from sojourn.model.arrays import Floats, Ints
 
 from studies.inference import simulators as simulate
 from studies.inference.simulators import Logged
@@ -95,7 +96,7 @@ def others(seed: int, requests: int) -> Iterator[Outcome]:
 
 
 def _systems(
-    rng: np.random.Generator, arrival: simulate.Floats, service: simulate.Floats, routes: simulate.Ints, workers: int
+    rng: np.random.Generator, arrival: Floats, service: Floats, routes: Ints, workers: int
 ) -> Iterator[tuple[str, Logged]]:
     rank = rng.integers(2, size=len(arrival))
     for system, times in (

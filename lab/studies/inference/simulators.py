@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from sojourn.model.arrays import Floats, Ints
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Times = tuple[Floats, Floats]
 
 STALE = 0.004  # s by which the clock that nginx keeps for a turn of its event loop is late, at most

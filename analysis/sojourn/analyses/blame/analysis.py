@@ -22,12 +22,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sojourn.analyses.blame.chain import Chain, chain_of
 from sojourn.analyses.blame.inside import InnerBlame, inner_blame
 from sojourn.analyses.queue_source import MEASURED, QueueSource
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.components import STAMP_TICK
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import iso
@@ -57,9 +57,6 @@ from sojourn.timeline.tables import (
 )
 from sojourn.timeline.visits import Visits
 from sojourn.timeline.windows import Windows
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 MOST_ROWS = 1_000  # of a list in the JSON
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.frame import INSTANT
 from sojourn.timeline.charge import accounts, matrices
 from sojourn.timeline.classes import classes_of, largest, summed
@@ -13,9 +13,6 @@ from sojourn.timeline.services import services_of
 from sojourn.timeline.tables import BLAMED
 from sojourn.timeline.visits import Visits
 from sojourn.timeline.windows import Windows
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 MINUTE = 60.0
 MINUTE_SCHEMA = {

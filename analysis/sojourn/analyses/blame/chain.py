@@ -21,10 +21,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sojourn.analyses.blame.explained import explained
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.formatting import iso
 from sojourn.model.one_worker import most_at_once
 from sojourn.model.parallel import in_threads
@@ -32,9 +32,6 @@ from sojourn.timeline.charge import matrices
 from sojourn.timeline.classes import summed
 from sojourn.timeline.services import Services
 from sojourn.timeline.visits import Visits
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 COSTLIEST = 5
 CHAIN_SCHEMA = {"culprit": pl.String(), "filled": pl.Float64(), "held": pl.Float64()}

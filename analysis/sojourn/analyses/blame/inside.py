@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Ints
 from sojourn.timeline.charge import accounts
 from sojourn.timeline.classes import summed
 from sojourn.timeline.contention.independence import service_ends
@@ -22,8 +22,6 @@ from sojourn.timeline.contention.load_dependence import LoadDependence
 from sojourn.timeline.contention.resources import Contention
 from sojourn.timeline.services import services_of
 from sojourn.timeline.visits import Visits
-
-Ints = npt.NDArray[np.int64]
 
 LEAST = 0.1  # of the waiting for workers: services that are shorter in sum are not looked at
 

@@ -14,12 +14,10 @@ import math
 from dataclasses import asdict, dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Floats
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted
-
-Floats = npt.NDArray[np.float64]
 
 METHOD = "local linear regression on the rate, made monotone; bootstrap over windows"
 GRID = 60  # rates at which the function is computed

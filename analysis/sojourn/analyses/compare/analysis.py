@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sojourn.analyses.compare.change import Change, cause_of, change_of, made_of, moved, signed
 from sojourn.analyses.compare.contributions import GroupChange, contributions, largest_groups
 from sojourn.analyses.split.result import SplitResult
+from sojourn.model.arrays import Floats
 from sojourn.model.components import COMPONENTS
 from sojourn.model.errors import SojournError
 from sojourn.model.figures import QUANTILES
@@ -34,8 +34,6 @@ from sojourn.timeline.time_blocks import (
     resampled_windows,
     tail_means,
 )
-
-Floats = npt.NDArray[np.float64]
 
 FIGURES = ("mean", *QUANTILES)
 TAIL = "p99"

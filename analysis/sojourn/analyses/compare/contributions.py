@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Floats
 from sojourn.model.components import COMPONENTS
 from sojourn.sources.frame_measures import without_upgraded
 from sojourn.timeline.time_blocks import LEVEL, Blocks
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

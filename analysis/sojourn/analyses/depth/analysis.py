@@ -20,10 +20,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sojourn.analyses.queue_source import MEASURED, QueueSource
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.formatting import iso
 from sojourn.model.frame import INSTANT
 from sojourn.model.result import Result
@@ -38,9 +38,6 @@ from sojourn.timeline.steps import Steps, Together
 from sojourn.timeline.tables import workers_table
 from sojourn.timeline.visits import Visits
 from sojourn.timeline.windows import Windows
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 ALL = "all"  # every backend together
 COARSE = [digit * 10**power for power in range(1, 8) for digit in (1, 2, 5)]

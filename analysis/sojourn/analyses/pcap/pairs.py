@@ -9,12 +9,10 @@ sides by a clear margin. The remaining intervals are ambiguous and remain unpair
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Ints
 from sojourn.model.compilation import compiled
-
-Ints = npt.NDArray[np.int64]
 
 NEAREST = 8  # possible partners stored per interval
 FAR = int(np.iinfo(np.int64).max)

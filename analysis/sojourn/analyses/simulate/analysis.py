@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sojourn.model.arrays import Floats
 from sojourn.model.figures import Summary, summary
 from sojourn.model.formatting import counted
 from sojourn.model.result import Result
@@ -17,8 +18,6 @@ from sojourn.queueing.outcome import REJECTED, SERVED, Outcome, counts_of
 from sojourn.queueing.processes import Process, arrival_process, service_process
 from sojourn.queueing.replay import replay
 from sojourn.queueing.system import System
-
-Floats = npt.NDArray[np.float64]
 
 MOST_REQUESTS = 20_000_000
 WARMUP = 0.05

@@ -13,7 +13,7 @@ from sojourn.model.verdict import queueing_seconds
 from sojourn.present.page import Page, Part, SplitPart
 from sojourn.present.section import Section
 
-LINES_REFUSED = 50
+REJECT_ROWS = 50
 MOST = 0.5  # of everything else
 WORTH = 0.1  # of all seconds: less unknown time is not named
 
@@ -37,7 +37,7 @@ def split_part(result: SplitResult) -> SplitPart:
         read=read_sentence(result),
         audit=text[:1].upper() + text[1:],
         clocks=clock_sentence(result),
-        rejects=[{**reject, "raw": displayed_line(reject["raw"])} for reject in result.records.rejects[:LINES_REFUSED]],
+        rejects=[{**reject, "raw": displayed_line(reject["raw"])} for reject in result.records.rejects[:REJECT_ROWS]],
     )
 
 

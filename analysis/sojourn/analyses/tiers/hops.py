@@ -20,12 +20,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sojourn.analyses.tiers.forest import NONE, Forest, Indices
+from sojourn.model.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 UNNAMED = "(not named)"
 
 

@@ -11,17 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sojourn.analyses.tiers.hops import Hops
+from sojourn.model.arrays import Floats
 
 FEWEST = 100  # minimum number of calls for a correlation
 RISES = 0.3  # minimum rank correlation of durations that rise with the load
 RATIO = 1.2  # and minimum ratio of the mean under the most load to that under the least
 OTHERS = 0.15  # minimum rank correlation with the calls of other callers; each caller is only part of the load
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ from sojourn.analyses.whatif.result import Variant, WhatIfResult, Withheld, figu
 from sojourn.analyses.whatif.sharing import Laws, Sharing
 from sojourn.analyses.whatif.variants import Change, change_of
 from sojourn.analyses.whatif.withheld import WithheldError
-from sojourn.analyses.whatif.workload import Floats, Workload, workload_of
+from sojourn.analyses.whatif.workload import Workload, workload_of
+from sojourn.model.arrays import Floats
 from sojourn.model.errors import SojournError
 from sojourn.model.figures import Summary
 from sojourn.model.formatting import counted, duration, printable

@@ -6,10 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Floats
 from sojourn.model.compilation import compiled
 from sojourn.timeline.visits import Visits
-
-Floats = npt.NDArray[np.float64]
 
 PINNED = 0.99  # share of a client's requests at one backend: a balancer that ignores clients does not do that
 REQUESTS_OF_CLIENT, CLIENTS = 10, 3  # fewest

@@ -9,12 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.compilation import compiled
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 RANDOM, IN_TURN, BY_CLIENT, LEAST_LOADED = "at random", "in turn", "by client", "to the least loaded"
 MOSTLY = 0.9  # share of the requests that follow a cycle, or go where their client's others do

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn.analyses.whatif.workload import Floats, Ints, Workload
+from sojourn.analyses.whatif.workload import Workload
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.timeline.classes import small_codes
 

@@ -7,14 +7,11 @@ cancels in the difference (Künsch 1989: neighbouring requests met the same queu
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sojourn.model.arrays import Bools, Floats
 from sojourn.model.compilation import compiled
 from sojourn.timeline.time_blocks import LEVEL, WINDOWS, Blocks, bin_edges, quantiles_of, resampled_windows
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 CELLS = 4096
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}

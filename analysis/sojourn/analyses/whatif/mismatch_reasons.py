@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from sojourn.analyses.whatif.workload import Workload
+from sojourn.model.arrays import Floats
 from sojourn.model.formatting import counted, duration, printable
 from sojourn.model.one_worker import SLACK, most_at_once
 from sojourn.timeline.charge import DISPATCH, IMBALANCE, accounts
@@ -18,8 +18,6 @@ from sojourn.timeline.services import Services, services_of
 from sojourn.timeline.suspicions import HIDDEN, PAUSE, STARTED
 from sojourn.timeline.visits import FROM_INFERENCE, FROM_OPTION
 from sojourn.timeline.worker_evidence import AT_ONCE
-
-Floats = npt.NDArray[np.float64]
 
 MANY = 0.01  # share of requests
 OUT_OF_ORDER = 0.02  # share of requests

@@ -15,7 +15,8 @@ from sojourn.analyses.whatif.closed_loop import ClosedLoop
 from sojourn.analyses.whatif.sharing import NO_PLACES, Sharing, adds_load, replay_sharing
 from sojourn.analyses.whatif.variants import Change, written
 from sojourn.analyses.whatif.withheld import WithheldError
-from sojourn.analyses.whatif.workload import Bools, Floats, Ints, Workload
+from sojourn.analyses.whatif.workload import Workload
+from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.model.compilation import compiled
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import printable

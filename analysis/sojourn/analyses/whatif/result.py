@@ -7,12 +7,10 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from sojourn.model.arrays import Floats
 from sojourn.model.figures import Summary, summary
 from sojourn.model.result import Result
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ import numpy as np
 
 from sojourn.analyses.whatif.variants import Amount, Change
 from sojourn.analyses.whatif.withheld import WithheldError
-from sojourn.analyses.whatif.workload import Floats, Ints, Workload
+from sojourn.analyses.whatif.workload import Workload
+from sojourn.model.arrays import Floats, Ints
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import formatted
 from sojourn.queueing.sharing import SharedOutcome, replay_shared

@@ -22,7 +22,8 @@ from sojourn.analyses.whatif.replays import Station, stations
 from sojourn.analyses.whatif.sharing import Sharing
 from sojourn.analyses.whatif.variants import Change
 from sojourn.analyses.whatif.withheld import WithheldError
-from sojourn.analyses.whatif.workload import Bools, Floats, Ints, Workload
+from sojourn.analyses.whatif.workload import Workload
+from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.model.objective import Objective
 from sojourn.queueing.replay import replay
 from sojourn.queueing.sharing import replay_shared

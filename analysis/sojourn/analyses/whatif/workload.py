@@ -12,6 +12,7 @@ import polars as pl
 
 from sojourn.analyses.whatif.balancing import inferred_balancers
 from sojourn.analyses.whatif.binding import Binding, binding_of, bound
+from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.model.components import CLIENT_GONE, GIVEN_UP_STATUSES, SWITCHING_PROTOCOLS, TIMED_OUT
 from sojourn.model.errors import SojournError
 from sojourn.model.one_worker import SLACK
@@ -25,10 +26,6 @@ from sojourn.timeline.steps import Steps
 from sojourn.timeline.suspicions import ABSENT, LIMIT
 from sojourn.timeline.turnaround import LONGEST
 from sojourn.timeline.visits import Visits, places_of, visits
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 COLUMNS = (
     "request_time", "app_service", "upload", "answered", "retries", "response", "connection", "remote_addr",

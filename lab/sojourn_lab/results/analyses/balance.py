@@ -11,17 +11,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
+from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.timeline.charge import accounts
 from sojourn.timeline.services import services_of
 from sojourn.timeline.visits import Visits, visits
 
 from sojourn_lab.results.analyses.data import CaseData
 from sojourn_lab.runtime.backends import HOST
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 SETTLED = 1.0 / 3.0
 """The last part of the time after an addition, in which queues that had built up before it have drained."""

@@ -22,18 +22,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 from sojourn.analyses.capacity.analysis import capacity
 from sojourn.analyses.capacity.knee import Slo
 from sojourn.analyses.capacity.sizing import instances_needed
+from sojourn.model.arrays import Floats
 from sojourn.timeline.load_windows import load_windows
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.results.analyses.data import CaseData
 from sojourn_lab.scenario.load import ClosedLoad
-
-Floats = npt.NDArray[np.float64]
 
 HALF_WAY = 0.6
 """Share of the users that saturate: above it some requests wait by chance, and the curve is no longer a line."""

@@ -27,17 +27,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 from sojourn.analyses.goodput.analysis import goodput
+from sojourn.model.arrays import Floats
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.load.plan import ClientRecord
 from sojourn_lab.results.analyses.data import CaseData
 from sojourn_lab.results.analyses.goodput import capacity_of
 from sojourn_lab.scenario.load import StepsLoad
-
-Floats = npt.NDArray[np.float64]
 
 SEVERAL = 20
 """Successive requests that decide on a recovery: with fewer, two served by chance would look like one."""
