@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from sojourn.model.formatting import printable
 from sojourn.model.frame import Records
+from sojourn.readers.formats.detect import detected_format
+from sojourn.readers.formats.suggestion import Suggestion, suggested_format
 
 LINES = 200  # of the refused lines
 LENGTH = 2_000  # characters of a line
@@ -36,6 +38,7 @@ class ForeignFormat:
         advice: the remedy, as a clause.
         fix: the lines of the remedy.
         into: the file for these lines; empty: they are a command.
+        because: a sentence on values that are not read.
     """
 
     name: str
@@ -44,11 +47,13 @@ class ForeignFormat:
     advice: str
     fix: str = LOOK
     into: str = ""
+    because: str = ""
 
     @property
     def sentence(self) -> str:
         """The times in the log, the missing values, and the remedy."""
-        return f"It has {self.holds}; it lacks {self.lacks}. To have these, {self.advice}."
+        because = f" {self.because}" if self.because else ""
+        return f"It has {self.holds}; it lacks {self.lacks}.{because} To have these, {self.advice}."
 
 
 def _of_nginx(name: str, holds: str, lacks: str = _STAMPED) -> ForeignFormat:
@@ -141,13 +146,10 @@ UWSGI = ForeignFormat(
 NGINX_ERRORS = _of_nginx("nginx's error log", "messages", "requests and their times")
 NGINX_JSON = _of_nginx("JSON lines of nginx's variables without all keys of Sojourn's record", "what its keys say")
 OTHER_JSON = ForeignFormat(
-    "JSON lines without the keys of Sojourn's record",
-    "other keys",
-    "time, status and request_time",
-    'name the keys that hold them by --log-format \'{"KEY": "$time_iso8601", "KEY": "$status", '
-    '"KEY": "$request_time"}\' '
-    "(docs/reference/log-formats.md)",
+    "JSON lines without the keys of Sojourn's record", "other keys", "time, status and request_time", "name the keys"
 )
+UNKNOWN = ForeignFormat("text in a format that is not recognised", "", "", "")
+_PAGE = "docs/reference/log-formats.md"
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _DAY = r"\[\d\d/\w{3}/\d{4}:[\d:]{8}"
@@ -205,16 +207,43 @@ def _format_of_object(keys: set[str], text: str) -> ForeignFormat | None:
 
 def foreign_format(lines: Iterable[str]) -> ForeignFormat | None:
     """Return the format that more than half of these lines have; None without such a format."""
-    counts = Counter(format_of_line(line) for line in lines if line.strip())
+    sample = [line for line in lines if line.strip()]
+    counts = Counter(format_of_line(line) for line in sample)
     if not counts:
         return None
     most, count = counts.most_common(1)[0]
-    return most if count > 0.5 * counts.total() else None
+    if most is None or count <= 0.5 * counts.total():
+        return None
+    if most is OTHER_JSON:
+        return _with_suggestion(OTHER_JSON, suggested_format(sample))
+    if most in (APACHE_TIMES, COMBINED_TIMES) and (log := detected_format(sample)) and log.lacks:
+        return replace(COMBINED, because=" ".join(log.notes))
+    return most
+
+
+def unrecognised(lines: Sequence[str]) -> ForeignFormat:
+    """Return what is to be said of lines of text whose format is not recognised."""
+    return _with_suggestion(UNKNOWN, suggested_format(lines))
+
+
+def _with_suggestion(form: ForeignFormat, suggestion: Suggestion) -> ForeignFormat:
+    sees = printable(", ".join(suggestion.sees), 300) or "nothing that is recognised"
+    text = suggestion.text or "$time_local $status $request_time"
+    advice = (
+        f"give its format, with the unit of a duration behind it ($request_time=ms): --log-format '{text}' with what "
+        f"is not yet named in it, or --log-format nginx.conf:NAME if nginx writes it ({_PAGE})"
+    )
+    lacks = ", ".join(suggestion.lacks) or "nothing, as it seems"
+    return replace(form, holds=sees, lacks=lacks, advice=advice, fix=f"sojourn split LOG --log-format '{text}'")
 
 
 def format_of_rejects(records: Records) -> ForeignFormat | None:
-    """Return the format of the kept refused lines; None if it is unknown."""
-    return foreign_format(str(each["raw"]) for each in records.rejects[:LINES])
+    """Return the format of the kept refused lines; None if there are none, or if they may be Sojourn's records."""
+    lines = [str(each["raw"]) for each in records.rejects[:LINES]]
+    form = foreign_format(lines)
+    if form is None and sum(not line.lstrip().startswith("{") for line in lines) > 0.5 * len(lines):
+        return unrecognised([line for line in lines if line.strip()])
+    return form
 
 
 def refused_as(records: Records) -> str:
@@ -226,5 +255,6 @@ def refused_as(records: Records) -> str:
     form = format_of_rejects(records)
     if form is None:
         return ""
-    lines = (each for each in records.rejects if format_of_line(str(each["raw"])) is form)
-    return f"{printable(next(lines)['source'] or 'The log', 200)} is {form.name}. {form.sentence}"
+    of_line = (each for each in records.rejects if (one := format_of_line(str(each["raw"]))) and one.name == form.name)
+    source = next(of_line, records.rejects[0])["source"]
+    return f"{printable(source or 'The log', 200)} is {form.name}. {form.sentence}"

@@ -16,8 +16,8 @@ from sojourn.readers.formats import catalogue, nginx
 from sojourn.readers.formats.behaviour import Context
 from sojourn.readers.formats.columns import DURATION, SECONDS, Column, columns_of
 from sojourn.readers.formats.line_format import ASSUMED, LIKELY, SURE, LineFormat
-from sojourn.readers.formats.nginx import nginx_parts
 from sojourn.readers.formats.line_time import instant
+from sojourn.readers.formats.nginx import nginx_parts
 from sojourn.readers.formats.roles import role_of
 from sojourn.readers.formats.template import QUOTED, Part, Variable
 from sojourn.readers.formats.units import Guess, Instants, part_unit, taken_as

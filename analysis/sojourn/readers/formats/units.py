@@ -86,11 +86,9 @@ def guessed_unit(
     some = [value for value in numbers if value]
     if not some:
         return None if all(value is None for value in numbers) else Guess("s")
-    whole = all(WHOLE.fullmatch(value) for value, number in zip(values, numbers, strict=True) if number is not None)
-    in_seconds = by_nginx and not whole and all(
-        NGINX.fullmatch(value) or WHOLE.fullmatch(value)
-        for value, number in zip(values, numbers, strict=True) if number is not None
-    )  # fmt: skip
+    texts = [value for value, number in zip(values, numbers, strict=True) if number is not None]
+    whole = all(map(WHOLE.fullmatch, texts))
+    in_seconds = by_nginx and not whole and _is_written_by_nginx(texts)
     middle = max(median(value for value in numbers if value is not None), 0.5) if whole else median(some)
     candidates = candidates or (_COARSEST_FIRST if whole else _COARSEST_FIRST[:2])
     spans = NGINX_SPANS if in_seconds else SPANS
@@ -102,6 +100,13 @@ def guessed_unit(
     best, *others = sorted(fitting, key=lambda unit: abs(math.log10(middle * UNITS[unit] / 1e6 / USUAL_S)))
     plausible = [unit for unit in others if PLAUSIBLE_S[0] <= middle * UNITS[unit] / 1e6 <= PLAUSIBLE_S[1]]
     return Guess(best, not plausible, plausible[0] if plausible else "")
+
+
+def _is_written_by_nginx(texts: Sequence[str]) -> bool:
+    """Return whether numbers have three digits behind the point, or would have without the zeros at their end."""
+    if not all(NGINX.fullmatch(text) or WHOLE.fullmatch(text) for text in texts):
+        return False
+    return len(texts) < FEW_LINES or sum(text[-4:-3] == "." for text in texts) > MOST * len(texts)
 
 
 def part_unit(

@@ -125,14 +125,22 @@ def _seconds(columns: Sequence[Column], *, combined: bool) -> LineFormat:
     text = catalogue.COMBINED if combined else catalogue.COMMON
     text += "".join(f"{column.before}${{column_{k}}}{column.after}" for k, column in enumerate(columns[:-1], 1))
     is_rack = columns[-1].all(_RACK)
-    text += f"{columns[-1].before}${{{'upstream_http_x_service_time' if is_rack else 'request_time'}}}{columns[-1].after}"
+    text += (
+        f"{columns[-1].before}${{{'upstream_http_x_service_time' if is_rack else 'request_time'}}}{columns[-1].after}"
+    )
     note = (
         "Its last number is taken as the seconds that Rack's CommonLogger writes: the service time. It is written by the "
         "app: the wait before the app, and the proxy's part, are not in it."
         if is_rack else
         "Its last number is taken as the response time in s (gunicorn's %(L)s is one). Give --log-format if it is not."
     )  # fmt: skip
+    title = "the log of Rack's CommonLogger" if is_rack else f"the {base} format with seconds"
     name = re.sub(r"\$\{(\w+)\}(?!\w)", r"$\1", text)
     return LineFormat(
-        name, "the log of Rack's CommonLogger" if is_rack else f"the {base} format with seconds", tuple(nginx_parts(text)), certainty=ASSUMED, lists=True, notes=(note,)
+        name,
+        title,
+        tuple(nginx_parts(text)),
+        certainty=ASSUMED,
+        lists=True,
+        notes=(note,),
     )
