@@ -11,7 +11,7 @@ from itertools import islice
 from sojourn.doctor.findings import ADD, ERROR, INFO, RUN, Finding
 from sojourn.model.formatting import printable
 from sojourn.nginx.log_format import ESSENTIAL, REFUSED_WITHOUT, USEFUL, key_lines, why_keys
-from sojourn.readers.foreign_logs import LENGTH, NGINX_JSON, ForeignFormat, foreign_format, unrecognised
+from sojourn.readers.foreign_logs import LENGTH, NGINX_JSON, ForeignFormat, advice_on, foreign_format, unrecognised
 from sojourn.readers.formats.detect import detected_format
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.inputs import LogInput
@@ -84,7 +84,7 @@ def sniff_findings(sniff: Sniffed) -> Iterator[Finding]:
     foreign = foreign_format(sniff.begins)
     if sniff.form is not None and not sniff.form.lacks:
         facts = sniff.form.facts(sniff.name)
-        advice = foreign or NGINX_JSON
+        advice = advice_on(sniff.form, sniff.begins)
         yield _of_format(advice, INFO, name, facts.sentence, f"{facts.reading} {advice.sentence}")
         return
     if foreign is not None and foreign is not NGINX_JSON:

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from sojourn.model.formatting import printable
-from sojourn.model.frame import Records
+from sojourn.model.frame import APP, Records
 from sojourn.readers.formats.detect import detected_format
+from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.suggestion import Suggestion, suggested_format
 
 LINES = 200  # of the refused lines
@@ -143,6 +144,27 @@ UWSGI = ForeignFormat(
     "the wait before uWSGI and the stamp (X-Request-Start)",
     "give the log of the nginx in front of uWSGI",
 )
+_OWN_TIMES = "the app's own times"
+HEROKU = ForeignFormat(
+    "the log of Heroku's router", "milliseconds of connecting, and to the end of the response", _OWN_TIMES,
+    "wrap the app in the middleware: Heroku's router sends X-Request-Start itself",
+    "sojourn split router.log --app-log app.log",
+)  # fmt: skip
+# Name of a format -> what it lacks; of those that nginx did not write.
+_BY_NAME = {
+    "heroku": HEROKU,
+    "kong": _of_proxy("Kong's JSON log", "milliseconds of the whole request and of the upstream"),
+    "gcp": _of_proxy("the log of a Google Cloud load balancer", "the duration of the whole request"),
+    "cloudflare": _of_proxy("Cloudflare's Logpush", "the times of the edge and of the origin"),
+    "squid": _of_proxy("Squid's access log", "the duration of the whole request"),
+    "gorouter": _of_proxy("the access log of Cloud Foundry's gorouter", "the duration of the whole request"),
+    "w3c": _of_proxy("W3C's extended format", "the duration of the whole request"),
+}
+_OF_AN_APP = ForeignFormat(
+    "the log of an app server", "the time that the app worked on each request", "the wait before the app",
+    "give the log of the proxy in front, with --app-log for this one", "sojourn split access.log --app-log app.log",
+)  # fmt: skip
+_OF_OTHERS = _of_proxy("the log of another program", "what its keys say")
 NGINX_ERRORS = _of_nginx("nginx's error log", "messages", "requests and their times")
 NGINX_JSON = _of_nginx("JSON lines of nginx's variables without all keys of Sojourn's record", "what its keys say")
 OTHER_JSON = ForeignFormat(
@@ -228,13 +250,28 @@ def unrecognised(lines: Sequence[str]) -> ForeignFormat:
 
 def _with_suggestion(form: ForeignFormat, suggestion: Suggestion) -> ForeignFormat:
     sees = printable(", ".join(suggestion.sees), 300) or "nothing that is recognised"
-    text = suggestion.text or "$time_local $status $request_time"
+    text = suggestion.text if suggestion.sees else "$time_local $status $request_time"
     advice = (
-        f"give its format, with the unit of a duration behind it ($request_time=ms): --log-format '{text}' with what "
-        f"is not yet named in it, or --log-format nginx.conf:NAME if nginx writes it ({_PAGE})"
+        f"give its format, for example --log-format '{text}' with the variables that are missing (a duration that is "
+        f"not in s has its unit behind it: $request_time=ms), or --log-format nginx.conf:NAME if nginx writes it "
+        f"({_PAGE})"
     )
     lacks = ", ".join(suggestion.lacks) or "nothing, as it seems"
     return replace(form, holds=sees, lacks=lacks, advice=advice, fix=f"sojourn split LOG --log-format '{text}'")
+
+
+def advice_on(log: LineFormat, lines: Sequence[str]) -> ForeignFormat:
+    """Return what a log that is read lacks of a split.
+
+    Args:
+        log: its format.
+        lines: its first lines.
+    """
+    if log.vantage == APP:
+        return foreign_format(lines) or _OF_AN_APP
+    if by_name := _BY_NAME.get(log.name):
+        return by_name
+    return foreign_format(lines) or (NGINX_JSON if log.lists else _OF_OTHERS)
 
 
 def format_of_rejects(records: Records) -> ForeignFormat | None:

@@ -283,7 +283,8 @@ READ = {
     ),
     "LTSV with brackets": Public(
         lambda r: "\t".join((f"time:[{r.clf()}]", "method:GET", f"uri:{r.uri}", f"status:{r.status}",
-                             f"request_time:{r.whole:.3f}", f"upstream_response_time:{r.upstream:.3f}")), True, "likely",
+                             f"request_time:{r.whole:.3f}", f"upstream_response_time:{r.upstream:.3f}")), True,
+        "likely",
     ),
     "logfmt": Public(
         lambda r: f'time={r.iso()}Z level=info method=GET path="{r.uri}" status={r.status} duration={r.ms}ms',
@@ -362,7 +363,7 @@ READ = {
     ),
     "Rack": Public(_rack, certainty="assumed", app=True),
     "Gin": Public(
-        lambda r: f"[GIN] {_moment(r.start):%Y/%m/%d - %H:%M:%S} | {r.status} |  {r.us / 1e3}ms |   {r.client} | "
+        lambda r: f"[GIN] {_moment(r.end):%Y/%m/%d - %H:%M:%S} | {r.status} |  {r.us / 1e3}ms |   {r.client} | "
         f'GET      "{r.uri}"', app=True,
     ),
     "uWSGI": Public(_uwsgi, app=True),

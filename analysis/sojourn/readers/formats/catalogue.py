@@ -160,20 +160,19 @@ FORMATS: dict[str, Callable[[], LineFormat]] = {
         "gunicorn", "gunicorn's access log with %(D)s", gunicorn_parts(f"{GUNICORN} %(D)s"), _APP_ALONE
     ),
     "heroku": lambda: _text(
-        "heroku", "the log of Heroku's router", _parts(platforms.HEROKU, platforms.HEROKU_VARIABLES),
+        "heroku", "the log of Heroku's router", _parts(*platforms.HEROKU),
         "Its service is from the connection to the end of the response: the wait in the dyno is in it.",
     ),
-    "squid": lambda: replace(_text("squid", "Squid's access log", _parts(platforms.SQUID, platforms.SQUID_VARIABLES)), url=True),
+    "squid": lambda: replace(_text("squid", "Squid's access log", _parts(*platforms.SQUID)), url=True),
     "gorouter": lambda: _text(
-        "gorouter", "the access log of Cloud Foundry's gorouter", _parts(platforms.GOROUTER, platforms.GOROUTER_VARIABLES), _OF_THE_START
+        "gorouter", "the access log of Cloud Foundry's gorouter", _parts(*platforms.GOROUTER), _OF_THE_START
     ),
-    "gin": lambda: _text("gin", "the log of Gin (Go)", _parts(platforms.GIN, platforms.GIN_VARIABLES), _NO_ZONE, _APP_ALONE),
+    "gin": lambda: _text("gin", "the log of Gin (Go)", _parts(*platforms.GIN), _NO_ZONE, _APP_ALONE),
     "lograge": lambda: _text(
-        "lograge", "the log of Rails with lograge", _parts(platforms.LOGRAGE, platforms.LOGRAGE_VARIABLES), _NO_ZONE, _APP_ALONE
+        "lograge", "the log of Rails with lograge", _parts(*platforms.LOGRAGE), _NO_ZONE, _APP_ALONE
     ),
     "rack": lambda: _text(
-        "rack", "the log of Rack's CommonLogger without a zone", _parts(platforms.RACK_OLD, platforms.RACK_OLD_VARIABLES), _NO_ZONE,
-        _APP_ALONE,
+        "rack", "the log of Rack's CommonLogger without a zone", _parts(*platforms.RACK_OLD), _NO_ZONE, _APP_ALONE
     ),
     "kong": lambda: _json("kong", "Kong's JSON log", platforms.KONG, _OF_THE_START),
     "gcp": lambda: replace(

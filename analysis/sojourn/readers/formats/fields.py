@@ -44,7 +44,8 @@ TEXTS = (
 )  # fmt: skip
 INSTANTS = ("end", "start", "request_start", "proxy_start")
 DURATIONS = (
-    "request_time", "upload", "proxy_queue", "connect", "first_byte", "header", "transfer", "response", "exchange", "send",
+    "request_time", "upload", "proxy_queue", "connect", "first_byte", "header", "transfer", "response", "exchange",
+    "send",
     "queueing_delay", "service_time",
 )  # fmt: skip
 
@@ -82,7 +83,8 @@ MACROS = (
     "CREATE OR REPLACE TEMP MACRO ruby_us(x) AS (epoch_us(try_strptime(x, '%d/%b/%Y %H:%M:%S')))",
     # Without a zone it is UTC. W3C's date and time are columns of their own.
     "CREATE OR REPLACE TEMP MACRO iso_us(x) AS (epoch_us(TRY_CAST("
-    r"replace(replace(x, ',', '.'), chr(9), ' ') || CASE WHEN regexp_matches(x, '(?:Z|[+-]\d\d:?\d\d)$') THEN '' ELSE 'Z' END "
+    r"replace(replace(x, ',', '.'), chr(9), ' ') || "
+    r"CASE WHEN regexp_matches(x, '(?:Z|[+-]\d\d:?\d\d)$') THEN '' ELSE 'Z' END "
     "AS TIMESTAMPTZ)))",
     # Proxies write -1 for what did not take place.
     "CREATE OR REPLACE TEMP MACRO took(x, unit) AS (CASE WHEN NOT starts_with(x, '-') "
@@ -123,6 +125,7 @@ class Field:
 
 UNIT_NAMES = {
     "s": "s", "ms": "ms", "us": "µs", "ns": "ns",
-    "clf": "to the second", "clf_ms": "to the millisecond", "ctime": "to the second", "gin": "to the second", "ruby": "to the second",
+    "clf": "to the second", "clf_ms": "to the millisecond", "ctime": "to the second", "gin": "to the second",
+    "ruby": "to the second",
     "iso": "to the second", "iso_ms": "to the millisecond", "iso_us": "to the microsecond", "whole_s": "to the second",
 }  # fmt: skip

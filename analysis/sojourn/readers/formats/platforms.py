@@ -5,7 +5,7 @@ from __future__ import annotations
 from sojourn.readers.formats.fields import Field
 
 _MS = r"(?:\d+ms|)"
-HEROKU_VARIABLES = {
+_HEROKU_VARIABLES = {
     "drain": Field("drain", pattern=r"(?:\d+ )?(?:<\d+>1 )?"),
     "time": Field("end", "iso_us", r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)"),
     "router": Field("router", pattern=r"(?:heroku\[router\]:|\S+ heroku router -(?: -)?)"),
@@ -18,9 +18,10 @@ HEROKU_VARIABLES = {
 }  # fmt: skip
 HEROKU = (
     '<drain><time> <router> at=<level> <error>method=<method> path="<path>" host=<host> request_id=<request_id> '
-    'fwd="<fwd>" dyno=<dyno> connect=<connect> service=<service> status=<status> bytes=<bytes><more>'
+    'fwd="<fwd>" dyno=<dyno> connect=<connect> service=<service> status=<status> bytes=<bytes><more>',
+    _HEROKU_VARIABLES,
 )
-SQUID_VARIABLES = {
+_SQUID_VARIABLES = {
     "time": Field("end", "s", r"\d{9,11}\.\d{3}"), "pad": Field("pad", pattern=" +"),
     "elapsed": Field("request_time", "ms", r"-?\d+"),
     "client": Field("remote_addr"), "result": Field("result", pattern=r"[A-Z_]+"),
@@ -28,8 +29,11 @@ SQUID_VARIABLES = {
     "method": Field("method", pattern=r"[A-Z_-]+"), "url": Field("uri", pattern=r"\S+"),
     "hierarchy": Field("hierarchy", pattern=r"[A-Z_]+"), "peer": Field("upstream_addr", pattern=r"\S+"),
 }  # fmt: skip
-SQUID = "<time><pad><elapsed> <client> <result>/<status> <bytes> <method> <url> <user> <hierarchy>/<peer> <type>"
-GOROUTER_VARIABLES = {
+SQUID = (
+    "<time><pad><elapsed> <client> <result>/<status> <bytes> <method> <url> <user> <hierarchy>/<peer> <type>",
+    _SQUID_VARIABLES,
+)
+_GOROUTER_VARIABLES = {
     "host": Field("host"), "time": Field("start", "iso_us"), "bytes_sent": Field("bytes_sent"),
     "received": Field("request_length"), "client": Field("remote_addr"), "backend": Field("upstream_addr"),
     "request_id": Field("request_id"), "response_time": Field("request_time", "s", r"[\d.]+"),
@@ -38,16 +42,21 @@ GOROUTER_VARIABLES = {
 GOROUTER = (
     '<host> - [<time>] "<request>" <status> <received> <bytes_sent> "<referer>" "<user_agent>" "<client>" "<backend>" '
     'x_forwarded_for:"<xff>" x_forwarded_proto:"<proto>" vcap_request_id:"<request_id>" response_time:<response_time>'
-    "<more>"
+    "<more>",
+    _GOROUTER_VARIABLES,
 )
-GIN_VARIABLES = {
-    "time": Field("start", "gin", r"\d{4}/\d\d/\d\d - [\d:]{8}"), "status": Field("status", pattern=r"\d{3}"),
+_GIN_VARIABLES = {
+    "time": Field("end", "gin", r"\d{4}/\d\d/\d\d - [\d:]{8}"), "status": Field("status", pattern=r"\d{3}"),
     "latency": Field("service_time", "ms", r"[\d.]+(?:ms|µs|us|ns|s)"), "client": Field("remote_addr", pattern=r"\S+"),
-    "pad": Field("pad", pattern=" *"), "method": Field("method", pattern=r"[A-Z]+"), "path": Field("uri", pattern='[^"]*'),
+    "pad": Field("pad", pattern=" *"), "method": Field("method", pattern=r"[A-Z]+"),
+    "path": Field("uri", pattern='[^"]*'),
     "more": Field("more", pattern=".*"),
 }  # fmt: skip
-GIN = '[GIN] <time> |<pad><status> |<pad><latency> |<pad><client> | <method><pad>"<path>"<more>'
-LOGRAGE_VARIABLES = {
+GIN = (
+    '[GIN] <time> |<pad><status> |<pad><latency> |<pad><client> | <method><pad>"<path>"<more>',
+    _GIN_VARIABLES,
+)
+_LOGRAGE_VARIABLES = {
     "before": Field("before", pattern="[A-Z], \\["), "time": Field("end", "iso_us", r"\d{4}-\d\d-\d\dT[\d:.]+"),
     "level": Field("level", pattern=" *[A-Z]+ -- [^:]*: .*?"), "method": Field("method", pattern=r"[A-Z]+"),
     "path": Field("uri", pattern=r"\S*"), "middle": Field("middle", pattern=".*?"), "status": Field("status"),
@@ -55,14 +64,19 @@ LOGRAGE_VARIABLES = {
     "more": Field("more", pattern=r"(?: .*)?"),
 }  # fmt: skip
 LOGRAGE = (
-    "<before><time> #<pid>]<level>method=<method> path=<path> <middle> status=<status> <error>duration=<duration><more>"
+    "<before><time> #<pid>]<level>method=<method> path=<path> <middle> status=<status> "
+    "<error>duration=<duration><more>",
+    _LOGRAGE_VARIABLES,
 )
-RACK_OLD_VARIABLES = {
+_RACK_OLD_VARIABLES = {
     "client": Field("remote_addr"), "user": Field("remote_user", pattern=".*?"),
     "time": Field("end", "ruby", r"\d\d/\w{3}/\d{4} [\d:]{8}"), "size": Field("bytes_sent"),
     "seconds": Field("service_time", "s", r"\d+\.\d+"),
 }  # fmt: skip
-RACK_OLD = '<client> - <user> [<time>] "<request>" <status> <size> <seconds>'
+RACK_OLD = (
+    '<client> - <user> [<time>] "<request>" <status> <size> <seconds>',
+    _RACK_OLD_VARIABLES,
+)
 KONG = {
     "started_at": Field("start", "ms"), "latencies.request": Field("request_time", "ms"),
     "latencies.proxy": Field("header", "ms"), "response.status": Field("status"), "request.method": Field("method"),

@@ -139,14 +139,17 @@ def _request_time(log: LineFormat) -> str:
     if log.has("upload", "header", "send"):
         whole = " + ".join(_took(log, name) for name in ("upload", "header", "send"))
         return f"coalesce({whole}, {lasted})"
-    if log.has("start", "end"):
-        return lasted
+    return lasted if log.has("start", "end") else _sum_of_parts(log)
+
+
+def _sum_of_parts(log: LineFormat) -> str:
     if log.has("exchange"):
-        return f"coalesce({_took(log, 'connect')}, 0) + coalesce({_took(log, 'exchange')}, 0)"
-    if log.has("first_byte", "transfer"):
+        parts: tuple[str, ...] = ("connect", "exchange")
+    elif log.has("first_byte", "transfer"):
         parts = ("upload", "proxy_queue", "connect", "first_byte", "transfer")
-        return " + ".join(f"coalesce({_took(log, name)}, 0)" for name in parts if log.has(name))
-    return NO_NUMBER
+    else:
+        return NO_NUMBER
+    return " + ".join(f"coalesce({_took(log, name)}, 0)" for name in parts if log.has(name))
 
 
 def _time(log: LineFormat) -> str:

@@ -38,7 +38,7 @@ def w3c_format(lines: Sequence[str]) -> LineFormat | None:
     unit = "s" if is_cloudfront else "ms"
     return LineFormat(
         "w3c", f"W3C's extended format, as {product} writes it", tuple(joined(parts[1:])),
-        notes=(f"Its time-taken is in {unit}, as {product} writes it. Its stamps are of the end of a request, in UTC.",),
+        notes=(f"Its time-taken is in {unit}, as {product} writes it. Its stamps are of the end, in UTC.",),
     )  # fmt: skip
 
 
