@@ -49,7 +49,8 @@ def test_numbers_that_are_no_durations_are_not_read_as_such(tmp_path: Path, line
 
 NAMES = sorted({
     *FIELDS, *TEXTS, *nginx.FIELDS, *(name.upper() for name in list(FIELDS)[:8]),
-    *(path.split(".")[0] for name in FORMATS for path in format_by_name(name).paths), "statusCode", "http_status", "response_time_ms", "took", "@timestamp",
+    *(path.split(".")[0] for name in FORMATS for path in format_by_name(name).paths),
+    "statusCode", "http_status", "response_time_ms", "took", "@timestamp",
     "ts", "time", "level", "msg", "a.b", 'a"b', "a'b", "ü", "select", "line", "number", "reason", "raw", "f", "r", "",
 })  # fmt: skip
 VALUES = (
