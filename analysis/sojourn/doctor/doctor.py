@@ -30,6 +30,7 @@ _CAUSES = {
     "app-silent": ("stamp-not-inherited", "stamp-missing", "headers-stripped"),
     "stamp-missing": ("stamp-not-inherited", "stamp-missing"),
     "log-keys": ("log-keys", "include-missing"),
+    "log-stamp": ("log-stamp",),
     "log-format": ("include-missing", "log-missing"),
 }
 

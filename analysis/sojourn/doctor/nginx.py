@@ -15,6 +15,7 @@ from sojourn.doctor.nginx_headers import FAMILIES, include_lines, include_name
 from sojourn.doctor.nginx_levels import Conf
 from sojourn.doctor.nginx_log import Logs, log_findings
 from sojourn.doctor.nginx_machine import UNSEEN, app_sockets, machine_findings
+from sojourn.doctor.nginx_own_stamp import defining
 from sojourn.doctor.nginx_refusal import REFUSED, refusal, refused
 from sojourn.doctor.nginx_stamp import stamp_findings
 from sojourn.doctor.nginx_trust import header_findings, trust_findings
@@ -139,7 +140,7 @@ def _run_checks(conf: Conf, diagnosis: Diagnosis) -> None:
             "backlogs, clock, limits and route names are in order" if conf.levels else "",
         ),
     ):
-        diagnosis.findings += findings
+        diagnosis.findings += [defining(conf, each) for each in findings]
         if fine and not findings:
             diagnosis.checked.append(fine)
 
