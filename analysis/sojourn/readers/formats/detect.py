@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
 from sojourn.readers.formats import catalogue
 from sojourn.readers.formats.appended import appended_format
-from sojourn.readers.formats.json_keys import CLF, ISO, caddy_keys, nginx_keys, occurring_keys
+from sojourn.readers.formats.json_keys import Keyed, caddy_keys, keyed_format, occurring_keys
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.line_time import line_time
+from sojourn.readers.formats.pairs import LOGFMT, LTSV, is_pairs, pairs_of
+from sojourn.readers.formats.placed import placed_format
 from sojourn.readers.formats.template import without_header
 
 LINES = 500
@@ -22,9 +24,14 @@ MAJORITY, FEW = 0.5, 0.05
 TEXT_FORMATS = (
     "alb", "elb", "haproxy-https", "haproxy", "haproxy-clf", "istio", "envoy", "uwsgi", "traefik", "ingress-nginx",
 )  # fmt: skip
-# A log with one of these keys, or with all of REQUIRED, holds Sojourn's own records.
+# A log with these keys holds Sojourn's own records.
 OWN_KEYS = frozenset(("request_start", "queueing_delay"))
-REQUIRED = frozenset(("time", "status", "request_time"))
+
+
+_PAIRS = (
+    Keyed("ltsv", "LTSV (labels and values, tabs between)", LTSV),
+    Keyed("logfmt", "logfmt (keys and values, blanks between)", LOGFMT),
+)
 
 
 def detected_format(lines: Iterable[str]) -> LineFormat | None:
@@ -69,8 +76,15 @@ def with_header(log: LineFormat, lines: Sequence[str]) -> LineFormat:
 def _of_text(lines: Sequence[str]) -> LineFormat | None:
     if log := _of_name(lines, MAJORITY):
         return log
-    log = appended_format(lines)
-    return log if log and _share(lines, log.pattern.match) > FEW else None
+    for how in _PAIRS:
+        alike = [line for line in lines if is_pairs(line, how.sign)]
+        if len(alike) > MAJORITY * len(lines):
+            return keyed_format([pairs_of(line, how.sign) for line in alike], how=how)
+    for recognised in (appended_format, placed_format):
+        log = recognised(lines)
+        if log and _share(lines, log.pattern.match) > FEW:
+            return log
+    return None
 
 
 def _of_name(lines: Sequence[str], share: float) -> LineFormat | None:
@@ -95,7 +109,7 @@ def _of_objects(objects: Sequence[dict[str, object]]) -> LineFormat | None:
         return occurring_keys("traefik-json", objects)
     if {"start_time", "response_code", "duration"} <= common:
         return occurring_keys("envoy-json", objects)
-    return nginx_keys(objects, common)
+    return keyed_format(objects)
 
 
 def _decoded(line: str) -> object:
@@ -105,9 +119,6 @@ def _decoded(line: str) -> object:
         return None
 
 
-def _is_own(value: dict[str, object]) -> bool:
+def _is_own(value: Mapping[str, object]) -> bool:
     """Return whether an object is a record of Sojourn's own, be it a damaged one."""
-    if value.keys() & OWN_KEYS:
-        return True
-    time = str(value.get("time"))
-    return value.keys() >= REQUIRED and not ISO.match(time) and not CLF.match(time)
+    return bool(value.keys() & OWN_KEYS)

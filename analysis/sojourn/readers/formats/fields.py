@@ -60,11 +60,18 @@ CLOCKS = {
     "s": ("micros({})", 0.001),
     "ms": ("scaled({}, 1000)", 0.001),
     "us": ("scaled({}, 1)", 1e-6),
+    "ns": ("scaled({}, 0.001)", 1e-6),
     "whole_s": ("micros({})", 1.0),
 }
 MACROS = (
-    "CREATE OR REPLACE TEMP MACRO scaled(x, unit) AS "
-    "(CASE WHEN is_number(x) THEN TRY_CAST(round(TRY_CAST(x AS DOUBLE) * unit) AS BIGINT) END)",
+    # A unit behind the number (Go writes 1.2s, 350µs) counts in place of the format's.
+    "CREATE OR REPLACE TEMP MACRO unit_behind(x, unit) AS (CASE WHEN ends_with(x, 'ms') THEN 1000 "
+    "WHEN ends_with(x, 'us') OR ends_with(x, 'µs') THEN 1 WHEN ends_with(x, 'ns') THEN 0.001 "
+    "WHEN ends_with(x, 's') THEN 1000000 ELSE unit END)",
+    "CREATE OR REPLACE TEMP MACRO scaled(x, unit) AS (CASE WHEN is_number(x) "
+    "THEN TRY_CAST(round(TRY_CAST(x AS DOUBLE) * unit) AS BIGINT) "
+    r"WHEN regexp_matches(x, '^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?(ms|us|µs|ns|s)?$') "
+    "THEN TRY_CAST(round(TRY_CAST(rtrim(x, 'mµuns') AS DOUBLE) * unit_behind(x, unit)) AS BIGINT) END)",
     "CREATE OR REPLACE TEMP MACRO clf_us(x) AS (epoch_us(try_strptime(trim(x, '[]'), '%d/%b/%Y:%H:%M:%S %z')))",
     "CREATE OR REPLACE TEMP MACRO clf_ms_us(x) AS (epoch_us(try_strptime(x, '%d/%b/%Y:%H:%M:%S.%g')))",
     "CREATE OR REPLACE TEMP MACRO ctime_us(x) AS (epoch_us(try_strptime(x, '%a %b %d %H:%M:%S %Y')))",

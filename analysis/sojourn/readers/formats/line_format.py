@@ -23,8 +23,8 @@ class LineFormat:
         name: as ``--log-format`` takes it; of a text that a user gave, the text.
         title: for people.
         parts: literals and variables of a line of text; empty for JSON.
-        paths: of JSON: the path of each variable, as its keys joined by ".".
-        fields: of JSON, in the order of ``paths``.
+        paths: of JSON and of keys and values: the path of each variable (``sojourn.readers.formats.paths``).
+        fields: of these, in the order of ``paths``.
         certainty: how the format is known: ``SURE`` (given, or nothing else fits), ``LIKELY`` (deduced from the values
             of many lines) or ``ASSUMED``.
         prefix: anything may precede the line.
@@ -32,6 +32,8 @@ class LineFormat:
         lists: durations of the upstream are nginx's lists, an element per attempt.
         url: the URI of the request is a whole URL.
         notes: what else there is to know about the log, in sentences.
+        alternative: the doubt about its durations, as a clause: "1/1,000 of it if …"; empty without one.
+        pairs: of lines of keys and values that are not JSON: the sign between the two, ":" (LTSV) or "=" (logfmt).
     """
 
     name: str
@@ -45,6 +47,8 @@ class LineFormat:
     lists: bool = False
     url: bool = False
     notes: tuple[str, ...] = ()
+    alternative: str = ""
+    pairs: str = ""
 
     @cached_property
     def variables(self) -> tuple[Variable, ...]:
@@ -60,7 +64,7 @@ class LineFormat:
     @property
     def json(self) -> bool:
         """Whether its lines are JSON objects."""
-        return not self.parts
+        return not self.parts and not self.pairs
 
     def has(self, *names: str) -> bool:
         """Return whether it has all these fields."""

@@ -13,6 +13,8 @@ from sojourn.model.components import CLIENT_GONE, PROXY_STATUSES
 from sojourn.model.frame import APP, PROXY, WHOLE
 from sojourn.readers.formats.fields import CLOCKS, TEXTS, UNITS
 from sojourn.readers.formats.line_format import UPSTREAM, LineFormat
+from sojourn.readers.formats.pairs import value_sql
+from sojourn.readers.formats.paths import keys_of
 from sojourn.readers.formats.template import HEADER, captured_names, pattern_of
 
 # With one of these the answer did not come from the backend, or the client had gone before it did.
@@ -33,18 +35,20 @@ def fields_in(log: LineFormat, sql: str) -> list[str]:
 
 
 def bare_line(log: LineFormat) -> str:
-    """Return SQL for ``line``, of a JSON object without the header of a shipper of logs."""
-    return f"regexp_replace(line, '^{HEADER}', '')" if log.json and log.header else "line"
+    """Return SQL for ``line``, of keys and values without the header of a shipper of logs."""
+    return f"regexp_replace(line, '^{HEADER}', '')" if not log.parts and log.header else "line"
 
 
 def extract(log: LineFormat, fields: Sequence[str]) -> str:
     """Return SQL for the struct of some ``fields`` of ``line``; empty or NULL in a line of another form."""
-    if not log.json:
+    if log.parts:
         names = ", ".join(f"'{name}'" for name in captured_names(log.parts, fields))
         pattern = pattern_of(log.parts, fields, before=log.before).replace("'", "''")
         # Without its end: a value may be all up to there.
         return f"regexp_extract(rtrim(line, chr(13) || chr(10)), '(?s){pattern}', [{names}])"
     paths = {each.field.name: each.text for each in log.variables if each.field.name in set(fields)}
+    if log.pairs:
+        return "{" + ", ".join(f'"{name}": {value_sql(path, log.pairs)}' for name, path in paths.items()) + "}"
     values = ", ".join(f"\"{name}\": json_extract_string(line, '{_path(path)}')" for name, path in paths.items())
     return f"CASE WHEN json_valid(object_in(line)) THEN {{{values}}} END"
 
@@ -202,7 +206,7 @@ def _upstream_keys(log: LineFormat) -> dict[str, str]:
         if not log.has("header"):  # the response includes the transfer; without an answer there is no header
             unanswered = ", ".join(f"'{code}'" for code in NOT_ANSWERED)
             lists["upstream_header_time"] = (
-                f"CASE WHEN {field_sql('status')} NOT IN ({unanswered}) THEN {lists['upstream_response_time']} END"
+                f"CASE WHEN {_first(log, 'status')} NOT IN ({unanswered}) THEN {lists['upstream_response_time']} END"
             )
         if address == NO_TEXT:
             timed = lists[f"upstream_{log.first(*UPSTREAM)}_time"]
@@ -255,5 +259,5 @@ def _cached(log: LineFormat) -> str:
 
 
 def _path(path: str) -> str:
-    """Return a JSON path of keys joined by ".", quoted for SQL."""
-    return "$" + "".join(f'."{key}"' for key in path.split(".")).replace("'", "''")
+    """Return a path as one of DuckDB's, quoted for SQL."""
+    return "$" + "".join(f'."{key}"' for key in keys_of(path)).replace("'", "''")
