@@ -114,8 +114,8 @@ def test_log_format_of_the_command(tmp_path: Path) -> None:
         document = json.loads(result.stdout)
         assert [each["severity"] for each in document["findings"] if each["code"] == "log-format"] == ["info"]
         assert f"{REQUESTS} of {REQUESTS} lines could be used" in document["checked"]
-    given = diagnose(source, log_format=ODD)
-    assert given.connects == {"10.0.0.5:8000": (REQUESTS, pytest.approx(0.004))}
+    diagnosis = diagnose(source, log_format=ODD)
+    assert diagnosis.connects == {"10.0.0.5:8000": (REQUESTS, pytest.approx(0.004))}
 
 
 def test_log_format_is_preferred_to_that_of_the_configuration(tmp_path: Path) -> None:
