@@ -93,6 +93,7 @@ OF_THE_SPLIT: dict[str, tuple[str, str]] = {
     "queueing_delay": ("s", "`proxy_queue` + `connect` + `queue`"),
     "queue_by_duration": ("s", "`header` - `connect` - `app_service`: the same wait without any clock"),
     "inferred_workers": ("", "number of workers with which the queue was inferred; null where it is not"),
+    "late_stamp": ("", "the logged stamp lies after the begin of the upstream request: `proxy_start` is null"),
     "impossible": ("", "the app's own delay is longer than the response: `queue` is `queue_by_duration`, or null"),
 }
 

@@ -94,6 +94,26 @@ def test_impossible_delays_are_set_aside_as_in_the_log(store_dsn: str, tmp_path:
     assert_same_split(log, store_dsn)
 
 
+def test_late_stamps_are_set_aside_as_in_the_log(store_dsn: str, tmp_path: Path) -> None:
+    """Stamps that are the end of the request, with and without a service time, and some just within rounding."""
+    log = tmp_path / "access.jsonl"
+    seen = log_of(log, lambda t: 0.02 + (0.08 if t > 70 else 0.0))
+    for number, one in enumerate(seen):
+        begun = float(one.record["time"]) - float(one.record["upstream_response_time"])
+        if number % 3 == 0:
+            one.record["request_start"] = one.record["proxy_start"] = one.record["time"]
+        elif number % 3 == 1:
+            one.record["request_start"] = one.record["proxy_start"] = f"{begun + 0.001 * (number % 5):.3f}"
+        if number % 30 == 0:
+            one.record["service_time"] = "-"
+    log.write_bytes(lines_of(seen))
+    load(store_dsn, log)
+    late = sojourn.split(log).audit.known.total.late_stamps
+    assert late >= 600
+    assert sojourn.split(store_dsn).audit.known.total.late_stamps == late
+    assert_same_split(log, store_dsn)
+
+
 def test_workers_that_serve_several_requests_at_a_time_are_those_of_the_log(store_dsn: str, tmp_path: Path) -> None:
     """An event loop and a serial process, both with a clock of milliseconds, in one store."""
     log = tmp_path / "access.jsonl"

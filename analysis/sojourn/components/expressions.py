@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from sojourn.model.components import CLIENT_STATUSES, COMPONENTS, IMPOSSIBLE, STAMP_TICK
+from sojourn.model.components import CLIENT_STATUSES, COMPONENTS, IMPOSSIBLE, LATE_STEPS, STAMP_TICK
 from sojourn.model.frame import APP, INSTANT
 
 # What a span adds to its request: the app's start (its clock), how long the worker was held and how long until the
@@ -25,7 +25,7 @@ SPAN_FACTS: dict[str, pl.DataType] = {
 }
 
 # Canonical columns that have other values in split rows; all others pass through.
-REWRITTEN = ("route", "proxy_queue", "retries", "connect")
+REWRITTEN = ("route", "proxy_start", "proxy_queue", "retries", "connect")
 
 
 def seconds_between(earlier: str, later: str) -> pl.Expr:
@@ -62,14 +62,17 @@ def with_spans(rows: pl.LazyFrame, spans: pl.DataFrame | None) -> pl.LazyFrame:
 def with_app_facts(rows: pl.LazyFrame) -> pl.LazyFrame:
     """Return the known values of the app's part, before clock correction.
 
-    Adds: ``proxied`` and ``answered`` (bool); ``app_start`` (s after nginx built the upstream request, by the app's
-    clock, as measured); ``half_tick`` (s by which that instant of nginx's is too early on average: half of the
-    milliseconds in which ``$msec`` counts, 0 where it is finer); ``app_service`` (s); ``queue_source``: stamp, span,
-    duration or none; ``wasted``: seconds a worker was held by a request whose client had gone. ``route`` becomes the
-    span's where the app answered nothing.
+    Adds: ``late_stamp`` (bool: the logged stamp lies after the begin of the upstream request; ``proxy_start`` is then
+    null, and the request is split as one without a stamp); ``proxied`` and ``answered`` (bool); ``app_start`` (s after
+    nginx built the upstream request, by the app's clock, as measured); ``half_tick`` (s by which that instant of
+    nginx's is too early on average: half of the milliseconds in which ``$msec`` counts, 0 where it is finer);
+    ``app_service`` (s); ``queue_source``: stamp, span, duration or none; ``wasted``: seconds a worker was held by a
+    request whose client had gone. ``route`` becomes the span's where the app answered nothing.
     """
     proxied = pl.col("attempts").fill_null(0) > 0
     answered = proxied & pl.col("header").is_not_null()
+    rows = rows.with_columns(late_stamp=proxied & _after_begin("proxy_start"))
+    rows = rows.with_columns(proxy_start=pl.when(~pl.col("late_stamp")).then("proxy_start"))
     by_stamp = pl.when(answered).then(pl.col("app_queueing_delay") + seconds_between("proxy_start", "request_start"))
     by_span = pl.when(proxied).then(seconds_between("proxy_start", "span_start"))
     service = pl.coalesce(pl.when(answered).then("app_service_time"), "span_service_time", "span_seconds")
@@ -152,6 +155,14 @@ def with_components(rows: pl.LazyFrame) -> pl.LazyFrame:
         .when(answered & ~both).then(header - connect - attributed).otherwise(0.0),
         send=request_time - before - pl.col("attempt").fill_null(0.0),
     ).drop("attempt", "waited")  # fmt: skip
+
+
+def _after_begin(instant: str) -> pl.Expr:
+    """Return whether an instant lies after the begin of the last upstream request, by more than rounding."""
+    step_us = pl.max_horizontal(pl.col("time_step") * 1e6, STAMP_TICK)
+    response_us = (pl.col("response").fill_null(0.0) * 1e6).round()
+    late_us = (pl.col(instant) - pl.col("time")).dt.total_microseconds() + response_us
+    return (late_us > LATE_STEPS * step_us).fill_null(value=False)
 
 
 def _of_app() -> pl.Expr:

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from sojourn.invocation.options import AsJson, Quiet, Spans
+from sojourn.invocation.options import AsJson, LogFormatOption, Quiet, Spans
 from sojourn.invocation.progress import instant, pipe_closed_early_is_fine, reading_bar
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import printable
@@ -47,6 +47,7 @@ def doctor(
         bool,
         typer.Option("--ask-backends", help="Send HEAD / to every backend: its headers say which server it is."),
     ] = False,
+    log_format: LogFormatOption = None,
     ignore: Annotated[
         list[str] | None, typer.Option("--ignore", metavar="CODE", help="Leave findings of this code out. Repeatable.")
     ] = None,
@@ -81,6 +82,7 @@ def doctor(
             somaxconn=somaxconn,
             ask_backends=ask_backends,
             ignored=ignore or (),
+            log_format=log_format,
             **progress,
         )
     with pipe_closed_early_is_fine():

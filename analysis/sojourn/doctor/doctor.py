@@ -30,6 +30,7 @@ _CAUSES = {
     "app-silent": ("stamp-not-inherited", "stamp-missing", "headers-stripped"),
     "stamp-missing": ("stamp-not-inherited", "stamp-missing"),
     "log-keys": ("log-keys", "include-missing"),
+    "log-stamp": ("log-stamp",),
     "log-format": ("include-missing", "log-missing"),
 }
 
@@ -42,6 +43,7 @@ def diagnose(
     somaxconn: int | None = None,
     ask_backends: bool = False,
     ignored: Iterable[str] = (),
+    log_format: str | None = None,
     on_size: Callable[[int | None], None] | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Diagnosis:
@@ -56,6 +58,8 @@ def diagnose(
         somaxconn: net.core.somaxconn of the machine the configuration is for; None: this machine's.
         ask_backends: send ``HEAD /`` to backends, whose Server and X-Powered-By headers say which server each is.
         ignored: codes of findings to leave out.
+        log_format: format of the logs, as for ``sojourn.log_file``; None: as a configuration among the targets defines
+            it for the file, or recognised by the lines.
         on_size: as for ``sojourn.read``.
         on_progress: as for ``sojourn.read``.
 
@@ -77,7 +81,7 @@ def diagnose(
         else:
             from sojourn.doctor.log import diagnosed_log  # noqa: PLC0415 - Polars takes its time to load
 
-            part = diagnosed_log(target, spans, since, on_size, on_progress)
+            part = diagnosed_log(target, spans, since, on_size, on_progress, log_format=log_format, confs=confs)
         if kinds[target] != NGINX:
             servers = _servers(part.connects, confs, ask=ask_backends)
             part.findings = [_explained(finding, diagnosis, confs, servers) for finding in part.findings]

@@ -9,15 +9,18 @@ from datetime import datetime
 from sojourn.analyses.split.result import SplitResult
 from sojourn.analyses.split.run import split
 from sojourn.doctor.app_servers import ANSWER_PAGE
+from sojourn.doctor.conf_format import conf_format
 from sojourn.doctor.facts import EXAMPLES, facts_of_rows
 from sojourn.doctor.findings import ADD, ERROR, WARNING, Diagnosis, Finding
 from sojourn.doctor.log_sniff import Sniffed, sniff_findings, sniffed
+from sojourn.doctor.nginx_levels import Conf
 from sojourn.doctor.requests import checked_requests, request_findings
 from sojourn.doctor.split_findings import checked_split, refused_lines, split_findings
 from sojourn.estimation.inferred import REFUSED
 from sojourn.model.formatting import printable
 from sojourn.readers.foreign_logs import IN_NGINX, SWITCH
-from sojourn.readers.inputs import opened_inputs
+from sojourn.readers.inputs import LogFile, NamedSources, opened_inputs
+from sojourn.sources.log_files import with_log_format
 
 
 def diagnosed_log(
@@ -26,23 +29,34 @@ def diagnosed_log(
     since: datetime | None = None,
     on_size: Callable[[int | None], None] | None = None,
     on_progress: Callable[[int], None] | None = None,
+    *,
+    log_format: str | None = None,
+    confs: Sequence[Conf] = (),
 ) -> Diagnosis:
     """Return what is wrong with a log.
 
-    ``source`` is anything ``sojourn.read`` reads, except a store; the others are those of ``diagnose``.
+    ``source`` is anything ``sojourn.read`` reads, except a store; ``confs`` may define its format; the others are those
+    of ``diagnose``.
 
     Raises:
         SojournError: it cannot be read at all.
     """
     name = printable(source, 300)
     diagnosis = Diagnosis(targets=[{"name": name, "kind": "log"}])
-    first_lines = _first_lines(source)
+    sources = with_log_format(source, log_format)
+    first_lines = _first_lines(sources)
+    if log_format is None and confs:
+        chosen = conf_format(confs, first_lines)
+        diagnosis.unseen += [chosen.unseen] if chosen.unseen else []
+        if chosen.form is not None:
+            sources = NamedSources.of([LogFile(source, chosen.form)])
+            first_lines = _first_lines(sources)
     for each in first_lines:
         diagnosis.findings += sniff_findings(each)
     if first_lines and not any(each.readable or not each.lines for each in first_lines):
         return diagnosis
     result = split(
-        [source], spans=list(spans), since=since, columns=("request_id",), on_size=on_size, on_progress=on_progress
+        sources, spans=list(spans), since=since, columns=("request_id",), on_size=on_size, on_progress=on_progress
     )
     if not result.requests:
         diagnosis.findings += refused_lines(result.records, name)
@@ -89,10 +103,10 @@ def _inferred(finding: Finding, result: SplitResult) -> Finding:
     return replace(finding, severity=WARNING, why=f"Waits and services are inferred from the log. {how} {ANSWER_PAGE}")
 
 
-def _first_lines(source: str) -> list[Sniffed]:
-    if source == "-":  # standard input is read once
+def _first_lines(sources: NamedSources) -> list[Sniffed]:
+    if "-" in sources.files:  # standard input is read once
         return []
-    inputs = opened_inputs([source])
+    inputs = opened_inputs(sources)
     try:
         return [sniffed(log) for log in inputs.logs if log.size is not None]
     finally:

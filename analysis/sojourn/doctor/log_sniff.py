@@ -22,9 +22,10 @@ LINE_BYTES = 64 << 10
 
 @dataclass
 class Sniffed:
-    """The first lines: the number of JSON objects, their keys, and the lines."""
+    """The first lines: the number of JSON objects, their keys, the lines, and the format that is configured."""
 
     name: str
+    configured: LineFormat | None = None
     lines: int = 0
     objects: int = 0
     keys: set[str] = field(default_factory=set)
@@ -33,7 +34,7 @@ class Sniffed:
     @cached_property
     def form(self) -> LineFormat | None:
         """The format of its lines; None for Sojourn's own record, or an unknown one."""
-        return detected_format(self.texts)
+        return self.configured or detected_format(self.texts)
 
     @property
     def begins(self) -> list[str]:
@@ -50,7 +51,7 @@ class Sniffed:
 
 def sniffed(log: LogInput) -> Sniffed:
     """Return the facts of the first lines of an opened log, read from its current position."""
-    sniff = Sniffed(log.name)
+    sniff = Sniffed(log.name, log.form if log.recognised else None)
     for raw in islice(_lines(log), LINES):
         text = raw.decode("utf-8", "replace").strip()
         if not text:

@@ -9,12 +9,14 @@ from pathlib import Path, PurePath
 
 from sojourn.doctor.app_lookup import servers_at
 from sojourn.doctor.app_servers import AppServer
-from sojourn.doctor.findings import ADD, ERROR, RUN, WARNING, Diagnosis, Edit, Finding
+from sojourn.doctor.findings import Diagnosis
 from sojourn.doctor.nginx_clients import client_findings
 from sojourn.doctor.nginx_headers import FAMILIES, include_lines, include_name
 from sojourn.doctor.nginx_levels import Conf
 from sojourn.doctor.nginx_log import Logs, log_findings
 from sojourn.doctor.nginx_machine import UNSEEN, app_sockets, machine_findings
+from sojourn.doctor.nginx_own_stamp import defining
+from sojourn.doctor.nginx_refusal import REFUSED, refusal, refused
 from sojourn.doctor.nginx_stamp import stamp_findings
 from sojourn.doctor.nginx_trust import header_findings, trust_findings
 from sojourn.doctor.nginx_upstream import upstream_findings
@@ -25,14 +27,7 @@ from sojourn.nginx.syntax import Directive, Reading, parsed, reading
 
 _SOMAXCONN = Path("/proc/sys/net/core/somaxconn")
 _PATIENCE_S = 10.0
-# Errors of nginx about the machine instead of the text: a missing file, host name, user or permission.
-_OF_THE_MACHINE = re.compile(
-    r"failed \(\d+:|host not found|cannot load certificate|getpwnam|getgrnam|could not open|BIO_new_file|no such file",
-    re.IGNORECASE,
-)
-_REFUSED_BY_NGINX = "nginx refuses it"
 _DENIED = "13: Permission denied"
-MODULE_LINE = "load_module modules/ngx_http_js_module.so;"
 _KEYS = ",".join(f'"{key}":"{variable}"' for key, variable in {**ESSENTIAL, **USEFUL}.items())
 # Of Sojourn's include files, the lines that the checks need, for a configuration that is checked away from its own
 # machine. A test compares them with the files.
@@ -64,7 +59,7 @@ def diagnosed_conf(path: Path, somaxconn: int | None = None, *, ask: bool = Fals
         if not path.is_file():
             raise
         diagnosis.findings.append(
-            _refused(path, f"The configuration cannot be read: {printable(error, 400)}.", _UNREAD)
+            refused(path, f"The configuration cannot be read: {printable(error, 400)}.", "Nothing in it was checked.")
         )
         return diagnosis, Conf(path, _empty(path))
     with_builtin_includes(read.root, path)
@@ -76,10 +71,10 @@ def diagnosed_conf(path: Path, somaxconn: int | None = None, *, ask: bool = Fals
     conf.somaxconn = somaxconn or (_somaxconn() if accepted or denied else None)
     if accepted:
         diagnosis.checked.append("nginx accepts the configuration (nginx -t)")
-    elif denied or not (read.refusal or "").startswith(_REFUSED_BY_NGINX):
+    elif denied or not (read.refusal or "").startswith(REFUSED):
         diagnosis.unseen.append(f"The configuration was not checked by nginx: {printable(read.refusal, 300)}.")
     elif not conf.fragment:
-        diagnosis.findings.append(_refusal(conf))
+        diagnosis.add(refusal(path, read.refusal or ""))
     if conf.fragment:
         diagnosis.unseen.append(
             f"{printable(path, 300)} is not a complete configuration: the levels around it (log, stamp, headers) "
@@ -145,7 +140,7 @@ def _run_checks(conf: Conf, diagnosis: Diagnosis) -> None:
             "backlogs, clock, limits and route names are in order" if conf.levels else "",
         ),
     ):
-        diagnosis.findings += findings
+        diagnosis.findings += [defining(conf, each) for each in findings]
         if fine and not findings:
             diagnosis.checked.append(fine)
 
@@ -168,48 +163,6 @@ def _logged(conf: Conf) -> str:
         return ""
     paths = sorted({each.args[0] for each in Logs(conf).lines if each.args})
     return f"requests to an app are logged with all keys: {printable(', '.join(paths), 300)}"
-
-
-def _refused(path: Path, what: str, why: str, severity: str = ERROR) -> Finding:
-    return Finding(
-        "nginx-refuses",
-        severity,
-        printable(path.name),
-        what,
-        why,
-        f"nginx -t -c {printable(path, 300)}",
-        printable(path, 300),
-        RUN,
-    )
-
-
-_UNREAD = "Nothing in it was checked."
-_OTHER_MACHINE = "The error is about this machine, not the text: expected for the configuration of another machine."
-
-
-def _refusal(conf: Conf) -> Finding:
-    message = (conf.read.refusal or "").removeprefix(f"{_REFUSED_BY_NGINX} (").removesuffix(")")
-    if 'unknown directive "js_' in message:
-        return _without_njs(conf, message)
-    what = f"nginx refuses the configuration: {printable(message, 400)}."
-    if _OF_THE_MACHINE.search(message):
-        return _refused(conf.path, what, _OTHER_MACHINE, WARNING)
-    return _refused(conf.path, what, "The other findings come from the text alone.")
-
-
-def _without_njs(conf: Conf, message: str) -> Finding:
-    return Finding(
-        "njs-missing",
-        ERROR,
-        "njs",
-        f"nginx's njs module is not loaded: {printable(message, 300)}.",
-        "sojourn.conf needs it for the stamps of trusted peers. Debian and Ubuntu: apt install libnginx-mod-http-js; "
-        "packages of nginx.org: nginx-module-njs.",
-        MODULE_LINE,
-        f"{printable(conf.path, 300)}:1",
-        ADD,
-        (Edit(str(conf.path), 0, 0, MODULE_LINE + "\n"),),
-    )
 
 
 def _somaxconn() -> int | None:

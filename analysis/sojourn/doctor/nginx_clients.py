@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 
 from sojourn.doctor.findings import WARNING, Finding
 from sojourn.doctor.nginx_headers import (
+    NO_INSTANTS,
     OWN_STAMP,
     REQUEST_HEADERS,
     REQUEST_NAMES,
@@ -16,6 +17,7 @@ from sojourn.doctor.nginx_headers import (
     header_name,
 )
 from sojourn.doctor.nginx_levels import Conf, Level, Pass, adding, replacing, word, written
+from sojourn.doctor.nginx_own_stamp import own_value
 from sojourn.model.formatting import printable
 
 CODE = "headers-pass"
@@ -24,7 +26,7 @@ _WHY = (
     "what a proxy in front sends, if trusted.conf lists its address."
 )
 _OF_CLIENT = re.compile(rf"\$\{{?http_(?:{'|'.join(name.replace('-', '_') for name in REQUEST_NAMES)})\b")
-_NO_INSTANT = re.compile(r"\$\{?(?:time_iso8601|time_local|date_local|date_gmt|request_time)\b")
+_NO_INSTANT = re.compile(rf"\$\{{?(?:{'|'.join(NO_INSTANTS)})\b")
 
 
 def client_findings(conf: Conf) -> Iterator[Finding]:
@@ -129,14 +131,14 @@ def override_lines(conf: Conf, handover: Pass, present: Collection[str], like: L
 
 
 def _value(conf: Conf, handover: Pass, header: RequestHeader) -> str:
-    """Return the value to send; for a stamp without Sojourn's files, the one that the configuration sends already."""
+    """Return the value to send; for a stamp without Sojourn's files, the one that the configuration logs or sends."""
     if conf.has_includes or conf.blank:
         return header.value
     if header.bare != OWN_STAMP:
         return header.bare
     sent = [value for each in (handover, *conf.passes) for name, value, _ in each.sent() if name in STAMPS and value]
     own = [value for value in sent if not comes_from_client(conf, value) and not is_no_instant(value)]
-    return word(own[0]) if own else OWN_STAMP
+    return own_value(conf, own) or (word(own[0]) if own else OWN_STAMP)
 
 
 def is_no_instant(value: str) -> bool:

@@ -14,6 +14,8 @@ FAMILIES = ("proxy", "grpc", "fastcgi", "uwsgi", "scgi")
 """Directives that pass requests to an app, without ``_pass``."""
 HEADER_FAMILIES = ("proxy", "grpc")
 """Families whose directive names a header as HTTP does; the others name a parameter of CGI, HTTP_X_REQUEST_START."""
+NO_INSTANTS = ("time_iso8601", "time_local", "date_local", "date_gmt", "request_time")
+"""Variables of nginx that are dates or durations instead of unix times."""
 NOT_SENT = '""'
 """The value with which nginx sends no header, not even a client's."""
 
@@ -49,6 +51,11 @@ REQUEST_HEADERS = (
     RequestHeader("traceparent", "$sojourn_traceparent"),
     RequestHeader("tracestate", "$sojourn_tracestate", optional=True),
 )
+OWN_VARIABLE = "sojourn_sent"
+"""The variable of a stamp without files of Sojourn: evaluated once a request, then sent and logged."""
+OWN_MAP = f'map "" ${OWN_VARIABLE} {{ default $msec; }}'
+OWN_HEADER = f"proxy_set_header X-Request-Start t=${OWN_VARIABLE};"
+OWN_KEY = f'"request_start":"${OWN_VARIABLE}"'
 ANSWER_HEADERS = ("X-Queueing-Delay", "X-Service-Time", "X-Worker", "X-Route")
 REQUEST_NAMES = tuple(header.name.lower() for header in REQUEST_HEADERS)
 OWN_STAMP = REQUEST_HEADERS[0].bare

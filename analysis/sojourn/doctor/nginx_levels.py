@@ -17,6 +17,7 @@ from sojourn.doctor.app_servers import BOUND, AppServer, server_of_protocol
 from sojourn.doctor.findings import ADD, REMOVE, REPLACE, Edit
 from sojourn.doctor.nginx_headers import INCLUDES_FOLDER, STAMPS, header_name, include_line, include_name, setter
 from sojourn.model.formatting import printable
+from sojourn.nginx.log_format import LogFormat, log_format
 from sojourn.nginx.syntax import Directive, Reading
 
 CONDITIONS = ("if", "limit_except")
@@ -262,10 +263,22 @@ class Conf:
         bound = next((each for each in servers if each.connections == BOUND), AppServer())
         return replace(bound, language=languages.pop() if len(languages) == 1 else "")
 
+    @cached_property
+    def log_formats(self) -> dict[str, LogFormat]:
+        """Log formats by name."""
+        return {each.args[0]: log_format(each) for each in self.http.own("log_format") if each.args}
+
+    @cached_property
+    def usable_formats(self) -> list[LogFormat]:
+        """The formats that `split` can use, of those that an ``access_log`` names."""
+        words = [word for each in self.http.directive.all("access_log") for word in each.args[1:]]
+        return [fmt for name, fmt in self.log_formats.items() if fmt.meant and name in words]
+
     @property
     def blank(self) -> bool:
-        """Whether it has neither lines of Sojourn nor a stamp of its own."""
-        return not self.has_includes and not any(name in STAMPS for p in self._all_passes for name, _, _ in p.sent())
+        """Whether it has neither lines of Sojourn nor a stamp or a log of its own that `split` can use."""
+        stamped = any(name in STAMPS for p in self._all_passes for name, _, _ in p.sent())
+        return not self.has_includes and not stamped and not self.usable_formats
 
 
 def _location(level: Level) -> Level:

@@ -12,7 +12,7 @@ from sojourn.doctor.findings import ADD, ERROR, REPLACE, WARNING, Edit, Finding
 from sojourn.doctor.nginx_format import format_findings
 from sojourn.doctor.nginx_levels import Conf, Level, Pass, after, at_top, instead_of, place_of, replacing, written
 from sojourn.model.formatting import printable
-from sojourn.nginx.log_format import LogFormat, log_format
+from sojourn.nginx.log_format import LogFormat
 from sojourn.nginx.syntax import Directive
 
 DEFAULT_LOG = "/var/log/nginx/sojourn.jsonl"
@@ -24,10 +24,10 @@ class Logs:
     def __init__(self, conf: Conf) -> None:
         self.conf = conf
 
-    @cached_property
+    @property
     def formats(self) -> dict[str, LogFormat]:
         """Formats by name."""
-        return {each.args[0]: log_format(each) for each in self.conf.http.own("log_format") if each.args}
+        return self.conf.log_formats
 
     def format_of(self, line: Directive) -> LogFormat | None:
         """Return the format of an ``access_log`` if `split` can use it, otherwise None."""
@@ -90,17 +90,19 @@ def log_findings(conf: Conf) -> Iterator[Finding]:
         return
     reported: list[object] = []
     used: list[Directive] = []
+    logged: dict[str, list[Pass]] = {}
     for each in conf.passes:
         lines = logs.sojourn_logs(each.block.effective("access_log"))
         used += lines
+        for name in {fmt.name for fmt in map(logs.format_of, lines) if fmt is not None}:
+            logged.setdefault(name, []).append(each)
         holder = each.block.holder("access_log")
         if not lines and holder not in reported:
             reported.append(holder)
             yield _unlogged(logs, each, holder)
     yield from _sampled(used)
-    formats = {fmt.name: fmt for fmt in map(logs.format_of, used) if fmt is not None}
-    for fmt in formats.values():
-        yield from format_findings(conf, fmt)
+    for name, passes in logged.items():
+        yield from format_findings(conf, logs.formats[name], passes)
 
 
 def _not_included(conf: Conf) -> Finding:

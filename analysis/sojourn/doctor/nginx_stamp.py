@@ -29,6 +29,7 @@ from sojourn.doctor.nginx_levels import (
     replacing,
     written,
 )
+from sojourn.doctor.nginx_own_stamp import is_same, logged_variable, own_value, variable_of
 from sojourn.model.formatting import counted, printable
 from sojourn.nginx.syntax import Directive
 
@@ -40,7 +41,7 @@ def stamp_findings(conf: Conf) -> Iterator[Finding]:
     bare: set[Level] = set()
     for each in conf.passes:
         if each.stamped:
-            yield from _twice(each)
+            yield from _twice(conf, each)
             yield from _values(conf, each)
         elif each.level not in bare:
             bare.add(each.level)
@@ -159,14 +160,13 @@ def _set_by_sojourn(directive: Directive) -> bool:
     return bool(directive.args) and header_name(directive.args[0]) in names
 
 
-def _twice(handover: Pass) -> Iterator[Finding]:
+def _twice(conf: Conf, handover: Pass) -> Iterator[Finding]:
     sent = [each for each in handover.sent() if each[1]]
     for name in ONE_ONLY:
         same = [line for header, _, line in sent if header == name]
         if len(same) < 2:
             continue
-        # Remove the one that does not come from an include.
-        extra = next((line for line in same if line.via is None), same[-1])
+        extra = _extra(conf, same)
         holder = handover.level.holder(handover.setter) or handover.level
         yield Finding(
             "stamp-twice",
@@ -178,12 +178,20 @@ def _twice(handover: Pass) -> Iterator[Finding]:
         )
 
 
+def _extra(conf: Conf, same: list[Directive]) -> Directive:
+    """Return the line to remove: not the one whose variable is logged; else one that comes from no include."""
+    logged = [name for fmt in conf.usable_formats if (name := logged_variable(fmt)) is not None]
+    unlogged = [line for line in same if not any(is_same(conf, one, variable_of(line.args[1])) for one in logged)]
+    candidates = unlogged or same
+    return next((line for line in candidates if line.via is None), candidates[-1])
+
+
 def _values(conf: Conf, handover: Pass) -> Iterator[Finding]:
     holder = handover.level.holder(handover.setter) or handover.level
     for name, value, header in handover.sent():
         if name not in STAMPS or not value or "$sojourn_" in value:
             continue
-        text = " ".join([header.name, header.args[0], "$sojourn_stamp_sent" if conf.has_includes else OWN_STAMP]) + ";"
+        text = " ".join([header.name, header.args[0], _stamp_value(conf)]) + ";"
         mend = replacing(header, text, holder)
         if comes_from_client(conf, value):
             yield Finding(
@@ -203,6 +211,10 @@ def _values(conf: Conf, handover: Pass) -> Iterator[Finding]:
                 "The middleware reads seconds, ms, us or ns since 1970 and refuses anything else.",
                 *mend,
             )
+
+
+def _stamp_value(conf: Conf) -> str:
+    return "$sojourn_stamp_sent" if conf.has_includes else own_value(conf, ()) or OWN_STAMP
 
 
 def _in_subrequest(level: Level) -> Iterator[Finding]:

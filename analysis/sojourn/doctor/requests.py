@@ -9,7 +9,7 @@ from shlex import quote
 from sojourn.doctor.app_servers import ANSWER_PAGE, AppServer, answer_lines
 from sojourn.doctor.facts import EXAMPLES, Facts
 from sojourn.doctor.findings import ADD, ERROR, INFO, RUN, WARNING, Finding
-from sojourn.doctor.nginx_headers import INCLUDE_PLACE, bare_lines, include_line
+from sojourn.doctor.nginx_headers import INCLUDE_PLACE, OWN_HEADER, OWN_KEY, OWN_MAP, bare_lines, include_line
 from sojourn.doctor.nginx_machine import route_map
 from sojourn.model.formatting import counted, percent, printable
 
@@ -18,7 +18,21 @@ MOST = 0.5
 SILENT = 0.1  # of a backend's answers
 MANY_ROUTES = 100
 EVERY_BACKEND = "every backend"
+_STAMP_LINES = "\n".join(
+    ["# in http:", OWN_MAP, "# in place of the stamp that is sent:", OWN_HEADER, "# in the format:", OWN_KEY]
+)
 _BARE = "\n".join(bare_lines("proxy"))
+
+# Of a stamp that was not sent: what it is, and what makes it so.
+_OF_THE_END = (
+    "request_start is time, the end of the request",
+    "A variable that no header sends, and $msec, are evaluated when the line is written: send and log one variable.",
+)
+_OF_LATER = (
+    "request_start is later than the begin of the upstream request",
+    "It was evaluated after the request was sent, or is of a clock that is ahead: send and log one variable of nginx's "
+    "own.",
+)
 
 # Reason -> (why it was refused, the line that mends it, what to do with it).
 _REFUSED = {
@@ -56,6 +70,7 @@ _REFUSED = {
 def request_findings(facts: Facts, name: str) -> Iterator[Finding]:
     """Yield what the requests of a log or a store lack; ``name`` is its name in messages."""
     yield from _unstamped(facts, name)
+    yield from _late_stamps(facts, name)
     yield from _silent(facts, name)
     yield from _refused_stamps(facts, name)
     yield from _waits(facts, name)
@@ -79,6 +94,8 @@ def checked_requests(facts: Facts, findings: list[Finding]) -> list[str]:
         "ids-missing": "requests have ids",
     }
     untold = set() if speaking else {"app-silent", "queue-negative", "worker-missing"}
+    if "log-stamp" in codes:
+        untold.add("stamp-missing")
     return [sentence for code, sentence in fine.items() if code not in codes | untold] if facts.proxied else []
 
 
@@ -96,6 +113,26 @@ def _unstamped(facts: Facts, name: str) -> Iterator[Finding]:
         include_line("proxy"),
         name,
         into=INCLUDE_PLACE,
+    )
+
+
+def _late_stamps(facts: Facts, name: str) -> Iterator[Finding]:
+    if not facts.compared or facts.late < FEW * facts.compared:
+        return
+    share = facts.late / facts.compared
+    routes = ", ".join(printable(route, 60) for route in facts.late_routes[:EXAMPLES])
+    sentence, cause = _OF_THE_END if facts.ended >= MOST * facts.late else _OF_LATER
+    yield Finding(
+        "log-stamp",
+        ERROR if share >= MOST else WARNING,
+        routes,
+        f"{sentence}, in {percent(share)} of the requests to an app ({facts.late:,} of {facts.compared:,}), most often "
+        f"for {routes}.",
+        "The logged stamp is not the one that was sent, and is not used: waits are known by durations alone, and the "
+        f"upload is unknown. {cause}",
+        _STAMP_LINES,
+        name,
+        into="nginx.conf",
     )
 
 

@@ -12,6 +12,7 @@ from sojourn.doctor.facts import EARLY, EXAMPLES, MOST_BACKENDS, STREAMED, Facts
 from sojourn.doctor.findings import ERROR, INFO, RUN, WARNING, Diagnosis, Finding
 from sojourn.doctor.requests import checked_requests, request_findings
 from sojourn.doctor.split_findings import checked_split, split_findings
+from sojourn.model.components import LATE_STEPS, STAMP_TICK
 from sojourn.model.dsn import parse
 from sojourn.model.errors import SojournError
 from sojourn.model.extras import install_command
@@ -30,7 +31,13 @@ _COUNTS = """
         countIf(answered AND app_service_time IS NOT NULL AND worker = ''), countIf(request_id = ''),
         countIf(attempts > 0 AND NOT answered AND request_id NOT IN (SELECT request_id FROM spans)),
         countIf(transfer > {streamed:Float64} AND transfer > 0.5 * response),
-        countIf(queueing_delay < {early:Float64}), uniqExact(route)
+        countIf(queueing_delay < {early:Float64}),
+        countIf(attempts > 0 AND request_start IS NOT NULL
+            AND (late_stamp OR response > {late_steps:UInt8} * greatest(time_step, {tick:Float64}))),
+        countIf(request_start IS NOT NULL AND late_stamp),
+        countIf(late_stamp
+            AND abs(dateDiff('microsecond', request_start, time)) <= 1e6 * greatest(time_step, {tick:Float64})),
+        uniqExact(route)
     FROM requests_split
     WHERE time >= fromUnixTimestamp64Micro({since:Int64}) AND served"""
 _BACKENDS = """
@@ -46,7 +53,8 @@ _SILENT = """
         AND app_service_time IS NULL AND app_queueing_delay IS NULL
     GROUP BY upstream, route ORDER BY silent DESC, upstream, route LIMIT {most:UInt32}"""
 _ROUTES = """
-    SELECT route, count() AS c, countIf(attempts > 0 AND request_start IS NULL) AS bare
+    SELECT route, count() AS c, countIf(attempts > 0 AND request_start IS NULL) AS bare,
+        countIf(request_start IS NOT NULL AND late_stamp) AS late
     FROM requests_split
     WHERE time >= fromUnixTimestamp64Micro({since:Int64}) AND served
     GROUP BY route ORDER BY c DESC, route LIMIT {most:UInt32}"""
@@ -174,7 +182,7 @@ def _facts(store: Store, since: datetime | None) -> Facts:
     def selected(sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
         return rows(store, sql, {"since": begin, **parameters})
 
-    (counts,) = selected(_COUNTS, streamed=STREAMED, early=EARLY)
+    (counts,) = selected(_COUNTS, streamed=STREAMED, early=EARLY, late_steps=LATE_STEPS, tick=STAMP_TICK / 1e6)
     routes = selected(_ROUTES, most=MOST_BACKENDS)
     backends = [(str(u), int(a), int(s), float(c)) for u, a, s, c in selected(_BACKENDS, most=MOST_BACKENDS)]
     names = (
@@ -187,6 +195,9 @@ def _facts(store: Store, since: datetime | None) -> Facts:
         "gone",
         "streamed",
         "early",
+        "compared",
+        "late",
+        "ended",
         "routes",
     )
     return Facts(
@@ -194,8 +205,9 @@ def _facts(store: Store, since: datetime | None) -> Facts:
         backends=[(upstream, answers, silent) for upstream, answers, silent, _ in backends],
         connects={upstream: (answers, connect) for upstream, answers, _, connect in backends},
         silent_routes=[(str(u), str(r), int(s)) for u, r, s in selected(_SILENT, most=MOST_BACKENDS)],
-        unstamped_routes=[str(r) for r, _, bare in sorted(routes, key=lambda one: -one[2]) if bare][:EXAMPLES],
+        unstamped_routes=[str(r) for r, _, bare, _ in sorted(routes, key=lambda one: -one[2]) if bare][:EXAMPLES],
+        late_routes=[str(r) for r, _, _, late in sorted(routes, key=lambda one: -one[3]) if late][:EXAMPLES],
         refused={str(reason): int(count) for reason, count in selected(_REFUSED)},
         single=int(selected(_SINGLE)[0][0]),
-        route_names=[str(route) for route, _, _ in routes],
+        route_names=[str(route) for route, _, _, _ in routes],
     )

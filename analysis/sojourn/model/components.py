@@ -46,6 +46,10 @@ IMPOSSIBLE = 0.1  # s
 # (HAProxy, Apache) count in microseconds, half of which is less than a row resolves.
 STAMP_TICK = 1000
 
+# A logged stamp that lies after the begin of the upstream request (time - response time of the last attempt) is not the
+# stamp that was sent. Each of the three instants is cut down to the clock's step: two steps are rounding.
+LATE_STEPS = 2
+
 SWITCHING_PROTOCOLS = 101
 # The client (499) or nginx (504) stopped waiting for the app, which is not notified.
 CLIENT_GONE, TIMED_OUT = 499, 504

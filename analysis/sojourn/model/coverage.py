@@ -34,6 +34,7 @@ class Counts:
         timed_out, left, failed: proxied and not answered, and no span shows what the worker did: status 504, 499, any
             other.
         impossible: reported delays longer than their response, not used.
+        late_stamps: requests whose logged stamp lies after the begin of the upstream request, not used.
     """
 
     upstream: str | None
@@ -47,6 +48,7 @@ class Counts:
     left: int
     failed: int
     impossible: int
+    late_stamps: int
 
     @property
     def incomplete(self) -> int:

@@ -24,7 +24,10 @@ _TOKEN = re.compile(
     re.S,
 )
 _ESCAPED = re.compile(r"""\\([\\"'\s;{}])""")
-_LUA = re.compile(r"[{}]")
+# A brace of Lua; or a comment or a string, in which braces are text.
+_LUA = re.compile(
+    r"""[{}]|(?:--)?\[(?P<level>=*)\[.*?\](?P=level)\]|--[^\n]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""", re.S
+)
 _EMERG = re.compile(r".*?\[emerg\] (?:\d+#\d+: )?")
 _DUMPED = re.compile(r"^# configuration file (.+):\n", re.M)
 
@@ -166,7 +169,7 @@ def _dump_of_nginx(path: Path) -> tuple[list[tuple[str, str]], str | None]:
     if done.returncode:
         lines = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if "[emerg]" in line]
         message = _EMERG.sub("", lines[-1]) if lines else "without a reason"
-        return [], f"nginx refuses it ({printable(message, 200)})"
+        return [], f"nginx refuses it ({printable(message, 500)})"
     parts = _DUMPED.split(done.stdout.decode("utf-8", "replace"))[1:]
     return list(zip(parts[::2], parts[1::2], strict=True)), None
 
@@ -270,7 +273,7 @@ def _end_of_lua(text: str, begin: int) -> int:
     """Return the position behind the brace that closes a block of Lua."""
     depth = 1
     for match in _LUA.finditer(text, begin):
-        depth += 1 if match[0] == "{" else -1
+        depth += {"{": 1, "}": -1}.get(match[0], 0)
         if depth == 0:
             return match.end()
     return len(text)

@@ -21,8 +21,11 @@ COVERAGE_COUNTS = {
     "left": _UNANSWERED & (pl.col("status") == CLIENT_GONE),
     "failed": _UNANSWERED & ~pl.col("status").is_in(GIVEN_UP_STATUSES),
     "impossible": pl.col("impossible"),
+    "late_stamps": pl.col("late_stamp"),
 }
-COVERAGE_COLUMNS = ("upstream", "status", "proxied", "answered", "queue", "service_time", "queue_source", "impossible")
+COVERAGE_COLUMNS = (
+    "upstream", "status", "proxied", "answered", "queue", "service_time", "queue_source", "impossible", "late_stamp",
+)  # fmt: skip
 
 
 def coverage_of_frame(rows: pl.LazyFrame) -> Coverage:

@@ -20,6 +20,7 @@ from sojourn.model.components import (
     CLIENT_STATUSES,
     GIVEN_UP_STATUSES,
     IMPOSSIBLE,
+    LATE_STEPS,
     PARTS,
     STAMP_TICK,
     SWITCHING_PROTOCOLS,
@@ -177,6 +178,7 @@ def constants() -> dict[str, str]:
     return {
         "tick": str(STAMP_TICK),
         "impossible": str(IMPOSSIBLE),
+        "late_steps": str(LATE_STEPS),
         "client_statuses": str(CLIENT_STATUSES),
         "given_up": str(GIVEN_UP_STATUSES),
         "timed_out": str(TIMED_OUT),

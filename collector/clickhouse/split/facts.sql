@@ -19,4 +19,18 @@ SELECT
     status != ${switching_protocols} AS served,
     -- One number for a pair of hosts: a hash of either is made once a distinct value, of both together once a row.
     bitXor(sipHash64(ifNull(proxy, '')), bitRotateLeft(sipHash64(ifNull(upstream, '')), 1)) AS pair
-FROM reported
+FROM
+(
+    -- Of a late stamp no instant of nginx is known.
+    SELECT * REPLACE (if(late_stamp, NULL, r.proxy_start) AS proxy_start)
+    FROM
+    (
+        SELECT
+            *,
+            toBool(attempts > 0 AND ifNull(
+                toUnixTimestamp64Micro(proxy_start) - toUnixTimestamp64Micro(time) + round(1e6 * ifNull(toFloat64(response), 0))
+                    > ${late_steps} * greatest(1e6 * time_step, ${tick}),
+                false)) AS late_stamp
+        FROM reported
+    ) AS r
+)

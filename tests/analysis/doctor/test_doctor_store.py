@@ -88,3 +88,16 @@ def test_store_gives_the_findings_of_its_log(tmp_path: Path, make_store: Callabl
     assert {"app-silent", "stamp-refused", "routes-many", "lines-refused"} <= set(in_store)
     for code, finding in in_log.items():
         assert (in_store[code].what, in_store[code].severity) == (finding.what, finding.severity)
+
+
+def test_stamps_of_the_end_in_a_store_are_those_of_the_log(tmp_path: Path, store_dsn: str) -> None:
+    def of_the_end(number: int, row: dict[str, str]) -> dict[str, str]:
+        return {**row, "request_start": row["time"], "proxy_start": row["time"]} if number % 4 else row
+
+    source = log(tmp_path / "a.jsonl", of_the_end)
+    load(store_dsn, [source])
+    of_log, of_store = (
+        next(each for each in diagnose(target).findings if each.code == "log-stamp") for target in (source, store_dsn)
+    )
+    assert "75 % of the requests to an app (450 of 600)" in of_log.what
+    assert (of_store.what, of_store.severity, of_store.fix) == (of_log.what, "error", of_log.fix)

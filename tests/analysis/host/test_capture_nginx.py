@@ -115,13 +115,14 @@ def test_strange_but_good_syntax() -> None:
         # a comment; with { marks }
         log_format j escape=json '{"a":"$b",' "\\"c\\": ${d}";
         map $host $x { default 1; "~^(?<n>a{2})" 2; 'it\\'s' 3; }
-        server { content_by_lua_block { local t = { a = "x" } -- ; }
+        server { content_by_lua_block { local t = { a = "}" } -- ; }
+                     --[[ } ]] ngx.say('{', [==[ {{ ]==], "\\"{") }
                  server_name a.example ~^b; listen 81; location ~ "^/x{1,2}$" { return 200 "listen 99;"; } }
         """
     )
     assert [each.args for each in root.all("listen")] == [["81"]]
     assert next(root.all("log_format")).args[2:] == ['{"a":"$b",', '"c": ${d}']
-    assert next(root.all("listen")).where == "nginx.conf:6"
+    assert next(root.all("listen")).where == "nginx.conf:7"
 
 
 @pytest.mark.parametrize(

@@ -214,7 +214,7 @@ def _headers(audit: Audit) -> Check:
 def _impossible(audit: Audit) -> Check:
     number, reported = audit.known.total.impossible, audit.known.reported
     if not reported:
-        return Check("impossible", None, None, UNKNOWN, "no app reported a queueing delay")
+        return Check("impossible", None, None, UNKNOWN, "no queueing delay is known by a stamp")
     sentence = "no queueing delay is longer than the response that contains it"
     if number:
         sentence = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sojourn.analyses.split.result import SplitResult
 from sojourn.model.evidence import ENOUGH_IDLE, PHASES
-from sojourn.model.formatting import counted, duration, printable
+from sojourn.model.formatting import counted, duration, percent, printable
 
 FEW = 0.01  # of the requests: fewer are not mentioned
 DOCTOR = "`sojourn doctor` with nginx's configuration and this log prints the lines for the app's server and for nginx."
@@ -32,11 +32,20 @@ def notes(result: SplitResult) -> list[str]:
         )
     if total.not_proxied > FEW * result.requests:
         sentences.append(f"{counted(total.not_proxied, 'request')} did not go to an app: nginx answered without one.")
-    if unstamped := max(total.by_duration - total.impossible, 0):
+    if unstamped := max(total.by_duration - total.impossible - total.late_stamps, 0):
         sentences.append(
             f"Known by durations alone (header time - service time): {counted(unstamped, 'queueing delay')}, because "
             "no valid X-Request-Start reached the app. `sojourn doctor` with nginx's configuration prints the lines "
             "that set it."
+        )
+    if total.late_stamps:
+        sentences.append(
+            f"Not used: {counted(total.late_stamps, 'logged stamp')} of {counted(result.requests, 'request')} "
+            f"({percent(total.late_stamps / result.requests)}), later than the begin of the upstream request. Such a "
+            "stamp is not the one that was sent: a variable that no header sends is evaluated when the line is "
+            "written, and is the time of the end. The queueing delays are then known by durations alone (header time "
+            "- service time). `sojourn doctor` with nginx's configuration prints the lines that log the stamp that is "
+            "sent."
         )
     if total.impossible:
         sentences.append(

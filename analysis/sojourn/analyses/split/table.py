@@ -87,6 +87,8 @@ def audit_sentence(result: SplitResult) -> str:
             )
     if audit.known.total.impossible:
         parts.append(f"{counted(audit.known.total.impossible, 'impossible queueing delay')} not used")
+    if audit.known.total.late_stamps:
+        parts.append(f"{counted(audit.known.total.late_stamps, 'late stamp')} not used")
     if audit.duplicates:
         parts.append(
             f"{counted(audit.duplicates, 'record delivered again counts', 'records delivered again count')} once"

@@ -13,6 +13,7 @@ SELECT
     countIf(s.proxied AND NOT s.answered AND queue IS NULL AND status = $abandoned) AS left,
     countIf(s.proxied AND NOT s.answered AND queue IS NULL AND status NOT IN $given_up) AS failed,
     countIf(s.impossible) AS impossible,
+    countIf(s.late_stamp) AS late_stamps,
     uniqExactIf(worker, s.proxied) AS workers,
     ifNull(sumIf(coalesce(span_seconds, service_time), s.proxied), 0) AS busy,
     maxOrNullIf(
