@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sojourn.model.frame import APP, PROXY, WHOLE, LogFacts
-from sojourn.readers.formats.fields import CLOCKS, Field
+from sojourn.readers.formats.fields import CLOCKS, UNTIL_HEADER, Field, span
 from sojourn.readers.formats.template import ANYTHING, HEADER, Part, Variable, pattern_of, variables
 
 SURE, LIKELY, ASSUMED = "sure", "likely", "assumed"
-UPSTREAM = ("response", "header", "first_byte")  # durations of which one says how long the backend took
+# Durations of which one says how long the backend took.
+UPSTREAM = ("response", "header", "first_byte", *UNTIL_HEADER)
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class LineFormat:
     @cached_property
     def step(self) -> float:
         """The step in which the instant of a line counts, s."""
-        stamp = self.first("end", "start")
+        stamp = self.first("end", "start", "emitted")
         return CLOCKS[self.by_field[stamp].unit][1] if stamp else 1.0
 
     @cached_property
@@ -98,7 +99,9 @@ class LineFormat:
         """The fields that no line can do without and this format does not have: time, status, request_time."""
         timed = self.first("request_time", "service_time") or self.has("start", "end")
         timed = timed or self.has("first_byte", "transfer") or self.has("upload", "header", "send")
-        present = {"time": self.first("end", "start"), "status": self.has("status"), "request_time": timed}
+        timed = timed or self.has("until_header", "after_header") or self.has("start", "emitted")
+        timed = timed or self.has(span("ds_rx_beg", "ds_tx_end"))
+        present = {"time": self.first("end", "start", "emitted"), "status": self.has("status"), "request_time": timed}
         return tuple(name for name, is_present in present.items() if not is_present)
 
     def facts(self, source: str) -> LogFacts:

@@ -15,7 +15,7 @@ _STRPTIME = {
     "clf_ms": "%d/%b/%Y:%H:%M:%S.%f",
     "ctime": "%a %b %d %H:%M:%S %Y",
 }
-_PER_SECOND = {"s": 1.0, "whole_s": 1.0, "ms": 1e3, "us": 1e6}
+_PER_SECOND = {"s": 1.0, "whole_s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
 
 def line_time(form: LineFormat | None) -> Callable[[bytes], float | None]:
@@ -28,7 +28,7 @@ def line_time(form: LineFormat | None) -> Callable[[bytes], float | None]:
     """
     if form is None:
         return _of_path("time", "s")
-    stamp = form.first("end", "start")
+    stamp = form.first("end", "start", "emitted")
     if stamp is None:
         return lambda _: None
     unit = form.by_field[stamp].unit

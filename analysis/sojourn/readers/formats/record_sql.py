@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from sojourn.model.components import CLIENT_GONE, PROXY_STATUSES
 from sojourn.model.frame import APP, PROXY, WHOLE
-from sojourn.readers.formats.fields import CLOCKS, TEXTS, UNITS
+from sojourn.readers.formats import envoy_times
+from sojourn.readers.formats.fields import CLOCKS, TEXTS, UNITS, field_sql
 from sojourn.readers.formats.line_format import UPSTREAM, LineFormat
 from sojourn.readers.formats.template import HEADER, captured_names, pattern_of
 
@@ -20,11 +21,6 @@ NOT_ANSWERED = (0, *PROXY_STATUSES)
 NO_SERVER = "<NOSRV>"  # HAProxy: no server was reached
 NO_TEXT, NO_NUMBER = "NULL::VARCHAR", "NULL::BIGINT"
 _LISTS = ("connect", "header", "response")
-
-
-def field_sql(name: str) -> str:
-    """Return SQL for a field, as text."""
-    return f'f."{name}"'
 
 
 def fields_in(log: LineFormat, sql: str) -> list[str]:
@@ -70,9 +66,16 @@ def numbers(log: LineFormat) -> dict[str, str]:
         "n_queueing_delay": _signed(log, "queueing_delay") if log.vantage != APP else NO_NUMBER,
         "n_service_time": _signed(log, "service_time"),
     }
+    if envoy_times.is_timed_by_points(log):
+        return values | {"n_time": _time(log)} | envoy_times.numbers()
     if log.has("upload") and not log.has("proxy_start"):
         values["n_proxy_start"] = f"TRY(n_time - n_request_time + {_took(log, 'upload')})"
     return values | _upstream_numbers(log)
+
+
+def with_instants(relation: str, log: LineFormat) -> str:
+    """Return a relation of fields with the columns that ``keys`` and ``numbers`` of some formats rest on."""
+    return envoy_times.with_instants(relation, log) if envoy_times.is_timed_by_points(log) else relation
 
 
 def keys(log: LineFormat) -> dict[str, str]:
@@ -89,8 +92,9 @@ def keys(log: LineFormat) -> dict[str, str]:
     if "body_bytes_sent" in values:
         values.setdefault("bytes_sent", values.pop("body_bytes_sent"))
         values.pop("body_bytes_sent", None)
-    values["time"] = _first(log, "end", "start")
+    values["time"] = _first(log, "end", "start", "emitted")
     timed = ("request_time", "service_time", *(("start",) if log.has("start", "end") else ()), "first_byte")
+    timed += ("until_header", "start") if log.first("emitted", "until_header") else ()
     values["request_time"] = _first(log, *timed)
     values["status"] = _first(log, "status")
     for name in ("queueing_delay", "service_time", "request_start", "proxy_start"):
@@ -141,7 +145,7 @@ def _request_time(log: LineFormat) -> str:
 
 def _time(log: LineFormat) -> str:
     if log.has("end") or not log.has("start"):
-        return _instant(log, "end")
+        return _instant(log, log.first("end", "emitted") or "end")
     return f"TRY({_instant(log, 'start')} + n_request_time)"
 
 
@@ -196,6 +200,8 @@ def _times_of_attempt(log: LineFormat) -> dict[str, str]:
 def _upstream_keys(log: LineFormat) -> dict[str, str]:
     """Return the lists of attempts as nginx writes them; for other logs, one attempt whose durations are numbers."""
     lists = {f"upstream_{name}_time": NO_TEXT for name in _LISTS}
+    if envoy_times.is_timed_by_points(log):
+        return envoy_times.lists(log) | {"upstream_status": NO_TEXT}
     address, status = _backend(log), _first(log, "upstream_status")
     if log.lists and log.vantage == PROXY:
         lists |= {f"upstream_{name}_time": field_sql(name) for name in _LISTS if log.has(name)}
