@@ -10,6 +10,7 @@ from itertools import islice
 
 from sojourn.readers.formats import catalogue
 from sojourn.readers.formats.appended import appended_format
+from sojourn.readers.formats.haproxy import partial_note
 from sojourn.readers.formats.json_keys import CLF, ISO, caddy_keys, nginx_keys, occurring_keys
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.line_time import line_time
@@ -61,7 +62,7 @@ def has_header(lines: Sequence[str]) -> bool:
 def with_header(log: LineFormat, lines: Sequence[str]) -> LineFormat:
     """Return a format that was given, with a header where these lines have one that the format does not include."""
     if log.prefix or log.header or not lines or not has_header(lines):
-        return log
+        return partial_note(log, lines)
     time_of = line_time(log)
     return log if _share(lines, lambda line: time_of(line[:LENGTH].encode())) > MAJORITY else replace(log, header=True)
 
@@ -78,7 +79,7 @@ def _of_name(lines: Sequence[str], share: float) -> LineFormat | None:
     for name in TEXT_FORMATS:
         log = catalogue.format_by_name(name)
         if _share(lines, log.pattern.match) > share:
-            return log
+            return partial_note(log, lines)
     return None
 
 
@@ -93,7 +94,7 @@ def _of_objects(objects: Sequence[dict[str, object]]) -> LineFormat | None:
         return caddy_keys(objects)
     if {"Duration", "RequestMethod"} <= common:
         return occurring_keys("traefik-json", objects)
-    if {"start_time", "response_code", "duration"} <= common:
+    if {"response_code", "duration"} <= common and {"start_time", "@timestamp"} & common:
         return occurring_keys("envoy-json", objects)
     return nginx_keys(objects, common)
 

@@ -97,7 +97,9 @@ def instants(log: LineFormat) -> dict[str, str]:
         "e_built": "CASE WHEN e_pool <= e_sent THEN e_sent - e_pool END",
         "e_read": _read(reached),
         "e_begin": f"CASE WHEN coalesce(e_count, 1) <= 1 AND e_built > e_read + {MILLISECOND} THEN e_built "
-        "ELSE coalesce(e_read, e_built, e_sent) END",
+        "WHEN e_read IS NOT NULL THEN e_read "
+        # The service time begins with the end of the request, which is then unknown.
+        "WHEN e_header IS NOT NULL OR e_service IS NULL THEN coalesce(e_built, e_sent) END",
         "e_retries": "CASE WHEN e_count > 1 AND e_sent > e_begin THEN greatest(coalesce(e_built, e_sent) - e_begin, 0) "
         "ELSE 0 END",
         "e_since": "coalesce(e_begin, 0) + e_retries",

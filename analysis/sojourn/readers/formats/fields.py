@@ -34,6 +34,12 @@ FIELDS = {
     "handling": "whether the cache answered",
     "hitmiss": "whether the cache answered",
     "retries": "number of retries",
+    # Of HAProxy, from the accept of the connection: the idle time before a request is in them.
+    "accept": "instant at which the connection was accepted",
+    "handshake": "handshake",
+    "idle": "idle time before the request",
+    "until_read": "from the accept to the end of the request, idle time included",
+    "session_time": "from the accept to the end of the answer, idle time included",
     # Of Envoy, whose durations overlap: most begin with the request.
     "emitted": "instant at which the line was written",
     "until_sent": "from the start to the last byte of the request sent to the backend",
@@ -69,10 +75,11 @@ TEXTS = (
     "route", "worker", "proxy", "stamp", "upstream_cache_status", "limit_req_status", "bytes_sent", "body_bytes_sent",
     "request_length", "connection", "connection_requests",
 )  # fmt: skip
-INSTANTS = ("end", "start", "emitted", "request_start", "proxy_start")
+INSTANTS = ("end", "start", "emitted", "accept", "request_start", "proxy_start")
 DURATIONS = (
     "request_time", "upload", "proxy_queue", "connect", "first_byte", "header", "transfer", "response", "send",
     "queueing_delay", "service_time", "until_sent", "until_header", "after_header", "pool_ready",
+    "handshake", "idle", "until_read", "session_time",
 )  # fmt: skip
 
 # Unit of a duration -> microseconds in it.
@@ -104,6 +111,10 @@ MACROS = (
     # Proxies write -1 for what did not take place.
     "CREATE OR REPLACE TEMP MACRO took(x, unit) AS (CASE WHEN NOT starts_with(x, '-') "
     "THEN short(scaled(ltrim(x, '+'), unit)) END)",
+    # Of a list of attempts, all of them.
+    "CREATE OR REPLACE TEMP MACRO total_of(x) AS (short(coalesce(CASE WHEN is_list(x) THEN "
+    "TRY_CAST(list_sum(list_transform(parts_of(x), lambda e: duration(e))) AS BIGINT) ELSE duration(x) END, 0)))",
+    "CREATE OR REPLACE TEMP MACRO less(x, y) AS (CASE WHEN x IS NOT NULL THEN greatest(x - y, 0) END)",
     # Durations are cut to milliseconds: one that exceeds the whole by more contradicts it, and is not read.
     "CREATE OR REPLACE TEMP MACRO within(x, whole) AS "
     "(CASE WHEN x BETWEEN 0 AND whole + 1000 THEN least(x, whole) END)",

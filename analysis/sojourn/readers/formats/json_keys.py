@@ -26,7 +26,7 @@ _ALIASES = {
     "upstream_time": "upstream_response_time", "upstream": "upstream_addr", "bytes": "body_bytes_sent",
     "size": "body_bytes_sent", "proto": "server_protocol", "vhost": "host", "x_request_id": "request_id",
 }  # fmt: skip
-_UPSTREAM_TIMES = ("connect", "header", "response")
+_UPSTREAM_TIMES = ("connect", "header", "response", "proxy_queue")
 
 Objects = Sequence[Mapping[str, object]]
 

@@ -12,6 +12,8 @@ from sojourn.readers.formats.fields import CLOCKS, UNTIL_HEADER, Field, span
 from sojourn.readers.formats.template import ANYTHING, HEADER, Part, Variable, pattern_of, variables
 
 SURE, LIKELY, ASSUMED = "sure", "likely", "assumed"
+# Instants of which one dates a line.
+STAMPS = ("end", "start", "accept", "emitted")
 # Durations of which one says how long the backend took.
 UPSTREAM = ("response", "header", "first_byte", *UNTIL_HEADER)
 
@@ -91,7 +93,7 @@ class LineFormat:
     @cached_property
     def step(self) -> float:
         """The step in which the instant of a line counts, s."""
-        stamp = self.first("end", "start", "emitted")
+        stamp = self.first(*STAMPS)
         return CLOCKS[self.by_field[stamp].unit][1] if stamp else 1.0
 
     @cached_property
@@ -101,7 +103,8 @@ class LineFormat:
         timed = timed or self.has("first_byte", "transfer") or self.has("upload", "header", "send")
         timed = timed or self.has("until_header", "after_header") or self.has("start", "emitted")
         timed = timed or self.has(span("ds_rx_beg", "ds_tx_end"))
-        present = {"time": self.first("end", "start", "emitted"), "status": self.has("status"), "request_time": timed}
+        timed = timed or self.has("session_time", "until_read") or self.has("session_time", "handshake", "idle")
+        present = {"time": self.first(*STAMPS), "status": self.has("status"), "request_time": timed}
         return tuple(name for name, is_present in present.items() if not is_present)
 
     def facts(self, source: str) -> LogFacts:
