@@ -164,7 +164,7 @@ def _before_request(log: LineFormat) -> str:
 
 
 def _time(log: LineFormat) -> str:
-    if not log.has("end", "start") and log.has("accept"):
+    if log.first(*STAMPS) == "accept":
         session = f"({_before_request(log)}) + n_request_time"
         return f"TRY({_instant(log, 'accept')} + {session})"
     if log.has("end") or not log.has("start"):
