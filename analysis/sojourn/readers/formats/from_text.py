@@ -55,7 +55,10 @@ def format_from_text(text: str) -> LineFormat | None:
 
 
 def _language(text: str) -> tuple[str, Callable[[str], list[Part]]]:
-    haproxy = sum(match[2] in HAPROXY_FIELDS and len(match[2]) > 1 for match in HAPROXY_VARIABLE.finditer(text))
+    haproxy = sum(
+        match[1] is not None or (match[2] in HAPROXY_FIELDS and len(match[2]) > 1)
+        for match in HAPROXY_VARIABLE.finditer(text)
+    )
     if NGINX_VARIABLE.search(text):
         return "nginx", nginx_parts
     if GUNICORN_VARIABLE.search(text):

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sojourn.model.frame import APP, PROXY, WHOLE, LogFacts
-from sojourn.readers.formats.fields import CLOCKS, Field
+from sojourn.readers.formats.fields import CLOCKS, UNTIL_HEADER, Field, span
 from sojourn.readers.formats.template import ANYTHING, HEADER, Part, Variable, pattern_of, variables
 
 SURE, LIKELY, ASSUMED = "sure", "likely", "assumed"
-UPSTREAM = ("response", "header", "first_byte", "exchange")  # durations of which one says how long the backend took
+# Instants of which one dates a line.
+STAMPS = ("end", "start", "accept", "emitted")
+# Durations of which one says how long the backend took.
+UPSTREAM = ("response", "header", "first_byte", "exchange", *UNTIL_HEADER)
 
 
 @dataclass(frozen=True)
@@ -94,17 +97,18 @@ class LineFormat:
     @cached_property
     def step(self) -> float:
         """The step in which the instant of a line counts, s."""
-        stamp = self.first("end", "start")
+        stamp = self.first(*STAMPS)
         return CLOCKS[self.by_field[stamp].unit][1] if stamp else 1.0
 
     @cached_property
     def lacks(self) -> tuple[str, ...]:
         """The fields that no line can do without and this format does not have: time, status, request_time."""
         timed = self.first("request_time", "service_time") or self.has("start", "end")
-        timed = (
-            timed or self.has("first_byte", "transfer") or self.has("exchange") or self.has("upload", "header", "send")
-        )
-        present = {"time": self.first("end", "start"), "status": self.has("status"), "request_time": timed}
+        timed = timed or self.has("first_byte", "transfer") or self.has("upload", "header", "send")
+        timed = timed or self.has("until_header", "after_header") or self.has("start", "emitted")
+        timed = timed or self.has(span("ds_rx_beg", "ds_tx_end")) or self.has("exchange")
+        timed = timed or self.has("session_time", "until_read") or self.has("session_time", "handshake", "idle")
+        present = {"time": self.first(*STAMPS), "status": self.has("status"), "request_time": timed}
         return tuple(name for name, is_present in present.items() if not is_present)
 
     def facts(self, source: str) -> LogFacts:

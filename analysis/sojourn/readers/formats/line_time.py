@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from sojourn.readers.formats.line_format import LineFormat
+from sojourn.readers.formats.line_format import STAMPS, LineFormat
 from sojourn.readers.formats.pairs import pairs_of
 from sojourn.readers.formats.paths import keys_of
 from sojourn.readers.formats.template import without_header
@@ -32,7 +32,7 @@ def line_time(form: LineFormat | None) -> Callable[[bytes], float | None]:
     """
     if form is None:
         return _of_path("time", "s")
-    stamp = form.first("end", "start")
+    stamp = form.first(*STAMPS)
     if stamp is None:
         return lambda _: None
     unit = form.by_field[stamp].unit

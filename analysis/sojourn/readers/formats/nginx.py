@@ -42,6 +42,7 @@ FIELDS = {
     "upstream_connect_time": Field("connect", "s", _TIMES),
     "upstream_header_time": Field("header", "s", _TIMES),
     "upstream_response_time": Field("response", "s", _TIMES),
+    "upstream_queue_time": Field("proxy_queue", "s", _TIMES),  # NGINX Plus and Angie PRO
     "upstream_response_length": Field("upstream_response_length", pattern=WORDS),
     "upstream_http_x_queueing_delay": Field("queueing_delay", "s"),
     "upstream_http_x_service_time": Field("service_time", "s"),

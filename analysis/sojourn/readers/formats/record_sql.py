@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 from sojourn.model.components import CLIENT_GONE, PROXY_STATUSES
 from sojourn.model.frame import APP, PROXY, WHOLE
-from sojourn.readers.formats.fields import CLOCKS, TEXTS, UNITS
-from sojourn.readers.formats.line_format import UPSTREAM, LineFormat
+from sojourn.readers.formats import envoy_times
+from sojourn.readers.formats.fields import CLOCKS, TEXTS, UNITS, field_sql
+from sojourn.readers.formats.line_format import STAMPS, UPSTREAM, LineFormat
 from sojourn.readers.formats.pairs import value_sql
 from sojourn.readers.formats.paths import keys_of
 from sojourn.readers.formats.template import HEADER, captured_names, pattern_of
@@ -24,11 +25,7 @@ NO_TEXT, NO_NUMBER = "NULL::VARCHAR", "NULL::BIGINT"
 # Words of Varnish and CloudFront for an answer without the backend.
 _CACHED = ("hit", "synth", "error", "redirect", "limitexceeded", "capacityexceeded", "functionexecutionresponse")
 _LISTS = ("connect", "header", "response")
-
-
-def field_sql(name: str) -> str:
-    """Return SQL for a field, as text."""
-    return f'f."{name}"'
+ROUNDED_US = 3_000  # of the milliseconds of several durations
 
 
 def fields_in(log: LineFormat, sql: str) -> list[str]:
@@ -76,9 +73,16 @@ def numbers(log: LineFormat) -> dict[str, str]:
         "n_queueing_delay": _signed(log, "queueing_delay") if log.vantage != APP else NO_NUMBER,
         "n_service_time": _signed(log, "service_time"),
     }
+    if envoy_times.is_timed_by_points(log):
+        return values | {"n_time": _time(log)} | envoy_times.numbers()
     if log.has("upload") and not log.has("proxy_start"):
         values["n_proxy_start"] = f"TRY(n_time - n_request_time + {_took(log, 'upload')})"
     return values | _upstream_numbers(log)
+
+
+def with_instants(relation: str, log: LineFormat) -> str:
+    """Return a relation of fields with the columns that ``keys`` and ``numbers`` of some formats rest on."""
+    return envoy_times.with_instants(relation, log) if envoy_times.is_timed_by_points(log) else relation
 
 
 def keys(log: LineFormat) -> dict[str, str]:
@@ -95,9 +99,9 @@ def keys(log: LineFormat) -> dict[str, str]:
     if "body_bytes_sent" in values:
         values.setdefault("bytes_sent", values.pop("body_bytes_sent"))
         values.pop("body_bytes_sent", None)
-    values["time"] = _first(log, "end", "start")
+    values["time"] = _first(log, *STAMPS)
     timed = ("request_time", "service_time", *(("start",) if log.has("start", "end") else ()), "first_byte")
-
+    timed += ("until_header", "start") if log.first("emitted", "until_header") else ("session_time",)
     # Empty where the backend was not reached.
     values["request_time"] = "'0'" if log.has("exchange") else _first(log, *timed)
     values["status"] = _first(log, "status")
@@ -135,6 +139,12 @@ def _request_time(log: LineFormat) -> str:
         return f"scaled(ltrim({field_sql(name)}, '+'), {UNITS[log.by_field[name].unit]})"
     if log.vantage == APP:
         return _signed(log, "service_time")
+    if log.has("session_time"):
+        return f"scaled(ltrim({field_sql('session_time')}, '+'), 1000) - ({_before_request(log)})"
+    return _request_time_of_parts(log)
+
+
+def _request_time_of_parts(log: LineFormat) -> str:
     lasted = f"TRY({_instant(log, 'end')} - {_instant(log, 'start')})"
     if log.has("upload", "header", "send"):
         whole = " + ".join(_took(log, name) for name in ("upload", "header", "send"))
@@ -152,9 +162,25 @@ def _sum_of_parts(log: LineFormat) -> str:
     return " + ".join(f"coalesce({_took(log, name)}, 0)" for name in parts if log.has(name))
 
 
+def _before_request(log: LineFormat) -> str:
+    """Return SQL for the time from the accept of a connection to the request, as far as HAProxy's log has it.
+
+    Without the time of reading the request alone, the request begins when it has been read.
+    """
+    if log.has("handshake", "idle"):
+        return f"coalesce({_took(log, 'handshake')}, 0) + coalesce({_took(log, 'idle')}, 0)"
+    if log.has("until_read"):
+        upload = f" - coalesce({_took(log, 'upload')}, 0)" if log.has("upload") else ""
+        return f"coalesce({_took(log, 'until_read')}, 0){upload}"
+    return "0"
+
+
 def _time(log: LineFormat) -> str:
+    if log.first(*STAMPS) == "accept":
+        session = f"({_before_request(log)}) + n_request_time"
+        return f"TRY({_instant(log, 'accept')} + {session})"
     if log.has("end") or not log.has("start"):
-        return _instant(log, "end")
+        return _instant(log, log.first("end", "emitted") or "end")
     return f"TRY({_instant(log, 'start')} + n_request_time)"
 
 
@@ -189,7 +215,11 @@ def _times_of_attempt(log: LineFormat) -> dict[str, str]:
         header = f"CASE WHEN {answered} THEN n_request_time END"
         return {"n_connect": NO_NUMBER, "n_header": header, "n_response": "n_request_time"}
     if log.lists:
-        return {f"n_{name}": f"duration(r.upstream_{name}_time)" for name in _LISTS}
+        times = {f"n_{name}": f"duration(r.upstream_{name}_time)" for name in _LISTS}
+        if log.has("proxy_queue"):
+            within = f"CASE WHEN {_queue_within(log)} THEN total_of({field_sql('proxy_queue')}) ELSE 0 END"
+            times |= {name: f"less({times[name]}, {within})" for name in ("n_header", "n_response")}
+        return times
     if log.has("header"):
         header = _took(log, "header")
     elif log.has("first_byte"):
@@ -205,14 +235,24 @@ def _times_of_attempt(log: LineFormat) -> dict[str, str]:
         response = _took(log, "response")
     elif log.has("transfer"):
         response = f"n_header + {_took(log, 'transfer')}"
+        if partial := _partial(log):
+            response = f"CASE WHEN NOT ({partial}) THEN {response} END"
     elif log.has("send"):  # all that came after the headers was sending
         response = "n_header"
     return {"n_connect": _took(log, "connect"), "n_header": header, "n_response": response}
 
 
+def _partial(log: LineFormat) -> str:
+    """Return SQL for whether HAProxy wrote a line before the answer ended (option logasap)."""
+    counts = [name for name in ("request_time", "session_time", "bytes_sent") if log.has(name)]
+    return " OR ".join(f"starts_with({field_sql(name)}, '+')" for name in counts)
+
+
 def _upstream_keys(log: LineFormat) -> dict[str, str]:
     """Return the lists of attempts as nginx writes them; for other logs, one attempt whose durations are numbers."""
     lists = {f"upstream_{name}_time": NO_TEXT for name in _LISTS}
+    if envoy_times.is_timed_by_points(log):
+        return envoy_times.lists(log) | {"upstream_status": NO_TEXT}
     address, status = _backend(log), _first(log, "upstream_status")
     if log.lists and log.vantage == PROXY:
         lists |= {f"upstream_{name}_time": field_sql(name) for name in _LISTS if log.has(name)}
@@ -250,8 +290,31 @@ def _retried(log: LineFormat) -> str:
 
 
 def _proxy_queue(log: LineFormat) -> str:
+    if log.lists:
+        return _queue_of_attempts(log)
     took = _took(log, "proxy_queue")
     return f"CASE WHEN {retried} THEN 0 ELSE {took} END" if (retried := _retried(log)) else took
+
+
+def _queue_of_attempts(log: LineFormat) -> str:
+    """Return SQL for the time in the queue of an nginx upstream; 0 where it is within the times of several attempts.
+
+    Documents do not say whether ``$upstream_response_time`` includes ``$upstream_queue_time``. It does where both
+    together exceed the response time.
+    """
+    if not log.has("proxy_queue"):
+        return NO_NUMBER
+    queue = f"total_of({field_sql('proxy_queue')})"
+    return f"CASE WHEN {_queue_within(log)} AND is_list({_attempt_text(log)}) THEN 0 ELSE {queue} END"
+
+
+def _queue_within(log: LineFormat) -> str:
+    both = f"total_of({field_sql('proxy_queue')}) + total_of({_attempt_text(log)})"
+    return f"coalesce({both} > n_request_time + {ROUNDED_US}, false)"
+
+
+def _attempt_text(log: LineFormat) -> str:
+    return _first(log, "response", "header")
 
 
 def _backend(log: LineFormat) -> str:

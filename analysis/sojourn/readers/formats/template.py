@@ -107,7 +107,9 @@ def pattern_of(parts: Sequence[Part], captured: Iterable[str] | None = None, *, 
         names.add(name)
         if part.field.quoted:
             group = f'"?{group}"?'
-        text += f"(?: {group})?" if part.field.optional else group
+        preceding = parts[k - 1] if k else ""
+        blank = " " if isinstance(preceding, str) and preceding.endswith(" ") else ""
+        text += f"(?:{blank}{group})?" if part.field.optional else group
     return text + r"\s*$"
 
 
