@@ -8,7 +8,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from sojourn.readers.formats.line_format import LineFormat
-from sojourn.readers.formats.template import without_header
 
 _STRPTIME = {
     "clf": "%d/%b/%Y:%H:%M:%S %z",
@@ -34,7 +33,7 @@ def line_time(form: LineFormat | None) -> Callable[[bytes], float | None]:
     unit = form.by_field[stamp].unit
     if form.json:
         path = next(variable.text for variable in form.variables if variable.field.name == stamp)
-        return _of_path(path, unit, header=form.header)
+        return _of_path(path, unit)
 
     def of_text(line: bytes) -> float | None:
         match = form.pattern.match(line.decode("utf-8", "replace"))
@@ -43,12 +42,12 @@ def line_time(form: LineFormat | None) -> Callable[[bytes], float | None]:
     return of_text
 
 
-def _of_path(path: str, unit: str, *, header: bool = False) -> Callable[[bytes], float | None]:
+def _of_path(path: str, unit: str) -> Callable[[bytes], float | None]:
     keys = path.split(".")
 
     def of_object(line: bytes) -> float | None:
         try:
-            value = json.loads(without_header(line.decode("utf-8", "replace")) if header else line)
+            value = json.loads(line)
             for key in keys:
                 value = value[key]
         except (ValueError, TypeError, KeyError, IndexError, RecursionError):

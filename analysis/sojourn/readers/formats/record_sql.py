@@ -13,7 +13,7 @@ from sojourn.model.components import CLIENT_GONE, PROXY_STATUSES
 from sojourn.model.frame import APP, PROXY, WHOLE
 from sojourn.readers.formats.fields import CLOCKS, TEXTS, UNITS
 from sojourn.readers.formats.line_format import UPSTREAM, LineFormat
-from sojourn.readers.formats.template import HEADER, captured_names, pattern_of
+from sojourn.readers.formats.template import captured_names, pattern_of
 
 # With one of these the answer did not come from the backend, or the client had gone before it did.
 NOT_ANSWERED = (0, *PROXY_STATUSES)
@@ -30,11 +30,6 @@ def field_sql(name: str) -> str:
 def fields_in(log: LineFormat, sql: str) -> list[str]:
     """Return the fields of a format that occur in SQL."""
     return [name for name in log.by_field if field_sql(name) in sql]
-
-
-def bare_line(log: LineFormat) -> str:
-    """Return SQL for ``line``, of a JSON object without the header of a shipper of logs."""
-    return f"regexp_replace(line, '^{HEADER}', '')" if log.json and log.header else "line"
 
 
 def extract(log: LineFormat, fields: Sequence[str]) -> str:
