@@ -34,8 +34,8 @@ def bare_block(log: LogInput, block: Block) -> Block:
     """Return the next block of a log with the lines within its lines; the first ones decide what is around them."""
     wrapping = log.wrapping
     if wrapping is None and len(block):
-        lines = first_lines(block)
-        wrapping, is_recognised = fitting_wrapping(lines, log.form) if log.recognised else recognised_wrapping(lines)
+        first = first_lines(block)
+        wrapping, is_recognised = fitting_wrapping(first, log.form) if log.recognised else recognised_wrapping(first)
         if is_recognised or len(block) >= LINES:
             log.wrapping = wrapping
     if not wrapping or not len(block):
