@@ -361,6 +361,9 @@ NEIGHBOURS: dict[str, Callable[[float, float], str]] = {
         "msec": f"{at:.3f}", "status": "200", "request_time": f"{took:.3f}",
     }),
     "a message of the app": lambda at, _: json.dumps({"time": at, "level": "info", "message": "GET /a 200 in 12 ms"}),
+    "a request without its duration, with a body": lambda at, _: json.dumps({
+        "msec": f"{at:.3f}", "status": 200, "request_method": "GET", "message": '{"cart": 1}',
+    }),
     "text": nginx,
     "a load balancer": lambda at, took: (
         f"{datetime.fromtimestamp(at, UTC).isoformat()[:19]}.000000Z my-lb 192.0.2.9:2817 10.0.0.1:80 0.000073 "
@@ -387,6 +390,9 @@ def test_requests_with_a_message_are_read_by_their_own_keys(tmp_path: Path) -> N
 def test_a_given_format_is_that_of_the_lines_within(tmp_path: Path, name: str) -> None:
     lines = wrapped(lambda at, took: f"{at:.3f} 200 {took:.3f}", WRAPS[name])
     log = sojourn.log_file(written(tmp_path, lines), "$msec $status $request_time")
+    assert read(log)[1]["request_time"].to_list() == pytest.approx([took for _, took in requests()], abs=1e-9)
+    lines = wrapped(lambda at, took: f"192.0.2.9 {at:.3f} 200 {took:.3f}", WRAPS[name])
+    log = sojourn.log_file(written(tmp_path, lines), "$remote_addr $msec $status $request_time")
     assert read(log)[1]["request_time"].to_list() == pytest.approx([took for _, took in requests()], abs=1e-9)
     own_log = sojourn.log_file(written(tmp_path, wrapped(own, WRAPS[name])), "sojourn")
     assert len(read(own_log)[1]) == COUNT

@@ -155,11 +155,13 @@ def fitting_wrapping(lines: Iterable[str], form: LineFormat | None) -> tuple[Wra
     """
     sample = _sample(lines)
     time_of = line_time(form)
-    share, wrapping = 0, None
+    most, wrapping = 0, None
     for each, inner in _wrappings(sample):
         fitting = sum(time_of(line.encode("utf-8", "replace")) is not None for line in inner)
-        if fitting > share:
-            share, wrapping = fitting, each
+        # An object may look like a text whose first and last variables are anything.
+        is_text_within = form is not None and not form.json and each and each[-1].key
+        if fitting > most or (fitting == most > 0 and is_text_within):
+            most, wrapping = fitting, each
     return (_wrapping_of(sample)[0], False) if wrapping is None else (wrapping, True)
 
 
@@ -194,7 +196,7 @@ def _wrapping_of(lines: list[str], depth: int = 0, *, headed: bool = False) -> t
         if around == _WHOLE:
             return (), around
         wrapping, recognised = _wrapping_of(_within(lines, layer), depth + 1)
-        if recognised > best[1] or (layer.key == "log" and _is_docker(lines)):
+        if (recognised > best[1] and recognised >= around) or (layer.key == "log" and _is_docker(lines)):
             best = (layer, *wrapping), recognised
     return best if best[0] else ((), _recognised(lines))
 
