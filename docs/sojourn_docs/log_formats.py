@@ -43,8 +43,18 @@ It takes a name of the table below, `sojourn` (the [record](record.md) of Sojour
 varnishncsa, HAProxy, Envoy, gunicorn or uWSGI, JSON texts included. A format without an instant, a status and a
 response time is refused, with the variables to add. In Python the same is `sojourn.log_file(path, format)`.
 
-Lines may stand behind a header: of syslog (RFC 3164 and RFC 5424), `docker compose logs`, `kubectl logs
---timestamps` or `--prefix`, or a container runtime. It is not read.
+Lines may be wrapped, up to three times; only the lines within are read, and bare lines between them:
+
+- behind a header of syslog (RFC 3164 and RFC 5424), `docker compose logs`, `kubectl logs --timestamps` or
+  `--prefix`, or a container runtime (CRI), whose partial lines (`P`) are joined;
+- in Docker's `json-file` (`/var/lib/docker/containers/*/*-json.log`), where a `log` without a line end continues in
+  the next one of its stream;
+- in JSON, as the value of `log`, `message`, `msg` or `MESSAGE` (Fluentd, Fluent Bit, Filebeat, Logstash, Vector,
+  `journalctl -o json`). Most values of the key must have a format or be JSON objects, and the objects around them must
+  not be requests of their own: a request log in JSON with a `msg` is read by its other keys. A value of several lines
+  is refused unless it is a JSON object.
+
+Of a refused line, the number is that of the line in the file, and the text is that of the line within.
 
 A line that does not have its log's format is refused (`other_format`) like any other bad line. Lines are
 requests, each once: two equal lines are two requests, unless they contain a request id or the number of a

@@ -175,6 +175,24 @@ def test_bad_lines_are_dead_letters_and_stop_nothing(store_dsn: str, tmp_path: P
         assert raw == re.sub("\ufffd+", "\ufffd", line.decode("utf-8", "replace")).rstrip("\r\n")
 
 
+def test_lines_of_a_container_are_stored_as_bare_ones(store_dsn: str, tmp_path: Path) -> None:
+    """In parts, too; a dead letter has its place in the file, and the line within."""
+    lines = [json.dumps(record(1)), "bad", json.dumps(record(2)), json.dumps(record(3))]
+    logged = [f"{line}\n" for line in lines[:3]] + [lines[3][:90], f"{lines[3][90:]}\n"]
+    around = [json.dumps({"log": part, "stream": "stdout", "time": "2026-01-31T12:00:00Z"}) for part in logged]
+    log = tmp_path / "container-json.log"
+    log.write_text("".join(f"{line}\n" for line in around))
+    for _ in range(2):
+        loaded = load(store_dsn, log)
+    assert (loaded.requests, loaded.dead_letters, loaded.records.read) == (3, 1, 4)
+    letters = ask(store_dsn, "SELECT position, reason, raw FROM dead_letters FINAL")
+    assert letters == [(len(around[0]) + 1, "invalid_json", "bad")]
+    stored = ask(store_dsn, FIGURES)
+    bare = write_log(tmp_path / "bare.jsonl", *(record(n) for n in (1, 2, 3)))
+    load(store_dsn, bare)
+    assert ask(store_dsn, FIGURES) == stored
+
+
 def test_many_small_logs_in_one_insert_keep_their_names(store_dsn: str, tmp_path: Path) -> None:
     logs = [write_log(tmp_path / f"{n}.jsonl", record(n), b"bad\n") for n in range(300)]
     loaded = load(store_dsn, logs)

@@ -14,6 +14,7 @@ from sojourn.nginx.log_format import ESSENTIAL, REFUSED_WITHOUT, USEFUL, key_lin
 from sojourn.readers.foreign_logs import LENGTH, NGINX_JSON, ForeignFormat, advice_on, foreign_format, unrecognised
 from sojourn.readers.formats.detect import detected_format
 from sojourn.readers.formats.line_format import LineFormat
+from sojourn.readers.formats.wrapping import bare_lines
 from sojourn.readers.inputs import LogInput
 
 LINES = 500
@@ -52,10 +53,7 @@ class Sniffed:
 def sniffed(log: LogInput) -> Sniffed:
     """Return the facts of the first lines of an opened log, read from its current position."""
     sniff = Sniffed(log.name, log.form if log.recognised else None)
-    for raw in islice(_lines(log), LINES):
-        text = raw.decode("utf-8", "replace").strip()
-        if not text:
-            continue
+    for text in bare_lines([raw.decode("utf-8", "replace") for raw in islice(_lines(log), LINES)]):
         sniff.lines += 1
         sniff.texts.append(text)
         try:

@@ -10,22 +10,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, overload
 
-import numpy as np
 import polars as pl
 
-from sojourn.model.arrays import Ints
 from sojourn.model.parallel import prefetched
 from sojourn.readers.arrow import frame_of
-from sojourn.readers.formats.detect import LINES, detected_format, with_header
+from sojourn.readers.formats.detect import LINES, detected_format
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import Block, blocks_of_lines
 from sojourn.readers.record import MACROS
+from sojourn.readers.unwrapping import bare_blocks, first_lines
 
 if TYPE_CHECKING:
     import duckdb
 
-SPREAD = 10_000  # lines of a log that its format is recognised among
 ROWS_PER_BATCH = 20_000  # DuckDB spreads batches over its threads
 NO_LINES = pl.DataFrame(schema={"line": pl.String, "number": pl.Int64})
 IDLE_PARSERS = 4
@@ -139,7 +137,7 @@ def formed_blocks(
     """
     done = 0
     for log in logs:
-        for block, position in blocks_ahead(log, blocks_of_lines(log)):
+        for block, position in blocks_ahead(log, bare_blocks(log, blocks_of_lines(log))):
             yield log, block, format_of(log, block)
             if on_progress:
                 on_progress(done + position)
@@ -148,25 +146,10 @@ def formed_blocks(
 
 def format_of(log: LogInput, block: Block) -> LineFormat | None:
     """Return the format of a log: the one that was given, or else that of the first lines of its first block."""
-    if log.recognised and (log.form is None or log.looked_at):
-        return log.form
-    lines = block.lines_at(block.positions[_sample(len(block))]).to_list()
     if not log.recognised:
-        log.form = detected_format(lines)
+        log.form = detected_format(first_lines(block))
         log.recognised = log.form is not None or len(block) >= LINES
-        log.looked_at = log.recognised
-    elif log.form is not None and lines:
-        log.form = with_header(log.form, lines)
-        log.looked_at = True
     return log.form
-
-
-def _sample(count: int) -> Ints:
-    """Return the positions of the lines that a format is recognised by: half are the first, half are spread."""
-    if count <= LINES:
-        return np.arange(count)
-    spread = np.linspace(LINES // 2, min(count, SPREAD), LINES - LINES // 2, endpoint=False, dtype=np.int64)
-    return np.concatenate([np.arange(LINES // 2), spread])
 
 
 def reading_engine(macros: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:

@@ -14,14 +14,17 @@ import signal
 import stat
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from sojourn.model.dsn import SHAPES, hidden, is_store
 from sojourn.model.errors import SojournError
 from sojourn.readers.compression import decompressed
 from sojourn.readers.formats.line_format import LineFormat
+
+if TYPE_CHECKING:
+    from sojourn.readers.formats.wrapping import Wrapping
 
 PARQUET_MAGIC = b"PAR1"
 
@@ -45,6 +48,21 @@ class LogFile(os.PathLike[str]):
 
 
 @dataclass
+class Begun:
+    """The parts of a line that were read.
+
+    Attributes:
+        text: their text; None: too long, and refused.
+        number: number of the line of the log that holds the last of them.
+        position: byte of the log at which that line begins.
+    """
+
+    text: str | None
+    number: int
+    position: int
+
+
+@dataclass
 class LogInput:
     """An opened log.
 
@@ -56,7 +74,8 @@ class LogInput:
         limit: read this many bytes of the stream and the rest of the line; None: read to the end.
         form: the format of its lines; None: Sojourn's own record.
         recognised: ``form`` is known: it was given, or follows from the first lines.
-        looked_at: the first lines were compared with ``form``.
+        wrapping: what is around its lines; None: not known yet.
+        begun: lines of which some parts were read: number of the layer around them, stream -> the parts.
     """
 
     name: str
@@ -66,7 +85,8 @@ class LogInput:
     limit: int | None
     form: LineFormat | None = None
     recognised: bool = False
-    looked_at: bool = False
+    wrapping: Wrapping | None = None
+    begun: dict[tuple[int, str], Begun] = field(default_factory=dict)
 
     def close(self) -> None:
         """Close the stream and its file, except standard input."""

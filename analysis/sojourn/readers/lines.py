@@ -39,6 +39,7 @@ class Block:
         first: number of the first line of the block, refused or not.
         start: bytes of the input (decompressed) before the block.
         accepted: positions in the block of the lines that are not refused; None: all.
+        input_ends: as ``ends``, in the input, where ``data`` is not what it holds; None: ``ends``.
     """
 
     data: Bytes
@@ -48,11 +49,22 @@ class Block:
     first: int = 1
     start: int = 0
     accepted: Ints | None = None
+    input_ends: Ends | None = None
 
     @property
     def count(self) -> int:
-        """The number of lines of the input in this block."""
+        """The number of lines in this block, refused or not."""
         return len(self) + len(self.refused)
+
+    @property
+    def last(self) -> int:
+        """The number of the last line of the block, refused or not."""
+        return self.first + len(self.ends) - 2
+
+    @property
+    def places(self) -> Ends:
+        """Bytes of the input from the beginning of the block to the beginning of each line, and to its end."""
+        return self.ends if self.input_ends is None else self.input_ends
 
     def __len__(self) -> int:
         """Return the number of lines that are not refused."""
@@ -87,7 +99,7 @@ class Block:
 
     def position(self, number: int) -> int:
         """Return the byte of the input (decompressed) at which the line of this number begins, counted from 0."""
-        return self.start + int(self.ends[number - self.first])
+        return self.start + int(self.places[number - self.first])
 
     def without_data(self) -> Block:
         """Return the block without the bytes of its lines: their numbers and positions need less memory."""
@@ -110,7 +122,8 @@ def is_utf8(data: Bytes) -> bool:
     return True
 
 
-def _refusal(number: int, reason: str, raw: str, start: int) -> Block:
+def refusal(number: int, reason: str, raw: str, start: int) -> Block:
+    """Return a block of one line that is refused."""
     return Block(
         np.empty(0, np.uint8), np.zeros(2, np.int32), refused=[(number, reason, raw)], first=number, start=start,
         accepted=np.empty(0, np.int64),
@@ -134,10 +147,10 @@ def blocks_of_lines(
     for chunk, damage in _chunks(log, block_bytes, line_limit):
         if damage is not None:
             if len(rest):
-                yield _refusal(number, "incomplete_line", _text(rest), start)
+                yield refusal(number, "incomplete_line", _text(rest), start)
                 number += 1
             reason, words = damage
-            yield _refusal(number, reason, words, start + len(rest))
+            yield refusal(number, reason, words, start + len(rest))
             return
         data = chunk[line_limit - len(rest) :]
         data[: len(rest)] = rest
@@ -159,7 +172,7 @@ def blocks_of_lines(
             yield block
         rest = data[begin:].copy()
         if len(rest) > line_limit:
-            yield _refusal(number, "line_too_long", _text(rest), start)
+            yield refusal(number, "line_too_long", _text(rest), start)
             number += 1
             start += len(rest)
             rest, skipping = rest[:0], True

@@ -23,6 +23,7 @@ from sojourn.readers.record import EXPRESSIONS, IDENTITY_TEXT, RECORD, records_q
 from sojourn.readers.scan import line_ends
 from sojourn.readers.shape import hashes_of, scanned
 from sojourn.readers.text_shape import scanned_text
+from sojourn.readers.unwrapping import bare_blocks
 
 BLOCK_BYTES = 16 << 20
 # A smaller log is read before what reads it the short way is loaded.
@@ -104,9 +105,9 @@ def _blocks_of(
 
     try:
         ends = line_ends if pool else None
-        for block, position in blocks_ahead(log, blocks_of_lines(log, BLOCK_BYTES, line_ends=ends)):
+        for block, position in blocks_ahead(log, bare_blocks(log, blocks_of_lines(log, BLOCK_BYTES, line_ends=ends))):
             form = format_of(log, block)
-            long = block.ends[-1] > BLOCK_BYTES // 2
+            long = block.places[-1] > BLOCK_BYTES // 2
             future = pool.submit(_scanned, block, columns, form) if pool and long else None
             begun.append((block, position, future))
             if len(begun) > THREADS:
@@ -187,7 +188,7 @@ def _completed(
     accepted, refused = parsed or (None, pl.DataFrame(schema=REFUSED))
     for block, of_shape in waiting.blocks:
         rows = of_shape
-        inside = pl.col("number").is_between(block.first, block.first + block.count - 1)
+        inside = pl.col("number").is_between(block.first, block.last)
         rejects = Refused(block, refused.filter(inside)) if len(refused) or block.refused else []
         if accepted is not None and len(others := accepted.filter(inside)):
             rows = pl.concat([rows, others.select(rows.columns).cast(rows.schema)]).sort("number")

@@ -267,8 +267,7 @@ def records_query(
         fields = record_sql.extract(log, record_sql.fields_in(log, used))
         texts_of_record = ", ".join(f'"{key}": {sql}' for key, sql in texts_by_key.items())
         record = f"* EXCLUDE (line), {{{texts_of_record}}} AS r"
-        line = record_sql.bare_line(log)
-        relation = f"(SELECT line, number, {fields} AS f FROM (SELECT {line} AS line, number FROM {relation}))"  # noqa: S608 - names of ours
+        relation = f"(SELECT line, number, {fields} AS f FROM {relation})"  # noqa: S608 - names of ours
         relation = record_sql.with_instants(relation, log)
     expressions = {**{name: f'CASE WHEN NOT blank(r."{name}") THEN r."{name}" END' for name in own}, **expressions}
     selected = ",\n        ".join(f'{expressions[name]} AS "{name}"' for name in columns)

@@ -80,7 +80,7 @@ def scanned_text(block: Block, columns: Sequence[str], log: LineFormat) -> tuple
 @functools.lru_cache(maxsize=64)
 def _shape_of(log: LineFormat) -> Shape | None:
     """Return the shape of a format's lines; None if it has parts that only a regular expression divides."""
-    if log.json or log.prefix or log.header or not log.lists or log.vantage == APP or log.has("proxy_queue"):
+    if log.json or log.prefix or not log.lists or log.vantage == APP or log.has("proxy_queue"):
         return None
     if any(variable.field.optional or variable.field.quoted for variable in log.variables):
         return None

@@ -151,7 +151,7 @@ class LineSender:
                     "sources": sorted({source for source, _ in batch.blocks}),
                     "begun": self._begun,
                     "first": min(block.start for _, block in batch.blocks),
-                    "last": max(block.start + int(block.ends[-1]) for _, block in batch.blocks),
+                    "last": max(block.start + int(block.places[-1]) for _, block in batch.blocks),
                 }
                 reported = rows(store, REFUSED, bounds)
         finally:
@@ -163,7 +163,7 @@ class LineSender:
 
 def _table(source: str, block: Block) -> pa.Table:
     count = len(block)
-    starts = block.start + block.ends[block.positions].astype(np.uint64)
+    starts = block.start + block.places[block.positions].astype(np.uint64)
     columns = {
         "line": block.lines.to_arrow().cast(pa.string()),
         "file": pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), pa.array([source])),
@@ -177,7 +177,7 @@ def _table(source: str, block: Block) -> pa.Table:
 def _number(batch: _Batch, source: str, position: int) -> int | None:
     """Return the number of the line at a byte; None: it was not sent with this batch."""
     for name, block in batch.blocks:
-        if name == source and block.start <= position < block.start + int(block.ends[-1]):
-            number = block.first + int(np.searchsorted(block.ends, position - block.start))
+        if name == source and block.start <= position < block.start + int(block.places[-1]):
+            number = block.first + int(np.searchsorted(block.places, position - block.start))
             return number if number in block.numbers else None
     return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 
 from sojourn.readers.formats import catalogue
@@ -20,10 +19,8 @@ from sojourn.readers.formats.json_keys import (
     occurring_keys,
 )
 from sojourn.readers.formats.line_format import LineFormat
-from sojourn.readers.formats.line_time import line_time
 from sojourn.readers.formats.pairs import LOGFMT, LTSV, is_pairs, pairs_of
 from sojourn.readers.formats.placed import placed_format
-from sojourn.readers.formats.template import without_header
 from sojourn.readers.formats.w3c import w3c_format
 
 LINES = 500
@@ -47,40 +44,24 @@ _PAIRS = (
 def detected_format(lines: Iterable[str]) -> LineFormat | None:
     """Return the format that more than half of these lines have; None for Sojourn's own record, or an unknown one.
 
-    A log with any record of Sojourn's own is one of those. Lines may have a header of a shipper of logs.
+    A log with any record of Sojourn's own is one of those.
     """
     sample = list(islice((text for line in lines if (text := line.strip())), LINES))
-    if not sample:
+    if not sample or has_own_records(sample):
         return None
-    bare = [without_header(line) for line in sample]
-    header = has_header(sample)
-    objects = [line for line in bare if line.startswith("{")]
-    decoded = [value for line in objects if isinstance(value := _decoded(line), dict)]
-    if any(map(_is_own, decoded)):
-        return None
+    objects = [line for line in sample if line.startswith("{")]
     if len(objects) > MAJORITY * len(sample):
-        log = _of_objects(decoded) if len(decoded) > MAJORITY * len(objects) else None
-        return replace(log, header=header) if log else None
+        decoded = [value for line in objects if isinstance(value := _decoded(line), dict)]
+        return _of_objects(decoded) if len(decoded) > MAJORITY * len(objects) else None
     sample = [line[:LENGTH] for line in sample]
-    log = _of_name(sample, MAJORITY)  # a line may begin as a header does
-    if log is None and header and (log := _of_text([line[:LENGTH] for line in bare])):
-        log = replace(log, header=True)
-    log = log or _of_text(sample)
     # Other lines are those of other programs, or of the start of the server.
-    return log or _of_name(sample, FEW)
+    return _of_text(sample) or _of_name(sample, FEW)
 
 
-def has_header(lines: Sequence[str]) -> bool:
-    """Return whether most of the lines have a header of a shipper of logs."""
-    return sum(len(without_header(line)) < len(line) for line in lines) > MAJORITY * len(lines)
-
-
-def with_header(log: LineFormat, lines: Sequence[str]) -> LineFormat:
-    """Return a format that was given, with a header where these lines have one that the format does not include."""
-    if log.prefix or log.header or not lines or not has_header(lines):
-        return partial_note(log, lines)
-    time_of = line_time(log)
-    return log if _share(lines, lambda line: time_of(line[:LENGTH].encode())) > MAJORITY else replace(log, header=True)
+def has_own_records(lines: Sequence[str]) -> bool:
+    """Return whether any line is a record of Sojourn's own."""
+    decoded = (_decoded(line) for line in lines if line.startswith("{"))
+    return any(isinstance(value, dict) and _is_own(value) for value in decoded)
 
 
 def _of_text(lines: Sequence[str]) -> LineFormat | None:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from sojourn.model.frame import APP, PROXY, WHOLE, LogFacts
 from sojourn.readers.formats.fields import CLOCKS, UNTIL_HEADER, Field, span
-from sojourn.readers.formats.template import ANYTHING, HEADER, Part, Variable, pattern_of, variables
+from sojourn.readers.formats.template import ANYTHING, Part, Variable, pattern_of, variables
 
 SURE, LIKELY, ASSUMED = "sure", "likely", "assumed"
 # Instants of which one dates a line.
@@ -31,7 +31,6 @@ class LineFormat:
         certainty: how the format is known: ``SURE`` (given, or nothing else fits), ``LIKELY`` (deduced from the values
             of many lines) or ``ASSUMED``.
         prefix: anything may precede the line.
-        header: a header of a shipper of logs may precede the line.
         lists: durations of the upstream are nginx's lists, an element per attempt.
         url: the URI of the request is a whole URL.
         notes: what else there is to know about the log, in sentences.
@@ -46,7 +45,6 @@ class LineFormat:
     fields: tuple[Field, ...] = ()
     certainty: str = SURE
     prefix: bool = False
-    header: bool = False
     lists: bool = False
     url: bool = False
     notes: tuple[str, ...] = ()
@@ -80,7 +78,7 @@ class LineFormat:
     @property
     def before(self) -> str:
         """The expression of what may precede a line of text."""
-        return ANYTHING if self.prefix else HEADER if self.header else ""
+        return ANYTHING if self.prefix else ""
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:

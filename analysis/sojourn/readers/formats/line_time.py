@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from sojourn.readers.formats.line_format import STAMPS, LineFormat
 from sojourn.readers.formats.pairs import pairs_of
 from sojourn.readers.formats.paths import keys_of
-from sojourn.readers.formats.template import without_header
 
 _STRPTIME = {
     "clf": "%d/%b/%Y:%H:%M:%S %z",
@@ -38,7 +37,7 @@ def line_time(form: LineFormat | None) -> Callable[[bytes], float | None]:
     unit = form.by_field[stamp].unit
     if not form.parts:
         path = next(variable.text for variable in form.variables if variable.field.name == stamp)
-        return _of_pairs(path, unit, form) if form.pairs else _of_path(path, unit, header=form.header)
+        return _of_pairs(path, unit, form.pairs) if form.pairs else _of_path(path, unit)
 
     def of_text(line: bytes) -> float | None:
         match = form.pattern.match(line.decode("utf-8", "replace"))
@@ -47,12 +46,12 @@ def line_time(form: LineFormat | None) -> Callable[[bytes], float | None]:
     return of_text
 
 
-def _of_path(path: str, unit: str, *, header: bool = False) -> Callable[[bytes], float | None]:
+def _of_path(path: str, unit: str) -> Callable[[bytes], float | None]:
     keys = keys_of(path)
 
     def of_object(line: bytes) -> float | None:
         try:
-            value = json.loads(without_header(line.decode("utf-8", "replace")) if header else line)
+            value = json.loads(line)
             for key in keys:
                 value = value[key]
         except (ValueError, TypeError, KeyError, IndexError, RecursionError):
@@ -62,10 +61,9 @@ def _of_path(path: str, unit: str, *, header: bool = False) -> Callable[[bytes],
     return of_object
 
 
-def _of_pairs(key: str, unit: str, form: LineFormat) -> Callable[[bytes], float | None]:
+def _of_pairs(key: str, unit: str, sign: str) -> Callable[[bytes], float | None]:
     def of_pairs(line: bytes) -> float | None:
-        text = line.decode("utf-8", "replace")
-        pairs = pairs_of(without_header(text) if form.header else text, form.pairs)
+        pairs = pairs_of(line.decode("utf-8", "replace"), sign)
         return instant(pairs[key], unit) if key in pairs else None
 
     return of_pairs

@@ -16,7 +16,7 @@ from sojourn.readers.formats.fields import CLOCKS, TEXTS, UNITS, field_sql
 from sojourn.readers.formats.line_format import STAMPS, UPSTREAM, LineFormat
 from sojourn.readers.formats.pairs import value_sql
 from sojourn.readers.formats.paths import keys_of
-from sojourn.readers.formats.template import HEADER, captured_names, pattern_of
+from sojourn.readers.formats.template import captured_names, pattern_of
 
 # With one of these the answer did not come from the backend, or the client had gone before it did.
 NOT_ANSWERED = (0, *PROXY_STATUSES)
@@ -31,11 +31,6 @@ ROUNDED_US = 3_000  # of the milliseconds of several durations
 def fields_in(log: LineFormat, sql: str) -> list[str]:
     """Return the fields of a format that occur in SQL."""
     return [name for name in log.by_field if field_sql(name) in sql]
-
-
-def bare_line(log: LineFormat) -> str:
-    """Return SQL for ``line``, of keys and values without the header of a shipper of logs."""
-    return f"regexp_replace(line, '^{HEADER}', '')" if not log.parts and log.header else "line"
 
 
 def extract(log: LineFormat, fields: Sequence[str]) -> str:

@@ -10,16 +10,6 @@ from sojourn.readers.formats.fields import Field
 
 QUOTED = r'(?:[^"\\]|\\.)*'
 ANYTHING = "(?:.{0,300}?[ :])??"  # before a line of HAProxy
-_HOST, _TAG = r"\S*[^\s:] ", r"[^\s:\[{\"]+(?:\[\d+\])?: "
-# Headers that shippers put before a line: docker compose, kubectl, container runtimes, syslog (RFC 3164 and 5424).
-HEADER = (
-    "\ufeff?"
-    r"(?:[\w.-]+ *\| )?(?:\[pod/[^\]\s]+\] )?"
-    rf"(?:\d{{4}}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:(?:stdout|stderr) [FP] |{_HOST}{_TAG})?)?"
-    rf"(?:<\d{{1,3}}>)?(?:1(?: \S+){{5}} (?:-|(?:\[[^\]]*\])+) "
-    rf"|\w{{3}} [ \d]\d [\d:]{{8}} (?:{_HOST})?{_TAG})?"
-)
-_HEADER = re.compile(HEADER)
 
 
 @dataclass(frozen=True)
@@ -111,12 +101,6 @@ def pattern_of(parts: Sequence[Part], captured: Iterable[str] | None = None, *, 
         blank = " " if isinstance(preceding, str) and preceding.endswith(" ") else ""
         text += f"(?:{blank}{group})?" if part.field.optional else group
     return text + r"\s*$"
-
-
-def without_header(line: str) -> str:
-    """Return a line without the header of a shipper of logs."""
-    match = _HEADER.match(line)
-    return line[match.end() :] if match else line
 
 
 def captured_names(parts: Sequence[Part], names: Iterable[str]) -> list[str]:

@@ -15,6 +15,7 @@ from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import blocks_of_lines
 from sojourn.readers.record import RECORD, records_query
+from sojourn.readers.unwrapping import bare_block
 from sojourn.sources.requests import in_seconds
 
 # Not what only a verdict and its audit read.
@@ -65,7 +66,7 @@ class Parser:
             self._logs[name] = log
         log = self._logs[name]
         log.stream = io.BytesIO(lines)
-        for block in blocks_of_lines(log):
+        for block in (bare_block(log, each) for each in blocks_of_lines(log)):
             parsed = self._parsers.of(format_of(log, block)).parsed(name, block)
             records.read += parsed.lines
             if log.form is not None and name not in self._recognised:

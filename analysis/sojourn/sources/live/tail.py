@@ -12,6 +12,7 @@ from collections.abc import Callable
 from sojourn.readers.formats.detect import detected_format
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.line_time import line_time
+from sojourn.readers.formats.wrapping import bare_line, fitting_wrapping, recognised_wrapping
 from sojourn.readers.lines import LINE_LIMIT
 
 Start = Callable[[int], int]
@@ -46,7 +47,7 @@ class Tail:
 
     def __call__(self, handle: int) -> int:
         """See ``Start``."""
-        time_of = line_time(self._form or form_of(handle))
+        time_of = line_times(handle, self._form)
         last = last_time(handle, time_of)
         since = min(self._wall, self._wall if last is None else last) - self._seconds
         begin = place_of(handle, since - SLACK, int(self._most * line_length(handle)), time_of)
@@ -59,10 +60,19 @@ def from_the_beginning(_handle: int) -> int:
     return 0
 
 
-def form_of(handle: int) -> LineFormat | None:
-    """Return the format of a file, by its first lines; None for Sojourn's own record, or an unknown one."""
-    lines = os.pread(handle, STEP, 0).split(b"\n")
-    return detected_format(line.decode("utf-8", "replace") for line in lines[:-1])
+def line_times(handle: int, form: LineFormat | None = None) -> TimeOf:
+    """Return the function from a line of a file to its instant (unix s), or None where it has none.
+
+    Args:
+        handle: of the file, whose first lines decide what is around its lines.
+        form: the format of the lines within; None: that of the first ones, or Sojourn's own record.
+    """
+    lines = [line.decode("utf-8", "replace") for line in os.pread(handle, STEP, 0).split(b"\n")[:-1]]
+    wrapping, _ = recognised_wrapping(lines) if form is None else fitting_wrapping(lines, form)
+    time_of = line_time(form or detected_format(bare_line(line, wrapping) for line in lines))
+    if not wrapping:
+        return time_of
+    return lambda line: time_of(bare_line(line.decode("utf-8", "replace"), wrapping).encode("utf-8", "replace"))
 
 
 def last_time(handle: int, time_of: TimeOf = own_time) -> float | None:
