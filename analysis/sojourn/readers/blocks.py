@@ -14,10 +14,14 @@ import numpy as np
 import polars as pl
 
 from sojourn.model.arrays import Ints
+from sojourn.model.errors import SojournError
 from sojourn.model.parallel import prefetched
 from sojourn.readers.arrow import frame_of
+from sojourn.readers.formats.contradictions import with_warnings
 from sojourn.readers.formats.detect import LINES, detected_format, with_header
+from sojourn.readers.formats.from_text import with_paths_of
 from sojourn.readers.formats.line_format import LineFormat
+from sojourn.readers.formats.units import with_units
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import Block, blocks_of_lines
 from sojourn.readers.record import MACROS
@@ -147,7 +151,11 @@ def formed_blocks(
 
 
 def format_of(log: LogInput, block: Block) -> LineFormat | None:
-    """Return the format of a log: the one that was given, or else that of the first lines of its first block."""
+    """Return the format of a log: the user's, or else that of the first lines of its first block.
+
+    Raises:
+        SojournError: the user states units for durations that the log does not have.
+    """
     if log.recognised and (log.form is None or log.looked_at):
         return log.form
     lines = block.lines_at(block.positions[_sample(len(block))]).to_list()
@@ -155,10 +163,25 @@ def format_of(log: LogInput, block: Block) -> LineFormat | None:
         log.form = detected_format(lines)
         log.recognised = log.form is not None or len(block) >= LINES
         log.looked_at = log.recognised
+        if log.units and log.recognised:
+            log.form = _in_units(log)
     elif log.form is not None and lines:
-        log.form = with_header(log.form, lines)
+        form = with_header(log.form, lines)
+        log.form = with_warnings(with_paths_of(form, lines), lines)
         log.looked_at = True
     return log.form
+
+
+def _in_units(log: LogInput) -> LineFormat:
+    """Return the recognised format of a log with the units that the user states."""
+    if log.form is None:
+        raise SojournError(
+            f"--log-format {log.units.text}: {log.name} has no format that is recognised: write the text of the format"
+        )
+    try:
+        return with_units(log.form, log.units)
+    except SojournError as error:
+        raise SojournError(f"{log.name}: {error}") from None
 
 
 def _sample(count: int) -> Ints:

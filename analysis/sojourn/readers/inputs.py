@@ -14,7 +14,7 @@ import signal
 import stat
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,6 +22,7 @@ from sojourn.model.dsn import SHAPES, hidden, is_store
 from sojourn.model.errors import SojournError
 from sojourn.readers.compression import decompressed
 from sojourn.readers.formats.line_format import LineFormat
+from sojourn.readers.formats.units import Units
 
 PARQUET_MAGIC = b"PAR1"
 
@@ -35,10 +36,10 @@ def listed(sources: Sequence[Source] | Source) -> list[Source]:
 
 @dataclass(frozen=True)
 class LogFile(os.PathLike[str]):
-    """A source whose format the user gave; None: Sojourn's own record."""
+    """A source whose format, or the units of whose durations, the user states; None: Sojourn's own record."""
 
     path: str
-    form: LineFormat | None
+    form: LineFormat | Units | None
 
     def __fspath__(self) -> str:
         return self.path
@@ -57,6 +58,7 @@ class LogInput:
         form: the format of its lines; None: Sojourn's own record.
         recognised: ``form`` is known: it was given, or follows from the first lines.
         looked_at: the first lines were compared with ``form``.
+        units: units of durations that the user states, of a format that is recognised by the lines.
     """
 
     name: str
@@ -67,6 +69,14 @@ class LogInput:
     form: LineFormat | None = None
     recognised: bool = False
     looked_at: bool = False
+    units: Units = field(default_factory=Units)
+
+    def use(self, form: LineFormat | Units | None) -> None:
+        """Read the lines in the user's format, or in the recognised one with the user's units."""
+        if isinstance(form, Units):
+            self.units = form
+        else:
+            self.form, self.recognised = form, True
 
     def close(self) -> None:
         """Close the stream and its file, except standard input."""
@@ -174,7 +184,7 @@ def opened_inputs(sources: NamedSources | Sequence[Source]) -> Inputs:
             for path in _expanded(source, inputs.spans):
                 _open_into(inputs, path, identities)
             for log in inputs.logs[before:] if source in forms else ():
-                log.form, log.recognised = forms[source], True
+                log.use(forms[source])
     except BaseException:
         inputs.close()
         raise

@@ -10,6 +10,7 @@ from statistics import median
 from sojourn.readers.formats import catalogue, nginx
 from sojourn.readers.formats.fields import Field
 from sojourn.readers.formats.line_format import ASSUMED, LIKELY, LineFormat
+from sojourn.readers.formats.template import joined_path, path_keys
 
 DAMAGED = 0.01
 ALWAYS = ("ServiceURL",)  # Traefik leaves it out where it answers a request itself
@@ -79,8 +80,8 @@ def nginx_keys(objects: Objects, keys: set[str]) -> LineFormat | None:
     if not {"status", "request_time"} & fields or not fields & {"end", "request_time"}:
         return None
     return LineFormat(
-        "json", "JSON lines of nginx's variables", paths=tuple(paths), fields=tuple(paths.values()), lists=True,
-        certainty=ASSUMED if notes else LIKELY, notes=notes,
+        "json", "JSON lines of nginx's variables", paths=tuple(joined_path([key]) for key in paths),
+        fields=tuple(paths.values()), lists=True, certainty=ASSUMED if notes else LIKELY, notes=notes,
     )  # fmt: skip
 
 
@@ -102,8 +103,11 @@ def _in_milliseconds(paths: dict[str, Field], objects: Objects) -> tuple[str, ..
 
 
 def _has(value: object, path: str) -> bool:
-    key, _, rest = path.partition(".")
-    return isinstance(value, dict) and key in value and (not rest or _has(value[key], rest))
+    for key in path_keys(path):
+        if not isinstance(value, dict) or key not in value:
+            return False
+        value = value[key]
+    return True
 
 
 def _clock_of(values: Sequence[object]) -> str:

@@ -7,8 +7,9 @@ import math
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from sojourn.readers.formats.dividing import values_of
 from sojourn.readers.formats.line_format import LineFormat
-from sojourn.readers.formats.template import without_header
+from sojourn.readers.formats.template import EVERY_ELEMENT, path_keys, without_header
 
 _STRPTIME = {
     "clf": "%d/%b/%Y:%H:%M:%S %z",
@@ -32,19 +33,27 @@ def line_time(form: LineFormat | None) -> Callable[[bytes], float | None]:
     if stamp is None:
         return lambda _: None
     unit = form.by_field[stamp].unit
+    if form.from_user:
+        read = values_of(form)
+
+        def of_values(line: bytes) -> float | None:
+            values = read(line.decode("utf-8", "replace"))
+            return None if values is None else instant(values.get(stamp, ""), unit)
+
+        return of_values
     if form.json:
         path = next(variable.text for variable in form.variables if variable.field.name == stamp)
         return _of_path(path, unit, header=form.header)
 
     def of_text(line: bytes) -> float | None:
         match = form.pattern.match(line.decode("utf-8", "replace"))
-        return None if match is None else _instant(match[stamp], unit)
+        return None if match is None else instant(match[stamp], unit)
 
     return of_text
 
 
 def _of_path(path: str, unit: str, *, header: bool = False) -> Callable[[bytes], float | None]:
-    keys = path.split(".")
+    keys = [0 if key == EVERY_ELEMENT else key for key in path_keys(path)]
 
     def of_object(line: bytes) -> float | None:
         try:
@@ -53,19 +62,20 @@ def _of_path(path: str, unit: str, *, header: bool = False) -> Callable[[bytes],
                 value = value[key]
         except (ValueError, TypeError, KeyError, IndexError, RecursionError):
             return None
-        return _instant(str(value), unit)
+        return instant(str(value), unit)
 
     return of_object
 
 
-def _instant(text: str, unit: str) -> float | None:
+def instant(text: str, unit: str) -> float | None:
+    """Return the instant (unix s) of a text in one of the ``CLOCKS``; None if it is none."""
     try:
         if unit in _PER_SECOND:
-            instant = float(text) / _PER_SECOND[unit]
+            at = float(text) / _PER_SECOND[unit]
         else:
             form = _STRPTIME.get(unit)
             moment = datetime.strptime(text.strip("[]"), form) if form else datetime.fromisoformat(text)
-            instant = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+            at = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
-    return instant if math.isfinite(instant) else None
+    return at if math.isfinite(at) else None
