@@ -11,8 +11,9 @@ from sojourn.readers.formats.template import FREE, NUMBER, RAW, WORD, Part, part
 GUNICORN_VARIABLE = re.compile(r"%\((\{[^}]*\}[ioe]|\w+)\)s")
 _GUNICORN = {
     "h": Field("remote_addr", pattern=WORD), "l": Field("logname", pattern=WORD),
-    "u": Field("remote_user", pattern=FREE), "t": Field("end", "clf", r"\[[^\]]*\]"), "r": Field("request", pattern=FREE),
-    "m": Field("method", pattern=WORD), "U": Field("uri", pattern=FREE), "q": Field("query", pattern=FREE), "H": Field("protocol", pattern=WORD),
+    "u": Field("remote_user", pattern=FREE), "t": Field("end", "clf", r"\[[^\]]*\]"),
+    "r": Field("request", pattern=FREE), "m": Field("method", pattern=WORD), "U": Field("uri", pattern=FREE),
+    "q": Field("query", pattern=FREE), "H": Field("protocol", pattern=WORD),
     "s": Field("status", pattern=r"\d{3}"), "b": Field("body_bytes_sent", pattern=NUMBER),
     "B": Field("body_bytes_sent", pattern=NUMBER), "f": Field("referer", pattern=FREE),
     "a": Field("user_agent", pattern=FREE), "p": Field("worker", pattern=WORD),

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.template import (
     EVERY_ELEMENT,
+    FREE,
+    RAW,
     Part,
     Variable,
     path_keys,
@@ -52,12 +54,15 @@ class _Search:
     def __init__(self, parts: tuple[Part, ...], line: str) -> None:
         self._parts, self._line = parts, line
         self._patterns = _patterns(parts)
+        self._free = {k for k, (pattern, _) in enumerate(self._patterns) if pattern.pattern in (FREE, RAW)}
         self._failed: set[tuple[int, int]] = set()
+        self._free_failed: dict[int, int] = {}
         self.farthest = (0, 0)
 
     def ends_from(self, part: int, at: int) -> list[int] | None:
         """Return where each part from this one on ends, the last first; None if they do not fit the rest."""
-        if (part, at) in self._failed:
+        # A value that may hold anything fits nowhere behind a place where it did not.
+        if (part, at) in self._failed or at >= self._free_failed.get(part, at + 1):
             return None
         if part > self.farthest[0]:
             self.farthest = (part, at)
@@ -69,6 +74,8 @@ class _Search:
                 rest.append(end)
                 return rest
         self._failed.add((part, at))
+        if part in self._free:
+            self._free_failed[part] = at
         return None
 
     def values(self, ends: Sequence[int]) -> Values:
@@ -90,7 +97,7 @@ class _Search:
         pattern, is_lazy = self._patterns[part]
         places = self._places(part, at)
         for end in places if is_lazy else reversed(list(places)):
-            if pattern.fullmatch(self._line, at, end):
+            if part in self._free or pattern.fullmatch(self._line, at, end):
                 yield end
 
     def _places(self, part: int, at: int) -> Iterator[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -9,7 +10,7 @@ from sojourn.model.formatting import counted, printable
 from sojourn.readers.formats.dividing import divided, values_of
 from sojourn.readers.formats.fields import DURATIONS, INSTANTS
 from sojourn.readers.formats.line_format import LineFormat
-from sojourn.readers.formats.template import Part, Variable, without_header
+from sojourn.readers.formats.template import Part, Variable, value_pattern, without_header
 
 LENGTH = 2_000  # characters of a line
 PIECE = 40  # characters
@@ -83,7 +84,8 @@ def _first_misfit(parts: Sequence[Part], line: str) -> tuple[str, str, str] | No
     following = parts[division.part + 1] if division.part + 1 < len(parts) else ""
     end = rest.find(following) if isinstance(following, str) and following else -1
     if isinstance(following, str) and following and end < 0:
-        return f"`{_cut(following)}` behind `{part.text}`", "itself", _quoted(rest)
+        value = re.match(value_pattern(parts, division.part), rest, re.DOTALL)
+        return f"`{_cut(following)}` behind `{part.text}`", "itself", _quoted(rest[value.end() :] if value else rest)
     return f"`{part.text}`", _expected(part), _quoted(rest[:end] if end > 0 else rest)
 
 
