@@ -12,10 +12,10 @@ from sojourn.doctor.nginx_levels import Conf
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import printable
 from sojourn.nginx.log_format import LogFormat
-from sojourn.readers.formats.detect import LENGTH, MAJORITY, with_header
+from sojourn.readers.formats.detect import LENGTH, MAJORITY
 from sojourn.readers.formats.from_text import format_from_text
 from sojourn.readers.formats.line_format import LineFormat
-from sojourn.readers.formats.paths import keys_of
+from sojourn.readers.formats.template import path_keys
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def conf_format(confs: Sequence[Conf], logs: Sequence[Sniffed]) -> ConfFormat:
     candidates = [pair for pair in formats if pair[0].name in of_file] or ([] if of_file else formats)
     fitting = {form.name: form for _, form in candidates if _fits(form, texts)}
     if len(fitting) == 1:
-        return ConfFormat(with_header(next(iter(fitting.values())), texts))
+        return ConfFormat(next(iter(fitting.values())))
     if candidates and of_file and not fitting:
         names = printable(", ".join(sorted(fmt.name for fmt, _ in candidates)), 100)
         return ConfFormat(
@@ -88,9 +88,8 @@ def _is_of(name: str, file: str) -> bool:
 
 
 def _fits(form: LineFormat, texts: Sequence[str]) -> bool:
-    form = with_header(form, texts)
     if form.json:
-        keys = {keys_of(path)[0] for path in form.paths}
+        keys = {str(path_keys(path)[0]) for path in form.paths}
         return _share(_keys(text) == keys for text in texts) > MAJORITY
     return _share(form.pattern.match(text[:LENGTH]) is not None for text in texts) > MAJORITY
 

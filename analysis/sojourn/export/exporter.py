@@ -23,6 +23,7 @@ from sojourn.export.wasted import JOINED, WastedWork
 from sojourn.model.client_retries import CLIENT
 from sojourn.model.frame import Records
 from sojourn.readers.formats.line_format import LineFormat
+from sojourn.readers.formats.units import Units
 from sojourn.sources.live.follow import READ_BYTES, Follower
 from sojourn.sources.live.pace import Paced
 from sojourn.sources.live.reader import POLL_INTERVAL, LiveReader
@@ -70,7 +71,7 @@ class Exporter:
         spans: Sequence[Follower] = (),
         settings: Settings | None = None,
         from_beginning: bool = False,
-        form: LineFormat | None = None,
+        form: LineFormat | Units | None = None,
     ) -> None:
         self.settings = Settings() if settings is None else settings
         self.lock = threading.Lock()

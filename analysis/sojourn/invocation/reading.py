@@ -78,6 +78,9 @@ def nothing(records: Records) -> str:
     refused = f"{records.rejected:,} refused ({tally(records.reasons)})"
     counts = f"no request could be used: {counted(records.read, 'line')} read, {refused}"
     hint = refused_as(records)
+    warnings = [text for facts in records.formats for text in facts.warnings]
+    if warnings:
+        return f"{counts}. {' '.join(warnings)}"
     if hint:
         return f"{counts}. {hint}"
     return f"{counts}; sojourn doctor says what the log lacks, and --log-format names a format that is not recognised"

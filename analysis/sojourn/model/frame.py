@@ -151,6 +151,7 @@ class LogFacts:
         mapping: (variable, what it is read as) of its times.
         lacks: fields without which no line can be read.
         notes: what else there is to know about it, in sentences.
+        warnings: what contradicts the format in the log, in sentences.
     """
 
     source: str
@@ -162,6 +163,7 @@ class LogFacts:
     mapping: tuple[tuple[str, str], ...]
     lacks: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -180,7 +182,7 @@ class LogFacts:
             "source": self.source, "format": self.format, "title": self.title, "certainty": self.certainty,
             "vantage": self.vantage, "step": self.step,
             "mapping": [{"variable": variable, "meaning": meaning} for variable, meaning in self.mapping],
-            "notes": list(self.notes),
+            "notes": list(self.notes), "warnings": list(self.warnings),
         }  # fmt: skip
 
 

@@ -12,10 +12,15 @@ from typing import TYPE_CHECKING, ClassVar, overload
 
 import polars as pl
 
+from sojourn.model.errors import SojournError
 from sojourn.model.parallel import prefetched
 from sojourn.readers.arrow import frame_of
+from sojourn.readers.formats.contradictions import with_warnings
 from sojourn.readers.formats.detect import LINES, detected_format
+from sojourn.readers.formats.from_text import with_paths_of
+from sojourn.readers.formats.haproxy import partial_note
 from sojourn.readers.formats.line_format import LineFormat
+from sojourn.readers.formats.units import with_units
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import Block, blocks_of_lines
 from sojourn.readers.record import MACROS
@@ -145,11 +150,36 @@ def formed_blocks(
 
 
 def format_of(log: LogInput, block: Block) -> LineFormat | None:
-    """Return the format of a log: the one that was given, or else that of the first lines of its first block."""
+    """Return the format of a log: the user's, or else that of the first lines of its first block.
+
+    Raises:
+        SojournError: the user states units for durations that the log does not have.
+    """
+    if log.recognised and (log.form is None or log.looked_at):
+        return log.form
+    lines = first_lines(block)
     if not log.recognised:
-        log.form = detected_format(first_lines(block))
+        log.form = detected_format(lines, log.units)
         log.recognised = log.form is not None or len(block) >= LINES
+        log.looked_at = log.recognised
+        if log.units and log.recognised:
+            log.form = _in_units(log)
+    elif log.form is not None and lines:
+        log.form = partial_note(with_warnings(with_paths_of(log.form, lines), lines), lines)
+        log.looked_at = True
     return log.form
+
+
+def _in_units(log: LogInput) -> LineFormat:
+    """Return the recognised format of a log with the units that the user states."""
+    if log.form is None:
+        raise SojournError(
+            f"--log-format {log.units.text}: {log.name} has no format that is recognised: write the text of the format"
+        )
+    try:
+        return with_units(log.form, log.units)
+    except SojournError as error:
+        raise SojournError(f"{log.name}: {error}") from None
 
 
 def reading_engine(macros: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:

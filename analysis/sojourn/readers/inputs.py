@@ -22,6 +22,7 @@ from sojourn.model.dsn import SHAPES, hidden, is_store
 from sojourn.model.errors import SojournError
 from sojourn.readers.compression import decompressed
 from sojourn.readers.formats.line_format import LineFormat
+from sojourn.readers.formats.units import Units
 
 if TYPE_CHECKING:
     from sojourn.readers.formats.wrapping import Wrapping
@@ -38,10 +39,10 @@ def listed(sources: Sequence[Source] | Source) -> list[Source]:
 
 @dataclass(frozen=True)
 class LogFile(os.PathLike[str]):
-    """A source whose format the user gave; None: Sojourn's own record."""
+    """A source whose format, or the units of whose durations, the user states; None: Sojourn's own record."""
 
     path: str
-    form: LineFormat | None
+    form: LineFormat | Units | None
 
     def __fspath__(self) -> str:
         return self.path
@@ -76,6 +77,8 @@ class LogInput:
         recognised: ``form`` is known: it was given, or follows from the first lines.
         wrapping: what is around its lines; None: not known yet.
         begun: lines of which some parts were read: number of the layer around them, stream -> the parts.
+        looked_at: the first lines were compared with ``form``.
+        units: units of durations that the user states, of a format that is recognised by the lines.
     """
 
     name: str
@@ -87,6 +90,15 @@ class LogInput:
     recognised: bool = False
     wrapping: Wrapping | None = None
     begun: dict[tuple[int, str], Begun] = field(default_factory=dict)
+    looked_at: bool = False
+    units: Units = field(default_factory=Units)
+
+    def use(self, form: LineFormat | Units | None) -> None:
+        """Read the lines in the user's format, or in the recognised one with the user's units."""
+        if isinstance(form, Units):
+            self.units = form
+        else:
+            self.form, self.recognised = form, True
 
     def close(self) -> None:
         """Close the stream and its file, except standard input."""
@@ -194,7 +206,7 @@ def opened_inputs(sources: NamedSources | Sequence[Source]) -> Inputs:
             for path in _expanded(source, inputs.spans):
                 _open_into(inputs, path, identities)
             for log in inputs.logs[before:] if source in forms else ():
-                log.form, log.recognised = forms[source], True
+                log.use(forms[source])
     except BaseException:
         inputs.close()
         raise

@@ -138,9 +138,9 @@ def _reason(log: LineFormat | None = None) -> str:
     form = (
         f"WHEN NOT ({record_sql.matched(log)}) THEN 'other_format'"
         if log is not None and not log.json
-        else """
-        WHEN NOT json_valid(line) THEN 'invalid_json'
-        WHEN NOT starts_with(ltrim(line, ' \t'), '{') THEN 'not_an_object'"""
+        else f"""
+        WHEN NOT json_valid(line) {"" if log is None else "AND f IS NULL "}THEN 'invalid_json'
+        WHEN NOT starts_with(ltrim(line, ' \t'), '{{') THEN 'not_an_object'"""
     )
     return f"""CASE WHEN {_sound()} THEN NULL ELSE CASE
         WHEN trim(line, ' \t\r\n') = '' THEN 'empty_line'

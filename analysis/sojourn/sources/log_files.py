@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 
 from sojourn.model.errors import SojournError
-from sojourn.nginx.syntax import configuration
+from sojourn.nginx.syntax import configuration, parsed
 from sojourn.readers.formats.from_text import format_from_text
 from sojourn.readers.formats.line_format import LineFormat
+from sojourn.readers.formats.units import Units, units_from_text
 from sojourn.readers.inputs import LogFile, NamedSources, Source, SourcesLike
 
 _IN_A_FILE = re.compile(r"(?P<file>[^$%{}]+):(?P<name>[\w.-]+)")
@@ -25,7 +26,8 @@ def log_file(path: Source, format: str) -> LogFile:  # noqa: A002 - the word tha
         path: a log file, a glob or ``-``.
         format: a name (``combined``, ``haproxy``, ``envoy``, …), the text of nginx's ``log_format``, Apache's
             ``LogFormat``, HAProxy's ``log-format`` or another of the products in ``docs/reference/log-formats.md``, or
-            ``nginx.conf:NAME`` for a ``log_format`` in a configuration.
+            ``nginx.conf:NAME`` for a ``log_format`` in a configuration. A duration may have its unit behind it
+            (``$request_time=ms``); units alone (``latency=ns``) leave the format to be recognised.
 
     Raises:
         SojournError: the format is unknown, or lacks what a request needs.
@@ -47,19 +49,36 @@ def with_log_format(sources: SourcesLike, text: str | None) -> NamedSources:
     return NamedSources(tuple(every), by_kind.stores, by_kind.files)
 
 
-def format_of_text(text: str) -> LineFormat | None:
-    """Return the format of ``--log-format``; None for Sojourn's own record.
+def format_of_text(text: str) -> LineFormat | Units | None:
+    """Return the format of ``--log-format``, or the units; None for Sojourn's own record.
 
     Raises:
         SojournError: as ``log_file``.
     """
     match = _IN_A_FILE.fullmatch(text)
     if match is None or not Path(match["file"]).is_file():
-        return format_from_text(text)
+        if words := _words_of(text):
+            return _format_of_words(words)
+        units = units_from_text(text)
+        return format_from_text(text) if units is None else units
     root, _ = configuration(Path(match["file"]))
     formats = {each.args[0]: each.args[1:] for each in root.all("log_format") if len(each.args) > 1}
     if match["name"] not in formats:
         names = ", ".join(sorted(formats)) or "none"
         raise SojournError(f"{match['file']}: there is no log_format {match['name']!r}; there is {names}")
-    words = formats[match["name"]]
-    return format_from_text("".join(words[1:] if words[0].startswith("escape=") else words))
+    return _format_of_words(formats[match["name"]])
+
+
+def _words_of(text: str) -> list[str]:
+    """Return the words of a ``log_format`` behind its name, or of several texts in quotes; none of any other text."""
+    text = text.strip().rstrip(";")
+    directive = re.match(r"log_format\s+[\w.-]+\s+", text)
+    if directive is None and not re.match(r"(?:escape=\w+\s+)?'", text):
+        return []
+    words = text[directive.end() :] if directive else text
+    return parsed(f"log_format name {words};").block[0].args[1:]
+
+
+def _format_of_words(words: list[str]) -> LineFormat | None:
+    escape = words[0].removeprefix("escape=") if words[0].startswith("escape=") else ""
+    return format_from_text("".join(words[1:] if escape else words), escape or "default")

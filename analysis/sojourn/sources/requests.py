@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from typing import TextIO
@@ -12,9 +13,22 @@ from typing import TextIO
 import polars as pl
 
 from sojourn.model.errors import SojournError
-from sojourn.model.frame import COLUMNS, INSTANT, MOST_REJECTS, SCHEMA, Records, Requests, Selection, dtype_of, is_extra
+from sojourn.model.frame import (
+    COLUMNS,
+    INSTANT,
+    MOST_REJECTS,
+    SCHEMA,
+    LogFacts,
+    Records,
+    Requests,
+    Selection,
+    dtype_of,
+    is_extra,
+)
 from sojourn.readers.blocks import Reject
 from sojourn.readers.duplicates import each_once
+from sojourn.readers.formats.line_format import LineFormat
+from sojourn.readers.formats.misfits import misfit
 from sojourn.readers.inputs import Inputs, NamedSources, Source, SourcesLike, listed, opened_inputs
 from sojourn.readers.log_blocks import log_blocks
 from sojourn.readers.parquet import read_parquet
@@ -24,6 +38,7 @@ from sojourn.readers.spool import Spool
 from sojourn.sources.store_rows import stream_store
 
 Progress = Callable[[int], None]
+FOR_MISFIT = 50  # refused lines that are compared with their format
 
 
 def read(
@@ -132,6 +147,7 @@ class _LogReader:
         self._spool = spool
         self._rejects_to = rejects_to
         self._units = in_seconds(columns)
+        self._refused: dict[str, int] = {}
 
     def read_all(self, inputs: Inputs, on_progress: Progress | None) -> None:
         """Read every log."""
@@ -143,10 +159,12 @@ class _LogReader:
             if on_progress:
                 on_progress(to)
 
+        forms: dict[str, LineFormat] = {}
         for block in log_blocks(inputs.logs, self._columns, progress):
             self.records.read += block.lines
-            if block.form is not None and block.source not in {facts.source for facts in self.records.formats}:
-                self.records.formats.append(block.form.facts(block.source))
+            if block.form is not None and block.source not in forms:
+                forms[block.source] = block.form
+            self._refused[block.source] = self._refused.get(block.source, 0) + len(block.rejects)
             for reason, count in block.reasons().items():
                 self.records.reasons[reason] = self.records.reasons.get(reason, 0) + count
             room = max(MOST_REJECTS - len(self.records.rejects), 0)
@@ -155,6 +173,16 @@ class _LogReader:
             if block.accepted is not None:
                 expected = self.records.read * size // position if size and position else None
                 self._spool.add(block.accepted.select(*self._columns).with_columns(self._units), expected)
+        self.records.formats.extend(self._facts(source, form) for source, form in forms.items())
+
+    def _facts(self, source: str, form: LineFormat) -> LogFacts:
+        """Return the facts of a log, and which part of the user's format its refused lines do not fit."""
+        facts = form.facts(source)
+        refused = [(str(each["reason"]), str(each["raw"])) for each in self.records.rejects if each["source"] == source]
+        if not form.from_user or not refused:
+            return facts
+        text = misfit(form, refused[:FOR_MISFIT], self._refused[source])
+        return replace(facts, warnings=(*facts.warnings, text)) if text else facts
 
     def _refuse(self, source: str, reject: Reject) -> None:
         rejection = {"source": source, "line": reject.line, "reason": reject.reason, "raw": reject.raw}

@@ -28,6 +28,7 @@ from sojourn.present.signals import signals_received
 
 if TYPE_CHECKING:
     from sojourn.readers.formats.line_format import LineFormat
+    from sojourn.readers.formats.units import Units
     from sojourn.watch.view import View
     from sojourn.watch.watcher import Choice, Watcher
 
@@ -98,7 +99,7 @@ def watch(
         watcher.close()
 
 
-def _once(logs: list[str], choice: Choice, slo: float, as_json: bool, form: LineFormat | None) -> None:
+def _once(logs: list[str], choice: Choice, slo: float, as_json: bool, form: LineFormat | Units | None) -> None:
     from sojourn.watch.watcher import read_once  # noqa: PLC0415
 
     wall = datetime.now(UTC)

@@ -14,6 +14,7 @@ from sojourn.model.formatting import counted, duration, milliseconds, percent, p
 from sojourn.model.verdict import SLO
 from sojourn.readers.foreign_logs import format_of_rejects
 from sojourn.readers.formats.line_format import LineFormat
+from sojourn.readers.formats.units import Units
 from sojourn.sources.live.follow import READ_BYTES, Follower
 from sojourn.sources.live.opening import opened_followers, refuse_endless
 from sojourn.sources.live.pace import Paced
@@ -59,7 +60,7 @@ class Watcher(LiveReader):
         *,
         replay: bool = False,
         slo: float = SLO,
-        form: LineFormat | None = None,
+        form: LineFormat | Units | None = None,
     ) -> None:
         super().__init__(followers, tails, replay=replay, form=form)
         self._slo = slo
@@ -169,7 +170,7 @@ def _history(windows: Mapping[str, Figures], now: datetime) -> tuple[float | Non
 
 
 def watcher_of(
-    logs: Sequence[str], *, from_start: bool = False, slo: float = SLO, form: LineFormat | None = None
+    logs: Sequence[str], *, from_start: bool = False, slo: float = SLO, form: LineFormat | Units | None = None
 ) -> Watcher:
     """Return a watcher of these logs; a file need not exist yet.
 
@@ -186,7 +187,9 @@ def watcher_of(
     return Watcher(followers, tails, replay=from_start, slo=slo, form=form)
 
 
-def read_once(logs: Sequence[str], wall: datetime, *, slo: float = SLO, form: LineFormat | None = None) -> Watcher:
+def read_once(
+    logs: Sequence[str], wall: datetime, *, slo: float = SLO, form: LineFormat | Units | None = None
+) -> Watcher:
     """Return a watcher that has read the last ten minutes of these logs once.
 
     Raises:

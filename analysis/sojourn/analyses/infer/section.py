@@ -174,7 +174,8 @@ def _slope(table: pl.DataFrame, *, refused: bool) -> str:
 
 
 def _notes(result: InferResult) -> list[str]:
-    notes = [f"{printable(each.sentence, 300)} {printable(each.reading, 600)}" for each in result.formats]
+    notes = [f"{printable(each.source, 100)}: {text}" for each in result.formats for text in each.warnings]
+    notes += [f"{printable(each.sentence, 300)} {printable(each.reading, 600)}" for each in result.formats]
     if any(each.result.verdict != REFUSED for each in result.backends):
         notes.append(
             "Inferred, not measured. The number of workers is that of the bottleneck: behind a pool of connections it "

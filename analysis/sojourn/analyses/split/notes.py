@@ -13,7 +13,8 @@ OTHER_DOCTOR = "`sojourn doctor` with this log prints the lines for the app and 
 
 def notes(result: SplitResult) -> list[str]:
     """Return one or two sentences per finding, most important first."""
-    sentences = [f"{printable(each.sentence, 300)} {printable(each.reading, 600)}" for each in result.records.formats]
+    sentences = [f"{printable(each.source, 100)}: {text}" for each in result.records.formats for text in each.warnings]
+    sentences += [f"{printable(each.sentence, 300)} {printable(each.reading, 600)}" for each in result.records.formats]
     sentences += [each.sentence for each in result.inferred]
     coverage = result.audit.known
     total = coverage.total

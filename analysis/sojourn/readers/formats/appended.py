@@ -20,7 +20,7 @@ from sojourn.readers.formats.line_time import instant
 from sojourn.readers.formats.nginx import nginx_parts
 from sojourn.readers.formats.roles import role_of
 from sojourn.readers.formats.template import QUOTED, Part, Variable
-from sojourn.readers.formats.units import Guess, Instants, part_unit, taken_as
+from sojourn.readers.formats.unit_guess import Guess, Instants, part_unit, taken_as
 from sojourn.readers.formats.whole_numbers import refused_number, whole_number_format
 
 MAJORITY, FEW = 0.5, 0.1

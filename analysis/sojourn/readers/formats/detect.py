@@ -41,10 +41,10 @@ _PAIRS = (
 )
 
 
-def detected_format(lines: Iterable[str]) -> LineFormat | None:
+def detected_format(lines: Iterable[str], units: Mapping[str, str] | None = None) -> LineFormat | None:
     """Return the format that more than half of these lines have; None for Sojourn's own record, or an unknown one.
 
-    A log with any record of Sojourn's own is one of those.
+    A log with any record of Sojourn's own is one of those. ``units``: those of durations that the user states.
     """
     sample = list(islice((text for line in lines if (text := line.strip())), LINES))
     if not sample or has_own_records(sample):
@@ -52,10 +52,10 @@ def detected_format(lines: Iterable[str]) -> LineFormat | None:
     objects = [line for line in sample if line.startswith("{")]
     if len(objects) > MAJORITY * len(sample):
         decoded = [value for line in objects if isinstance(value := _decoded(line), dict)]
-        return _of_objects(decoded) if len(decoded) > MAJORITY * len(objects) else None
+        return _of_objects(decoded, units) if len(decoded) > MAJORITY * len(objects) else None
     sample = [line[:LENGTH] for line in sample]
     # Other lines are those of other programs, or of the start of the server.
-    return _of_text(sample) or _of_name(sample, FEW)
+    return _of_text(sample, units) or _of_name(sample, FEW)
 
 
 def has_own_records(lines: Sequence[str]) -> bool:
@@ -64,13 +64,13 @@ def has_own_records(lines: Sequence[str]) -> bool:
     return any(isinstance(value, dict) and _is_own(value) for value in decoded)
 
 
-def _of_text(lines: Sequence[str]) -> LineFormat | None:
+def _of_text(lines: Sequence[str], units: Mapping[str, str] | None) -> LineFormat | None:
     if log := _of_name(lines, MAJORITY) or w3c_format(lines):
         return log
     for how in _PAIRS:
         alike = [line for line in lines if is_pairs(line, how.sign)]
         if len(alike) > MAJORITY * len(lines):
-            return keyed_format([pairs_of(line, how.sign) for line in alike], how=how)
+            return keyed_format([pairs_of(line, how.sign) for line in alike], units, how)
     for recognised in (appended_format, placed_format):
         log = recognised(lines)
         if log and _share(lines, log.pattern.match) > FEW:
@@ -101,7 +101,7 @@ _OF_KEYS: tuple[tuple[frozenset[str], Callable[[Objects], LineFormat]], ...] = (
 )
 
 
-def _of_objects(objects: Objects) -> LineFormat | None:
+def _of_objects(objects: Objects, units: Mapping[str, str] | None) -> LineFormat | None:
     keys = Counter(key for value in objects for key in value)
     common = {key for key, count in keys.items() if count > MAJORITY * len(objects)}
     if {"ts", "request"} <= common and any(isinstance(value.get("request"), dict) for value in objects):
@@ -109,8 +109,8 @@ def _of_objects(objects: Objects) -> LineFormat | None:
     requests = [value.get("httpRequest") for value in objects]
     if any(isinstance(request, dict) and str(request.get("latency", "")).endswith("s") for request in requests):
         return occurring_keys("gcp", objects)
-    recognised = (of_objects for has, of_objects in _OF_KEYS if has <= common)
-    return next(recognised, keyed_format)(objects)
+    recognised = next((of_objects for has, of_objects in _OF_KEYS if has <= common), None)
+    return recognised(objects) if recognised else keyed_format(objects, units)
 
 
 def _decoded(line: str) -> object:

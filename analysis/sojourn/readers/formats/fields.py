@@ -120,6 +120,15 @@ MACROS = (
     r"replace(replace(x, ',', '.'), chr(9), ' ') || "
     r"CASE WHEN regexp_matches(x, '(?:Z|[+-]\d\d:?\d\d)$') THEN '' ELSE 'Z' END "
     "AS TIMESTAMPTZ)))",
+    # nginx writes quotes, backslashes and what is not printable ASCII as \xXX, which is DuckDB's text of bytes.
+    r"CREATE OR REPLACE TEMP MACRO unescaped(x) AS (CASE WHEN contains(x, '\x') "
+    "THEN coalesce(TRY(decode(TRY_CAST(x AS BLOB))), x) ELSE x END)",
+    r"CREATE OR REPLACE TEMP MACRO unescaped_json(x) AS (CASE WHEN contains(x, '\') "
+    """THEN coalesce(json_extract_string('"' || x || '"', '$'), x) ELSE x END)""",
+    # A list of attempts, with its separators.
+    "CREATE OR REPLACE TEMP MACRO list_in_seconds(x, factor) AS (array_to_string(list_transform("
+    "regexp_extract_all(x, ', | : |[^, ]+'), "
+    "lambda e: CASE WHEN is_number(e) THEN printf('%.9f', TRY_CAST(e AS DOUBLE) * factor) ELSE e END), ''))",
     # Proxies write -1 for what did not take place.
     "CREATE OR REPLACE TEMP MACRO took(x, unit) AS (CASE WHEN NOT starts_with(x, '-') "
     "THEN short(scaled(ltrim(x, '+'), unit)) END)",

@@ -11,9 +11,9 @@ from sojourn.readers.formats import catalogue
 from sojourn.readers.formats.fields import Field
 from sojourn.readers.formats.line_format import ASSUMED, LIKELY, LineFormat
 from sojourn.readers.formats.line_time import instant
-from sojourn.readers.formats.paths import keys_of, path_of
 from sojourn.readers.formats.roles import Role, is_reserved, role_of
-from sojourn.readers.formats.units import Guess, Instants, part_unit, taken_as
+from sojourn.readers.formats.template import joined_path, path_keys
+from sojourn.readers.formats.unit_guess import Guess, Instants, part_unit, taken_as
 
 DAMAGED = 0.01
 DEPTH = 3  # of nested objects whose keys are looked at
@@ -56,7 +56,7 @@ def occurring_keys(name: str, objects: Objects) -> LineFormat:
     pairs = [
         (path, field)
         for path, field in zip(log.paths, log.fields, strict=True)
-        if path in ALWAYS or any(_has(value, keys_of(path)) for value in objects)
+        if path in ALWAYS or any(_has(value, path_keys(path)) for value in objects)
     ]
     return replace(log, paths=tuple(path for path, _ in pairs), fields=tuple(field for _, field in pairs))
 
@@ -137,7 +137,7 @@ def keyed_format(
     by_nginx = any(role.exact and role.field in (*_PARTS, "upstream_addr", "request_time") for role in roles.values())
     whose = " of an app" if is_of_app else " of nginx's variables" if by_nginx else ""
     return LineFormat(
-        how.name, how.title + whose, paths=tuple(path_of(path) for path in fields), fields=tuple(fields.values()),
+        how.name, how.title + whose, paths=tuple(joined_path(path) for path in fields), fields=tuple(fields.values()),
         lists=in_seconds, pairs=how.sign, certainty=LIKELY if times.certain else ASSUMED, notes=notes,
         alternative=times.alternative, url=any("://" in text for text in columns_of_role(columns, roles, "uri")),
     )  # fmt: skip
@@ -158,7 +158,7 @@ def _columns(objects: Objects) -> Columns:
     paths: dict[str, Path] = {}
     for path, count in sorted(counts.items(), key=lambda item: len(item[0])):
         if count > 0.5 * len(objects):
-            paths.setdefault(path_of(path).lower(), path)
+            paths.setdefault(joined_path(path).lower(), path)
     return {path: [each.get(path) for each in flat] for path in paths.values()}
 
 
@@ -180,7 +180,7 @@ def keyed_fields(objects: Objects) -> dict[str, Field]:
     stamp = _stamp(columns, roles)
     fields = {path: Field(role.field) for path, role in roles.items() if role.field not in _TIMES} | stamp
     fields |= _durations(columns, roles, _instants(columns, stamp), {}).fields
-    return {path_of(path): field for path, field in fields.items()}
+    return {joined_path(path): field for path, field in fields.items()}
 
 
 def _may_be_own(path: Path) -> bool:
@@ -313,7 +313,7 @@ def _durations(columns: Columns, roles: Mapping[Path, Role], instants: Instants,
     ordered = sorted((path for path, role in roles.items() if role.field in _TIMES),
                      key=lambda path: _TIMES.index(roles[path].field))  # fmt: skip
     for path in ordered:
-        role, key = roles[path], path_of(path)
+        role, key = roles[path], joined_path(path)
         texts, suffix = _numbers(columns[path])
         padded = replace(instants, values=instants.values or [None] * len(texts))
         chosen = units.get(key) or units.get(role.field) or suffix or role.unit
@@ -338,7 +338,7 @@ def _numbers(values: Sequence[object]) -> tuple[list[str], str]:
     return bare, units[0] if len(units) == sum(map(bool, texts)) and units else ""
 
 
-def _has(value: object, keys: Sequence[str]) -> bool:
+def _has(value: object, keys: Sequence[str | int]) -> bool:
     first, *rest = keys
     return isinstance(value, Mapping) and first in value and (not rest or _has(value[first], rest))
 

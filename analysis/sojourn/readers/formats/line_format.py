@@ -26,8 +26,11 @@ class LineFormat:
         name: as ``--log-format`` takes it; of a text that a user gave, the text.
         title: for people.
         parts: literals and variables of a line of text; empty for JSON.
-        paths: of JSON and of keys and values: the path of each variable (``sojourn.readers.formats.paths``).
+        paths: of JSON and of keys and values: the path of each variable (see ``template.joined_path``).
         fields: of these, in the order of ``paths``.
+        composed: of JSON: paths whose values hold several variables or other text, and the parts of these.
+        as_text: of JSON: the parts of the whole line, for lines that are no JSON (a value without quotes that is ``-``,
+            a quote that is escaped in another way).
         certainty: how the format is known: ``SURE`` (given, or nothing else fits), ``LIKELY`` (deduced from the values
             of many lines) or ``ASSUMED``.
         prefix: anything may precede the line.
@@ -36,6 +39,9 @@ class LineFormat:
         notes: what else there is to know about the log, in sentences.
         alternative: the doubt about its durations, as a clause: "1/1,000 of it if …"; empty without one.
         pairs: of lines of keys and values that are not JSON: the sign between the two, ":" (LTSV) or "=" (logfmt).
+        warnings: what contradicts the format in the log, in sentences.
+        escape: how values are escaped in a line of nginx: default, json or none; empty: unknown.
+        from_user: the format was not recognised by the lines.
     """
 
     name: str
@@ -43,6 +49,8 @@ class LineFormat:
     parts: tuple[Part, ...] = ()
     paths: tuple[str, ...] = ()
     fields: tuple[Field, ...] = ()
+    composed: tuple[tuple[str, tuple[Part, ...]], ...] = ()
+    as_text: tuple[Part, ...] = ()
     certainty: str = SURE
     prefix: bool = False
     lists: bool = False
@@ -50,11 +58,15 @@ class LineFormat:
     notes: tuple[str, ...] = ()
     alternative: str = ""
     pairs: str = ""
+    warnings: tuple[str, ...] = ()
+    escape: str = ""
+    from_user: bool = False
 
     @cached_property
     def variables(self) -> tuple[Variable, ...]:
         """The variables, one of each field."""
-        every = self.parts or map(Variable, self.paths, self.fields)
+        within = [part for _, parts in self.composed for part in parts]
+        every = self.parts or [*map(Variable, self.paths, self.fields), *within]
         return tuple(variables(every))
 
     @cached_property
@@ -113,5 +125,6 @@ class LineFormat:
         """Return what there is to know about a log of this format."""
         mapping = tuple((each.text, each.field.meaning) for each in self.variables if each.field.meaning)
         return LogFacts(
-            source, self.name, self.title, self.certainty, self.vantage, self.step, mapping, self.lacks, self.notes
-        )
+            source, self.name, self.title, self.certainty, self.vantage, self.step, mapping, self.lacks, self.notes,
+            self.warnings,
+        )  # fmt: skip

@@ -7,9 +7,10 @@ import math
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from sojourn.readers.formats.dividing import values_of
 from sojourn.readers.formats.line_format import STAMPS, LineFormat
 from sojourn.readers.formats.pairs import pairs_of
-from sojourn.readers.formats.paths import keys_of
+from sojourn.readers.formats.template import EVERY_ELEMENT, path_keys
 
 _STRPTIME = {
     "clf": "%d/%b/%Y:%H:%M:%S %z",
@@ -35,6 +36,14 @@ def line_time(form: LineFormat | None) -> Callable[[bytes], float | None]:
     if stamp is None:
         return lambda _: None
     unit = form.by_field[stamp].unit
+    if form.from_user:
+        read = values_of(form)
+
+        def of_values(line: bytes) -> float | None:
+            values = read(line.decode("utf-8", "replace"))
+            return None if values is None else instant(values.get(stamp, ""), unit)
+
+        return of_values
     if not form.parts:
         path = next(variable.text for variable in form.variables if variable.field.name == stamp)
         return _of_pairs(path, unit, form.pairs) if form.pairs else _of_path(path, unit)
@@ -47,7 +56,7 @@ def line_time(form: LineFormat | None) -> Callable[[bytes], float | None]:
 
 
 def _of_path(path: str, unit: str) -> Callable[[bytes], float | None]:
-    keys = keys_of(path)
+    keys = [0 if key == EVERY_ELEMENT else key for key in path_keys(path)]
 
     def of_object(line: bytes) -> float | None:
         try:
@@ -70,17 +79,14 @@ def _of_pairs(key: str, unit: str, sign: str) -> Callable[[bytes], float | None]
 
 
 def instant(text: str, unit: str) -> float | None:
-    """Return an instant (unix s) from a text of one of ``CLOCKS``; None if it is none."""
+    """Return the instant (unix s) of a text in one of the ``CLOCKS``; None if it is none."""
     try:
         if unit in _PER_SECOND:
             at = float(text) / _PER_SECOND[unit]
         else:
             form = _STRPTIME.get(unit)
-            moment = (
-                datetime.strptime(text.strip("[]"), form)
-                if form
-                else datetime.fromisoformat(text.replace(",", ".").replace("\t", " "))
-            )
+            text = text.strip("[]").replace(",", ".").replace("\t", " ")
+            moment = datetime.strptime(text, form) if form else datetime.fromisoformat(text)
             at = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None

@@ -15,8 +15,7 @@ from sojourn.readers.formats import envoy_times
 from sojourn.readers.formats.fields import CLOCKS, TEXTS, UNITS, field_sql
 from sojourn.readers.formats.line_format import STAMPS, UPSTREAM, LineFormat
 from sojourn.readers.formats.pairs import value_sql
-from sojourn.readers.formats.paths import keys_of
-from sojourn.readers.formats.template import captured_names, pattern_of
+from sojourn.readers.formats.template import EVERY_ELEMENT, captured_names, path_keys, pattern_of, variables
 
 # With one of these the answer did not come from the backend, or the client had gone before it did.
 NOT_ANSWERED = (0, *PROXY_STATUSES)
@@ -40,11 +39,47 @@ def extract(log: LineFormat, fields: Sequence[str]) -> str:
         pattern = pattern_of(log.parts, fields, before=log.before).replace("'", "''")
         # Without its end: a value may be all up to there.
         return f"regexp_extract(rtrim(line, chr(13) || chr(10)), '(?s){pattern}', [{names}])"
-    paths = {each.field.name: each.text for each in log.variables if each.field.name in set(fields)}
+    chosen = [each.field.name for each in log.variables if each.field.name in set(fields)]
     if log.pairs:
-        return "{" + ", ".join(f'"{name}": {value_sql(path, log.pairs)}' for name, path in paths.items()) + "}"
-    values = ", ".join(f"\"{name}\": json_extract_string(line, '{_path(path)}')" for name, path in paths.items())
-    return f"CASE WHEN json_valid(object_in(line)) THEN {{{values}}} END"
+        paths = {each.field.name: each.text for each in log.variables}
+        return "{" + ", ".join(f'"{name}": {value_sql(paths[name], log.pairs)}' for name in chosen) + "}"
+    sources = _json_sources(log)
+    values = ", ".join(f'"{name}": {sources[name]}' for name in chosen)
+    return f"CASE WHEN json_valid(object_in(line)) THEN {{{values}}} {_as_text(log, chosen)}END"
+
+
+def _json_sources(log: LineFormat) -> dict[str, str]:
+    """Return field of a JSON object -> SQL for its value in ``line``."""
+    sources: dict[str, str] = {}
+    for path, field in zip(log.paths, log.fields, strict=True):
+        sources.setdefault(field.name, _value_at(path))
+    for path, parts in log.composed:
+        for name in (each.field.name for each in variables(parts)):
+            pattern = pattern_of(parts, [name]).replace("'", "''")
+            sources.setdefault(name, f"nullif(regexp_extract({_value_at(path)}, '(?s){pattern}', 1), '')")
+    return sources
+
+
+def _value_at(path: str) -> str:
+    """Return SQL for the text at a path of ``line``; elements of an array are joined as nginx joins attempts."""
+    text = f"json_extract_string(line, '{_path(path)}')"
+    return f"array_to_string({text}, ', ')" if EVERY_ELEMENT in path_keys(path) else text
+
+
+def _as_text(log: LineFormat, chosen: Sequence[str]) -> str:
+    """Return SQL for the fields of a line that is no JSON, by the text of its format; empty without one."""
+    names = captured_names(log.as_text, chosen)
+    certain = next((name for name in ("status", "end", "start") if name in names), None)
+    if certain is None:
+        return ""
+    pattern = pattern_of(log.as_text, names).replace("'", "''")
+    groups = ", ".join(f"'{name}'" for name in names)
+    value = "unescaped_json(m['{}'])" if log.escape == "json" else "m['{}']"
+    fields = ", ".join(f'"{name}": ' + (value.format(name) if name in names else NO_TEXT) for name in chosen)
+    match = f"regexp_extract(rtrim(line, chr(13) || chr(10)), '(?s){pattern}', [{groups}])"
+    of_match = f"list_transform([{match}], lambda m: CASE WHEN m['{certain}'] != '' THEN {{{fields}}} END)[1]"
+    # A line of another form costs no attempt: RE2 is slow where nothing fits.
+    return f"WHEN object_in(line) IS NOT NULL THEN {of_match} "
 
 
 def matched(log: LineFormat) -> str:
@@ -82,10 +117,10 @@ def with_instants(relation: str, log: LineFormat) -> str:
 
 def keys(log: LineFormat) -> dict[str, str]:
     """Return key of the record -> SQL over the fields, as text."""
-    values = {name: field_sql(name) for name in TEXTS if log.has(name)}
+    values = {name: _plain_text(log, field_sql(name)) for name in TEXTS if log.has(name)}
     if log.has("request"):
         for number, name in enumerate(("method", "uri", "protocol"), 1):
-            values.setdefault(name, f"split_part({field_sql('request')}, ' ', {number})")
+            values.setdefault(name, _plain_text(log, f"split_part({field_sql('request')}, ' ', {number})"))
     if log.url and "uri" in values:
         values["uri"] = rf"regexp_replace({values['uri']}, '^\w+://[^/]*', '')"
     if "query" in values:
@@ -107,7 +142,15 @@ def keys(log: LineFormat) -> dict[str, str]:
 
 def own_column(log: LineFormat, key: str) -> str:
     """Return SQL for a column of the user's own; NULL if it is blank or the format does not have it."""
-    return f"CASE WHEN NOT blank({field_sql(key)}) THEN {field_sql(key)} END" if log.has(key) else NO_TEXT
+    value = _plain_text(log, field_sql(key))
+    return f"CASE WHEN NOT blank({field_sql(key)}) THEN {value} END" if log.has(key) else NO_TEXT
+
+
+def _plain_text(log: LineFormat, text: str) -> str:
+    """Return SQL for a text without nginx's escapes; those of a JSON object are read with it."""
+    if log.escape == "default":
+        return f"unescaped({text})"
+    return f"unescaped_json({text})" if log.escape == "json" and not log.json else text
 
 
 def _first(log: LineFormat, *names: str) -> str:
@@ -210,7 +253,7 @@ def _times_of_attempt(log: LineFormat) -> dict[str, str]:
         header = f"CASE WHEN {answered} THEN n_request_time END"
         return {"n_connect": NO_NUMBER, "n_header": header, "n_response": "n_request_time"}
     if log.lists:
-        times = {f"n_{name}": f"duration(r.upstream_{name}_time)" for name in _LISTS}
+        times = {f"n_{name}": f"duration(r.upstream_{name}_time)" for name in _LISTS}  # in s by _upstream_keys
         if log.has("proxy_queue"):
             within = f"CASE WHEN {_queue_within(log)} THEN total_of({field_sql('proxy_queue')}) ELSE 0 END"
             times |= {name: f"less({times[name]}, {within})" for name in ("n_header", "n_response")}
@@ -223,18 +266,19 @@ def _times_of_attempt(log: LineFormat) -> dict[str, str]:
         header = f"CASE WHEN {answered} THEN coalesce(n_connect, 0) + {_took(log, 'exchange')} END"
     else:
         header = f"CASE WHEN {answered} THEN {_took(log, 'response')} END"
-    response = NO_NUMBER
+    return {"n_connect": _took(log, "connect"), "n_header": header, "n_response": _response(log)}
+
+
+def _response(log: LineFormat) -> str:
     if log.has("exchange"):
-        response = f"coalesce(n_connect, 0) + {_took(log, 'exchange')}"
-    elif log.has("response"):
-        response = _took(log, "response")
-    elif log.has("transfer"):
+        return f"coalesce(n_connect, 0) + {_took(log, 'exchange')}"
+    if log.has("response"):
+        return _took(log, "response")
+    if log.has("transfer"):
         response = f"n_header + {_took(log, 'transfer')}"
-        if partial := _partial(log):
-            response = f"CASE WHEN NOT ({partial}) THEN {response} END"
-    elif log.has("send"):  # all that came after the headers was sending
-        response = "n_header"
-    return {"n_connect": _took(log, "connect"), "n_header": header, "n_response": response}
+        partial = _partial(log)
+        return f"CASE WHEN NOT ({partial}) THEN {response} END" if partial else response
+    return "n_header" if log.has("send") else NO_NUMBER  # all that came after the headers was sending
 
 
 def _partial(log: LineFormat) -> str:
@@ -250,7 +294,7 @@ def _upstream_keys(log: LineFormat) -> dict[str, str]:
         return envoy_times.lists(log) | {"upstream_status": NO_TEXT}
     address, status = _backend(log), _first(log, "upstream_status")
     if log.lists and log.vantage == PROXY:
-        lists |= {f"upstream_{name}_time": field_sql(name) for name in _LISTS if log.has(name)}
+        lists |= {f"upstream_{name}_time": _list_in_seconds(log, name) for name in _LISTS if log.has(name)}
         if not log.has("header"):  # the response includes the transfer; without an answer there is no header
             unanswered = ", ".join(f"'{code}'" for code in NOT_ANSWERED)
             lists["upstream_header_time"] = (
@@ -271,6 +315,11 @@ def _upstream_keys(log: LineFormat) -> dict[str, str]:
     else:
         lists["upstream_response_time"] = "'-'"
     return {**lists, "upstream_addr": address, "upstream_status": status}
+
+
+def _list_in_seconds(log: LineFormat, name: str) -> str:
+    factor = UNITS[log.by_field[name].unit] / UNITS["s"]
+    return field_sql(name) if factor == 1 else f"list_in_seconds({field_sql(name)}, {factor:.9f})"
 
 
 def _retried(log: LineFormat) -> str:
@@ -331,5 +380,11 @@ def _cached(log: LineFormat) -> str:
 
 
 def _path(path: str) -> str:
-    """Return a path as one of DuckDB's, quoted for SQL."""
-    return "$" + "".join(f'."{key}"' for key in keys_of(path)).replace("'", "''")
+    """Return a path of ``joined_path`` as a JSON path, quoted for SQL."""
+    text = "$"
+    for key in path_keys(path):
+        if isinstance(key, int):
+            text += "[*]" if key == EVERY_ELEMENT else f"[{key}]"
+        else:
+            text += f'."{key}"'
+    return text.replace("'", "''")

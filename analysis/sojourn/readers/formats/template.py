@@ -5,11 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
-from sojourn.readers.formats.fields import Field
+from sojourn.readers.formats.fields import DURATIONS, INSTANTS, UNITS, Field
 
 QUOTED = r'(?:[^"\\]|\\.)*'
+# Patterns of fields: a text that may hold blanks and, outside of quotes, anything; the same where quotes are not
+# escaped; a text without blanks; a number.
+FREE, RAW, WORD, NUMBER = ".*?", "(?:.*?)", r"\S*", r"-?[0-9.]*"
+EVERY_ELEMENT = -1
 ANYTHING = "(?:.{0,300}?[ :])??"  # before a line of HAProxy
+_UNIT = re.compile(rf"=({'|'.join(UNITS)})(?!\w)")
+_STEP = re.compile(r"\[(\d+|\*)\]|((?:[^.\\\[]|\\.)+)\.?|\.", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,7 @@ Part = str | Variable
 def parts_of(text: str, variable: re.Pattern[str], field_of: Callable[[re.Match[str]], Field | str]) -> list[Part]:
     """Split the text of a format into literals and variables.
 
+    A duration may have its unit behind it (``=ms``), which is no part of the lines.
     ``field_of``: the field of a match of ``variable``, or a literal that stands for itself.
     """
     parts: list[Part] = []
@@ -33,8 +41,15 @@ def parts_of(text: str, variable: re.Pattern[str], field_of: Callable[[re.Match[
     for match in variable.finditer(text):
         parts.append(text[end : match.start()])
         field = field_of(match)
-        parts.append(field if isinstance(field, str) else Variable(match[0], field))
         end = match.end()
+        if isinstance(field, str):
+            parts.append(field)
+            continue
+        if not field.unit and field.name in (*INSTANTS, *DURATIONS):  # a value of the user's own
+            field = replace(field, name=f"own_{field.name}")
+        if field.name in DURATIONS and (unit := _UNIT.match(text, end)):
+            field, end = replace(field, unit=unit[1]), unit.end()
+        parts.append(Variable(text[match.start() : end], field))
     parts.append(text[end:])
     return _finest(joined(parts))
 
@@ -89,7 +104,7 @@ def pattern_of(parts: Sequence[Part], captured: Iterable[str] | None = None, *, 
             optional = isinstance(following, Variable) and following.field.optional and part.endswith(" ")
             text += re.escape(part[:-1] if optional else part)
             continue
-        value = part.field.pattern or ('[^" ]*' if part.field.quoted else _until(parts, k))
+        value = value_pattern(parts, k)
         name = part.field.name
         group = f"(?:{value})"
         if name not in names and (groups is None or name in groups):
@@ -109,6 +124,18 @@ def captured_names(parts: Sequence[Part], names: Iterable[str]) -> list[str]:
     return [variable.field.name for variable in variables(parts) if variable.field.name in chosen]
 
 
+def value_pattern(parts: Sequence[Part], k: int) -> str:
+    """Return the regular expression of the value of the variable ``parts[k]``, which depends on what surrounds it."""
+    field = cast("Variable", parts[k]).field
+    if field.pattern in ("", FREE) and field.quoted:
+        return '[^" ]*'
+    if field.pattern == FREE:
+        return _free(parts, k)
+    if field.pattern == WORD:
+        return _word(parts, k)
+    return field.pattern or _until(parts, k)
+
+
 def _until(parts: Sequence[Part], k: int) -> str:
     """Return the expression of a value without a pattern of its own: all up to the next literal."""
     following = parts[k + 1] if k + 1 < len(parts) else ""
@@ -118,3 +145,58 @@ def _until(parts: Sequence[Part], k: int) -> str:
     if following.startswith('"') and isinstance(before, str) and before.endswith('"'):
         return QUOTED
     return f"[^{re.escape(following[0])}]*" if following else ".*?"
+
+
+def _free(parts: Sequence[Part], k: int) -> str:
+    """Return the expression of a value that may hold anything; within quotes, anything but a quote."""
+    following = parts[k + 1] if k + 1 < len(parts) else ""
+    if isinstance(following, Variable) and following.field.name == "uri":  # it begins with a slash
+        return '[^/"]*' if _in_quotes(parts, k) else "[^/]*"
+    if not _in_quotes(parts, k):
+        return ".*?"
+    return QUOTED if isinstance(following, str) and following.startswith('"') else f"{QUOTED}?"
+
+
+def _word(parts: Sequence[Part], k: int) -> str:
+    """Return the expression of a value without blanks."""
+    following = parts[k + 1] if k + 1 < len(parts) else ""
+    characters = r'[^\s"]' if _in_quotes(parts, k) else r"\S"
+    is_end = isinstance(following, str) and (not following or following[0] in ' "\t')
+    return f"{characters}*" if is_end else f"{characters}*?"
+
+
+def _in_quotes(parts: Sequence[Part], k: int) -> bool:
+    """Return whether a part stands within quotes of the format."""
+    return sum(part.count('"') for part in parts[:k] if isinstance(part, str)) % 2 == 1
+
+
+def joined_path(keys: Iterable[str | int]) -> str:
+    r"""Return a path of keys of JSON objects as a text: joined by ".", with a backslash before those in a key.
+
+    A number is that of an element of an array; ``EVERY_ELEMENT``: all of them.
+
+    >>> joined_path(["request", "http.status"]), joined_path(["times", 0]), joined_path(["times", EVERY_ELEMENT])
+    ('request.http\\.status', 'times[0]', 'times[*]')
+    """
+    path = ""
+    for key in keys:
+        if isinstance(key, int):
+            path += "[*]" if key == EVERY_ELEMENT else f"[{key}]"
+        else:
+            path += ("." if path else "") + re.sub(r"([\\.\[])", r"\\\1", key)
+    return path
+
+
+def path_keys(path: str) -> list[str | int]:
+    r"""Return the keys of a path that ``joined_path`` has made.
+
+    >>> path_keys("request.http\\.status"), path_keys("times[0].x")
+    (['request', 'http.status'], ['times', 0, 'x'])
+    """
+    keys: list[str | int] = []
+    for match in _STEP.finditer(path):
+        if match[1]:
+            keys.append(EVERY_ELEMENT if match[1] == "*" else int(match[1]))
+        elif match[2]:
+            keys.append(re.sub(r"\\(.)", r"\1", match[2], flags=re.DOTALL))
+    return keys

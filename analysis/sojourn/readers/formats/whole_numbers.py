@@ -16,7 +16,7 @@ from sojourn.readers.formats.columns import SECONDS, Column
 from sojourn.readers.formats.fields import UNIT_NAMES
 from sojourn.readers.formats.line_format import ASSUMED, LIKELY, LineFormat
 from sojourn.readers.formats.nginx import nginx_parts
-from sojourn.readers.formats.units import Guess, Instants, guessed_unit
+from sojourn.readers.formats.unit_guess import Guess, Instants, guessed_unit
 
 DISORDERED = 0.05
 HEADERS_BYTES, DISTINCT_HEADERS = (60, 4_096), 0.2  # what the headers add to the size of a response

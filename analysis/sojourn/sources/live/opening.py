@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from sojourn.model.dsn import hidden
 from sojourn.model.errors import SojournError
 from sojourn.readers.formats.line_format import LineFormat
+from sojourn.readers.formats.units import Units
 from sojourn.sources.live.follow import FileFollower, Follower, StreamFollower, follower_of, reopens
 from sojourn.sources.live.recent import MOST, SPAN
 from sojourn.sources.live.tail import Tail, from_the_beginning
 
 
 def opened_followers(
-    logs: Sequence[str], *, from_start: bool = False, form: LineFormat | None = None, seconds: float = SPAN
+    logs: Sequence[str], *, from_start: bool = False, form: LineFormat | Units | None = None, seconds: float = SPAN
 ) -> tuple[list[Follower], list[Tail]]:
     """Open logs; a file need not exist yet, and one that is named twice is opened once.
 

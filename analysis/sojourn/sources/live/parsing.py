@@ -12,6 +12,7 @@ from sojourn.model.frame import SCHEMA, SPLIT_COLUMNS, Records
 from sojourn.readers.blocks import Parsers, format_of
 from sojourn.readers.foreign_logs import LENGTH, LINES
 from sojourn.readers.formats.line_format import LineFormat
+from sojourn.readers.formats.units import Units
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import blocks_of_lines
 from sojourn.readers.record import RECORD, records_query
@@ -35,7 +36,7 @@ class Parser:
         empty: a table without rows.
     """
 
-    def __init__(self, form: LineFormat | None = None, columns: Sequence[str] = ()) -> None:
+    def __init__(self, form: LineFormat | Units | None = None, columns: Sequence[str] = ()) -> None:
         self._form = form
         self._columns = tuple(dict.fromkeys((*COLUMNS, *columns)))
         self.empty = pl.DataFrame(schema={**{name: SCHEMA[name] for name in self._columns}, RECORD: pl.UInt64()})
@@ -62,7 +63,8 @@ class Parser:
             return tables, records
         if name not in self._logs:
             log = LogInput(name, io.BytesIO(), None, None, None)
-            log.form, log.recognised = self._form, self._form is not None
+            if self._form is not None:
+                log.use(self._form)
             self._logs[name] = log
         log = self._logs[name]
         log.stream = io.BytesIO(lines)

@@ -9,6 +9,7 @@ import polars as pl
 
 from sojourn.model.frame import Records
 from sojourn.readers.formats.line_format import LineFormat
+from sojourn.readers.formats.units import Units
 from sojourn.sources.live.follow import READ_BYTES, FileFollower, Follower
 from sojourn.sources.live.log_clock import LogClock
 from sojourn.sources.live.parsing import Parser
@@ -44,7 +45,7 @@ class LiveReader:
         tails: Sequence[Tail] = (),
         *,
         replay: bool = False,
-        form: LineFormat | None = None,
+        form: LineFormat | Units | None = None,
         recent: Recent | None = None,
         columns: Sequence[str] = (),
         on_rows: Callable[[pl.DataFrame], None] | None = None,

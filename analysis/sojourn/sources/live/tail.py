@@ -12,6 +12,7 @@ from collections.abc import Callable
 from sojourn.readers.formats.detect import detected_format
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.line_time import line_time
+from sojourn.readers.formats.units import Units
 from sojourn.readers.formats.wrapping import bare_line, fitting_wrapping, recognised_wrapping
 from sojourn.readers.lines import LINE_LIMIT
 
@@ -40,14 +41,14 @@ class Tail:
         since: instant (unix s) from which on the log is known; None: from its beginning.
     """
 
-    def __init__(self, wall: float, seconds: float, most: int, form: LineFormat | None = None) -> None:
+    def __init__(self, wall: float, seconds: float, most: int, form: LineFormat | Units | None = None) -> None:
         self.since: float | None = None
         self._wall, self._seconds, self._most = wall, seconds, most
         self._form = form
 
     def __call__(self, handle: int) -> int:
         """See ``Start``."""
-        time_of = line_times(handle, self._form)
+        time_of = line_times(handle, self._form if isinstance(self._form, LineFormat) else None)
         last = last_time(handle, time_of)
         since = min(self._wall, self._wall if last is None else last) - self._seconds
         begin = place_of(handle, since - SLACK, int(self._most * line_length(handle)), time_of)
