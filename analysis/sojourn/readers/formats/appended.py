@@ -143,7 +143,7 @@ def columns_format(
         listing(nginx_parts(re.sub(r"(\$\{\w+\})=(?:ms|us|ns)(?!\w)", r"\1", text)), units),
         certainty=ASSUMED if doubts or doubtful else SURE if labelled else LIKELY,
         lists=all(unit == "s" for name, unit in units.items() if name in ("connect", "header", "response")),
-        notes=(*doubts, *notes, *_unread(columns, meanings)),
+        notes=(*doubts, *_unread(columns, meanings)), unit_notes=tuple(notes),
         alternative=whole.doubt("$request_time") if whole else "",
     )  # fmt: skip
 

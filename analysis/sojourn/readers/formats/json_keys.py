@@ -123,7 +123,7 @@ def keyed_format(
     is_of_app = any(each <= top for each in _OF_AN_APP)
     times = _durations(columns, roles, instants, {**({"request_time": "ms"} if is_of_app else {}), **(units or {})})
     fields |= times.fields
-    notes = times.notes
+    notes: tuple[str, ...] = ()
     if is_of_app:
         fields = {path: replace(field, name="service_time") if field.name == "request_time" else field
                   for path, field in fields.items()}  # fmt: skip
@@ -139,7 +139,7 @@ def keyed_format(
     return LineFormat(
         how.name, how.title + whose, paths=tuple(joined_path(path) for path in fields), fields=tuple(fields.values()),
         lists=in_seconds, pairs=how.sign, certainty=LIKELY if times.certain else ASSUMED, notes=notes,
-        alternative=times.alternative, url=any("://" in text for text in columns_of_role(columns, roles, "uri")),
+        unit_notes=times.notes, alternative=times.alternative, url=any("://" in text for text in columns_of_role(columns, roles, "uri")),
     )  # fmt: skip
 
 

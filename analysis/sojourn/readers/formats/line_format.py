@@ -37,6 +37,7 @@ class LineFormat:
         lists: durations of the upstream are nginx's lists, an element per attempt.
         url: the URI of the request is a whole URL.
         notes: what else there is to know about the log, in sentences.
+        unit_notes: sentences on units that were deduced.
         alternative: the doubt about its durations, as a clause: "1/1,000 of it if …"; empty without one.
         pairs: of lines of keys and values that are not JSON: the sign between the two, ":" (LTSV) or "=" (logfmt).
         warnings: what contradicts the format in the log, in sentences.
@@ -56,6 +57,7 @@ class LineFormat:
     lists: bool = False
     url: bool = False
     notes: tuple[str, ...] = ()
+    unit_notes: tuple[str, ...] = ()
     alternative: str = ""
     pairs: str = ""
     warnings: tuple[str, ...] = ()
@@ -125,6 +127,7 @@ class LineFormat:
         """Return what there is to know about a log of this format."""
         mapping = tuple((each.text, each.field.meaning) for each in self.variables if each.field.meaning)
         return LogFacts(
-            source, self.name, self.title, self.certainty, self.vantage, self.step, mapping, self.lacks, self.notes,
+            source, self.name, self.title, self.certainty, self.vantage, self.step, mapping, self.lacks,
+            (*self.unit_notes, *self.notes),
             self.warnings,
         )  # fmt: skip

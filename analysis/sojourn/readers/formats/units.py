@@ -75,6 +75,8 @@ def with_units(form: LineFormat, units: Mapping[str, str]) -> LineFormat:
             replace(field, unit=chosen[field.name]) if field.name in chosen else field for field in form.fields
         ),
         certainty=SURE if chosen.keys() >= names.keys() else form.certainty,
+        unit_notes=() if chosen.keys() >= names.keys() else form.unit_notes,
+        alternative="" if {"request_time", "service_time"} & chosen.keys() else form.alternative,
     )
 
 

@@ -58,14 +58,12 @@ def whole_number_format(
     note = f"Its {which} is taken as Apache's {directive}, the response time in {UNIT_NAMES[guess.unit]}."
     doubt = guess.doubt(f"its {which}")
     other = f" It may be in {UNIT_NAMES[guess.alternative]}." if guess.alternative else ""
-    notes = (
-        f"{note}{other} --log-format request_time={guess.alternative or guess.unit} sets its unit.", _OF_THE_START,
-        *((_CUT,) if directive == "%T" else ()),
-    )  # fmt: skip
+    unit_note = f"{note}{other} --log-format request_time={guess.alternative or guess.unit} sets its unit."
+    notes = (_OF_THE_START, *((_CUT,) if directive == "%T" else ()))
     certain = guess.certain and (guess.unit == "us" or bool(last.name) or bool(last.unit))
     return LineFormat(
         text, f"Apache's format with {directive}", tuple(apache_parts(text)), certainty=LIKELY if certain else ASSUMED,
-        url=True, notes=notes, alternative=doubt,
+        url=True, notes=notes, unit_notes=(unit_note,), alternative=doubt,
     )  # fmt: skip
 
 
