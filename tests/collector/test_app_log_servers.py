@@ -1,0 +1,227 @@
+"""App logs of real servers behind nginx: the same service times and queueing delays as the middleware reports.
+
+Each request is timed twice: by the middleware, whose headers nginx logs, and by the server's own access log. The second
+reading is made without the first: what the app answered is taken out of nginx's log.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import polars as pl
+import pytest
+import sojourn
+from collector_support import eventually, fetch, gunicorn, served
+from node_support import INSTALLED, node, why_not_installed
+from sojourn.analyses.split.result import SplitResult
+from sojourn_lab.runtime.nginx import Nginx
+from test_middleware_uwsgi import uwsgi
+
+SPACING_S, REQUESTS = 0.1, 24
+REPORTED = ("queueing_delay", "service_time", "worker", "request_start", "proxy_start", "stamp")
+GUNICORN = '%(h)s %(l)s %(u)s %(t)s "%(r)s" %(s)s %(b)s "%(f)s" %(D)s %({x-request-id}i)s %(p)s'
+UWSGI = '%(addr) [%(ltime)] "%(method) %(uri) %(proto)" %(status) %(size) %(msecs) %(wid) %(var.HTTP_X_REQUEST_ID)'
+MORGAN = ":method :url :status :response-time ms :req[x-request-id]"
+JSON_APP = """
+'use strict';
+const http = require('node:http');
+const morgan = require('morgan');
+const fs = require('node:fs');
+const sojourn = require(process.env.MIDDLEWARE);
+const cell = new Int32Array(new SharedArrayBuffer(4));
+const stream = fs.createWriteStream(process.env.APP_LOG, { flags: 'a' });
+const log = morgan(process.env.FORMAT, { stream });
+const handler = sojourn.wrap((req, res) => {
+  if (req.url === '/sleep') Atomics.wait(cell, 0, 0, 150);
+  res.end('hello');
+});
+http.createServer((req, res) => log(req, res, () => handler(req, res))).listen(process.argv[2], '127.0.0.1');
+"""
+
+
+@contextmanager
+def behind_nginx(port: int, folder: Path) -> Iterator[Nginx]:
+    """nginx in front of an app, with Sojourn's log."""
+    if (reason := Nginx.why_unavailable()) is not None:
+        pytest.skip(reason)
+    location = "location / { proxy_pass http://app; include sojourn/sojourn_proxy.conf; }"
+    upstream = f"upstream app {{ server 127.0.0.1:{port}; }}\n"
+    nginx = Nginx(folder / "proxy", location, access_log=folder / "access.jsonl", http=upstream)
+    with nginx:
+        yield nginx
+
+
+def overloaded(nginx: Nginx, count: int = REQUESTS) -> None:
+    """Send requests of 150 ms faster than one worker serves them, and wait until nginx has logged them."""
+    threads = [threading.Thread(target=fetch, args=(nginx.port, "/sleep")) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+        time.sleep(SPACING_S)
+    for thread in threads:
+        thread.join(60)
+    eventually(lambda: len(nginx.access_log.read_text().splitlines()) >= count, "nginx to log every request")
+
+
+def lines_of(log: Path, count: int = REQUESTS) -> list[str]:
+    """The lines of an app log when it has that many."""
+    eventually(lambda: log.exists() and log.read_text().count("\n") >= count, "the app log to be written")
+    return log.read_text().splitlines()
+
+
+def both_readings(access_log: Path, app_log: Path, form: str) -> tuple[pl.DataFrame, SplitResult]:
+    """The requests as the middleware and as the app log time them, side by side, and the second split."""
+    plain = access_log.with_name("plain.jsonl")
+    records = [json.loads(line) for line in access_log.read_text().splitlines()]
+    plain.write_text("".join(json.dumps({k: v for k, v in r.items() if k not in REPORTED}) + "\n" for r in records))
+    columns = ("request_id", "queueing_delay", "service_time", "queue_source", "worker")
+    measured = sojourn.split(access_log, columns=("request_id",))
+    joined = sojourn.split(plain, app_log=sojourn.app_log_file(app_log, form))
+    pairs = (
+        measured.rows.select(columns)
+        .collect()
+        .join(joined.rows.select(columns).collect(), on="request_id", suffix="_by_log")
+    )
+    assert len(pairs) == len(records)
+    return pairs, joined
+
+
+def assert_same(pairs: pl.DataFrame, *, wait_s: float = 0.3) -> None:
+    """Within 2 % or 2 ms: the means and each request's, give or take a busy machine for a few."""
+    assert set(pairs["queue_source"]) == {"stamp"}
+    assert set(pairs["queue_source_by_log"]) == {"duration"}
+    assert pairs["queueing_delay"].mean() > wait_s, "there was no queue to measure"
+    for name in ("queueing_delay", "service_time"):
+        truth, value = pairs[name], pairs[f"{name}_by_log"]
+        assert abs(value.mean() - truth.mean()) <= max(0.002, 0.02 * truth.mean()), pairs
+        near = (value - truth).abs() <= pl.select(pl.max_horizontal(pl.lit(0.003), truth * 0.02)).to_series()
+        assert near.mean() >= 0.9, pairs
+
+
+def gunicorn_logging(log: Path, form: str, *options: str) -> list[str]:
+    return gunicorn("bare_app", "--access-logfile", str(log), "--access-logformat", form, *options)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_gunicorn_says_what_the_middleware_measures(tmp_path: Path, workers: int) -> None:
+    log = tmp_path / "gunicorn.log"
+    command = gunicorn_logging(log, GUNICORN, "--workers", str(workers))
+    with served(command, tmp_path) as (port, _), behind_nginx(port, tmp_path) as nginx:
+        overloaded(nginx, REQUESTS * workers if workers == 1 else 16)
+        lines_of(log, 16)
+    pairs, split = both_readings(nginx.access_log, log, GUNICORN)
+    if workers == 1:
+        assert_same(pairs)
+    assert set(pairs["worker_by_log"]) == set(pairs["worker"]), "the pid of each request"
+    assert split.audit.app_log is not None
+    assert split.audit.app_log.matched == len(pairs)
+    assert split.audit.app_log.step == pytest.approx(1e-6)
+
+
+def test_gunicorn_in_milliseconds_is_as_coarse_as_it_says(tmp_path: Path) -> None:
+    log, form = tmp_path / "gunicorn.log", GUNICORN.replace("%(D)s", "%(M)s")
+    with served(gunicorn_logging(log, form), tmp_path) as (port, _), behind_nginx(port, tmp_path) as nginx:
+        overloaded(nginx)
+        lines_of(log)
+    pairs, split = both_readings(nginx.access_log, log, form)
+    assert_same(pairs)
+    assert split.audit.app_log is not None
+    assert split.audit.app_log.step == pytest.approx(0.001)
+    assert any("steps of 1" in note for note in split.notes)
+
+
+def test_milliseconds_given_as_seconds_are_refused(tmp_path: Path) -> None:
+    log, form = tmp_path / "gunicorn.log", GUNICORN.replace("%(D)s", "%(M)s")
+    with served(gunicorn_logging(log, form), tmp_path) as (port, _), behind_nginx(port, tmp_path) as nginx:
+        overloaded(nginx, 12)
+        lines_of(log, 12)
+    with pytest.raises(sojourn.SojournError, match="longer than the proxy's own upstream times"):
+        both_readings(nginx.access_log, log, GUNICORN.replace("%(D)s", "%(L)s"))
+
+
+def test_streamed_answer_is_no_longer_service_than_its_headers(tmp_path: Path) -> None:
+    log = tmp_path / "gunicorn.log"
+    with served(gunicorn_logging(log, GUNICORN), tmp_path) as (port, _), behind_nginx(port, tmp_path) as nginx:
+        fetch(nginx.port, "/generator")
+        threads = [threading.Thread(target=fetch, args=(nginx.port, "/generator")) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        lines_of(log, 3)
+    pairs, split = both_readings(nginx.access_log, log, GUNICORN)
+    rows = split.rows.select("queue", "service_time", "span_seconds", "header", "response").collect()
+    # The body takes 1 s: a worker held for so long says where the wait of an idle one ends, and no other's.
+    for row in rows.iter_rows(named=True):
+        if row["service_time"] is not None:
+            assert row["service_time"] <= row["header"] + 0.002
+            assert row["queue"] == pytest.approx(0.0, abs=0.02)
+    assert split.audit.app_log is not None
+    assert split.audit.app_log.unseparable == 1, rows
+    assert split.audit.app_log.matched == 2
+    assert len(pairs) == 3
+
+
+@pytest.mark.parametrize("duration", ["%(msecs)", "%(micros)"])
+def test_uwsgi_says_what_the_middleware_measures(tmp_path: Path, duration: str) -> None:
+    log, form = tmp_path / "uwsgi.log", UWSGI.replace("%(msecs)", duration)
+    command = uwsgi("--module", "bare_app", "--processes", "1", "--logto", str(log), "--log-format", form)
+    with served(command, tmp_path) as (port, _), behind_nginx(port, tmp_path) as nginx:
+        overloaded(nginx)
+        eventually(lambda: log.read_text().count("/sleep") >= REQUESTS, "uWSGI to log every request")
+    pairs, split = both_readings(nginx.access_log, log, form)
+    assert_same(pairs)
+    assert set(pairs["worker_by_log"]) == {"1"}
+    assert split.audit.app_log is not None
+    assert split.audit.app_log.step == pytest.approx(0.001 if "msecs" in duration else 1e-6)
+
+
+def test_default_log_of_uwsgi_is_refused_for_its_missing_id(tmp_path: Path) -> None:
+    log = tmp_path / "uwsgi.log"
+    with served(uwsgi("--module", "bare_app", "--processes", "1", "--logto", str(log)), tmp_path) as (port, _):
+        fetch(port)
+        eventually(lambda: "generated" in log.read_text(), "uWSGI to log the request")
+    requests = tmp_path / "requests.log"
+    requests.write_text("\n".join(line for line in log.read_text().splitlines() if line.startswith("[pid")) + "\n")
+    with pytest.raises(sojourn.SojournError, match="no request ids"):
+        sojourn.split("docs/examples/shop.jsonl.gz", app_log=requests)
+
+
+def test_request_log_of_puma_is_refused_for_its_missing_id(tmp_path: Path) -> None:
+    if shutil.which("puma") is None:
+        pytest.skip("puma is not installed")
+    (tmp_path / "config.ru").write_text('run(lambda { |env| [200, {}, ["hello"]] })\n')
+    command = ["puma", "--config", "-", "--environment", "none", "--log-requests", "--bind", "tcp://127.0.0.1:{port}",
+               str(tmp_path / "config.ru")]  # fmt: skip
+    with served(command, tmp_path, {"RACK_ENV": "none"}) as (port, process):
+        fetch(port)
+        written = eventually(
+            lambda: [line for line in process.log.read_text().splitlines() if '"GET / ' in line], "Puma to log"
+        )
+    (tmp_path / "puma.log").write_text("\n".join(written) + "\n")
+    with pytest.raises(sojourn.SojournError, match="CommonLogger of Rack and Puma writes no request ids"):
+        sojourn.split("docs/examples/shop.jsonl.gz", app_log=tmp_path / "puma.log")
+
+
+def test_morgan_says_what_the_middleware_measures(tmp_path: Path) -> None:
+    program = node()
+    if reason := why_not_installed():
+        pytest.skip(reason)
+    log, app = tmp_path / "morgan.log", tmp_path / "app.js"
+    app.write_text(JSON_APP)
+    env = {
+        "APP_LOG": str(log), "FORMAT": MORGAN, "NODE_PATH": str(INSTALLED / "node_modules"),
+        "MIDDLEWARE": str(Path("collector/middleware/node").resolve()),
+    }  # fmt: skip
+    with served([program, str(app), "{port}"], tmp_path, env) as (port, _), behind_nginx(port, tmp_path) as nginx:
+        overloaded(nginx)
+        lines_of(log)
+    pairs, split = both_readings(nginx.access_log, log, MORGAN)
+    assert_same(pairs)
+    assert split.audit.app_log is not None
+    assert split.audit.app_log.step < 0.001
