@@ -7,6 +7,7 @@ reading is made without the first: what the app answered is taken out of nginx's
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
 import time
@@ -23,11 +24,19 @@ from sojourn.analyses.split.result import SplitResult
 from sojourn_lab.runtime.nginx import Nginx
 from test_middleware_uwsgi import uwsgi
 
-SPACING_S, REQUESTS = 0.1, 24
+SPACING_S, REQUESTS, QUEUED_S = 0.1, 24, 0.3
 REPORTED = ("queueing_delay", "service_time", "worker", "request_start", "proxy_start", "stamp")
 GUNICORN = '%(h)s %(l)s %(u)s %(t)s "%(r)s" %(s)s %(b)s "%(f)s" %(D)s %({x-request-id}i)s %(p)s'
 UWSGI = '%(addr) [%(ltime)] "%(method) %(uri) %(proto)" %(status) %(size) %(msecs) %(wid) %(var.HTTP_X_REQUEST_ID)'
 MORGAN = ":method :url :status :response-time ms :req[x-request-id]"
+SLEEPING_APP = """
+import os, time
+
+def application(environ, start_response):
+    time.sleep(float(os.environ["SLEEP_S"]))
+    start_response("200 OK", [("Content-Length", "5")])
+    return [b"hello"]
+"""
 JSON_APP = """
 'use strict';
 const http = require('node:http');
@@ -46,12 +55,13 @@ http.createServer((req, res) => log(req, res, () => handler(req, res))).listen(p
 
 
 @contextmanager
-def behind_nginx(port: int, folder: Path) -> Iterator[Nginx]:
-    """nginx in front of an app, with Sojourn's log."""
+def behind_nginx(port: int, folder: Path, *, second: int | None = None, more: str = "") -> Iterator[Nginx]:
+    """nginx in front of an app, or of one that is tried after the first, with Sojourn's log."""
     if (reason := Nginx.why_unavailable()) is not None:
         pytest.skip(reason)
-    location = "location / { proxy_pass http://app; include sojourn/sojourn_proxy.conf; }"
-    upstream = f"upstream app {{ server 127.0.0.1:{port}; }}\n"
+    location = f"location / {{ proxy_pass http://app; include sojourn/sojourn_proxy.conf; {more} }}"
+    backup = "" if second is None else f"server 127.0.0.1:{second} backup;"
+    upstream = f"upstream app {{ server 127.0.0.1:{port} max_fails=0; {backup} }}\n"
     nginx = Nginx(folder / "proxy", location, access_log=folder / "access.jsonl", http=upstream)
     with nginx:
         yield nginx
@@ -91,16 +101,21 @@ def both_readings(access_log: Path, app_log: Path, form: str) -> tuple[pl.DataFr
     return pairs, joined
 
 
-def assert_same(pairs: pl.DataFrame, *, wait_s: float = 0.3) -> None:
-    """Within 2 % or 2 ms: the means and each request's, give or take a busy machine for a few."""
+def assert_same(pairs: pl.DataFrame) -> None:
+    """Within 2 % or 2 ms: the mean, and most single requests; a busy machine delays what one clock does not see."""
     assert set(pairs["queue_source"]) == {"stamp"}
     assert set(pairs["queue_source_by_log"]) == {"duration"}
-    assert pairs["queueing_delay"].mean() > wait_s, "there was no queue to measure"
+    assert pairs["queueing_delay"].mean() > QUEUED_S, "there was no queue to measure"
     for name in ("queueing_delay", "service_time"):
         truth, value = pairs[name], pairs[f"{name}_by_log"]
-        assert abs(value.mean() - truth.mean()) <= max(0.002, 0.02 * truth.mean()), pairs
-        near = (value - truth).abs() <= pl.select(pl.max_horizontal(pl.lit(0.003), truth * 0.02)).to_series()
-        assert near.mean() >= 0.9, pairs
+        limit = pl.select(pl.max_horizontal(pl.lit(0.002), truth * 0.02)).to_series()
+        assert abs(value.mean() - truth.mean()) <= limit.mean(), pairs
+        assert ((value - truth).abs() <= limit).mean() >= 0.7, pairs
+
+
+def logs_of(*logs: Path) -> list[os.PathLike[str]]:
+    """Logs of gunicorn for the argument ``app_log``."""
+    return [sojourn.app_log_file(log, GUNICORN) for log in logs]
 
 
 def gunicorn_logging(log: Path, form: str, *options: str) -> list[str]:
@@ -156,15 +171,59 @@ def test_streamed_answer_is_no_longer_service_than_its_headers(tmp_path: Path) -
         lines_of(log, 3)
     pairs, split = both_readings(nginx.access_log, log, GUNICORN)
     rows = split.rows.select("queue", "service_time", "span_seconds", "header", "response").collect()
-    # The body takes 1 s: a worker held for so long says where the wait of an idle one ends, and no other's.
+    # The body takes 1 s: where the worker was held throughout there was no wait, and otherwise it is unknown.
     for row in rows.iter_rows(named=True):
         if row["service_time"] is not None:
             assert row["service_time"] <= row["header"] + 0.002
             assert row["queue"] == pytest.approx(0.0, abs=0.02)
     assert split.audit.app_log is not None
-    assert split.audit.app_log.unseparable == 1, rows
-    assert split.audit.app_log.matched == 2
-    assert len(pairs) == 3
+    assert split.audit.app_log.unseparable >= 1, rows
+    assert split.audit.app_log.unseparable + split.audit.app_log.matched == len(pairs) == 3
+    assert rows.sort("header")["queue"].to_list()[-1] is None
+
+
+def sleeping(folder: Path, log: Path) -> list[str]:
+    """gunicorn with an app that sleeps for as long as the environment says."""
+    (folder / "sleeping_app.py").write_text(SLEEPING_APP)
+    options = ("--access-logfile", str(log), "--access-logformat", GUNICORN, "--pythonpath", str(folder))
+    return gunicorn("sleeping_app", *options)
+
+
+def test_retried_request_has_the_service_of_its_last_attempt(tmp_path: Path) -> None:
+    slow, quick = tmp_path / "slow.log", tmp_path / "quick.log"
+    with (
+        served(sleeping(tmp_path, slow), tmp_path, {"SLEEP_S": "0.8"}, "slow") as (first, _),
+        served(sleeping(tmp_path, quick), tmp_path, {"SLEEP_S": "0.1"}, "quick") as (second, _),
+        behind_nginx(first, tmp_path, second=second, more="proxy_read_timeout 300ms;") as nginx,
+    ):
+        for _ in range(3):
+            fetch(nginx.port)
+            time.sleep(1.0)  # the slow one works on
+        lines_of(slow, 3)
+        lines_of(quick, 3)
+    split = sojourn.split(nginx.access_log, app_log=logs_of(slow, quick))
+    rows = split.rows.select("attempts", "retries", "queue", "service_time").collect()
+    assert set(rows["attempts"]) == {2}
+    for row in rows.iter_rows(named=True):
+        assert row["retries"] == pytest.approx(0.3, abs=0.05)
+        assert row["service_time"] == pytest.approx(0.1, abs=0.02)
+        assert row["queue"] == pytest.approx(0.0, abs=0.02)
+    match = split.audit.app_log
+    assert match is not None
+    assert (match.matched, match.superseded, match.ambiguous) == (3, 3, 0)
+    assert match.superseded_seconds == pytest.approx(3 * 0.8, abs=0.1)
+
+
+def test_abandoned_request_has_the_hold_of_its_line(tmp_path: Path) -> None:
+    log = tmp_path / "slow.log"
+    with (
+        served(sleeping(tmp_path, log), tmp_path, {"SLEEP_S": "0.8"}) as (port, _),
+        behind_nginx(port, tmp_path, more="proxy_read_timeout 300ms; proxy_next_upstream off;") as nginx,
+    ):
+        assert fetch(nginx.port).status == 504
+        lines_of(log, 1)
+    split = sojourn.split(nginx.access_log, app_log=logs_of(log))
+    assert split.wasted == pytest.approx(0.8, abs=0.05)
 
 
 @pytest.mark.parametrize("duration", ["%(msecs)", "%(micros)"])
@@ -201,7 +260,7 @@ def test_request_log_of_puma_is_refused_for_its_missing_id(tmp_path: Path) -> No
     with served(command, tmp_path, {"RACK_ENV": "none"}) as (port, process):
         fetch(port)
         written = eventually(
-            lambda: [line for line in process.log.read_text().splitlines() if '"GET / ' in line], "Puma to log"
+            lambda: [line for line in process.out_path.read_text().splitlines() if '"GET / ' in line], "Puma to log"
         )
     (tmp_path / "puma.log").write_text("\n".join(written) + "\n")
     with pytest.raises(sojourn.SojournError, match="CommonLogger of Rack and Puma writes no request ids"):
