@@ -236,6 +236,8 @@ def _judged(pairs: pl.DataFrame, step: float) -> pl.DataFrame:
         longer=(answered & (duration > until + tolerance)).fill_null(value=False),
         separable=(separable | ~answered).fill_null(value=True),
         span_service_time=pl.when(answered).then(service).otherwise(duration),
+        span_queueing_delay=pl.lit(None, pl.Float64),
+        span_waited=pl.lit(None, pl.Float64),
         span_seconds=pl.when(pl.col("until_end") | ~answered).then(duration),
         held=duration,
     )

@@ -22,7 +22,8 @@ def test_takes_and_refuses_the_numbers_of_the_table(tmp_path: Path) -> None:
     assert len(lines) > 30
     log = tmp_path / "app.jsonl"
     log.write_text("".join(f"{line}\n" for line in lines))
-    rows, records = read_app_log([log])
+    read = read_app_log([log])
+    rows, records = read.rows, read.records
     seconds = dict(zip(rows["request_id"], rows["span_service_time"], strict=True))
     assert [seconds.get(str(number)) for number in range(len(lines))] == pytest.approx(expected)
     assert records.reasons == {"invalid_service_time": expected.count(None)}
@@ -31,6 +32,7 @@ def test_takes_and_refuses_the_numbers_of_the_table(tmp_path: Path) -> None:
 def test_takes_json_numbers_with_an_exponent(tmp_path: Path) -> None:
     log = tmp_path / "app.jsonl"
     log.write_text('{"request_id":"a","service_time":9e-05,"start":1.7672256e9}\n')
-    rows, records = read_app_log([log])
+    read = read_app_log([log])
+    rows, records = read.rows, read.records
     assert rows["span_service_time"].to_list() == [0.00009]
     assert records.reasons == {}
