@@ -240,7 +240,7 @@ def test_rejects_invalid_lines_of_the_app_log(tmp_path: Path) -> None:
     assert first["span_start"].timestamp() == 1767225600.25
     assert (first["span_end"] - first["span_start"]).total_seconds() == 0.5
     assert rows.row(1, named=True)["span_start"] is None
-    assert records.reasons == {**dict.fromkeys(REASONS, 1), "invalid_service_time": 2}
+    assert records.reasons == {**dict.fromkeys(bad, 1), "invalid_service_time": 2}
     assert records.read == 10
 
 
