@@ -76,8 +76,8 @@ def with_app_facts(rows: pl.LazyFrame) -> pl.LazyFrame:
     proxied = pl.col("attempts").fill_null(0) > 0
     answered = proxied & pl.col("header").is_not_null()
     by_stamp = pl.when(answered).then(pl.col("app_queueing_delay") + seconds_between("proxy_start", "request_start"))
-    # Without an instant of the proxy's, the span has only what the app measured since the stamp.
-    started = pl.coalesce(seconds_between("proxy_start", "span_start"), "span_queueing_delay")
+    # Where nothing else is known, what the app measured since the stamp; durations need no clock, and come before it.
+    started = pl.coalesce(seconds_between("proxy_start", "span_start"), pl.when(~answered).then("span_queueing_delay"))
     # Headers that were sent from within the server's queue do not contain it, nor the service.
     until_headers = pl.col("header") - pl.col("connect").fill_null(0.0)
     early = (answered & (until_headers + EARLY < pl.col("span_waited"))).fill_null(value=False)

@@ -80,7 +80,8 @@ def scanned_text(block: Block, columns: Sequence[str], log: LineFormat) -> tuple
 @functools.lru_cache(maxsize=64)
 def _shape_of(log: LineFormat) -> Shape | None:
     """Return the shape of a format's lines; None if it has parts that only a regular expression divides."""
-    if log.json or log.prefix or log.header or not log.lists or log.vantage == APP:
+    of_inference = log.first("llm_total", "llm_inference") is not None
+    if log.json or log.prefix or log.header or not log.lists or log.vantage == APP or of_inference:
         return None
     if any(variable.field.optional or variable.field.quoted for variable in log.variables):
         return None

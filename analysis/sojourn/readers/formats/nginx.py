@@ -45,6 +45,10 @@ FIELDS = {
     "upstream_response_length": Field("upstream_response_length", pattern=_WORDS),
     "upstream_http_x_queueing_delay": Field("queueing_delay", "s"),
     "upstream_http_x_service_time": Field("service_time", "s"),
+    # Of text-generation-inference.
+    "upstream_http_x_queue_time": Field("llm_queue", "ms"),
+    "upstream_http_x_inference_time": Field("llm_inference", "ms"),
+    "upstream_http_x_total_time": Field("llm_total", "ms"),
     "upstream_http_x_worker": Field("worker"),
     "upstream_http_x_route": Field("route"),
     "sojourn_logged_start": Field("request_start", "s"),
