@@ -21,7 +21,10 @@ import sojourn
 from collector_support import eventually, fetch, gunicorn, served
 from node_support import INSTALLED, node, why_not_installed
 from sojourn.analyses.split.result import SplitResult
+from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.process import Process
+from sojourn_lab.runtime.servers.java import compiled, tomcat_jars, tomcat_missing
 from test_middleware_uwsgi import uwsgi
 
 SPACING_S, REQUESTS, QUEUED_S = 0.1, 24, 0.3
@@ -67,9 +70,9 @@ def behind_nginx(port: int, folder: Path, *, second: int | None = None, more: st
         yield nginx
 
 
-def overloaded(nginx: Nginx, count: int = REQUESTS) -> None:
+def overloaded(nginx: Nginx, count: int = REQUESTS, path: str = "/sleep") -> None:
     """Send requests of 150 ms faster than one worker serves them, and wait until nginx has logged them."""
-    threads = [threading.Thread(target=fetch, args=(nginx.port, "/sleep")) for _ in range(count)]
+    threads = [threading.Thread(target=fetch, args=(nginx.port, path)) for _ in range(count)]
     for thread in threads:
         thread.start()
         time.sleep(SPACING_S)
@@ -101,14 +104,17 @@ def both_readings(access_log: Path, app_log: Path, form: str) -> tuple[pl.DataFr
     return pairs, joined
 
 
-def assert_same(pairs: pl.DataFrame) -> None:
-    """Within 2 % or 2 ms: the mean, and most single requests; a busy machine delays what one clock does not see."""
+def assert_same(pairs: pl.DataFrame, around_s: float = 0.0) -> None:
+    """Within 2 % or 2 ms: the mean, and most single requests; a busy machine delays what one clock does not see.
+
+    ``around_s``: what a server does before and after the middleware, and counts.
+    """
     assert set(pairs["queue_source"]) == {"stamp"}
     assert set(pairs["queue_source_by_log"]) == {"duration"}
     assert pairs["queueing_delay"].mean() > QUEUED_S, "there was no queue to measure"
     for name in ("queueing_delay", "service_time"):
         truth, value = pairs[name], pairs[f"{name}_by_log"]
-        limit = pl.select(pl.max_horizontal(pl.lit(0.002), truth * 0.02)).to_series()
+        limit = around_s + pl.select(pl.max_horizontal(pl.lit(0.002), truth * 0.02)).to_series()
         assert abs(value.mean() - truth.mean()) <= limit.mean(), pairs
         assert ((value - truth).abs() <= limit).mean() >= 0.7, pairs
 
@@ -265,6 +271,47 @@ def test_request_log_of_puma_is_refused_for_its_missing_id(tmp_path: Path) -> No
     (tmp_path / "puma.log").write_text("\n".join(written) + "\n")
     with pytest.raises(sojourn.SojournError, match="CommonLogger of Rack and Puma writes no request ids"):
         sojourn.split("docs/examples/shop.jsonl.gz", app_log=tmp_path / "puma.log")
+
+
+VALVE = """
+        var valve = new org.apache.catalina.valves.AccessLogValve();
+        valve.setDirectory(System.getenv("LOG_FOLDER"));
+        valve.setPrefix("tomcat");
+        valve.setSuffix(".log");
+        valve.setRotatable(false);
+        valve.setBuffered(false);
+        valve.setPattern(System.getenv("PATTERN"));
+        context.getPipeline().addValve(valve);
+        tomcat.start();
+"""
+
+
+@pytest.mark.parametrize("variable", ["%{us}T", "%{ms}T", "%F"])
+def test_tomcat_says_what_the_middleware_measures(tmp_path: Path, variable: str) -> None:
+    if (reason := tomcat_missing()) is not None:
+        pytest.skip(reason)
+    form = f'%h %l %u %t "%r" %s %b {variable} %{{X-Request-ID}}i %I'
+    source = tmp_path / "TomcatApp.java"
+    source.write_text(
+        resource_file("backend", "TomcatApp.java").read_text().replace("        tomcat.start();\n", VALVE)
+    )
+    classes = compiled(source, tmp_path / "classes", tomcat_jars())
+    bound = tmp_path / "port"
+    env = {**os.environ, "LOG_FOLDER": str(tmp_path), "PATTERN": form}
+    command = ["java", "-cp", classes, "TomcatApp", "1", "100", str(bound)]
+    log = tmp_path / "tomcat.log"
+    with Process(command, name="tomcat", folder=tmp_path, env=env):
+        eventually(bound.exists, "Tomcat to bind a port")
+        for _ in range(30):  # classes are loaded by the first ones
+            fetch(int(bound.read_text()), "/sleep/0")
+        with behind_nginx(int(bound.read_text()), tmp_path) as nginx:
+            overloaded(nginx, path="/sleep/0.15")
+            eventually(lambda: log.read_text().count("/sleep/0.15") >= REQUESTS, "Tomcat to log every request")
+    pairs, split = both_readings(nginx.access_log, log, form)
+    assert_same(pairs, around_s=0.002)
+    assert len(set(pairs["worker_by_log"])) == 1
+    assert split.audit.app_log is not None
+    assert split.audit.app_log.step == pytest.approx(1e-6 if "us" in variable else 0.001)
 
 
 def test_morgan_says_what_the_middleware_measures(tmp_path: Path) -> None:

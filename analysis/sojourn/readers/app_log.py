@@ -24,7 +24,7 @@ from sojourn.readers.blocks import ParsedBlock, Parsers, blocks_ahead
 from sojourn.readers.formats.app_logs import OPTION, AppLogFormat, Until, detected_app_log
 from sojourn.readers.formats.fields import CLOCKS, UNITS
 from sojourn.readers.formats.line_format import LineFormat
-from sojourn.readers.formats.record_sql import bare_line, extract, field_sql, fields_in, matched
+from sojourn.readers.formats.record_sql import bare_line, extract, field_sql, fields_in
 from sojourn.readers.inputs import LogInput, Source, opened_inputs
 from sojourn.readers.lines import blocks_of_lines
 
@@ -166,7 +166,7 @@ def _query(form: LineFormat | None) -> str:
     held = f"short(scaled({field_sql('service_time')}, {UNITS[duration.unit]}))"
     route = field_sql("route") if form.has("route") else "NULL::VARCHAR"
     identifier, took = field_sql("request_id"), field_sql("service_time")
-    fields = extract(form, fields_in(form, f"{held} {begun} {worker} {route} {identifier} {took} {matched(form)}"))
+    fields = extract(form, fields_in(form, f"{held} {begun} {worker} {route} {identifier} {took}"))
     invalid = "json_valid(line)" if form.json else "true"
     return f"""
         WITH parsed AS (SELECT line, number, {fields} AS f FROM (SELECT {bare_line(form)} AS line, number FROM block)),
@@ -177,7 +177,7 @@ def _query(form: LineFormat | None) -> str:
                {begun} AS begun, number,
                CASE WHEN trim(line, ' \t\r\n') = '' THEN 'empty_line'
                     WHEN NOT {invalid} THEN 'invalid_json'
-                    WHEN NOT ({_of_request(form)}) THEN 'other_format'
+                    WHEN NOT ({_of_request()}) THEN 'other_format'
                     WHEN blank({identifier}) THEN 'missing_request_id'
                     WHEN blank({took}) THEN 'missing_service_time'
                     WHEN coalesce(held < 0, true) THEN 'invalid_service_time'
@@ -186,11 +186,9 @@ def _query(form: LineFormat | None) -> str:
         FROM numbered"""  # noqa: S608 - names of fields are ours
 
 
-def _of_request(form: LineFormat) -> str:
+def _of_request() -> str:
     """Return SQL for whether a line is that of a request: an app writes its other messages to the same log."""
-    if form.json:
-        return f"coalesce({matched(form)} AND {field_sql('service_time')} IS NOT NULL, false)"
-    return matched(form)
+    return f"coalesce({field_sql('service_time')} != '', false)"
 
 
 def _typed(rows: pl.DataFrame, form: AppLogFormat) -> pl.DataFrame:

@@ -73,7 +73,13 @@ _SERVLET = {
 
 def morgan_parts(text: str) -> list[Part]:
     """Split the text of a format of morgan, Express's logger."""
-    return parts_of(text, MORGAN_VARIABLE, lambda match: _MORGAN.get(match[0][1:].lower(), Field(_column(match[0]))))
+    return parts_of(text, MORGAN_VARIABLE, _morgan_field)
+
+
+def _morgan_field(match: re.Match[str]) -> Field:
+    # The argument of a duration is its number of digits.
+    name = match[1] if match[1].endswith("-time") else match[0][1:].lower()
+    return _MORGAN.get(name) or Field(_column(match[0]))
 
 
 def servlet_parts(text: str) -> list[Part]:
