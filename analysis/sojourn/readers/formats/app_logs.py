@@ -28,7 +28,7 @@ from sojourn.readers.formats.fields import Field
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.template import Part, Variable, without_header
 
-LINES = 500
+LINES = 5_000
 MAJORITY = 0.5
 OWN = "sojourn"
 OPTION = "--app-log-format"
