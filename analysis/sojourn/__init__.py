@@ -20,6 +20,7 @@ from sojourn.model.version import version
 # What no question brings. Loaded on first use: the command line answers --help without starting Polars and DuckDB.
 _HOMES = {
     "Requests": "sojourn.model.frame",
+    "app_log_file": "sojourn.sources.log_files",
     "log_file": "sojourn.sources.log_files",
     "diagnose": "sojourn.doctor.doctor",
     "read": "sojourn.sources.requests",

@@ -21,6 +21,7 @@ from sojourn.model.errors import SojournError as SojournError
 from sojourn.model.frame import Requests as Requests
 from sojourn.movie.run import write_movie as write_movie
 from sojourn.report.build import write_report as write_report
+from sojourn.sources.log_files import app_log_file as app_log_file
 from sojourn.sources.log_files import log_file as log_file
 from sojourn.sources.requests import read as read
 from sojourn.timeline.visits_of import visits as visits
@@ -31,6 +32,7 @@ __all__ = [
     "SojournError",
     "SplitResult",
     "__version__",
+    "app_log_file",
     "blame",
     "capacity",
     "clock",

@@ -73,9 +73,11 @@ READ: dict[str, tuple[str, str]] = {
     "upstream_response_time": ("", "the list as nginx wrote it, s"),
 }
 OF_SPANS: dict[str, tuple[str, str]] = {
-    "span_start": ("utc", "start of the app's span, by the app's clock"),
+    "span_start": ("utc", "start of the work in the app's span, by the app's clock"),
     "span_seconds": ("s", "how long it lasted: how long a worker was held"),
     "span_service_time": ("s", "what it says of the time to the response headers"),
+    "span_queueing_delay": ("s", "what it says of the delay since the stamp, signed"),
+    "span_waited": ("s", "time in the server's own queue, before `span_start`"),
     "span_route": ("", "its route, for requests whose app could not answer one"),
 }
 OF_THE_SPLIT: dict[str, tuple[str, str]] = {

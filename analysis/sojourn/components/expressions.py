@@ -16,13 +16,18 @@ from sojourn.model.components import CLIENT_STATUSES, COMPONENTS, IMPOSSIBLE, LA
 from sojourn.model.frame import APP, INSTANT
 
 # What a span adds to its request: the app's start (its clock), how long the worker was held and how long until the
-# response headers (s), and the route, which an app that was not waited for cannot answer in a header.
+# response headers (s), what the app and its server report of the queue (s, as in ``sojourn.readers.spans``), and the
+# route, which an app that was not waited for cannot answer in a header.
 SPAN_FACTS: dict[str, pl.DataType] = {
     "span_start": INSTANT,
     "span_seconds": pl.Float64(),
     "span_service_time": pl.Float64(),
+    "span_queueing_delay": pl.Float64(),
+    "span_waited": pl.Float64(),
     "span_route": pl.String(),
 }
+
+EARLY = 0.005  # s: the proxy's times are cut to milliseconds
 
 # Canonical columns that have other values in split rows; all others pass through.
 REWRITTEN = ("route", "proxy_start", "proxy_queue", "retries", "connect")
@@ -74,8 +79,14 @@ def with_app_facts(rows: pl.LazyFrame) -> pl.LazyFrame:
     rows = rows.with_columns(late_stamp=proxied & _after_begin("proxy_start"))
     rows = rows.with_columns(proxy_start=pl.when(~pl.col("late_stamp")).then("proxy_start"))
     by_stamp = pl.when(answered).then(pl.col("app_queueing_delay") + seconds_between("proxy_start", "request_start"))
-    by_span = pl.when(proxied).then(seconds_between("proxy_start", "span_start"))
-    service = pl.coalesce(pl.when(answered).then("app_service_time"), "span_service_time", "span_seconds")
+    # Where nothing else is known, what the app measured since the stamp; durations need no clock, and come before it.
+    started = pl.coalesce(seconds_between("proxy_start", "span_start"), pl.when(~answered).then("span_queueing_delay"))
+    # Headers that were sent from within the server's queue do not contain it, nor the service.
+    until_headers = pl.col("header") - pl.col("connect").fill_null(0.0)
+    early = (answered & (until_headers + EARLY < pl.col("span_waited"))).fill_null(value=False)
+    by_span = pl.when(proxied & ~early).then(started)
+    of_span = pl.when(~early).then(pl.coalesce("span_service_time", "span_seconds"))
+    service = pl.coalesce(pl.when(answered).then("app_service_time"), of_span)
     coarse = (pl.col("proxy_start").dt.epoch("us") % STAMP_TICK == 0).fill_null(value=False)
     facts = rows.with_columns(
         proxied.alias("proxied"),

@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 import polars as pl
 
+from sojourn.components.app_log import AppLogMatch, with_app_log
 from sojourn.components.clock_offsets.correction import with_clock_offset
 from sojourn.components.clock_offsets.offsets import clock_offsets
 from sojourn.components.expressions import with_app_facts, with_components, with_spans
 from sojourn.components.inferred.backends import BackendInference
 from sojourn.components.inferred.rows import inferred_rows
 from sojourn.estimation.inferred import REFUSED
+from sojourn.model.app_log import AppLog
 from sojourn.model.frame import checked
 
 
@@ -23,11 +25,13 @@ class Split(NamedTuple):
         rows: the canonical columns, those of ``with_app_facts`` and ``with_components``, and ``inferred_workers``.
         clock: the clock offsets used, as from ``clock_offsets``.
         inferred: the inference of every backend whose app reported nothing.
+        app_log: how the app's own log and the requests fit; None without one.
     """
 
     rows: pl.LazyFrame
     clock: pl.DataFrame
     inferred: tuple[BackendInference, ...]
+    app_log: AppLogMatch | None = None
 
 
 def split_rows(
@@ -35,6 +39,7 @@ def split_rows(
     spans: pl.DataFrame | None = None,
     clock: pl.DataFrame | None = None,
     *,
+    app_log: AppLog | None = None,
     infer: bool = True,
     computed: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda rows: rows,
 ) -> Split:
@@ -44,20 +49,25 @@ def split_rows(
         rows: canonical frame, at least ``SPLIT_COLUMNS`` (others pass through; missing ones become null).
         spans: as from ``sojourn.readers.spans.read_spans``; joining them needs ``request_id``,
             ``trace_id`` and ``span_id``.
+        app_log: the app's own log; it adds what spans do not have, by ``request_id``.
         clock: offsets estimated from more requests than these, as from ``clock_of``; None: estimated from these.
         infer: infer the queue of each backend whose app reported nothing.
         computed: computes the lazy rows before they are read several times, and again when queues were inferred.
+
+    Raises:
+        SojournError: the app's log cannot be joined to these requests.
     """
-    facts = with_app_facts(with_spans(rows, spans))
+    joined, match = with_app_log(with_spans(rows, spans), app_log)
+    facts = with_app_facts(joined)
     if clock is None:
         clock = clock_offsets(facts)
     measured = with_components(with_clock_offset(facts, clock))
     if not infer:
-        return Split(measured.with_columns(inferred_workers=pl.lit(None, pl.Int64)), clock, ())
+        return Split(measured.with_columns(inferred_workers=pl.lit(None, pl.Int64)), clock, (), match)
     result, inferred = inferred_rows(computed(measured))
     if any(each.result.verdict != REFUSED for each in inferred):
         result = computed(result)
-    return Split(result, clock, tuple(inferred))
+    return Split(result, clock, tuple(inferred), match)
 
 
 def clock_of(rows: pl.LazyFrame) -> pl.DataFrame:

@@ -20,6 +20,23 @@ Sources = Annotated[
 Spans = Annotated[
     list[str] | None, typer.Option("--spans", metavar="FILE", help="The app's spans, OTLP/JSON lines. Repeatable.")
 ]
+AppLogs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--app-log",
+        metavar="FILE",
+        help="The app server's own access log, joined by request id: service times without a middleware. Repeatable.",
+    ),
+]
+AppLogFormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--app-log-format",
+        metavar="FORMAT",
+        help="Format of the app logs: a text in the language of gunicorn, uWSGI, morgan, Tomcat or Jetty, JSON keys "
+        "with such variables, or a name. Default: recognised by the lines.",
+    ),
+]
 Since = Annotated[
     str | None,
     typer.Option("--since", metavar="T", help="Only requests that arrived at T or later: ISO 8601, unix seconds, 10m."),

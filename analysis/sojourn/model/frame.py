@@ -10,10 +10,14 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from sojourn.model.errors import SojournError
+
+if TYPE_CHECKING:
+    from sojourn.model.app_log import AppLog
 
 INSTANT = pl.Datetime("us", "UTC")
 EXTRA_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -244,6 +248,7 @@ class Requests:
         rows: canonical frame, lazily: in memory when small, otherwise Parquet files in a temporary folder.
         records: what became of the lines.
         spans: one row per span of the app, or None (see ``sojourn.readers.spans``).
+        app_log: the app's own access log (``sojourn.model.app_log``), or None.
         names: what was read, for titles.
         spool: folder of the rows if they are many; removed with its last reference.
         stored: whether ``rows`` are all rows of that folder, none selected, removed or read from elsewhere.
@@ -253,6 +258,7 @@ class Requests:
     rows: pl.LazyFrame
     records: Records
     spans: pl.DataFrame | None = None
+    app_log: AppLog | None = None
     names: tuple[str, ...] = ()
     spool: tempfile.TemporaryDirectory[str] | None = None
     stored: bool = False

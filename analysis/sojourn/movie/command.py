@@ -15,6 +15,8 @@ import typer
 
 from sojourn.invocation.answer import print_json
 from sojourn.invocation.options import (
+    AppLogFormatOption,
+    AppLogs,
     AsJson,
     LogFormatOption,
     Quiet,
@@ -41,6 +43,7 @@ def movie(
         Path, typer.Option("--out", metavar="F", help="The file to write: .html, .gif, or .png for one instant.")
     ],
     spans: Spans = None,
+    app_log: AppLogs = None,
     by: Annotated[
         str | None,
         typer.Option(
@@ -84,6 +87,7 @@ def movie(
     ] = None,
     title: Annotated[str, typer.Option(metavar="TEXT", help="Title of the movie.")] = "The queue as it happened",
     log_format: LogFormatOption = None,
+    app_log_format: AppLogFormatOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -107,7 +111,8 @@ def movie(
 
     def read(paths: list[str]) -> OpenedRequests:
         return requests_of(
-            paths, log_format=log_format, spans=spans, since=earlier, until=_text(end), where=where, columns=columns,
+            paths, log_format=log_format, spans=spans, app_log=app_log, app_log_format=app_log_format,
+            since=earlier, until=_text(end), where=where, columns=columns,
             quiet=quiet,
         )  # fmt: skip
 

@@ -29,6 +29,7 @@ def write_movie(
     theme: str | None = None,
     title: str = "The queue as it happened",
     spans: Sequence[Source] | Source = (),
+    app_log: Sequence[Source] | Source = (),
     since: Instant = None,
     until: Instant = None,
     where: Where = None,
@@ -51,6 +52,7 @@ def write_movie(
         theme: light or dark; for a page also auto, its default.
         title: of the movie.
         spans: as for ``sojourn.depth``.
+        app_log: the app's own access log, as for ``sojourn.split``.
         since: begin, including requests already in the system.
         until: end.
         where: as for ``sojourn.depth``.
@@ -66,7 +68,10 @@ def write_movie(
     several = requests if isinstance(requests, Mapping) else {"": requests}
     columns = (by,) if by else ()
     # Including requests from before ``since``: they may still be in the queue.
-    source = {name: requests_from(one, columns=columns, spans=spans, where=where) for name, one in several.items()}
+    source = {
+        name: requests_from(one, columns=columns, spans=spans, app_log=app_log, where=where)
+        for name, one in several.items()
+    }
     rows = {name: one.rows for name, one in source.items()}
     film = film_of_rows(
         rows, title=title, by=by, workers=workers, backends=backend, since=window.since, until=window.until

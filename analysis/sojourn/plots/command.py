@@ -17,6 +17,8 @@ from sojourn.analyses.split.command import read_split
 from sojourn.invocation.answer import print_json
 from sojourn.invocation.completion import COLUMNS, beginning
 from sojourn.invocation.options import (
+    AppLogFormatOption,
+    AppLogs,
     AsJson,
     LogFormatOption,
     Quiet,
@@ -54,6 +56,7 @@ def plot(
         typer.Option("--out", metavar="F", help="Write this file: .svg, .png, .pdf, or .json (Vega-Lite). Repeatable."),
     ] = None,
     spans: Spans = None,
+    app_log: AppLogs = None,
     by: Annotated[
         str,
         typer.Option(
@@ -88,6 +91,7 @@ def plot(
         float, typer.Option(metavar="X", min=0.5, max=10, help="Pixels of a PNG per pixel of the chart.")
     ] = 2.0,
     log_format: LogFormatOption = None,
+    app_log_format: AppLogFormatOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -102,7 +106,8 @@ def plot(
         column_of(by)
     columns, groups = _columns_and_groups(chosen, by)
     result = read_split(
-        sources, log_format=log_format, spans=spans, since=since, until=until, where=where, columns=columns, by=groups,
+        sources, log_format=log_format, spans=spans, app_log=app_log, app_log_format=app_log_format,
+        since=since, until=until, where=where, columns=columns, by=groups,
         quiet=quiet,
     )  # fmt: skip
     from sojourn.plots.files import save  # noqa: PLC0415 - html and programs that draw

@@ -80,7 +80,8 @@ def scanned_text(block: Block, columns: Sequence[str], log: LineFormat) -> tuple
 @functools.lru_cache(maxsize=64)
 def _shape_of(log: LineFormat) -> Shape | None:
     """Return the shape of a format's lines; None if it has parts that only a regular expression divides."""
-    if log.json or log.prefix or not log.lists or log.vantage == APP or log.has("proxy_queue"):
+    others = log.first("proxy_queue", "llm_total", "llm_inference")
+    if log.json or log.prefix or not log.lists or log.vantage == APP or others:
         return None
     if any(variable.field.optional or variable.field.quoted for variable in log.variables):
         return None

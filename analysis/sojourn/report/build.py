@@ -42,6 +42,7 @@ def write_report(
     captures: Sequence[Source] | Source = (),
     title: str | None = None,
     spans: Sequence[Source] | Source = (),
+    app_log: Sequence[Source] | Source = (),
     since: Instant = None,
     until: Instant = None,
     where: Where = None,
@@ -58,6 +59,7 @@ def write_report(
         captures: captures of the same requests.
         title: heading; None: the names of the sources.
         spans: the app's spans, if ``requests`` are sources.
+        app_log: the app's own access log, as for ``sojourn.split``.
         since: only requests that arrived at or after this instant: aware datetime or unix seconds.
         until: only requests that arrived before this instant.
         where: only requests with these values.
@@ -71,7 +73,9 @@ def write_report(
     packets = listed(captures)
     columns = columns_of(by, packets)
     with DrawingProcess() as process:
-        result = split_from(requests, columns=columns, spans=spans, since=since, until=until, where=where)
+        result = split_from(
+            requests, columns=columns, spans=spans, app_log=app_log, since=since, until=until, where=where
+        )
         earlier = None if before is None else split_from(before, columns=columns, where=where)
         sources = NO_SOURCES if read_already(requests) else NamedSources.of(requests)  # type: ignore[arg-type]
         write_analyses(

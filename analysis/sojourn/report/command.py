@@ -14,6 +14,8 @@ import typer
 
 from sojourn.analyses.split.command import read_split
 from sojourn.invocation.options import (
+    AppLogFormatOption,
+    AppLogs,
     CapturesOption,
     LogFormatOption,
     Quiet,
@@ -41,6 +43,7 @@ def report(
     sources: Sources,
     html: Annotated[Path, typer.Option(metavar="F", help="The file to write: one page, no network needed.")],
     spans: Spans = None,
+    app_log: AppLogs = None,
     by: SplitBy = "route",
     workers: WorkersOption = None,
     slo: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="Objective for p99.")] = SLO,
@@ -53,6 +56,7 @@ def report(
     until: Until = None,
     where: Where = None,
     log_format: LogFormatOption = None,
+    app_log_format: AppLogFormatOption = None,
     quiet: Quiet = False,
 ) -> None:
     """Write all analyses of the same requests on one HTML page."""
@@ -69,7 +73,8 @@ def report(
         by_kind = with_log_format(sources, log_format)
         columns = columns_of(column, packets)
         result = read_split(
-            by_kind, spans=spans, since=since, until=until, where=where, columns=columns,
+            by_kind, spans=spans, app_log=app_log, app_log_format=app_log_format,
+            since=since, until=until, where=where, columns=columns,
             by=DEFAULT_GROUPS, slo=slo, quiet=quiet,
         )  # fmt: skip
         earlier = None

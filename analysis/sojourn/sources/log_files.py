@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from sojourn.model.errors import SojournError
 from sojourn.nginx.syntax import configuration, parsed
+from sojourn.readers.app_log import AppLogFile
+from sojourn.readers.formats.app_logs import app_log_format
 from sojourn.readers.formats.from_text import format_from_text
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.units import Units, units_from_text
@@ -47,6 +50,36 @@ def with_log_format(sources: SourcesLike, text: str | None) -> NamedSources:
     form = format_of_text(text)
     every = (source if "://" in str(source) else LogFile(str(source), form) for source in by_kind.every)
     return NamedSources(tuple(every), by_kind.stores, by_kind.files)
+
+
+def app_log_file(path: Source, format: str) -> AppLogFile:  # noqa: A002 - the word that users know
+    """Return an app log with its format, for the argument ``app_log`` of ``sojourn.split`` and others.
+
+    >>> log = sojourn.app_log_file("gunicorn.log", '%(h)s %(t)s "%(r)s" %(s)s %(D)s %({x-request-id}i)s')
+
+    Args:
+        path: a file or a glob.
+        format: gunicorn's ``access_log_format``, uWSGI's ``log-format``, morgan's format, the pattern of Tomcat or
+            Jetty; JSON keys with one of these variables each; or ``sojourn``, ``rails``, ``lograge``.
+
+    Raises:
+        SojournError: the format is unknown, or has no request id or no duration.
+    """
+    return AppLogFile(str(path), app_log_format(format))
+
+
+def with_app_log_format(files: Sequence[Source], text: str | None) -> list[Source]:
+    """Return app logs, which have the format ``text``; None: each its own, recognised by its lines.
+
+    Raises:
+        SojournError: as ``app_log_file``.
+    """
+    if text is None:
+        return list(files)
+    if not files:
+        raise SojournError("--app-log-format: there is no --app-log of that format")
+    form = app_log_format(text)
+    return [AppLogFile(str(path), form) for path in files]
 
 
 def format_of_text(text: str) -> LineFormat | Units | None:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
+from sojourn.components.app_log import AppLogMatch
 from sojourn.components.expressions import REWRITTEN
 from sojourn.components.inferred.backends import BackendInference
 from sojourn.components.split import split_rows
@@ -34,6 +35,7 @@ class OpenedRequests:
         names: what was opened.
         audited: whether sources were read; False for a frame of the user's own, of which nothing else is known.
         inferred: the inference of every backend whose app reported nothing.
+        app_log: how the app's own log and the requests fit; None without one.
     """
 
     measures: Measures
@@ -41,6 +43,7 @@ class OpenedRequests:
     names: tuple[str, ...]
     audited: bool = True
     inferred: tuple[BackendInference, ...] = ()
+    app_log: AppLogMatch | None = None
     # Holds on to what the rows lie in: a temporary folder, or where a store is.
     _rows: Callable[[], pl.LazyFrame] = field(default=pl.LazyFrame, repr=False)
     _derived: dict[Hashable, Any] = field(default_factory=dict, repr=False)
@@ -82,7 +85,11 @@ class OpenedRequests:
 def of_requests(
     requests: Requests, *, since: Instant = None, until: Instant = None, where: Where = None
 ) -> OpenedRequests:
-    """Compute the components of requests already read; ``since``, ``until`` and ``where`` as of ``open_sources``."""
+    """Compute the components of requests already read; ``since``, ``until`` and ``where`` as of ``open_sources``.
+
+    Raises:
+        SojournError: the app's log cannot be joined to these requests.
+    """
     selection = Selection.of(since, until, where)
     many = requests.spool is not None
     stored = requests.rows if requests.stored and not selection.narrows else None
@@ -96,14 +103,14 @@ def of_requests(
         stored = None
         return rows
 
-    split = split_rows(selection.of_rows(requests.rows), requests.spans, computed=computed)
+    split = split_rows(selection.of_rows(requests.rows), requests.spans, app_log=requests.app_log, computed=computed)
     rows = split.rows
     count = int(rows.select(pl.len()).collect().item()) if many else None
     rows_and_folders = (rows, folders)  # the temporary folders live as long as the rows
     measures = FrameMeasures(rows, split.clock, requests.duplicates, count)
     return OpenedRequests(
         measures=measures, records=requests.records, names=requests.names, inferred=split.inferred,
-        _rows=lambda: rows_and_folders[0],
+        app_log=split.app_log, _rows=lambda: rows_and_folders[0],
     )  # fmt: skip
 
 

@@ -28,6 +28,7 @@ def open_sources(
     sources: SourcesLike,
     *,
     spans: Sequence[Source] | Source = (),
+    app_log: Sequence[Source] | Source = (),
     columns: Sequence[str] = (),
     all_columns: bool = False,
     since: Instant = None,
@@ -40,11 +41,13 @@ def open_sources(
     """Open sources; the connection of a store remains open for the block.
 
     The DSN of a store is not read row by row: ``measures`` queries aggregates, and rows are fetched on the first use of
-    ``rows``. With a second source, ``spans``, ``columns`` or ``all_columns``, its rows are read.
+    ``rows``. With a second source, ``spans``, ``app_log``, ``columns`` or ``all_columns``, its rows are
+    read.
 
     Args:
         sources: log files (plain, gzip, zstd), globs, ``-``, Parquet files, run folders, DSNs of stores.
         spans: OTLP/JSON-lines files of the app. Spans in a store are joined automatically.
+        app_log: the app's own access log, joined by request id.
         columns: columns to read in addition to those of the components: canonical ones, or other keys of the log.
         all_columns: read every canonical column.
         since: only requests that arrived at or after this instant: aware datetime or unix seconds.
@@ -57,8 +60,8 @@ def open_sources(
     Raises:
         SojournError: a source cannot be read, or ``where`` names no column.
     """
-    spans, sources = listed(spans), NamedSources.of(sources)
-    dsn = None if spans or all_columns or columns else sources.only_store
+    spans, app_logs, sources = listed(spans), listed(app_log), NamedSources.of(sources)
+    dsn = None if spans or app_logs or all_columns or columns else sources.only_store
     if dsn is not None:
         with _open_store(dsn, Selection.of(since, until, where), rejects_to) as stored:
             if not stored.measures.coverage().inferable:
@@ -67,11 +70,12 @@ def open_sources(
         # A backend reported nothing, and its queue can only be inferred from its rows. The refused lines are written.
         rejects_to = None
     names = (*(COLUMNS if all_columns else SPLIT_COLUMNS), *Selection.of(since, until, where).where, *columns)
-    if spans or sources.bring_spans:
+    if spans or app_logs or sources.bring_spans:
         names += JOIN_COLUMNS
     requests = read(
         sources,
         spans=spans,
+        app_log=app_logs,
         columns=tuple(dict.fromkeys(names)),
         since=since,
         until=until,
@@ -109,6 +113,7 @@ def requests_from(
     *,
     columns: Sequence[str] = (),
     spans: Sequence[Source] | Source = (),
+    app_log: Sequence[Source] | Source = (),
     since: Instant = None,
     until: Instant = None,
     where: Where = None,
@@ -120,17 +125,20 @@ def requests_from(
             canonical or with components.
         columns: columns to read from sources in addition to those of the components.
         spans: the app's spans, if ``requests`` are sources.
+        app_log: the app's own access log, if ``requests`` are sources.
         since: only requests that arrived at or after this instant: aware datetime or unix seconds.
         until: only requests that arrived before this instant.
         where: only requests with these values.
 
     Raises:
         SojournError: a source cannot be read, the frame is not a frame of requests, a column of ``where`` does not
-            exist, or ``spans`` are given for requests that are not sources.
+            exist, or ``spans`` or ``app_log`` are given for requests that are not sources.
     """
     if isinstance(requests, OpenedRequests | Requests | pl.LazyFrame | pl.DataFrame):
         if listed(spans):
             raise SojournError("spans are joined when requests are read: give them to sojourn.split or sojourn.read")
+        if listed(app_log):
+            raise SojournError("an app log is joined when requests are read: give it to sojourn.split or sojourn.read")
         if isinstance(requests, Requests):
             return of_requests(requests, since=since, until=until, where=where)
         selection = Selection.of(since, until, where)
@@ -142,7 +150,7 @@ def requests_from(
         )
         return _selected(frame, rows, selection)
     with open_sources(
-        requests, spans=spans, columns=("request_id", *columns), since=since, until=until, where=where
+        requests, spans=spans, app_log=app_log, columns=("request_id", *columns), since=since, until=until, where=where
     ) as result:
         return result
 
@@ -185,5 +193,6 @@ def _selected(requests: OpenedRequests, rows: pl.LazyFrame, selection: Selection
         records=requests.records,
         names=requests.names,
         audited=requests.audited,
+        app_log=requests.app_log,
         _rows=lambda: selected[0],
     )

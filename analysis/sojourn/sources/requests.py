@@ -25,6 +25,7 @@ from sojourn.model.frame import (
     dtype_of,
     is_extra,
 )
+from sojourn.readers.app_log import read_app_log
 from sojourn.readers.blocks import Reject
 from sojourn.readers.duplicates import each_once
 from sojourn.readers.formats.line_format import LineFormat
@@ -45,6 +46,7 @@ def read(
     sources: SourcesLike,
     *,
     spans: Sequence[Source] | Source = (),
+    app_log: Sequence[Source] | Source = (),
     columns: Sequence[str] = COLUMNS,
     since: datetime | float | None = None,
     until: datetime | float | None = None,
@@ -62,6 +64,7 @@ def read(
     Args:
         sources: what to read; one file named twice is read once.
         spans: OTLP/JSON-lines files with the app's spans; those in a run's folder or a store are read automatically.
+        app_log: the app's own access log, joined by request id; ``sojourn.app_log_file`` sets a format.
         columns: columns to read; fewer are faster. A name that is not canonical is a key of the log or a column of the
             Parquet file (null if missing); a store has only canonical columns.
         since: only requests that arrived at or after this instant: aware datetime or unix seconds.
@@ -83,6 +86,8 @@ def read(
             f"not columns and not valid keys of a log: {', '.join(repr(n) for n in extra if not is_extra(n))}"
         )
     by_kind = NamedSources.of(sources)
+    app_logs = listed(app_log)
+    late = read_app_log(app_logs) if app_logs else None
     inputs = opened_inputs(by_kind)
     spool = Spool()
     try:
@@ -113,6 +118,7 @@ def read(
         rows=rows.select(columns),
         records=records,
         spans=pl.concat(span_tables) if span_tables else None,
+        app_log=late,
         names=tuple(names.values()),
         spool=spool.folder,
         stored=spool.folder is not None and not (parquet or selection.narrows or duplicates),

@@ -156,4 +156,7 @@ def _stream(store: Store, statement: str, which: sql.Chosen, **more: object) -> 
 
 def _frame(table: pa.Table, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
     frame = pl.DataFrame(table)
-    return frame.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
+    return frame.select(
+        (pl.col(name) if name in frame.columns else pl.lit(None)).cast(dtype).alias(name)
+        for name, dtype in schema.items()
+    )

@@ -18,6 +18,7 @@ def visits(
     workers: WorkersLike = None,
     waits_unknown: bool = False,
     spans: Sequence[Source] | Source = (),
+    app_log: Sequence[Source] | Source = (),
     since: Instant = None,
     until: Instant = None,
     where: Where = None,
@@ -34,6 +35,7 @@ def visits(
         workers: number of workers per backend, or one number for all; None: derived from the worker values.
         waits_unknown: keep requests with an unknown wait; their ``wait_end`` is NaN.
         spans: the app's spans, if ``requests`` are sources.
+        app_log: the app's own access log, as for ``sojourn.split``.
         since: only requests that arrived at or after this instant: aware datetime or unix seconds.
         until: only requests that arrived before this instant.
         where: only requests with these values.
@@ -41,7 +43,9 @@ def visits(
     Raises:
         SojournError: a source cannot be read, or a column does not exist.
     """
-    source = requests_from(requests, columns=columns, spans=spans, since=since, until=until, where=where)
+    source = requests_from(
+        requests, columns=columns, spans=spans, app_log=app_log, since=since, until=until, where=where
+    )
     return visits_of_rows(source.rows, columns=columns, workers=workers, waits_unknown=waits_unknown)
 
 

@@ -37,6 +37,7 @@ def audit_of(requests: OpenedRequests) -> Audit:
         checked = audit(measures, overall["upgraded"], figures["queueing_delay"]["p50"])
         if any(each.result.reconstructed and each.result.verdict != REFUSED for each in requests.inferred):
             checked.reconstructed, checked.ticks["time"] = True, SECOND
+        checked.app_log = requests.app_log
         return checked
 
     return requests.once("audit", compute)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from sojourn.components.app_log import AppLogMatch
 from sojourn.model.checks import FAIL, PASS, UNKNOWN, Check
 from sojourn.model.coverage import MANY_IMPOSSIBLE, Coverage
 from sojourn.model.formatting import counted, formatted, milliseconds, percent
@@ -23,6 +24,8 @@ UTILISATION_LIMIT = 1.02  # more work than workers have time for; service times 
 HEADERS_SHARE = 0.9
 MILLISECOND = 1e-3  # nginx's own resolution, the finest possible in a log
 TICK_SHARE = 0.1  # of the median queueing delay: a coarser clock rounds the delay away
+APP_LOG_SHARE = 0.9
+LONGER_SHARE = 0.01  # of the requests with a line: more show that durations are of something else
 TICK_LIMIT = 0.5  # s: whole seconds are too coarse whatever the delays are
 
 
@@ -54,6 +57,7 @@ class Audit:
         wire: checks of a capture of the same requests, if there is one.
         duplicates: duplicate records, each counted once; None: a store removed them before.
         reconstructed: instants of whole seconds were reconstructed, from the order of the lines.
+        app_log: how the app's own log and the requests fit; None without one.
     """
 
     identity_max_error: float = 0.0
@@ -78,6 +82,7 @@ class Audit:
     duplicates: int | None = 0
     reconstructed: bool = False
     wire: tuple[Check, ...] = ()
+    app_log: AppLogMatch | None = None
 
     @property
     def checks(self) -> list[Check]:
@@ -92,6 +97,7 @@ class Audit:
             _resolution(self),
             _clock(self),
             _duplicates(self),
+            *([] if self.app_log is None else [_app_log(self.app_log)]),
             *self.wire,
         ]
 
@@ -127,6 +133,7 @@ class Audit:
             "stamp_less_duration": self.disagreement,
             "resolution": self.ticks,
             "duplicates": self.duplicates,
+            "app_log": None if self.app_log is None else self.app_log.to_dict(),
             "checks": [check.to_dict() for check in self.checks],
             "failures": self.failures(),
         }
@@ -274,3 +281,20 @@ def _duplicates(audit: Audit) -> Check:
     else:
         sentence = "no record was delivered twice"
     return Check("duplicates", count, None, PASS, sentence)
+
+
+def _app_log(match: AppLogMatch) -> Check:
+    share = match.matched / match.requests if match.requests else 0.0
+    sentence = match.coverage
+    lines = match.requests - match.absent
+    contradicted = match.longer > LONGER_SHARE * lines
+    passed = share >= APP_LOG_SHARE and not contradicted and not match.tiny
+    if contradicted:
+        sentence += (
+            "; durations longer than the response are not used: they contain work after it, or another request's"
+        )
+    elif match.tiny:
+        sentence += "; nearly all durations are below a thousandth of the upstream's own time: check their unit"
+    elif not passed:
+        sentence += "; let every app server log the header X-Request-ID that nginx sends"
+    return Check("app_log", share, APP_LOG_SHARE, _judged(passed), sentence)

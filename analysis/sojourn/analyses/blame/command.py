@@ -12,6 +12,8 @@ import typer
 
 from sojourn.invocation.answer import answer
 from sojourn.invocation.options import (
+    AppLogFormatOption,
+    AppLogs,
     AsJson,
     LogFormatOption,
     Quiet,
@@ -31,6 +33,7 @@ from sojourn.invocation.reading import requests_of
 def blame(
     sources: Sources,
     spans: Spans = None,
+    app_log: AppLogs = None,
     by: SplitBy = "route",
     culprit: Annotated[
         str | None,
@@ -48,6 +51,7 @@ def blame(
         ),
     ] = None,
     log_format: LogFormatOption = None,
+    app_log_format: AppLogFormatOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -62,7 +66,15 @@ def blame(
     # Conditions select victims, not rows: every request that held a worker is read.
     columns = (*classes, *(column_of(name, "--where") for name in conditions), "uri")
     requests = requests_of(
-        sources, spans=spans, since=since, until=until, columns=columns, log_format=log_format, quiet=quiet
+        sources,
+        spans=spans,
+        app_log=app_log,
+        app_log_format=app_log_format,
+        since=since,
+        until=until,
+        columns=columns,
+        log_format=log_format,
+        quiet=quiet,
     )
     from sojourn.analyses.blame.run import blame as run  # noqa: PLC0415 - numba takes its time to load
 

@@ -21,6 +21,7 @@ def blame(
     culprit: str | None = None,
     workers: WorkersLike = None,
     spans: Sequence[Source] | Source = (),
+    app_log: Sequence[Source] | Source = (),
     since: Instant = None,
     until: Instant = None,
     where: Where = None,
@@ -28,7 +29,7 @@ def blame(
     """Charge every instant of every wait to the requests in service, the balancer or the network.
 
     >>> shop, spans = "docs/examples/shop.jsonl.gz", "docs/examples/shop-spans.jsonl.gz"
-    >>> result = sojourn.blame(shop, spans=spans, by="tenant")
+    >>> result = sojourn.blame(shop, spans=spans, app_log=app_log, by="tenant")
     >>> [(row["culprit"], round(row["share"], 2)) for row in result.culprits.to_dicts()]
     [('acme', 0.63), ('globex', 0.3), ('initech', 0.07)]
 
@@ -38,6 +39,7 @@ def blame(
         culprit: column that names the culprits, the requests they waited for; None: the same as ``by``.
         workers: number of workers per backend, or one number for all; None: derived from the worker values.
         spans: the app's spans, if ``requests`` are sources.
+        app_log: the app's own access log, as for ``sojourn.split``.
         since: only requests that arrived at or after this instant: aware datetime or unix seconds.
         until: only requests that arrived before this instant.
         where: count only the waits of requests with these values; all requests can be culprits.
@@ -49,7 +51,7 @@ def blame(
         SojournError: a source cannot be read, or a column does not exist.
     """
     columns = (by, culprit or by, *(where or {}))
-    source = requests_from(requests, columns=(*columns, "uri"), spans=spans, since=since, until=until)
+    source = requests_from(requests, columns=(*columns, "uri"), spans=spans, app_log=app_log, since=since, until=until)
     names = source.rows.collect_schema().names()
     for column in columns:
         if column not in names:

@@ -15,6 +15,7 @@ def clock(
     requests: RequestsLike,
     *,
     spans: Sequence[Source] | Source = (),
+    app_log: Sequence[Source] | Source = (),
     since: Instant = None,
     until: Instant = None,
     where: Where = None,
@@ -27,4 +28,6 @@ def clock(
 
     Arguments and errors as of ``sojourn.depth``.
     """
-    return clock_of_rows(requests_from(requests, spans=spans, since=since, until=until, where=where).rows)
+    return clock_of_rows(
+        requests_from(requests, spans=spans, app_log=app_log, since=since, until=until, where=where).rows
+    )

@@ -11,7 +11,19 @@ from typing import Annotated
 import typer
 
 from sojourn.invocation.answer import answer
-from sojourn.invocation.options import AsJson, LogFormatOption, Quiet, Since, Spans, SplitBy, Until, Where, column_of
+from sojourn.invocation.options import (
+    AppLogFormatOption,
+    AppLogs,
+    AsJson,
+    LogFormatOption,
+    Quiet,
+    Since,
+    Spans,
+    SplitBy,
+    Until,
+    Where,
+    column_of,
+)
 from sojourn.invocation.progress import instant
 from sojourn.invocation.reading import requests_of
 from sojourn.model.dsn import hidden
@@ -29,10 +41,12 @@ def compare(
     ] = None,
     by: SplitBy = "route",
     spans: Spans = None,
+    app_log: AppLogs = None,
     since: Since = None,
     until: Until = None,
     where: Where = None,
     log_format: LogFormatOption = None,
+    app_log_format: AppLogFormatOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -52,7 +66,8 @@ def compare(
     for name, source, begin, end in ((names[0], one, since, text or until), (names[1], other, text or since, until)):
         try:
             side = requests_of(
-                [source], log_format=log_format, spans=spans, since=begin, until=end, where=where, columns=(column,),
+                [source], log_format=log_format, spans=spans, app_log=app_log, app_log_format=app_log_format,
+                since=begin, until=end, where=where, columns=(column,),
                 quiet=quiet,
             )  # fmt: skip
         except SojournError as error:

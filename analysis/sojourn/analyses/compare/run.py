@@ -22,6 +22,7 @@ def compare(
     by: str = "route",
     names: tuple[str, str] | None = None,
     spans: Sequence[Source] | Source = (),
+    app_log: Sequence[Source] | Source = (),
     since: Instant = None,
     until: Instant = None,
     where: Where = None,
@@ -40,6 +41,7 @@ def compare(
         by: column to attribute the change to.
         names: names of the sides; None: A and B, or before and after.
         spans: the app's spans, if the sides are sources.
+        app_log: the app's own access log, as for ``sojourn.split``.
         since: only requests that arrived at or after this instant: aware datetime or unix seconds.
         until: only requests that arrived before this instant.
         where: only requests with these values.
@@ -55,7 +57,7 @@ def compare(
     middle = at if at is None or isinstance(at, datetime) else datetime.fromtimestamp(at, UTC)
     ends = ((since, middle or until), (middle or since, until))
     first, second = (
-        split_from(side, columns=(by,), spans=spans, since=begin, until=end, where=where, by=())
+        split_from(side, columns=(by,), spans=spans, app_log=app_log, since=begin, until=end, where=where, by=())
         for side, (begin, end) in zip((a, a if b is None else b), ends, strict=True)
     )
     return compare_splits(first, second, by=by, names=names or (("A", "B") if at is None else ("before", "after")))

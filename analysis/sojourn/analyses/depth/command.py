@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from sojourn.invocation.answer import answer
 from sojourn.invocation.options import (
+    AppLogFormatOption,
+    AppLogs,
     AsJson,
     LogFormatOption,
     Quiet,
@@ -25,11 +27,13 @@ from sojourn.invocation.reading import requests_of
 def depth(
     sources: Sources,
     spans: Spans = None,
+    app_log: AppLogs = None,
     workers: WorkersOption = None,
     since: Since = None,
     until: Until = None,
     where: Where = None,
     log_format: LogFormatOption = None,
+    app_log_format: AppLogFormatOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -40,7 +44,15 @@ def depth(
     """
     counts = workers_of(workers)
     requests = requests_of(
-        sources, spans=spans, since=since, until=until, where=where, log_format=log_format, quiet=quiet
+        sources,
+        spans=spans,
+        app_log=app_log,
+        app_log_format=app_log_format,
+        since=since,
+        until=until,
+        where=where,
+        log_format=log_format,
+        quiet=quiet,
     )
     from sojourn.analyses.depth.run import depth as run  # noqa: PLC0415 - Polars takes its time to load
 

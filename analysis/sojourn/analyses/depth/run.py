@@ -18,6 +18,7 @@ def depth(
     *,
     workers: WorkersLike = None,
     spans: Sequence[Source] | Source = (),
+    app_log: Sequence[Source] | Source = (),
     since: Instant = None,
     until: Instant = None,
     where: Where = None,
@@ -32,6 +33,7 @@ def depth(
         requests: sources, a split, or a frame; see ``sojourn.sources.opening.requests_from``.
         workers: number of workers per backend, or one number for all; None: derived from the worker values.
         spans: the app's spans, if ``requests`` are sources.
+        app_log: the app's own access log, as for ``sojourn.split``.
         since: only requests that arrived at or after this instant: aware datetime or unix seconds.
         until: only requests that arrived before this instant.
         where: only requests with these values.
@@ -42,6 +44,6 @@ def depth(
     Raises:
         SojournError: a source cannot be read, or a column does not exist.
     """
-    source = requests_from(requests, spans=spans, since=since, until=until, where=where)
+    source = requests_from(requests, spans=spans, app_log=app_log, since=since, until=until, where=where)
     visited = visits_of(source, columns=(COLUMN,), workers=workers)
     return depth_of(visited, queue_source=queue_source_of(source, visited.table.lazy()))

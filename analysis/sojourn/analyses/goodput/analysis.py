@@ -132,7 +132,7 @@ def goodput(
         rows: with a column ``request_id``, duplicate rows count once; with ``remote_addr``, ``method`` and ``uri``,
             clients' own retries are detected.
         by: column to group by.
-        app_log: rows as from ``sojourn.readers.app_log.read_app_log``, of requests without a span; needs
+        app_log: rows as of ``sojourn.readers.app_log.read_app_log``, of requests without a span; needs
             ``request_id`` in ``rows``.
         width: length of the windows over time, s; None: the shortest that gives at most 240.
 
@@ -240,8 +240,8 @@ def _with_app_log(served: pl.LazyFrame, app_log: pl.DataFrame | None) -> pl.Lazy
         return served.with_columns(late_start=pl.lit(None, INSTANT), late_seconds=pl.lit(None, pl.Float64))
     late = (
         app_log.lazy()
-        .sort("span_start")
-        .unique("request_id", keep="last")
+        .sort("begun", maintain_order=True)
+        .unique("request_id", keep="last", maintain_order=True)
         .select("request_id", late_start="span_start", late_seconds="span_seconds")
     )
     return served.join(late, on="request_id", how="left")

@@ -5,12 +5,10 @@ Measure the time workers were held by requests that nginx (504) or the client (4
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from sojourn.invocation.answer import answer
 from sojourn.invocation.options import (
+    AppLogFormatOption,
+    AppLogs,
     AsJson,
     LogFormatOption,
     Quiet,
@@ -28,19 +26,13 @@ from sojourn.invocation.reading import requests_of
 def goodput(
     sources: Sources,
     spans: Spans = None,
-    app_log: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--app-log",
-            metavar="FILE",
-            help="The app's own log: JSON lines with request_id and service_time (s). Repeatable.",
-        ),
-    ] = None,
+    app_log: AppLogs = None,
     by: SplitBy = "route",
     since: Since = None,
     until: Until = None,
     where: Where = None,
     log_format: LogFormatOption = None,
+    app_log_format: AppLogFormatOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -54,5 +46,6 @@ def goodput(
         sources, spans=spans, since=since, until=until, where=where, columns=columns, log_format=log_format, quiet=quiet
     )
     from sojourn.analyses.goodput.run import goodput as run  # noqa: PLC0415 - Polars takes its time to load
+    from sojourn.sources.log_files import with_app_log_format  # noqa: PLC0415
 
-    answer(run(requests, by=by, app_log=app_log or ()), as_json=as_json)
+    answer(run(requests, by=by, app_log=with_app_log_format(app_log or (), app_log_format)), as_json=as_json)

@@ -33,7 +33,7 @@ def goodput(
         requests: sources, a split, or a frame. Of a split, clients' own retries are detected if ``remote_addr``,
             ``method`` and ``uri`` were among its columns.
         by: column to group by.
-        app_log: the app's own log, JSON lines with ``request_id`` and ``service_time`` (s), of requests without a span.
+        app_log: the app's own log, as for ``sojourn.split``, of requests without a span.
         spans: the app's spans, if ``requests`` are sources.
         since: only requests that arrived at or after this instant: aware datetime or unix seconds.
         until: only requests that arrived before this instant.
@@ -48,5 +48,6 @@ def goodput(
     columns = (by, "remote_addr", "method", "uri")
     source = requests_from(requests, columns=columns, spans=spans, since=since, until=until, where=where)
     logs = listed(app_log)
-    late, records = read_app_log(logs) if logs else (None, None)
-    return replace(goodput_of_rows(source.rows, by=by, app_log=late), app_log=records)
+    late = read_app_log(logs) if logs else None
+    result = goodput_of_rows(source.rows, by=by, app_log=None if late is None else late.rows)
+    return replace(result, app_log=None if late is None else late.records)

@@ -18,6 +18,7 @@ def infer(
     *,
     workers: WorkersLike = None,
     spans: Sequence[Source] | Source = (),
+    app_log: Sequence[Source] | Source = (),
     since: Instant = None,
     until: Instant = None,
     where: Where = None,
@@ -34,6 +35,7 @@ def infer(
         requests: sources, a split, or a frame; see ``sojourn.sources.opening.requests_from``.
         workers: number of workers per backend, or one number for all; None: inferred.
         spans: the app's spans, if ``requests`` are sources. Backends with spans are measured, and nothing is inferred.
+        app_log: the app's own access log, as for ``sojourn.split``.
         since: only requests that arrived at or after this instant: aware datetime or unix seconds.
         until: only requests that arrived before this instant.
         where: only requests with these values. Requests that are left out are load that is not seen.
@@ -44,7 +46,7 @@ def infer(
     Raises:
         SojournError: a source cannot be read, or every backend reported its queueing delay.
     """
-    source = requests_from(requests, spans=spans, since=since, until=until, where=where)
+    source = requests_from(requests, spans=spans, app_log=app_log, since=since, until=until, where=where)
     backends = list(source.inferred) if workers is None else []
     backends = backends or list(inferences(source.rows, workers))
     if not backends:

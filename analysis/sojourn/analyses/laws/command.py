@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from sojourn.invocation.answer import answer
 from sojourn.invocation.options import (
+    AppLogFormatOption,
+    AppLogs,
     AsJson,
     LogFormatOption,
     Quiet,
@@ -24,11 +26,13 @@ from sojourn.invocation.reading import requests_of
 def laws(
     sources: Sources,
     spans: Spans = None,
+    app_log: AppLogs = None,
     workers: WorkersOption = None,
     since: Since = None,
     until: Until = None,
     where: Where = None,
     log_format: LogFormatOption = None,
+    app_log_format: AppLogFormatOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -38,7 +42,15 @@ def laws(
     """
     counts = workers_of(workers)
     requests = requests_of(
-        sources, spans=spans, since=since, until=until, where=where, log_format=log_format, quiet=quiet
+        sources,
+        spans=spans,
+        app_log=app_log,
+        app_log_format=app_log_format,
+        since=since,
+        until=until,
+        where=where,
+        log_format=log_format,
+        quiet=quiet,
     )
     from sojourn.analyses.laws.run import laws as run  # noqa: PLC0415 - Polars takes its time to load
 

@@ -21,6 +21,7 @@ def laws(
     *,
     workers: WorkersLike = None,
     spans: Sequence[Source] | Source = (),
+    app_log: Sequence[Source] | Source = (),
     since: Instant = None,
     until: Instant = None,
     where: Where = None,
@@ -36,7 +37,7 @@ def laws(
     Raises:
         SojournError: a source cannot be read, or no backend has enough requests.
     """
-    source = requests_from(requests, spans=spans, since=since, until=until, where=where)
+    source = requests_from(requests, spans=spans, app_log=app_log, since=since, until=until, where=where)
     audit = audit_of(source) if source.audited else None
     visited = visits_of(source, columns=(COLUMN,), workers=workers)
     try:

@@ -16,6 +16,8 @@ import typer
 from sojourn.invocation.answer import print_json
 from sojourn.invocation.completion import beginning_of_list
 from sojourn.invocation.options import (
+    AppLogFormatOption,
+    AppLogs,
     AsJson,
     CapturesOption,
     LogFormatOption,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 def split(
     sources: Sources,
     spans: Spans = None,
+    app_log: AppLogs = None,
     by: Annotated[
         list[str] | None,
         typer.Option(
@@ -68,6 +71,7 @@ def split(
         typer.Option(metavar="F", help="Write every refused line with its reason, as JSON lines."),
     ] = None,
     log_format: LogFormatOption = None,
+    app_log_format: AppLogFormatOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -81,10 +85,11 @@ def split(
             raise typer.BadParameter(f"{name!r} is not one of {', '.join(GROUPS)}", param_hint="--by")
     with read_options(since, until, where, quiet) as options, _writer(rejects) as refused:
         from sojourn.analyses.split.run import split as run  # noqa: PLC0415 - Polars and DuckDB take their time to load
-        from sojourn.sources.log_files import with_log_format  # noqa: PLC0415
+        from sojourn.sources.log_files import with_app_log_format, with_log_format  # noqa: PLC0415
 
         result = run(
-            with_log_format(sources, log_format), spans=spans or (), by=groups, slo=slo,
+            with_log_format(sources, log_format), spans=spans or (),
+            app_log=with_app_log_format(app_log or (), app_log_format), by=groups, slo=slo,
             all_columns=parquet is not None, captures=captures or (), nginx=nginx,
             rejects_to=refused, **options,
         )  # fmt: skip
@@ -116,6 +121,8 @@ def read_split(
     *,
     log_format: str | None = None,
     spans: list[str] | None = None,
+    app_log: list[str] | None = None,
+    app_log_format: str | None = None,
     since: str | None = None,
     until: str | None = None,
     where: list[str] | None = None,
@@ -135,10 +142,11 @@ def read_split(
     read = () if columns is None else ("request_id", *columns)
     with read_options(since, until, where, quiet) as options:
         from sojourn.analyses.split.run import split as run  # noqa: PLC0415 - Polars and DuckDB take their time to load
-        from sojourn.sources.log_files import with_log_format  # noqa: PLC0415
+        from sojourn.sources.log_files import with_app_log_format, with_log_format  # noqa: PLC0415
 
+        app_logs = with_app_log_format(app_log or (), app_log_format)
         logs = with_log_format(sources, log_format)
-        result = run(logs, spans=spans or (), by=by, slo=slo, columns=read, **options)
+        result = run(logs, spans=spans or (), app_log=app_logs, by=by, slo=slo, columns=read, **options)
     if not result.requests:
         raise SojournError(nothing(result.records))
     return result

@@ -15,6 +15,8 @@ def notes(result: SplitResult) -> list[str]:
     """Return one or two sentences per finding, most important first."""
     sentences = [f"{printable(each.source, 100)}: {text}" for each in result.records.formats for text in each.warnings]
     sentences += [f"{printable(each.sentence, 300)} {printable(each.reading, 600)}" for each in result.records.formats]
+    app_log = result.audit.app_log
+    sentences += [] if app_log is None else [printable(each, 600) for each in app_log.sentences]
     sentences += [each.sentence for each in result.inferred]
     coverage = result.audit.known
     total = coverage.total
@@ -34,10 +36,14 @@ def notes(result: SplitResult) -> list[str]:
     if total.not_proxied > FEW * result.requests:
         sentences.append(f"{counted(total.not_proxied, 'request')} did not go to an app: nginx answered without one.")
     if unstamped := max(total.by_duration - total.impossible - total.late_stamps, 0):
+        why = (
+            "because no valid X-Request-Start reached the app. `sojourn doctor` with nginx's configuration prints the "
+            "lines that set it."
+            if app_log is None
+            else "from the service times of the app log. They contain the way to the app."
+        )
         sentences.append(
-            f"Known by durations alone (header time - service time): {counted(unstamped, 'queueing delay')}, because "
-            "no valid X-Request-Start reached the app. `sojourn doctor` with nginx's configuration prints the lines "
-            "that set it."
+            f"Known by durations alone (header time - service time): {counted(unstamped, 'queueing delay')}, {why}"
         )
     if total.late_stamps:
         sentences.append(

@@ -27,6 +27,7 @@ def split(
     sources: SourcesLike,
     *,
     spans: Sequence[Source] | Source = (),
+    app_log: Sequence[Source] | Source = (),
     by: Sequence[str] | str = DEFAULT_GROUPS,
     since: Instant = None,
     until: Instant = None,
@@ -43,12 +44,15 @@ def split(
     """Read sources and split every request's response time.
 
     The DSN of a store is not read row by row: the store computes the aggregates, and rows are fetched on the first use
-    of the result's ``rows``. With a second source, ``spans``, ``captures`` or ``all_columns``, its rows are read.
+    of the result's ``rows``. With a second source, ``spans``, ``app_log``, ``captures`` or ``all_columns``, its rows
+    are read.
 
     Args:
         sources: log files (plain, gzip, zstd), globs, ``-``, Parquet files, run folders, DSNs of stores.
         spans: OTLP/JSON-lines files of the app; they hold the worker time of requests that the app did not answer in
             time. Spans in a store are joined automatically.
+        app_log: the app server's own access log, joined by request id: service times without a middleware. Its format
+            is recognised by its lines, or set by ``sojourn.app_log_file``.
         by: columns to group by, any of ``GROUPS``.
         since: only requests that arrived at or after this instant: aware datetime or unix seconds.
         until: only requests that arrived before this instant.
@@ -76,6 +80,7 @@ def split(
     with open_sources(
         sources,
         spans=spans,
+        app_log=app_log,
         columns=columns,
         all_columns=all_columns,
         since=since,
@@ -120,6 +125,7 @@ def split_from(
     *,
     columns: Sequence[str] = (),
     spans: Sequence[Source] | Source = (),
+    app_log: Sequence[Source] | Source = (),
     since: Instant = None,
     until: Instant = None,
     where: Where = None,
@@ -131,12 +137,16 @@ def split_from(
         SojournError: as ``requests_from``; or spans, times or conditions are given with a split.
     """
     if isinstance(requests, SplitResult):
-        if listed(spans) or since is not None or until is not None or where:
-            raise SojournError("the requests are a split: pass spans, since, until and where to sojourn.split instead")
+        if listed(spans) or listed(app_log) or since is not None or until is not None or where:
+            raise SojournError(
+                "the requests are a split: pass spans, app_log, since, until and where to sojourn.split instead"
+            )
         return requests
     if isinstance(requests, pl.LazyFrame | pl.DataFrame):
         rows = canonical(requests.lazy())
         count = int(rows.select(pl.len()).collect().item())
         requests = Requests(rows, Records(read=count), names=("frame",))
-    source = requests_from(requests, columns=columns, spans=spans, since=since, until=until, where=where)
+    source = requests_from(
+        requests, columns=columns, spans=spans, app_log=app_log, since=since, until=until, where=where
+    )
     return split_of(source, by=by, slo=SLO)

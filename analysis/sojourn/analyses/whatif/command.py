@@ -12,6 +12,8 @@ import typer
 from sojourn.invocation.answer import answer
 from sojourn.invocation.completion import beginning
 from sojourn.invocation.options import (
+    AppLogFormatOption,
+    AppLogs,
     AsJson,
     LogFormatOption,
     Quiet,
@@ -80,10 +82,12 @@ def whatif(
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of random choices.")] = 0,
     spans: Spans = None,
+    app_log: AppLogs = None,
     since: Since = None,
     until: Until = None,
     where: Where = None,
     log_format: LogFormatOption = None,
+    app_log_format: AppLogFormatOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -116,7 +120,16 @@ def whatif(
         raise typer.BadParameter(str(error), param_hint="--set") from None
     columns = ("remote_addr", "connection")
     requests = requests_of(
-        sources, spans=spans, since=since, until=until, where=where, columns=columns, log_format=log_format, quiet=quiet
+        sources,
+        spans=spans,
+        app_log=app_log,
+        app_log_format=app_log_format,
+        since=since,
+        until=until,
+        where=where,
+        columns=columns,
+        log_format=log_format,
+        quiet=quiet,
     )
     result = run(
         requests, variants, workers=counts, closed_loop=closed_loop, rank=rank, force=force, seed=seed,

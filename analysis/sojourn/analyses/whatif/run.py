@@ -28,6 +28,7 @@ def whatif(
     force: bool = False,
     seed: int = 0,
     spans: Sequence[Source] | Source = (),
+    app_log: Sequence[Source] | Source = (),
     since: Instant = None,
     until: Instant = None,
     where: Where = None,
@@ -51,6 +52,7 @@ def whatif(
         force: predict even if the replay does not match the measurements.
         seed: of random choices.
         spans: OTLP/JSON-lines files of the app.
+        app_log: the app's own access log, as for ``sojourn.split``.
         since: keep requests that arrived at or after this instant.
         until: keep requests that arrived before this instant.
         where: column -> value; only columns whose values do not share workers.
@@ -66,7 +68,13 @@ def whatif(
     """
     settings = [variants] if isinstance(variants, Mapping) else list(variants)
     source = requests_from(
-        requests, columns=("remote_addr", "connection"), spans=spans, since=since, until=until, where=where
+        requests,
+        columns=("remote_addr", "connection"),
+        spans=spans,
+        app_log=app_log,
+        since=since,
+        until=until,
+        where=where,
     )
     queue_source = queue_source_of(source, source.rows.filter(pl.col("proxied")))
     try:

@@ -1,4 +1,7 @@
-"""Variables of the access logs of gunicorn (``access_log_format``) and uWSGI (``log-format``)."""
+"""Variables of the access logs of gunicorn (``access_log_format``), uWSGI (``log-format``), morgan and servlet servers.
+
+Servlet servers are Tomcat (``AccessLogValve``) and Jetty (``CustomRequestLog``).
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _GUNICORN = {
 }  # fmt: skip
 
 _NUMBER = r"[\d.]+"
-UWSGI_VARIABLE = re.compile(r"%\((\w+)\)")
+UWSGI_VARIABLE = re.compile(r"%\(([\w.-]+)\)")
 _UWSGI = {
     "ctime": Field("start", "ctime"), "ltime": Field("start", "clf"), "time": Field("start", "whole_s"),
     "tmsec": Field("start", "ms"), "tmicro": Field("start", "us"), "tmsecs": Field("start", "ms"),
@@ -36,6 +39,7 @@ _UWSGI = {
     "wid": Field("worker"), "pid": Field("worker"),
     # uWSGI does not escape quotes.
     "uagent": Field("user_agent", pattern=RAW), "referer": Field("referer", pattern=RAW),
+    "var.HTTP_X_REQUEST_ID": Field("request_id"),
 }  # fmt: skip
 
 
@@ -50,3 +54,45 @@ def gunicorn_parts(text: str) -> list[Part]:
 def uwsgi_parts(text: str) -> list[Part]:
     """Split the text of uWSGI's ``log-format``."""
     return parts_of(text, UWSGI_VARIABLE, lambda match: _UWSGI.get(match[1]) or column(match[1]))
+
+
+MORGAN_VARIABLE = re.compile(r":([-\w]{2,})(?:\[([^\]]+)\])?")
+_MORGAN = {
+    "id": Field("request_id"), "req[x-request-id]": Field("request_id"), "res[x-request-id]": Field("request_id"),
+    "response-time": Field("service_time", "ms", r"-|[\d.]+"), "total-time": Field("service_time", "ms", r"-|[\d.]+"),
+    "date": Field("end_web", pattern=r".*?"), "date[web]": Field("end_web", pattern=r".*?"),
+    "date[clf]": Field("end", "clf", r"\d\d/\w{3}/\d{4}:[\d:]{8} [+-]\d{4}"), "date[iso]": Field("end", "iso_ms"),
+    "method": Field("method"), "url": Field("uri"), "status": Field("status"), "remote-addr": Field("remote_addr"),
+    "http-version": Field("protocol"), "remote-user": Field("remote_user", pattern=".*?"), "pid": Field("worker"),
+    "user-agent": Field("user_agent", pattern=".*?"), "referrer": Field("referer", pattern=".*?"),
+}  # fmt: skip
+SERVLET_VARIABLE = re.compile(r"%(?:\{([^}]*)\})?>?([a-zA-Z])")
+_SERVLET = {
+    "t": Field("end", "clf", r"\[[^\]]*\]"), "r": Field("request"), "m": Field("method"), "U": Field("uri"),
+    "s": Field("status"), "b": Field("body_bytes_sent"), "B": Field("body_bytes_sent"), "h": Field("remote_addr"),
+    "a": Field("remote_addr"), "u": Field("remote_user", pattern=".*?"), "H": Field("protocol"), "I": Field("thread"),
+    "T": Field("service_time", "s"), "D": Field("service_time", "us"), "F": Field("service_time", "ms"),
+    "{x-request-id}i": Field("request_id"), "{ms}T": Field("service_time", "ms"), "{us}T": Field("service_time", "us"),
+    "{s}T": Field("service_time", "s"), "{ns}T": Field("service_time", "ns"), "{fracsec}T": Field("service_time", "s"),
+}  # fmt: skip
+
+
+def morgan_parts(text: str) -> list[Part]:
+    """Split the text of a format of morgan, Express's logger."""
+    return parts_of(text, MORGAN_VARIABLE, _morgan_field)
+
+
+def _morgan_field(match: re.Match[str]) -> Field:
+    # The argument of a duration is its number of digits.
+    name = match[1] if match[1].endswith("-time") else match[0][1:].lower()
+    return _MORGAN.get(name) or column(match[0])
+
+
+def servlet_parts(text: str) -> list[Part]:
+    """Split the pattern of Tomcat's AccessLogValve, or the format of Jetty's CustomRequestLog."""
+    return parts_of(text, SERVLET_VARIABLE, lambda match: _servlet_field(match[1], match[2]))
+
+
+def _servlet_field(argument: str | None, letter: str) -> Field:
+    variable = letter if argument is None else f"{{{argument.lower()}}}{letter}"
+    return _SERVLET.get(variable) or column(f"{letter}_{argument or ''}")

@@ -136,10 +136,11 @@ def keyed_format(
     in_seconds = all(field.unit in ("", "s") for field in fields.values() if field.name in _PARTS)
     by_nginx = any(role.exact and role.field in (*_PARTS, "upstream_addr", "request_time") for role in roles.values())
     whose = " of an app" if is_of_app else " of nginx's variables" if by_nginx else ""
+    uris = columns_of_role(columns, roles, "uri")
     return LineFormat(
         how.name, how.title + whose, paths=tuple(joined_path(path) for path in fields), fields=tuple(fields.values()),
         lists=in_seconds, pairs=how.sign, certainty=LIKELY if times.certain else ASSUMED, notes=notes,
-        unit_notes=times.notes, alternative=times.alternative, url=any("://" in text for text in columns_of_role(columns, roles, "uri")),
+        unit_notes=times.notes, alternative=times.alternative, url=any("://" in text for text in uris),
     )  # fmt: skip
 
 

@@ -55,6 +55,10 @@ FIELDS = {
     "upstream_response_length": Field("upstream_response_length", pattern=_STATUSES),
     "upstream_http_x_queueing_delay": Field("queueing_delay", "s", FREE),
     "upstream_http_x_service_time": Field("service_time", "s", FREE),
+    # Of text-generation-inference.
+    "upstream_http_x_queue_time": Field("llm_queue", "ms", FREE),
+    "upstream_http_x_inference_time": Field("llm_inference", "ms", FREE),
+    "upstream_http_x_total_time": Field("llm_total", "ms", FREE),
     "upstream_http_x_worker": Field("worker", pattern=FREE),
     "upstream_http_x_route": Field("route", pattern=FREE),
     "sojourn_logged_start": Field("request_start", "s", WORD),

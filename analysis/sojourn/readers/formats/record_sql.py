@@ -20,6 +20,7 @@ from sojourn.readers.formats.template import EVERY_ELEMENT, captured_names, path
 # With one of these the answer did not come from the backend, or the client had gone before it did.
 NOT_ANSWERED = (0, *PROXY_STATUSES)
 NO_SERVER = "<NOSRV>"  # HAProxy: no server was reached
+LLM_SLACK_US = 2_000  # the header time and the server's times are cut to milliseconds
 NO_TEXT, NO_NUMBER = "NULL::VARCHAR", "NULL::BIGINT"
 # Words of Varnish and CloudFront for an answer without the backend.
 _CACHED = ("hit", "synth", "error", "redirect", "limitexceeded", "capacityexceeded", "functionexecutionresponse")
@@ -101,7 +102,7 @@ def numbers(log: LineFormat) -> dict[str, str]:
         "n_proxy_queue": _proxy_queue(log),
         "n_proxy_start": _instant(log, "proxy_start"),
         "n_queueing_delay": _signed(log, "queueing_delay") if log.vantage != APP else NO_NUMBER,
-        "n_service_time": _signed(log, "service_time"),
+        "n_service_time": _service_time(log),
     }
     if envoy_times.is_timed_by_points(log):
         return values | {"n_time": _time(log)} | envoy_times.numbers()
@@ -170,6 +171,25 @@ def _took(log: LineFormat, name: str) -> str:
 
 def _signed(log: LineFormat, name: str) -> str:
     return f"short(scaled({field_sql(name)}, {UNITS[log.by_field[name].unit]}))" if log.has(name) else NO_NUMBER
+
+
+def _service_time(log: LineFormat) -> str:
+    """Return SQL for the service time.
+
+    An inference server (text-generation-inference) reports its queue and the whole: the rest is service. A request of
+    several prompts has the sums of all of these, which do not fit into it: its service time is unknown.
+    """
+    if log.has("service_time"):
+        return _signed(log, "service_time")
+    queue, inference = _took(log, "llm_queue"), _took(log, "llm_inference")
+    if log.has("llm_total", "llm_queue"):
+        whole, service = _took(log, "llm_total"), f"{_took(log, 'llm_total')} - {queue}"
+    elif log.has("llm_inference"):
+        whole, service = f"{inference} + coalesce({queue}, 0)", inference
+    else:
+        return NO_NUMBER
+    header = "coalesce(duration(last_of(r.upstream_header_time)), n_request_time)"
+    return f"CASE WHEN {whole} <= {header} + {LLM_SLACK_US} THEN {service} END"
 
 
 def _request_time(log: LineFormat) -> str:
