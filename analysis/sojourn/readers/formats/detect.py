@@ -93,6 +93,10 @@ def _of_objects(objects: Sequence[dict[str, object]]) -> LineFormat | None:
         return caddy_keys(objects)
     if {"Duration", "RequestMethod"} <= common:
         return occurring_keys("traefik-json", objects)
+    if {"req_content_length", "target", "duration"} <= common:
+        return occurring_keys("kamal-proxy", objects)
+    if {"req_content_length", "cache", "dur"} <= common:
+        return occurring_keys("thruster", objects)
     if {"start_time", "response_code", "duration"} <= common:
         return occurring_keys("envoy-json", objects)
     return nginx_keys(objects, common)

@@ -61,6 +61,7 @@ CLOCKS = {
     "ms": ("scaled({}, 1000)", 0.001),
     "us": ("scaled({}, 1)", 1e-6),
     "whole_s": ("micros({})", 1.0),
+    "stamp": ("stamp_us({})", 0.001),
 }
 MACROS = (
     "CREATE OR REPLACE TEMP MACRO scaled(x, unit) AS "
@@ -72,6 +73,10 @@ MACROS = (
     "CREATE OR REPLACE TEMP MACRO iso_us(x) AS (epoch_us(TRY_CAST("
     r"replace(x, ',', '.') || CASE WHEN regexp_matches(x, '(?:Z|[+-]\d\d:?\d\d)$') THEN '' ELSE 'Z' END "
     "AS TIMESTAMPTZ)))",
+    # X-Request-Start, its unit by its digits as the middleware reads it; a client may have sent any other text.
+    "CREATE OR REPLACE TEMP MACRO stamp_digits(x) AS (nullif(replace(regexp_extract(x, "
+    r"'^[ \t]*(?:t=)?([1-9](?:\d{9}(?:\.\d{1,9})?|\d{12}(?:\.\d{1,6})?|\d{15}|\d{18}))[ \t]*$', 1), '.', ''), ''))",
+    "CREATE OR REPLACE TEMP MACRO stamp_us(x) AS (TRY_CAST(rpad(left(stamp_digits(x), 16), 16, '0') AS BIGINT))",
     # Proxies write -1 for what did not take place.
     "CREATE OR REPLACE TEMP MACRO took(x, unit) AS (CASE WHEN NOT starts_with(x, '-') "
     "THEN short(scaled(ltrim(x, '+'), unit)) END)",
@@ -113,4 +118,5 @@ UNIT_NAMES = {
     "s": "s", "ms": "ms", "us": "µs", "ns": "ns",
     "clf": "to the second", "clf_ms": "to the millisecond", "ctime": "to the second",
     "iso": "to the second", "iso_ms": "to the millisecond", "iso_us": "to the microsecond", "whole_s": "to the second",
+    "stamp": "in the unit of its size",
 }  # fmt: skip
