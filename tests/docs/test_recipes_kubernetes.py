@@ -6,6 +6,7 @@ import json
 import os
 import pwd
 import re
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 import sojourn
 import yaml
-from recipe_support import OURS, App, blocks_of, fetch, fetch_together
+from recipe_support import OURS, App, blocks_of, command_environment, fetch, fetch_together
 from sojourn.readers.record import KEYS
 from sojourn_lab.runtime.nginx import nginx_program
 from sojourn_lab.runtime.ports import free_port, wait_for_port
@@ -205,6 +206,50 @@ def test_the_split_of_envoys_log_with_the_apps_headers(keys, tmp_path: Path) -> 
     assert row["service_time"] == pytest.approx(0.100210)
     assert (row["request_time"], row["header"], row["upload"]) == (0.363, 0.352, 0.0)
     assert (row["worker"], row["route"], row["upstream"]) == ("7", "/orders/:id", "10.0.0.2:8000")
+
+
+# The controller's log-format, of its documentation.
+HAPROXY_LOG = (
+    "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs "
+    '\\"%HM %[var(txn.base)] %HV\\"'
+)
+
+
+def test_the_queue_of_haproxys_controller(tmp_path: Path) -> None:
+    program = shutil.which("haproxy", path=f"/usr/local/sbin:/usr/sbin:{command_environment()['PATH']}")
+    if program is None:
+        pytest.skip("haproxy is not installed")
+    data = yaml.safe_load(blocks_of(GATEWAYS)["haproxy-ingress.yaml"])["data"]
+    assert int(data["pod-maxconn"]) > 1  # of a pod with several workers; the app below has one
+    port = free_port()
+    times = "".join(f"    timeout {name} 20s\n" for name in ("connect", "client", "server"))
+    snippet = "".join(f"    {line}\n" for line in data["frontend-config-snippet"].splitlines())
+    config = tmp_path / "haproxy.cfg"
+    with App(SERVICE_S) as app:
+        config.write_text(
+            f"global\n    log stdout format raw local0\ndefaults\n    mode http\n    log global\n{times}"
+            f'    log-format "{HAPROXY_LOG}"\n'
+            f"frontend http\n    bind 127.0.0.1:{port}\n    http-request set-var(txn.base) base\n{snippet}"
+            f"    default_backend default_shop_http\n"
+            f"backend default_shop_http\n    server SRV_1 127.0.0.1:{app.port} maxconn 1\n"
+        )
+        with Process([program, "-db", "-f", config], name="haproxy", folder=tmp_path) as process:
+            wait_for_port("127.0.0.1", port, 20, process)
+            fetch_together(port, "/c", 4)
+            process.wait_until(lambda: process.last_lines(50).count("GET ") == 4, 20, "four lines")
+            text = process.last_lines(50)
+    assert [re.fullmatch(r"t=\d{16}", stamp or "") is not None for stamp in app.stamps] == [True] * 4
+    log = tmp_path / "haproxy.log"
+    log.write_text("".join(f"{line}\n" for line in text.splitlines() if "GET " in line))
+    result = sojourn.split(sojourn.log_file(log, "haproxy"), columns=("proxy_queue", "upstream", "uri", "header"))
+    assert result.records.rejected == 0
+    rows = result.rows.collect()
+    queued = rows["proxy_queue"].sort().to_list()
+    assert queued[0] < SERVICE_S / 2
+    for place in range(3):  # each waits for the service of those before it, in HAProxy
+        assert queued[place + 1] - queued[place] >= SERVICE_S - 0.01
+    assert set(rows["upstream"]) == {"default_shop_http/SRV_1"}
+    assert rows["header"].min() >= SERVICE_S - 0.01
 
 
 def test_every_stamp_of_the_page_is_one_line() -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import polars as pl
 import pytest
 import sojourn
+import yaml
 from recipe_support import App, blocks_of, command_environment, fetch
 from sojourn.components.expressions import component_sum
 from sojourn.readers.formats.record_sql import OWN_STAMP
@@ -204,6 +205,38 @@ def test_traefik(tmp_path: Path, app: TimedApp) -> None:
     assert all("x-queue-start" not in each for each in headers_sent(app))
     rows = check(log, "traefik-json", sent_at, app)
     assert set(rows["route"]) == {"/of/{app}"}
+
+
+def test_traefik_without_the_plugin(tmp_path: Path, app: TimedApp) -> None:
+    """The wait is what the app's own time leaves of the backend's, and a client's stamp is removed."""
+    traefik, port = program("traefik"), free_port()
+    static, dynamic = (yaml.safe_load(blocks_of(PAGE)[name]) for name in ("traefik.yml", "dynamic.yml"))
+    del static["experimental"], dynamic["http"]["middlewares"]["stamp"]
+    static["entryPoints"]["web"] = {"address": f"127.0.0.1:{port}", "http": {"middlewares": ["hide@file"]}}
+    static["accessLog"]["filePath"] = str(tmp_path / "access.json")
+    static["providers"]["file"]["filename"] = str(tmp_path / "dynamic.yml")
+    dynamic["http"]["middlewares"]["hide"]["headers"]["customRequestHeaders"] = {
+        "X-Request-Start": "",
+        "X-Queue-Start": "",
+    }
+    (server,) = dynamic["http"]["services"]["shop"]["loadBalancer"]["servers"]
+    server["url"] = f"http://127.0.0.1:{app.port}"
+    for name, values in (("traefik.yml", static), ("dynamic.yml", dynamic)):
+        (tmp_path / name).write_text(yaml.safe_dump(values))
+    command = [traefik, f"--configFile={tmp_path / 'traefik.yml'}"]
+    with Process(command, name="traefik", folder=tmp_path, env=command_environment(), cwd=tmp_path) as process:
+        wait_for_port("127.0.0.1", port, DEADLINE_S, process)
+        ready = {"Host": "shop.example"}
+        process.wait_until(lambda: fetch(port, "/ready", ready).status == 200, DEADLINE_S, "the router")
+        sent(port, app, "shop.example")
+        log = log_of(tmp_path / "access.json", f'"ServiceURL":"http://127.0.0.1:{app.port}"', "/ready")
+    assert app.stamped == {}
+    assert all("x-queue-start" not in each for each in app.requests)
+    result = sojourn.split(log, columns=("uri", "queueing_delay", "service_time"))
+    rows = result.rows.collect()
+    first, *_, last = sorted(rows.filter(pl.col("uri") != "/forged")["queueing_delay"])
+    assert last - first > (COUNT - 2) * SERVICE_S
+    assert result.sources == {"duration": COUNT + 1}
 
 
 @contextmanager
