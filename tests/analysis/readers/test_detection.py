@@ -163,7 +163,7 @@ def test_a_log_that_begins_with_health_checks(tmp_path: Path) -> None:
         (lambda at, w, _: f"{begin(at)} {w * 1e3:.0f}", "%{ms}T", "assumed"),
         (lambda at, w, _: f"{begin(at)} ms={w * 1e4:.0f}", "ms=%{ms}T", "likely"),
         (lambda at, w, _: f"{begin(at)} {int(w * 3)}", "%T", "assumed"),
-        (lambda at, w, _: f"{begin(at)} {w * 1e4:.0f}", "%D", "assumed"),
+        (lambda at, w, _: f"{begin(at)} {w * 1e4:.0f}", "%D", "likely"),
     ],
     ids=["IPv6", "retries", "unit", "quoted", "tabs", "bars", "agent", "clients' addresses", "one response time",
          "two response times", "connect", "header", "all 0", "contradictory", "all -", "six digits", "Apache",

@@ -225,7 +225,7 @@ def test_lines_of_another_form_are_refused_one_by_one(tmp_path: Path) -> None:
 
 
 def test_a_log_with_records_of_its_own_keeps_its_reader(tmp_path: Path) -> None:
-    own = '{"time":"1769860800.123","status":"200","request_time":"0.1"}'
+    own = '{"time":"1769860800.123","status":"200","request_time":"0.1","request_start":"-"}'
     records = sojourn.read(written(tmp_path, *[BEGIN] * 5, own)).records
     assert (records.accepted, records.formats) == (1, [])
 

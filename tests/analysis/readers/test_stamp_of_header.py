@@ -94,3 +94,27 @@ def test_reads_a_stamp_as_the_middleware_does(case: dict[str, Any]) -> None:
         if " stamp_" in macro:
             connection.execute(macro)
     assert connection.execute("SELECT stamp_us(?)", [case["headers"][0][1]]).fetchall() == [(case.get("start_us"),)]
+
+
+@pytest.mark.parametrize("unit", [1, 1_000], ids=["seconds", "duration_format ms"])
+def test_the_apps_headers_in_caddys_log_are_seconds(tmp_path: Path, unit: int) -> None:
+    """Whatever the format that Caddy writes its own durations in."""
+    took = WAIT + SERVICE
+    times = {"duration": took, "upstream_latency": took, "upstream_duration": took}
+    end = (BEGAN + timedelta(seconds=took)).timestamp()
+    value = {
+        "ts": end, "request": {"method": "GET", "uri": "/a"}, "status": 200, "upstream": "10.0.0.2:8000",
+        **{name: round(seconds * unit) if unit > 1 else seconds for name, seconds in times.items()},
+        "x_request_start": f"t={OWN * 1e3:.0f}", "x_queueing_delay": f"{BEGAN.timestamp() + WAIT - OWN:.6f}",
+        "x_service_time": f"{SERVICE:.6f}", "x_worker": "7", "x_route": "/orders/:id",
+    }  # fmt: skip
+    log = tmp_path / "caddy.log"
+    log.write_text(f"{json.dumps(value)}\n" * 3)
+    result = sojourn.split(log, columns=("queue", "queue_source", "service_time", "clock_offset", "header"))
+    assert [facts.format for facts in result.records.formats] == ["caddy"]
+    row = result.rows.collect().to_dicts()[0]
+    assert row["queue_source"] == "stamp"
+    assert (row["request_time"], row["header"]) == (pytest.approx(took), pytest.approx(took))
+    assert row["service_time"] == pytest.approx(SERVICE)
+    own = BEGAN.timestamp() - OWN
+    assert row["queue"] + row["clock_offset"] == pytest.approx(WAIT + own - TICK, abs=2e-6)

@@ -8,15 +8,20 @@ times within it, and an epoch in milliseconds is no duration.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from sojourn.model.formatting import counted, listed
-from sojourn.readers.formats import catalogue
+from sojourn.readers.formats import catalogue, nginx
+from sojourn.readers.formats.behaviour import Context
 from sojourn.readers.formats.columns import DURATION, SECONDS, Column, columns_of
 from sojourn.readers.formats.line_format import ASSUMED, LIKELY, SURE, LineFormat
+from sojourn.readers.formats.line_time import instant
 from sojourn.readers.formats.nginx import nginx_parts
-from sojourn.readers.formats.template import QUOTED
-from sojourn.readers.formats.whole_numbers import whole_number_format
+from sojourn.readers.formats.roles import role_of
+from sojourn.readers.formats.template import QUOTED, Part, Variable
+from sojourn.readers.formats.units import Guess, Instants, part_unit, taken_as
+from sojourn.readers.formats.whole_numbers import refused_number, whole_number_format
 
 MAJORITY, FEW = 0.5, 0.1
 ONE_SIDED = 10  # times as many lines
@@ -27,7 +32,7 @@ CONNECT_SHARE = 0.1  # of the upstream's response time
 MANY_LINES, FEW_ADDRESSES = 20, 0.5  # addresses that differ from line to line are the clients'
 _BEGIN = re.compile(
     rf"(?P<host>[^\s:]+:\d+ )?(?P<begin>\S+ \S+ .{{0,200}}?\[(?P<stamp>\d\d/\w{{3}}/\d{{4}}:[\d:]{{8}} [+-]\d{{4}})\] "
-    rf'"{QUOTED}" (?:\d{{3}}|-) (?P<size>\d+|-))(?P<combined> "{QUOTED}" "{QUOTED}")?(?P<rest>.*)$',
+    rf'"(?P<request>{QUOTED})" (?:\d{{3}}|-) (?P<size>\d+|-))(?P<combined> "{QUOTED}" "{QUOTED}")?(?P<rest>.*)$',
     re.DOTALL,
 )
 _LABELS = {
@@ -45,12 +50,19 @@ _LABELS = {
     "host": ("host", "vhost"),
 }  # fmt: skip
 _MEANING = {label: variable for variable, labels in _LABELS.items() for label in labels}
+# Field of a duration -> the variable of nginx.
+VARIABLE_OF = {
+    "request_time": "request_time", "response": "upstream_response_time", "header": "upstream_header_time",
+    "connect": "upstream_connect_time",
+}  # fmt: skip
+_ATTEMPTS = r"[^ ]*(?:(?:, | : )[^ ]+)*"
+GLUED = "(?:ms|us|µs|ns)"
 _VAGUE = ("t", "time", "response_time", "upstream_time", "connect_time", "header_time")
 _EPOCH = re.compile(r"\d{10}\.\d{3}")
 _ADDRESS = r"(?:[\d.]+:\d+|\[[0-9a-f:]+\]:\d+|unix:[^\s,]+)"
 _ADDRESSES = re.compile(rf"(?:-|{_ADDRESS}(?:(?:, | : ){_ADDRESS})*)")
 _BACKENDS = re.compile(r"[\w.:\[\]-]+(?:(?:, | : )[\w.:\[\]-]+)*|unix:\S+")
-_STATUSES = re.compile(r"(?:\d{3}|-)(?:(?:, | : )(?:\d{3}|-))*")
+_STATUSES = re.compile(r"(?:[1-5]\d\d|-)(?:(?:, | : )(?:[1-5]\d\d|-))*")
 _IDENTIFIER = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f-]{27}")
 _FORMS = {"msec": _EPOCH, "upstream_addr": _BACKENDS, "upstream_status": _STATUSES}
 _UPSTREAM = ("upstream_connect_time", "upstream_header_time", "upstream_response_time")
@@ -68,39 +80,116 @@ def appended_format(lines: Sequence[str]) -> LineFormat | None:
     longer = [match for match in alike if match["rest"].strip()]
     alike = longer if len(longer) >= FEW * len(alike) else alike
     columns, numbers = columns_of([match["rest"].rstrip() for match in alike])
-    stamped = [(alike[number]["stamp"], alike[number]["size"]) for number in numbers]
+    begun = [alike[number] for number in numbers]
+    context = [Context(instant(m["stamp"], "clf") or 0.0, _client(m), int(m["size"].replace("-", "0"))) for m in begun]
     whole = None
     if not any(_labelled(column).endswith("_time") for column in columns):
-        whole = whole_number_format(columns, stamped, combined=combined, vhost=vhost)
-    return whole or _nginx(columns, combined=combined, vhost=vhost)
+        whole = whole_number_format(columns, context, combined=combined, vhost=vhost)
+    return whole or _nginx(columns, context, combined=combined, vhost=vhost)
 
 
-def _nginx(columns: Sequence[Column], *, combined: bool, vhost: bool) -> LineFormat:
-    meanings, doubts = _meanings(columns)
-    recognised = [f"${name}" for name in meanings if name and not name.startswith("column_")]
-    text = ("$server_name:$server_port " if vhost else "") + (catalogue.COMBINED if combined else catalogue.COMMON)
-    for column, name in zip(columns, meanings, strict=True):
-        text += f"{column.before}${{{name}}}{column.after}"
+def _client(match: re.Match[str]) -> str:
+    return f"{match['begin'].split(' ')[0]}{match['request']}{match['combined'] or ''}"
+
+
+def _nginx(columns: Sequence[Column], lines: Sequence[Context], *, combined: bool, vhost: bool) -> LineFormat:
+    meanings, doubts = meanings_of(columns)
     base = "combined" if combined else "common"
-    if not recognised:
+    text = ("$server_name:$server_port " if vhost else "") + (catalogue.COMBINED if combined else catalogue.COMMON)
+    if all(name.startswith("column_") for name in meanings):
         title = f"the {base} format of nginx, Apache and gunicorn"
-        return LineFormat(base, title, tuple(nginx_parts(text)), lists=True)
+        why = refused_number(columns, lines)
+        text += "".join(each.before + f"${{{name}}}" + each.after for each, name in zip(columns, meanings, strict=True))
+        return LineFormat(base, title, listing(nginx_parts(text)), lists=True, notes=(why,) if why else ())
+    return columns_format(text, f"nginx's {base} format", columns, meanings, doubts, [line.instant for line in lines])
+
+
+def columns_format(
+    text: str, base: str, columns: Sequence[Column], meanings: Sequence[str], doubts: Sequence[str],
+    stamps: Sequence[float | None],
+) -> LineFormat:  # fmt: skip
+    """Return the format of columns behind a text.
+
+    Args:
+        text: of nginx's language, before the columns.
+        base: what the text is, for people.
+        columns: behind it.
+        meanings: the variable of each column.
+        doubts: sentences on what is assumed.
+        stamps: of the end of the request in each line, unix s.
+    """
+    recognised = [f"${name}" for name in meanings if name and not name.startswith("column_")]
+    guesses = _units(columns, meanings, Instants(stamps))
+    for column, name in zip(columns, meanings, strict=True):
+        guess = guesses.get(name)
+        unit = f"={guess.unit}" if guess is not None and guess.unit != "s" else ""
+        after = column.after
+        if unit and (glued := re.match(GLUED, after)):
+            after = after[glued.end() :]
+        text += f"{column.before}${{{name}}}{unit}{after}"
     labelled = all(
         _labelled(column) and column.name not in _VAGUE
         for column, name in zip(columns, meanings, strict=True)
         if f"${name}" in recognised
     )
-    title = f"nginx's {base} format with {listed(recognised)}"
+    guessed = {name: guess for name, guess in guesses.items() if not _says_unit(columns, meanings, name)}
+    doubtful = any(not guess.certain or guess.unit != "s" for guess in guessed.values())
+    notes = [taken_as(f"${name}", name, guess) for name, guess in guessed.items()
+             if not guess.certain or guess.unit != "s"]  # fmt: skip
+    whole = guessed.get("request_time")
+    units = {nginx.FIELDS[name].name: guess.unit for name, guess in guesses.items()}
     return LineFormat(
-        re.sub(r"\$\{(\w+)\}(?!\w)", r"$\1", text), title, tuple(nginx_parts(text)),
-        certainty=ASSUMED if doubts else SURE if labelled else LIKELY, lists=True,
-        notes=(*doubts, *_unread(columns, meanings)),
+        re.sub(r"\$\{(\w+)\}(?!\w)", r"$\1", text), f"{base} with {listed(recognised)}",
+        listing(nginx_parts(re.sub(r"(\$\{\w+\})=(?:ms|us|ns)(?!\w)", r"\1", text)), units),
+        certainty=ASSUMED if doubts or doubtful else SURE if labelled else LIKELY,
+        lists=all(unit == "s" for name, unit in units.items() if name in ("connect", "header", "response")),
+        notes=(*doubts, *notes, *_unread(columns, meanings)),
+        alternative=whole.doubt("$request_time") if whole else "",
     )  # fmt: skip
 
 
-def _meanings(columns: Sequence[Column]) -> tuple[list[str], list[str]]:
-    """Return the variable of each column, column_1 and so on where it is unknown, and sentences of what is doubtful."""
-    names = [_labelled(column) for column in columns]
+def _says_unit(columns: Sequence[Column], meanings: Sequence[str], name: str) -> bool:
+    return bool(columns[list(meanings).index(name)].unit)
+
+
+def _units(columns: Sequence[Column], meanings: Sequence[str], instants: Instants) -> dict[str, Guess]:
+    """Return the unit of each duration."""
+    guesses: dict[str, Guess] = {}
+    whole: tuple[list[str], str] | None = None
+    timed = [(column, name) for column, name in zip(columns, meanings, strict=True) if name.endswith("_time")]
+    for column, name in sorted(timed, key=lambda pair: pair[1] != "request_time"):
+        guess = Guess(column.unit) if column.unit else part_unit(column.values, instants, whole, by_nginx=True)
+        guesses[name] = guess or Guess("s")
+        if name == "request_time":
+            whole = (column.values, guesses[name].unit)
+    return guesses
+
+
+def listing(parts: Sequence[Part], units: Mapping[str, str] | None = None) -> tuple[Part, ...]:
+    """Return parts whose own columns may hold the lists of attempts, with other units of durations."""
+    result: list[Part] = []
+    for k, part in enumerate(parts):
+        if not isinstance(part, Variable):
+            result.append(part)
+            continue
+        field = part.field
+        before = parts[k - 1] if k else ""
+        enclosed = isinstance(before, str) and before.endswith(('"', "["))
+        if field.name.startswith("column_") and not enclosed:
+            field = replace(field, pattern=_ATTEMPTS)
+        unit = (units or {}).get(field.name, field.unit)
+        if field.unit and unit != field.unit:
+            field = replace(field, unit=unit, pattern=r"(?:-|[0-9.]+(?:ms|us|µs|ns|s)?)")
+        result.append(replace(part, field=field))
+    return tuple(result)
+
+
+def meanings_of(columns: Sequence[Column], settled: Mapping[int, str] | None = None) -> tuple[list[str], list[str]]:
+    """Return the variable of each column, column_1 and so on where it is unknown, and sentences of what is doubtful.
+
+    ``settled``: number of a column -> its variable, of those whose meaning is clear.
+    """
+    names = [(settled or {}).get(k, "") or _labelled(column) for k, column in enumerate(columns)]
     if "request_time" not in names:  # the only response time of a line is that of the request
         names = ["request_time" if column.name == "response_time" else name
                  for column, name in zip(columns, names, strict=True)]  # fmt: skip
@@ -111,14 +200,26 @@ def _meanings(columns: Sequence[Column]) -> tuple[list[str], list[str]]:
             if variable not in names and column.all(pattern) and any(value != "-" for value in column.values):
                 names[k] = variable if variable != "upstream_addr" or _few(column) else ""
                 break
+    _name_statuses(columns, names)
     doubts = _name_durations(columns, names)
     doubts += _contradictions(columns, names)
     return [name or f"column_{k}" for k, name in enumerate(names, 1)], doubts
 
 
+def _name_statuses(columns: Sequence[Column], names: list[str]) -> None:
+    """Name $upstream_status: statuses behind the address of the backend, or lists of them."""
+    for k, column in enumerate(columns):
+        if names[k] or "upstream_status" in names or not column.all(_STATUSES):
+            continue
+        if any(value != "-" for value in column.values) and ("upstream_addr" in names[:k] or column.has_several):
+            names[k] = "upstream_status"
+
+
 def _labelled(column: Column) -> str:
     """Return the variable that the label of a column names; empty if it has none, or its values are of another kind."""
     name = _MEANING.get(column.name, "") if column.label else ""
+    if column.label and not name and (role := role_of(column.name)) and column.name not in _VAGUE:
+        name = VARIABLE_OF.get(role.field, "")
     form = DURATION if name.endswith("_time") else _FORMS.get(name)
     return name if form is None or column.all(form) else ""
 
@@ -135,7 +236,7 @@ def _name_durations(columns: Sequence[Column], names: list[str]) -> list[str]:
     The longest is the response time, those within it are the upstream's.
     """
     doubts = []
-    free = [k for k, name in enumerate(names) if not name and columns[k].all(SECONDS)]
+    free = [k for k, name in enumerate(names) if not name and (columns[k].all(SECONDS) or columns[k].unit)]
     free = [k for k in free if any(value != "-" for value in columns[k].values)]
     if "request_time" not in names and free:
         longest = _longest([k for k in free if columns[k].always], columns)

@@ -1,4 +1,4 @@
-"""The values that lines have in common behind the common or combined format, as columns."""
+"""The values that lines of text have in common, as columns."""
 
 from __future__ import annotations
 
@@ -7,35 +7,52 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from sojourn.readers.formats.roles import UNIT_WORDS, role_of
 from sojourn.readers.formats.template import QUOTED
 
 MAJORITY = 0.5
 DAMAGED = 0.01
 _ELEMENT, _JOIN = r"(?:-|\d+\.\d{3})", "(?:, | : )"
-_ANY = r"(?:-|\d+\.\d+)"
+_ANY = r"(?:-|\d+(?:\.\d+)?)"
 SECONDS = re.compile(rf"{_ELEMENT}(?:{_JOIN}{_ELEMENT})*")  # as nginx writes them
 DURATION = re.compile(rf"{_ANY}(?:{_JOIN}{_ANY})*")
 # IPv6 addresses have brackets of their own.
 _IPV6 = r"\[[0-9a-f:]+\]:\d+"
+_UNIT = "(?:ms|us|µs|ns|s)"
+_CLF = r"\d\d/\w{3}/\d{4}:[\d:]{8} [+-]\d{4}"
 _PLAIN = r'(?:[^\s",\[\]]|,(?! ))+'
 _TOKEN = re.compile(
     rf'(?P<blank>\s+)(?P<label>[A-Za-z_][\w.-]*(?:=|: |:(?=[-"]|\d+\.\d)))?(?P<open>"|\[(?![0-9a-f:]+\]:\d)|)'
-    rf'(?P<value>{SECONDS.pattern}(?=s?(?:["\]\s]|$))|{_IPV6}(?:{_JOIN}[^\s"]+)*'
+    rf'(?P<value>{SECONDS.pattern}(?={_UNIT}?(?:["\]\s]|$))|\d+(?:\.\d+)?(?={_UNIT}(?:["\]\s]|$))|{_CLF}(?=["\]\s]|$)|{_IPV6}(?:{_JOIN}[^\s"]+)*'
     rf'|(?<="){QUOTED}(?=")|(?<=\[)[^\]]*(?=\])'
     rf'|{_PLAIN}(?:{_JOIN}(?:{_PLAIN}|{_IPV6}))*|(?<=")(?=")|(?<=\[)(?=\]))'
-    r'(?P<close>s?["\]]?)'
+    rf'(?P<close>{_UNIT}?["\]]?)'
 )
 
 
 @dataclass
 class Column:
-    """A value appended to the combined format: the text before it, its label, and what follows from its values."""
+    """A value of lines: the text before it, its label, the text behind it, and what follows from its values.
+
+    ``word``: the unit that follows as a word of its own.
+    """
 
     before: str
     label: str
     opening: str
     after: str
     values: list[str] = field(default_factory=list)
+    word: str = ""
+
+    @property
+    def unit(self) -> str:
+        """The unit that is written behind the values, as a word of its own or not, or in the label; empty without."""
+        written = re.match(_UNIT, self.after)
+        unit = written[0].replace("µ", "u") if written else UNIT_WORDS.get(self.word.lower(), "")
+        if unit:
+            return unit
+        role = role_of(self.name) if self.label else None
+        return (role.unit if role else "") or UNIT_WORDS.get(self.name, "")
 
     @property
     def name(self) -> str:
@@ -86,7 +103,20 @@ def columns_of(rests: Sequence[str]) -> tuple[list[Column], list[int]]:
     for k in numbers:
         for column, token in zip(columns, split[k], strict=True):
             column.values.append(token["value"])
-    return columns, numbers
+    return _with_words(columns), numbers
+
+
+def _with_words(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns, a word that is a unit as a part of the number before it: 53.000 ms."""
+    result: list[Column] = []
+    for column in columns:
+        word = set(column.values).pop() if len(set(column.values)) == 1 else ""
+        before = result[-1] if result else None
+        if before and not column.label and word.lower() in UNIT_WORDS and before.all(DURATION) and not before.after:
+            before.word, before.after = word, f"{column.before}{word}{column.after}"
+        else:
+            result.append(column)
+    return result
 
 
 def _total(value: str) -> float | None:

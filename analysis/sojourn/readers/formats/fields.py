@@ -19,6 +19,7 @@ FIELDS = {
     "header": "connect to the response headers",
     "transfer": "transfer",
     "response": "connect to the end of the response",
+    "exchange": "from the connection to the end of the response",
     "send": "send",
     "queueing_delay": "queueing delay, as the app measured it",
     "service_time": "service time, as the app measured it",
@@ -43,7 +44,8 @@ TEXTS = (
 )  # fmt: skip
 INSTANTS = ("end", "start", "request_start", "proxy_start")
 DURATIONS = (
-    "request_time", "upload", "proxy_queue", "connect", "first_byte", "header", "transfer", "response", "send",
+    "request_time", "upload", "proxy_queue", "connect", "first_byte", "header", "transfer", "response", "exchange",
+    "send",
     "queueing_delay", "service_time",
 )  # fmt: skip
 
@@ -54,24 +56,36 @@ CLOCKS = {
     "clf": ("clf_us({})", 1.0),
     "clf_ms": ("clf_ms_us({})", 0.001),
     "ctime": ("ctime_us({})", 1.0),
+    "gin": ("gin_us({})", 1.0),
+    "ruby": ("ruby_us({})", 1.0),
     "iso": ("iso_us({})", 1.0),
     "iso_ms": ("iso_us({})", 0.001),
     "iso_us": ("iso_us({})", 1e-6),
     "s": ("micros({})", 0.001),
     "ms": ("scaled({}, 1000)", 0.001),
     "us": ("scaled({}, 1)", 1e-6),
+    "ns": ("scaled({}, 0.001)", 1e-6),
     "whole_s": ("micros({})", 1.0),
     "stamp": ("stamp_us({})", 0.001),
 }
 MACROS = (
-    "CREATE OR REPLACE TEMP MACRO scaled(x, unit) AS "
-    "(CASE WHEN is_number(x) THEN TRY_CAST(round(TRY_CAST(x AS DOUBLE) * unit) AS BIGINT) END)",
+    # A unit behind the number (Go writes 1.2s, 350µs) counts in place of the format's.
+    "CREATE OR REPLACE TEMP MACRO unit_behind(x, unit) AS (CASE WHEN ends_with(x, 'ms') THEN 1000 "
+    "WHEN ends_with(x, 'us') OR ends_with(x, 'µs') THEN 1 WHEN ends_with(x, 'ns') THEN 0.001 "
+    "WHEN ends_with(x, 's') THEN 1000000 ELSE unit END)",
+    "CREATE OR REPLACE TEMP MACRO scaled(x, unit) AS (CASE WHEN is_number(x) "
+    "THEN TRY_CAST(round(TRY_CAST(x AS DOUBLE) * unit) AS BIGINT) "
+    r"WHEN regexp_matches(x, '^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?(ms|us|µs|ns|s)?$') "
+    "THEN TRY_CAST(round(TRY_CAST(rtrim(x, 'mµuns') AS DOUBLE) * unit_behind(x, unit)) AS BIGINT) END)",
     "CREATE OR REPLACE TEMP MACRO clf_us(x) AS (epoch_us(try_strptime(trim(x, '[]'), '%d/%b/%Y:%H:%M:%S %z')))",
     "CREATE OR REPLACE TEMP MACRO clf_ms_us(x) AS (epoch_us(try_strptime(x, '%d/%b/%Y:%H:%M:%S.%g')))",
     "CREATE OR REPLACE TEMP MACRO ctime_us(x) AS (epoch_us(try_strptime(x, '%a %b %d %H:%M:%S %Y')))",
-    # Without a zone it is UTC.
+    "CREATE OR REPLACE TEMP MACRO gin_us(x) AS (epoch_us(try_strptime(x, '%Y/%m/%d - %H:%M:%S')))",
+    "CREATE OR REPLACE TEMP MACRO ruby_us(x) AS (epoch_us(try_strptime(x, '%d/%b/%Y %H:%M:%S')))",
+    # Without a zone it is UTC. W3C's date and time are columns of their own.
     "CREATE OR REPLACE TEMP MACRO iso_us(x) AS (epoch_us(TRY_CAST("
-    r"replace(x, ',', '.') || CASE WHEN regexp_matches(x, '(?:Z|[+-]\d\d:?\d\d)$') THEN '' ELSE 'Z' END "
+    r"replace(replace(x, ',', '.'), chr(9), ' ') || "
+    r"CASE WHEN regexp_matches(x, '(?:Z|[+-]\d\d:?\d\d)$') THEN '' ELSE 'Z' END "
     "AS TIMESTAMPTZ)))",
     # X-Request-Start, its unit by its digits as the middleware reads it; a client may have sent any other text.
     "CREATE OR REPLACE TEMP MACRO stamp_digits(x) AS (nullif(replace(regexp_extract(x, "
@@ -116,7 +130,8 @@ class Field:
 
 UNIT_NAMES = {
     "s": "s", "ms": "ms", "us": "µs", "ns": "ns",
-    "clf": "to the second", "clf_ms": "to the millisecond", "ctime": "to the second",
+    "clf": "to the second", "clf_ms": "to the millisecond", "ctime": "to the second", "gin": "to the second",
+    "ruby": "to the second",
     "iso": "to the second", "iso_ms": "to the millisecond", "iso_us": "to the microsecond", "whole_s": "to the second",
     "stamp": "in the unit of its size",
 }  # fmt: skip

@@ -12,7 +12,7 @@ from sojourn.readers.formats.fields import CLOCKS, Field
 from sojourn.readers.formats.template import ANYTHING, HEADER, Part, Variable, pattern_of, variables
 
 SURE, LIKELY, ASSUMED = "sure", "likely", "assumed"
-UPSTREAM = ("response", "header", "first_byte")  # durations of which one says how long the backend took
+UPSTREAM = ("response", "header", "first_byte", "exchange")  # durations of which one says how long the backend took
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class LineFormat:
         name: as ``--log-format`` takes it; of a text that a user gave, the text.
         title: for people.
         parts: literals and variables of a line of text; empty for JSON.
-        paths: of JSON: the path of each variable, as its keys joined by ".".
-        fields: of JSON, in the order of ``paths``.
+        paths: of JSON and of keys and values: the path of each variable (``sojourn.readers.formats.paths``).
+        fields: of these, in the order of ``paths``.
         certainty: how the format is known: ``SURE`` (given, or nothing else fits), ``LIKELY`` (deduced from the values
             of many lines) or ``ASSUMED``.
         prefix: anything may precede the line.
@@ -32,6 +32,8 @@ class LineFormat:
         lists: durations of the upstream are nginx's lists, an element per attempt.
         url: the URI of the request is a whole URL.
         notes: what else there is to know about the log, in sentences.
+        alternative: the doubt about its durations, as a clause: "1/1,000 of it if …"; empty without one.
+        pairs: of lines of keys and values that are not JSON: the sign between the two, ":" (LTSV) or "=" (logfmt).
     """
 
     name: str
@@ -45,6 +47,8 @@ class LineFormat:
     lists: bool = False
     url: bool = False
     notes: tuple[str, ...] = ()
+    alternative: str = ""
+    pairs: str = ""
 
     @cached_property
     def variables(self) -> tuple[Variable, ...]:
@@ -60,7 +64,7 @@ class LineFormat:
     @property
     def json(self) -> bool:
         """Whether its lines are JSON objects."""
-        return not self.parts
+        return not self.parts and not self.pairs
 
     def has(self, *names: str) -> bool:
         """Return whether it has all these fields."""
@@ -97,7 +101,9 @@ class LineFormat:
     def lacks(self) -> tuple[str, ...]:
         """The fields that no line can do without and this format does not have: time, status, request_time."""
         timed = self.first("request_time", "service_time") or self.has("start", "end")
-        timed = timed or self.has("first_byte", "transfer") or self.has("upload", "header", "send")
+        timed = (
+            timed or self.has("first_byte", "transfer") or self.has("exchange") or self.has("upload", "header", "send")
+        )
         present = {"time": self.first("end", "start"), "status": self.has("status"), "request_time": timed}
         return tuple(name for name, is_present in present.items() if not is_present)
 

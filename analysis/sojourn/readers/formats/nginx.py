@@ -10,7 +10,7 @@ from sojourn.readers.formats.template import Part, Variable, parts_of
 VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 # Attempts are joined by ", ", internal redirects by " : ".
 _TIMES = r"(?:-|[0-9.]+)(?:(?:, | : )(?:-|[0-9.]+))*"
-_WORDS = r"[^ ,]*(?:(?:, | : )[^ ,]+)*"
+WORDS = r"[^ ,]*(?:(?:, | : )[^ ,]+)*"
 FIELDS = {
     "msec": Field("end", "s"),
     "time_local": Field("end", "clf"),
@@ -37,12 +37,12 @@ FIELDS = {
     "request_id": Field("request_id"),
     "req_id": Field("request_id"),  # ingress-nginx
     "http_x_request_id": Field("request_id"),
-    "upstream_addr": Field("upstream_addr", pattern=_WORDS),
-    "upstream_status": Field("upstream_status", pattern=_WORDS),
+    "upstream_addr": Field("upstream_addr", pattern=WORDS),
+    "upstream_status": Field("upstream_status", pattern=WORDS),
     "upstream_connect_time": Field("connect", "s", _TIMES),
     "upstream_header_time": Field("header", "s", _TIMES),
     "upstream_response_time": Field("response", "s", _TIMES),
-    "upstream_response_length": Field("upstream_response_length", pattern=_WORDS),
+    "upstream_response_length": Field("upstream_response_length", pattern=WORDS),
     "upstream_http_x_queueing_delay": Field("queueing_delay", "s"),
     "upstream_http_x_service_time": Field("service_time", "s"),
     "upstream_http_x_worker": Field("worker"),

@@ -13,6 +13,8 @@ from sojourn.model.components import CLIENT_GONE, PROXY_STATUSES
 from sojourn.model.frame import APP, PROXY, WHOLE
 from sojourn.readers.formats.fields import CLOCKS, TEXTS, UNITS
 from sojourn.readers.formats.line_format import UPSTREAM, LineFormat
+from sojourn.readers.formats.pairs import value_sql
+from sojourn.readers.formats.paths import keys_of
 from sojourn.readers.formats.template import HEADER, captured_names, pattern_of
 
 # With one of these the answer did not come from the backend, or the client had gone before it did.
@@ -21,6 +23,8 @@ NOT_ANSWERED = (0, *PROXY_STATUSES)
 OWN_STAMP = 10_000  # µs; a line is written after the end that its duration says
 NO_SERVER = "<NOSRV>"  # HAProxy: no server was reached
 NO_TEXT, NO_NUMBER = "NULL::VARCHAR", "NULL::BIGINT"
+# Words of Varnish and CloudFront for an answer without the backend.
+_CACHED = ("hit", "synth", "error", "redirect", "limitexceeded", "capacityexceeded", "functionexecutionresponse")
 _LISTS = ("connect", "header", "response")
 
 
@@ -35,18 +39,20 @@ def fields_in(log: LineFormat, sql: str) -> list[str]:
 
 
 def bare_line(log: LineFormat) -> str:
-    """Return SQL for ``line``, of a JSON object without the header of a shipper of logs."""
-    return f"regexp_replace(line, '^{HEADER}', '')" if log.json and log.header else "line"
+    """Return SQL for ``line``, of keys and values without the header of a shipper of logs."""
+    return f"regexp_replace(line, '^{HEADER}', '')" if not log.parts and log.header else "line"
 
 
 def extract(log: LineFormat, fields: Sequence[str]) -> str:
     """Return SQL for the struct of some ``fields`` of ``line``; empty or NULL in a line of another form."""
-    if not log.json:
+    if log.parts:
         names = ", ".join(f"'{name}'" for name in captured_names(log.parts, fields))
         pattern = pattern_of(log.parts, fields, before=log.before).replace("'", "''")
         # Without its end: a value may be all up to there.
         return f"regexp_extract(rtrim(line, chr(13) || chr(10)), '(?s){pattern}', [{names}])"
     paths = {each.field.name: each.text for each in log.variables if each.field.name in set(fields)}
+    if log.pairs:
+        return "{" + ", ".join(f'"{name}": {value_sql(path, log.pairs)}' for name, path in paths.items()) + "}"
     values = ", ".join(f"\"{name}\": json_extract_string(line, '{_path(path)}')" for name, path in paths.items())
     return f"CASE WHEN json_valid(object_in(line)) THEN {{{values}}} END"
 
@@ -100,7 +106,9 @@ def keys(log: LineFormat) -> dict[str, str]:
         values.pop("body_bytes_sent", None)
     values["time"] = _first(log, "end", "start")
     timed = ("request_time", "service_time", *(("start",) if log.has("start", "end") else ()), "first_byte")
-    values["request_time"] = _first(log, *timed)
+
+    # Empty where the backend was not reached.
+    values["request_time"] = "'0'" if log.has("exchange") else _first(log, *timed)
     values["status"] = _first(log, "status")
     for name in ("queueing_delay", "service_time", "request_start", "proxy_start"):
         values[name] = _first(log, name) if log.vantage != APP else NO_TEXT
@@ -148,12 +156,17 @@ def _request_time(log: LineFormat) -> str:
     if log.has("upload", "header", "send"):
         whole = " + ".join(_took(log, name) for name in ("upload", "header", "send"))
         return f"coalesce({whole}, {lasted})"
-    if log.has("start", "end"):
-        return lasted
-    if log.has("first_byte", "transfer"):
+    return lasted if log.has("start", "end") else _sum_of_parts(log)
+
+
+def _sum_of_parts(log: LineFormat) -> str:
+    if log.has("exchange"):
+        parts: tuple[str, ...] = ("connect", "exchange")
+    elif log.has("first_byte", "transfer"):
         parts = ("upload", "proxy_queue", "connect", "first_byte", "transfer")
-        return " + ".join(f"coalesce({_took(log, name)}, 0)" for name in parts if log.has(name))
-    return NO_NUMBER
+    else:
+        return NO_NUMBER
+    return " + ".join(f"coalesce({_took(log, name)}, 0)" for name in parts if log.has(name))
 
 
 def _time(log: LineFormat) -> str:
@@ -198,10 +211,14 @@ def _times_of_attempt(log: LineFormat) -> dict[str, str]:
         header = _took(log, "header")
     elif log.has("first_byte"):
         header = f"coalesce(n_connect, 0) + {_took(log, 'first_byte')}"
+    elif log.has("exchange"):
+        header = f"CASE WHEN {answered} THEN coalesce(n_connect, 0) + {_took(log, 'exchange')} END"
     else:
         header = f"CASE WHEN {answered} THEN {_took(log, 'response')} END"
     response = NO_NUMBER
-    if log.has("response"):
+    if log.has("exchange"):
+        response = f"coalesce(n_connect, 0) + {_took(log, 'exchange')}"
+    elif log.has("response"):
         response = _took(log, "response")
     elif log.has("transfer"):
         response = f"n_header + {_took(log, 'transfer')}"
@@ -219,7 +236,7 @@ def _upstream_keys(log: LineFormat) -> dict[str, str]:
         if not log.has("header"):  # the response includes the transfer; without an answer there is no header
             unanswered = ", ".join(f"'{code}'" for code in NOT_ANSWERED)
             lists["upstream_header_time"] = (
-                f"CASE WHEN {field_sql('status')} NOT IN ({unanswered}) THEN {lists['upstream_response_time']} END"
+                f"CASE WHEN {_first(log, 'status')} NOT IN ({unanswered}) THEN {lists['upstream_response_time']} END"
             )
         if address == NO_TEXT:
             timed = lists[f"upstream_{log.first(*UPSTREAM)}_time"]
@@ -266,11 +283,12 @@ def _backend(log: LineFormat) -> str:
 
 
 def _cached(log: LineFormat) -> str:
-    """Return SQL for whether Varnish answered a request by itself; empty where the log does not have it."""
+    """Return SQL for whether a cache answered a request by itself; empty where the log does not have it."""
     field = log.first("handling", "hitmiss")
-    return f"{field_sql(field)} IN ('hit', 'synth', 'error')" if field and not log.has("upstream_addr") else ""
+    words = ", ".join(f"'{word}'" for word in _CACHED)
+    return f"lower({field_sql(field)}) IN ({words})" if field and not log.has("upstream_addr") else ""
 
 
 def _path(path: str) -> str:
-    """Return a JSON path of keys joined by ".", quoted for SQL."""
-    return "$" + "".join(f'."{key}"' for key in path.split(".")).replace("'", "''")
+    """Return a path as one of DuckDB's, quoted for SQL."""
+    return "$" + "".join(f'."{key}"' for key in keys_of(path)).replace("'", "''")

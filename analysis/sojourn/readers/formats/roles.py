@@ -1,0 +1,123 @@
+"""What the name of a key or a label says of its value, in any spelling: ``responseTime``, ``response_time_ms``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from sojourn.readers.formats.fields import FIELDS, TEXTS, Field
+
+# Role -> names, without case and signs. A duration's name may be followed by its unit.
+_STAMPS = {
+    "end": (
+        "msec", "timemsec", "ts", "timestamp", "timeiso8601", "timelocal", "time", "datetime", "date", "endtime",
+        "edgeendtimestamp", "accesstime", "logtime", "eventtime", "asctime", "endtimestamp", "finishedat",
+    ),
+    "start": (
+        "starttime", "startedat", "edgestarttimestamp", "startutc", "requeststarttime", "timestart", "starttimestamp",
+        "requesttimestamp", "begintime",
+    ),
+}  # fmt: skip
+_DURATIONS = {
+    "request_time": (
+        "requesttime", "reqtime", "rt", "responsetime", "resptime", "duration", "elapsed", "elapsedtime", "took",
+        "taken", "timetaken", "latency", "totaltime", "processingtime", "requestduration", "responseduration",
+        "requestlatency", "responselatency", "timeelapsed", "httpduration", "cost", "costtime", "usedtime",
+        "edgetimetofirstbyte", "ttfb", "timetofirstbyte", "reqduration", "dur",
+    ),
+    "response": (
+        "upstreamresponsetime", "upstreamtime", "upstreamduration", "upstreamlatency", "upsresptime", "urt", "uresp",
+        "apptime", "backendtime", "backendlatency", "backendresponsetime", "backendduration", "originresponseduration",
+        "serverresponselatency", "proxytime", "upstreamresptime", "uprestime", "upstreamresptimes",
+    ),
+    "header": ("upstreamheadertime", "uht", "headertime", "upstreamservicetime"),
+    "connect": ("upstreamconnecttime", "uct", "connecttime"),
+    "proxy_queue": ("upstreamqueuetime",),
+    "service_time": ("runtime", "xruntime", "upstreamhttpxruntime"),
+}  # fmt: skip
+_TEXTS = {
+    "status": (
+        "status", "statuscode", "code", "httpstatus", "httpstatuscode", "responsecode", "responsestatus",
+        "respstatus", "resstatus", "responsestatuscode", "resstatuscode", "httpresponsestatuscode",
+        "edgeresponsestatus", "scstatus", "respcode", "httpcode",
+    ),
+    "upstream_status": ("upstreamstatus", "us", "originresponsestatus", "backendstatus", "upstreamstatuscode"),
+    "upstream_addr": (
+        "upstreamaddr", "ua", "upstream", "backend", "upstreamhost", "upstreamaddress", "backendaddr", "originip",
+        "serverrouted", "upaddr",
+    ),
+    "request": ("request", "req", "requestline"),
+    "method": ("method", "requestmethod", "httpmethod", "reqmethod", "clientrequestmethod", "verb"),
+    "uri": (
+        "uri", "requesturi", "path", "url", "requesturl", "requestpath", "requri", "requrl", "reqpath",
+        "clientrequesturi", "httpurl", "urlpath",
+    ),
+    "protocol": ("protocol", "serverprotocol", "proto", "httpversion"),
+    "host": ("host", "httphost", "vhost", "servername", "domain", "authority", "requesthost"),
+    "remote_addr": ("remoteaddr", "remoteip", "clientip", "clientaddr", "client"),
+    "request_id": ("requestid", "reqid", "xrequestid", "httpxrequestid", "rid", "id", "rayid", "requestuuid"),
+    "trace_id": ("traceid",),
+    "bytes_sent": ("bytessent", "bytes", "size", "responsesize", "bodybytessent", "bodybytes"),
+    "request_length": ("requestlength", "rl"),
+}  # fmt: skip
+_SUFFIXES = {
+    "milliseconds": "ms", "millisecond": "ms", "millis": "ms", "msec": "ms", "msecs": "ms", "mili": "ms", "ms": "ms",
+    "microseconds": "us", "microsec": "us", "micros": "us", "usec": "us", "usecs": "us", "µs": "us", "us": "us",
+    "nanoseconds": "ns", "nanos": "ns", "nsec": "ns", "ns": "ns",
+    "seconds": "s", "secs": "s", "sec": "s", "s": "s",
+}  # fmt: skip
+_FIELD_OF = {name: field for table in (_STAMPS, _DURATIONS, _TEXTS) for field, names in table.items() for name in names}
+_TIMED = {name for names in _DURATIONS.values() for name in names}
+_OWN_NAMES = {
+    "request_start": Field("request_start", "s"), "proxy_start": Field("proxy_start", "s"),
+    "queueing_delay": Field("queueing_delay", "s"), "service_time": Field("service_time", "s"),
+    "worker": Field("worker"), "route": Field("route"), "service": Field("service"), "proxy": Field("proxy"),
+    "hostname": Field("proxy"), "connection": Field("connection"), "connection_requests": Field("connection_requests"),
+    "upstream_http_x_queueing_delay": Field("queueing_delay", "s"),
+    "upstream_http_x_service_time": Field("service_time", "s"),
+    "upstream_http_x_worker": Field("worker"), "upstream_http_x_route": Field("route"),
+    "upstream_cache_status": Field("upstream_cache_status"), "limit_req_status": Field("limit_req_status"),
+    "span_id": Field("span_id"),
+}  # fmt: skip
+# nginx's own names count more than others for the same thing.
+EXACT = frozenset((
+    "msec", "request_time", "status", "upstream_response_time", "upstream_header_time", "upstream_connect_time",
+    "upstream_addr", "upstream_status", "request_id", "request_method", "request_uri", "bytes_sent", "host", "uri",
+    "remote_addr", "server_protocol",
+))  # fmt: skip
+UNIT_WORDS = _SUFFIXES
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a name says of its value.
+
+    Attributes:
+        field: name of the field (``sojourn.readers.formats.fields``).
+        unit: of a duration; empty: the name does not say it.
+        exact: it is the name of a variable of nginx.
+    """
+
+    field: str
+    unit: str = ""
+    exact: bool = False
+
+
+def role_of(name: str) -> Role | None:
+    """Return what the name of a key or a label says of its value; None: nothing."""
+    if name in _OWN_NAMES:
+        return Role(_OWN_NAMES[name].name, _OWN_NAMES[name].unit, exact=True)
+    plain = re.sub(r"[^a-z0-9µ]", "", name.lower())
+    field = _FIELD_OF.get(plain)
+    if field is not None:
+        return Role(field, exact=name in EXACT)
+    for suffix, unit in _SUFFIXES.items():
+        base = plain.removesuffix(suffix)
+        if base != plain and base in _TIMED:
+            return Role(_FIELD_OF[base], unit)
+    return None
+
+
+def is_reserved(name: str) -> bool:
+    """Return whether a field of this name has a meaning, so that no column of a user's own may have it."""
+    return name.lower() in FIELDS or name.lower() in TEXTS
