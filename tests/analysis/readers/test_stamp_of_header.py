@@ -10,6 +10,8 @@ from typing import Any
 import duckdb
 import pytest
 import sojourn
+import yaml
+from sojourn.doctor.doctor import diagnose
 from sojourn.readers.formats.fields import MACROS
 
 STAMPS: list[dict[str, Any]] = json.loads(
@@ -77,6 +79,20 @@ def test_a_stamp_that_the_app_refused_is_none(tmp_path: Path, stamp: str) -> Non
     row = read(tmp_path, stamp, None)
     assert row["queue_source"] == "duration"
     assert row["queue"] == pytest.approx(WAIT + REST, abs=2e-6)
+
+
+def test_the_doctor_asks_for_what_is_missing_and_no_more(tmp_path: Path) -> None:
+    log = tmp_path / "kamal.log"
+    whole = line("/a", BEGAN, (WAIT, SERVICE, REST), "t=1769860800123", "0.250456")
+    log.write_text(f"{whole}\n" * 3)
+    assert [each.code for each in diagnose([str(log)]).findings if each.code == "log-format"] == []
+    bare = {key: value for key, value in json.loads(whole).items() if not key.startswith(("req_x", "resp_x"))}
+    log.write_text(f"{json.dumps(bare)}\n" * 3)
+    (finding,) = (each for each in diagnose([str(log)]).findings if each.code == "log-format")
+    assert finding.into == "proxy in Kamal's config/deploy.yml"
+    added = yaml.safe_load(finding.fix)
+    assert added["logging"]["request_headers"] == ["X-Request-Start"]
+    assert added["logging"]["response_headers"] == ["X-Queueing-Delay", "X-Service-Time", "X-Worker", "X-Route"]
 
 
 ALONE = [
