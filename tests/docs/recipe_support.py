@@ -172,8 +172,12 @@ class App:
         start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "3")])
         return [b"ok\n"]
 
+    def measured(self) -> Callable[..., Any]:
+        """The app in its middleware."""
+        return WSGIMiddleware(self)
+
     def __enter__(self) -> Self:
-        self._server = make_server("127.0.0.1", 0, WSGIMiddleware(self), handler_class=_Quiet)
+        self._server = make_server("127.0.0.1", 0, self.measured(), handler_class=_Quiet)
         self.port = self._server.server_port
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         self._thread.start()

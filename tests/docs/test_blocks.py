@@ -28,6 +28,7 @@ from sojourn_lab.runtime.nginx import build_text, js_module_line, nginx_program
 BLOCKS = [block for page in pages() for block in blocks_of(page)]
 
 NOT_HERE = {
+    "caddy": "test_recipes_proxies runs it where there is a caddy",
     "haproxy": "test_recipes_* loads it where there is an haproxy",
     "java": "test_recipes_apps runs it where there is a javac",
     "php": "test_recipes_php runs it where there is a php-fpm",

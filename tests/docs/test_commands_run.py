@@ -58,6 +58,8 @@ def test_the_calls_shown_without_output_run(folder: Path, store_dsn: str) -> Non
     stand_ins = {
         "/var/log/nginx/sojourn.jsonl": log,
         "/var/log/nginx/sojourn.jsonl*": f"{log}*",
+        "/var/log/caddy/access.log": log,
+        "/var/log/traefik/access.json": log,
         "LOG": log,
         "access.jsonl": log,
         "access.log": "docs/examples/plain.log.gz",

@@ -82,6 +82,8 @@ def sniff_findings(sniff: Sniffed) -> Iterator[Finding]:
         return
     foreign = foreign_format(sniff.begins)
     if sniff.form is not None and not sniff.form.lacks:
+        if sniff.form.has("request_start", "queueing_delay", "service_time"):
+            return  # nothing that a split needs is missing
         facts = sniff.form.facts(sniff.name)
         advice = advice_on(sniff.form, sniff.begins)
         yield _of_format(advice, INFO, name, facts.sentence, f"{facts.reading} {advice.sentence}")

@@ -25,6 +25,7 @@ from sojourn.nginx.syntax import Directive
 KEEPALIVE_BY_DEFAULT = (1, 29, 7)  # nginx since when connections to an upstream are kept, and HTTP/1.1 is spoken
 WORTH = 0.001  # s: nginx counts in milliseconds
 ENOUGH = 100  # answers
+EITHER_VERSION = "nginx 1.29.7 and later keep them without these lines."
 VERSION_LINE = "proxy_http_version 1.1;"
 CONNECTION_LINE = 'proxy_set_header Connection "";'
 EMPTY_CONNECTION = '"" "";'  # of a map that closed the connections of requests without Upgrade
@@ -53,10 +54,10 @@ def keepalive_findings(conf: Conf) -> Iterator[Finding]:
             if keeps_connections and each.target not in done and _used(conf, each, by_default=by_default):
                 done.add(each.target)
                 yield _harmful(each, upstream, lines, server, by_default=by_default)
-        elif each.family == "fastcgi" or by_default:
+        elif each.family == "fastcgi":
             continue
         elif keeps_connections:
-            yield from _unused(conf, each, server)
+            yield from _unused(conf, each, server, by_default=by_default, configured=bool(lines))
         elif each.target not in done:
             done.add(each.target)
             yield from _keepalive_missing(conf, each, upstream, server)
@@ -66,7 +67,7 @@ def _used(conf: Conf, handover: Pass, *, by_default: bool) -> bool:
     """Return whether a location uses the kept connections of its upstream."""
     if handover.family == "fastcgi":
         return handover.level.value("fastcgi_keep_conn") == "on"
-    return by_default or not (_missing_lines(handover) or _closing_entries(conf, handover))
+    return not (_missing_lines(handover, by_default=by_default) or _closing_entries(conf, handover))
 
 
 def _harmful(
@@ -98,12 +99,12 @@ def _keepalive_missing(conf: Conf, handover: Pass, upstream: Directive, server: 
     subject, where = f"upstream {target}", place_of(upstream)
     if server.connections == UNKNOWN:
         what = f"Connections to the upstream {target} are not kept open, and the server behind it is unknown."
-        why = f"{HELPS} {HARMS}"
+        why = f"{HELPS} {HARMS}{_doubt(conf)}"
         yield Finding("keepalive-missing", INFO, subject, what, why, _question(conf), where, RUN)
         return
     edits = [after(upstream.block[-1] if upstream.block else upstream, "keepalive 32;")]
     lines = ["keepalive 32;"]
-    if more := _missing_lines(handover):
+    if more := _missing_lines(handover, by_default=False):
         edits.append(after(_anchor(handover), "\n".join(more)))
         lines = [f"# in upstream {target}:", *lines, f"# in {handover.level.title}:", *more]
     yield Finding(
@@ -112,7 +113,7 @@ def _keepalive_missing(conf: Conf, handover: Pass, upstream: Directive, server: 
         subject,
         f"Connections to the upstream {target} are not kept open.",
         f"Every request pays for a connection of its own, and that counts as queueing delay. {server.name} hands the "
-        "next request of a kept connection to any free worker.",
+        f"next request of a kept connection to any free worker.{_doubt(conf)}",
         "\n".join(lines),
         where,
         ADD,
@@ -144,19 +145,24 @@ def weigh_connects(confs: Iterable[Conf], diagnosis: Diagnosis) -> None:
                 diagnosis.checked.append(f"connecting to {name} takes {milliseconds(mean)} ms on average")
 
 
+def _doubt(conf: Conf) -> str:
+    """Return a sentence on nginx's version where it is unknown."""
+    return f" {EITHER_VERSION}" if conf.version is None else ""
+
+
 def _anchor(handover: Pass) -> Directive:
     """Return the directive after which new lines are inserted: the location's last header, or the pass."""
     own = handover.level.own("proxy_set_header")
     return own[-1] if own else handover.outermost
 
 
-def _missing_lines(handover: Pass) -> list[str]:
+def _missing_lines(handover: Pass, *, by_default: bool) -> list[str]:
     """Return the lines that a location needs to keep its connections."""
     lines = []
-    if handover.level.value("proxy_http_version", "1.0") == "1.0":
+    if handover.level.value("proxy_http_version", "1.1" if by_default else "1.0") == "1.0":
         lines.append(VERSION_LINE)
     values = [value for name, value, _ in handover.sent() if name == "connection"]
-    if not values or (values[-1] and "$" not in values[-1]):
+    if not (values or by_default) or (values and values[-1] and "$" not in values[-1]):
         lines.append(CONNECTION_LINE)
         if not handover.level.own("proxy_set_header"):
             lines += [
@@ -167,8 +173,11 @@ def _missing_lines(handover: Pass) -> list[str]:
     return lines
 
 
-def _unused(conf: Conf, handover: Pass, server: AppServer) -> Iterator[Finding]:
-    lines, closing = _missing_lines(handover), _closing_entries(conf, handover)
+def _unused(conf: Conf, handover: Pass, server: AppServer, *, by_default: bool, configured: bool) -> Iterator[Finding]:
+    if not configured and all(map(unix_path, conf.addresses(handover))):
+        return
+    severity = WARNING if configured else INFO  # of nginx's default, the location's lines may be on purpose
+    lines, closing = _missing_lines(handover, by_default=by_default), _closing_entries(conf, handover)
     where = place_of(handover.directive, handover.level)
     if server.connections == UNKNOWN and (lines or closing):
         yield _not_used(handover, INFO, f"{HELPS} {HARMS}", _question(conf), where, RUN)
@@ -179,9 +188,9 @@ def _unused(conf: Conf, handover: Pass, server: AppServer) -> Iterator[Finding]:
         "closes every connection after one request."
     )
     for entry in closing:
-        yield _not_used(handover, WARNING, why, *replacing(entry, EMPTY_CONNECTION))
+        yield _not_used(handover, severity, why, *replacing(entry, EMPTY_CONNECTION))
     if lines:
-        yield _not_used(handover, WARNING, why, "\n".join(lines), where, ADD, _edits(handover, lines))
+        yield _not_used(handover, severity, why, "\n".join(lines), where, ADD, _edits(handover, lines))
 
 
 def _edits(handover: Pass, lines: list[str]) -> tuple[Edit, ...]:

@@ -26,6 +26,7 @@ LOOK = "sojourn doctor /etc/nginx/nginx.conf"
 
 _STAMPED = "the stamp (X-Request-Start) and the app's own times"
 _FRONT = "docs/how-to/load-balancer-in-front.md"
+_OTHERS = "docs/how-to/other-proxies.md"
 
 
 @dataclass(frozen=True)
@@ -93,12 +94,13 @@ ENVOY = _of_stamping_proxy(
     "append_action: OVERWRITE_IF_EXISTS_OR_ADD}]",
     "Envoy's route configuration",
 )
-CADDY = _of_stamping_proxy(
+CADDY = ForeignFormat(
     "Caddy's JSON access log",
     "the duration of the whole request in seconds",
     f"upstream times, {_STAMPED}",
-    "header_up X-Request-Start t={time.now.unix_ms}",
-    "reverse_proxy in the Caddyfile",
+    f"let Caddy stamp, and append the rest to its log ({_OTHERS})",
+    "vars sojourn_start t={time.now.unix_ms}\nheader_up X-Request-Start {vars.sojourn_start}  # in reverse_proxy",
+    "the site in the Caddyfile",
 )
 APACHE_TIMES = _of_stamping_proxy(
     "Apache's combined format with a duration (%D or %T)",
@@ -115,9 +117,14 @@ ALB = _of_proxy(
 TRAEFIK = _of_proxy(
     "Traefik's access log", "the duration of the whole request in milliseconds", f"upstream times, {_STAMPED}"
 )
-TRAEFIK_JSON = _of_proxy(
+TRAEFIK_JSON = ForeignFormat(
     "Traefik's JSON access log",
     "nanoseconds of the whole request, of the backend, and in Traefik itself (Duration, OriginDuration, Overhead)",
+    _STAMPED,
+    f"let Traefik keep these headers in its log, and stamp by a plugin ({_OTHERS})",
+    "headers: {defaultMode: drop, names: {X-Request-Start: keep, X-Queueing-Delay: keep, X-Service-Time: keep, "
+    "X-Worker: keep, X-Route: keep}}",
+    "accessLog.fields of Traefik's static configuration",
 )
 COMBINED = ForeignFormat(
     "the common or combined format of nginx, Apache and gunicorn",
@@ -152,6 +159,22 @@ HEROKU = ForeignFormat(
 )  # fmt: skip
 # Name of a format -> what it lacks; of those that nginx did not write.
 _BY_NAME = {
+    "kamal-proxy": ForeignFormat(
+        "kamal-proxy's log",
+        "nanoseconds of the whole request",
+        "the app's own times",
+        f"let it log the stamp, which it sends, and the app's headers ({_OTHERS})",
+        "logging: {request_headers: [X-Request-Start], "
+        "response_headers: [X-Queueing-Delay, X-Service-Time, X-Worker, X-Route]}",
+        "proxy in Kamal's config/deploy.yml",
+    ),
+    "thruster": ForeignFormat(
+        "Thruster's log",
+        "milliseconds of the whole request",
+        _STAMPED,
+        f"give the log of the proxy in front of it, with the app's headers ({_OTHERS})",
+        'docker logs kamal-proxy | grep \'"msg":"Request"\' | sojourn split -',
+    ),
     "heroku": HEROKU,
     "kong": _of_proxy("Kong's JSON log", "milliseconds of the whole request and of the upstream"),
     "gcp": _of_proxy("the log of a Google Cloud load balancer", "the duration of the whole request"),

@@ -249,7 +249,7 @@ def test_a_configuration_does_not_explain_the_log_of_another_product(tmp_path: P
     conf.write_text("events {} http { server { location / { proxy_pass http://127.0.0.1:8000; } } }")
     findings = diagnose([str(written(tmp_path, SAMPLES["Caddy"][0])), str(conf)]).findings
     (finding,) = (each for each in findings if each.code == "log-format")
-    assert finding.fix == "header_up X-Request-Start t={time.now.unix_ms}"
+    assert finding.fix.startswith("vars sojourn_start t={time.now.unix_ms}\nheader_up X-Request-Start ")
 
 
 def requested(port: int) -> None:

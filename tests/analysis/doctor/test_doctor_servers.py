@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from apps_behind import fpm_command
-from doctor_faults import GOOD, PROXY, root
+from doctor_faults import GOOD, PROXY, location, root
 from doctor_support import DEADLINE_S, Laid, app, laid
 from sojourn.cli import app as command
 from sojourn.doctor.app_lookup import answering_server, listening_servers, plain_address
@@ -28,7 +28,7 @@ from sojourn.doctor.app_servers import (
 from sojourn.doctor.doctor import diagnose
 from sojourn.doctor.findings import Diagnosis, Finding
 from sojourn.doctor.nginx import diagnosed_conf
-from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.nginx import Nginx, nginx_program, nginx_version
 from sojourn_lab.runtime.ports import free_port
 from sojourn_lab.runtime.process import Process
 from test_doctor_log import APP, blank, log
@@ -165,8 +165,81 @@ def test_connections_kept_by_default_are_turned_off(
     assert re.findall(r"keepalive \d+;", conf.path.read_text()) == ["keepalive 0;"]
 
 
+LINES_OF_OLD = (PROXY[1], PROXY[3])
+CLOSING = ("proxy_set_header Connection close;",)
+
+
+def without_lines(folder: Path, *more: str) -> Laid:
+    """A configuration that keeps connections only where nginx does so by default; with ``more`` in its location."""
+    lines = [line for line in PROXY if line not in LINES_OF_OLD]
+    text = GOOD.replace(KEPT, "").replace(location("/", *PROXY), location("/", *lines, *more))
+    return laid(folder, text=text.replace(location("/api/", "proxy_read_timeout 5s;", *PROXY), ""))
+
+
 @needs_nginx
-def test_nothing_is_proposed_for_an_unknown_server(tmp_path: Path) -> None:
+@pytest.mark.parametrize("server", ["uvicorn", "mystery/1.0"], ids=["shared", "unknown"])
+def test_nothing_is_missing_where_connections_are_kept_by_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str
+) -> None:
+    conf = without_lines(tmp_path / "conf")
+    monkeypatch.setattr("sojourn.doctor.nginx._version", lambda: (1, 29, 6))
+    assert about_kept(conf.diagnosed(server=server)) == ["keepalive-missing"]
+    monkeypatch.setattr("sojourn.doctor.nginx._version", lambda: (1, 29, 7))
+    assert about_kept(conf.diagnosed(server=server)) == []
+
+
+@needs_nginx
+@pytest.mark.parametrize("line", ["proxy_set_header Connection close;", "proxy_http_version 1.0;"])
+def test_a_location_may_close_what_is_kept_by_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    conf = without_lines(tmp_path / "conf", line)
+    monkeypatch.setattr("sojourn.doctor.nginx._version", lambda: (1, 30, 4))
+    finding = finding_of(conf.diagnosed(server="uvicorn"), "keepalive-unused")
+    assert (finding.severity, finding.fix) == (
+        "info",
+        'proxy_set_header Connection "";' if "Connection" in line else "proxy_http_version 1.1;",
+    )
+    conf.apply(finding.edits)
+    assert about_kept(conf.diagnosed(server="uvicorn")) == []
+
+
+@needs_nginx
+def test_no_worker_is_bound_by_connections_that_are_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sojourn.doctor.nginx._version", lambda: (1, 30, 4))
+    closing = without_lines(tmp_path / "closing", *CLOSING)
+    with serving("puma", tmp_path, f"tcp://127.0.0.1:{closing.ports['APP']}"):
+        assert about_kept(diagnose(str(closing.path), somaxconn=4096)) == []
+    kept = without_lines(tmp_path / "kept")
+    with serving("puma", tmp_path, f"tcp://127.0.0.1:{kept.ports['APP']}"):
+        assert about_kept(diagnose(str(kept.path), somaxconn=4096)) == ["keepalive-bound"]
+
+
+@needs_nginx
+def test_a_version_that_is_unknown_is_named_beside_the_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    conf = without_lines(tmp_path / "conf")
+    monkeypatch.setattr("sojourn.doctor.nginx._version", lambda: None)
+    for server in ("uvicorn", "mystery/1.0"):
+        finding = finding_of(conf.diagnosed(server=server), "keepalive-missing")
+        assert finding.why.endswith("nginx 1.29.7 and later keep them without these lines.")
+    monkeypatch.setattr("sojourn.doctor.nginx._version", lambda: (1, 22, 1))
+    assert "1.29.7" not in finding_of(conf.diagnosed(server="uvicorn"), "keepalive-missing").why
+
+
+@needs_nginx
+def test_http_2_to_the_app_keeps_connections(tmp_path: Path) -> None:
+    program = nginx_program()
+    assert program is not None
+    version = tuple(int(part) for part in nginx_version(program).split("."))
+    if version < (1, 29, 7):
+        pytest.skip("nginx keeps no connection by default before 1.29.7")
+    conf = without_lines(tmp_path / "conf", "proxy_http_version 2;")
+    assert about_kept(conf.diagnosed(server="uvicorn")) == []
+
+
+@needs_nginx
+def test_nothing_is_proposed_for_an_unknown_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sojourn.doctor.nginx._version", lambda: (1, 22, 1))
     bare, _ = configured(tmp_path / "bare", "", kept=False)
     (finding,) = bare.diagnosed().findings
     assert (finding.code, finding.severity, finding.edits) == ("keepalive-missing", "info", ())

@@ -101,7 +101,16 @@ _TRAEFIK = (
     '<remote_addr> - <remote_user> [<timestamp>] "<request>" <status> <content_length> "<referer>" "<user_agent>" '
     "<requests> <router> <server_url> <duration>ms"
 )
+_STAMP = Field("request_start", "stamp")
+_OF_APP = {
+    "x-queueing-delay": Field("queueing_delay", "s"), "x-service-time": Field("service_time", "s"),
+    "x-worker": Field("worker"), "x-route": Field("route"),
+}  # fmt: skip
+# Keys that a user's configuration adds (docs/how-to/other-proxies.md, gateways.md).
+_APPENDED = {"x_request_start": _STAMP} | {name.replace("-", "_"): field for name, field in _OF_APP.items()}
 _TRAEFIK_JSON = {
+    # Headers that its configuration keeps.
+    "request_X-Request-Start": _STAMP, **{f"origin_{name.title()}": field for name, field in _OF_APP.items()},
     "StartUTC": Field("start", "iso_us"), "Duration": Field("request_time", "ns"),
     "OriginDuration": Field("response", "ns"), "DownstreamStatus": Field("status"),
     "OriginStatus": Field("status"), "ServiceURL": Field("upstream_addr"), "ServiceName": Field("service"),
@@ -112,11 +121,26 @@ _TRAEFIK_JSON = {
 _CADDY = {
     "ts": Field("end", "s"), "duration": Field("request_time", "s"), "status": Field("status"),
     # By log_append in the Caddyfile.
+    **_APPENDED,
     "upstream_latency": Field("header", "s"), "upstream_duration": Field("response", "s"),
     "upstream_latency_ms": Field("header", "ms"), "upstream_duration_ms": Field("response", "ms"),
     "upstream": Field("upstream_addr"), "request.method": Field("method"), "request.uri": Field("uri"),
     "request.proto": Field("protocol"), "request.host": Field("host"), "request.remote_ip": Field("remote_addr"),
     "size": Field("bytes_sent"), "bytes_read": Field("request_length"), "uuid": Field("request_id"),
+}  # fmt: skip
+_KAMAL_PROXY = {
+    "time": Field("end", "iso_us"), "duration": Field("request_time", "ns"), "status": Field("status"),
+    "target": Field("upstream_addr"), "service": Field("service"), "method": Field("method"), "path": Field("uri"),
+    "proto": Field("protocol"), "host": Field("host"), "client_addr": Field("remote_addr"),
+    "request_id": Field("request_id"), "resp_content_length": Field("bytes_sent"),
+    "req_content_length": Field("request_length"),
+    # By --log-request-header and --log-response-header.
+    "req_x_request_start": _STAMP, **{f"resp_{name.replace('-', '_')}": field for name, field in _OF_APP.items()},
+}  # fmt: skip
+_THRUSTER = {
+    "time": Field("end", "iso_us"), "dur": Field("request_time", "ms"), "status": Field("status"),
+    "method": Field("method"), "path": Field("uri"), "proto": Field("protocol"), "remote_addr": Field("remote_addr"),
+    "resp_content_length": Field("bytes_sent"), "req_content_length": Field("request_length"),
 }  # fmt: skip
 
 
@@ -143,7 +167,7 @@ FORMATS: dict[str, Callable[[], LineFormat]] = {
     ),
     "envoy": lambda: _text("envoy", "Envoy's default access log", envoy_parts(ENVOY), _OF_THE_START),
     "istio": lambda: _text("istio", "Istio's default access log", envoy_parts(ISTIO), _OF_THE_START),
-    "envoy-json": lambda: _json("envoy-json", "Envoy's JSON access log", ENVOY_KEYS, _OF_THE_START),
+    "envoy-json": lambda: _json("envoy-json", "Envoy's JSON access log", _APPENDED | ENVOY_KEYS, _OF_THE_START),
     "alb": lambda: replace(
         _text("alb", "the access log of an AWS application load balancer", _parts(_ALB, _ALB_VARIABLES)), url=True
     ),
@@ -156,6 +180,8 @@ FORMATS: dict[str, Callable[[], LineFormat]] = {
     ),
     "traefik-json": lambda: _json("traefik-json", "Traefik's JSON access log", _TRAEFIK_JSON, _OF_THE_START),
     "caddy": lambda: _json("caddy", "Caddy's JSON access log", _CADDY),
+    "kamal-proxy": lambda: _json("kamal-proxy", "kamal-proxy's log", _KAMAL_PROXY),
+    "thruster": lambda: _json("thruster", "Thruster's log", _THRUSTER),
     "gunicorn": lambda: _text(
         "gunicorn", "gunicorn's access log with %(D)s", gunicorn_parts(f"{GUNICORN} %(D)s"), _APP_ALONE
     ),

@@ -98,6 +98,8 @@ _OF_KEYS: tuple[tuple[frozenset[str], Callable[[Objects], LineFormat]], ...] = (
     (frozenset(("@timestamp", "response_code", "duration")), lambda objects: occurring_keys("envoy-json", objects)),
     (frozenset(("latencies", "started_at")), lambda objects: occurring_keys("kong", objects)),
     (frozenset(("EdgeResponseStatus",)), cloudflare_keys),
+    (frozenset(("req_content_length", "target", "duration")), lambda objects: occurring_keys("kamal-proxy", objects)),
+    (frozenset(("req_content_length", "cache", "dur")), lambda objects: occurring_keys("thruster", objects)),
 )
 
 

@@ -103,6 +103,7 @@ CLOCKS = {
     "us": ("scaled({}, 1)", 1e-6),
     "ns": ("scaled({}, 0.001)", 1e-6),
     "whole_s": ("micros({})", 1.0),
+    "stamp": ("stamp_us({})", 0.001),
 }
 MACROS = (
     # A unit behind the number (Go writes 1.2s, 350µs) counts in place of the format's.
@@ -132,6 +133,10 @@ MACROS = (
     "CREATE OR REPLACE TEMP MACRO list_in_seconds(x, factor) AS (array_to_string(list_transform("
     "regexp_extract_all(x, ', | : |[^, ]+'), "
     "lambda e: CASE WHEN is_number(e) THEN printf('%.9f', TRY_CAST(e AS DOUBLE) * factor) ELSE e END), ''))",
+    # X-Request-Start, its unit by its digits as the middleware reads it; a client may have sent any other text.
+    "CREATE OR REPLACE TEMP MACRO stamp_digits(x) AS (nullif(replace(regexp_extract(x, "
+    r"'^[ \t]*(?:t=)?([1-9](?:\d{9}(?:\.\d{1,9})?|\d{12}(?:\.\d{1,6})?|\d{15}|\d{18}))[ \t]*$', 1), '.', ''), ''))",
+    "CREATE OR REPLACE TEMP MACRO stamp_us(x) AS (TRY_CAST(rpad(left(stamp_digits(x), 16), 16, '0') AS BIGINT))",
     # Proxies write -1 for what did not take place.
     "CREATE OR REPLACE TEMP MACRO took(x, unit) AS (CASE WHEN NOT starts_with(x, '-') "
     "THEN short(scaled(ltrim(x, '+'), unit)) END)",
@@ -203,4 +208,5 @@ UNIT_NAMES = {
     "clf": "to the second", "clf_ms": "to the millisecond", "ctime": "to the second", "gin": "to the second",
     "ruby": "to the second",
     "iso": "to the second", "iso_ms": "to the millisecond", "iso_us": "to the microsecond", "whole_s": "to the second",
+    "stamp": "in the unit of its size",
 }  # fmt: skip

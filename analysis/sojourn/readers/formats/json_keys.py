@@ -18,6 +18,7 @@ from sojourn.readers.formats.unit_guess import Guess, Instants, part_unit, taken
 DAMAGED = 0.01
 DEPTH = 3  # of nested objects whose keys are looked at
 ALWAYS = ("ServiceURL",)  # Traefik leaves it out where it answers a request itself
+OF_APP = ("queueing_delay", "service_time")  # the app's own headers, in seconds whatever the proxy's format is
 SMALLEST_NS = 100_000  # of a request; a median of that many ms is not plausible
 CLF = re.compile(r"\[?\d\d/\w{3}/\d{4}:[\d:]{8} [+-]\d{4}\]?")
 ISO = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:]{8}([.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?")
@@ -69,7 +70,7 @@ def caddy_keys(objects: Objects) -> LineFormat:
     unit = "s" if len(whole) < (1 - DAMAGED) * len(objects) else "ms" if median(whole) < SMALLEST_NS else "ns"
     fields = [
         replace(field, unit=clock or field.unit) if field.name == "end"
-        else replace(field, unit=unit) if field.unit == "s" else field
+        else replace(field, unit=unit) if field.unit == "s" and field.name not in OF_APP else field
         for field in log.fields
     ]  # fmt: skip
     if unit == "s":

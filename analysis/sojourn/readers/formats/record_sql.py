@@ -19,6 +19,8 @@ from sojourn.readers.formats.template import EVERY_ELEMENT, captured_names, path
 
 # With one of these the answer did not come from the backend, or the client had gone before it did.
 NOT_ANSWERED = (0, *PROXY_STATUSES)
+# A stamp so close to the beginning of the request is the proxy's own, another is of a proxy in front or of the client.
+OWN_STAMP = 10_000  # µs; a line is written after the end that its duration says
 NO_SERVER = "<NOSRV>"  # HAProxy: no server was reached
 LLM_SLACK_US = 2_000  # the header time and the server's times are cut to milliseconds
 NO_TEXT, NO_NUMBER = "NULL::VARCHAR", "NULL::BIGINT"
@@ -106,8 +108,15 @@ def numbers(log: LineFormat) -> dict[str, str]:
     }
     if envoy_times.is_timed_by_points(log):
         return values | {"n_time": _time(log)} | envoy_times.numbers()
-    if log.has("upload") and not log.has("proxy_start"):
-        values["n_proxy_start"] = f"TRY(n_time - n_request_time + {_took(log, 'upload')})"
+    if not log.has("proxy_start"):
+        if log.has("upload"):
+            values["n_proxy_start"] = f"TRY(n_time - n_request_time + {_took(log, 'upload')})"
+        elif _stamp_of_header(log):
+            begun = "TRY(n_time - n_request_time)"
+            values["n_proxy_start"] = (
+                f"CASE WHEN abs(n_request_start - {begun}) <= {OWN_STAMP} THEN n_request_start "
+                f"WHEN n_request_start IS NOT NULL THEN {begun} END"
+            )
     return values | _upstream_numbers(log)
 
 
@@ -138,6 +147,9 @@ def keys(log: LineFormat) -> dict[str, str]:
     values["status"] = _first(log, "status")
     for name in ("queueing_delay", "service_time", "request_start", "proxy_start"):
         values[name] = _first(log, name) if log.vantage != APP else NO_TEXT
+    if _stamp_of_header(log):
+        instant = _instant(log, "request_start")
+        values["request_start"] = f"CASE WHEN {instant} IS NOT NULL THEN {values['request_start']} END"
     return values | _upstream_keys(log)
 
 
@@ -162,6 +174,11 @@ def _first(log: LineFormat, *names: str) -> str:
 
 def _instant(log: LineFormat, name: str) -> str:
     return CLOCKS[log.by_field[name].unit][0].format(field_sql(name)) if log.has(name) else NO_NUMBER
+
+
+def _stamp_of_header(log: LineFormat) -> bool:
+    """Return whether the stamp is the request's header, which may be of a proxy in front or of the client."""
+    return log.has("request_start") and log.by_field["request_start"].unit == "stamp"
 
 
 def _took(log: LineFormat, name: str) -> str:
