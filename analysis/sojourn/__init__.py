@@ -21,6 +21,7 @@ from sojourn.model.version import version
 _HOMES = {
     "Requests": "sojourn.model.frame",
     "log_file": "sojourn.sources.log_files",
+    "table_file": "sojourn.sources.log_files",
     "diagnose": "sojourn.doctor.doctor",
     "read": "sojourn.sources.requests",
     "visits": "sojourn.timeline.visits_of",

@@ -42,6 +42,7 @@ def diagnose(
     somaxconn: int | None = None,
     ask_backends: bool = False,
     ignored: Iterable[str] = (),
+    table_columns: Sequence[str] = (),
     on_size: Callable[[int | None], None] | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Diagnosis:
@@ -56,6 +57,7 @@ def diagnose(
         somaxconn: net.core.somaxconn of the machine the configuration is for; None: this machine's.
         ask_backends: send ``HEAD /`` to backends, whose Server and X-Powered-By headers say which server each is.
         ignored: codes of findings to leave out.
+        table_columns: roles of the columns of tables, as ``--columns`` takes them; the logs are tables then.
         on_size: as for ``sojourn.read``.
         on_progress: as for ``sojourn.read``.
 
@@ -77,7 +79,7 @@ def diagnose(
         else:
             from sojourn.doctor.log import diagnosed_log  # noqa: PLC0415 - Polars takes its time to load
 
-            part = diagnosed_log(target, spans, since, on_size, on_progress)
+            part = diagnosed_log(target, spans, since, on_size, on_progress, table_columns)
         if kinds[target] != NGINX:
             servers = _servers(part.connects, confs, ask=ask_backends)
             part.findings = [_explained(finding, diagnosis, confs, servers) for finding in part.findings]

@@ -42,6 +42,7 @@ def requests_of(
     sources: Sequence[Source],
     *,
     log_format: str | None = None,
+    table_columns: Sequence[str] | None = None,
     spans: list[str] | None = None,
     since: str | None = None,
     until: str | None = None,
@@ -49,18 +50,21 @@ def requests_of(
     columns: Sequence[str] = (),
     quiet: bool = False,
 ) -> OpenedRequests:
-    """Read requests row by row; ``columns`` are read besides what the components need; ``log_format``: as the option.
+    """Read requests row by row; ``columns`` are read besides what the components need; the others are as the options.
 
     Raises:
         SojournError: a source cannot be read, or no request is left.
         typer.BadParameter: an option is not what it should be.
     """
     with read_options(since, until, where, quiet) as options:
-        from sojourn.sources.log_files import with_log_format  # noqa: PLC0415
+        from sojourn.sources.log_files import with_formats  # noqa: PLC0415
         from sojourn.sources.opening import open_sources  # noqa: PLC0415 - Polars and DuckDB take their time to load
 
         with open_sources(
-            with_log_format(sources, log_format), spans=spans or (), columns=("request_id", *columns), **options
+            with_formats(sources, log_format, table_columns),
+            spans=spans or (),
+            columns=("request_id", *columns),
+            **options,
         ) as requests:
             if requests.empty:
                 raise SojournError(nothing(requests.records))

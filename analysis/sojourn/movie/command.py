@@ -20,6 +20,7 @@ from sojourn.invocation.options import (
     Quiet,
     Sources,
     Spans,
+    TableColumns,
     Where,
     WorkersOption,
     column_of,
@@ -84,6 +85,7 @@ def movie(
     ] = None,
     title: Annotated[str, typer.Option(metavar="TEXT", help="Title of the movie.")] = "The queue as it happened",
     log_format: LogFormatOption = None,
+    table_columns: TableColumns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -107,7 +109,8 @@ def movie(
 
     def read(paths: list[str]) -> OpenedRequests:
         return requests_of(
-            paths, log_format=log_format, spans=spans, since=earlier, until=_text(end), where=where, columns=columns,
+            paths, log_format=log_format, table_columns=table_columns, spans=spans,
+            since=earlier, until=_text(end), where=where, columns=columns,
             quiet=quiet,
         )  # fmt: skip
 

@@ -23,6 +23,7 @@ from sojourn.invocation.options import (
     Since,
     Sources,
     Spans,
+    TableColumns,
     Until,
     Where,
     WorkersOption,
@@ -88,6 +89,7 @@ def plot(
         float, typer.Option(metavar="X", min=0.5, max=10, help="Pixels of a PNG per pixel of the chart.")
     ] = 2.0,
     log_format: LogFormatOption = None,
+    table_columns: TableColumns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -102,7 +104,8 @@ def plot(
         column_of(by)
     columns, groups = _columns_and_groups(chosen, by)
     result = read_split(
-        sources, log_format=log_format, spans=spans, since=since, until=until, where=where, columns=columns, by=groups,
+        sources, log_format=log_format, table_columns=table_columns, spans=spans,
+        since=since, until=until, where=where, columns=columns, by=groups,
         quiet=quiet,
     )  # fmt: skip
     from sojourn.plots.files import save  # noqa: PLC0415 - html and programs that draw

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from sojourn.model.arrays import Ints
+from sojourn.model.errors import SojournError
 from sojourn.model.parallel import prefetched
 from sojourn.readers.arrow import frame_of
 from sojourn.readers.formats.detect import LINES, detected_format, with_header
@@ -21,6 +22,7 @@ from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import Block, blocks_of_lines
 from sojourn.readers.record import MACROS
+from sojourn.readers.tables.suggestion import suggestion_for_lines
 
 if TYPE_CHECKING:
     import duckdb
@@ -159,6 +161,19 @@ def format_of(log: LogInput, block: Block) -> LineFormat | None:
         log.form = with_header(log.form, lines)
         log.looked_at = True
     return log.form
+
+
+def refuse_table(log: LogInput, block: Block) -> None:
+    """Raise an error if the first block of a log is that of a table without roles.
+
+    Raises:
+        SojournError: it is; the text names its columns and the roles that are likely.
+    """
+    if log.recognised or block.first != 1:
+        return
+    lines = block.lines_at(block.positions[:LINES]).to_list()
+    if table := suggestion_for_lines(log.name, lines):
+        raise SojournError(str(table))
 
 
 def _sample(count: int) -> Ints:

@@ -19,6 +19,7 @@ from sojourn.invocation.options import (
     Sources,
     Spans,
     SplitBy,
+    TableColumns,
     Until,
     WorkersOption,
     column_of,
@@ -48,6 +49,7 @@ def blame(
         ),
     ] = None,
     log_format: LogFormatOption = None,
+    table_columns: TableColumns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -62,7 +64,14 @@ def blame(
     # Conditions select victims, not rows: every request that held a worker is read.
     columns = (*classes, *(column_of(name, "--where") for name in conditions), "uri")
     requests = requests_of(
-        sources, spans=spans, since=since, until=until, columns=columns, log_format=log_format, quiet=quiet
+        sources,
+        spans=spans,
+        since=since,
+        until=until,
+        columns=columns,
+        log_format=log_format,
+        table_columns=table_columns,
+        quiet=quiet,
     )
     from sojourn.analyses.blame.run import blame as run  # noqa: PLC0415 - numba takes its time to load
 

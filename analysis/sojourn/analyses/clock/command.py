@@ -7,7 +7,7 @@ way from nginx's stamp to the app's start, from below by the way from the app's 
 from __future__ import annotations
 
 from sojourn.invocation.answer import answer
-from sojourn.invocation.options import AsJson, LogFormatOption, Quiet, Since, Sources, Spans, Until, Where
+from sojourn.invocation.options import AsJson, LogFormatOption, Quiet, Since, Sources, Spans, TableColumns, Until, Where
 from sojourn.invocation.reading import requests_of
 
 
@@ -18,6 +18,7 @@ def clock(
     until: Until = None,
     where: Where = None,
     log_format: LogFormatOption = None,
+    table_columns: TableColumns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -28,7 +29,14 @@ def clock(
     From nginx's stamp to the app's start: an upper bound. From the app's answer to its arrival at nginx: a lower bound.
     """
     requests = requests_of(
-        sources, spans=spans, since=since, until=until, where=where, log_format=log_format, quiet=quiet
+        sources,
+        spans=spans,
+        since=since,
+        until=until,
+        where=where,
+        log_format=log_format,
+        table_columns=table_columns,
+        quiet=quiet,
     )
     from sojourn.analyses.clock.run import clock as run  # noqa: PLC0415 - Polars takes its time to load
 

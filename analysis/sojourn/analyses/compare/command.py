@@ -11,7 +11,18 @@ from typing import Annotated
 import typer
 
 from sojourn.invocation.answer import answer
-from sojourn.invocation.options import AsJson, LogFormatOption, Quiet, Since, Spans, SplitBy, Until, Where, column_of
+from sojourn.invocation.options import (
+    AsJson,
+    LogFormatOption,
+    Quiet,
+    Since,
+    Spans,
+    SplitBy,
+    TableColumns,
+    Until,
+    Where,
+    column_of,
+)
 from sojourn.invocation.progress import instant
 from sojourn.invocation.reading import requests_of
 from sojourn.model.dsn import hidden
@@ -33,6 +44,7 @@ def compare(
     until: Until = None,
     where: Where = None,
     log_format: LogFormatOption = None,
+    table_columns: TableColumns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -52,7 +64,8 @@ def compare(
     for name, source, begin, end in ((names[0], one, since, text or until), (names[1], other, text or since, until)):
         try:
             side = requests_of(
-                [source], log_format=log_format, spans=spans, since=begin, until=end, where=where, columns=(column,),
+                [source], log_format=log_format, table_columns=table_columns, spans=spans,
+                since=begin, until=end, where=where, columns=(column,),
                 quiet=quiet,
             )  # fmt: skip
         except SojournError as error:

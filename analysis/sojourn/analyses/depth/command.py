@@ -14,6 +14,7 @@ from sojourn.invocation.options import (
     Since,
     Sources,
     Spans,
+    TableColumns,
     Until,
     Where,
     WorkersOption,
@@ -30,6 +31,7 @@ def depth(
     until: Until = None,
     where: Where = None,
     log_format: LogFormatOption = None,
+    table_columns: TableColumns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -40,7 +42,14 @@ def depth(
     """
     counts = workers_of(workers)
     requests = requests_of(
-        sources, spans=spans, since=since, until=until, where=where, log_format=log_format, quiet=quiet
+        sources,
+        spans=spans,
+        since=since,
+        until=until,
+        where=where,
+        log_format=log_format,
+        table_columns=table_columns,
+        quiet=quiet,
     )
     from sojourn.analyses.depth.run import depth as run  # noqa: PLC0415 - Polars takes its time to load
 

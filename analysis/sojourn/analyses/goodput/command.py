@@ -18,6 +18,7 @@ from sojourn.invocation.options import (
     Sources,
     Spans,
     SplitBy,
+    TableColumns,
     Until,
     Where,
     column_of,
@@ -41,6 +42,7 @@ def goodput(
     until: Until = None,
     where: Where = None,
     log_format: LogFormatOption = None,
+    table_columns: TableColumns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -51,7 +53,15 @@ def goodput(
     """
     columns = (column_of(by), "remote_addr", "method", "uri")
     requests = requests_of(
-        sources, spans=spans, since=since, until=until, where=where, columns=columns, log_format=log_format, quiet=quiet
+        sources,
+        spans=spans,
+        since=since,
+        until=until,
+        where=where,
+        columns=columns,
+        log_format=log_format,
+        table_columns=table_columns,
+        quiet=quiet,
     )
     from sojourn.analyses.goodput.run import goodput as run  # noqa: PLC0415 - Polars takes its time to load
 

@@ -14,6 +14,7 @@ from sojourn.invocation.options import (
     Since,
     Sources,
     Spans,
+    TableColumns,
     Until,
     Where,
     WorkersOption,
@@ -30,6 +31,7 @@ def infer(
     until: Until = None,
     where: Where = None,
     log_format: LogFormatOption = None,
+    table_columns: TableColumns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -40,7 +42,14 @@ def infer(
     """
     counts = workers_of(workers)
     requests = requests_of(
-        sources, spans=spans, since=since, until=until, where=where, log_format=log_format, quiet=quiet
+        sources,
+        spans=spans,
+        since=since,
+        until=until,
+        where=where,
+        log_format=log_format,
+        table_columns=table_columns,
+        quiet=quiet,
     )
     from sojourn.analyses.infer.run import infer as run  # noqa: PLC0415 - numba takes its time to load
 

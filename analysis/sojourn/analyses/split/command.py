@@ -23,6 +23,7 @@ from sojourn.invocation.options import (
     Since,
     Sources,
     Spans,
+    TableColumns,
     Until,
     Where,
 )
@@ -68,6 +69,7 @@ def split(
         typer.Option(metavar="F", help="Write every refused line with its reason, as JSON lines."),
     ] = None,
     log_format: LogFormatOption = None,
+    table_columns: TableColumns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -81,10 +83,10 @@ def split(
             raise typer.BadParameter(f"{name!r} is not one of {', '.join(GROUPS)}", param_hint="--by")
     with read_options(since, until, where, quiet) as options, _writer(rejects) as refused:
         from sojourn.analyses.split.run import split as run  # noqa: PLC0415 - Polars and DuckDB take their time to load
-        from sojourn.sources.log_files import with_log_format  # noqa: PLC0415
+        from sojourn.sources.log_files import with_formats  # noqa: PLC0415
 
         result = run(
-            with_log_format(sources, log_format), spans=spans or (), by=groups, slo=slo,
+            with_formats(sources, log_format, table_columns), spans=spans or (), by=groups, slo=slo,
             all_columns=parquet is not None, captures=captures or (), nginx=nginx,
             rejects_to=refused, **options,
         )  # fmt: skip
@@ -115,6 +117,7 @@ def read_split(
     sources: SourcesLike,
     *,
     log_format: str | None = None,
+    table_columns: Sequence[str] | None = None,
     spans: list[str] | None = None,
     since: str | None = None,
     until: str | None = None,
@@ -135,9 +138,9 @@ def read_split(
     read = () if columns is None else ("request_id", *columns)
     with read_options(since, until, where, quiet) as options:
         from sojourn.analyses.split.run import split as run  # noqa: PLC0415 - Polars and DuckDB take their time to load
-        from sojourn.sources.log_files import with_log_format  # noqa: PLC0415
+        from sojourn.sources.log_files import with_formats  # noqa: PLC0415
 
-        logs = with_log_format(sources, log_format)
+        logs = with_formats(sources, log_format, table_columns)
         result = run(logs, spans=spans or (), by=by, slo=slo, columns=read, **options)
     if not result.requests:
         raise SojournError(nothing(result.records))

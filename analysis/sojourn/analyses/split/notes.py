@@ -5,23 +5,29 @@ from __future__ import annotations
 from sojourn.analyses.split.result import SplitResult
 from sojourn.model.evidence import ENOUGH_IDLE, PHASES
 from sojourn.model.formatting import counted, duration, printable
+from sojourn.model.frame import TABLE
 
 FEW = 0.01  # of the requests: fewer are not mentioned
 DOCTOR = "`sojourn doctor` with nginx's configuration and this log prints the lines for the app's server and for nginx."
 OTHER_DOCTOR = "`sojourn doctor` with this log prints the lines for the app and for the proxy."
+SEND = "The app has to send X-Queueing-Delay and X-Service-Time: "
+OF_TABLE = "If the table has a column of service times or waits, name it: --columns service=COLUMN:UNIT or wait=…"
+LENGTH = 1_500  # characters about the format of a log
 
 
 def notes(result: SplitResult) -> list[str]:
     """Return one or two sentences per finding, most important first."""
-    sentences = [f"{printable(each.sentence, 300)} {printable(each.reading, 600)}" for each in result.records.formats]
+    formats = result.records.formats
+    sentences = [f"{printable(each.sentence, 300)} {printable(each.reading, LENGTH)}" for each in formats]
+    only_tables = bool(formats) and all(each.format == TABLE for each in formats)
     sentences += [each.sentence for each in result.inferred]
     coverage = result.audit.known
     total = coverage.total
     if total.incomplete > FEW * total.answered:
         sentences.append(
             f"{total.incomplete:,} of {counted(total.answered, 'answer')} came without the app's service time "
-            f"({coverage.incomplete_backends()}): their queueing delay and service time are unknown. The app has to "
-            "send X-Queueing-Delay and X-Service-Time: " + (OTHER_DOCTOR if result.records.formats else DOCTOR)
+            f"({coverage.incomplete_backends()}): their queueing delay and service time are unknown. "
+            + (OF_TABLE if only_tables else SEND + (OTHER_DOCTOR if formats else DOCTOR))
         )
     if coverage.unanswered > FEW * result.requests:
         counts = {"504": total.timed_out, "499": total.left, "other": total.failed}
@@ -32,7 +38,8 @@ def notes(result: SplitResult) -> list[str]:
         )
     if total.not_proxied > FEW * result.requests:
         sentences.append(f"{counted(total.not_proxied, 'request')} did not go to an app: nginx answered without one.")
-    if unstamped := max(total.by_duration - total.impossible, 0):
+    unstamped = max(total.by_duration - total.impossible, 0)
+    if unstamped and not only_tables:
         sentences.append(
             f"Known by durations alone (header time - service time): {counted(unstamped, 'queueing delay')}, because "
             "no valid X-Request-Start reached the app. `sojourn doctor` with nginx's configuration prints the lines "

@@ -18,6 +18,7 @@ from sojourn.invocation.options import (
     Since,
     Sources,
     Spans,
+    TableColumns,
     Until,
     Where,
     WorkersOption,
@@ -84,6 +85,7 @@ def whatif(
     until: Until = None,
     where: Where = None,
     log_format: LogFormatOption = None,
+    table_columns: TableColumns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -116,7 +118,15 @@ def whatif(
         raise typer.BadParameter(str(error), param_hint="--set") from None
     columns = ("remote_addr", "connection")
     requests = requests_of(
-        sources, spans=spans, since=since, until=until, where=where, columns=columns, log_format=log_format, quiet=quiet
+        sources,
+        spans=spans,
+        since=since,
+        until=until,
+        where=where,
+        columns=columns,
+        log_format=log_format,
+        table_columns=table_columns,
+        quiet=quiet,
     )
     result = run(
         requests, variants, workers=counts, closed_loop=closed_loop, rank=rank, force=force, seed=seed,
