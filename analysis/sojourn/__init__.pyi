@@ -22,6 +22,7 @@ from sojourn.model.frame import Requests as Requests
 from sojourn.movie.run import write_movie as write_movie
 from sojourn.report.build import write_report as write_report
 from sojourn.sources.log_files import log_file as log_file
+from sojourn.sources.log_files import table_file as table_file
 from sojourn.sources.requests import read as read
 from sojourn.timeline.visits_of import visits as visits
 
@@ -47,6 +48,7 @@ __all__ = [
     "read",
     "simulate",
     "split",
+    "table_file",
     "tiers",
     "visits",
     "whatif",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sojourn.analyses.split.result import SplitResult
 from sojourn.model.evidence import ENOUGH_IDLE, PHASES
 from sojourn.model.formatting import counted, duration, printable
-from sojourn.model.frame import TABLE
+from sojourn.model.frame import APP, TABLE
 
 FEW = 0.01  # of the requests: fewer are not mentioned
 DOCTOR = "`sojourn doctor` with nginx's configuration and this log prints the lines for the app's server and for nginx."
@@ -23,7 +23,8 @@ def notes(result: SplitResult) -> list[str]:
     sentences += [each.sentence for each in result.inferred]
     coverage = result.audit.known
     total = coverage.total
-    if total.incomplete > FEW * total.answered:
+    of_apps = only_tables and all(each.vantage == APP for each in formats)  # the note about the format says it
+    if total.incomplete > FEW * total.answered and not of_apps:
         sentences.append(
             f"{total.incomplete:,} of {counted(total.answered, 'answer')} came without the app's service time "
             f"({coverage.incomplete_backends()}): their queueing delay and service time are unknown. "
