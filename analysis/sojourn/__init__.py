@@ -22,6 +22,7 @@ _HOMES = {
     "Requests": "sojourn.model.frame",
     "app_log_file": "sojourn.sources.log_files",
     "log_file": "sojourn.sources.log_files",
+    "table_file": "sojourn.sources.log_files",
     "diagnose": "sojourn.doctor.doctor",
     "read": "sojourn.sources.requests",
     "visits": "sojourn.timeline.visits_of",

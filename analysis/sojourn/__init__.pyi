@@ -23,6 +23,7 @@ from sojourn.movie.run import write_movie as write_movie
 from sojourn.report.build import write_report as write_report
 from sojourn.sources.log_files import app_log_file as app_log_file
 from sojourn.sources.log_files import log_file as log_file
+from sojourn.sources.log_files import table_file as table_file
 from sojourn.sources.requests import read as read
 from sojourn.timeline.visits_of import visits as visits
 
@@ -49,6 +50,7 @@ __all__ = [
     "read",
     "simulate",
     "split",
+    "table_file",
     "tiers",
     "visits",
     "whatif",

@@ -42,6 +42,7 @@ It takes a name of the table below, `sojourn` (the [record](record.md) of Sojour
 `FILE:NAME` (a `log_format` in an nginx configuration), or a text in the language of nginx, Apache or
 varnishncsa, HAProxy, Envoy, gunicorn or uWSGI, JSON texts included. A format without an instant, a status and a
 response time is refused, with the variables to add. In Python the same is `sojourn.log_file(path, format)`.
+CSV, TSV and Parquet are [read by the roles of their columns](../how-to/read-a-table.md).
 
 Lines may be wrapped, up to three times; only the lines within are read, and bare lines between them:
 

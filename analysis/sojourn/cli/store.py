@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.invocation.options import AsJson, LogFormatOption, WorkersOption, workers_of
+from sojourn.invocation.options import AsJson, LogFormatOption, TableColumns, WorkersOption, workers_of
 from sojourn.invocation.progress import instant, pairs, pipe_closed_early_is_fine, reading_bar
 from sojourn.model.dsn import parse
 from sojourn.model.errors import SojournError
@@ -80,14 +80,17 @@ def load(
         ),
     ] = None,
     log_format: LogFormatOption = None,
+    table_columns: TableColumns = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """Load logs into the store. Loading twice counts once; refused lines go to dead_letters."""
-    from sojourn.sources.log_files import with_log_format  # noqa: PLC0415
+    from sojourn.sources.log_files import with_formats  # noqa: PLC0415
     from sojourn.store import load as into  # noqa: PLC0415
 
     with reading_bar(quiet) as progress:
-        loaded = into(dsn, with_log_format(sources, log_format), spans=spans or (), app_logs=app_log or (), **progress)
+        loaded = into(
+            dsn, with_formats(sources, log_format, table_columns), spans=spans or (), app_logs=app_log or (), **progress
+        )
     typer.echo(_summary(loaded))
 
 

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from sojourn.invocation.options import AsJson, LogFormatOption, Quiet, Spans
+from sojourn.invocation.options import AsJson, LogFormatOption, Quiet, Spans, TableColumns
 from sojourn.invocation.progress import instant, pipe_closed_early_is_fine, reading_bar
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import printable
@@ -54,6 +54,7 @@ def doctor(
     explain: Annotated[
         str | None, typer.Option("--explain", metavar="CODE", help="Describe a finding, and do nothing else.")
     ] = None,
+    table_columns: TableColumns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -83,6 +84,7 @@ def doctor(
             ask_backends=ask_backends,
             ignored=ignore or (),
             log_format=log_format,
+            table_columns=table_columns or (),
             **progress,
         )
     with pipe_closed_early_is_fine():

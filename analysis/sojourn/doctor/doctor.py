@@ -44,6 +44,7 @@ def diagnose(
     ask_backends: bool = False,
     ignored: Iterable[str] = (),
     log_format: str | None = None,
+    table_columns: Sequence[str] = (),
     on_size: Callable[[int | None], None] | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Diagnosis:
@@ -60,6 +61,7 @@ def diagnose(
         ignored: codes of findings to leave out.
         log_format: format of the logs, as for ``sojourn.log_file``; None: as a configuration among the targets defines
             it for the file, or recognised by the lines.
+        table_columns: roles of the columns of tables, as ``--columns`` takes them; the logs are tables then.
         on_size: as for ``sojourn.read``.
         on_progress: as for ``sojourn.read``.
 
@@ -81,7 +83,9 @@ def diagnose(
         else:
             from sojourn.doctor.log import diagnosed_log  # noqa: PLC0415 - Polars takes its time to load
 
-            part = diagnosed_log(target, spans, since, on_size, on_progress, log_format=log_format, confs=confs)
+            part = diagnosed_log(
+                target, spans, since, on_size, on_progress, log_format=log_format, columns=table_columns, confs=confs
+            )
         if kinds[target] != NGINX:
             servers = _servers(part.connects, confs, ask=ask_backends)
             part.findings = [_explained(finding, diagnosis, confs, servers) for finding in part.findings]

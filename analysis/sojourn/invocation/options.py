@@ -55,6 +55,15 @@ LogFormatOption = Annotated[
         "recognised by the lines.",
     ),
 ]
+TableColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns",
+        metavar="ROLE=COLUMN[:UNIT],…",
+        help="Roles of the columns of a table (CSV, TSV, Parquet): arrival, end, response, service, wait, status, "
+        "backend, route, … Repeatable.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object instead of the table.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 WorkersOption = Annotated[

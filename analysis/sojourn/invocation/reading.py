@@ -42,6 +42,7 @@ def requests_of(
     sources: Sequence[Source],
     *,
     log_format: str | None = None,
+    table_columns: Sequence[str] | None = None,
     spans: list[str] | None = None,
     app_log: list[str] | None = None,
     app_log_format: str | None = None,
@@ -51,18 +52,18 @@ def requests_of(
     columns: Sequence[str] = (),
     quiet: bool = False,
 ) -> OpenedRequests:
-    """Read requests row by row; ``columns`` are read besides what the components need, other arguments are options.
+    """Read requests row by row; ``columns`` are read besides what the components need; the others are as the options.
 
     Raises:
         SojournError: a source cannot be read, or no request is left.
         typer.BadParameter: an option is not what it should be.
     """
     with read_options(since, until, where, quiet) as options:
-        from sojourn.sources.log_files import with_app_log_format, with_log_format  # noqa: PLC0415
+        from sojourn.sources.log_files import with_app_log_format, with_formats  # noqa: PLC0415
         from sojourn.sources.opening import open_sources  # noqa: PLC0415 - Polars and DuckDB take their time to load
 
         with open_sources(
-            with_log_format(sources, log_format),
+            with_formats(sources, log_format, table_columns),
             spans=spans or (),
             app_log=with_app_log_format(app_log or (), app_log_format),
             columns=("request_id", *columns),

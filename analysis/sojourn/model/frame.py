@@ -23,6 +23,7 @@ INSTANT = pl.Datetime("us", "UTC")
 EXTRA_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 # What a log's times are seen from: a proxy that times its backend, a server that times whole requests, an app server.
 PROXY, WHOLE, APP = "proxy", "whole", "app"
+TABLE = "table"  # the format of tables, in ``LogFacts``
 HALF_MICROSECOND = 5e-7  # s: durations are whole microseconds, and equal when they are nearer than this
 
 SCHEMA: dict[str, pl.DataType] = {

@@ -22,6 +22,7 @@ from sojourn.invocation.options import (
     Quiet,
     Sources,
     Spans,
+    TableColumns,
     Where,
     WorkersOption,
     column_of,
@@ -88,6 +89,7 @@ def movie(
     title: Annotated[str, typer.Option(metavar="TEXT", help="Title of the movie.")] = "The queue as it happened",
     log_format: LogFormatOption = None,
     app_log_format: AppLogFormatOption = None,
+    table_columns: TableColumns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -111,7 +113,8 @@ def movie(
 
     def read(paths: list[str]) -> OpenedRequests:
         return requests_of(
-            paths, log_format=log_format, spans=spans, app_log=app_log, app_log_format=app_log_format,
+            paths, log_format=log_format, table_columns=table_columns, spans=spans, app_log=app_log,
+            app_log_format=app_log_format,
             since=earlier, until=_text(end), where=where, columns=columns,
             quiet=quiet,
         )  # fmt: skip

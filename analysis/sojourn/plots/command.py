@@ -25,6 +25,7 @@ from sojourn.invocation.options import (
     Since,
     Sources,
     Spans,
+    TableColumns,
     Until,
     Where,
     WorkersOption,
@@ -92,6 +93,7 @@ def plot(
     ] = 2.0,
     log_format: LogFormatOption = None,
     app_log_format: AppLogFormatOption = None,
+    table_columns: TableColumns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -106,7 +108,8 @@ def plot(
         column_of(by)
     columns, groups = _columns_and_groups(chosen, by)
     result = read_split(
-        sources, log_format=log_format, spans=spans, app_log=app_log, app_log_format=app_log_format,
+        sources, log_format=log_format, table_columns=table_columns, spans=spans, app_log=app_log,
+        app_log_format=app_log_format,
         since=since, until=until, where=where, columns=columns, by=groups,
         quiet=quiet,
     )  # fmt: skip

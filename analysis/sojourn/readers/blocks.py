@@ -24,6 +24,7 @@ from sojourn.readers.formats.units import with_units
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import Block, blocks_of_lines
 from sojourn.readers.record import MACROS
+from sojourn.readers.tables.suggestion import suggestion_for_lines
 from sojourn.readers.unwrapping import bare_blocks, first_lines
 
 if TYPE_CHECKING:
@@ -180,6 +181,19 @@ def _in_units(log: LogInput) -> LineFormat:
         return with_units(log.form, log.units)
     except SojournError as error:
         raise SojournError(f"{log.name}: {error}") from None
+
+
+def refuse_table(log: LogInput, block: Block) -> None:
+    """Raise an error if the first block of a log is that of a table without roles.
+
+    Raises:
+        SojournError: it is; the text names its columns and the roles that are likely.
+    """
+    if log.recognised or block.first != 1:
+        return
+    lines = block.lines_at(block.positions[:LINES]).to_list()
+    if table := suggestion_for_lines(log.name, lines):
+        raise SojournError(str(table))
 
 
 def reading_engine(macros: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:

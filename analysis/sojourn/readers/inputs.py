@@ -16,13 +16,16 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from sojourn.model.dsn import SHAPES, hidden, is_store
 from sojourn.model.errors import SojournError
 from sojourn.readers.compression import decompressed
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.units import Units
+from sojourn.readers.tables.beginning import ROWS, Chunks, beginning_of, continued
+from sojourn.readers.tables.recognition import table_format
+from sojourn.readers.tables.roles import Column
 
 if TYPE_CHECKING:
     from sojourn.readers.formats.wrapping import Wrapping
@@ -43,6 +46,17 @@ class LogFile(os.PathLike[str]):
 
     path: str
     form: LineFormat | Units | None
+
+    def __fspath__(self) -> str:
+        return self.path
+
+
+@dataclass(frozen=True)
+class TableFile(os.PathLike[str]):
+    """A source that is a table; ``columns``: those with a role."""
+
+    path: str
+    columns: tuple[Column, ...]
 
     def __fspath__(self) -> str:
         return self.path
@@ -79,6 +93,8 @@ class LogInput:
         begun: lines of which some parts were read: number of the layer around them, stream -> the parts.
         looked_at: the first lines were compared with ``form``.
         units: units of durations that the user states, of a format that is recognised by the lines.
+        first_line: number of the first line of the stream.
+        start: bytes before it.
     """
 
     name: str
@@ -92,6 +108,8 @@ class LogInput:
     begun: dict[tuple[int, str], Begun] = field(default_factory=dict)
     looked_at: bool = False
     units: Units = field(default_factory=Units)
+    first_line: int = 1
+    start: int = 0
 
     def use(self, form: LineFormat | Units | None) -> None:
         """Read the lines in the user's format, or in the recognised one with the user's units."""
@@ -200,11 +218,12 @@ def opened_inputs(sources: NamedSources | Sequence[Source]) -> Inputs:
     inputs = Inputs([], [], [], list(by_kind.stores))
     identities: set[tuple[int, int]] = set()
     forms = {source.path: source.form for source in by_kind.every if isinstance(source, LogFile)}
+    tables = {source.path: source.columns for source in by_kind.every if isinstance(source, TableFile)}
     try:
         for source in by_kind.files:
             before = len(inputs.logs)
             for path in _expanded(source, inputs.spans):
-                _open_into(inputs, path, identities)
+                _open_into(inputs, path, identities, tables.get(source))
             for log in inputs.logs[before:] if source in forms else ():
                 log.use(forms[source])
     except BaseException:
@@ -256,12 +275,12 @@ def _interruptible() -> None:
         signal.siginterrupt(signal.SIGINT, True)
 
 
-def _open_into(inputs: Inputs, path: str, identities: set[tuple[int, int]]) -> None:
+def _open_into(inputs: Inputs, path: str, identities: set[tuple[int, int]], columns: tuple[Column, ...] | None) -> None:
     if path == "-":
         if sys.stdin is None:
             raise SojournError("-: standard input is closed")
         _interruptible()
-        inputs.logs.append(_log_input("-", open(sys.stdin.fileno(), "rb", closefd=False), None))  # noqa: SIM115
+        inputs.logs.append(_log_input("-", open(sys.stdin.fileno(), "rb", closefd=False), None, columns))  # noqa: SIM115
         return
     try:
         raw = open(path, "rb")  # noqa: SIM115 - closed by Inputs.close
@@ -274,15 +293,52 @@ def _open_into(inputs: Inputs, path: str, identities: set[tuple[int, int]]) -> N
     identities.add((status.st_dev, status.st_ino))
     if stat.S_ISREG(status.st_mode):
         if raw.peek(4)[:4] == PARQUET_MAGIC:
+            if columns is not None:
+                inputs.logs.append(_parquet_input(path, raw, status.st_size, columns))
+                return
             raw.close()
             inputs.parquet.append(Path(path))
             return
-        inputs.logs.append(_log_input(path, raw, status.st_size))
+        inputs.logs.append(_log_input(path, raw, status.st_size, columns))
     else:  # a pipe or a device is read sequentially
         _interruptible()
-        inputs.logs.append(_log_input(path, raw, None))
+        inputs.logs.append(_log_input(path, raw, None, columns))
 
 
-def _log_input(name: str, raw: io.BufferedReader, size: int | None) -> LogInput:
+def _log_input(
+    name: str, raw: io.BufferedReader, size: int | None, columns: tuple[Column, ...] | None = None
+) -> LogInput:
     stream = decompressed(raw)
-    return LogInput(name, stream or raw, None if name == "-" else raw, size, None if stream else size)
+    log = LogInput(name, stream or raw, None if name == "-" else raw, size, None if stream else size)
+    if columns is not None:
+        try:
+            _read_as_table(log, columns)
+        except BaseException:
+            raw.close()
+            raise
+    return log
+
+
+def _read_as_table(log: LogInput, columns: tuple[Column, ...]) -> None:
+    """Read the line of names of a log that is a table; its stream begins after that line."""
+    beginning = beginning_of(log.name, log.stream)
+    log.form, log.recognised, log.looked_at = table_format(log.name, beginning, columns), True, True
+    log.first_line, log.start = 2, len(beginning.header)
+    if log.limit is not None:
+        log.stream.seek(log.start)
+        log.limit = max(log.limit - log.start, 0)
+    else:
+        log.stream = cast(BinaryIO, Chunks(continued(beginning.rest, log.stream), log.stream))
+
+
+def _parquet_input(name: str, raw: io.BufferedReader, size: int, columns: tuple[Column, ...]) -> LogInput:
+    from sojourn.readers.tables.parquet_lines import ParquetTable  # noqa: PLC0415 - takes its time to load
+
+    try:
+        table = ParquetTable(Path(name))
+        form = table_format(name, table.beginning(ROWS), columns, table.units)
+    except BaseException:
+        raw.close()
+        raise
+    stream = cast(BinaryIO, Chunks(table.lines(raw, size)))
+    return LogInput(name, stream, raw, size, None, form, recognised=True, looked_at=True)

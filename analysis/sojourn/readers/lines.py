@@ -140,8 +140,8 @@ def blocks_of_lines(
     became shorter (``cut_while_read``). ``line_ends``: a faster function for the position behind every line end.
     """
     line_ends = line_ends or _line_ends
-    number = 1
-    start = 0  # bytes before ``rest``
+    number = log.first_line
+    start = log.start  # bytes before ``rest``
     rest = np.empty(0, np.uint8)
     skipping = False  # inside a line over the limit that was refused before
     for chunk, damage in _chunks(log, block_bytes, line_limit):

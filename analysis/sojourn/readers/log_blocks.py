@@ -15,17 +15,18 @@ import polars as pl
 from sojourn.model.arrays import Ints
 from sojourn.model.compilation import is_compilation_installed
 from sojourn.model.parallel import THREADS
-from sojourn.readers.blocks import REFUSED, ParsedBlock, Parsers, Refused, blocks_ahead, format_of
+from sojourn.readers.blocks import REFUSED, ParsedBlock, Parsers, Refused, blocks_ahead, format_of, refuse_table
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import Block, blocks_of_lines
 from sojourn.readers.record import EXPRESSIONS, IDENTITY_TEXT, RECORD, records_query
 from sojourn.readers.scan import line_ends
 from sojourn.readers.shape import hashes_of, scanned
+from sojourn.readers.tables.table_format import TableFormat
 from sojourn.readers.text_shape import scanned_text
 from sojourn.readers.unwrapping import bare_blocks
 
-BLOCK_BYTES = 16 << 20
+BLOCK_BYTES, TABLE_BYTES = 16 << 20, 4 << 20  # a row of a table is shorter than a line, and needs as much memory
 # A smaller log is read before what reads it the short way is loaded.
 BYTES_WORTH, COMPRESSED_WORTH = 32 << 20, 2 << 20
 OTHERS_AT_ONCE, LINES_AT_ONCE = 10_000, 250_000  # lines whose others are parsed together, at least
@@ -79,7 +80,8 @@ def log_blocks(
         for log in logs:
             short = pool if compiled and _is_large(log) else None
             for block in _blocks_of(log, columns, parsers, short, progress):
-                with_proxy = _with_proxy(block, log.name) if len(logs) > 1 and log.form is not None else block
+                is_log = log.form is not None and not isinstance(log.form, TableFormat)  # a trace may have many tables
+                with_proxy = _with_proxy(block, log.name) if len(logs) > 1 and is_log else block
                 yield replace(with_proxy, form=log.form)
             done += log.size or 0
 
@@ -105,7 +107,9 @@ def _blocks_of(
 
     try:
         ends = line_ends if pool else None
-        for block, position in blocks_ahead(log, bare_blocks(log, blocks_of_lines(log, BLOCK_BYTES, line_ends=ends))):
+        block_bytes = TABLE_BYTES if isinstance(log.form, TableFormat) else BLOCK_BYTES
+        for block, position in blocks_ahead(log, bare_blocks(log, blocks_of_lines(log, block_bytes, line_ends=ends))):
+            refuse_table(log, block)
             form = format_of(log, block)
             long = block.places[-1] > BLOCK_BYTES // 2
             future = pool.submit(_scanned, block, columns, form) if pool and long else None

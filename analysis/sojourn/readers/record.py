@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 
 from sojourn.readers.formats import record_sql
 from sojourn.readers.formats.fields import MACROS as FORMAT_MACROS
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.internal_redirects import REDIRECT_MACROS
+from sojourn.readers.tables import table_sql
+from sojourn.readers.tables.table_format import TableFormat
 
 TEXT_KEYS = (
     "request_id", "trace_id", "span_id", "method", "uri", "protocol", "host", "remote_addr",
@@ -44,6 +47,7 @@ REASONS = {
     "invalid_request_start": "request_start or proxy_start is not unix seconds",
     "invalid_upstream_time": "an upstream time is neither a number nor -, or negative, or absurd",
     "upstream_lists_differ": "the upstream lists have different lengths",
+    "invalid_duration": "a duration of the table is not a number, or negative, or longer than its response",
     "damaged_compression": "the compressed stream is damaged here",
     "cut_while_read": "the file became shorter while it was read; the missing lines may be in a rotated copy",
 }
@@ -93,6 +97,7 @@ MACROS = (
     f"'{ROUTE_PART}', '/:id', 'g'))",
     *REDIRECT_MACROS,
     *FORMAT_MACROS,
+    *table_sql.MACROS,
 )
 
 
@@ -136,13 +141,14 @@ def _reason(log: LineFormat | None = None) -> str:
         f"NOT coalesce(plausible(n_{name}), blank(r.{name}))" for name in ("request_start", "proxy_start")
     )
     form = (
-        f"WHEN NOT ({record_sql.matched(log)}) THEN 'other_format'"
+        f"WHEN NOT ({_rules(log).matched(log)}) THEN 'other_format'"
         if log is not None and not log.json
         else f"""
         WHEN NOT json_valid(line) {"" if log is None else "AND f IS NULL "}THEN 'invalid_json'
         WHEN NOT starts_with(ltrim(line, ' \t'), '{{') THEN 'not_an_object'"""
     )
-    return f"""CASE WHEN {_sound()} THEN NULL ELSE CASE
+    unusable = table_sql.refused(log) if isinstance(log, TableFormat) else "false"
+    return f"""CASE WHEN {_sound()} AND NOT ({unusable}) THEN NULL ELSE CASE
         WHEN trim(line, ' \t\r\n') = '' THEN 'empty_line'
         {form}
         WHEN blank(r.time) THEN 'missing_time'
@@ -155,6 +161,7 @@ def _reason(log: LineFormat | None = None) -> str:
         WHEN {starts} THEN 'invalid_request_start'
         WHEN {garbled} THEN 'invalid_upstream_time'
         WHEN {differ} THEN 'upstream_lists_differ'
+        WHEN {unusable} THEN 'invalid_duration'
     END END"""
 
 
@@ -236,6 +243,11 @@ def keys_needed(columns: Sequence[str], expressions: Mapping[str, str] = EXPRESS
     return tuple(dict.fromkeys([*(key for key in KEYS if re.search(rf"\br\.{key}\b", text)), *extra]))
 
 
+def _rules(log: LineFormat) -> ModuleType:
+    """Return the module with the SQL from a line of this format to its record."""
+    return table_sql if isinstance(log, TableFormat) else record_sql
+
+
 def records_query(
     columns: tuple[str, ...],
     relation: str,
@@ -257,18 +269,17 @@ def records_query(
         record = f"number, TRY(json_transform(object_in(line), '{struct}')) AS r"
         numbers = NUMBERS
     else:
-        texts, numbers = record_sql.keys(log), record_sql.numbers(log)
+        rules = _rules(log)
+        texts, numbers = rules.keys(log), rules.numbers(log)
         expressions = {**expressions, "vantage": f"'{log.vantage}'", "time_step": f"{log.step}::DOUBLE"}
         texts_by_key = {key: texts.get(key, record_sql.NO_TEXT) for key in keys if key not in own}
-        texts_by_key |= {key: record_sql.own_column(log, key) for key in own}
-        used = " ".join(
-            (*texts_by_key.values(), *numbers.values(), record_sql.with_instants("", log), record_sql.matched(log))
-        )
-        fields = record_sql.extract(log, record_sql.fields_in(log, used))
+        texts_by_key |= {key: rules.own_column(log, key) for key in own}
+        used = " ".join((*texts_by_key.values(), *numbers.values(), rules.with_instants("", log), rules.matched(log)))
+        fields = rules.extract(log, record_sql.fields_in(log, used))
         texts_of_record = ", ".join(f'"{key}": {sql}' for key, sql in texts_by_key.items())
         record = f"* EXCLUDE (line), {{{texts_of_record}}} AS r"
         relation = f"(SELECT line, number, {fields} AS f FROM {relation})"  # noqa: S608 - names of ours
-        relation = record_sql.with_instants(relation, log)
+        relation = rules.with_instants(relation, log)
     expressions = {**{name: f'CASE WHEN NOT blank(r."{name}") THEN r."{name}" END' for name in own}, **expressions}
     selected = ",\n        ".join(f'{expressions[name]} AS "{name}"' for name in columns)
     numbered = ", ".join(f"{sql} AS {name}" for name, sql in numbers.items())

@@ -13,6 +13,7 @@ from sojourn.readers.formats.detect import LINES
 from sojourn.readers.formats.wrapping import HEADER, UNFINISHED, Layer, fitting_wrapping, recognised_wrapping
 from sojourn.readers.inputs import Begun, LogInput
 from sojourn.readers.lines import LINE_LIMIT, Block, refusal
+from sojourn.readers.tables.table_format import TableFormat
 
 SPREAD = 10_000  # lines of a log that its format is recognised among
 BEGINNING = 200  # characters of a refused line
@@ -32,6 +33,8 @@ def bare_blocks(log: LogInput, blocks: Iterator[Block]) -> Iterator[Block]:
 
 def bare_block(log: LogInput, block: Block) -> Block:
     """Return the next block of a log with the lines within its lines; the first ones decide what is around them."""
+    if isinstance(log.form, TableFormat):
+        return block
     wrapping = log.wrapping
     if wrapping is None and len(block):
         first = first_lines(block)

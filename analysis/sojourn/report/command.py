@@ -23,6 +23,7 @@ from sojourn.invocation.options import (
     Sources,
     Spans,
     SplitBy,
+    TableColumns,
     Until,
     Where,
     WorkersOption,
@@ -57,6 +58,7 @@ def report(
     where: Where = None,
     log_format: LogFormatOption = None,
     app_log_format: AppLogFormatOption = None,
+    table_columns: TableColumns = None,
     quiet: Quiet = False,
 ) -> None:
     """Write all analyses of the same requests on one HTML page."""
@@ -67,10 +69,10 @@ def report(
     with DrawingProcess() as process:
         from sojourn.report.build import columns_of, write_analyses  # noqa: PLC0415
         from sojourn.report.short import in_short  # noqa: PLC0415
-        from sojourn.sources.log_files import with_log_format  # noqa: PLC0415
+        from sojourn.sources.log_files import with_formats  # noqa: PLC0415
 
         packets = captures or []
-        by_kind = with_log_format(sources, log_format)
+        by_kind = with_formats(sources, log_format, table_columns)
         columns = columns_of(column, packets)
         result = read_split(
             by_kind, spans=spans, app_log=app_log, app_log_format=app_log_format,
@@ -79,7 +81,9 @@ def report(
         )  # fmt: skip
         earlier = None
         if before:
-            earlier = read_split(before, log_format=log_format, columns=columns, where=where, quiet=quiet)
+            earlier = read_split(
+                before, log_format=log_format, table_columns=table_columns, columns=columns, where=where, quiet=quiet
+            )
         with doing(quiet) as say:
             sections = write_analyses(
                 result, html, process=process, by=column, workers=counts, slo=slo, before=earlier, sources=by_kind,

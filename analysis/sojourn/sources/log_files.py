@@ -1,9 +1,9 @@
-"""Logs whose format the user gives."""
+"""Logs whose format the user gives, and tables with the roles of their columns."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sojourn.model.errors import SojournError
@@ -13,7 +13,8 @@ from sojourn.readers.formats.app_logs import app_log_format
 from sojourn.readers.formats.from_text import format_from_text
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.units import Units, units_from_text
-from sojourn.readers.inputs import LogFile, NamedSources, Source, SourcesLike
+from sojourn.readers.inputs import LogFile, NamedSources, Source, SourcesLike, TableFile
+from sojourn.readers.tables.roles import columns_of
 
 _IN_A_FILE = re.compile(r"(?P<file>[^$%{}]+):(?P<name>[\w.-]+)")
 
@@ -80,6 +81,39 @@ def with_app_log_format(files: Sequence[Source], text: str | None) -> list[Sourc
         raise SojournError("--app-log-format: there is no --app-log of that format")
     form = app_log_format(text)
     return [AppLogFile(str(path), form) for path in files]
+
+
+def table_file(path: Source, columns: str | Mapping[str, str]) -> TableFile:
+    """Return a source that is a table (CSV, TSV, Parquet; gzip and zstd too) with the roles of its columns.
+
+    >>> roles = {"end": "end_timestamp:rel", "service": "duration:s", "route": "func"}
+    >>> sojourn.split(sojourn.table_file("docs/examples/tables/azure-functions-2021.csv", columns=roles)).requests
+    6
+
+    Args:
+        path: a table, a glob or ``-``.
+        columns: role -> name of the column, or name:unit; or a text as ``--columns`` takes it. The roles and units are
+            those of ``docs/how-to/read-a-table.md``.
+
+    Raises:
+        SojournError: a role or unit is unknown. Whether the table has these columns is checked when it is read.
+    """
+    return TableFile(str(path), columns_of(columns))
+
+
+def with_formats(sources: SourcesLike, log_format: str | None, columns: Sequence[str] | None) -> NamedSources:
+    """Return sources by kind: logs of a format, or tables with ``columns``, the texts of ``--columns``.
+
+    Raises:
+        SojournError: as ``log_file`` and ``table_file``, or both are given.
+    """
+    if not columns:
+        return with_log_format(sources, log_format)
+    if log_format is not None:
+        raise SojournError("--columns is for tables, --log-format for logs: give one of them")
+    by_kind, roles = NamedSources.of(sources), columns_of(columns)
+    every = (source if "://" in str(source) else TableFile(str(source), roles) for source in by_kind.every)
+    return NamedSources(tuple(every), by_kind.stores, by_kind.files)
 
 
 def format_of_text(text: str) -> LineFormat | Units | None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sojourn.model.errors import SojournError
 from sojourn.model.redaction import redacted_text, redacting
-from sojourn.readers.blocks import Parsers, Reject, formed_blocks, rejects_of
+from sojourn.readers.blocks import Parsers, Reject, formed_blocks, refuse_table, rejects_of
 from sojourn.readers.inputs import LogInput, NamedSources, SourcesLike, opened_inputs
 from sojourn.readers.lines import Block, blocks_of_lines
 from sojourn.store.client import Store, plainly, rows, store_time
@@ -78,6 +78,8 @@ def _load_logs(
     others = RowSender(store, "incoming_rows")
     with LineSender(store, "incoming", "requests", refused) as own, Parsers(rows_query, MACROS) as parsers:
         for log, block, form in formed_blocks(logs, on_progress):
+            if form is None:
+                refuse_table(log, block)
             loaded.records.read += block.count
             if form is None:
                 rejects: Iterable[Reject]

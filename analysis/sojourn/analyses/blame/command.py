@@ -21,6 +21,7 @@ from sojourn.invocation.options import (
     Sources,
     Spans,
     SplitBy,
+    TableColumns,
     Until,
     WorkersOption,
     column_of,
@@ -52,6 +53,7 @@ def blame(
     ] = None,
     log_format: LogFormatOption = None,
     app_log_format: AppLogFormatOption = None,
+    table_columns: TableColumns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -74,6 +76,7 @@ def blame(
         until=until,
         columns=columns,
         log_format=log_format,
+        table_columns=table_columns,
         quiet=quiet,
     )
     from sojourn.analyses.blame.run import blame as run  # noqa: PLC0415 - numba takes its time to load

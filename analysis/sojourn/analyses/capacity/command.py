@@ -13,7 +13,7 @@ import typer
 from sojourn.analyses.capacity.sizing import INSTANCES, sized
 from sojourn.invocation.answer import answer, print_json
 from sojourn.invocation.completion import beginning
-from sojourn.invocation.options import AsJson, LogFormatOption, Quiet, Since, Until, Where, conditions_of
+from sojourn.invocation.options import AsJson, LogFormatOption, Quiet, Since, TableColumns, Until, Where, conditions_of
 from sojourn.invocation.progress import instant
 from sojourn.invocation.reading import requests_of
 from sojourn.model.errors import SojournError
@@ -55,6 +55,7 @@ def capacity(
     until: Until = None,
     where: Where = None,
     log_format: LogFormatOption = None,
+    table_columns: TableColumns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -88,7 +89,15 @@ def capacity(
     narrowed: dict[str, Any] = {"since": instant(since), "until": instant(until), "where": conditions_of(where or [])}
     requests: Any = NamedSources.of(sources)
     if requests.only_store is None:
-        requests = requests_of(sources, since=since, until=until, where=where, log_format=log_format, quiet=quiet)
+        requests = requests_of(
+            sources,
+            since=since,
+            until=until,
+            where=where,
+            log_format=log_format,
+            table_columns=table_columns,
+            quiet=quiet,
+        )
         narrowed = {}
     result = run(
         requests, slo=slos, target_rate=target_rate, headroom=headroom, instance=instance, per_instance=per_instance,

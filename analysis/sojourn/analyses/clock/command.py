@@ -16,6 +16,7 @@ from sojourn.invocation.options import (
     Since,
     Sources,
     Spans,
+    TableColumns,
     Until,
     Where,
 )
@@ -31,6 +32,7 @@ def clock(
     where: Where = None,
     log_format: LogFormatOption = None,
     app_log_format: AppLogFormatOption = None,
+    table_columns: TableColumns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -49,6 +51,7 @@ def clock(
         until=until,
         where=where,
         log_format=log_format,
+        table_columns=table_columns,
         quiet=quiet,
     )
     from sojourn.analyses.clock.run import clock as run  # noqa: PLC0415 - Polars takes its time to load

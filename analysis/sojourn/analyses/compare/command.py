@@ -20,6 +20,7 @@ from sojourn.invocation.options import (
     Since,
     Spans,
     SplitBy,
+    TableColumns,
     Until,
     Where,
     column_of,
@@ -47,6 +48,7 @@ def compare(
     where: Where = None,
     log_format: LogFormatOption = None,
     app_log_format: AppLogFormatOption = None,
+    table_columns: TableColumns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -66,7 +68,8 @@ def compare(
     for name, source, begin, end in ((names[0], one, since, text or until), (names[1], other, text or since, until)):
         try:
             side = requests_of(
-                [source], log_format=log_format, spans=spans, app_log=app_log, app_log_format=app_log_format,
+                [source], log_format=log_format, table_columns=table_columns, spans=spans, app_log=app_log,
+                app_log_format=app_log_format,
                 since=begin, until=end, where=where, columns=(column,),
                 quiet=quiet,
             )  # fmt: skip

@@ -16,6 +16,7 @@ from sojourn.invocation.options import (
     Since,
     Sources,
     Spans,
+    TableColumns,
     Until,
     Where,
     WorkersOption,
@@ -34,6 +35,7 @@ def depth(
     where: Where = None,
     log_format: LogFormatOption = None,
     app_log_format: AppLogFormatOption = None,
+    table_columns: TableColumns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -52,6 +54,7 @@ def depth(
         until=until,
         where=where,
         log_format=log_format,
+        table_columns=table_columns,
         quiet=quiet,
     )
     from sojourn.analyses.depth.run import depth as run  # noqa: PLC0415 - Polars takes its time to load

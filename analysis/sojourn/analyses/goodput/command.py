@@ -16,6 +16,7 @@ from sojourn.invocation.options import (
     Sources,
     Spans,
     SplitBy,
+    TableColumns,
     Until,
     Where,
     column_of,
@@ -33,6 +34,7 @@ def goodput(
     where: Where = None,
     log_format: LogFormatOption = None,
     app_log_format: AppLogFormatOption = None,
+    table_columns: TableColumns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -43,7 +45,15 @@ def goodput(
     """
     columns = (column_of(by), "remote_addr", "method", "uri")
     requests = requests_of(
-        sources, spans=spans, since=since, until=until, where=where, columns=columns, log_format=log_format, quiet=quiet
+        sources,
+        spans=spans,
+        since=since,
+        until=until,
+        where=where,
+        columns=columns,
+        log_format=log_format,
+        table_columns=table_columns,
+        quiet=quiet,
     )
     from sojourn.analyses.goodput.run import goodput as run  # noqa: PLC0415 - Polars takes its time to load
     from sojourn.sources.log_files import with_app_log_format  # noqa: PLC0415

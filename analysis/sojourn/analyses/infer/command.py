@@ -16,6 +16,7 @@ from sojourn.invocation.options import (
     Since,
     Sources,
     Spans,
+    TableColumns,
     Until,
     Where,
     WorkersOption,
@@ -34,6 +35,7 @@ def infer(
     where: Where = None,
     log_format: LogFormatOption = None,
     app_log_format: AppLogFormatOption = None,
+    table_columns: TableColumns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -52,6 +54,7 @@ def infer(
         until=until,
         where=where,
         log_format=log_format,
+        table_columns=table_columns,
         quiet=quiet,
     )
     from sojourn.analyses.infer.run import infer as run  # noqa: PLC0415 - numba takes its time to load

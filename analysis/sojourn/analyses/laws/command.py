@@ -15,6 +15,7 @@ from sojourn.invocation.options import (
     Since,
     Sources,
     Spans,
+    TableColumns,
     Until,
     Where,
     WorkersOption,
@@ -33,6 +34,7 @@ def laws(
     where: Where = None,
     log_format: LogFormatOption = None,
     app_log_format: AppLogFormatOption = None,
+    table_columns: TableColumns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -50,6 +52,7 @@ def laws(
         until=until,
         where=where,
         log_format=log_format,
+        table_columns=table_columns,
         quiet=quiet,
     )
     from sojourn.analyses.laws.run import laws as run  # noqa: PLC0415 - Polars takes its time to load

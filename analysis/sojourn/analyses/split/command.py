@@ -25,6 +25,7 @@ from sojourn.invocation.options import (
     Since,
     Sources,
     Spans,
+    TableColumns,
     Until,
     Where,
 )
@@ -72,6 +73,7 @@ def split(
     ] = None,
     log_format: LogFormatOption = None,
     app_log_format: AppLogFormatOption = None,
+    table_columns: TableColumns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -85,10 +87,10 @@ def split(
             raise typer.BadParameter(f"{name!r} is not one of {', '.join(GROUPS)}", param_hint="--by")
     with read_options(since, until, where, quiet) as options, _writer(rejects) as refused:
         from sojourn.analyses.split.run import split as run  # noqa: PLC0415 - Polars and DuckDB take their time to load
-        from sojourn.sources.log_files import with_app_log_format, with_log_format  # noqa: PLC0415
+        from sojourn.sources.log_files import with_app_log_format, with_formats  # noqa: PLC0415
 
         result = run(
-            with_log_format(sources, log_format), spans=spans or (),
+            with_formats(sources, log_format, table_columns), spans=spans or (),
             app_log=with_app_log_format(app_log or (), app_log_format), by=groups, slo=slo,
             all_columns=parquet is not None, captures=captures or (), nginx=nginx,
             rejects_to=refused, **options,
@@ -120,6 +122,7 @@ def read_split(
     sources: SourcesLike,
     *,
     log_format: str | None = None,
+    table_columns: Sequence[str] | None = None,
     spans: list[str] | None = None,
     app_log: list[str] | None = None,
     app_log_format: str | None = None,
@@ -142,10 +145,10 @@ def read_split(
     read = () if columns is None else ("request_id", *columns)
     with read_options(since, until, where, quiet) as options:
         from sojourn.analyses.split.run import split as run  # noqa: PLC0415 - Polars and DuckDB take their time to load
-        from sojourn.sources.log_files import with_app_log_format, with_log_format  # noqa: PLC0415
+        from sojourn.sources.log_files import with_app_log_format, with_formats  # noqa: PLC0415
 
         app_logs = with_app_log_format(app_log or (), app_log_format)
-        logs = with_log_format(sources, log_format)
+        logs = with_formats(sources, log_format, table_columns)
         result = run(logs, spans=spans or (), app_log=app_logs, by=by, slo=slo, columns=read, **options)
     if not result.requests:
         raise SojournError(nothing(result.records))

@@ -5,26 +5,33 @@ from __future__ import annotations
 from sojourn.analyses.split.result import SplitResult
 from sojourn.model.evidence import ENOUGH_IDLE, PHASES
 from sojourn.model.formatting import counted, duration, percent, printable
+from sojourn.model.frame import APP, TABLE
 
 FEW = 0.01  # of the requests: fewer are not mentioned
 DOCTOR = "`sojourn doctor` with nginx's configuration and this log prints the lines for the app's server and for nginx."
 OTHER_DOCTOR = "`sojourn doctor` with this log prints the lines for the app and for the proxy."
+SEND = "The app has to send X-Queueing-Delay and X-Service-Time: "
+OF_TABLE = "If the table has a column of service times or waits, name it: --columns service=COLUMN:UNIT or wait=…"
+LENGTH = 1_500  # characters about the format of a log
 
 
 def notes(result: SplitResult) -> list[str]:
     """Return one or two sentences per finding, most important first."""
-    sentences = [f"{printable(each.source, 100)}: {text}" for each in result.records.formats for text in each.warnings]
-    sentences += [f"{printable(each.sentence, 300)} {printable(each.reading, 600)}" for each in result.records.formats]
+    formats = result.records.formats
+    sentences = [f"{printable(each.source, 100)}: {text}" for each in formats for text in each.warnings]
+    sentences += [f"{printable(each.sentence, 300)} {printable(each.reading, LENGTH)}" for each in formats]
     app_log = result.audit.app_log
     sentences += [] if app_log is None else [printable(each, 600) for each in app_log.sentences]
+    only_tables = bool(formats) and all(each.format == TABLE for each in formats)
     sentences += [each.sentence for each in result.inferred]
     coverage = result.audit.known
     total = coverage.total
-    if total.incomplete > FEW * total.answered:
+    of_apps = only_tables and all(each.vantage == APP for each in formats)  # the note about the format says it
+    if total.incomplete > FEW * total.answered and not of_apps:
         sentences.append(
             f"{total.incomplete:,} of {counted(total.answered, 'answer')} came without the app's service time "
-            f"({coverage.incomplete_backends()}): their queueing delay and service time are unknown. The app has to "
-            "send X-Queueing-Delay and X-Service-Time: " + (OTHER_DOCTOR if result.records.formats else DOCTOR)
+            f"({coverage.incomplete_backends()}): their queueing delay and service time are unknown. "
+            + (OF_TABLE if only_tables else SEND + (OTHER_DOCTOR if formats else DOCTOR))
         )
     if coverage.unanswered > FEW * result.requests:
         counts = {"504": total.timed_out, "499": total.left, "other": total.failed}
@@ -35,7 +42,8 @@ def notes(result: SplitResult) -> list[str]:
         )
     if total.not_proxied > FEW * result.requests:
         sentences.append(f"{counted(total.not_proxied, 'request')} did not go to an app: nginx answered without one.")
-    if unstamped := max(total.by_duration - total.impossible - total.late_stamps, 0):
+    unstamped = max(total.by_duration - total.impossible - total.late_stamps, 0)
+    if unstamped and not only_tables:
         why = (
             "because no valid X-Request-Start reached the app. `sojourn doctor` with nginx's configuration prints the "
             "lines that set it."

@@ -20,6 +20,7 @@ from sojourn.invocation.options import (
     Since,
     Sources,
     Spans,
+    TableColumns,
     Until,
     Where,
     WorkersOption,
@@ -88,6 +89,7 @@ def whatif(
     where: Where = None,
     log_format: LogFormatOption = None,
     app_log_format: AppLogFormatOption = None,
+    table_columns: TableColumns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -129,6 +131,7 @@ def whatif(
         where=where,
         columns=columns,
         log_format=log_format,
+        table_columns=table_columns,
         quiet=quiet,
     )
     result = run(

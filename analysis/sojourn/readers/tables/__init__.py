@@ -1,0 +1,1 @@
+"""Tables of requests (CSV, TSV, Parquet): the roles of their columns, and their rows as lines of a log."""
