@@ -64,11 +64,30 @@ longer one (*assumed*). Ten digits, a point and three digits are `$msec`; addres
 `request_time=` and the like) decides alone. Durations that contradict their names or one another make the format
 *assumed*, with a note.
 
-A whole number at the end is Apache's `%D` (µs), `%{ms}T` or `%T` (s), whose unit follows from its size and from
-the order of the lines, in which requests end: *likely* `%D` with a median of 10,000 and more, *assumed*
-otherwise. A number that exceeds the size of the response by the size of headers is Apache's `%O`, no duration.
-Six digits behind the point are seconds, as gunicorn's `%(L)s` (*assumed*). In JSON, a response time in whole
-numbers is taken as milliseconds (*assumed*).
+A whole number at the end is Apache's `%D` (µs), `%{ms}T` or `%T` (s), in the unit that fits ([below](#units)). It has
+to behave like a duration: numbers that are instants, that only grow, that are spread as the ports of clients are, that
+depend on the client and the request alone, or that depend on nothing at all, are not read, and the note says why. A
+number that exceeds the size of the response by the size of headers is Apache's `%O`. Four digits behind the point,
+behind the common format, are the seconds of Rack's CommonLogger; six are seconds, as gunicorn's `%(L)s` (*assumed*).
+
+The same values may stand anywhere in the line, before the status or first of all: a line with an instant, a request and
+a status is taken apart at its blanks, quotes and brackets.
+
+## Keys and values: JSON, LTSV, logfmt, W3C
+
+What a key holds follows from its name, in any spelling (`responseTime`, `response_time`, `http.response.status_code`,
+`{"res": {"statusCode": 200}}`), and from its values: a status has three digits, a stamp is one of the usual forms. A
+name of nginx's variables counts more than another one. Lines that an app wrote (Rails with lograge, pino, bunyan) have
+the vantage *app*. W3C's format (IIS, CloudFront) is that of its line of `#Fields:`.
+
+## Units
+
+A unit is certain where it is written: behind the value (`53.000 ms`, `1.2s`), or in the name (`duration_ms`,
+`latencyNs`). Else it follows from the log. A unit is refuted where requests would have taken longer than the log, or
+would have ended in another order than their lines. Of those that remain, the one whose median is nearest to 50 ms is
+taken, and seconds where three digits stand behind the point, as nginx writes them. Where another unit is plausible, the
+format is *assumed*, and the note and the verdict name the factor. `--log-format request_time=ms` sets the unit of a
+format that is recognised; in a text it is written behind the variable: `$request_time=ms`.
 
 Without `$msec` a line says in which second its request ended and no more ([why that
 matters](../how-to/without-touching-anything.md)).

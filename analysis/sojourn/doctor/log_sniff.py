@@ -11,7 +11,7 @@ from itertools import islice
 from sojourn.doctor.findings import ADD, ERROR, INFO, RUN, Finding
 from sojourn.model.formatting import printable
 from sojourn.nginx.log_format import ESSENTIAL, REFUSED_WITHOUT, USEFUL, key_lines, why_keys
-from sojourn.readers.foreign_logs import COMBINED, LENGTH, NGINX_JSON, ForeignFormat, foreign_format
+from sojourn.readers.foreign_logs import LENGTH, NGINX_JSON, ForeignFormat, advice_on, foreign_format, unrecognised
 from sojourn.readers.formats.detect import detected_format
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.inputs import LogInput
@@ -85,15 +85,16 @@ def sniff_findings(sniff: Sniffed) -> Iterator[Finding]:
     foreign = foreign_format(sniff.begins)
     if sniff.form is not None and not sniff.form.lacks:
         facts = sniff.form.facts(sniff.name)
-        advice = foreign or NGINX_JSON
+        advice = advice_on(sniff.form, sniff.begins)
         yield _of_format(advice, INFO, name, facts.sentence, f"{facts.reading} {advice.sentence}")
         return
     if foreign is not None and foreign is not NGINX_JSON:
         yield _of_format(foreign, ERROR, name, f"{name} is {foreign.name}.", foreign.sentence)
         return
     if sniff.objects < 0.5 * sniff.lines:
-        why = f"It lacks the times of a split. It begins: {printable(sniff.begins[0], 80)}"
-        yield _of_format(COMBINED, ERROR, name, f"{name} does not hold JSON lines.", why)
+        form = unrecognised(sniff.begins)
+        why = f"{form.sentence} It begins: {printable(sniff.begins[0], 80)}"
+        yield _of_format(form, ERROR, name, f"{name} is {form.name}.", why)
         return
     missing = {key: variable for key, variable in ESSENTIAL.items() if key not in sniff.keys}
     useful = {key: variable for key, variable in USEFUL.items() if key not in sniff.keys}

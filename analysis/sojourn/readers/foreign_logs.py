@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from sojourn.model.formatting import printable
-from sojourn.model.frame import Records
+from sojourn.model.frame import APP, Records
+from sojourn.readers.formats.detect import detected_format
+from sojourn.readers.formats.line_format import LineFormat
+from sojourn.readers.formats.suggestion import Suggestion, suggested_format
 
 LINES = 200  # of the refused lines
 LENGTH = 2_000  # characters of a line
@@ -36,6 +39,7 @@ class ForeignFormat:
         advice: the remedy, as a clause.
         fix: the lines of the remedy.
         into: the file for these lines; empty: they are a command.
+        because: a sentence on values that are not read.
     """
 
     name: str
@@ -44,11 +48,13 @@ class ForeignFormat:
     advice: str
     fix: str = LOOK
     into: str = ""
+    because: str = ""
 
     @property
     def sentence(self) -> str:
         """The times in the log, the missing values, and the remedy."""
-        return f"It has {self.holds}; it lacks {self.lacks}. To have these, {self.advice}."
+        because = f" {self.because}" if self.because else ""
+        return f"It has {self.holds}; it lacks {self.lacks}.{because} To have these, {self.advice}."
 
 
 def _of_nginx(name: str, holds: str, lacks: str = _STAMPED) -> ForeignFormat:
@@ -138,16 +144,34 @@ UWSGI = ForeignFormat(
     "the wait before uWSGI and the stamp (X-Request-Start)",
     "give the log of the nginx in front of uWSGI",
 )
+_OWN_TIMES = "the app's own times"
+HEROKU = ForeignFormat(
+    "the log of Heroku's router", "milliseconds of connecting, and to the end of the response", _OWN_TIMES,
+    "wrap the app in the middleware: Heroku's router sends X-Request-Start itself",
+    "sojourn split router.log --app-log app.log",
+)  # fmt: skip
+# Name of a format -> what it lacks; of those that nginx did not write.
+_BY_NAME = {
+    "heroku": HEROKU,
+    "kong": _of_proxy("Kong's JSON log", "milliseconds of the whole request and of the upstream"),
+    "gcp": _of_proxy("the log of a Google Cloud load balancer", "the duration of the whole request"),
+    "cloudflare": _of_proxy("Cloudflare's Logpush", "the times of the edge and of the origin"),
+    "squid": _of_proxy("Squid's access log", "the duration of the whole request"),
+    "gorouter": _of_proxy("the access log of Cloud Foundry's gorouter", "the duration of the whole request"),
+    "w3c": _of_proxy("W3C's extended format", "the duration of the whole request"),
+}
+_OF_AN_APP = ForeignFormat(
+    "the log of an app server", "the time that the app worked on each request", "the wait before the app",
+    "give the log of the proxy in front, with --app-log for this one", "sojourn split access.log --app-log app.log",
+)  # fmt: skip
+_OF_OTHERS = _of_proxy("the log of another program", "what its keys say")
 NGINX_ERRORS = _of_nginx("nginx's error log", "messages", "requests and their times")
 NGINX_JSON = _of_nginx("JSON lines of nginx's variables without all keys of Sojourn's record", "what its keys say")
 OTHER_JSON = ForeignFormat(
-    "JSON lines without the keys of Sojourn's record",
-    "other keys",
-    "time, status and request_time",
-    'name the keys that hold them by --log-format \'{"KEY": "$time_iso8601", "KEY": "$status", '
-    '"KEY": "$request_time"}\' '
-    "(docs/reference/log-formats.md)",
+    "JSON lines without the keys of Sojourn's record", "other keys", "time, status and request_time", "name the keys"
 )
+UNKNOWN = ForeignFormat("text in a format that is not recognised", "", "", "")
+_PAGE = "docs/reference/log-formats.md"
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _DAY = r"\[\d\d/\w{3}/\d{4}:[\d:]{8}"
@@ -205,16 +229,58 @@ def _format_of_object(keys: set[str], text: str) -> ForeignFormat | None:
 
 def foreign_format(lines: Iterable[str]) -> ForeignFormat | None:
     """Return the format that more than half of these lines have; None without such a format."""
-    counts = Counter(format_of_line(line) for line in lines if line.strip())
+    sample = [line for line in lines if line.strip()]
+    counts = Counter(format_of_line(line) for line in sample)
     if not counts:
         return None
     most, count = counts.most_common(1)[0]
-    return most if count > 0.5 * counts.total() else None
+    if most is None or count <= 0.5 * counts.total():
+        return None
+    if most is OTHER_JSON:
+        return _with_suggestion(OTHER_JSON, suggested_format(sample))
+    if most in (APACHE_TIMES, COMBINED_TIMES) and (log := detected_format(sample)) and log.lacks:
+        return replace(COMBINED, because=" ".join(log.notes))
+    return most
+
+
+def unrecognised(lines: Sequence[str]) -> ForeignFormat:
+    """Return what is to be said of lines of text whose format is not recognised."""
+    return _with_suggestion(UNKNOWN, suggested_format(lines))
+
+
+def _with_suggestion(form: ForeignFormat, suggestion: Suggestion) -> ForeignFormat:
+    sees = printable(", ".join(suggestion.sees), 300) or "nothing that is recognised"
+    text = suggestion.text if suggestion.sees else "$time_local $status $request_time"
+    advice = (
+        f"give its format, for example --log-format '{text}' with the variables that are missing (a duration that is "
+        f"not in s has its unit behind it: $request_time=ms), or --log-format nginx.conf:NAME if nginx writes it "
+        f"({_PAGE})"
+    )
+    lacks = ", ".join(suggestion.lacks) or "nothing, as it seems"
+    return replace(form, holds=sees, lacks=lacks, advice=advice, fix=f"sojourn split LOG --log-format '{text}'")
+
+
+def advice_on(log: LineFormat, lines: Sequence[str]) -> ForeignFormat:
+    """Return what a log that is read lacks of a split.
+
+    Args:
+        log: its format.
+        lines: its first lines.
+    """
+    if log.vantage == APP:
+        return foreign_format(lines) or _OF_AN_APP
+    if by_name := _BY_NAME.get(log.name):
+        return by_name
+    return foreign_format(lines) or (NGINX_JSON if log.lists else _OF_OTHERS)
 
 
 def format_of_rejects(records: Records) -> ForeignFormat | None:
-    """Return the format of the kept refused lines; None if it is unknown."""
-    return foreign_format(str(each["raw"]) for each in records.rejects[:LINES])
+    """Return the format of the kept refused lines; None if there are none, or if they may be Sojourn's records."""
+    lines = [str(each["raw"]) for each in records.rejects[:LINES]]
+    form = foreign_format(lines)
+    if form is None and sum(not line.lstrip().startswith("{") for line in lines) > 0.5 * len(lines):
+        return unrecognised([line for line in lines if line.strip()])
+    return form
 
 
 def refused_as(records: Records) -> str:
@@ -226,5 +292,6 @@ def refused_as(records: Records) -> str:
     form = format_of_rejects(records)
     if form is None:
         return ""
-    lines = (each for each in records.rejects if format_of_line(str(each["raw"])) is form)
-    return f"{printable(next(lines)['source'] or 'The log', 200)} is {form.name}. {form.sentence}"
+    of_line = (each for each in records.rejects if (one := format_of_line(str(each["raw"]))) and one.name == form.name)
+    source = next(of_line, records.rejects[0])["source"]
+    return f"{printable(source or 'The log', 200)} is {form.name}. {form.sentence}"

@@ -214,16 +214,20 @@ def test_a_few_foreign_lines_are_counted_by_reason(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "words"),
     [
-        '{"time":"1767225600.1","status":"200","request_time":"0.1","uri":"/\\x22"}',
-        "a line of text",
-        "a" * 100_000,
+        ('{"time":"1767225600.1","status":"200","request_time":"0.1","uri":"/\\x22"}', "sojourn doctor says"),
+        ("a line of text", "text in a format that is not recognised"),
+        ("a" * 100_000, "text in a format that is not recognised"),
     ],
+    ids=["invalid JSON", "text", "a long line"],
 )
-def test_a_format_that_is_unknown_is_not_named(tmp_path: Path, text: str) -> None:
+def test_a_format_that_is_unknown_is_not_named(tmp_path: Path, text: str, words: str) -> None:
     assert foreign_format([text] * 200) is None
-    assert run("split", written(tmp_path, text))[2].endswith("--log-format names a format that is not recognised")
+    error = run("split", written(tmp_path, text))[2]
+    assert words in error
+    assert "--log-format" in error
+    assert len(error) < 1_000
 
 
 @pytest.mark.parametrize(

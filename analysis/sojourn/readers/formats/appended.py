@@ -16,8 +16,8 @@ from sojourn.readers.formats import catalogue, nginx
 from sojourn.readers.formats.behaviour import Context
 from sojourn.readers.formats.columns import DURATION, SECONDS, Column, columns_of
 from sojourn.readers.formats.line_format import ASSUMED, LIKELY, SURE, LineFormat
-from sojourn.readers.formats.nginx import nginx_parts
 from sojourn.readers.formats.line_time import instant
+from sojourn.readers.formats.nginx import nginx_parts
 from sojourn.readers.formats.roles import role_of
 from sojourn.readers.formats.template import QUOTED, Part, Variable
 from sojourn.readers.formats.units import Guess, Instants, part_unit, taken_as
@@ -81,11 +81,11 @@ def appended_format(lines: Sequence[str]) -> LineFormat | None:
     alike = longer if len(longer) >= FEW * len(alike) else alike
     columns, numbers = columns_of([match["rest"].rstrip() for match in alike])
     begun = [alike[number] for number in numbers]
-    lines = [Context(instant(m["stamp"], "clf") or 0.0, _client(m), int(m["size"].replace("-", "0"))) for m in begun]
+    context = [Context(instant(m["stamp"], "clf") or 0.0, _client(m), int(m["size"].replace("-", "0"))) for m in begun]
     whole = None
     if not any(_labelled(column).endswith("_time") for column in columns):
-        whole = whole_number_format(columns, lines, combined=combined, vhost=vhost)
-    return whole or _nginx(columns, lines, combined=combined, vhost=vhost)
+        whole = whole_number_format(columns, context, combined=combined, vhost=vhost)
+    return whole or _nginx(columns, context, combined=combined, vhost=vhost)
 
 
 def _client(match: re.Match[str]) -> str:

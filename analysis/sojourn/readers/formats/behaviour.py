@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import correlation, median
 
 FEWEST, MANY = 20, 50  # lines from which something follows, and from which the lack of evidence does
@@ -38,18 +39,18 @@ def not_a_duration(values: Sequence[int], lines: Sequence[Context]) -> str:
     """Return what whole numbers are rather than durations, as a clause; empty if they may be durations."""
     if _are_instants(values, lines):
         return "they are instants"
-    if len(values) < FEWEST or not any(values):
+    # The same line over and over says nothing.
+    if len(set(zip(values, lines, strict=True))) < FEWEST or not any(values):
         return ""
-    if median(values) >= LARGE:
-        if _is_counter(values):
-            return "they hardly change, or only grow"
-        if _are_ports(values):
-            return "they are spread as the ports of clients are"
-        if _are_lengths(values, lines):
-            return "they depend on the client and the request alone"
-    if len(values) >= MANY and not _has_evidence(values, lines):
-        return "they depend on nothing that a duration depends on"
-    return ""
+    checks = (
+        (_is_counter(values), "they hardly change, or only grow"),
+        (_are_ports(values), "they are spread as the ports of clients are"),
+        (_are_lengths(values, lines), "they depend on the client and the request alone"),
+    )
+    if median(values) >= LARGE and (refused := [why for is_so, why in checks if is_so]):
+        return refused[0]
+    is_like_a_duration = len(values) < MANY or _has_evidence(values, lines)
+    return "" if is_like_a_duration else "they depend on nothing that a duration depends on"
 
 
 def _are_instants(values: Sequence[int], lines: Sequence[Context]) -> bool:
@@ -61,7 +62,7 @@ def _are_instants(values: Sequence[int], lines: Sequence[Context]) -> bool:
 
 
 def _is_counter(values: Sequence[int]) -> bool:
-    steps = [b - a for a, b in zip(values, values[1:], strict=False)]
+    steps = [b - a for a, b in pairwise(values)]
     if sum(step >= 0 for step in steps) < NEARLY_ALL * len(steps):
         return False
     by_one = sum(step in (0, 1) for step in steps) >= SAME * len(steps)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from sojourn.readers.formats import platforms
 from sojourn.readers.formats.app_servers import gunicorn_parts, uwsgi_parts
 from sojourn.readers.formats.envoy import JSON_KEYS as ENVOY_KEYS
 from sojourn.readers.formats.envoy import envoy_parts
@@ -158,6 +159,26 @@ FORMATS: dict[str, Callable[[], LineFormat]] = {
     "gunicorn": lambda: _text(
         "gunicorn", "gunicorn's access log with %(D)s", gunicorn_parts(f"{GUNICORN} %(D)s"), _APP_ALONE
     ),
+    "heroku": lambda: _text(
+        "heroku", "the log of Heroku's router", _parts(*platforms.HEROKU),
+        "Its service is from the connection to the end of the response: the wait in the dyno is in it.",
+    ),
+    "squid": lambda: replace(_text("squid", "Squid's access log", _parts(*platforms.SQUID)), url=True),
+    "gorouter": lambda: _text(
+        "gorouter", "the access log of Cloud Foundry's gorouter", _parts(*platforms.GOROUTER), _OF_THE_START
+    ),
+    "gin": lambda: _text("gin", "the log of Gin (Go)", _parts(*platforms.GIN), _NO_ZONE, _APP_ALONE),
+    "lograge": lambda: _text(
+        "lograge", "the log of Rails with lograge", _parts(*platforms.LOGRAGE), _NO_ZONE, _APP_ALONE
+    ),
+    "rack": lambda: _text(
+        "rack", "the log of Rack's CommonLogger without a zone", _parts(*platforms.RACK_OLD), _NO_ZONE, _APP_ALONE
+    ),
+    "kong": lambda: _json("kong", "Kong's JSON log", platforms.KONG, _OF_THE_START),
+    "gcp": lambda: replace(
+        _json("gcp", "the log of a Google Cloud load balancer", platforms.GCP, _OF_THE_START), url=True
+    ),
+    "cloudflare": lambda: _json("cloudflare", "Cloudflare's Logpush", platforms.CLOUDFLARE),
     "uwsgi": lambda: _text("uwsgi", "uWSGI's request log", uwsgi_parts(UWSGI), _OF_THE_START, _NO_ZONE, _APP_ALONE),
 }  # fmt: skip
 

@@ -10,12 +10,20 @@ from itertools import islice
 
 from sojourn.readers.formats import catalogue
 from sojourn.readers.formats.appended import appended_format
-from sojourn.readers.formats.json_keys import Keyed, caddy_keys, keyed_format, occurring_keys
+from sojourn.readers.formats.json_keys import (
+    Keyed,
+    Objects,
+    caddy_keys,
+    cloudflare_keys,
+    keyed_format,
+    occurring_keys,
+)
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.line_time import line_time
 from sojourn.readers.formats.pairs import LOGFMT, LTSV, is_pairs, pairs_of
 from sojourn.readers.formats.placed import placed_format
 from sojourn.readers.formats.template import without_header
+from sojourn.readers.formats.w3c import w3c_format
 
 LINES = 500
 LENGTH = 4_000  # characters of a line of text
@@ -23,6 +31,7 @@ MAJORITY, FEW = 0.5, 0.05
 # More specific ones first: a line of one may fit a later one as well.
 TEXT_FORMATS = (
     "alb", "elb", "haproxy-https", "haproxy", "haproxy-clf", "istio", "envoy", "uwsgi", "traefik", "ingress-nginx",
+    "heroku", "squid", "gorouter", "gin", "lograge", "rack",
 )  # fmt: skip
 # A log with these keys holds Sojourn's own records.
 OWN_KEYS = frozenset(("request_start", "queueing_delay"))
@@ -74,7 +83,7 @@ def with_header(log: LineFormat, lines: Sequence[str]) -> LineFormat:
 
 
 def _of_text(lines: Sequence[str]) -> LineFormat | None:
-    if log := _of_name(lines, MAJORITY):
+    if log := _of_name(lines, MAJORITY) or w3c_format(lines):
         return log
     for how in _PAIRS:
         alike = [line for line in lines if is_pairs(line, how.sign)]
@@ -100,16 +109,25 @@ def _share(lines: Sequence[str], fits: Callable[[str], object]) -> float:
     return sum(fits(line) is not None for line in lines) / len(lines)
 
 
-def _of_objects(objects: Sequence[dict[str, object]]) -> LineFormat | None:
+# Keys of which a log has all -> how its format is recognised.
+_OF_KEYS: tuple[tuple[frozenset[str], Callable[[Objects], LineFormat]], ...] = (
+    (frozenset(("Duration", "RequestMethod")), lambda objects: occurring_keys("traefik-json", objects)),
+    (frozenset(("start_time", "response_code", "duration")), lambda objects: occurring_keys("envoy-json", objects)),
+    (frozenset(("latencies", "started_at")), lambda objects: occurring_keys("kong", objects)),
+    (frozenset(("EdgeResponseStatus",)), cloudflare_keys),
+)
+
+
+def _of_objects(objects: Objects) -> LineFormat | None:
     keys = Counter(key for value in objects for key in value)
     common = {key for key, count in keys.items() if count > MAJORITY * len(objects)}
     if {"ts", "request"} <= common and any(isinstance(value.get("request"), dict) for value in objects):
         return caddy_keys(objects)
-    if {"Duration", "RequestMethod"} <= common:
-        return occurring_keys("traefik-json", objects)
-    if {"start_time", "response_code", "duration"} <= common:
-        return occurring_keys("envoy-json", objects)
-    return keyed_format(objects)
+    requests = [value.get("httpRequest") for value in objects]
+    if any(isinstance(request, dict) and str(request.get("latency", "")).endswith("s") for request in requests):
+        return occurring_keys("gcp", objects)
+    recognised = (of_objects for has, of_objects in _OF_KEYS if has <= common)
+    return next(recognised, keyed_format)(objects)
 
 
 def _decoded(line: str) -> object:

@@ -19,6 +19,7 @@ FIELDS = {
     "header": "connect to the response headers",
     "transfer": "transfer",
     "response": "connect to the end of the response",
+    "exchange": "from the connection to the end of the response",
     "send": "send",
     "queueing_delay": "queueing delay, as the app measured it",
     "service_time": "service time, as the app measured it",
@@ -43,7 +44,8 @@ TEXTS = (
 )  # fmt: skip
 INSTANTS = ("end", "start", "request_start", "proxy_start")
 DURATIONS = (
-    "request_time", "upload", "proxy_queue", "connect", "first_byte", "header", "transfer", "response", "send",
+    "request_time", "upload", "proxy_queue", "connect", "first_byte", "header", "transfer", "response", "exchange",
+    "send",
     "queueing_delay", "service_time",
 )  # fmt: skip
 
@@ -54,6 +56,8 @@ CLOCKS = {
     "clf": ("clf_us({})", 1.0),
     "clf_ms": ("clf_ms_us({})", 0.001),
     "ctime": ("ctime_us({})", 1.0),
+    "gin": ("gin_us({})", 1.0),
+    "ruby": ("ruby_us({})", 1.0),
     "iso": ("iso_us({})", 1.0),
     "iso_ms": ("iso_us({})", 0.001),
     "iso_us": ("iso_us({})", 1e-6),
@@ -75,9 +79,12 @@ MACROS = (
     "CREATE OR REPLACE TEMP MACRO clf_us(x) AS (epoch_us(try_strptime(trim(x, '[]'), '%d/%b/%Y:%H:%M:%S %z')))",
     "CREATE OR REPLACE TEMP MACRO clf_ms_us(x) AS (epoch_us(try_strptime(x, '%d/%b/%Y:%H:%M:%S.%g')))",
     "CREATE OR REPLACE TEMP MACRO ctime_us(x) AS (epoch_us(try_strptime(x, '%a %b %d %H:%M:%S %Y')))",
-    # Without a zone it is UTC.
+    "CREATE OR REPLACE TEMP MACRO gin_us(x) AS (epoch_us(try_strptime(x, '%Y/%m/%d - %H:%M:%S')))",
+    "CREATE OR REPLACE TEMP MACRO ruby_us(x) AS (epoch_us(try_strptime(x, '%d/%b/%Y %H:%M:%S')))",
+    # Without a zone it is UTC. W3C's date and time are columns of their own.
     "CREATE OR REPLACE TEMP MACRO iso_us(x) AS (epoch_us(TRY_CAST("
-    r"replace(x, ',', '.') || CASE WHEN regexp_matches(x, '(?:Z|[+-]\d\d:?\d\d)$') THEN '' ELSE 'Z' END "
+    r"replace(replace(x, ',', '.'), chr(9), ' ') || "
+    r"CASE WHEN regexp_matches(x, '(?:Z|[+-]\d\d:?\d\d)$') THEN '' ELSE 'Z' END "
     "AS TIMESTAMPTZ)))",
     # Proxies write -1 for what did not take place.
     "CREATE OR REPLACE TEMP MACRO took(x, unit) AS (CASE WHEN NOT starts_with(x, '-') "
@@ -118,6 +125,7 @@ class Field:
 
 UNIT_NAMES = {
     "s": "s", "ms": "ms", "us": "µs", "ns": "ns",
-    "clf": "to the second", "clf_ms": "to the millisecond", "ctime": "to the second",
+    "clf": "to the second", "clf_ms": "to the millisecond", "ctime": "to the second", "gin": "to the second",
+    "ruby": "to the second",
     "iso": "to the second", "iso_ms": "to the millisecond", "iso_us": "to the microsecond", "whole_s": "to the second",
 }  # fmt: skip

@@ -11,8 +11,8 @@ from sojourn.readers.formats import catalogue
 from sojourn.readers.formats.fields import Field
 from sojourn.readers.formats.line_format import ASSUMED, LIKELY, LineFormat
 from sojourn.readers.formats.line_time import instant
-from sojourn.readers.formats.roles import Role, is_reserved, role_of
 from sojourn.readers.formats.paths import keys_of, path_of
+from sojourn.readers.formats.roles import Role, is_reserved, role_of
 from sojourn.readers.formats.units import Guess, Instants, part_unit, taken_as
 
 DAMAGED = 0.01
@@ -46,7 +46,7 @@ class Keyed:
     """
 
     name: str = "json"
-    title: str = "JSON lines of nginx's variables"
+    title: str = "JSON lines"
     sign: str = ""
 
 
@@ -78,6 +78,30 @@ def caddy_keys(objects: Objects) -> LineFormat:
     return replace(log, fields=tuple(fields), certainty=LIKELY, notes=(*log.notes, note))
 
 
+def cloudflare_keys(objects: Objects) -> LineFormat:
+    """Return Cloudflare's format with the paths and the clock it has.
+
+    The response time is between its two instants where these are finer than a second, and else that to the first byte.
+    """
+    log = occurring_keys("cloudflare", objects)
+    clocks = {
+        path: clock_of([value.get(path) for value in objects]) for path in log.paths if path.endswith("Timestamp")
+    }
+    is_fine = len(clocks) == 2 and all(
+        clock in ("iso_ms", "iso_us", "ms", "us", "ns", "s") for clock in clocks.values()
+    )
+    fields = {
+        path: replace(field, unit=clocks.get(path) or field.unit)
+        for path, field in zip(log.paths, log.fields, strict=True)
+    }
+    if is_fine:
+        fields.pop("EdgeTimeToFirstByteMs", None)
+    elif "EdgeEndTimestamp" in fields:
+        fields.pop("EdgeStartTimestamp", None)
+    notes = () if is_fine else ("Its response time is that to the first byte: EdgeTimeToFirstByteMs.",)
+    return replace(log, paths=tuple(fields), fields=tuple(fields.values()), notes=notes)
+
+
 def keyed_format(
     objects: Objects, units: Mapping[str, str] | None = None, how: Keyed | None = None
 ) -> LineFormat | None:
@@ -95,11 +119,12 @@ def keyed_format(
     stamp = _stamp(columns, roles)
     fields |= stamp
     instants = _instants(columns, stamp)
-    times = _durations(columns, roles, instants, units or {})
+    top = {path[0] for path in columns}
+    is_of_app = any(each <= top for each in _OF_AN_APP)
+    times = _durations(columns, roles, instants, {**({"request_time": "ms"} if is_of_app else {}), **(units or {})})
     fields |= times.fields
     notes = times.notes
-    top = {path[0] for path in columns}
-    if any(each <= top for each in _OF_AN_APP):
+    if is_of_app:
         fields = {path: replace(field, name="service_time") if field.name == "request_time" else field
                   for path, field in fields.items()}  # fmt: skip
         notes = (*notes, _APP_ALONE)
@@ -109,8 +134,10 @@ def keyed_format(
         return None
     fields |= {path: Field(path[0]) for path in columns if path not in fields and _may_be_own(path)}
     in_seconds = all(field.unit in ("", "s") for field in fields.values() if field.name in _PARTS)
+    by_nginx = any(role.exact and role.field in (*_PARTS, "upstream_addr", "request_time") for role in roles.values())
+    whose = " of an app" if is_of_app else " of nginx's variables" if by_nginx else ""
     return LineFormat(
-        how.name, how.title, paths=tuple(path_of(path) for path in fields), fields=tuple(fields.values()),
+        how.name, how.title + whose, paths=tuple(path_of(path) for path in fields), fields=tuple(fields.values()),
         lists=in_seconds, pairs=how.sign, certainty=LIKELY if times.certain else ASSUMED, notes=notes,
         alternative=times.alternative, url=any("://" in text for text in columns_of_role(columns, roles, "uri")),
     )  # fmt: skip
@@ -146,6 +173,16 @@ def _leaves(value: Mapping[str, object], before: Path = ()) -> list[tuple[Path, 
     return leaves
 
 
+def keyed_fields(objects: Objects) -> dict[str, Field]:
+    """Return path -> field of the keys whose names say what they hold."""
+    columns = _columns(objects)
+    roles = _roles(columns)
+    stamp = _stamp(columns, roles)
+    fields = {path: Field(role.field) for path, role in roles.items() if role.field not in _TIMES} | stamp
+    fields |= _durations(columns, roles, _instants(columns, stamp), {}).fields
+    return {path_of(path): field for path, field in fields.items()}
+
+
 def _may_be_own(path: Path) -> bool:
     return len(path) == 1 and not is_reserved(path[0])
 
@@ -169,19 +206,34 @@ _FORMS = {
     "method": re.compile(r"[A-Z]{3,10}"),
 }
 _DURATION = re.compile(r"-?\d+(?:\.\d+)?(?:[eE]-?\d+)?(?:ms|us|µs|ns|s)?(?:(?:, | : )(?:-|\d+(?:\.\d+)?))*")
-_VAGUE = ("code", "size", "id", "client", "backend", "us", "ua", "rt", "rl", "req", "bytes", "time", "date", "ts", "dur")
+_VAGUE = (
+    "code",
+    "size",
+    "id",
+    "client",
+    "backend",
+    "us",
+    "ua",
+    "rt",
+    "rl",
+    "req",
+    "bytes",
+    "time",
+    "date",
+    "ts",
+    "dur",
+)
 
 
 def _role(path: Path) -> Role | None:
     """Return the role of a path: of its keys together, or of the last one where that says enough."""
-    if len(path) == 1:
-        return role_of(path[0])
-    whole = role_of("_".join(path))
-    if whole is not None:
+    names = [name for key in path for name in key.split(".") if name]
+    whole = role_of("_".join(names))
+    if whole is not None or len(names) < 2:
         return whole
-    last = role_of(path[-1])
-    allowed = ("status", "method", "uri", *_TIMES, "end", "start")
-    return last if last is not None and last.field in allowed and path[-1].lower() not in _VAGUE else None
+    last = role_of(names[-1])
+    allowed = ("status", "method", "uri", "upstream_addr", *_TIMES, "end", "start")
+    return last if last is not None and last.field in allowed and names[-1].lower() not in _VAGUE else None
 
 
 def _roles(columns: Columns) -> dict[Path, Role]:
@@ -253,9 +305,7 @@ class _Times:
     certain: bool
 
 
-def _durations(
-    columns: Columns, roles: Mapping[Path, Role], instants: Instants, units: Mapping[str, str]
-) -> _Times:
+def _durations(columns: Columns, roles: Mapping[Path, Role], instants: Instants, units: Mapping[str, str]) -> _Times:
     fields: dict[Path, Field] = {}
     notes: list[str] = []
     alternative, certain = "", True
@@ -280,11 +330,12 @@ def _durations(
 
 
 def _numbers(values: Sequence[object]) -> tuple[list[str], str]:
-    """Return the numbers of values as texts, and the unit that is written behind all of them; empty without one."""
+    """Return the numbers of values as texts, and the unit of the first if all have one; empty without."""
     texts = _texts(values)
-    suffixes = {match[2] for text in texts if (match := _SUFFIXED.fullmatch(text))}
-    bare = [match[1] if (match := _SUFFIXED.fullmatch(text)) else text for text in texts]
-    return bare, suffixes.pop().replace("µ", "u") if len(suffixes) == 1 else ""
+    matches = [_SUFFIXED.fullmatch(text) for text in texts]
+    units = [match[2].replace("µ", "u") for match in matches if match]
+    bare = [match[1] if match else text for match, text in zip(matches, texts, strict=True)]
+    return bare, units[0] if len(units) == sum(map(bool, texts)) and units else ""
 
 
 def _has(value: object, keys: Sequence[str]) -> bool:

@@ -12,7 +12,7 @@ from sojourn.readers.formats.fields import CLOCKS, Field
 from sojourn.readers.formats.template import ANYTHING, HEADER, Part, Variable, pattern_of, variables
 
 SURE, LIKELY, ASSUMED = "sure", "likely", "assumed"
-UPSTREAM = ("response", "header", "first_byte")  # durations of which one says how long the backend took
+UPSTREAM = ("response", "header", "first_byte", "exchange")  # durations of which one says how long the backend took
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,9 @@ class LineFormat:
     def lacks(self) -> tuple[str, ...]:
         """The fields that no line can do without and this format does not have: time, status, request_time."""
         timed = self.first("request_time", "service_time") or self.has("start", "end")
-        timed = timed or self.has("first_byte", "transfer") or self.has("upload", "header", "send")
+        timed = (
+            timed or self.has("first_byte", "transfer") or self.has("exchange") or self.has("upload", "header", "send")
+        )
         present = {"time": self.first("end", "start"), "status": self.has("status"), "request_time": timed}
         return tuple(name for name, is_present in present.items() if not is_present)
 

@@ -8,14 +8,16 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from sojourn.readers.formats.line_format import LineFormat
-from sojourn.readers.formats.paths import keys_of
 from sojourn.readers.formats.pairs import pairs_of
+from sojourn.readers.formats.paths import keys_of
 from sojourn.readers.formats.template import without_header
 
 _STRPTIME = {
     "clf": "%d/%b/%Y:%H:%M:%S %z",
     "clf_ms": "%d/%b/%Y:%H:%M:%S.%f",
     "ctime": "%a %b %d %H:%M:%S %Y",
+    "gin": "%Y/%m/%d - %H:%M:%S",
+    "ruby": "%d/%b/%Y %H:%M:%S",
 }
 _PER_SECOND = {"s": 1.0, "whole_s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
@@ -76,7 +78,11 @@ def instant(text: str, unit: str) -> float | None:
             at = float(text) / _PER_SECOND[unit]
         else:
             form = _STRPTIME.get(unit)
-            moment = datetime.strptime(text.strip("[]"), form) if form else datetime.fromisoformat(text.replace(",", "."))
+            moment = (
+                datetime.strptime(text.strip("[]"), form)
+                if form
+                else datetime.fromisoformat(text.replace(",", ".").replace("\t", " "))
+            )
             at = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None

@@ -19,7 +19,11 @@ _STAMPS = (
     ("time_local", "clf", re.compile(r"\d\d/\w{3}/\d{4}:[\d:]{8} [+-]\d{4}")),
 )
 _REQUEST = re.compile(r"[A-Z]{3,10} \S.* HTTP/\d(?:\.\d)?|-|(?:\\x[0-9A-F]{2}.*)|")
-_METHOD, _URI, _PROTOCOL = re.compile(r"[A-Z]{3,10}|-"), re.compile(r"/\S*|-|\*|https?://\S+"), re.compile(r"HTTP/\d\S*|-")
+_METHOD, _URI, _PROTOCOL = (
+    re.compile(r"[A-Z]{3,10}|-"),
+    re.compile(r"/\S*|-|\*|https?://\S+"),
+    re.compile(r"HTTP/\d\S*|-"),
+)
 _STATUS, _SIZE = re.compile(r"[1-5]\d\d"), re.compile(r"\d+|-")
 _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f:]*:[0-9a-f:]+|unix:|-")
 _HOST = re.compile(r"(?:[\w-]+\.)*[A-Za-z][\w-]*\.[a-z]{2,}(?::\d+)?|localhost(?::\d+)?")
@@ -30,7 +34,7 @@ def placed_format(lines: Sequence[str]) -> LineFormat | None:
     columns, numbers = columns_of([f" {line.rstrip()}" for line in lines])
     if not columns:
         return None
-    settled = _settled(columns)
+    settled = settled_columns(columns)
     stamps = [name for name, _, _ in _STAMPS if name in settled.values()]
     if not stamps or "status" not in settled.values():
         return None
@@ -44,7 +48,7 @@ def placed_format(lines: Sequence[str]) -> LineFormat | None:
     return columns_format("", "nginx's log", columns, meanings, doubts, instants)
 
 
-def _settled(columns: Sequence[Column]) -> dict[int, str]:
+def settled_columns(columns: Sequence[Column]) -> dict[int, str]:
     """Return number of a column -> its variable, of those whose values say it."""
     settled: dict[int, str] = {}
 

@@ -21,6 +21,8 @@ from sojourn.readers.formats.template import HEADER, captured_names, pattern_of
 NOT_ANSWERED = (0, *PROXY_STATUSES)
 NO_SERVER = "<NOSRV>"  # HAProxy: no server was reached
 NO_TEXT, NO_NUMBER = "NULL::VARCHAR", "NULL::BIGINT"
+# Words of Varnish and CloudFront for an answer without the backend.
+_CACHED = ("hit", "synth", "error", "redirect", "limitexceeded", "capacityexceeded", "functionexecutionresponse")
 _LISTS = ("connect", "header", "response")
 
 
@@ -95,7 +97,9 @@ def keys(log: LineFormat) -> dict[str, str]:
         values.pop("body_bytes_sent", None)
     values["time"] = _first(log, "end", "start")
     timed = ("request_time", "service_time", *(("start",) if log.has("start", "end") else ()), "first_byte")
-    values["request_time"] = _first(log, *timed)
+
+    # Empty where the backend was not reached.
+    values["request_time"] = "'0'" if log.has("exchange") else _first(log, *timed)
     values["status"] = _first(log, "status")
     for name in ("queueing_delay", "service_time", "request_start", "proxy_start"):
         values[name] = _first(log, name) if log.vantage != APP else NO_TEXT
@@ -135,12 +139,17 @@ def _request_time(log: LineFormat) -> str:
     if log.has("upload", "header", "send"):
         whole = " + ".join(_took(log, name) for name in ("upload", "header", "send"))
         return f"coalesce({whole}, {lasted})"
-    if log.has("start", "end"):
-        return lasted
-    if log.has("first_byte", "transfer"):
+    return lasted if log.has("start", "end") else _sum_of_parts(log)
+
+
+def _sum_of_parts(log: LineFormat) -> str:
+    if log.has("exchange"):
+        parts: tuple[str, ...] = ("connect", "exchange")
+    elif log.has("first_byte", "transfer"):
         parts = ("upload", "proxy_queue", "connect", "first_byte", "transfer")
-        return " + ".join(f"coalesce({_took(log, name)}, 0)" for name in parts if log.has(name))
-    return NO_NUMBER
+    else:
+        return NO_NUMBER
+    return " + ".join(f"coalesce({_took(log, name)}, 0)" for name in parts if log.has(name))
 
 
 def _time(log: LineFormat) -> str:
@@ -185,10 +194,14 @@ def _times_of_attempt(log: LineFormat) -> dict[str, str]:
         header = _took(log, "header")
     elif log.has("first_byte"):
         header = f"coalesce(n_connect, 0) + {_took(log, 'first_byte')}"
+    elif log.has("exchange"):
+        header = f"CASE WHEN {answered} THEN coalesce(n_connect, 0) + {_took(log, 'exchange')} END"
     else:
         header = f"CASE WHEN {answered} THEN {_took(log, 'response')} END"
     response = NO_NUMBER
-    if log.has("response"):
+    if log.has("exchange"):
+        response = f"coalesce(n_connect, 0) + {_took(log, 'exchange')}"
+    elif log.has("response"):
         response = _took(log, "response")
     elif log.has("transfer"):
         response = f"n_header + {_took(log, 'transfer')}"
@@ -253,9 +266,10 @@ def _backend(log: LineFormat) -> str:
 
 
 def _cached(log: LineFormat) -> str:
-    """Return SQL for whether Varnish answered a request by itself; empty where the log does not have it."""
+    """Return SQL for whether a cache answered a request by itself; empty where the log does not have it."""
     field = log.first("handling", "hitmiss")
-    return f"{field_sql(field)} IN ('hit', 'synth', 'error')" if field and not log.has("upstream_addr") else ""
+    words = ", ".join(f"'{word}'" for word in _CACHED)
+    return f"lower({field_sql(field)}) IN ({words})" if field and not log.has("upstream_addr") else ""
 
 
 def _path(path: str) -> str:

@@ -16,6 +16,7 @@ from sojourn.readers.formats.fields import UNIT_NAMES, UNITS
 
 USUAL_S = 0.05
 PLAUSIBLE_S = (2e-4, 10.0)  # medians of another unit that is worth a word
+SHORT_S = 1.5  # a median below, with three digits behind the point, is hardly in ms
 MOST, DISORDERED = 0.5, 0.05
 LATE_S = 2.0
 FEW_LINES = 20  # of fewer, nothing follows from the instants
@@ -86,22 +87,28 @@ def guessed_unit(
     some = [value for value in numbers if value]
     if not some:
         return None if all(value is None for value in numbers) else Guess("s")
-    whole = all(WHOLE.fullmatch(value) for value, number in zip(values, numbers, strict=True) if number is not None)
-    in_seconds = by_nginx and not whole and all(
-        NGINX.fullmatch(value) or WHOLE.fullmatch(value)
-        for value, number in zip(values, numbers, strict=True) if number is not None
-    )  # fmt: skip
+    texts = [value for value, number in zip(values, numbers, strict=True) if number is not None]
+    whole = all(map(WHOLE.fullmatch, texts))
     middle = max(median(value for value in numbers if value is not None), 0.5) if whole else median(some)
+    in_nginx_form = not whole and _is_written_by_nginx(texts)
     candidates = candidates or (_COARSEST_FIRST if whole else _COARSEST_FIRST[:2])
-    spans = NGINX_SPANS if in_seconds else SPANS
+    spans = NGINX_SPANS if by_nginx and in_nginx_form else SPANS
     fitting = [unit for unit in candidates if not _is_refuted(numbers, UNITS[unit] / 1e6, instants, spans)]
     if not fitting:
         return None
-    if in_seconds and "s" in fitting:
-        return Guess("s", middle <= PLAUSIBLE_S[1], "ms" if middle > PLAUSIBLE_S[1] else "")
+    is_short = middle <= (PLAUSIBLE_S[1] if by_nginx else SHORT_S if in_nginx_form else 0.0)
+    if not whole and "s" in fitting and (is_short or (by_nginx and in_nginx_form)):
+        return Guess("s") if is_short else Guess("s", certain=False, alternative="ms")
     best, *others = sorted(fitting, key=lambda unit: abs(math.log10(middle * UNITS[unit] / 1e6 / USUAL_S)))
     plausible = [unit for unit in others if PLAUSIBLE_S[0] <= middle * UNITS[unit] / 1e6 <= PLAUSIBLE_S[1]]
     return Guess(best, not plausible, plausible[0] if plausible else "")
+
+
+def _is_written_by_nginx(texts: Sequence[str]) -> bool:
+    """Return whether numbers have three digits behind the point, or would have without the zeros at their end."""
+    if not all(NGINX.fullmatch(text) or WHOLE.fullmatch(text) for text in texts):
+        return False
+    return len(texts) < FEW_LINES or sum(text[-4:-3] == "." for text in texts) > MOST * len(texts)
 
 
 def part_unit(

@@ -40,24 +40,12 @@ def whole_number_format(
     """
     if any(column.all(SECONDS) and any(value != "-" for value in column.values) for column in columns):
         return None
-    end = len(columns)
-    while end and _is_worker(columns[end - 1]):
-        end -= 1
-    sizes = [line.size for line in lines]
-    after_whole = end > 1 and columns[end - 2].all(_WHOLE)
-    if end and columns[end - 1].all(_WHOLE) and _is_size(columns[end - 1], sizes, after_whole=after_whole):
-        end -= 2  # Apache's %I %O
-    if end < 1:
-        return None
-    last = columns[end - 1]
-    if end == len(columns) and not vhost and (last.all(_MICROSECONDS) or (last.all(_RACK) and not combined)):
+    end = _end_of_duration(columns, [line.size for line in lines])
+    last = columns[end - 1] if end >= 1 else None
+    if last is not None and end == len(columns) and not vhost and _is_seconds(last, combined=combined):
         return _seconds(columns[:end], combined=combined)
-    if not last.all(_WHOLE) or not _DURATION_LABEL.fullmatch(last.name):
-        return None
-    if not last.name and not last.unit and _refusal(last, lines):
-        return None
-    guess = _unit(last, lines)
-    if guess is None:
+    guess = None if last is None else _unit(last, lines)
+    if last is None or guess is None:
         return None
     directive = _DIRECTIVES[guess.unit]
     text = ("%v:%p " if vhost else "") + '%h %l %u %t "%r" %>s %b'
@@ -79,6 +67,21 @@ def whole_number_format(
         text, f"Apache's format with {directive}", tuple(apache_parts(text)), certainty=LIKELY if certain else ASSUMED,
         url=True, notes=notes, alternative=doubt,
     )  # fmt: skip
+
+
+def _end_of_duration(columns: Sequence[Column], sizes: Sequence[int]) -> int:
+    """Return the number of columns up to the one that may be a duration, which sizes and a worker may follow."""
+    end = len(columns)
+    while end and _is_worker(columns[end - 1]):
+        end -= 1
+    after_whole = end > 1 and columns[end - 2].all(_WHOLE)
+    if end and columns[end - 1].all(_WHOLE) and _is_size(columns[end - 1], sizes, after_whole=after_whole):
+        end -= 2  # Apache's %I %O
+    return end
+
+
+def _is_seconds(column: Column, *, combined: bool) -> bool:
+    return column.all(_MICROSECONDS) or (column.all(_RACK) and not combined)
 
 
 def refused_number(columns: Sequence[Column], lines: Sequence[Context]) -> str:
@@ -113,9 +116,13 @@ def _is_size(column: Column, sizes: Sequence[int], *, after_whole: bool) -> bool
 
 
 def _unit(column: Column, lines: Sequence[Context]) -> Guess | None:
-    """Return the unit that the label says, or that fits the sizes and the order of the lines; None if none does."""
+    """Return the unit that the label says, or that fits the sizes and the order of the lines; None: it is none."""
+    if not column.all(_WHOLE) or not _DURATION_LABEL.fullmatch(column.name):
+        return None
     if column.unit:
         return Guess(column.unit)
+    if not column.name and _refusal(column, lines):
+        return None
     values = [value if _WHOLE.fullmatch(value) else "" for value in column.values]
     return guessed_unit(values, Instants([line.instant for line in lines], of_start=True), candidates=("s", "ms", "us"))
 
@@ -125,14 +132,22 @@ def _seconds(columns: Sequence[Column], *, combined: bool) -> LineFormat:
     text = catalogue.COMBINED if combined else catalogue.COMMON
     text += "".join(f"{column.before}${{column_{k}}}{column.after}" for k, column in enumerate(columns[:-1], 1))
     is_rack = columns[-1].all(_RACK)
-    text += f"{columns[-1].before}${{{'upstream_http_x_service_time' if is_rack else 'request_time'}}}{columns[-1].after}"
+    text += (
+        f"{columns[-1].before}${{{'upstream_http_x_service_time' if is_rack else 'request_time'}}}{columns[-1].after}"
+    )
     note = (
-        "Its last number is taken as the seconds that Rack's CommonLogger writes: the service time. It is written by the "
-        "app: the wait before the app, and the proxy's part, are not in it."
+        "Its last number is taken as the seconds that Rack's CommonLogger writes: the service time. It is written by "
+        "the app: the wait before the app, and the proxy's part, are not in it."
         if is_rack else
         "Its last number is taken as the response time in s (gunicorn's %(L)s is one). Give --log-format if it is not."
     )  # fmt: skip
+    title = "the log of Rack's CommonLogger" if is_rack else f"the {base} format with seconds"
     name = re.sub(r"\$\{(\w+)\}(?!\w)", r"$\1", text)
     return LineFormat(
-        name, "the log of Rack's CommonLogger" if is_rack else f"the {base} format with seconds", tuple(nginx_parts(text)), certainty=ASSUMED, lists=True, notes=(note,)
+        name,
+        title,
+        tuple(nginx_parts(text)),
+        certainty=ASSUMED,
+        lists=True,
+        notes=(note,),
     )
