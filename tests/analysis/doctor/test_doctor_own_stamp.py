@@ -13,6 +13,7 @@ from doctor_support import DEADLINE_S, Laid, app, got, laid, running
 from sojourn.doctor.doctor import diagnose
 from sojourn.doctor.findings import Finding
 from sojourn_lab.runtime.nginx import Nginx
+from test_doctor_log import log
 
 NO_NGINX = Nginx.why_unavailable()
 pytestmark = pytest.mark.skipif(NO_NGINX is not None, reason=NO_NGINX or "")
@@ -139,12 +140,12 @@ def logged_and_sent(conf: Laid) -> list[tuple[dict[str, str], list[str]]]:
     with app(conf.ports["APP"], WORK_S) as requests, running(conf):
         for path in ("/a", "/api/b"):
             got(conf.ports["PORT"], path, {"X-Request-Start": "t=1", "X-Queue-Start": "t=1"})
-        log = conf.folder / "access.jsonl"
+        path_of_log = conf.folder / "access.jsonl"
         deadline = time.monotonic() + DEADLINE_S
-        while log.read_bytes().count(b"\n") < 2:
-            assert time.monotonic() < deadline, log.read_text()
+        while path_of_log.read_bytes().count(b"\n") < 2:
+            assert time.monotonic() < deadline, path_of_log.read_text()
             time.sleep(0.005)
-        records = [json.loads(line) for line in log.read_text().splitlines()]
+        records = [json.loads(line) for line in path_of_log.read_text().splitlines()]
     return [(row, request.get("x-request-start", [])) for row, request in zip(records, requests, strict=True)]
 
 
@@ -253,6 +254,23 @@ def test_a_logged_variable_that_is_not_sent_is_an_error(tmp_path: Path) -> None:
     (finding,) = [each for each in diagnosis.findings if each.severity == "error"]
     assert (finding.code, finding.how, finding.fix) == ("log-stamp", "replace", f"{SENT} t=$sojourn_sent;")
     assert finding.where.startswith(f"{conf}:9, inside location /")
+
+
+def test_the_configuration_is_the_cause_of_a_log_whose_stamp_is_the_end(tmp_path: Path) -> None:
+    conf = tmp_path / "nginx.conf"
+    keys = LOGGED % "sojourn_sent" + GOOD_KEYS
+    text = TODAY % (KEYS.replace("@KEY@", keys), f"{SENT} $msec;")
+    conf.write_text(text.replace("http {", f"http {{ {OWN_MAP}", 1))
+    source = log(tmp_path / "a.log", lambda _, row: {**without_own(row), "request_start": row["time"]})
+    diagnosis = diagnose([source, str(conf)], somaxconn=4096)
+    of_log = next(each for each in diagnosis.findings if each.code == "log-stamp" and "100 %" in each.what)
+    assert of_log.fix == f"{SENT} t=$sojourn_sent;"
+    assert "Cause in the configuration (log-stamp)" in of_log.why
+
+
+def without_own(row: dict[str, str]) -> dict[str, str]:
+    """A record without the keys that only sojourn.conf writes."""
+    return {key: value for key, value in row.items() if key not in ("proxy_start", "stamp")}
 
 
 @pytest.mark.parametrize(
