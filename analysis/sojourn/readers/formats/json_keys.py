@@ -167,6 +167,8 @@ def _columns(objects: Objects) -> Columns:
 def _leaves(value: Mapping[str, object], before: Path = ()) -> list[tuple[Path, object]]:
     leaves: list[tuple[Path, object]] = []
     for key, inner in value.items():
+        if not key:  # no path names it
+            continue
         path = (*before, key)
         if isinstance(inner, Mapping) and len(path) < DEPTH:
             leaves += _leaves(inner, path)
