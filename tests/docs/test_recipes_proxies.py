@@ -28,6 +28,7 @@ PAGE = "other-proxies.md"
 SERVICE_S = 0.1
 COUNT = 5
 CLOSE_S = 0.002
+BUSY_S = 0.05
 OF_PAST = 600  # s before now, of a client's stamp: the middleware accepts an hour
 DEADLINE_S = 20.0
 
@@ -130,7 +131,8 @@ def check(log: Path, form: str, sent_at: dict[str, float], app: TimedApp) -> pl.
     rows = result.rows.with_columns(component_sum().alias("sum")).collect()
     assert rows.select((pl.col("sum") - pl.col("request_time")).abs().max()).item() < 1e-6
     (clock,) = result.to_dict()["clock"]
-    assert clock["lower"] - CLOSE_S <= 0 <= clock["upper"] + CLOSE_S  # it is one clock
+    # It is one clock. A proxy's time of the backend begins after its stamp: later, the busier the machine.
+    assert clock["lower"] - BUSY_S <= 0 <= clock["upper"] + BUSY_S
     exact = 0
     for row in rows.iter_rows(named=True):
         path, wait = row["uri"], row["queueing_delay"] + row["clock_offset"]
@@ -200,8 +202,6 @@ def test_traefik(tmp_path: Path, app: TimedApp) -> None:
         process.wait_until(lambda: fetch(port, "/ready", ready).status == 200, DEADLINE_S, "the router")
         sent_at = sent(port, app, "shop.example")
         log = log_of(tmp_path / "access.json", f'"ServiceURL":"http://127.0.0.1:{app.port}"', "/ready")
-        answer = fetch(port, "/", {"Host": "shop.example"})
-    assert not {"x-queueing-delay", "x-service-time", "x-worker", "x-route"} & set(answer.headers)
     assert all("x-queue-start" not in each for each in headers_sent(app))
     rows = check(log, "traefik-json", sent_at, app)
     assert set(rows["route"]) == {"/of/{app}"}
@@ -212,13 +212,11 @@ def test_traefik_without_the_plugin(tmp_path: Path, app: TimedApp) -> None:
     traefik, port = program("traefik"), free_port()
     static, dynamic = (yaml.safe_load(blocks_of(PAGE)[name]) for name in ("traefik.yml", "dynamic.yml"))
     del static["experimental"], dynamic["http"]["middlewares"]["stamp"]
-    static["entryPoints"]["web"] = {"address": f"127.0.0.1:{port}", "http": {"middlewares": ["hide@file"]}}
+    static["entryPoints"]["web"] = {"address": f"127.0.0.1:{port}", "http": {"middlewares": ["clean@file"]}}
     static["accessLog"]["filePath"] = str(tmp_path / "access.json")
     static["providers"]["file"]["filename"] = str(tmp_path / "dynamic.yml")
-    dynamic["http"]["middlewares"]["hide"]["headers"]["customRequestHeaders"] = {
-        "X-Request-Start": "",
-        "X-Queue-Start": "",
-    }
+    removed = {"X-Request-Start": "", "X-Queue-Start": ""}
+    dynamic["http"]["middlewares"]["clean"] = {"headers": {"customRequestHeaders": removed}}
     (server,) = dynamic["http"]["services"]["shop"]["loadBalancer"]["servers"]
     server["url"] = f"http://127.0.0.1:{app.port}"
     for name, values in (("traefik.yml", static), ("dynamic.yml", dynamic)):
