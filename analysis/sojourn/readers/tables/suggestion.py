@@ -24,7 +24,9 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
         r"response(time|latency|duration).*", r"(request)?latency.*", r"rt(ms|us|s|ns)?", r"totalcostfrontend",
         r"elapsed.*", r"(request)?duration.*", r"requesttime.*", r"total(time|cost|latency|duration).*", r"took.*",
     ),
-    "service": (r"(service|svc)(time|duration).*", r"runtimecost", r"svc", r"(exec|process)(ution|ing)?(time|duration).*"),
+    "service": (
+        r"(service|svc)(time|duration).*", r"runtimecost", r"svc", r"(exec|process)(ution|ing)?(time|duration).*",
+    ),
     "wait": (r"(queue|queueing|wait|waiting)(time|delay|duration)?(ms|us|s|ns)?",),
     "status": (r"(http)?status(code)?", r"responsecode"),
     "backend": (r"podid", r"upstream.*", r"backend.*", r"dminstanceid", r"(server|instance|pod|node)(id|name)?"),
