@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "bar"}
 ABSENT = ("", "-", "nan", "nat", "null", "none", "na", r"\n")  # in small letters: a cell without a value
-NAMES_LISTED = 30
+MOST_NAMES = 30
 _NAME = re.compile(r"[^\W\d][\w .()/%#µ*-]{0,99}|\d{1,5}|")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _VALUE = re.compile(r"[+-]?\.?\d")
@@ -48,8 +48,8 @@ def listed_names(names: Sequence[str]) -> str:
     from sojourn.model.formatting import printable  # noqa: PLC0415 - rich takes its time to load
 
     texts = [printable(name, 60) for name in names if name]
-    rest = len(texts) - NAMES_LISTED
-    return ", ".join(texts[:NAMES_LISTED]) + (f" and {rest:,} more" if rest > 0 else "")
+    rest = len(texts) - MOST_NAMES
+    return ", ".join(texts[:MOST_NAMES]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def table_in(lines: Sequence[str]) -> tuple[str, list[str]] | None:
