@@ -10,6 +10,7 @@ from itertools import islice
 
 from sojourn.readers.formats import catalogue
 from sojourn.readers.formats.appended import appended_format
+from sojourn.readers.formats.envoy import MARKS as ENVOY_MARKS
 from sojourn.readers.formats.haproxy import partial_note
 from sojourn.readers.formats.json_keys import CLF, ISO, caddy_keys, nginx_keys, occurring_keys
 from sojourn.readers.formats.line_format import LineFormat
@@ -94,7 +95,9 @@ def _of_objects(objects: Sequence[dict[str, object]]) -> LineFormat | None:
         return caddy_keys(objects)
     if {"Duration", "RequestMethod"} <= common:
         return occurring_keys("traefik-json", objects)
-    if {"response_code", "duration"} <= common and {"start_time", "@timestamp"} & common:
+    if {"response_code", "duration"} <= common and (
+        "start_time" in common or ("@timestamp" in common and ENVOY_MARKS & common)
+    ):
         return occurring_keys("envoy-json", objects)
     return nginx_keys(objects, common)
 

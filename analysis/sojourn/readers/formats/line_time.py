@@ -33,8 +33,9 @@ def line_time(form: LineFormat | None) -> Callable[[bytes], float | None]:
         return lambda _: None
     unit = form.by_field[stamp].unit
     if form.json:
-        path = next(variable.text for variable in form.variables if variable.field.name == stamp)
-        return _of_path(path, unit, header=form.header)
+        paths = [path for path, field in zip(form.paths, form.fields, strict=True) if field.name == stamp]
+        each = [_of_path(path, unit, header=form.header) for path in paths]
+        return lambda line: next((time for of_object in each if (time := of_object(line)) is not None), None)
 
     def of_text(line: bytes) -> float | None:
         match = form.pattern.match(line.decode("utf-8", "replace"))

@@ -41,8 +41,7 @@ def extract(log: LineFormat, fields: Sequence[str]) -> str:
         pattern = pattern_of(log.parts, fields, before=log.before).replace("'", "''")
         # Without its end: a value may be all up to there.
         return f"regexp_extract(rtrim(line, chr(13) || chr(10)), '(?s){pattern}', [{names}])"
-    paths = {each.field.name: each.text for each in log.variables if each.field.name in set(fields)}
-    values = ", ".join(f"\"{name}\": json_extract_string(line, '{_path(path)}')" for name, path in paths.items())
+    values = ", ".join(f'"{name}": {_of_paths(log, name)}' for name in log.by_field if name in set(fields))
     return f"CASE WHEN json_valid(object_in(line)) THEN {{{values}}} END"
 
 
@@ -316,6 +315,17 @@ def _cached(log: LineFormat) -> str:
     """Return SQL for whether Varnish answered a request by itself; empty where the log does not have it."""
     field = log.first("handling", "hitmiss")
     return f"{field_sql(field)} IN ('hit', 'synth', 'error')" if field and not log.has("upstream_addr") else ""
+
+
+def _of_paths(log: LineFormat, name: str) -> str:
+    """Return SQL for a field of a JSON object: the first of its paths that has a value of the field's unit."""
+    unit = CLOCKS.get(log.by_field[name].unit, (log.by_field[name].unit,))[0]
+    texts = [
+        f"json_extract_string(line, '{_path(path)}')"
+        for path, field in zip(log.paths, log.fields, strict=True)
+        if field.name == name and CLOCKS.get(field.unit, (field.unit,))[0] == unit
+    ]
+    return texts[0] if len(texts) == 1 else f"coalesce({', '.join(texts)})"
 
 
 def _path(path: str) -> str:
