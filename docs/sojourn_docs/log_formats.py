@@ -120,9 +120,9 @@ time of failed attempts is in the header time. A duration that exceeds `DURATION
 `START_TIME_LOCAL` with a zone.
 
 `RESPONSE_FLAGS` (short or long names) and `RESPONSE_CODE_DETAILS` decide who answered. No app was contacted: `UO`,
-`UH`, `NR`, `NC`, `RL`, `RLSE`, `UAEX`, `IH`, `FI`, `LH`, `DPE`, `RFCF`, `NFCF`, `OM`, `DF`, `DO`, `UDO`. None answered,
-with status 502, 503 or 504: `UT`, `UC`, `UF`, `UR`, `LR`, `UPE`, `UMSDR`, `SI`, `DT`. Status 0 with `DC` or `DR` is 499. A
-request that never had a connection (an empty pool time) waited in `proxy_queue` to its end."""
+`UH`, `NR`, `NC`, `RL`, `RLSE`, `UAEX`, `IH`, `FI`, `LH`, `DPE`, `RFCF`, `NFCF`, `OM`, `DF`, `DO`, `UDO`. None
+answered, with status 502, 503 or 504: `UT`, `UC`, `UF`, `UR`, `LR`, `UPE`, `UMSDR`, `SI`, `DT`. Status 0 with `DC`
+or `DR` is 499. A request that never had a connection (an empty pool time) waited in `proxy_queue` to its end."""
 COLUMNS = (
     "request_time", "proxy_queue", "retries", "connect", "header", "response", "app_service_time", "status", "upstream",
 )  # fmt: skip
