@@ -111,10 +111,48 @@ Each is a line of the product's documentation or of a real run of it; the tests 
 
 
 APACHE = "%t %{end:usec}t %r %>s %D %{ms}T %{BALANCER_WORKER_NAME}e %{Varnish:time_firstbyte}x %{Varnish:handling}x"
-HAPROXY = "%tr %TR %Tw %Tc %Tr %Td %Ta %ST %b %s %tsc %ID"
+HAPROXY = "%tr %TR %Tw %Tc %Tr %Td %Ta %t %Th %Ti %Tq %Tt %ST %b %s %tsc %rc %ID"
 ENVOY = (
-    "%START_TIME% %DURATION% %REQUEST_DURATION% %RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)% %RESPONSE_CODE% %UPSTREAM_HOST%"
+    "%START_TIME% %EMIT_TIME% %DURATION% %REQUEST_DURATION% %REQUEST_TX_DURATION% %RESPONSE_DURATION% "
+    "%RESPONSE_TX_DURATION% %UPSTREAM_CONNECTION_POOL_READY_DURATION% %RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)% "
+    "%COMMON_DURATION(DS_RX_BEG:US_TX_BEG:us)% %COMMON_DURATION(US_TX_BEG:US_RX_BEG:us)% "
+    "%COMMON_DURATION(DS_RX_BEG:US_CX_BEG:us)% %COMMON_DURATION(DS_RX_BEG:US_CX_END:us)% "
+    "%COMMON_DURATION(US_RX_BEG:US_RX_END:us)% %UPSTREAM_REQUEST_ATTEMPT_COUNT% %RESPONSE_FLAGS% "
+    "%RESPONSE_CODE_DETAILS% %RESPONSE_CODE% %UPSTREAM_HOST%"
 )
+OF_NGINX = """`$upstream_queue_time` (NGINX Plus, Angie PRO) is the sum over all attempts. Documents do not say whether
+`$upstream_response_time` includes it: it does where both together exceed `$request_time`, and is then taken out of the
+header and response times; of several attempts, the queue is then left in their times."""
+OF_HAPROXY = """`%Tq`, `%Tt` and `%t` begin with the accept of a connection, or with the end of the request before: the
+idle time is in them. A request begins after `%Th` and `%Ti`, or else `%TR` before the end of `%Tq`; without these it
+begins when it has been read, and its upload is not in its response time. HAProxy before 1.7 writes `%Tq` and `%Tt` in
+`option httplog` as well, in the places of `%TR` and `%Ta`: give the text of that format. A time with a plus sign
+(`option logasap`) ends at the response headers, so the answer's transfer is unknown. The flag `Q` and `%{+Q}o` are
+followed."""
+OF_ENVOY = """Most of these durations begin with the request and overlap. What a log has of them divides the response
+time as follows; a part that no operator ends is in the one after it.
+
+| part | ends at | by the operators |
+| --- | --- | --- |
+| `upload` | the end of the request, or a later upstream request | `REQUEST_DURATION`, `DS_RX_END` |
+| `retries` | the upstream request of the last attempt | `US_TX_BEG`, `REQUEST_TX_DURATION` less the pool's time |
+| `proxy_queue` | a connection of the pool | `UPSTREAM_CONNECTION_POOL_READY_DURATION`, `US_TX_BEG` |
+| `connect` | its handshake, where it was opened for this request | `US_CX_BEG`, `US_CX_END`, `US_HS_END` |
+| header time | the first byte of the answer | `RESPONSE_DURATION`, `US_RX_BEG`, `x-envoy-upstream-service-time` |
+| `transfer` | the end of the answer, or else the end | `US_RX_END` |
+| `send` | the end | `DURATION`, `DS_TX_END` |
+
+Envoy sends a request on while it reads it, so a wait for a connection during the upload is upload. Without
+`REQUEST_DURATION`, the pool's time is read of requests without a body. The pool's time contains connecting where it
+opens a connection. With `US_TX_BEG` alone, `proxy_queue` contains Envoy's filters too. Without a first byte sent, the
+time of failed attempts is in the header time. A duration that exceeds `DURATION` is not read. `START_TIME` and
+`EMIT_TIME` may have `%s` with `%f`, and formats of dates as ISO 8601 and the common log format write them;
+`START_TIME_LOCAL` with a zone.
+
+`RESPONSE_FLAGS` (short or long names) and `RESPONSE_CODE_DETAILS` decide who answered. No app was contacted: `UO`,
+`UH`, `NR`, `NC`, `RL`, `RLSE`, `UAEX`, `IH`, `FI`, `LH`, `DPE`, `RFCF`, `NFCF`, `OM`, `DF`, `DO`, `UDO`. None
+answered, with status 502, 503 or 504: `UT`, `UC`, `UF`, `UR`, `LR`, `UPE`, `UMSDR`, `SI`, `DT`. Status 0 with `DC`
+or `DR` is 499. A request that never had a connection (an empty pool time) waited in `proxy_queue` to its end."""
 COLUMNS = (
     "request_time", "proxy_queue", "retries", "connect", "header", "response", "app_service_time", "status", "upstream",
 )  # fmt: skip
@@ -125,13 +163,15 @@ def page() -> str:
     vantages = "\n".join(f"- **{name}**: {text}." for name, text in VANTAGES.items())
     parts = [HEAD + vantages, _formats()]
     parts += [_table("nginx, in `log_format`", {f"${name}": field.meaning for name, field in NGINX.items()})]
-    for product, parts_of, text in (
-        ("Apache, in `LogFormat`", apache_parts, APACHE),
-        ("HAProxy, in `log-format`", haproxy_parts, HAPROXY),
-        ("Envoy, in `text_format` and `json_format`", envoy_parts, ENVOY),
+    parts += [OF_NGINX]
+    for product, parts_of, text, more in (
+        ("Apache, in `LogFormat`", apache_parts, APACHE, ""),
+        ("HAProxy, in `log-format`", haproxy_parts, HAPROXY, OF_HAPROXY),
+        ("Envoy, in `text_format` and `json_format`", envoy_parts, ENVOY, OF_ENVOY),
     ):
         fields = [each for word in text.split() for each in variables(parts_of(word))]
         parts.append(_table(product, {each.text: each.field.meaning or each.field.name for each in fields}))
+        parts += [more] if more else []
     return "\n\n".join([*parts, AFTER.strip(), _samples()]) + "\n"
 
 

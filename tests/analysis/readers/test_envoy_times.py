@@ -14,6 +14,7 @@ import pytest
 import sojourn
 from sojourn.components.expressions import component_sum
 from sojourn.model.components import COMPONENTS
+from sojourn.readers.formats.detect import detected_format
 from sojourn.readers.formats.envoy import envoy_parts, field_of
 from sojourn.readers.formats.from_text import format_from_text
 from sojourn.readers.formats.template import Variable
@@ -88,7 +89,7 @@ class Request:
 def requests(seed: int, count: int = 30) -> list[Request]:
     """Return requests with and without a body, a wait for a connection, a new connection, and failed attempts."""
     draw = random.Random(seed)
-    made = []
+    drawn = []
     for _ in range(count):
         body, attempts = draw.random() < 0.4, draw.choice((1, 1, 1, 2, 3))
         read = draw.randint(20_000, 300_000) if body else 40
@@ -99,8 +100,10 @@ def requests(seed: int, count: int = 30) -> list[Request]:
         connecting = draw.choice((sent - min(waited, 3_000), sent))
         header = max(read, sent) + draw.randint(4_000, 200_000)
         end = header + draw.randint(2_000, 80_000)
-        made.append(Request(read, built, connecting, sent, header, end, end + draw.randint(50, 20_000), attempts, body))
-    return made
+        drawn.append(
+            Request(read, built, connecting, sent, header, end, end + draw.randint(50, 20_000), attempts, body)
+        )
+    return drawn
 
 
 def written(folder: Path, form: dict[str, str], rows: list[dict[str, object]]) -> Any:
@@ -319,3 +322,47 @@ def test_own_columns_are_no_fields_of_a_request() -> None:
 def _operator(text: str) -> tuple[str, str | None]:
     name, _, argument = text.strip("%").partition("(")
     return name, argument.rstrip(")") or None
+
+
+VECTORS = Path(__file__).parents[2] / "vectors/log_formats.json"
+LINES = {case["name"]: case for case in json.loads(VECTORS.read_text("utf-8"))["cases"]}
+
+
+@pytest.mark.parametrize("name", [name for name, case in LINES.items() if case["format"] == "envoy-json"])
+def test_the_name_of_the_format_reads_every_naming_of_its_keys(tmp_path: Path, name: str) -> None:
+    """The values are those that the recognised format has."""
+    path = tmp_path / "access.log"
+    path.write_text(LINES[name]["line"] + "\n")
+    (row,) = sojourn.read(sojourn.log_file(path, "envoy-json")).rows.collect().to_dicts()
+    expected = {
+        key: LINES[name]["row"].get(key) for key in ("status", "request_time", "header", "upstream", "uri", "host")
+    }
+    assert {key: row[key] for key in expected} == pytest.approx(expected)
+
+
+def test_nested_keys_of_envoy(tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    path.write_text('{"log": {"t": "2026-01-31T12:00:00.250Z", "c": 200}, "ms": {"all": 100, "head": "80"}}\n')
+    form = (
+        '{"log.t": "%START_TIME%", "log.c": "%RESPONSE_CODE%", "ms.all": "%DURATION%", '
+        '"ms.head": "%RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)%"}'
+    )
+    (row,) = split_rows(sojourn.split(sojourn.log_file(path, form)), 1).to_dicts()
+    assert (row["request_time"], row["header"], row["status"]) == (pytest.approx(0.1), pytest.approx(0.08), 200)
+
+
+@pytest.mark.parametrize("empty", [None, "-", "UNKNOWN", ""])
+def test_values_that_envoy_leaves_empty(tmp_path: Path, empty: str | None) -> None:
+    values = {
+        "code": 404, "host": empty, "path": "/a", "received": 0, "duration": 3, "flags": "NR", "request": 0,
+        "response": empty, "pool": empty, "service": empty,
+    }  # fmt: skip
+    form = BASE | {name: OPTIONAL[name] for name in ("flags", "request", "response", "pool", "service")}
+    (row,) = split_rows(written(tmp_path, form, [values]), 1).to_dicts()
+    assert (row["attempts"], row["header"], row["send"]) == (0, None, pytest.approx(0.003))
+
+
+def test_json_of_another_program_is_none_of_envoy() -> None:
+    line = {"@timestamp": "2026-01-31T12:00:00.250Z", "response_code": 200, "duration": 0.25, "request_method": "GET"}
+    detected = detected_format([json.dumps(line)] * 20)
+    assert detected is None or detected.name != "envoy-json"

@@ -9,6 +9,7 @@ from itertools import islice
 
 from sojourn.readers.formats import catalogue
 from sojourn.readers.formats.appended import appended_format
+from sojourn.readers.formats.envoy import MARKS as ENVOY_MARKS
 from sojourn.readers.formats.haproxy import partial_note
 from sojourn.readers.formats.json_keys import (
     Keyed,
@@ -95,7 +96,6 @@ def _share(lines: Sequence[str], fits: Callable[[str], object]) -> float:
 _OF_KEYS: tuple[tuple[frozenset[str], Callable[[Objects], LineFormat]], ...] = (
     (frozenset(("Duration", "RequestMethod")), lambda objects: occurring_keys("traefik-json", objects)),
     (frozenset(("start_time", "response_code", "duration")), lambda objects: occurring_keys("envoy-json", objects)),
-    (frozenset(("@timestamp", "response_code", "duration")), lambda objects: occurring_keys("envoy-json", objects)),
     (frozenset(("latencies", "started_at")), lambda objects: occurring_keys("kong", objects)),
     (frozenset(("EdgeResponseStatus",)), cloudflare_keys),
     (frozenset(("req_content_length", "target", "duration")), lambda objects: occurring_keys("kamal-proxy", objects)),
@@ -111,6 +111,8 @@ def _of_objects(objects: Objects, units: Mapping[str, str] | None) -> LineFormat
     requests = [value.get("httpRequest") for value in objects]
     if any(isinstance(request, dict) and str(request.get("latency", "")).endswith("s") for request in requests):
         return occurring_keys("gcp", objects)
+    if {"@timestamp", "response_code", "duration"} <= common and ENVOY_MARKS & common:
+        return occurring_keys("envoy-json", objects)
     recognised = next((of_objects for has, of_objects in _OF_KEYS if has <= common), None)
     return recognised(objects) if recognised else keyed_format(objects, units)
 

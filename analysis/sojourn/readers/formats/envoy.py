@@ -57,8 +57,8 @@ _ISO = re.compile(r"(?:%F|%Y([-/])%m\1%d)[T ](?:%T|%H:%M:%S)([.,]%[1-9]?f)?(?:(Z
 _CLF = re.compile(r"%d/%b/%Y:(?:%T|%H:%M:%S) %z")
 # Names that JSON formats give the operators: those of Istio, Contour, Envoy Gateway, AIBrix, Higress and Emissary.
 JSON_KEYS = {
-    "start_time_precise": Field("start", "iso_us"),
     "start_time": Field("start", "iso_ms"),
+    "start_time_precise": Field("start", "iso_us"),
     "@timestamp": Field("start", "iso_ms"),
     "duration": _PLAIN["DURATION"],
     "duration_ms": _PLAIN["DURATION"],
@@ -102,6 +102,8 @@ JSON_KEYS = {
     "connection_id": Field("connection"),
     "hostname": Field("proxy"),
 }
+# Keys of Envoy alone.
+MARKS = frozenset(("response_flags", "upstream_service_time", "x-envoy-upstream-service-time", "upstream_cluster"))
 
 
 def field_of(operator: str, argument: str | None) -> Field:

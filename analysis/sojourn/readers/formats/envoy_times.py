@@ -37,11 +37,11 @@ _DURATION = field_sql("request_time")
 MILLISECOND = 1000
 MOST_ATTEMPTS = 100
 # Short and long names of RESPONSE_FLAGS. The client left; the cache answered; no connection was made; no
-# backend was asked; the backend did not answer.
+# backend was contacted; the backend did not answer.
 _GONE = ("DC", "DR", "DownstreamConnectionTermination", "DownstreamRemoteReset")
 _CACHED = ("RFCF", "ResponseFromCacheFilter")
 _UNCONNECTED = ("UF", "UpstreamConnectionFailure")
-_UNASKED = (
+_UNCONTACTED = (
     "UO", "UH", "NR", "NC", "RL", "RLSE", "UAEX", "IH", "FI", "LH", "DPE", "NFCF", "OM", "DF", "DO", "UDO",
     "UpstreamOverflow", "NoHealthyUpstream", "NoRouteFound", "NoClusterFound", "RateLimited", "RateLimitServiceError",
     "UnauthorizedExternalService", "InvalidEnvoyRequestHeaders", "FaultInjected", "FailedLocalHealthCheck",
@@ -89,8 +89,9 @@ def instants(log: LineFormat) -> dict[str, str]:
         "e_local": f"e_status IN (0, {', '.join(map(str, PROXY_STATUSES))}) AND ({_local(log)})",
         "e_header": "coalesce(e_us_rx_beg, within(e_ds_rx_end + e_service, e_whole))",
         "e_answered": "NOT e_local AND coalesce(e_header, e_service) IS NOT NULL",
-        "e_asked": f"NOT (coalesce(e_count = 0, false) OR {_flagged(log, _CACHED)} "
-        f"OR ({_flagged(log, _UNASKED)} AND NOT e_answered))" + (f" AND {host}" if log.has("upstream_addr") else ""),
+        "e_contacted": f"NOT (coalesce(e_count = 0, false) OR {_flagged(log, _CACHED)} "
+        f"OR ({_flagged(log, _UNCONTACTED)} AND NOT e_answered))"
+        + (f" AND {host}" if log.has("upstream_addr") else ""),
         # Without a body, or when it is sent again, the first byte leaves with the last.
         "e_sending": "coalesce(e_us_tx_beg, CASE WHEN e_no_body OR e_count > 1 THEN e_us_tx_end END)",
         "e_sent": "CASE WHEN e_sending IS NOT NULL THEN least(e_sending, e_header) END",
@@ -134,23 +135,23 @@ def numbers() -> dict[str, str]:
     return {
         "n_request_time": "e_whole",
         "n_status": "e_status",
-        "n_proxy_queue": "CASE WHEN e_asked THEN e_queue END",
+        "n_proxy_queue": "CASE WHEN e_contacted THEN e_queue END",
         "n_proxy_start": "CASE WHEN e_begin IS NOT NULL THEN TRY(n_time - e_whole + e_begin) END",
-        "n_connect": "CASE WHEN e_asked THEN e_connect END",
-        "n_header": "CASE WHEN e_asked THEN e_first END",
+        "n_connect": "CASE WHEN e_contacted THEN e_connect END",
+        "n_header": "CASE WHEN e_contacted THEN e_first END",
         # Of several attempts the list below has the times.
-        "n_response": "CASE WHEN e_asked AND coalesce(e_count, 1) <= 1 THEN e_last END",
+        "n_response": "CASE WHEN e_contacted AND coalesce(e_count, 1) <= 1 THEN e_last END",
     }
 
 
 def lists(log: LineFormat) -> dict[str, str]:
     """Return the lists of attempts as nginx writes them: of failed attempts, the first has the time of all."""
     count = f"least(e_count, {MOST_ATTEMPTS})::INTEGER"
-    several = "e_asked AND e_count > 1"
+    several = "e_contacted AND e_count > 1"
     address, evidence = "NULL::VARCHAR", "true"
     if log.has("upstream_addr"):
         every = f"repeat({_HOST} || ', ', {count} - 1) || {_HOST}"
-        address = f"CASE WHEN NOT e_asked THEN '-' WHEN e_count > 1 THEN {every} ELSE {_HOST} END"
+        address = f"CASE WHEN NOT e_contacted THEN '-' WHEN e_count > 1 THEN {every} ELSE {_HOST} END"
     else:
         evidence = "coalesce(e_header, e_service, e_sent, e_us_tx_end) IS NOT NULL OR coalesce(e_count > 0, false)"
 
@@ -161,7 +162,7 @@ def lists(log: LineFormat) -> dict[str, str]:
         "upstream_addr": address,
         "upstream_connect_time": times(NULL, "e_connect") + " END",
         "upstream_header_time": times(NULL, "e_first") + " END",
-        "upstream_response_time": times("e_retries", "e_last") + f" WHEN e_asked AND ({evidence}) THEN '-' END",
+        "upstream_response_time": times("e_retries", "e_last") + f" WHEN e_contacted AND ({evidence}) THEN '-' END",
     }
 
 
@@ -227,7 +228,7 @@ def _flagged(log: LineFormat, flags: tuple[str, ...]) -> str:
 
 def _local(log: LineFormat) -> str:
     """Return SQL for whether Envoy answered, and not the backend."""
-    local = _flagged(log, (*_UNANSWERED, *_UNASKED))
+    local = _flagged(log, (*_UNANSWERED, *_UNCONTACTED))
     if log.has("response_code_details"):
         local += f" OR (NOT coalesce(blank({_DETAILS}), true) AND NOT regexp_matches({_DETAILS}, '{_ANSWERED}'))"
     return f"e_status IN (0, {CLIENT_GONE}) OR {local}"
@@ -263,7 +264,7 @@ def _wait(log: LineFormat) -> str:
         "ELSE e_whole - e_since END"
     )
     never = (
-        "WHEN e_pool IS NULL AND NOT e_answered AND e_asked THEN greatest(e_whole - e_since, 0) "
+        "WHEN e_pool IS NULL AND NOT e_answered AND e_contacted THEN greatest(e_whole - e_since, 0) "
         if log.has("pool_ready")
         else ""
     )

@@ -45,8 +45,9 @@ def line_time(form: LineFormat | None) -> Callable[[bytes], float | None]:
 
         return of_values
     if not form.parts:
-        path = next(variable.text for variable in form.variables if variable.field.name == stamp)
-        return _of_pairs(path, unit, form.pairs) if form.pairs else _of_path(path, unit)
+        paths = [path for path, field in zip(form.paths, form.fields, strict=True) if field.name == stamp]
+        each = [_of_pairs(path, unit, form.pairs) if form.pairs else _of_path(path, unit) for path in paths]
+        return lambda line: next((time for of_object in each if (time := of_object(line)) is not None), None)
 
     def of_text(line: bytes) -> float | None:
         match = form.pattern.match(line.decode("utf-8", "replace"))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from sojourn.model.components import CLIENT_GONE, PROXY_STATUSES
 from sojourn.model.frame import APP, PROXY, WHOLE
 from sojourn.readers.formats import envoy_times
-from sojourn.readers.formats.fields import CLOCKS, TEXTS, UNITS, field_sql
+from sojourn.readers.formats.fields import CLOCKS, INSTANTS, TEXTS, UNITS, Field, field_sql
 from sojourn.readers.formats.line_format import STAMPS, UPSTREAM, LineFormat
 from sojourn.readers.formats.pairs import value_sql
 from sojourn.readers.formats.template import EVERY_ELEMENT, captured_names, path_keys, pattern_of, variables
@@ -53,14 +53,21 @@ def extract(log: LineFormat, fields: Sequence[str]) -> str:
 
 def _json_sources(log: LineFormat) -> dict[str, str]:
     """Return field of a JSON object -> SQL for its value in ``line``."""
-    sources: dict[str, str] = {}
+    paths: dict[str, list[str]] = {}
     for path, field in zip(log.paths, log.fields, strict=True):
-        sources.setdefault(field.name, _value_at(path))
+        if _unit(field) == _unit(log.by_field[field.name]):
+            paths.setdefault(field.name, []).append(_value_at(path))
+    # The first of its paths that has a value.
+    sources = {name: each[0] if len(each) == 1 else f"coalesce({', '.join(each)})" for name, each in paths.items()}
     for path, parts in log.composed:
         for name in (each.field.name for each in variables(parts)):
             pattern = pattern_of(parts, [name]).replace("'", "''")
             sources.setdefault(name, f"nullif(regexp_extract({_value_at(path)}, '(?s){pattern}', 1), '')")
     return sources
+
+
+def _unit(field: Field) -> str:
+    return CLOCKS[field.unit][0] if field.unit in CLOCKS and field.name in INSTANTS else field.unit
 
 
 def _value_at(path: str) -> str:
