@@ -29,7 +29,7 @@ def blame(
     """Charge every instant of every wait to the requests in service, the balancer or the network.
 
     >>> shop, spans = "docs/examples/shop.jsonl.gz", "docs/examples/shop-spans.jsonl.gz"
-    >>> result = sojourn.blame(shop, spans=spans, app_log=app_log, by="tenant")
+    >>> result = sojourn.blame(shop, spans=spans, by="tenant")
     >>> [(row["culprit"], round(row["share"], 2)) for row in result.culprits.to_dicts()]
     [('acme', 0.63), ('globex', 0.3), ('initech', 0.07)]
 
