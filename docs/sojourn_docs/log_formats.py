@@ -44,6 +44,18 @@ varnishncsa, HAProxy, Envoy, gunicorn or uWSGI, JSON texts included. A format wi
 response time is refused, with the variables to add. In Python the same is `sojourn.log_file(path, format)`.
 CSV, TSV and Parquet are [read by the roles of their columns](../how-to/read-a-table.md).
 
+The text is that of the configuration: a value without quotes may hold blanks, JSON may be nested and need not be
+valid (a bare `-`), a variable may occur twice. `escape=none` or `escape=json` stands before the text, as in
+`log_format`; a whole `log_format` directive is read as well. Numbers and instants divide a line where texts could end
+in several places; of two texts without quotes side by side, the first gets as little as fits.
+
+A duration may have its unit behind it: `$request_time=ms`, `%D=ms` (Tomcat before version 10); the units are `s`, `ms`,
+`us` and `ns`. Without a text, `--log-format latency=ns,upstream_time=ms` states units of a format that is recognised
+by its lines; names are keys, labels (`rt`), variables, directives (`D`) or `request_time`, `upstream_response_time`
+and the like. A note says where the log contradicts the format: whole numbers of `$request_time`, which nginx writes
+with three decimals; response times far longer than the log; microseconds that are too short. Another names the
+first part of the format that refused lines do not fit.
+
 Lines may be wrapped, up to three times; only the lines within are read, and bare lines between them:
 
 - behind a header of syslog (RFC 3164 and RFC 5424), `docker compose logs`, `kubectl logs --timestamps` or

@@ -51,8 +51,8 @@ LogFormatOption = Annotated[
     typer.Option(
         "--log-format",
         metavar="FORMAT",
-        help="Format of the logs: a name (combined, haproxy, envoy, …), a text ($…, %…), or nginx.conf:NAME. Default: "
-        "recognised by the lines.",
+        help="Format of the logs: a name (combined, haproxy, envoy, …), a text ($…, %…), nginx.conf:NAME, or units of "
+        "a recognised format (latency=ns). Default: recognised by the lines.",
     ),
 ]
 TableColumns = Annotated[

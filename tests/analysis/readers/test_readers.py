@@ -332,7 +332,7 @@ def test_parquet_goes_round(tmp_path: Path) -> None:
 
 def test_parquet_of_something_else_is_refused(tmp_path: Path) -> None:
     pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "a.parquet")
-    with pytest.raises(SojournError, match="with the columns a. No column has the instant of a request"):
+    with pytest.raises(SojournError, match=r"with the columns a\. No column has the instant of a request"):
         read(tmp_path / "a.parquet")
     (tmp_path / "b.parquet").write_bytes(b"PAR1 but no more")
     with pytest.raises(SojournError, match="not a readable Parquet"):

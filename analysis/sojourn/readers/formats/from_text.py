@@ -23,7 +23,7 @@ from sojourn.readers.formats.json_template import JsonValue, json_values
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.nginx import VARIABLE as NGINX_VARIABLE
 from sojourn.readers.formats.nginx import nginx_parts
-from sojourn.readers.formats.template import FREE, Part, Variable, path_keys
+from sojourn.readers.formats.template import RAW, Part, Variable, path_keys
 
 OWN = "sojourn"
 ESCAPES = ("default", "json", "none")
@@ -160,9 +160,9 @@ def _column(path: str) -> Field:
 
 
 def _free_columns(parts: Sequence[Part]) -> list[Part]:
-    """Return parts where values that are none of a request's parts may hold blanks."""
+    """Return parts where values that are none of a request's parts may hold anything: neither product escapes them."""
     return [
-        Variable(part.text, replace(part.field, pattern=FREE))
+        Variable(part.text, replace(part.field, pattern=RAW))
         if isinstance(part, Variable) and not part.field.pattern and part.field.name not in (*FIELDS, *TEXTS)
         else part
         for part in parts
