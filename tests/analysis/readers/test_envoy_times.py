@@ -353,7 +353,7 @@ def test_nested_keys_of_envoy(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("empty", [None, "-", "UNKNOWN", ""])
 def test_values_that_envoy_leaves_empty(tmp_path: Path, empty: str | None) -> None:
-    values = {
+    values: dict[str, object] = {
         "code": 404, "host": empty, "path": "/a", "received": 0, "duration": 3, "flags": "NR", "request": 0,
         "response": empty, "pool": empty, "service": empty,
     }  # fmt: skip
