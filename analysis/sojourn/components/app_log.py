@@ -17,10 +17,9 @@ from dataclasses import dataclass
 import polars as pl
 
 from sojourn.components.expressions import SPAN_FACTS
-from sojourn.model.app_log import AppLog
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted, listed, milliseconds, percent, printable
-from sojourn.model.frame import PROXY
+from sojourn.model.frame import PROXY, AppLog
 from sojourn.readers.app_log import checked_app_log
 
 TOLERANCE = 0.002  # s: nginx cuts its times to the millisecond, and reads its clock once per event

@@ -14,8 +14,7 @@ from sojourn.components.expressions import with_app_facts, with_components, with
 from sojourn.components.inferred.backends import BackendInference
 from sojourn.components.inferred.rows import inferred_rows
 from sojourn.estimation.inferred import REFUSED
-from sojourn.model.app_log import AppLog
-from sojourn.model.frame import checked
+from sojourn.model.frame import AppLog, checked
 
 
 class Split(NamedTuple):

@@ -10,14 +10,10 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from sojourn.model.errors import SojournError
-
-if TYPE_CHECKING:
-    from sojourn.model.app_log import AppLog
 
 INSTANT = pl.Datetime("us", "UTC")
 EXTRA_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -242,6 +238,23 @@ class Records:
 
 
 @dataclass
+class AppLog:
+    """The lines of app logs, of one format or several.
+
+    Attributes:
+        rows: the columns of ``sojourn.readers.app_log.APP_LOG_SCHEMA``.
+        records: counts of lines, and refused ones.
+        titles: file -> its format, and what its durations contain, in sentences.
+        step: the coarsest step in which the durations of a file count, s.
+    """
+
+    rows: pl.DataFrame
+    records: Records = field(default_factory=Records)
+    titles: dict[str, str] = field(default_factory=dict)
+    step: float = 1e-6
+
+
+@dataclass
 class Requests:
     """Requests with their source.
 
@@ -249,7 +262,7 @@ class Requests:
         rows: canonical frame, lazily: in memory when small, otherwise Parquet files in a temporary folder.
         records: what became of the lines.
         spans: one row per span of the app, or None (see ``sojourn.readers.spans``).
-        app_log: the app's own access log (``sojourn.model.app_log``), or None.
+        app_log: the app's own access log, or None.
         names: what was read, for titles.
         spool: folder of the rows if they are many; removed with its last reference.
         stored: whether ``rows`` are all rows of that folder, none selected, removed or read from elsewhere.

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from sojourn.model.app_log import APP_LOG_SCHEMA, AppLog
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import milliseconds, tally
-from sojourn.model.frame import Records
+from sojourn.model.frame import INSTANT, AppLog, Records
 from sojourn.readers.blocks import ParsedBlock, Parsers, blocks_ahead
 from sojourn.readers.formats.app_logs import OPTION, AppLogFormat, Until, detected_app_log
 from sojourn.readers.formats.fields import CLOCKS, UNITS, field_sql
@@ -38,6 +37,18 @@ REASONS = {
     "missing_service_time": "no service_time",
     "invalid_service_time": "service_time is not a number of seconds, or negative, or absurd",
     "invalid_start": "start is not unix seconds",
+}
+APP_LOG_SCHEMA: dict[str, pl.DataType] = {
+    "request_id": pl.String(),
+    "span_start": INSTANT,  # when the work began, by the app's clock; null where the log has no such instant
+    "span_end": INSTANT,
+    "span_seconds": pl.Float64(),  # the duration, s
+    "span_service_time": pl.Float64(),  # the same
+    "span_worker": pl.String(),
+    "span_route": pl.String(),
+    "begun": INSTANT,  # when the work began, as far as the log counts time
+    "begun_step": pl.Float64(),  # s, the step in which ``begun`` counts
+    "until_end": pl.Boolean(),  # whether the duration runs to the end of the response
 }
 FINE, COARSEST = 0.001, 0.05  # s
 STEPS_US = (1_000_000, 100_000, 10_000, 1_000, 100, 10)

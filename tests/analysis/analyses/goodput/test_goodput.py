@@ -15,8 +15,7 @@ from sojourn.analyses.goodput.analysis import GoodputResult, goodput
 from sojourn.analyses.goodput.retry_storms import Storm
 from sojourn.analyses.goodput.section import goodput_section
 from sojourn.components.split import checked_split
-from sojourn.model.app_log import APP_LOG_SCHEMA
-from sojourn.readers.app_log import REASONS, read_app_log
+from sojourn.readers.app_log import APP_LOG_SCHEMA, REASONS, read_app_log
 from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 from worker_log import WorkerSystem, of_route, worker_log
