@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 import numpy as np
 import polars as pl
 
+from sojourn.analyses.audit.reading import checks_of
 from sojourn.analyses.audit.result import TREND_SIGNIFICANCE, Audit
 from sojourn.estimation.inferred import REFUSED
 from sojourn.model.components import COMPONENTS
@@ -37,6 +38,8 @@ def audit_of(requests: OpenedRequests) -> Audit:
         checked = audit(measures, overall["upgraded"], figures["queueing_delay"]["p50"])
         if any(each.result.reconstructed and each.result.verdict != REFUSED for each in requests.inferred):
             checked.reconstructed, checked.ticks["time"] = True, SECOND
+        if requests.audited:
+            checked.reading = checks_of(requests)
         return checked
 
     return requests.once("audit", compute)

@@ -53,6 +53,7 @@ def goodput(
     requests = requests_of(
         sources, spans=spans, since=since, until=until, where=where, columns=columns, log_format=log_format, quiet=quiet
     )
+    from sojourn.analyses.audit.reading import doubts_of  # noqa: PLC0415 - Polars takes its time to load
     from sojourn.analyses.goodput.run import goodput as run  # noqa: PLC0415 - Polars takes its time to load
 
-    answer(run(requests, by=by, app_log=app_log or ()), as_json=as_json)
+    answer(run(requests, by=by, app_log=app_log or ()), as_json=as_json, doubts=doubts_of(requests))

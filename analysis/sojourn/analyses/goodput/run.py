@@ -49,4 +49,4 @@ def goodput(
     source = requests_from(requests, columns=columns, spans=spans, since=since, until=until, where=where)
     logs = listed(app_log)
     late, records = read_app_log(logs) if logs else (None, None)
-    return replace(goodput_of_rows(source.rows, by=by, app_log=late), app_log=records)
+    return replace(goodput_of_rows(source.rows, by=by, app_log=late), app_log=records, of_app=source.of_app)

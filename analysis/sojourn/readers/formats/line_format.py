@@ -32,6 +32,7 @@ class LineFormat:
         lists: durations of the upstream are nginx's lists, an element per attempt.
         url: the URI of the request is a whole URL.
         notes: what else there is to know about the log, in sentences.
+        alternative: what else its times may be, as in ``LogFacts``.
     """
 
     name: str
@@ -45,6 +46,7 @@ class LineFormat:
     lists: bool = False
     url: bool = False
     notes: tuple[str, ...] = ()
+    alternative: str = ""
 
     @cached_property
     def variables(self) -> tuple[Variable, ...]:
@@ -105,5 +107,6 @@ class LineFormat:
         """Return what there is to know about a log of this format."""
         mapping = tuple((each.text, each.field.meaning) for each in self.variables if each.field.meaning)
         return LogFacts(
-            source, self.name, self.title, self.certainty, self.vantage, self.step, mapping, self.lacks, self.notes
-        )
+            source, self.name, self.title, self.certainty, self.vantage, self.step, mapping, self.lacks, self.notes,
+            self.alternative,
+        )  # fmt: skip

@@ -45,7 +45,9 @@ def extract(log: LineFormat, fields: Sequence[str]) -> str:
         # Without its end: a value may be all up to there.
         return f"regexp_extract(rtrim(line, chr(13) || chr(10)), '(?s){pattern}', [{names}])"
     paths = {each.field.name: each.text for each in log.variables if each.field.name in set(fields)}
-    values = ", ".join(f"\"{name}\": json_extract_string(line, '{_path(path)}')" for name, path in paths.items())
+    # An empty array holds as little as null.
+    texts = {name: f"nullif(json_extract_string(line, '{_path(path)}'), '[]')" for name, path in paths.items()}
+    values = ", ".join(f'"{name}": {sql}' for name, sql in texts.items())
     return f"CASE WHEN json_valid(object_in(line)) THEN {{{values}}} END"
 
 
@@ -241,7 +243,8 @@ def _backend(log: LineFormat) -> str:
     if cached := _cached(log):
         return f"CASE WHEN {cached} THEN '-' END"
     if not log.has("server_name"):
-        return _first(log, "upstream_addr")
+        # A line without the key, or with null in it, went to no backend.
+        return f"coalesce({field_sql('upstream_addr')}, '-')" if log.has("upstream_addr") else NO_TEXT
     server, pool = field_sql("server_name"), f"coalesce({_first(log, 'backend_name')}, '')"
     # A request that reached no server waited in the queue of the pool, or was answered by the proxy.
     waited = f"WHEN {_took(log, 'proxy_queue')} > 0 THEN {pool} " if log.has("proxy_queue") else ""
