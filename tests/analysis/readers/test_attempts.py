@@ -34,7 +34,7 @@ CASES = [
     ("404 : 200", "0.300 : 0.100", 1, 0.3, 0.3, 0.1, 0.0),
     ("502, 404 : 200", "0.300, 0.200 : 0.100", 2, 0.5, 0.2, 0.1, 0.0),
     ("404 : 200 : 200", "0.300 : 0.200 : 0.100", 1, 0.3, 0.3, 0.2, 0.1),
-    # Without statuses, the separator shows that the attempt was answered, and not by whom.
+    # Without statuses, the separator shows that the attempt was answered; which upstream is the app is unknown.
     ("-", "0.300 : 0.100", 1, 0.3, 0.3, 0.1, 0.0),
     ("- : 200", "0.300 : 0.100", 1, 0.3, 0.3, 0.1, 0.0),
     ("200", "0.300 : 0.100", 1, 0.3, 0.3, 0.1, 0.0),  # a list of another length says nothing of the attempts
