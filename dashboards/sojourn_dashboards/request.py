@@ -53,8 +53,8 @@ LOG_ROW = sql(
 SPLIT = sql(
     """
     SELECT toString(time) AS "ended", upload AS "upload", retries AS "retries", queueing_delay AS "queueing delay",
-        service_time AS "service time", network AS "network", transfer AS "transfer", send AS "send",
-        unattributed AS "unattributed"
+        service_time AS "service time", network AS "network", transfer AS "transfer", redirected AS "redirected",
+        send AS "send", unattributed AS "unattributed"
     FROM (@row@)
     """,
     row=ROW,

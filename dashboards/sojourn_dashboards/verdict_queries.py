@@ -16,7 +16,8 @@ sum(abandoned) AS n_abandoned,
 sum(unmeasured) AS n_unmeasured, sum(response_seconds) AS s_response, sum(queueing_seconds) AS s_queueing,
 sum(service_seconds) AS s_service, sum(upload_seconds) AS s_before, sum(transfer_seconds) AS s_body,
 sum(send_seconds) AS s_after,
-sum(retries_seconds) AS s_retries, sum(unattributed_seconds) + sum(network_seconds) AS s_unknown
+sum(retries_seconds) AS s_retries,
+sum(unattributed_seconds) + sum(network_seconds) + sum(redirected_seconds) AS s_unknown
 """
 
 
@@ -95,7 +96,8 @@ TAIL = sql(
                 sumMap(service_by_response) AS of_service, sumMap(network_by_response) AS of_network,
                 sumMap(upload_by_response) AS of_upload,
                 sumMap(retries_by_response) AS of_retries, sumMap(transfer_by_response) AS of_transfer,
-                sumMap(send_by_response) AS of_send, sumMap(unattributed_by_response) AS of_unattributed
+                sumMap(redirected_by_response) AS of_redirected, sumMap(send_by_response) AS of_send,
+                sumMap(unattributed_by_response) AS of_unattributed
             FROM rollup_minute FINAL WHERE @rollup@
         ),
         edges AS
@@ -112,6 +114,7 @@ TAIL = sql(
         arraySum(mapValues(mapFilter((b, v) -> b >= since, of_upload))) / "how many" AS "upload",
         arraySum(mapValues(mapFilter((b, v) -> b >= since, of_retries))) / "how many" AS "retries",
         arraySum(mapValues(mapFilter((b, v) -> b >= since, of_transfer))) / "how many" AS "transfer",
+        arraySum(mapValues(mapFilter((b, v) -> b >= since, of_redirected))) / "how many" AS "redirected",
         arraySum(mapValues(mapFilter((b, v) -> b >= since, of_send))) / "how many" AS "send",
         arraySum(mapValues(mapFilter((b, v) -> b >= since, of_unattributed))) / "how many" AS "unattributed"
     FROM edges ARRAY JOIN [false, true] AS tail, [toInt16(-80), p99] AS since

@@ -40,13 +40,13 @@ _RAW = """FROM requests_split
 _WAITED, _WORKED = "coalesce(queueing_delay, connect, 0)", "ifNull(service_time, 0)"
 _SUMS = f"""count(), countIf(status BETWEEN 500 AND 599), countIf(status = 504), countIf(status = 499),
     sum(request_time), sum({_WAITED}), sum({_WORKED})"""
-_PARTS = f"{_WAITED}, {_WORKED}, upload, retries, ifNull(transfer, 0), send, unattributed"
+_PARTS = f"{_WAITED}, {_WORKED}, upload, retries, ifNull(transfer, 0), redirected, send, unattributed"
 
 # (dashboard, panel) -> SQL that computes the same figures from all requests.
 RAW = {
     ("verdict", "Verdict"): f"""
-        SELECT {_SUMS}, sum(upload), sum(ifNull(transfer, 0)), sum(send), sum(retries), sum(unattributed),
-            quantile(0.99)(request_time) {_RAW}""",
+        SELECT {_SUMS}, sum(upload), sum(ifNull(transfer, 0)), sum(send), sum(retries),
+            sum(unattributed) + sum(redirected), quantile(0.99)(request_time) {_RAW}""",
     ("verdict", "p99 of the response"): f"SELECT quantile(0.99)(request_time) {_RAW}",
     ("verdict", "Requests"): f"SELECT count() {_RAW}",
     ("verdict", "Mean response time, split"): f"""

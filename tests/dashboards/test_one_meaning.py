@@ -106,7 +106,17 @@ def test_the_view_of_the_store_splits_a_request_alike(engines: Engines, vector: 
         assert _differences(engines.view[request], {**expected, **known}) == {}
 
 
-BARS = ("queueing delay", "service time", "network", "upload", "retries", "transfer", "send", "unattributed")
+BARS = (
+    "queueing delay",
+    "service time",
+    "network",
+    "upload",
+    "retries",
+    "transfer",
+    "redirected",
+    "send",
+    "unattributed",
+)
 
 
 def _bars(expected: Row) -> dict[str, float]:

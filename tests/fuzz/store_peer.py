@@ -19,9 +19,10 @@ COLUMNS = (
     "time", "request_time", "request_start", "proxy_start", "status", "service", "route", "proxy", "worker", "stamp",
     "method", "protocol", "host", "uri", "remote_addr", "request_id", "trace_id", "span_id", "bytes_sent",
     "request_length", "connection", "connection_requests", "attempt_addr", "attempt_status", "attempt_connect",
-    "attempt_header", "attempt_response", "app_queueing_delay", "app_service_time", "app_garbled",
+    "attempt_header", "attempt_response", "redirects_after", "app_queueing_delay", "app_service_time", "app_garbled",
+    "dropped",
 )  # fmt: skip
-OF_ATTEMPTS = ("upstream", "attempts", "retries", "connect", "header", "response")
+OF_ATTEMPTS = ("upstream", "attempts", "retries", "redirects", "redirected", "connect", "header", "response")
 SETTINGS = {"max_partitions_per_insert_block": 0, "optimize_on_insert": 0}
 
 
@@ -66,7 +67,7 @@ def rows_by_store(lines: Sequence[bytes], *, redact: bool = False) -> list[dict[
     made: dict[int, dict[str, Any] | str] = {}
     for source, *values in stored:
         row = dict(zip(names, map(_plain, values), strict=True))
-        seconds = {name: _micros(row[name]) for name in ("retries", "connect", "header", "response")}
+        seconds = {name: _micros(row[name]) for name in OF_ATTEMPTS[2:]}
         assert int(source) not in made, lines[int(source)]
         made[int(source)] = row | seconds
     for source, reason in refused:

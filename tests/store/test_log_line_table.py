@@ -71,7 +71,18 @@ def test_the_reader_splits_as_the_table_says(tmp_path: Path, monkeypatch: pytest
     for row, case in zip(rows, GOOD, strict=True):
         expected = {**TABLE["split_empty"], **case["split"]}
         values = {
-            name: row[name] for name in ("upload", "retries", "transfer", "send", "upstream", "attempts", "answered")
+            name: row[name]
+            for name in (
+                "upload",
+                "retries",
+                "redirects",
+                "transfer",
+                "redirected",
+                "send",
+                "upstream",
+                "attempts",
+                "answered",
+            )
         }
         values["upstream"] = values["upstream"] or ""
         for name, value in values.items():

@@ -11,6 +11,7 @@ import polars as pl
 from sojourn.components.inferred.backends import BackendInference
 from sojourn.components.inferred.rows import inferred_note
 from sojourn.estimation.inferred import INFERRED, LOWER_BOUND, REFUSED
+from sojourn.model.coverage import APP_LOG
 from sojourn.model.errors import SojournError
 from sojourn.model.evidence import is_way_possible
 from sojourn.model.formatting import counted, printable
@@ -99,8 +100,9 @@ def slots(backends: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def gaps_of(requests: OpenedRequests) -> tuple[str, ...]:
-    """Return the sentences on the backends whose queue was to be inferred and was refused."""
-    return tuple(
+    """Return the sentences on waits that are unknown: of an app server's log, and where an inference was refused."""
+    of_app = (APP_LOG,) if requests.of_app else ()
+    return of_app + tuple(
         each.sentence if any(word in each.result.reason for word in ADVICE) else f"{each.sentence} {REMEDY}"
         for each in requests.inferred
         if not _is_inferred(each)
@@ -120,6 +122,8 @@ def _moved(backend: BackendInference) -> str:
 
 def explained(error: SojournError, requests: OpenedRequests) -> SojournError:
     """Return an error about unknown queueing delays with the reasons why they could not be inferred."""
+    if requests.of_app:
+        return SojournError(f"the queueing delay is unknown. {APP_LOG}")
     reasons = " ".join(printable(sentence, 600) for sentence in gaps_of(requests))
     return SojournError(f"{error}. {reasons}") if reasons else error
 

@@ -1,7 +1,7 @@
 """The components of rows: every request's response time as a sum, exactly.
 
-    request_time = upload + proxy_queue + retries + connect + queue + service_time + network + transfer + send
-                   (+ unattributed)
+    request_time = upload + proxy_queue + retries + connect + queue + service_time + network + transfer + redirected
+                   + send (+ unattributed)
 
 ``COMPONENTS`` says what each is. Everything here is polars expressions over the canonical frame, row by row; the only
 thing that is not local to a row is the clock offset, which ``sojourn.components.clock_offsets`` estimates per backend
@@ -30,7 +30,7 @@ SPAN_FACTS: dict[str, pl.DataType] = {
 EARLY = 0.005  # s: the proxy's times are cut to milliseconds
 
 # Canonical columns that have other values in split rows; all others pass through.
-REWRITTEN = ("route", "proxy_start", "proxy_queue", "retries", "connect")
+REWRITTEN = ("route", "proxy_start", "proxy_queue", "retries", "redirected", "connect")
 
 
 def seconds_between(earlier: str, later: str) -> pl.Expr:
@@ -126,11 +126,12 @@ def with_components(rows: pl.LazyFrame) -> pl.LazyFrame:
         upload=upload,
         proxy_queue=pl.when(proxied).then(pl.col("proxy_queue").fill_null(0.0)).otherwise(0.0),
         retries=pl.when(proxied).then(pl.col("retries").fill_null(0.0)).otherwise(0.0),
+        redirected=pl.when(proxied).then(pl.col("redirected").fill_null(0.0)).otherwise(0.0),
         connect=pl.when(proxied).then("connect"),
     )
     # nginx may leave the last attempt without a time (the client left while it was connecting).
     before = pl.col("upload") + pl.col("proxy_queue") + pl.col("retries")
-    attempt = pl.coalesce("response", request_time - before)
+    attempt = pl.coalesce("response", request_time - before - pl.col("redirected"))
     until_connected = pl.col("proxy_queue") + pl.col("retries") + connect
     since_connected = pl.col("app_start") - until_connected - pl.col("clock_offset").fill_null(0.0)
     waited = since_connected - pl.col("half_tick")
@@ -164,7 +165,7 @@ def with_components(rows: pl.LazyFrame) -> pl.LazyFrame:
         transfer=pl.when(answered).then(pl.col("attempt") - header),
         unattributed=pl.when(proxied & ~answered).then(duration - attributed)
         .when(answered & ~both).then(header - connect - attributed).otherwise(0.0),
-        send=request_time - before - pl.col("attempt").fill_null(0.0),
+        send=request_time - before - pl.col("attempt").fill_null(0.0) - pl.col("redirected"),
     ).drop("attempt", "waited")  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from sojourn.model.formatting import counted, formatted, milliseconds, percent, 
 from sojourn.model.frame import Records
 from sojourn.model.redaction import displayed_line
 from sojourn.readers.foreign_logs import format_of_line
-from sojourn.readers.record import REASONS
+from sojourn.readers.record import DROPPED_REASONS, REASONS
 
 UNSURE = 0.01  # s of uncertainty beyond which short waits are guesses
 ENOUGH = 100  # requests of a pair of clocks; fewer give no finding
@@ -47,6 +47,7 @@ _MENDS = {
 def split_findings(result: SplitResult, name: str) -> Iterator[Finding]:
     """Yield what is wrong with a split of ``name``: its lines, its clocks, its audit."""
     yield from refused_lines(result.records, name)
+    yield from dropped_values(result.records, name)
     yield from clock_findings(result.clock, result.audit, name)
     yield from _audit(result.audit, name, result.requests)
 
@@ -78,6 +79,24 @@ def refused_lines(records: Records, name: str) -> Iterator[Finding]:
             where,
             how,
             into="" if how == RUN else "nginx.conf",
+        )
+
+
+def dropped_values(records: Records, name: str) -> Iterator[Finding]:
+    """Yield the values that are not used, by reason."""
+    for reason, count in sorted(records.dropped.items(), key=lambda pair: -pair[1]):
+        fix, how = _MENDS[reason]
+        yield Finding(
+            "values-dropped",
+            WARNING,
+            printable(reason),
+            f"Values of {count:,} of {counted(records.read, 'line')} are not used ({printable(reason)}): "
+            f"{DROPPED_REASONS[reason]}.",
+            "The requests are in the figures; what these values say of them is unknown.",
+            fix,
+            name,
+            how,
+            into="nginx.conf",
         )
 
 

@@ -1,7 +1,7 @@
 """The components of a response time: their names, and the statuses and limits that decide about a request.
 
-    request_time = upload + proxy_queue + retries + connect + queue + service_time + network + transfer + send
-                   (+ unattributed)
+    request_time = upload + proxy_queue + retries + connect + queue + service_time + network + transfer + redirected
+                   + send (+ unattributed)
 
 ``sojourn.components`` computes them of rows, and ``collector/clickhouse/split`` in a store, where the constants are
 placeholders.
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 COMPONENTS = {
     "upload": "reading the request from the client, until the upstream request was built",
     "proxy_queue": "waiting in the proxy's own queue for a place at the app: HAProxy, Envoy, NGINX Plus, Angie PRO",
-    "retries": "attempts before the last one: failed, or followed by an internal redirect (nginx does not stamp again)",
+    "retries": "attempts before the backend's: failed, or replaced by error_page (nginx does not stamp again)",
     "connect": "connecting to the app; the kernel accepts for it, so a queue does not show here",
     "queue": "waiting for a worker, from the connection to the app's start",
     "service_time": "the app's own clock, from its start to the response headers",
     "network": "the time between the app's clock and nginx's that no component accounts for, signed",
     "transfer": "from the response headers to the end of the answer",
+    "redirected": "upstreams that an internal redirect of the app led to (X-Accel-Redirect), after its answer",
     "send": "writing the answer to the client",
     "unattributed": "upstream time of requests whose app did not report what it did",
 }

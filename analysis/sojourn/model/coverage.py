@@ -6,16 +6,21 @@ stamp reached the app), in part (a delay without a service time), or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 
 from sojourn.model.formatting import counted, printable
 
 IN_SENTENCE = 3  # backends named in a sentence
+APP_LOG = (
+    "The log is an app server's own, and the wait before the app is not in its times. Read the proxy's log; --app-log "
+    "joins the two."
+)
 ENOUGH = 500  # answers of a backend to infer its queue
 FEW_MEASURED = 0.01  # of a backend's answers: with more of them nothing is inferred
 MOST_INFERRED = 5_000_000  # answers whose rows are fetched from a store for it
+FEW_OF_APP = 0.01  # of all answers
 MANY_IMPOSSIBLE = 0.1  # of the reported delays: a larger share is no exception
 
 
@@ -35,6 +40,7 @@ class Counts:
             other.
         impossible: reported delays longer than their response, not used.
         late_stamps: requests whose logged stamp lies after the begin of the upstream request, not used.
+        of_app: answered, in the log of the app server itself, whose times do not contain the wait.
     """
 
     upstream: str | None
@@ -49,6 +55,7 @@ class Counts:
     failed: int
     impossible: int
     late_stamps: int
+    of_app: int = 0
 
     @property
     def incomplete(self) -> int:
@@ -60,6 +67,60 @@ COUNTS = tuple(field.name for field in fields(Counts))[1:]
 
 
 @dataclass(frozen=True)
+class Waits:
+    """How much of the requests is queueing, by those whose queueing delay is known; means over all requests.
+
+    Attributes:
+        requests: their number.
+        proxied: share that went to a backend.
+        measured: share of a known queueing delay.
+        known_seconds, queueing: s, response time and queueing delay of these and of requests without a backend.
+        part_seconds: s, response time of requests of which only the wait in front of the backend is known, as its
+            proxy saw it; part_queueing: s, that wait; part_queue: s, of it, the proxy's own queue.
+    """
+
+    requests: int = 0
+    proxied: float = 0.0
+    measured: float = 0.0
+    known_seconds: float = 0.0
+    queueing: float = 0.0
+    part_seconds: float = 0.0
+    part_queueing: float = 0.0
+    part_queue: float = 0.0
+
+    @property
+    def share(self) -> float | None:
+        """The share of queueing in the response time, of the requests whose wait is known; None: of none.
+
+        A proxy with a queue of its own logs the wait in it for every request: it is a lower bound of the others' share.
+        """
+        with_part = self.part_queue > 0
+        seconds = self.known_seconds + (self.part_seconds if with_part else 0.0)
+        queueing = self.queueing + (self.part_queueing if with_part else 0.0)
+        unknown = self.proxied > 0 and not self.measured and not with_part
+        return None if unknown or seconds <= 0 else queueing / seconds
+
+    @property
+    def known(self) -> int:
+        """Number of requests with a known queueing delay, and of those that went to no backend."""
+        return self.requests - self.missing
+
+    @property
+    def missing(self) -> int:
+        """Number of requests that went to a backend and whose queueing delay is not even known in part."""
+        return 0 if self.part_queue > 0 else round((self.proxied - self.measured) * self.requests)
+
+
+NO_WAITS = Waits()
+WAITS = tuple(field.name for field in fields(Waits))[1:]
+
+
+def waits_of(requests: int, row: Mapping[str, float | None]) -> Waits:
+    """Return the waits in a row with the columns ``waits/<name>`` of ``WAITS``; without a request they are null."""
+    return Waits(requests, **{name: row[f"waits/{name}"] or 0.0 for name in WAITS})
+
+
+@dataclass(frozen=True)
 class Coverage:
     """Coverage of all requests, without upgraded connections; counts as in ``Counts``."""
 
@@ -68,7 +129,12 @@ class Coverage:
     @cached_property
     def total(self) -> Counts:
         """The sums over all backends."""
-        return Counts(None, *(sum(getattr(one, name) for one in self.backends) for name in COUNTS))
+        return Counts(None, **{name: sum(getattr(one, name) for one in self.backends) for name in COUNTS})
+
+    @property
+    def of_app(self) -> bool:
+        """Whether so many responses are in logs of app servers that figures of all would mix two kinds of times."""
+        return self.total.of_app > FEW_OF_APP * self.total.answered
 
     @property
     def determined(self) -> float | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -20,6 +20,8 @@ EXTRA_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 # What a log's times are seen from: a proxy that times its backend, a server that times whole requests, an app server.
 PROXY, WHOLE, APP = "proxy", "whole", "app"
 TABLE = "table"  # the format of tables, in ``LogFacts``
+# Values of ``dropped`` that leave a time of the backend unknown.
+LOST_TIMES = ("invalid_upstream_time", "upstream_lists_differ")
 HALF_MICROSECOND = 5e-7  # s: durations are whole microseconds, and equal when they are nearer than this
 
 SCHEMA: dict[str, pl.DataType] = {
@@ -30,13 +32,14 @@ SCHEMA: dict[str, pl.DataType] = {
     "request_start": INSTANT,  # the stamp the app was sent
     "proxy_start": INSTANT,  # nginx's own clock when it built the upstream request
     "proxy_queue": pl.Float64(),  # s, in the proxy's own queue, for a place at the backend; null: it has none
-    "upstream": pl.String(),  # address of the last attempt
+    "upstream": pl.String(),  # address of the backend: the last attempt, or the answer that led to X-Accel-Redirect
     "attempts": pl.Int16(),  # upstream attempts, redirects included; 0: never proxied
-    "retries": pl.Float64(),  # s, all attempts before the last
+    "retries": pl.Float64(),  # s, all attempts before the backend's
     "redirects": pl.Float64(),  # s, those of them whose answer an internal redirect replaced: they did not fail
-    "connect": pl.Float64(),  # s, last attempt; null: no connection
-    "header": pl.Float64(),  # s, last attempt, until the response headers; null: no answer
-    "response": pl.Float64(),  # s, last attempt, until the end of the answer
+    "redirected": pl.Float64(),  # s, attempts after the backend's: where its internal redirect led to
+    "connect": pl.Float64(),  # s, the backend's attempt; null: no connection
+    "header": pl.Float64(),  # s, the backend's attempt, until the response headers; null: no answer
+    "response": pl.Float64(),  # s, the backend's attempt, until the end of the answer
     "app_queueing_delay": pl.Float64(),  # s, as the app measured it: its clock less the stamp, signed
     "app_service_time": pl.Float64(),  # s, as the app measured it
     "app_garbled": pl.Boolean(),  # the app answered something that is not a duration
@@ -49,6 +52,7 @@ SCHEMA: dict[str, pl.DataType] = {
     "limit_req_status": pl.String(),  # its word for what limit_req did: PASSED, DELAYED, REJECTED and others
     "vantage": pl.String(),  # proxy, whole or app; null: proxy
     "time_step": pl.Float64(),  # s, the step in which ``time`` counts
+    "dropped": pl.String(),  # why values of the line are not used, as from ``sojourn.readers.record``; null: all are
     "bytes_sent": pl.Int64(),  # to the client
     "request_length": pl.Int64(),  # bytes from the client
     "request_id": pl.String(),
@@ -153,6 +157,8 @@ class LogFacts:
         lacks: fields without which no line can be read.
         notes: what else there is to know about it, in sentences.
         warnings: what contradicts the format in the log, in sentences.
+        alternative: what else its times may be, as a clause on them: "1,000 times as much if the last number is in ms";
+            empty without a doubt.
     """
 
     source: str
@@ -165,6 +171,7 @@ class LogFacts:
     lacks: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    alternative: str = ""
 
     @property
     def sentence(self) -> str:
@@ -183,7 +190,7 @@ class LogFacts:
             "source": self.source, "format": self.format, "title": self.title, "certainty": self.certainty,
             "vantage": self.vantage, "step": self.step,
             "mapping": [{"variable": variable, "meaning": meaning} for variable, meaning in self.mapping],
-            "notes": list(self.notes), "warnings": list(self.warnings),
+            "notes": list(self.notes), "warnings": list(self.warnings), "alternative": self.alternative,
         }  # fmt: skip
 
 
@@ -198,6 +205,7 @@ class Records:
     Attributes:
         read: lines read (rows, for Parquet; requests and dead letters, for a store).
         reasons: refused lines by reason.
+        dropped: accepted lines of which a value is not used, by reason.
         rejects: the refused lines themselves, as far as they were kept: source, line, reason, raw; from a store,
             ``position`` (the byte at which the line begins) instead of ``line``.
         formats: of the logs that are not Sojourn's own.
@@ -205,6 +213,7 @@ class Records:
 
     read: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
     rejects: list[dict[str, object]] = field(default_factory=list)
     formats: list[LogFacts] = field(default_factory=list)
 
@@ -223,18 +232,42 @@ class Records:
         """Number of accepted records."""
         return self.read - self.rejected
 
+    def count(self, lines: int, reasons: Mapping[str, int], dropped: pl.Series | None = None) -> None:
+        """Add lines, those refused by reason, and the column ``dropped`` of the accepted ones."""
+        self.read += lines
+        _add(self.reasons, reasons)
+        if dropped is not None and dropped.null_count() < len(dropped):
+            _add(self.dropped, by_reason(dropped.drop_nulls().value_counts().iter_rows()))
+
     def add(self, other: Records) -> None:
         """Add the counts of another source."""
         self.read += other.read
-        for reason, count in other.reasons.items():
-            self.reasons[reason] = self.reasons.get(reason, 0) + count
+        _add(self.reasons, other.reasons)
+        _add(self.dropped, other.dropped)
         self.rejects.extend(other.rejects)
         self.formats.extend(other.formats)
 
     def to_dict(self) -> dict[str, object]:
         """Return the ``records`` object of the JSON output."""
         reasons = dict(sorted(self.reasons.items()))
-        return {"read": self.read, "accepted": self.accepted, "rejected": self.rejected, "reasons": reasons}
+        dropped = dict(sorted(self.dropped.items()))
+        return {
+            "read": self.read, "accepted": self.accepted, "rejected": self.rejected, "reasons": reasons,
+            "dropped": dropped,
+        }  # fmt: skip
+
+
+def _add(counts: dict[str, int], more: Mapping[str, int]) -> None:
+    for reason, count in more.items():
+        counts[reason] = counts.get(reason, 0) + count
+
+
+def by_reason(causes: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Return lines by reason, from (reasons joined by ", ", lines)."""
+    counts: dict[str, int] = {}
+    for reasons, count in causes:
+        _add(counts, dict.fromkeys(reasons.split(", "), count))
+    return counts
 
 
 @dataclass

@@ -17,7 +17,7 @@ import polars as pl
 
 from sojourn.model.arrays import Floats, Ints
 from sojourn.model.components import COMPONENTS
-from sojourn.model.coverage import Coverage
+from sojourn.model.coverage import Coverage, Waits
 from sojourn.model.figures import Summary
 from sojourn.model.one_worker import Overlap
 from sojourn.model.verdict import Evidence
@@ -25,6 +25,7 @@ from sojourn.model.verdict import Evidence
 Row = dict[str, Any]
 
 SUMMARY_COLUMNS = ("queueing_delay", *COMPONENTS)
+STATUS_CLASSES = (1, 2, 3, 4, 5)  # hundreds
 GROUP_COLUMNS = ("request_time", "queueing_delay", "service_time")
 # Sums of whole microseconds come out this near, in seconds or in parts of a window: what is nearer to 0 is 0.
 ROUNDING = 1e-7
@@ -73,11 +74,13 @@ class Means(NamedTuple):
         requests: their number.
         components: component -> mean, unknown as 0.
         evidence: what tells the causes of a phase apart.
+        waits: how much of it is queueing, by the requests whose wait is known.
     """
 
     requests: int
     components: dict[str, float]
     evidence: Evidence
+    waits: Waits
 
 
 class Measures(Protocol):
@@ -92,7 +95,11 @@ class Measures(Protocol):
         """Notes on how the figures were computed; empty for exact ones."""
 
     def overall(self) -> Row:
-        """Return, of all: requests, upgraded, first (arrival), last (end), wasted (s), source/<queue source>."""
+        """Return, of all: requests, upgraded, first (arrival), last (end), wasted (s), source/<queue source>.
+
+        Also several (requests with several attempts) and class/<class> (of ``STATUS_CLASSES``: requests with such a
+        status).
+        """
 
     def figures(self) -> dict[str, Summary]:
         """Return the figures of ``request_time`` and of every column of ``SUMMARY_COLUMNS``, nulls left out."""

@@ -9,13 +9,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sojourn.model.coverage import Coverage
+from sojourn.model.coverage import NO_WAITS, Coverage, Waits
 from sojourn.model.formatting import counted, formatted
 
 SLO = 0.5  # s, p99, default
 NETWORK_GAP = 0.010  # s: a gap between the bounds of a clock offset that a network and a clock's resolution may explain
 LARGE = 8192  # bytes: what fits in the buffers of a socket does not wait for the client
 CAUSE_SHARE = 0.6  # of all seconds: below this no single cause is named
+MENTIONED = 0.01  # of the requests, or of the seconds: fewer with an unknown wait are not mentioned
 POSSIBLE = 1.5  # of all seconds: more than this in one cause, the others taking it away again, is no time that passed
 HEALTHY_QUEUEING = 0.2  # share of queueing, and of unknown time, that a fast service may have and still be healthy
 
@@ -26,8 +27,9 @@ CAUSES = {
     "before": ("upload",),
     "after": ("send",),
     "retries": ("retries",),
-    "unknown": ("unattributed", "network"),
+    "unknown": ("unattributed", "network", "redirected"),
 }
+REDIRECTED = "at upstreams before or after an internal redirect, which report neither waiting nor work"
 NOTHING_MORE = Coverage(())
 NETWORK = "network"  # the way to an idle backend, which is in the queueing delay
 CLIENT = "client"
@@ -147,6 +149,8 @@ def verdict(
     coverage: Coverage = NOTHING_MORE,
     evidence: tuple[Evidence, Evidence] = (NO_EVIDENCE, NO_EVIDENCE),
     directives: Directives | None = None,
+    waits: tuple[Waits, Waits] = (NO_WAITS, NO_WAITS),
+    alternative: str = "",
 ) -> Verdict:
     """Judge a split.
 
@@ -160,28 +164,33 @@ def verdict(
         evidence: of all requests, and of those at and above p99.
         directives: phase -> the directives of nginx's configuration that delay it, as from
             ``sojourn.nginx.delays.delaying_directives``; None: the configuration is not known.
+        waits: of all requests, and of those at and above p99; without any, all waits are known.
+        alternative: what else the times may be, as in ``sojourn.model.frame.LogFacts``; empty without a doubt.
     """
     shares, tail = cause_shares(means, evidence[0]), cause_shares(tail_means, evidence[1])
     cause, tail_cause = _cause(means, evidence[0]), _cause(tail_means, evidence[1])
     mean = sum(means.values())
+    doubt = f" ({alternative})" if alternative else ""
+    if coverage.of_app:
+        return Verdict("unknown", _of_app(coverage, waits[0]), "unknown")
     if coverage.distrusted:
         return Verdict("unknown", _distrusted(coverage), "unknown")
     most = max(shares, key=lambda each: abs(shares[each]))
     if abs(shares[most]) > POSSIBLE and mean > 0:
-        return Verdict("unknown", _impossible(shares[most], mean, WORDS[most]), tail_cause)
+        average = f"{_time(mean)} on average{doubt}"
+        return Verdict("unknown", _impossible(shares[most], average, WORDS[most]), tail_cause)
+    has_unknown = _has_unknown(waits[0], mean)
     # Unknown time may be queueing.
     queueing = shares["queueing"] + unknown_share(means, evidence[0])
     if p99 <= slo and queueing <= HEALTHY_QUEUEING and cause in ("service", "mixed", "queueing", INSIDE, NETWORK):
         took = f"99 % of {counted(requests, 'request')} took at most" if requests > 1 else "the only request took"
-        waiting = "waiting for a worker or in a cache lock" if any(evidence[0].locked.values()) else WORDS["queueing"]
-        sentence = f"Healthy: {took} {_time(p99)}, and {waiting} was {_percent(shares['queueing'])} of it"
-        if evidence[0].inner:
-            sentence += (
-                f", waiting inside the app {_percent(shares[INSIDE])} (inferred). Waits before the proxy reads a "
-                "request are not in the log."
-            )
-        else:
-            sentence += ". Waits within the app, and before the proxy reads a request, are not in the log."
+        waited = _waited(shares["queueing"], waits[0] if has_unknown else NO_WAITS, mean, evidence[0])
+        inside = f", waiting inside the app {_percent(shares[INSIDE])} (inferred)" if evidence[0].inner else ""
+        within = "" if evidence[0].inner else "within the app, and "
+        sentence = (
+            f"Healthy: {took} {_time(p99)}{doubt}, and {waited}{inside}. Waits {within}before the proxy reads a "
+            f"request{'' if evidence[0].inner else ','} are not in the log."
+        )
         return Verdict("healthy", sentence, tail_cause)
     seconds = shares.get(cause, 0.0) * mean
     large = _is_most(evidence[0].large, cause, seconds)
@@ -195,7 +204,8 @@ def verdict(
         detail = "."
     words = words_of(means, evidence[0], _directives((), directives, "locked") or LOCK)
     final_cause = CLIENT if large and cause in OF_CLIENT else cause
-    sentence = _opening(cause, shares, mean, words, OPENINGS.get(final_cause, "")) + detail
+    average = f"{_time(mean)} on average{doubt}"
+    sentence = _opening(cause, shares, average, words, OPENINGS.get(final_cause, "")) + detail
     if cause == "unknown":
         return Verdict(cause, sentence + _unknown_time(means, coverage, evidence[0]), tail_cause)
     if tail_cause not in {cause, "mixed"}:
@@ -204,23 +214,60 @@ def verdict(
             f"{words_of(tail_means, evidence[1])[tail_cause]}."
         )
     else:
-        inside = f" and {_percent(tail[INSIDE])} waiting inside the app" if tail.get(INSIDE) else ""
-        sentence += f" Of the slowest 1 % ({_time(p99)} and more), {_percent(tail['queueing'])} was queueing{inside}."
+        sentence += f" Of the slowest 1 % ({_time(p99)} and more), {_of_slowest(tail, waits[1], tail_means)}."
+    if has_unknown:
+        sentence += f" The wait of {waits[0].missing:,} of {counted(waits[0].requests, 'request')} is unknown."
     return Verdict(final_cause, sentence, tail_cause)
+
+
+def _waited(share: float, waits: Waits, mean: float, evidence: Evidence) -> str:
+    """Return what waiting was of the time, of the requests whose wait is known where ``waits`` has others."""
+    waiting = "waiting for a worker or in a cache lock" if any(evidence.locked.values()) else WORDS["queueing"]
+    if not waits.missing or not waits.known_seconds:
+        return f"{waiting} was {_percent(share)} of it"
+    return f"{waiting} was {_percent(share * mean / waits.known_seconds)} of it{_of_known(waits)}"
+
+
+def _of_slowest(tail: Mapping[str, float], waits: Waits, means: Mapping[str, float]) -> str:
+    """Return what was queueing of the slowest requests."""
+    inside = f" and {_percent(tail[INSIDE])} waiting inside the app" if tail.get(INSIDE) else ""
+    if not _has_unknown(waits, sum(means.values())):
+        return f"{_percent(tail['queueing'])} was queueing{inside}"
+    if waits.share is None:
+        return "the wait is unknown"
+    return f"{_percent(waits.share)} was queueing{_of_known(waits)}{inside}"
+
+
+def _has_unknown(waits: Waits, mean: float) -> bool:
+    """Return whether requests with an unknown wait are more than a few, or took more than a little of the time."""
+    unknown = mean - waits.known_seconds
+    return waits.missing > MENTIONED * waits.requests or (waits.missing > 0 and unknown > MENTIONED * mean)
+
+
+def _of_known(waits: Waits) -> str:
+    return f" (of the {waits.known:,} of {counted(waits.requests, 'request')} whose wait is known)"
+
+
+def _of_app(coverage: Coverage, waits: Waits) -> str:
+    total = coverage.total
+    if total.of_app == total.answered:
+        return (
+            "Unknown: the log is the app server's own, and the wait before it is not in it. Read the proxy's log "
+            "instead; --app-log joins this log to it."
+        )
+    share = waits.share
+    of_others = "" if share is None else f" Of the time of the others, {_percent(share)} was queueing."
+    return (
+        f"Unknown: {total.of_app:,} of {counted(total.answered, 'answer')} are from an app server's own log, and the "
+        f"wait before it is not in it.{of_others} Read the proxy's log alone; --app-log joins the app server's to it."
+    )
 
 
 def unknown_share(means: Mapping[str, float], evidence: Evidence = NO_EVIDENCE) -> float:
     """Return the share of unknown time in the response time, without the part that a network explains."""
-    unknown = means.get("unattributed", 0.0) + max(means.get("network", 0.0) - NETWORK_GAP, 0.0)
+    unknown = means.get("unattributed", 0.0) + means.get("redirected", 0.0)
+    unknown += max(means.get("network", 0.0) - NETWORK_GAP, 0.0)
     return (unknown + evidence.redirects + evidence.way_in_doubt) / (sum(means.values()) or 1.0)
-
-
-def queueing_share(means: dict[str, float]) -> float | None:
-    """Return the share of queueing in the response time; None if no app is known or no time passed."""
-    total = math.fsum(means.values())
-    measured = means["proxy_queue"] or means["queue"] or means["service_time"]
-    silent = means["unattributed"] > 0 and not measured
-    return queueing_seconds(means) / total if total > 0 and not silent else None
 
 
 def queueing_seconds(means: Mapping[str, float]) -> float:
@@ -248,6 +295,8 @@ def words_of(means: dict[str, float], evidence: Evidence = NO_EVIDENCE, lock: st
     words = dict(WORDS)
     if evidence.way_in_doubt > means.get("unattributed", 0.0) + means.get("network", 0.0):
         words["unknown"] = "on the way to a backend or in its queue: its clock is not known well enough to say which"
+    elif evidence.redirects + means.get("redirected", 0.0) > means.get("unattributed", 0.0) + means.get("network", 0.0):
+        words["unknown"] = REDIRECTED
     if math.fsum(evidence.locked.values()) > proxy + connect + queue:
         words["queueing"] = f"waiting in nginx for another request to fill the cache ({lock})"
     elif proxy > connect + queue:
@@ -257,9 +306,9 @@ def words_of(means: dict[str, float], evidence: Evidence = NO_EVIDENCE, lock: st
     return words
 
 
-def _impossible(share: float, mean: float, words: str) -> str:
+def _impossible(share: float, average: str, words: str) -> str:
     return (
-        f"Unknown: of {_time(mean)} on average, {share * 100:,.0f} % would have gone {words}. Either a clock "
+        f"Unknown: of {average}, {share * 100:,.0f} % would have gone {words}. Either a clock "
         "was set while requests were under way, or nginx's and the app's do not agree. Percentiles up to p90 may still "
         "hold."
     )
@@ -292,15 +341,15 @@ def _unknown_time(means: dict[str, float], coverage: Coverage, evidence: Evidenc
     return sentence
 
 
-def _opening(cause: str, shares: dict[str, float], mean: float, words: dict[str, str], opening: str) -> str:
+def _opening(cause: str, shares: dict[str, float], average: str, words: dict[str, str], opening: str) -> str:
     """Return the sentence up to what it is about, without its full stop."""
     if cause == "mixed":
         first, second = sorted(shares, key=lambda c: -shares[c])[:2]
         return (
-            f"No single cause: of {_time(mean)} on average, {_percent(shares[first])} went {words[first]} and "
+            f"No single cause: of {average}, {_percent(shares[first])} went {words[first]} and "
             f"{_percent(shares[second])} {words[second]}"
         )
-    return f"{opening}: of {_time(mean)} on average, {_percent(shares[cause])} went {words[cause]}"
+    return f"{opening}: of {average}, {_percent(shares[cause])} went {words[cause]}"
 
 
 def _candidates(cause: str, directives: Directives | None) -> str:

@@ -1,8 +1,9 @@
 """The log record (one JSON object per line) and the SQL that reads it strictly, with a reason for every refusal.
 
 nginx writes every value as a string: a number (``is_number``), ``-``, nothing, or a list with one element per attempt
-(``, ``) and internal redirect (`` : ``). Anything else is refused. Instants and durations become whole microseconds
-here, so that their sums are exact.
+(``, ``) and internal redirect (`` : ``). A line without a valid time, status or request time is refused; any other
+value in another form is dropped, and its request remains. Instants and durations become whole microseconds here, so
+that their sums are exact.
 """
 
 from __future__ import annotations
@@ -11,10 +12,17 @@ import re
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 
+from sojourn.readers.attempts import (
+    ATTEMPT_MACROS,
+    ATTEMPTS_OF_LINE,
+    after_backend,
+    at_backend,
+    before_backend,
+    redirects,
+)
 from sojourn.readers.formats import record_sql
 from sojourn.readers.formats.fields import MACROS as FORMAT_MACROS
 from sojourn.readers.formats.line_format import LineFormat
-from sojourn.readers.internal_redirects import REDIRECT_MACROS
 from sojourn.readers.tables import table_sql
 from sojourn.readers.tables.table_format import TableFormat
 
@@ -44,13 +52,17 @@ REASONS = {
     "invalid_request_time": "request_time is not a number of seconds, or negative, or absurd",
     "missing_status": "no status",
     "invalid_status": "status is not a number from 0 to 999",
-    "invalid_request_start": "request_start or proxy_start is not unix seconds",
-    "invalid_upstream_time": "an upstream time is neither a number nor -, or negative, or absurd",
-    "upstream_lists_differ": "the upstream lists have different lengths",
     "invalid_duration": "a duration of the table is not a number, or negative, or longer than its response",
     "damaged_compression": "the compressed stream is damaged here",
     "cut_while_read": "the file became shorter while it was read; the missing lines may be in a rotated copy",
 }
+# A line loses the value, and its request remains.
+DROPPED_REASONS = {
+    "invalid_request_start": "request_start or proxy_start is not unix seconds",
+    "invalid_upstream_time": "an upstream time is neither a number nor -, or negative, or absurd",
+    "upstream_lists_differ": "a list of upstream times has another length than the list of addresses",
+}
+DROPPED = "dropped"
 
 EARLIEST_INSTANT, LATEST_INSTANT = 1_000_000_000_000_000, 9_999_999_999_999_999  # us since 1970
 ROUTE_PART = "/(?:[^/]*[0-9]{3}[^/]*|[0-9][^/]*|[0-9a-fA-F]{8}[^/]*|[^/]{25,})"
@@ -77,16 +89,12 @@ MACROS = (
     f"CREATE OR REPLACE TEMP MACRO plausible(us) AS (us BETWEEN {EARLIEST_INSTANT} AND {LATEST_INSTANT})",
     "CREATE OR REPLACE TEMP MACRO is_list(x) AS (coalesce(contains(x, ', ') OR contains(x, ' : '), false))",
     "CREATE OR REPLACE TEMP MACRO parts_of(x) AS (string_split_regex(x, ', | : '))",
-    "CREATE OR REPLACE TEMP MACRO last_of(x) AS (CASE WHEN is_list(x) THEN parts_of(x)[-1] ELSE x END)",
     "CREATE OR REPLACE TEMP MACRO times_garbled(x) AS (CASE WHEN is_list(x) "
     "THEN len(list_filter(parts_of(x), lambda e: untimely(e))) > 0 "
     "OR coalesce(list_sum(list_transform(parts_of(x), lambda e: duration(e))) > 999999999999999, false) "
     "ELSE NOT blank(x) AND untimely(x) END)",
     "CREATE OR REPLACE TEMP MACRO length_of(x) AS (CASE WHEN x IS NULL OR x = '' THEN 0 "
     "WHEN is_list(x) THEN len(parts_of(x)) ELSE 1 END)",
-    # Everything before the last attempt.
-    "CREATE OR REPLACE TEMP MACRO before_last(x) AS (CASE WHEN is_list(x) THEN "
-    "coalesce(TRY_CAST(list_sum(list_transform(parts_of(x)[:-2], lambda e: duration(e))) AS BIGINT), 0) ELSE 0 END)",
     "CREATE OR REPLACE TEMP MACRO attempts_of(a) AS (CASE WHEN blank(a) THEN 0 ELSE length_of(a) END)",
     "CREATE OR REPLACE TEMP MACRO lengths_differ(a, x) AS (NOT blank(x) AND NOT blank(a) "
     "AND length_of(x) != attempts_of(a))",
@@ -95,7 +103,7 @@ MACROS = (
     # or more than 24 characters.
     "CREATE OR REPLACE TEMP MACRO template_of(u) AS (regexp_replace(split_part(split_part(u, '?', 1), '#', 1), "
     f"'{ROUTE_PART}', '/:id', 'g'))",
-    *REDIRECT_MACROS,
+    *ATTEMPT_MACROS,
     *FORMAT_MACROS,
     *table_sql.MACROS,
 )
@@ -116,6 +124,7 @@ NUMBERS = {
     "n_proxy_queue": "NULL::BIGINT",
 }
 TIMES = ("connect", "header", "response")
+STARTS = ("request_start", "proxy_start")
 
 
 def _sound() -> str:
@@ -124,8 +133,7 @@ def _sound() -> str:
         f"CASE WHEN n_{name} IS NULL THEN blank(r.upstream_{name}_time) ELSE n_{name} >= 0 END" for name in TIMES
     )
     starts = " AND ".join(
-        f"CASE WHEN n_{name} IS NULL THEN blank(r.{name}) ELSE plausible(n_{name}) END"
-        for name in ("request_start", "proxy_start")
+        f"CASE WHEN n_{name} IS NULL THEN blank(r.{name}) ELSE plausible(n_{name}) END" for name in STARTS
     )
     return (
         f"coalesce(plausible(n_time) AND n_request_time >= 0 AND plausible(TRY(n_time - n_request_time)) "
@@ -135,11 +143,6 @@ def _sound() -> str:
 
 
 def _reason(log: LineFormat | None = None) -> str:
-    garbled = " OR ".join(f"times_garbled(r.upstream_{name}_time)" for name in TIMES)
-    differ = " OR ".join(f"lengths_differ(r.upstream_addr, r.upstream_{name}_time)" for name in TIMES)
-    starts = " OR ".join(
-        f"NOT coalesce(plausible(n_{name}), blank(r.{name}))" for name in ("request_start", "proxy_start")
-    )
     form = (
         f"WHEN NOT ({_rules(log).matched(log)}) THEN 'other_format'"
         if log is not None and not log.json
@@ -148,7 +151,7 @@ def _reason(log: LineFormat | None = None) -> str:
         WHEN NOT starts_with(ltrim(line, ' \t'), '{{') THEN 'not_an_object'"""
     )
     unusable = table_sql.refused(log) if isinstance(log, TableFormat) else "false"
-    return f"""CASE WHEN {_sound()} AND NOT ({unusable}) THEN NULL ELSE CASE
+    return f"""CASE WHEN is_sound AND NOT ({unusable}) THEN NULL ELSE CASE
         WHEN trim(line, ' \t\r\n') = '' THEN 'empty_line'
         {form}
         WHEN blank(r.time) THEN 'missing_time'
@@ -158,15 +161,52 @@ def _reason(log: LineFormat | None = None) -> str:
             THEN 'invalid_request_time'
         WHEN blank(r.status) THEN 'missing_status'
         WHEN coalesce(n_status NOT BETWEEN 0 AND 999, true) THEN 'invalid_status'
-        WHEN {starts} THEN 'invalid_request_start'
-        WHEN {garbled} THEN 'invalid_upstream_time'
-        WHEN {differ} THEN 'upstream_lists_differ'
         WHEN {unusable} THEN 'invalid_duration'
     END END"""
 
 
-def _last(name: str) -> str:
-    return f"CASE WHEN n_{name} IS NOT NULL THEN n_{name} ELSE duration(last_of(r.upstream_{name}_time)) END"
+def _judgement() -> dict[str, str]:
+    """Return name -> SQL, each over those before it: whether a line is plainly sound, and which values it loses.
+
+    Where the response time of the attempts is lost, the instant of the headers has no end to be compared with.
+    """
+    lost_starts = {
+        f"lost_{name}": f"NOT is_sound AND NOT coalesce(plausible(n_{name}), blank(r.{name}))" for name in STARTS
+    }
+    garbled = {
+        f"garbled_{name}": f"NOT is_sound AND coalesce(times_garbled(r.upstream_{name}_time), false)" for name in TIMES
+    }
+    differ = {
+        f"differs_{name}": f"NOT is_sound AND lengths_differ(r.upstream_addr, r.upstream_{name}_time)" for name in TIMES
+    }
+    lost = {
+        f"lost_{name}": f"garbled_{name} OR differs_{name}" + (" OR lost_response" if name == "header" else "")
+        for name in reversed(TIMES)
+    }
+    causes = {
+        "invalid_request_start": lost_starts,
+        "invalid_upstream_time": garbled,
+        "upstream_lists_differ": differ,
+    }
+    texts = ", ".join(f"CASE WHEN {' OR '.join(names)} THEN '{cause}' END" for cause, names in causes.items())
+    dropped = f"CASE WHEN NOT is_sound THEN nullif(concat_ws(', ', {texts}), '') END"
+    return {"is_sound": _sound(), **lost_starts, **garbled, **differ, **lost, DROPPED: dropped, **ATTEMPTS_OF_LINE}
+
+
+def _of_backend(name: str) -> str:
+    number, times = f"n_{name}", f"r.upstream_{name}_time"
+    return (
+        f"CASE WHEN lost_{name} THEN NULL WHEN {number} IS NOT NULL THEN {number} "
+        f"ELSE duration({at_backend(times)}) END"
+    )
+
+
+def _of_others(sql: str) -> str:
+    return f"CASE WHEN n_response IS NOT NULL OR lost_response THEN 0 ELSE {sql} END"
+
+
+def _start(name: str) -> str:
+    return f"CASE WHEN NOT lost_{name} THEN n_{name} END"
 
 
 # Canonical column -> SQL. Times in whole microseconds; the reader makes seconds of them.
@@ -175,17 +215,17 @@ EXPRESSIONS: dict[str, str] = {
     "start": "make_timestamp(TRY(n_time - n_request_time))",
     "status": "TRY_CAST(n_status AS SMALLINT)",  # also computed for refused lines
     "request_time": "n_request_time",
-    "request_start": "make_timestamp(n_request_start)",
-    "proxy_start": "make_timestamp(coalesce(n_proxy_start, n_request_start))",
-    "upstream": "CASE WHEN NOT blank(r.upstream_addr) THEN last_of(r.upstream_addr) END",
+    "request_start": f"make_timestamp({_start('request_start')})",
+    "proxy_start": f"make_timestamp(coalesce({_start('proxy_start')}, {_start('request_start')}))",
+    "upstream": f"CASE WHEN NOT blank(r.upstream_addr) THEN {at_backend('r.upstream_addr')} END",
     "attempts": "least(CASE WHEN r.upstream_addr IS NULL THEN length_of(r.upstream_response_time) "
     "ELSE attempts_of(r.upstream_addr) END, 32767)::SMALLINT",
-    "retries": "CASE WHEN n_response IS NOT NULL THEN 0 ELSE before_last(r.upstream_response_time) END",
-    "redirects": "CASE WHEN n_response IS NOT NULL THEN 0 "
-    "ELSE redirects_in(r.upstream_status, r.upstream_response_time) END",
-    "connect": _last("connect"),
-    "header": _last("header"),
-    "response": _last("response"),
+    "retries": _of_others(before_backend("r.upstream_response_time")),
+    "redirects": _of_others(redirects("r.upstream_response_time")),
+    "redirected": _of_others(after_backend("r.upstream_response_time")),
+    "connect": _of_backend("connect"),
+    "header": _of_backend("header"),
+    "response": _of_backend("response"),
     "app_queueing_delay": "n_queueing_delay",
     "app_service_time": "CASE WHEN n_service_time >= 0 THEN n_service_time END",
     "app_garbled": "coalesce(n_service_time < 0, NOT blank(r.service_time)) "
@@ -198,6 +238,7 @@ EXPRESSIONS: dict[str, str] = {
     "proxy_queue": "n_proxy_queue",
     "vantage": "NULL::VARCHAR",
     "time_step": "0.001::DOUBLE",
+    DROPPED: DROPPED,
 }
 # The identity of a record: its request id and the keys that distinguish two records of one id, as in a store
 # (collector/clickhouse/tables/requests.sql). Without an id, but with the number of its connection, it is the whole
@@ -228,6 +269,7 @@ MICROSECONDS = (
     "proxy_queue",
     "retries",
     "redirects",
+    "redirected",
     "connect",
     "header",
     "response",
@@ -239,7 +281,8 @@ MICROSECONDS = (
 def keys_needed(columns: Sequence[str], expressions: Mapping[str, str] = EXPRESSIONS) -> tuple[str, ...]:
     """Return the keys of a record that ``columns`` are computed from, including custom keys."""
     extra = [name for name in columns if name not in expressions]
-    text = " ".join((*(expressions[name] for name in columns if name in expressions), *NUMBERS.values(), _reason()))
+    selected = (expressions[name] for name in columns if name in expressions)
+    text = " ".join((*selected, *NUMBERS.values(), *_judgement().values(), _reason()))
     return tuple(dict.fromkeys([*(key for key in KEYS if re.search(rf"\br\.{key}\b", text)), *extra]))
 
 
@@ -282,7 +325,7 @@ def records_query(
         relation = rules.with_instants(relation, log)
     expressions = {**{name: f'CASE WHEN NOT blank(r."{name}") THEN r."{name}" END' for name in own}, **expressions}
     selected = ",\n        ".join(f'{expressions[name]} AS "{name}"' for name in columns)
-    numbered = ", ".join(f"{sql} AS {name}" for name, sql in numbers.items())
+    numbered = ", ".join(f"{sql} AS {name}" for name, sql in (numbers | _judgement()).items())
     return f"""
         WITH parsed AS (SELECT line, {record} FROM {relation}),
              numbered AS (SELECT *, {numbered} FROM parsed),

@@ -19,6 +19,7 @@ BEYOND_ASCII = 0x80
 LETTER_U, SHORTEST_ESCAPED = 117, 7  # a text shorter than this may be - by an escape
 LONGEST = 10**15  # us: in longer times doubles lose microseconds
 LINE_FEED, CARRIAGE_RETURN = 10, 13
+REDIRECT_LENGTH = 3  # of " : "
 ONE = np.uint64(1)  # an unsigned index needs no check for negative values
 # Of a hash: odd factors with as many ones as noughts, as in splitmix64 (Steele, Lea and Flood 2014).
 FACTOR, OTHER_FACTOR = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
@@ -210,23 +211,33 @@ def _part_end(data, begin, end):  # type: ignore[no-untyped-def] # numba
 
 @compiled_part
 def _attempts(data, begin, end):  # type: ignore[no-untyped-def] # numba
-    """Return how many attempts a value that is not blank lists, and where the last of them begins."""
+    """Return how many attempts a value that is not blank lists, and where the last of them begins.
+
+    -1 with an internal redirect, which is not read here.
+    """
     count, first, following = 0, begin, begin
     while following <= end:
         first = following
-        _, following = _part_end(data, first, end)
+        stop, following = _part_end(data, first, end)
+        if following - stop == REDIRECT_LENGTH:
+            return -1, first
         count += 1
     return count, first
 
 
 @compiled_part
 def _attempt_times(data, begin, end):  # type: ignore[no-untyped-def] # numba
-    """Return the time of the last attempt (us; ``BLANK``: none; ``ODD``) and the sum of those before it."""
+    """Return the time of the last attempt (us; ``BLANK``: none; ``ODD``) and the sum of those before it.
+
+    A list with an internal redirect is not read here.
+    """
     before, last, at = 0, BLANK, begin
     while at <= end:
         if last != BLANK:
             before += last
         stop, following = _part_end(data, at, end)
+        if following - stop == REDIRECT_LENGTH:
+            return ODD, 0
         if stop == at + 1 and data[at] == DASH:
             last = BLANK
         else:
@@ -316,7 +327,7 @@ def _read(data, begin, end, kind, escaped):  # type: ignore[no-untyped-def] # nu
         return BLANK, 0, 0
     if kind == ATTEMPT_ADDRESSES:
         count, last = _attempts(data, begin, end)
-        return 0, count, last
+        return (ODD if count < 0 else 0), count, last
     if kind in (ATTEMPT_TIMES, RESPONSE_TIMES):
         number = _micros(data, begin, end)
         if number != ODD:

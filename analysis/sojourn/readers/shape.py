@@ -19,9 +19,9 @@ import polars as pl
 from sojourn.model.arrays import Bools, Ints
 from sojourn.readers import scan
 from sojourn.readers.arrow import series, texts
-from sojourn.readers.internal_redirects import redirect_times
 from sojourn.readers.lines import Block
 from sojourn.readers.record import (
+    DROPPED,
     EARLIEST_INSTANT,
     IDENTITY,
     LIST_KEYS,
@@ -29,6 +29,7 @@ from sojourn.readers.record import (
     RECORD,
     ROUTE_PART,
     SEPARATOR,
+    STARTS,
     TEXT_KEYS,
     TIMES,
     WHOLE_KEYS,
@@ -36,7 +37,6 @@ from sojourn.readers.record import (
 )
 
 REQUIRED = ("time", "request_time", "status")
-STARTS = ("request_start", "proxy_start")
 KINDS = {
     **dict.fromkeys(("time", "request_time", *STARTS, "queueing_delay", "service_time"), scan.SECONDS),
     **dict.fromkeys((f"upstream_{name}_time" for name in TIMES), scan.ATTEMPT_TIMES),
@@ -288,14 +288,9 @@ def _attempts(lines: Scanned, _: str) -> pl.Series:
     return series(np.minimum(lines.of_attempts[scan.ATTEMPTS][lines.rows], MOST_ATTEMPTS).astype(np.int16))
 
 
-def _redirects(lines: Scanned, _: str) -> pl.Series:
-    several = np.flatnonzero(lines.of_attempts[scan.ATTEMPTS][lines.rows] > 1)
-    times = np.zeros(len(lines.rows), np.int64)
-    if len(several):
-        part = replace(lines, rows=lines.rows[several])
-        status, response = (_verbatim(part, f"upstream_{name}") for name in ("status", "response_time"))
-        times[several] = redirect_times(status, response).to_numpy()
-    return series(times)
+def no_time(lines: Scanned) -> pl.Series:
+    """Return zeros, one per line."""
+    return series(np.zeros(len(lines.rows), np.int64))
 
 
 def _number_of(key: str) -> Callable[[Scanned, str], pl.Series]:
@@ -363,7 +358,8 @@ COLUMN_OF: dict[str, Callable[[Scanned, str], pl.Series]] = {
     "attempts": _attempts,
     "upstream": lambda lines, _: lines.last_address(),
     "retries": lambda lines, _: series(lines.of_attempts[scan.BEFORE][lines.rows]),
-    "redirects": _redirects,
+    # A line with an internal redirect is not read here.
+    **dict.fromkeys(("redirects", "redirected"), lambda lines, _: no_time(lines)),
     "request_time": _number_of("request_time"),
     **{name: _number_of(f"upstream_{name}_time") for name in TIMES},
     "app_queueing_delay": _number_of("queueing_delay"),
@@ -372,6 +368,7 @@ COLUMN_OF: dict[str, Callable[[Scanned, str], pl.Series]] = {
     "proxy_queue": lambda lines, _: none(lines, pl.Int64),
     "vantage": lambda lines, _: none(lines, pl.String),
     "time_step": lambda lines, _: same(lines, 0.001),
+    DROPPED: lambda lines, _: none(lines, pl.String),
     "route": _route,
     RECORD: _identity,
     **dict.fromkeys((key for key in NAME_KEYS if key != "route"), filled_text),

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from sojourn.analyses.split.page import MOST, WORTH
 from sojourn.analyses.split.pictures import any_served
 from sojourn.analyses.split.result import SplitResult
+from sojourn.model.coverage import APP_LOG
 from sojourn.model.formatting import counted, duration, formatted
 from sojourn.model.verdict import queueing_seconds
 from sojourn.present.page import Line
@@ -59,6 +60,8 @@ def _happened(result: SplitResult) -> str:
             f"{counted(result.requests, 'request was', 'requests were')} answered in less time than nginx can measure."
         )
     if result.queueing_share is None:
+        if result.audit.known.of_app:
+            return f"Unknown. {APP_LOG}"
         return "Unknown: the app reported no times, and the queue in front of it is not inferred."
     queueing = queueing_seconds(means)
     service, unknown = means["service_time"], means["unattributed"]

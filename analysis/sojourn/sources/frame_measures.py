@@ -12,7 +12,7 @@ import polars as pl
 
 from sojourn.components.expressions import component_sum
 from sojourn.model.components import COMPONENTS, QUEUE_SOURCES, SWITCHING_PROTOCOLS
-from sojourn.model.coverage import Coverage
+from sojourn.model.coverage import Coverage, waits_of
 from sojourn.model.evidence import NO_WAYS, Ways, evidence_columns, evidence_of, idle_ways, is_way_possible
 from sojourn.model.figures import Summary
 from sojourn.model.frame import INSTANT
@@ -20,6 +20,7 @@ from sojourn.model.measures import (
     EDGE,
     GROUP_COLUMNS,
     ROUNDING,
+    STATUS_CLASSES,
     SUMMARY_COLUMNS,
     Hexagons,
     LogBins,
@@ -34,7 +35,7 @@ from sojourn.model.parallel import in_threads
 from sojourn.model.statistics import summaries, summaries_by
 from sojourn.sources import frame_bins as binned
 from sojourn.sources import out_of_core as large
-from sojourn.sources.coverage_rows import coverage_of_frame
+from sojourn.sources.coverage_rows import coverage_of_frame, wait_columns
 from sojourn.sources.frame_bins import PART_SUMS
 
 _STAMP_US = pl.col("request_start").dt.epoch("us")
@@ -82,6 +83,8 @@ class FrameMeasures:
                 pl.col("time").max().alias("last"),
                 pl.col("wasted").sum().alias("wasted"),
                 *((pl.col("queue_source") == s).sum().alias(f"source/{s}") for s in QUEUE_SOURCES),
+                (pl.col("attempts") > 1).sum().alias("several"),
+                *((pl.col("status") // 100 == each).sum().alias(f"class/{each}") for each in STATUS_CLASSES),
             )
         )
 
@@ -107,8 +110,9 @@ class FrameMeasures:
         rows = self._served if at_least is None else self._served.filter(pl.col("request_time") >= at_least)
         components = (pl.col(name).fill_null(0.0).mean() for name in COMPONENTS)
         evidence = evidence_columns(self._ways)
-        row = _row(rows.select(pl.len().alias("requests"), *components, *evidence))
-        return Means(row["requests"], {name: row[name] or 0.0 for name in COMPONENTS}, evidence_of(row))
+        row = _row(rows.select(pl.len().alias("requests"), *components, *evidence, *wait_columns()))
+        components_of_row = {name: row[name] or 0.0 for name in COMPONENTS}
+        return Means(row["requests"], components_of_row, evidence_of(row), waits_of(row["requests"], row))
 
     @functools.cached_property
     def _ways(self) -> Ways:
@@ -319,9 +323,10 @@ class FrameMeasures:
 
 
 def group_share() -> pl.Expr:
-    """Return the share of queueing of a group's seconds; null where its requests went to apps and no delay is known."""
-    delay, seconds = pl.col("queueing_delay"), pl.col("request_time").sum()
-    has_delay = ~pl.col("proxied").any() | (delay.count() > 0)
+    """Return the share of queueing of a group's seconds, of requests whose wait is known; null where of none."""
+    delay, proxied = pl.col("queueing_delay"), pl.col("proxied")
+    seconds = pl.col("request_time").filter(delay.is_not_null() | ~proxied).sum()
+    has_delay = ~proxied.any() | (delay.count() > 0)
     return pl.when((seconds != 0) & has_delay).then(delay.fill_null(0.0).sum() / seconds).alias("share")
 
 

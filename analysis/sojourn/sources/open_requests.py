@@ -77,6 +77,11 @@ class OpenedRequests:
         return without_upgraded(self.rows)
 
     @property
+    def of_app(self) -> bool:
+        """Whether the requests are in logs of app servers, so that their times do not contain the wait."""
+        return self.once("of_app", lambda: self.measures.coverage().of_app)
+
+    @property
     def empty(self) -> bool:
         """Whether it has no request."""
         return self.rows.head(1).collect().is_empty()

@@ -33,7 +33,7 @@ from sojourn.readers.formats.misfits import misfit
 from sojourn.readers.inputs import Inputs, NamedSources, Source, SourcesLike, listed, opened_inputs
 from sojourn.readers.log_blocks import log_blocks
 from sojourn.readers.parquet import read_parquet
-from sojourn.readers.record import MICROSECONDS, RECORD
+from sojourn.readers.record import DROPPED, MICROSECONDS, RECORD
 from sojourn.readers.spans import read_spans
 from sojourn.readers.spool import Spool
 from sojourn.sources.store_rows import stream_store
@@ -97,8 +97,9 @@ def read(
         reader.read_all(inputs, on_progress)
         records = reader.records
         parquet = [read_parquet(path, extra).select(*selected_columns, RECORD) for path in inputs.parquet]
-        for rows in parquet:
-            records.read += rows.select(pl.len()).collect().item()
+        for path, rows in zip(inputs.parquet, parquet, strict=True):
+            count = int(rows.select(pl.len()).collect().item())
+            records.count(count, {}, read_parquet(path, extra).select(pl.col(DROPPED).drop_nulls()).collect()[DROPPED])
     finally:
         inputs.close()
     span_files = [*map(str, inputs.spans), *map(str, listed(spans))]
@@ -166,13 +167,13 @@ class _LogReader:
                 on_progress(to)
 
         forms: dict[str, LineFormat] = {}
-        for block in log_blocks(inputs.logs, self._columns, progress):
-            self.records.read += block.lines
+        read = tuple(dict.fromkeys((*self._columns, DROPPED)))
+        for block in log_blocks(inputs.logs, read, progress):
+            dropped = None if block.accepted is None else block.accepted[DROPPED]
+            self.records.count(block.lines, block.reasons(), dropped)
             if block.form is not None and block.source not in forms:
                 forms[block.source] = block.form
             self._refused[block.source] = self._refused.get(block.source, 0) + len(block.rejects)
-            for reason, count in block.reasons().items():
-                self.records.reasons[reason] = self.records.reasons.get(reason, 0) + count
             room = max(MOST_REJECTS - len(self.records.rejects), 0)
             for reject in block.rejects if self._rejects_to is not None else islice(block.rejects, room):
                 self._refuse(block.source, reject)

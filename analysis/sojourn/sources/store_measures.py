@@ -14,12 +14,12 @@ import polars as pl
 from sojourn.components.clock_offsets.correction import Lines
 from sojourn.components.clock_offsets.offsets import BOUNDS_SCHEMA, PAIR, clocks
 from sojourn.model.components import COMPONENTS, QUEUE_SOURCES
-from sojourn.model.coverage import COUNTS, Coverage, coverage_of
+from sojourn.model.coverage import COUNTS, Coverage, coverage_of, waits_of
 from sojourn.model.evidence import NO_WAYS, WAY_ROWS, Ways, evidence_of, is_way_possible, ways_of
 from sojourn.model.figures import FIGURES, QUANTILES, Summary
 from sojourn.model.formatting import counted
 from sojourn.model.frame import Selection
-from sojourn.model.measures import EDGE, GROUP_COLUMNS, INSTANTS, ROUNDING, SUMMARY_COLUMNS, Means, Row
+from sojourn.model.measures import EDGE, GROUP_COLUMNS, INSTANTS, ROUNDING, STATUS_CLASSES, SUMMARY_COLUMNS, Means, Row
 from sojourn.model.one_worker import Overlap
 from sojourn.sources.store_chart_measures import ChartMeasures
 from sojourn.store import statements as sql
@@ -76,7 +76,8 @@ class StoreMeasures(ChartMeasures):
     def overall(self) -> Row:
         """See ``Measures``."""
         row = self._summary
-        names = ("requests", "first", "last", "wasted", *(f"source/{s}" for s in QUEUE_SOURCES))
+        classes = (f"class/{each}" for each in STATUS_CLASSES)
+        names = ("requests", "first", "last", "wasted", *(f"source/{s}" for s in QUEUE_SOURCES), "several", *classes)
         return {**{name: row[name] for name in names}, "upgraded": row["requests"] - row["served_requests"]}
 
     def figures(self) -> dict[str, Summary]:
@@ -93,7 +94,8 @@ class StoreMeasures(ChartMeasures):
             means = sql.means(ways=self._ways)
             row = self._one("tail", {"means": means}, at_least=at_least, **sql.ways_parameters(self._ways))
             requests = row["requests"]
-        return Means(requests, {name: row[f"mean/{name}"] or 0.0 for name in COMPONENTS}, evidence_of(row))
+        components = {name: row[f"mean/{name}"] or 0.0 for name in COMPONENTS}
+        return Means(requests, components, evidence_of(row), waits_of(requests, row))
 
     def grouped(self, group: str, limit: int) -> tuple[list[Row], int]:
         """See ``Measures``."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import polars as pl
 
 from sojourn.model.errors import SojournError
-from sojourn.model.frame import COLUMNS, MOST_REJECTS, SCHEMA, Records, Requests, Selection
+from sojourn.model.frame import COLUMNS, MOST_REJECTS, SCHEMA, Records, Requests, Selection, by_reason
 from sojourn.readers.spans import SPANS_SCHEMA
 from sojourn.readers.spool import Spool
 from sojourn.store import statements as sql
@@ -45,8 +45,7 @@ def read_store(
 ) -> Requests:
     """Return the requests of a store as the canonical frame, without duplicates.
 
-    Memory is bounded: many rows are written to a temporary folder. Lists of attempts have the format of nginx, with a
-    comma for an internal redirect too.
+    Memory is bounded: many rows are written to a temporary folder. Lists of attempts have the format of nginx.
 
     Raises:
         SojournError: the store cannot be reached, or has more rows than ``limit`` or more spans than ``SPAN_LIMIT``.
@@ -99,10 +98,11 @@ def stored_records(store: Store, selection: Selection, rejects_to: TextIO | None
     """
     window = Selection(selection.since, selection.until)
     which, refused = sql.chosen(window), sql.refused(window)
-    (read,) = _answer(store, sql.of_requests("stored", which), which).first_row
+    stored = _answer(store, sql.of_requests("stored", which), which).result_rows
     lines = _answer(store, sql.of_window("reasons", refused), refused).result_rows
     reasons = {str(reason): int(count) for reason, count in lines}
-    records = Records(read=read + sum(reasons.values()), reasons=reasons)
+    read = sum(count for _, count in stored) + sum(reasons.values())
+    records = Records(read=read, reasons=reasons, dropped=by_reason((why, count) for why, count in stored if why))
     if not reasons:
         return records
     statement = sql.refusals(refused, None if rejects_to is not None else MOST_REJECTS)

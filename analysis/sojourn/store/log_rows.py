@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sojourn.model.redaction import network_of, redacting
+from sojourn.readers.attempts import REDIRECT
 from sojourn.readers.formats.line_format import LineFormat
-from sojourn.readers.record import EXPRESSIONS, LIST_KEYS, NAME_KEYS, TEXT_KEYS, WHOLE_KEYS, records_query
+from sojourn.readers.record import DROPPED, EXPRESSIONS, LIST_KEYS, NAME_KEYS, TEXT_KEYS, WHOLE_KEYS, records_query
 
 MICROSECONDS = pa.decimal128(18, 0)
 SECONDS = pa.decimal128(18, 6)
@@ -26,9 +27,10 @@ def _decimal(sql: str) -> str:
 
 
 def _times(name: str) -> str:
-    """Return the times of all attempts. If the list is too short, the missing attempts are the first ones."""
+    """Return the times of all attempts."""
     x = f"r.upstream_{name}_time"
-    return f"""CASE WHEN {_ATTEMPTS} = 1 AND n_{name} IS NOT NULL THEN [{_decimal(f"n_{name}")}]
+    return f"""CASE WHEN lost_{name} THEN list_resize([]::DECIMAL(18, 0)[], {_ATTEMPTS})
+        WHEN {_ATTEMPTS} = 1 AND n_{name} IS NOT NULL THEN [{_decimal(f"n_{name}")}]
         WHEN {_ATTEMPTS} = 0 THEN []::DECIMAL(18, 0)[]
         WHEN blank({x}) THEN list_resize([]::DECIMAL(18, 0)[], {_ATTEMPTS})
         ELSE last_ones(list_transform(parts_of({x}), lambda e: {_decimal("duration(e)")}), {_ATTEMPTS}) END"""
@@ -37,6 +39,9 @@ def _times(name: str) -> str:
 MACROS = (
     "CREATE OR REPLACE TEMP MACRO last_ones(list, n) AS (CASE WHEN len(list) >= n THEN list[-n:] "
     "ELSE list_concat(list_resize([list[1]][:0], n - len(list)), list) END)",
+    # Statuses say which attempt is the backend's: of an internal redirect, all are known or none.
+    "CREATE OR REPLACE TEMP MACRO of_attempts(list, n, x) AS (CASE WHEN redirects_in(x) AND len(list) != n "
+    "THEN list_resize([list[1]][:0], n) ELSE last_ones(list, n) END)",
     "CREATE OR REPLACE TEMP MACRO status_of(e) AS (CASE WHEN regexp_full_match(e, '[0-9]{1,3}') "
     "THEN e::USMALLINT ELSE 0::USMALLINT END)",
 )
@@ -55,15 +60,19 @@ STORED: dict[str, str] = {
         WHEN {_ATTEMPTS} = 1 THEN [r.upstream_addr] ELSE parts_of(r.upstream_addr) END""",
     "attempt_status": f"""CASE WHEN {_ATTEMPTS} = 0 THEN []::USMALLINT[]
         WHEN blank(r.upstream_status) THEN list_resize([]::USMALLINT[], {_ATTEMPTS}, 0)
-        ELSE list_transform(last_ones(parts_of(r.upstream_status), {_ATTEMPTS}),
+        ELSE list_transform(of_attempts(parts_of(r.upstream_status), {_ATTEMPTS}, addressed),
             lambda e: status_of(coalesce(e, ''))) END""",
     "attempt_connect": _times("connect"),
     "attempt_header": _times("header"),
     "attempt_response": _times("response"),
+    "redirects_after": f"""CASE WHEN {_ATTEMPTS} < 2 THEN []::USMALLINT[] ELSE list_filter(
+        list_transform(separators_of(addressed), lambda e, i: CASE WHEN e = '{REDIRECT}' THEN i::USMALLINT END),
+        lambda e: e IS NOT NULL) END""",
     "app_queueing_delay": _decimal(EXPRESSIONS["app_queueing_delay"]),
     "app_service_time": _decimal(EXPRESSIONS["app_service_time"]),
     "app_garbled": EXPRESSIONS["app_garbled"],
     "proxy_queue": _decimal("coalesce(n_proxy_queue, 0)"),
+    DROPPED: f"coalesce({DROPPED}, '')",
     "vantage": EXPRESSIONS["vantage"],
     "time_step": EXPRESSIONS["time_step"],
 }

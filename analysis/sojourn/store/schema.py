@@ -27,6 +27,7 @@ from sojourn.model.components import (
     TIMED_OUT,
     failed_sql,
 )
+from sojourn.model.frame import LOST_TIMES
 from sojourn.readers.record import ROUTE_PART
 
 # In a wheel the files lie beside this module, in a checkout where the collector has them.
@@ -185,6 +186,7 @@ def constants() -> dict[str, str]:
         "abandoned": str(CLIENT_GONE),
         "switching_protocols": str(SWITCHING_PROTOCOLS),
         "failed": failed_sql("status"),
+        "lost_times": "(" + " OR ".join(f"ifNull(position(dropped, '{each}') > 0, false)" for each in LOST_TIMES) + ")",
         "route_part": ROUTE_PART,
         **_parts_of_a_response(),
     }

@@ -29,7 +29,7 @@ from sojourn.model.evidence import (
 from sojourn.model.evidence import LOOKED_AT as EVIDENCE_LOOKED_AT
 from sojourn.model.figures import QUANTILES
 from sojourn.model.frame import HALF_MICROSECOND, INSTANT, SCHEMA, Selection
-from sojourn.model.measures import GROUP_COLUMNS, ROUNDING, SUMMARY_COLUMNS
+from sojourn.model.measures import GROUP_COLUMNS, ROUNDING, STATUS_CLASSES, SUMMARY_COLUMNS
 from sojourn.model.one_worker import LOOKED_AT, SLACK, TICKS
 from sojourn.model.verdict import LARGE
 from sojourn.store.schema import NULL_TEXT, STEPS, common_tables, constants, text_of
@@ -266,9 +266,23 @@ def means(only: str | None = None, *, ways: Ways = NO_WAYS) -> str:
     for name in ways.by_name():
         lists = f"{{{name}_names:Array(String)}}, {{{name}_seconds:Array(Float64)}}"
         evidence[name] = f"least(greatest(ifNull(queueing_delay, 0), 0), transform(ifNull(upstream, ''), {lists}, 0.))"
-    return ",\n    ".join(
-        f'{_call("avg", expression, only)} AS "{name}"' for name, expression in (components | evidence).items()
-    )
+    every = components | evidence | _waits()
+    return ",\n    ".join(f'{_call("avg", expression, only)} AS "{name}"' for name, expression in every.items())
+
+
+def _waits() -> dict[str, str]:
+    """Return name of a mean -> its expression, as ``sojourn.sources.coverage_rows.wait_columns``."""
+    is_known, in_part = "queueing_delay IS NOT NULL", "proxied AND queueing_delay IS NULL AND NOT of_app"
+    values = {
+        "proxied": "toFloat64(proxied)",
+        "measured": f"toFloat64({is_known})",
+        "known_seconds": f"if({is_known} OR NOT proxied, request_time, 0)",
+        "queueing": "ifNull(queueing_delay, 0)",
+        "part_seconds": f"if({in_part}, request_time, 0)",
+        "part_queueing": f"if({in_part}, proxy_queue + ifNull(connect, 0), 0)",
+        "part_queue": f"if({in_part}, proxy_queue, 0)",
+    }
+    return {f"waits/{name}": sql for name, sql in values.items()}
 
 
 def _lock_wait() -> str:
@@ -299,6 +313,7 @@ def summary_parts(*, exact: bool, ways: Ways) -> dict[str, str]:
     differ = "queue - queue_by_duration"
     return {
         "sources": ",\n    ".join(f"countIf(queue_source = '{s}') AS \"source/{s}\"" for s in QUEUE_SOURCES),
+        "classes": ",\n    ".join(f'countIf(intDiv(status, 100) = {n}) AS "class/{n}"' for n in STATUS_CLASSES),
         "figures": figures(("request_time", *SUMMARY_COLUMNS), exact=exact, only="served"),
         "means": means("served", ways=ways),
         "component_sum": "(" + " + ".join(f"ifNull({name}, 0)" for name in COMPONENTS) + ")",

@@ -9,13 +9,13 @@ from typing import Any
 import polars as pl
 
 from sojourn.model.components import COMPONENTS, PROXY_STATUSES, failed
-from sojourn.model.coverage import Coverage
+from sojourn.model.coverage import Coverage, Waits
 from sojourn.model.figures import Summary
 from sojourn.model.groups import GROUPS
 from sojourn.model.measures import GROUP_COLUMNS
 from sojourn.model.statistics import summary_exprs, summary_of
-from sojourn.model.verdict import SLO, Verdict, queueing_share, verdict
-from sojourn.sources.coverage_rows import COVERAGE_COLUMNS, coverage_of_frame
+from sojourn.model.verdict import SLO, Verdict, verdict
+from sojourn.sources.coverage_rows import COVERAGE_COLUMNS, coverage_of_frame, waits_of_frame
 from sojourn.sources.frame_measures import group_share, without_upgraded
 
 BUCKET = 10.0  # s, of the history
@@ -104,6 +104,7 @@ def figures(rows: pl.LazyFrame, seconds: float, by: str, where: str = "", slo: f
         **{f"status/{status}": (pl.col("status") == status).sum() for status in PROXY_STATUSES},
     ).row(0, named=True)
     means = {name: row[name] or 0.0 for name in COMPONENTS}
+    waits = waits_of_frame(served.lazy())
     groups, values = _groups(served, by)
     return Figures(
         seconds=seconds,
@@ -113,9 +114,9 @@ def figures(rows: pl.LazyFrame, seconds: float, by: str, where: str = "", slo: f
         response=summary_of(row, "request_time"),
         queueing=summary_of(row, "queueing_delay"),
         service=summary_of(row, "service_time"),
-        share=queueing_share(means),
+        share=waits.share,
         determined=coverage.determined,
-        judged=_judged(served, means, row["request_time/p99"], slo, coverage),
+        judged=_judged(served, means, row["request_time/p99"], slo, coverage, waits),
         groups=groups,
         values=values,
         history=_history(served),
@@ -123,13 +124,14 @@ def figures(rows: pl.LazyFrame, seconds: float, by: str, where: str = "", slo: f
 
 
 def _judged(
-    served: pl.DataFrame, means: Mapping[str, float], p99: float | None, slo: float, coverage: Coverage
+    served: pl.DataFrame, means: Mapping[str, float], p99: float | None, slo: float, coverage: Coverage, waits: Waits
 ) -> Verdict | None:
     if served.is_empty() or p99 is None:
         return None
     tail = served.filter(pl.col("request_time") >= p99)
     slowest = tail.select(pl.col(name).fill_null(0.0).mean() for name in COMPONENTS).row(0, named=True)
-    return verdict(dict(means), slowest, p99, len(served), slo, coverage)
+    both = (waits, waits_of_frame(tail.lazy()))
+    return verdict(dict(means), slowest, p99, len(served), slo, coverage, waits=both)
 
 
 def _groups(served: pl.DataFrame, by: str) -> tuple[list[dict[str, Any]], int]:

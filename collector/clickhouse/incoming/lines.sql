@@ -37,12 +37,16 @@ CREATE TABLE IF NOT EXISTS parsed${local} ${on_cluster}
     us_connect Nullable(Int64),
     us_header Nullable(Int64),
     us_response Nullable(Int64),
+    lost_connect Bool,
+    lost_header Bool,
+    lost_response Bool,
     us_queueing_delay Nullable(Int64),
     us_service_time Nullable(Int64),
     status_number Nullable(Int64),
     source LowCardinality(String),
     position UInt64,
     redact Bool,
+    dropped LowCardinality(String),
     reason LowCardinality(String)
 )
 ENGINE = Null;
@@ -62,7 +66,7 @@ WITH
     bitAnd(
         ifNull(bitAnd(bitAnd(plausible(us_time), us_request_time >= 0), bitAnd(plausible(us_time - us_request_time), status_number BETWEEN 0 AND 999)), 0),
         bitAnd(
-            bitAnd(blank_or(r.request_start, plausible(us_request_start)), blank_or(r.proxy_start, plausible(us_proxy_start))),
+            bitAnd(blank_or(r.request_start, plausible(sent)), blank_or(r.proxy_start, plausible(built))),
             bitAnd(
                 bitAnd(blank_or(r.upstream_connect_time, us_connect >= 0), blank_or(r.upstream_header_time, us_header >= 0)),
                 bitAnd(blank_or(r.upstream_response_time, us_response >= 0), NOT is_list(addresses))))) AS sound,
@@ -72,16 +76,24 @@ WITH
         arrayExists(e -> untimely(e), parts(x)) OR arraySum(e -> toFloat64(ifNull(duration(e), 0)), parts(x)) > 999999999999999,
         NOT blank(x) AND untimely(x)) AS garbled,
     if(blank(addresses), 0, length_of(addresses)) AS addressed,
-    (x) -> NOT blank(x) AND addressed > 0 AND length_of(x) != addressed AS differ
+    (x) -> NOT blank(x) AND addressed > 0 AND length_of(x) != addressed AS differ,
+    (x) -> if(sound, false, garbled(x) OR differ(x)) AS lost,
+    -- Of a sound record, nothing; a value that is lost leaves the rest of its record.
+    (us, x) -> if(sound, false, NOT ifNull(plausible(us), blank(x))) AS lost_start,
+    micros(r.request_start) AS sent,
+    micros(r.proxy_start) AS built
 SELECT
     text, too_long, r, source, position, redact,
     micros(r.time) AS us_time,
     micros(r.request_time) AS us_request_time,
-    micros(r.request_start) AS us_request_start,
-    micros(r.proxy_start) AS us_proxy_start,
+    nullIf(if(lost_start(sent, r.request_start), 0, sent), 0) AS us_request_start,
+    nullIf(if(lost_start(built, r.proxy_start), 0, built), 0) AS us_proxy_start,
     duration(r.upstream_connect_time) AS us_connect,
     duration(r.upstream_header_time) AS us_header,
     duration(r.upstream_response_time) AS us_response,
+    lost(r.upstream_connect_time) AS lost_connect,
+    lost(r.upstream_response_time) AS lost_response,
+    lost(r.upstream_header_time) OR lost_response AS lost_header,
     duration(r.queueing_delay) AS us_queueing_delay,
     duration(r.service_time) AS us_service_time,
     toInt64(toFloat64OrNull(if(match(r.status, '^[0-9]{1,9}(?:\\.0+)?\\z'), r.status, ''))) AS status_number,
@@ -97,11 +109,13 @@ SELECT
         ifNull(us_request_time < 0 OR NOT plausible(us_time - us_request_time), true), 'invalid_request_time',
         blank(r.status), 'missing_status',
         ifNull(status_number NOT BETWEEN 0 AND 999, true), 'invalid_status',
-        NOT ifNull(plausible(us_request_start), blank(r.request_start))
-            OR NOT ifNull(plausible(us_proxy_start), blank(r.proxy_start)), 'invalid_request_start',
-        garbled(r.upstream_connect_time) OR garbled(r.upstream_header_time) OR garbled(r.upstream_response_time), 'invalid_upstream_time',
-        differ(r.upstream_connect_time) OR differ(r.upstream_header_time) OR differ(r.upstream_response_time), 'upstream_lists_differ',
-        '') AS reason
+        '') AS reason,
+    if(sound, '', arrayStringConcat(arrayFilter(e -> e != '', [
+        if(lost_start(sent, r.request_start) OR lost_start(built, r.proxy_start), 'invalid_request_start', ''),
+        if(garbled(r.upstream_connect_time) OR garbled(r.upstream_header_time) OR garbled(r.upstream_response_time),
+            'invalid_upstream_time', ''),
+        if(differ(r.upstream_connect_time) OR differ(r.upstream_header_time) OR differ(r.upstream_response_time),
+            'upstream_lists_differ', '')]), ', ')) AS dropped
 FROM incoming_records${local};
 
 -- Good records; incoming/rows.sql stores them.
@@ -116,8 +130,12 @@ WITH
     -- The attempts. A list that is too short (nothing shows which attempt is missing) has the last ones.
     if(r.upstream_addr IS NULL, length_of(r.upstream_response_time), if(blank(addresses), 0, length_of(addresses))) AS n,
     (list) -> if(length(list) >= n, arraySlice(list, length(list) - n + 1), arrayConcat(arrayResize(arraySlice(list, 1, 0), n - length(list)), list)) AS last_ones,
-    (x, us) -> arrayMap(e -> seconds(e), if(
-        n = 1 AND (us IS NOT NULL OR blank(x)), [us], last_ones(arrayMap(e -> rounded(number(e) * 1e6), parts(x))))) AS times,
+    (x, us, is_lost) -> arrayMap(e -> seconds(e), multiIf(
+        is_lost, arrayResize(arraySlice([us], 1, 0), n), n = 1 AND (us IS NOT NULL OR blank(x)), [us],
+        last_ones(arrayMap(e -> rounded(number(e) * 1e6), parts(x))))) AS times,
+    -- Statuses say which attempt is the backend's: of an internal redirect, all are known or none.
+    (list) -> if(has(separators, ' : ') AND length(list) != n, arrayResize(arraySlice(list, 1, 0), n), last_ones(list)) AS of_attempts,
+    extractAll(if(r.upstream_addr IS NULL, r.upstream_response_time, addresses), ', | : ') AS separators,
 
     -- A path with the parts that look like identifiers removed: of few values, never the raw URI.
     splitByChar('#', splitByChar('?', r.uri)[1])[1] AS path,
@@ -149,14 +167,16 @@ SELECT
     whole(r.connection_requests) AS connection_requests,
     multiIf(n = 0, [], r.upstream_addr IS NULL, arrayResize([''], n, ''), parts(addresses)) AS attempt_addr,
     arrayMap(e -> if(match(e, '^[0-9]{1,3}\\z'), toUInt16OrZero(e), 0), if(
-        n = 1 AND NOT is_list(r.upstream_status), [r.upstream_status], last_ones(parts(r.upstream_status)))) AS attempt_status,
-    times(r.upstream_connect_time, us_connect) AS attempt_connect,
-    times(r.upstream_header_time, us_header) AS attempt_header,
-    times(r.upstream_response_time, us_response) AS attempt_response,
+        n = 1 AND NOT is_list(r.upstream_status), [r.upstream_status], of_attempts(parts(r.upstream_status)))) AS attempt_status,
+    times(r.upstream_connect_time, us_connect, lost_connect) AS attempt_connect,
+    times(r.upstream_header_time, us_header, lost_header) AS attempt_header,
+    times(r.upstream_response_time, us_response, lost_response) AS attempt_response,
+    if(n < 2, [], arrayFilter(i -> separators[i] = ' : ', arrayEnumerate(separators))) AS redirects_after,
     -- What the app answered: a delay is signed (its clock less ours), a service time is not.
     seconds(us_queueing_delay) AS app_queueing_delay,
     if(us_service_time >= 0, seconds(us_service_time), NULL) AS app_service_time,
     (us_queueing_delay IS NULL AND NOT blank(r.queueing_delay)) OR ifNull(us_service_time < 0, NOT blank(r.service_time)) AS app_garbled,
+    dropped,
     source
 FROM parsed${local}
 WHERE reason = '';

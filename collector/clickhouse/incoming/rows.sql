@@ -12,7 +12,7 @@ WITH
         ifNull(connection_requests, 0), request_time, status, if(request_id != '', '', toString(tuple(
             method, host, uri, protocol, remote_addr, worker, stamp, trace_id, span_id, bytes_sent, request_length,
             request_start, proxy_start, upstream_cache_status, limit_req_status, attempt_addr, attempt_status, attempt_connect, attempt_header,
-            attempt_response, app_queueing_delay, app_service_time)))) AS hash_of_all
+            attempt_response, redirects_after, app_queueing_delay, app_service_time)))) AS hash_of_all
 SELECT
     time,
     request_time,
@@ -46,11 +46,13 @@ SELECT
     attempt_addr,
     attempt_status,
     attempt_connect,
+    redirects_after,
     arrayMap((h, r) -> if(r IS NULL, h, r - h), attempt_header, attempt_response) AS attempt_after_header,
     arrayMap(r -> request_time - r, attempt_response) AS attempt_not_response,
     ifNull(header_time - app_service_time, 0) - app_queueing_delay AS app_rest,
     app_service_time,
     app_garbled,
+    dropped,
     vantage,
     time_step,
     source,

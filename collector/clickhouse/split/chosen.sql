@@ -2,7 +2,9 @@
 -- '' in the store is unknown: text_of makes NULL of it for an analysis, and leaves it for a view.
 WITH
     ${text_of},
-    (t) -> multiIf(t IS NULL, '-', (t * 1000) % 1 = 0, toDecimalString(assumeNotNull(t), 3), toDecimalString(assumeNotNull(t), 6)) AS as_logged
+    (t) -> multiIf(t IS NULL, '-', (t * 1000) % 1 = 0, toDecimalString(assumeNotNull(t), 3), toDecimalString(assumeNotNull(t), 6)) AS as_logged,
+    (list, after) -> if(empty(after), arrayStringConcat(list, ', '), arrayStringConcat(arrayMap(
+        (e, i) -> concat(multiIf(i = 1, '', has(after, i - 1), ' : ', ', '), e), list, arrayEnumerate(list)))) AS joined
 SELECT
     r.time AS time,
     r.start AS start,
@@ -14,8 +16,8 @@ SELECT
     text_of(r.upstream) AS upstream,
     r.attempts AS attempts,
     r.retries AS retries,
-    toFloat64(arraySum(i -> if(r.attempt_status[i] BETWEEN 200 AND 399, ifNull(r.attempt_response[i], 0), 0),
-        arrayEnumerate(arrayPopBack(r.attempt_response)))) AS redirects,
+    r.redirects AS redirects,
+    r.redirected AS redirected,
     r.connect AS connect,
     r.header AS header,
     r.response AS response,
@@ -31,6 +33,7 @@ SELECT
     text_of(r.limit_req_status) AS limit_req_status,
     text_of(r.vantage) AS vantage,
     r.time_step AS time_step,
+    text_of(r.dropped) AS dropped,
     r.bytes_sent AS bytes_sent,
     r.request_length AS request_length,
     text_of(r.request_id) AS request_id,
@@ -43,12 +46,12 @@ SELECT
     text_of(r.remote_addr) AS remote_addr,
     r.connection AS connection,
     r.connection_requests AS connection_requests,
-    -- The lists as nginx writes them, but for internal redirects, whose " : " is a comma like any other here.
-    text_of(arrayStringConcat(r.attempt_addr, ', ')) AS upstream_addr,
-    text_of(arrayStringConcat(arrayMap(s -> if(s = 0, '-', toString(s)), r.attempt_status), ', ')) AS upstream_status,
-    text_of(arrayStringConcat(arrayMap(t -> as_logged(t), r.attempt_connect), ', ')) AS upstream_connect_time,
-    text_of(arrayStringConcat(arrayMap(t -> as_logged(t), r.attempt_header), ', ')) AS upstream_header_time,
-    text_of(arrayStringConcat(arrayMap(t -> as_logged(t), r.attempt_response), ', ')) AS upstream_response_time,
+    -- The lists as nginx writes them.
+    text_of(joined(r.attempt_addr, r.redirects_after)) AS upstream_addr,
+    text_of(joined(arrayMap(s -> if(s = 0, '-', toString(s)), r.attempt_status), r.redirects_after)) AS upstream_status,
+    text_of(joined(arrayMap(t -> as_logged(t), r.attempt_connect), r.redirects_after)) AS upstream_connect_time,
+    text_of(joined(arrayMap(t -> as_logged(t), r.attempt_header), r.redirects_after)) AS upstream_header_time,
+    text_of(joined(arrayMap(t -> as_logged(t), r.attempt_response), r.redirects_after)) AS upstream_response_time,
     r.attempt_addr AS attempt_addr,
     r.attempt_status AS attempt_status,
     r.attempt_connect AS attempt_connect,

@@ -5,7 +5,7 @@ SELECT
         NOT impossible, queue_source,
         app_service IS NOT NULL AND NOT of_app, 'duration',
         'none') AS queue_source),
-    if(proxied, coalesce(response, request_time - upload - proxy_queue - retries), NULL) AS attempt,
+    if(proxied, coalesce(response, request_time - upload - proxy_queue - retries - redirected), NULL) AS attempt,
     attempt - connecting AS after_connecting,
     if(impossible, NULL, since_connected) AS waited,
     proxied AND NOT answered AND waited IS NOT NULL AS abandoned,

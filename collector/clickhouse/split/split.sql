@@ -1,4 +1,5 @@
--- The identity: request_time = upload + proxy_queue + retries + connect + queue + service_time + network + transfer + send + unattributed.
+-- The identity: request_time = upload + proxy_queue + retries + connect + queue + service_time + network + transfer + redirected
+-- + send + unattributed.
 SELECT
     *,
     proxy_queue + connecting + queue AS queueing_delay,
@@ -10,5 +11,5 @@ SELECT
         proxied AND NOT answered, after_connecting - accounted,
         answered AND NOT has_both, header - connecting - accounted,
         0) AS unattributed,
-    request_time - upload - proxy_queue - retries - ifNull(attempt, 0) AS send
+    request_time - upload - proxy_queue - retries - ifNull(attempt, 0) - redirected AS send
 FROM held

@@ -3,6 +3,7 @@ SELECT
     * REPLACE (
         if(proxied, ifNull(proxy_queue, 0), 0) AS proxy_queue,
         if(proxied, ifNull(retries, 0), 0) AS retries,
+        if(proxied, ifNull(redirected, 0), 0) AS redirected,
         if(proxied, connect, NULL) AS connect),
     multiIf(
         proxied, ifNull((toUnixTimestamp64Micro(proxy_start) - toUnixTimestamp64Micro(start)) / 1e6, 0),

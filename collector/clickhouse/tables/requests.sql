@@ -35,14 +35,16 @@ CREATE TABLE IF NOT EXISTS requests${local} ${on_cluster}
     connection Nullable(Int64) CODEC(Delta, T64('bit'), ZSTD(1)),
     connection_requests Nullable(Int64) CODEC(T64('bit'), ZSTD(1)),
     attempts UInt16 CODEC(ZSTD(1)) COMMENT 'number of backends contacted',
-    attempt_addr Array(LowCardinality(String)) CODEC(ZSTD(3)) COMMENT 'backends contacted, in order; the last one answered',
+    attempt_addr Array(LowCardinality(String)) CODEC(ZSTD(3)) COMMENT 'backends contacted, in order',
     attempt_status Array(UInt16) CODEC(ZSTD(3)) COMMENT '0: none',
     attempt_connect Array(Nullable(Decimal64(6))) CODEC(GCD, ZSTD(3)) COMMENT 's; null: no connection',
     attempt_after_header Array(Nullable(Decimal64(6))) CODEC(GCD, ZSTD(3)) COMMENT 's from attempt_header to attempt_response; attempt_header where that is null',
     attempt_not_response Array(Nullable(Decimal64(6))) CODEC(GCD, ZSTD(3)) COMMENT 's, request_time less attempt_response',
-    app_rest Nullable(Decimal64(6)) CODEC(T64('bit'), ZSTD(1)) COMMENT 's, header less app_service_time and app_queueing_delay',
+    redirects_after Array(UInt16) CODEC(ZSTD(1)) COMMENT 'numbers (1, 2, ...) of the attempts whose answer an internal redirect followed',
+    app_rest Nullable(Decimal64(6)) CODEC(T64('bit'), ZSTD(1)) COMMENT 's, header of the last attempt less app_service_time and app_queueing_delay',
     app_service_time Nullable(Decimal64(6)) CODEC(T64, ZSTD(1)) COMMENT 's, start to response headers, by the app',
     app_garbled Bool CODEC(ZSTD(1)) COMMENT 'the app answered something that is not a duration',
+    dropped LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'why values of the line are not used; empty: all are',
     vantage LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'what the times are seen from: proxy, whole (whole requests only) or app; empty: proxy',
     time_step Float64 DEFAULT 0.001 CODEC(ZSTD(1)) COMMENT 's, the step in which time counts',
     source LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'host and file the line was read from',
@@ -62,19 +64,27 @@ CREATE TABLE IF NOT EXISTS requests${local} ${on_cluster}
     attempt_response Array(Nullable(Decimal64(6))) ALIAS arrayMap(r -> request_time - r, attempt_not_response) COMMENT 's',
     attempt_header Array(Nullable(Decimal64(6))) ALIAS arrayMap(
         (h, r) -> if(r IS NULL, h, request_time - r - h), attempt_after_header, attempt_not_response) COMMENT 's; null: no answer',
-    -- The last attempt is the one that answered; times in s.
     last_response Nullable(Decimal64(6)) ALIAS if(attempts = 0, NULL, request_time - attempt_not_response[-1]) COMMENT 's',
     last_header Nullable(Decimal64(6)) ALIAS multiIf(
         attempts = 0, NULL, attempt_not_response[-1] IS NULL, attempt_after_header[-1], last_response - attempt_after_header[-1])
         COMMENT 's',
     app_queueing_delay Nullable(Decimal64(6)) ALIAS ifNull(last_header - app_service_time, 0) - app_rest
         COMMENT 's, app clock less the stamp, signed, as the app reported it',
-    upstream LowCardinality(String) ALIAS if(empty(attempt_addr), '', attempt_addr[-1]) COMMENT 'backend of the last attempt',
-    retries Float64 ALIAS if(attempts < 2, 0, toFloat64(arraySum(r -> ifNull(request_time - r, 0), arrayPopBack(attempt_not_response))))
-        COMMENT 's, the attempts before the last',
-    connect Nullable(Float64) ALIAS toFloat64(if(attempts = 0, NULL, attempt_connect[-1])) COMMENT 's',
-    header Nullable(Float64) ALIAS toFloat64(last_header) COMMENT 's; null: no answer',
-    response Nullable(Float64) ALIAS toFloat64(last_response) COMMENT 's',
+    -- The attempt whose times the components are of: sojourn.readers.attempts.
+    backend UInt16 ALIAS if(empty(redirects_after) OR app_rest IS NOT NULL OR app_service_time IS NOT NULL OR app_garbled, attempts,
+        ifNull(nullIf(arrayFirst(i -> attempt_status[i] BETWEEN 200 AND 399, redirects_after), 0), attempts))
+        COMMENT 'number of the backend''s attempt',
+    upstream LowCardinality(String) ALIAS if(empty(attempt_addr), '', attempt_addr[backend]) COMMENT 'backend',
+    retries Float64 ALIAS if(attempts < 2, 0, toFloat64(arraySum(r -> ifNull(request_time - r, 0), arraySlice(attempt_not_response, 1, backend - 1))))
+        COMMENT 's, the attempts before the backend''s',
+    redirects Float64 ALIAS if(empty(redirects_after), 0, toFloat64(arraySum(i -> if(i < backend AND attempt_status[i] NOT BETWEEN 500 AND 599,
+        ifNull(request_time - attempt_not_response[i], 0), 0), redirects_after)))
+        COMMENT 's, those of them whose answer an internal redirect replaced: they did not fail',
+    redirected Float64 ALIAS if(backend = attempts, 0, toFloat64(arraySum(r -> ifNull(request_time - r, 0), arraySlice(attempt_not_response, backend + 1))))
+        COMMENT 's, the attempts after the backend''s: where its internal redirect led to',
+    connect Nullable(Float64) ALIAS toFloat64(if(attempts = 0, NULL, attempt_connect[backend])) COMMENT 's',
+    header Nullable(Float64) ALIAS toFloat64(if(backend = attempts, last_header, attempt_header[backend])) COMMENT 's; null: no answer',
+    response Nullable(Float64) ALIAS toFloat64(if(backend = attempts, last_response, attempt_response[backend])) COMMENT 's',
 
     INDEX by_request_id request_id TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX by_trace_id trace_id TYPE bloom_filter(0.01) GRANULARITY 1

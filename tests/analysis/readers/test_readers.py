@@ -41,14 +41,15 @@ def test_good_lines_and_bad_ones_are_counted_exactly(tmp_path: Path) -> None:
     rejects = io.StringIO()
     requests = read(log, rejects_to=rejects)
     assert requests.records.to_dict() == {
-        "read": 525,
+        "read": 500 + len(BAD_LINES),
         "accepted": 500,
-        "rejected": 25,
+        "rejected": len(BAD_LINES),
         "reasons": dict(sorted(Counter(reason for _, reason in BAD_LINES).items())),
+        "dropped": {},
     }
     assert count(requests) == 500
     written = [json.loads(text) for text in rejects.getvalue().splitlines()]
-    assert len(written) == 25
+    assert len(written) == len(BAD_LINES)
     for reject in written:
         at = lines[reject["line"] - 1]
         assert at.rstrip(b"\r\n") == reject["raw"].encode() or b"\xff" in at
@@ -66,11 +67,6 @@ def test_every_bad_line_has_its_reason(tmp_path: Path, raw: bytes, reason: str) 
     ("fields", "reason"),
     [
         ({"request_time": "99999999999"}, "invalid_request_time"),
-        ({"upstream_addr": "a:1", "upstream_response_time": "-0.5"}, "invalid_upstream_time"),
-        ({"upstream_addr": "a:1, b:1", "upstream_response_time": "-0.5, 0.1"}, "invalid_upstream_time"),
-        ({"upstream_addr": "a:1, b:1", "upstream_response_time": "0.5, "}, "invalid_upstream_time"),
-        ({"upstream_addr": "a:1", "upstream_response_time": "0.1 : 0.2"}, "upstream_lists_differ"),
-        ({"proxy_start": "yesterday"}, "invalid_request_start"),
         ({"status": "2000"}, "invalid_status"),
         ({"status": "-1"}, "invalid_status"),
         ({"status": "20.5"}, "invalid_status"),
@@ -82,6 +78,37 @@ def test_values_nginx_cannot_have_written(tmp_path: Path, fields: dict[str, str]
     log = tmp_path / "access.jsonl"
     log.write_bytes(line(**fields) + line())
     assert read(log).records.reasons == {reason: 1}
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason", "lost"),
+    [
+        ({"upstream_addr": "a:1", "upstream_response_time": "-0.5"}, "invalid_upstream_time", "response"),
+        (
+            {"upstream_addr": "a:1, b:1", "upstream_response_time": "-0.5, 0.1"},
+            "invalid_upstream_time",
+            "response",
+        ),
+        ({"upstream_addr": "a:1, b:1", "upstream_response_time": "0.5, "}, "invalid_upstream_time", "response"),
+        ({"upstream_addr": "a:1", "upstream_response_time": "0.1 : 0.2"}, "upstream_lists_differ", "response"),
+        ({"upstream_addr": "a:1", "upstream_header_time": "0.1, 0.2"}, "upstream_lists_differ", "header"),
+        ({"upstream_addr": "a:1, b:1", "upstream_connect_time": "0.1"}, "upstream_lists_differ", "connect"),
+        ({"proxy_start": "yesterday"}, "invalid_request_start", "proxy_start"),
+        ({"request_start": "yesterday"}, "invalid_request_start", "request_start"),
+    ],
+)
+def test_a_line_loses_a_value_that_nginx_cannot_have_written_and_its_request_remains(
+    tmp_path: Path, fields: dict[str, str], reason: str, lost: str
+) -> None:
+    log = tmp_path / "access.jsonl"
+    log.write_bytes(line(**fields) + line())
+    requests = read(log)
+    assert (requests.records.reasons, requests.records.dropped) == ({}, {reason: 1})
+    row, other = requests.rows.collect().to_dicts()
+    assert (row[lost], row["dropped"]) == (None, reason)
+    assert (row["request_time"], row["status"], other["dropped"]) == (other["request_time"], other["status"], None)
+    if lost == "response":  # of the headers nothing would follow without it
+        assert (row["header"], row["retries"]) == (None, 0.0)
 
 
 def test_types_are_the_schema_and_values_are_exact(tmp_path: Path) -> None:
@@ -164,7 +191,7 @@ def test_compression_goes_by_content_and_members_are_joined(tmp_path: Path, pack
     log = tmp_path / "anything.log"
     log.write_bytes(packed(line(uri="/1") * 3) + packed(line(uri="/2") * 4))
     requests = read(log)
-    assert requests.records.to_dict() == {"read": 7, "accepted": 7, "rejected": 0, "reasons": {}}
+    assert requests.records.to_dict() == {"read": 7, "accepted": 7, "rejected": 0, "reasons": {}, "dropped": {}}
 
 
 @pytest.mark.parametrize("packed", [gzip.compress, zstandard])
@@ -193,7 +220,7 @@ def test_a_line_over_the_limit_is_refused_and_its_neighbours_are_not(tmp_path: P
     log = tmp_path / "access.jsonl"
     log.write_bytes(line() + b"x" * (3 << 20) + b"\n" + line() + line(uri="/" + "y" * (2 << 20)) + line())
     requests = read(log)
-    assert requests.records.to_dict() == {"read": 5, "accepted": 3, "rejected": 2, "reasons": {"line_too_long": 2}}
+    assert (requests.records.read, requests.records.reasons) == (5, {"line_too_long": 2})
     assert [reject["line"] for reject in requests.records.rejects] == [2, 4]
     assert all(len(str(reject["raw"])) <= 200 for reject in requests.records.rejects)
 
@@ -327,7 +354,7 @@ def test_parquet_goes_round(tmp_path: Path) -> None:
     first.rows.collect().write_parquet(tmp_path / "all.parquet")
     again = read(tmp_path / "all.parquet")
     assert again.rows.collect().equals(first.rows.collect())
-    assert again.records.to_dict() == {"read": 4, "accepted": 4, "rejected": 0, "reasons": {}}
+    assert again.records.to_dict() == {"read": 4, "accepted": 4, "rejected": 0, "reasons": {}, "dropped": {}}
 
 
 def test_parquet_of_something_else_is_refused(tmp_path: Path) -> None:

@@ -29,12 +29,15 @@ SOUND = {
     "proxy": "edge-1", "stamp": "own", "proxy_start": "1767225599.900",
 }  # fmt: skip
 _READER = BlockParser(Plan(records_query(COLUMNS, "block"), threads=1))
-_SECONDS = ("request_time", "app_queueing_delay", "app_service_time", "retries", "connect", "header", "response")
+_SECONDS = (
+    "request_time", "app_queueing_delay", "app_service_time", "retries", "redirects", "redirected", "connect", "header",
+    "response",
+)  # fmt: skip
 _INSTANTS = ("time", "request_start", "proxy_start")
 _NUMBERS = ("status", "bytes_sent", "request_length", "connection", "connection_requests", "app_garbled", "attempts")
 _TEXTS = (
     "route", "service", "worker", "proxy", "stamp", "request_id", "span_id", "method", "uri", "protocol", "host",
-    "remote_addr", "upstream",
+    "remote_addr", "upstream", "dropped",
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 import numpy as np
 import polars as pl
 
+from sojourn.analyses.audit.reading import checks_of
 from sojourn.analyses.audit.result import TREND_SIGNIFICANCE, Audit
 from sojourn.estimation.inferred import REFUSED
 from sojourn.model.components import COMPONENTS
@@ -38,6 +39,8 @@ def audit_of(requests: OpenedRequests) -> Audit:
         if any(each.result.reconstructed and each.result.verdict != REFUSED for each in requests.inferred):
             checked.reconstructed, checked.ticks["time"] = True, SECOND
         checked.app_log = requests.app_log
+        if requests.audited:
+            checked.reading = checks_of(requests)
         return checked
 
     return requests.once("audit", compute)

@@ -54,6 +54,7 @@ class Audit:
         ticks: instant (of ``INSTANTS``) -> the step of its clock, s; None: unknown.
         contradiction: the largest gap between bounds of a clock's offset, s.
         contradicted: the upstream of that clock.
+        reading: checks of what was read: the formats, and the refused lines.
         wire: checks of a capture of the same requests, if there is one.
         duplicates: duplicate records, each counted once; None: a store removed them before.
         reconstructed: instants of whole seconds were reconstructed, from the order of the lines.
@@ -83,11 +84,13 @@ class Audit:
     reconstructed: bool = False
     wire: tuple[Check, ...] = ()
     app_log: AppLogMatch | None = None
+    reading: tuple[Check, ...] = ()
 
     @property
     def checks(self) -> list[Check]:
         """The checks, in the order in which failures are reported."""
         return [
+            *self.reading,
             _identity(self),
             _little(self),
             _stationarity(self),
@@ -210,7 +213,12 @@ def _headers(audit: Audit) -> Check:
         sentence += f", for {percent(total.by_duration / total.answered)} by durations alone"
     if total.inferred:
         sentence += f", for {percent(total.inferred / total.answered)} inferred from the log alone"
-    if not passed:
+    if not passed and audit.known.of_app:
+        sentence = (
+            f"{percent(total.of_app / total.answered)} of the answers are from an app server's own log: the wait "
+            "before it is not in their times; read the proxy's log"
+        )
+    elif not passed:
         sentence = (
             f"{percent(1 - covered)} of the answers came without the app's service time: waiting and working are "
             f"unknown there ({audit.known.incomplete_backends()}); wrap every backend in the middleware"

@@ -140,18 +140,18 @@ class BlameResult(Result):
         """Return the object that ``sojourn blame --json`` prints."""
         window = self.window and {"from": iso(self.window[0]), "to": iso(self.window[1])}
         over_time = [{**row, "begin": iso(row["begin"])} for row in self.over_time.iter_rows(named=True)]
+        seconds = {
+            "waited": self.waited, "blamed": self.blamed, "imbalance": self.imbalance, "dispatch": self.dispatch,
+            "accounts": self.accounts, "unknown": self.unknown,
+        }  # fmt: skip
         return {
             "by": self.by,
             "culprit_by": self.culprit_by,
             "visits": self.requests,
             "present": self.present,
             "window": window,
-            "waited": self.waited,
-            "blamed": self.blamed,
-            "imbalance": self.imbalance,
-            "dispatch": self.dispatch,
-            "accounts": self.accounts,
-            "unknown": self.unknown,
+            # Without a known wait, none of them is 0.
+            **(seconds if self.requests else dict.fromkeys(seconds)),
             "matrix": self.matrix.to_dicts(),
             "culprits": self.culprits.head(MOST_ROWS).to_dicts(),
             "victims": self.victims.head(MOST_ROWS).to_dicts(),

@@ -79,6 +79,8 @@ def blame(
         table_columns=table_columns,
         quiet=quiet,
     )
+    from sojourn.analyses.audit.reading import doubts_of  # noqa: PLC0415 - Polars takes its time to load
     from sojourn.analyses.blame.run import blame as run  # noqa: PLC0415 - numba takes its time to load
 
-    answer(run(requests, by=by, culprit=culprit, workers=counts, where=conditions), as_json=as_json)
+    result = run(requests, by=by, culprit=culprit, workers=counts, where=conditions)
+    answer(result, as_json=as_json, doubts=doubts_of(requests))

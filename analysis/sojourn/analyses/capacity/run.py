@@ -9,11 +9,13 @@ from sojourn.analyses.capacity.analysis import capacity as capacity_of_windows
 from sojourn.analyses.capacity.knee import Slo
 from sojourn.analyses.capacity.sizing import INSTANCES
 from sojourn.analyses.capacity.store import store_load_windows
+from sojourn.model.coverage import APP_LOG, Coverage
 from sojourn.model.errors import SojournError
 from sojourn.model.frame import Selection
 from sojourn.readers.inputs import NamedSources
 from sojourn.sources.open_requests import Instant, Where
 from sojourn.sources.opening import RequestsLike, read_already, requests_from
+from sojourn.sources.store_measures import StoreMeasures
 from sojourn.timeline.contention.load_dependence import LoadDependence
 from sojourn.timeline.load_windows import load_windows
 from sojourn.timeline.visits_of import visits_of
@@ -51,7 +53,8 @@ def capacity(
         where: only requests with these values.
 
     Raises:
-        SojournError: a source cannot be read, an objective is invalid, or the requests do not fill one window.
+        SojournError: a source cannot be read, an objective is invalid, the requests do not fill one window, or their
+            times do not contain the wait.
     """
     if instance not in INSTANCES:
         raise SojournError(f"{instance!r} is not one of {', '.join(INSTANCES)}")
@@ -63,9 +66,11 @@ def capacity(
     if sources is not None and sources.only_store is not None:
         # A store sends a row a window instead of every request.
         chosen = Selection.of(since, until, where)
+        _refuse_app_log(StoreMeasures(sources.only_store, chosen).coverage())
         windows = store_load_windows(sources.only_store, chosen, width=window, by_instance=by_instance)
     else:
         opened = requests_from(sources or requests, since=since, until=until, where=where)
+        _refuse_app_log(opened.measures.coverage())
         windows = load_windows(opened.rows, width=window, by_instance=by_instance)
         if target_rate is not None and per_instance is None:
             dependence = LoadDependence.of(visits_of(opened))
@@ -77,3 +82,13 @@ def capacity(
         per_instance=per_instance,
         dependence=dependence,
     )
+
+
+def _refuse_app_log(coverage: Coverage) -> None:
+    """Refuse response times without the wait: they hardly grow with the load.
+
+    Raises:
+        SojournError: the requests are of an app server's log.
+    """
+    if coverage.of_app:
+        raise SojournError(f"the capacity is unknown. {APP_LOG}")

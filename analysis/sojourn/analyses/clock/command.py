@@ -54,6 +54,7 @@ def clock(
         table_columns=table_columns,
         quiet=quiet,
     )
+    from sojourn.analyses.audit.reading import doubts_of  # noqa: PLC0415 - Polars takes its time to load
     from sojourn.analyses.clock.run import clock as run  # noqa: PLC0415 - Polars takes its time to load
 
-    answer(run(requests), as_json=as_json)
+    answer(run(requests), as_json=as_json, doubts=doubts_of(requests))

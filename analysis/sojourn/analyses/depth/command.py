@@ -57,6 +57,7 @@ def depth(
         table_columns=table_columns,
         quiet=quiet,
     )
+    from sojourn.analyses.audit.reading import doubts_of  # noqa: PLC0415 - Polars takes its time to load
     from sojourn.analyses.depth.run import depth as run  # noqa: PLC0415 - Polars takes its time to load
 
-    answer(run(requests, workers=counts), as_json=as_json)
+    answer(run(requests, workers=counts), as_json=as_json, doubts=doubts_of(requests))

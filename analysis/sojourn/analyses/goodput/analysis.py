@@ -64,6 +64,7 @@ class GoodputResult(Result):
         storms: retry storms, in the order of time.
         seconds: length of the log.
         app_log: counts of lines of the app's own log, read and refused; None without one.
+        of_app: the log is an app server's own, which does not show what the proxy or a client gave up.
         mark: a sentence on the backends whose worker time is inferred; empty where it is measured.
     """
 
@@ -88,6 +89,7 @@ class GoodputResult(Result):
     seconds: float
     app_log: Records | None = None
     mark: str = ""
+    of_app: bool = False
 
     @property
     def share(self) -> float | None:
@@ -97,23 +99,26 @@ class GoodputResult(Result):
     def to_dict(self) -> dict[str, Any]:
         """Return the object that ``sojourn goodput --json`` prints."""
         rate = 1 / self.seconds if self.seconds > 0 else 0.0
+        groups = [] if self.of_app else self.groups.head(MOST_ROWS).to_dicts()
+        windows = [] if self.of_app else list(self.over_time.iter_rows(named=True))
+        wasted = self.known or not (self.unknown or self.of_app)
         return {
             "requests": self.requests,
             "proxied": self.proxied,
             "throughput": self.requests * rate,
-            "goodput": self.good * rate,
-            "given_up": self.given_up,
+            "goodput": None if self.of_app else self.good * rate,
+            "given_up": None if self.of_app else self.given_up,
             "known": self.known,
             "not_reached": self.not_reached,
             "unknown": self.unknown,
-            "wasted_seconds": self.wasted if self.known or not self.unknown else None,
-            "wasted_after_seconds": self.after if self.known or not self.unknown else None,
+            "wasted_seconds": self.wasted if wasted else None,
+            "wasted_after_seconds": self.after if wasted else None,
             "worker_seconds": self.worked,
-            "wasted_share": self.share if self.known or not self.unknown else None,
-            "by": {self.by: self.groups.head(MOST_ROWS).to_dicts()},
+            "wasted_share": self.share if wasted else None,
+            "by": {self.by: groups},
             "over_time": {
                 "seconds": self.width,
-                "windows": [{**row, "begin": iso(row["begin"])} for row in self.over_time.iter_rows(named=True)],
+                "windows": [{**row, "begin": iso(row["begin"])} for row in windows],
             },
             "attempts_per_request": self.attempts,
             "client_repeats": self.repeats,

@@ -55,7 +55,9 @@ def goodput(
         table_columns=table_columns,
         quiet=quiet,
     )
+    from sojourn.analyses.audit.reading import doubts_of  # noqa: PLC0415 - Polars takes its time to load
     from sojourn.analyses.goodput.run import goodput as run  # noqa: PLC0415 - Polars takes its time to load
     from sojourn.sources.log_files import with_app_log_format  # noqa: PLC0415
 
-    answer(run(requests, by=by, app_log=with_app_log_format(app_log or (), app_log_format)), as_json=as_json)
+    logs = with_app_log_format(app_log or (), app_log_format)
+    answer(run(requests, by=by, app_log=logs), as_json=as_json, doubts=doubts_of(requests))

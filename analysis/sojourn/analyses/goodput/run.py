@@ -50,4 +50,4 @@ def goodput(
     logs = listed(app_log)
     late = read_app_log(logs) if logs else None
     result = goodput_of_rows(source.rows, by=by, app_log=None if late is None else late.rows)
-    return replace(result, app_log=None if late is None else late.records)
+    return replace(result, app_log=None if late is None else late.records, of_app=source.of_app)

@@ -8,6 +8,7 @@ from sojourn.analyses.goodput.analysis import GoodputResult
 from sojourn.analyses.goodput.charts import goodput_over_time
 from sojourn.analyses.goodput.run import goodput
 from sojourn.analyses.question import ReportContext
+from sojourn.model.coverage import APP_LOG
 from sojourn.model.formatting import counted, duration, formatted, percent, printable, tally
 from sojourn.present.display import lay_out
 from sojourn.present.section import Picture, Section, Table
@@ -37,8 +38,8 @@ def goodput_section(result: GoodputResult) -> Section:
         sentence=sentence(result),
         measures=MEASURES,
         failures=tuple(failures),
-        tables=_tables(result) if result.requests else (),
-        pictures=_pictures(result),
+        tables=_tables(result) if result.requests and not result.of_app else (),
+        pictures=() if result.of_app else _pictures(result),
         notes=tuple(_notes(result)),
         short=sentence(result) if result.known and result.wasted > 0 else "",
     )
@@ -46,6 +47,8 @@ def goodput_section(result: GoodputResult) -> Section:
 
 def sentence(result: GoodputResult) -> str:
     """Return the finding in one sentence."""
+    if result.of_app:
+        return f"Unknown: which requests the client or the proxy had given up is not in the log. {APP_LOG}"
     if not result.given_up:
         return f"No work was wasted: none of {counted(result.requests, 'request')} was abandoned (499, 504)."
     if not result.known:

@@ -57,6 +57,7 @@ def infer(
         table_columns=table_columns,
         quiet=quiet,
     )
+    from sojourn.analyses.audit.reading import doubts_of  # noqa: PLC0415 - Polars takes its time to load
     from sojourn.analyses.infer.run import infer as run  # noqa: PLC0415 - numba takes its time to load
 
-    answer(run(requests, workers=counts), as_json=as_json)
+    answer(run(requests, workers=counts), as_json=as_json, doubts=doubts_of(requests))

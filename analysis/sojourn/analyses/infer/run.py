@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sojourn.analyses.infer.analysis import InferResult, result_of
 from sojourn.components.inferred.backends import inferences
+from sojourn.model.coverage import APP_LOG
 from sojourn.model.errors import SojournError
 from sojourn.readers.inputs import Source
 from sojourn.sources.open_requests import Instant, Where
@@ -49,6 +50,8 @@ def infer(
     source = requests_from(requests, spans=spans, app_log=app_log, since=since, until=until, where=where)
     backends = list(source.inferred) if workers is None else []
     backends = backends or list(inferences(source.rows, workers))
+    if not backends and source.of_app:
+        raise SojournError(f"there is nothing to infer. {APP_LOG}")
     if not backends:
         raise SojournError(
             "there is nothing to infer: no request went to a backend whose queueing delay is not measured "

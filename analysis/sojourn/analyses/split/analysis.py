@@ -6,18 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sojourn.analyses.audit.analysis import audit_of
+from sojourn.analyses.audit.reading import alternative_of
 from sojourn.analyses.split.inside import inner_waits
 from sojourn.analyses.split.notes import notes
 from sojourn.analyses.split.result import SplitResult
 from sojourn.estimation.inferred import LOWER_BOUND, REFUSED
 from sojourn.model.components import QUEUE_SOURCES
-from sojourn.model.coverage import Coverage
+from sojourn.model.coverage import Coverage, Waits
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted
 from sojourn.model.groups import GROUPS
 from sojourn.model.measures import GROUP_COLUMNS, Row
 from sojourn.model.statistics import summary_of
-from sojourn.model.verdict import Directives, Evidence, Verdict, queueing_share, verdict
+from sojourn.model.verdict import Directives, Evidence, Verdict, verdict
 from sojourn.sources.open_requests import OpenedRequests
 
 GROUP_LIMIT = 1_000  # rows of one grouping in the JSON, the busiest first
@@ -48,10 +49,10 @@ def split_of(
     measures = requests.measures
     overall = requests.once("overall", measures.overall)
     figures = dict(requests.once("figures", measures.figures))
-    _, means, evidence = measures.means()
+    _, means, evidence, waits = measures.means()
     response = figures.pop("request_time")
     p99 = response["p99"] or 0.0
-    slow, tail_means, tail_evidence = measures.means(p99)
+    slow, tail_means, tail_evidence, tail_waits = measures.means(p99)
     checked = audit_of(requests)
     inner = inner_waits(requests, means, p99)
     if inner is not None:
@@ -68,18 +69,29 @@ def split_of(
         components=figures,
         means=means,
         evidence=evidence,
-        queueing_share=queueing_share(means),
+        queueing_share=waits.share,
         tail={
             "p99": {
                 "threshold": response["p99"],
                 "requests": slow,
-                "queueing_share": queueing_share(tail_means),
+                "queueing_share": tail_waits.share,
                 "components": tail_means,
             }
         },
         audit=checked,
         verdict=_marked(
-            _verdict(means, tail_means, p99, overall, checked.known, slo, (evidence, tail_evidence), directives),
+            _verdict(
+                means,
+                tail_means,
+                p99,
+                overall,
+                checked.known,
+                slo,
+                (evidence, tail_evidence),
+                directives,
+                (waits, tail_waits),
+                alternative_of(requests.records),
+            ),
             requests,
             checked.known,
         ),
@@ -108,6 +120,8 @@ def _verdict(
     slo: float,
     evidence: tuple[Evidence, Evidence],
     directives: Directives | None,
+    waits: tuple[Waits, Waits],
+    alternative: str,
 ) -> Verdict:
     requests, upgraded = overall["requests"], overall["upgraded"]
     if requests <= upgraded:
@@ -117,7 +131,7 @@ def _verdict(
             else "no request was accepted"
         )
         return Verdict("unknown", f"There is nothing to judge: {why}.", "unknown")
-    return verdict(means, tail, p99, requests, slo, coverage, evidence, directives)
+    return verdict(means, tail, p99, requests, slo, coverage, evidence, directives, waits, alternative)
 
 
 def _marked(judged: Verdict, requests: OpenedRequests, coverage: Coverage) -> Verdict:

@@ -46,7 +46,7 @@ def tail_table(result: SplitResult) -> pl.DataFrame:
             tail: dict[str, Any] = result.tail[name]
             requests, means = tail["requests"], tail["components"]
         else:
-            requests, means, _ = result.measures.means(at_least)
+            requests, means, *_ = result.measures.means(at_least)
         if not requests or requests == before:
             continue
         before = requests

@@ -27,7 +27,13 @@ def notes(result: SplitResult) -> list[str]:
     coverage = result.audit.known
     total = coverage.total
     of_apps = only_tables and all(each.vantage == APP for each in formats)  # the note about the format says it
-    if total.incomplete > FEW * total.answered and not of_apps:
+    if coverage.of_app and not only_tables:
+        sentences.append(
+            f"{total.of_app:,} of {counted(total.answered, 'answer')} are from an app server's own log. Its times "
+            "begin when a worker takes the request: how long it waited until then is unknown, and so is the client's "
+            "response time. The proxy's log has both; --app-log joins the two."
+        )
+    elif total.incomplete > FEW * total.answered and not of_apps:
         sentences.append(
             f"{total.incomplete:,} of {counted(total.answered, 'answer')} came without the app's service time "
             f"({coverage.incomplete_backends()}): their queueing delay and service time are unknown. "
@@ -89,8 +95,13 @@ def _evidence(result: SplitResult) -> list[str]:
     if result.evidence.redirects > FEW * mean:
         sentences.append(
             f"{duration(result.evidence.redirects)} on average passed at upstreams whose answer an internal redirect "
-            "replaced (X-Accel-Redirect, error_page). It is part of `retries`, although no attempt failed; whether it "
-            "was waiting or work is unknown."
+            "replaced (error_page; or X-Accel-Redirect, if their status is not in the log). It is part of `retries`, "
+            "although no attempt failed; whether it was waiting or work is unknown."
+        )
+    if (redirected := result.means["redirected"]) > FEW * mean:
+        sentences.append(
+            f"{duration(redirected)} on average passed at upstreams that an internal redirect of the app led to "
+            "(X-Accel-Redirect): `redirected`. Whether it was waiting or work is unknown."
         )
     if result.evidence.way > FEW * mean:
         sentences.append(

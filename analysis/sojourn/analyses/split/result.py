@@ -37,7 +37,7 @@ class SplitResult(OpenedRequests, Result):
         components: component -> mean and quantiles of its known values.
         means: component -> mean over all requests, unknown counted as 0: these sum to the mean response time.
         evidence: what tells the causes of a phase apart, means in seconds.
-        queueing_share: queueing delay as a share of all time; None without requests.
+        queueing_share: queueing delay as a share of the time of the requests whose wait is known; None without any.
         tail: "p99" -> requests, threshold, queueing_share and component means at and above it.
         audit, verdict: the checks and the conclusion.
         by: group column -> one row per value, busiest first.

@@ -62,6 +62,8 @@ def read_sentence(result: SplitResult) -> str:
     text += f" ({names}{more})"
     if records.rejected:
         text += f"; {records.rejected:,} of {counted(records.read, 'line')} refused: {tally(records.reasons)}"
+    if records.dropped:
+        text += f"; values dropped, their requests are in the figures: {tally(records.dropped)}"
     return text
 
 

@@ -109,6 +109,7 @@ def whatif(
     texts = [settings] if settings else []
     texts += [[part.strip() for part in one.split(",") if part.strip()] for one in variant or []]
     variants = [pairs(parts, "--set" if parts is settings else "--variant") for parts in texts]
+    from sojourn.analyses.audit.reading import doubts_of  # noqa: PLC0415 - Polars takes its time to load
     from sojourn.analyses.whatif.analysis import RANKS  # noqa: PLC0415
     from sojourn.analyses.whatif.run import whatif as run  # noqa: PLC0415
     from sojourn.analyses.whatif.variants import change_of  # noqa: PLC0415 - numba takes its time to load
@@ -138,7 +139,7 @@ def whatif(
         requests, variants, workers=counts, closed_loop=closed_loop, rank=rank, force=force, seed=seed,
         host=pairs(host or [], "--host"), cores=cores,
     )  # fmt: skip
-    answer(result, as_json=as_json)
+    answer(result, as_json=as_json, doubts=doubts_of(requests))
     if not result.variants and result.withheld:
         raise SojournError(f"no prediction: {result.withheld[0].reason}" if as_json else "no prediction")
     if result.refused and not force:

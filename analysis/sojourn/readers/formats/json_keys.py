@@ -116,7 +116,8 @@ def keyed_format(
     how = how or Keyed()
     columns = _columns(objects)
     roles = _roles(columns)
-    fields = {path: Field(role.field) for path, role in roles.items() if role.field not in (*_TIMES, "end", "start")}
+    fields = {path: Field(role.field, role.unit) for path, role in roles.items()
+              if role.field not in (*_TIMES, "end", "start")}  # fmt: skip
     stamp = _stamp(columns, roles)
     fields |= stamp
     instants = _instants(columns, stamp)

@@ -128,6 +128,5 @@ class LineFormat:
         mapping = tuple((each.text, each.field.meaning) for each in self.variables if each.field.meaning)
         return LogFacts(
             source, self.name, self.title, self.certainty, self.vantage, self.step, mapping, self.lacks,
-            (*self.unit_notes, *self.notes),
-            self.warnings,
+            (*self.unit_notes, *self.notes), self.warnings, self.alternative,
         )  # fmt: skip

@@ -73,7 +73,8 @@ def _unit(field: Field) -> str:
 def _value_at(path: str) -> str:
     """Return SQL for the text at a path of ``line``; elements of an array are joined as nginx joins attempts."""
     text = f"json_extract_string(line, '{_path(path)}')"
-    return f"array_to_string({text}, ', ')" if EVERY_ELEMENT in path_keys(path) else text
+    # An empty array holds as little as null.
+    return f"array_to_string({text}, ', ')" if EVERY_ELEMENT in path_keys(path) else f"nullif({text}, '[]')"
 
 
 def _as_text(log: LineFormat, chosen: Sequence[str]) -> str:
@@ -409,7 +410,8 @@ def _backend(log: LineFormat) -> str:
     if cached := _cached(log):
         return f"CASE WHEN {cached} THEN '-' END"
     if not log.has("server_name"):
-        return _first(log, "upstream_addr")
+        # A line without the key, or with null in it, went to no backend.
+        return f"coalesce({field_sql('upstream_addr')}, '-')" if log.has("upstream_addr") else NO_TEXT
     server, pool = field_sql("server_name"), f"coalesce({_first(log, 'backend_name')}, '')"
     # A request that reached no server waited in the queue of the pool, or was answered by the proxy.
     waited = f"WHEN {_took(log, 'proxy_queue')} > 0 THEN {pool} " if log.has("proxy_queue") else ""

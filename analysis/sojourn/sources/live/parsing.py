@@ -15,7 +15,7 @@ from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.units import Units
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import blocks_of_lines
-from sojourn.readers.record import RECORD, records_query
+from sojourn.readers.record import DROPPED, RECORD, records_query
 from sojourn.readers.unwrapping import bare_block
 from sojourn.sources.requests import in_seconds
 
@@ -70,12 +70,11 @@ class Parser:
         log.stream = io.BytesIO(lines)
         for block in (bare_block(log, each) for each in blocks_of_lines(log)):
             parsed = self._parsers.of(format_of(log, block)).parsed(name, block)
-            records.read += parsed.lines
+            dropped = None if parsed.accepted is None else parsed.accepted[DROPPED]
+            records.count(parsed.lines, parsed.reasons(), dropped)
             if log.form is not None and name not in self._recognised:
                 self._recognised.add(name)
                 records.formats.append(log.form.facts(name))
-            for reason, count in parsed.reasons().items():
-                records.reasons[reason] = records.reasons.get(reason, 0) + count
             for reject in islice(parsed.rejects, LINES - self._samples):
                 self._samples += 1
                 records.rejects.append({"source": "", "reason": reject.reason, "raw": reject.raw[:LENGTH]})

@@ -1,3 +1,4 @@
--- Requests, each once.
-SELECT count() AS requests
+-- Requests, each once, by the reasons for which values of their lines are not used.
+SELECT dropped AS why, count() AS requests
 FROM ($chosen)
+GROUP BY why

@@ -6,6 +6,8 @@ SELECT
     max(time) AS last,
     sum(wasted) AS wasted,
     $sources,
+    countIf(attempts > 1) AS several,
+    $classes,
     $figures,
     $means,
     maxIf(abs($component_sum - request_time), served) AS error,

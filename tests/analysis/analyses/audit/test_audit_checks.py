@@ -10,6 +10,8 @@ import sojourn
 from clock_support import Seen, lines_of, requests_through
 
 NAMES = (
+    "formats",
+    "refused",
     "identity",
     "little",
     "stationarity",
