@@ -49,7 +49,7 @@ def test_once_as_json_prints_one_object(log: Path) -> None:
     document = json.loads(run(str(log), "--once", "--json", "--by", "upstream"))
     assert document["at"] == document["last_record"] == "2026-01-01T00:01:39.500Z"
     assert document["last_record_age"] > 86_400
-    assert document["records"] == {"read": 200, "accepted": 200, "rejected": 0, "reasons": {}}
+    assert document["records"] == {"read": 200, "accepted": 200, "rejected": 0, "reasons": {}, "dropped": {}}
     assert list(document["windows"]) == ["now", "1m", "10m"]
     assert [window["requests"] for window in document["windows"].values()] == [20, 120, 200]
     assert document["windows"]["10m"]["seconds"] == pytest.approx(99.5)
