@@ -421,3 +421,45 @@ REFUSED: dict[str, Line] = {
 def text_of(line: Line, head: str = "", sample: Sequence[Request] | None = None) -> str:
     """The log of a format."""
     return head + "".join(f"{line(each)}\n" for each in sample or requests())
+
+
+READ |= {
+    "Discourse": Public(
+        lambda r: f'[{r.clf()}] "shop.example" {r.client} "{r.request}" "{r.agent}" "topics/show" {r.status} {r.size} '
+        f'"-" {r.upstream:.3f} {r.whole:.3f} "bob" "0.1" "-"', True, "likely",
+    ),
+    "Serilog": Public(
+        lambda r: json.dumps({"@t": f"{r.iso(digits=6)}0Z", "@mt": "HTTP {RequestMethod} responded in {Elapsed} ms",
+                              "RequestMethod": "GET", "StatusCode": r.status, "Elapsed": r.us / 1e3}),
+        certainty="assumed",
+    ),
+    "Python, process_time_ms": Public(
+        lambda r: json.dumps({"asctime": f"{_moment(r.end):%Y-%m-%d %H:%M:%S},000", "status_code": r.status,
+                              "process_time_ms": r.us / 1e3}), certainty="likely",
+    ),
+    "zap": Public(
+        lambda r: json.dumps({"level": "info", "ts": r.end, "msg": r.uri, "status": r.status, "latency": r.us / 1e6}),
+        certainty="likely",
+    ),
+    "bars between": Public(
+        lambda r: f"{r.iso(digits=0)}+00:00 | {r.client} | {r.request} | {r.status} | {r.whole:.3f} | {r.upstream:.3f}",
+        True, "likely",
+    ),
+    "a forwarded list": Public(
+        lambda r: f'{r.combined} "{r.client}, 10.0.0.1" "{r.whole:.3f}" "{r.upstream:.3f}" "{BACKEND}"', True, "likely",
+    ),
+    "JSON, whole µs": Public(
+        _json(timestamp=lambda r: round(r.end * 1e3), httpStatus=lambda r: r.status, took=lambda r: r.us),
+        certainty="assumed",
+    ),
+    "vhost_combined, %D": Public(
+        lambda r: f"shop.example:443 {r.client} - - [{r.clf(r.start)}] {r.combined.partition('] ')[2]} {r.us}",
+        certainty="likely",
+    ),
+}  # fmt: skip
+REFUSED |= {
+    "ratio of gzip": lambda r: f"{r.combined} {(r.number * 37 % 900) / 100 + 1:.2f}",
+    "labelled length": lambda r: f"{r.combined} rl={r.length}",
+    "JSON without a duration": lambda r: json.dumps({"timestamp": f"{r.iso()}Z", "status": r.status, "took": "-"}),
+    "JSON, whole seconds, all 0": lambda r: json.dumps({"timestamp": f"{r.iso()}Z", "status": 200, "duration": 0}),
+}

@@ -31,6 +31,7 @@ _TIMES = ("request_time", "response", "header", "connect", "proxy_queue", "servi
 _PARTS = ("response", "header", "connect", "proxy_queue")
 # Keys by which logs of an app show that the app wrote them: of Rails (lograge), of pino and bunyan for Node.
 _OF_AN_APP = (frozenset(("controller", "action")), frozenset(("pid", "level", "req", "res")))
+WHOLE_SECONDS = " It counts whole seconds, so shorter responses are 0."
 _APP_ALONE = "It is written by the app: the wait before the app, and the proxy's part, are not in it."
 
 Objects = Sequence[Mapping[str, object]]
@@ -328,9 +329,10 @@ def _durations(columns: Columns, roles: Mapping[Path, Role], instants: Instants,
         fields[path] = Field(role.field, guess.unit)
         if role.field == "request_time":
             whole, alternative = (texts, guess.unit), guess.doubt(key)
-        if not chosen and (guess.unit != "s" or not guess.certain):
+        in_whole_seconds = guess.unit == "s" and all(text.isdigit() for text in texts if text)
+        if not chosen and (guess.unit != "s" or not guess.certain or in_whole_seconds):
             certain = False
-            notes.append(taken_as(key, key, guess))
+            notes.append(taken_as(key, key, guess) + (WHOLE_SECONDS if in_whole_seconds else ""))
     return _Times(fields, tuple(notes), alternative, certain)
 
 

@@ -24,6 +24,7 @@ _DURATIONS = {
         "taken", "timetaken", "latency", "totaltime", "processingtime", "requestduration", "responseduration",
         "requestlatency", "responselatency", "timeelapsed", "httpduration", "cost", "costtime", "usedtime",
         "edgetimetofirstbyte", "ttfb", "timetofirstbyte", "reqduration", "dur",
+        "processtime",
     ),
     "response": (
         "upstreamresponsetime", "upstreamtime", "upstreamduration", "upstreamlatency", "upsresptime", "urt", "uresp",
@@ -103,8 +104,17 @@ class Role:
     exact: bool = False
 
 
+# Names that mean something in one spelling alone: Serilog's stamp, uWSGI's durations.
+_ALONE = {
+    "@t": Role("end"), "msecs": Role("request_time", "ms"), "micros": Role("request_time", "us"),
+    "secs": Role("request_time", "s"),
+}  # fmt: skip
+
+
 def role_of(name: str) -> Role | None:
     """Return what the name of a key or a label says of its value; None: nothing."""
+    if name in _ALONE:
+        return _ALONE[name]
     if name in _OWN_NAMES:
         return Role(_OWN_NAMES[name].name, _OWN_NAMES[name].unit, exact=True)
     plain = re.sub(r"[^a-z0-9µ]", "", name.lower())

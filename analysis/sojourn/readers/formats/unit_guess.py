@@ -86,7 +86,9 @@ def guessed_unit(
     numbers = [float(value) if _NUMBER.fullmatch(value) else None for value in values]
     some = [value for value in numbers if value]
     if not some:
-        return None if all(value is None for value in numbers) else Guess("s")
+        # Whole numbers that are all 0 have no unit, and say nothing.
+        zeros = [value for value, number in zip(values, numbers, strict=True) if number is not None]
+        return None if all(map(WHOLE.fullmatch, zeros)) and len(zeros) >= FEW_LINES else Guess("s")
     texts = [value for value, number in zip(values, numbers, strict=True) if number is not None]
     whole = all(map(WHOLE.fullmatch, texts))
     middle = max(median(value for value in numbers if value is not None), 0.5) if whole else median(some)
