@@ -82,12 +82,14 @@ def capacity(
         slos = [Slo.of(text) for text in slo or ()]
     except SojournError as error:
         raise typer.BadParameter(str(error), param_hint="--slo") from None
+    from sojourn.analyses.audit.reading import doubts_of  # noqa: PLC0415 - Polars takes its time to load
     from sojourn.analyses.capacity.run import capacity as run  # noqa: PLC0415 - Polars takes its time to load
     from sojourn.readers.inputs import NamedSources  # noqa: PLC0415
 
     # A store sends a row a window instead of every request, so it is named to the analysis.
     narrowed: dict[str, Any] = {"since": instant(since), "until": instant(until), "where": conditions_of(where or [])}
     requests: Any = NamedSources.of(sources)
+    doubts: tuple[str, ...] = ()
     if requests.only_store is None:
         requests = requests_of(
             sources,
@@ -98,12 +100,12 @@ def capacity(
             table_columns=table_columns,
             quiet=quiet,
         )
-        narrowed = {}
+        narrowed, doubts = {}, doubts_of(requests)
     result = run(
         requests, slo=slos, target_rate=target_rate, headroom=headroom, instance=instance, per_instance=per_instance,
         window=window, **narrowed,
     )  # fmt: skip
-    answer(result, as_json=as_json)
+    answer(result, as_json=as_json, doubts=doubts)
 
 
 def _print_sizing(target_rate: float, headroom: float, per_instance: float, *, as_json: bool) -> None:
