@@ -101,7 +101,8 @@ a status is taken apart at its blanks, quotes and brackets.
 What a key holds follows from its name, in any spelling (`responseTime`, `response_time`, `http.response.status_code`,
 `{"res": {"statusCode": 200}}`), and from its values: a status has three digits, a stamp is one of the usual forms. A
 name of nginx's variables counts more than another one. Lines that an app wrote (Rails with lograge, pino, bunyan) have
-the vantage *app*. W3C's format (IIS, CloudFront) is that of its line of `#Fields:`.
+the vantage *app*. W3C's format (IIS, CloudFront) is that of its line of
+`#Fields:`, which `--log-format` takes as well, for a log that begins behind it.
 
 ## Units
 

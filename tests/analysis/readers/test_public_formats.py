@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import sojourn
 from public_formats import READ, REFUSED, Public, requests, text_of
+from sojourn.model.errors import SojournError
 from sojourn.readers.formats import nginx
 from sojourn.readers.formats.catalogue import FORMATS, format_by_name
 from sojourn.readers.formats.fields import FIELDS, TEXTS
@@ -45,6 +46,22 @@ def test_numbers_that_are_no_durations_are_not_read_as_such(tmp_path: Path, line
     path = tmp_path / "access.log"
     path.write_text(text_of(line))  # type: ignore[arg-type]
     assert sojourn.read(path).records.reasons == {"missing_request_time": len(requests())}
+
+
+@pytest.mark.parametrize("name", ["IIS", "CloudFront"])
+def test_a_line_of_fields_is_a_format(tmp_path: Path, name: str) -> None:
+    public = READ[name]
+    path = tmp_path / "access.log"
+    path.write_text(text_of(public.line))
+    fields = next(line for line in public.head.splitlines() if line.startswith("#Fields:"))
+    rows = sojourn.read(sojourn.log_file(path, fields), columns=("request_time",)).rows.collect()
+    truth = requests()
+    assert rows["request_time"].mean() == pytest.approx(sum(each.whole for each in truth) / len(truth), rel=TOLERANCE)
+
+
+def test_a_line_of_fields_without_a_duration_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SojournError, match=r"request_time \(time-taken\)"):
+        sojourn.log_file(tmp_path / "access.log", "#Fields: date time cs-method cs-uri-stem sc-status")
 
 
 NAMES = sorted({

@@ -24,6 +24,7 @@ from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.nginx import VARIABLE as NGINX_VARIABLE
 from sojourn.readers.formats.nginx import nginx_parts
 from sojourn.readers.formats.template import RAW, Part, Variable, path_keys
+from sojourn.readers.formats.w3c import w3c_format
 
 OWN = "sojourn"
 ESCAPES = ("default", "json", "none")
@@ -32,6 +33,7 @@ _ESCAPE = re.compile(rf"escape=({'|'.join(ESCAPES)})\s+")
 _ESCAPED = re.compile(r"\\([\"'\\trn])")  # in a word of nginx's configuration
 _CHARACTERS = {"t": "\t", "r": "\r", "n": "\n"}
 _ADD = {
+    "W3C": {"time": "date time", "status": "sc-status", "request_time": "time-taken"},
     "nginx": {"time": "$msec", "status": "$status", "request_time": "$request_time"},
     "Apache": {"time": "%{end:usec}t", "status": "%>s", "request_time": "%D"},
     "HAProxy": {"time": "%tr", "status": "%ST", "request_time": "%Ta"},
@@ -55,6 +57,8 @@ def format_from_text(text: str, escape: str = "") -> LineFormat | None:
         return None
     if text in FORMATS:
         log, product = format_by_name(text), "nginx"
+    elif log_of_fields := w3c_format([text]):
+        log, product = replace(log_of_fields, name=text), "W3C"
     else:
         name = text
         if match := _ESCAPE.match(text):

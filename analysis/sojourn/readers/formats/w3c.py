@@ -28,7 +28,8 @@ def w3c_format(lines: Sequence[str]) -> LineFormat | None:
     names = heads[-1].removeprefix(HEAD).split()
     is_cloudfront = "x-edge-location" in names
     of_lines = [line for line in lines if not line.startswith("#")]
-    blank = "\t" if sum("\t" in line for line in of_lines) > 0.5 * len(of_lines) else " "
+    tabs = sum("\t" in line for line in of_lines) > 0.5 * len(of_lines) if of_lines else is_cloudfront
+    blank = "\t" if tabs else " "
     parts: list[Part] = []
     for name in names:
         if name == "time" and parts and isinstance(parts[-1], Variable) and parts[-1].text == "date time":
