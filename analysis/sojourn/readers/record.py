@@ -165,10 +165,11 @@ def _reason(log: LineFormat | None = None) -> str:
     END END"""
 
 
-def _judgement() -> dict[str, str]:
-    """Return name -> SQL, each over those before it: whether a line is plainly sound, and which values it loses.
+def _judgement() -> list[dict[str, str]]:
+    """Return stages of name -> SQL, each over those before it: whether a line is plainly sound, and what it loses.
 
-    Where the response time of the attempts is lost, the instant of the headers has no end to be compared with.
+    A stage is a SELECT of its own: DuckDB copies the SQL of a name into every use of it in the same SELECT. Where the
+    response time of the attempts is lost, the instant of the headers has no end to be compared with.
     """
     lost_starts = {
         f"lost_{name}": f"NOT is_sound AND NOT coalesce(plausible(n_{name}), blank(r.{name}))" for name in STARTS
@@ -179,10 +180,8 @@ def _judgement() -> dict[str, str]:
     differ = {
         f"differs_{name}": f"NOT is_sound AND lengths_differ(r.upstream_addr, r.upstream_{name}_time)" for name in TIMES
     }
-    lost = {
-        f"lost_{name}": f"garbled_{name} OR differs_{name}" + (" OR lost_response" if name == "header" else "")
-        for name in reversed(TIMES)
-    }
+    lost = {name: f"garbled_{name} OR differs_{name}" for name in TIMES}
+    lost["header"] += f" OR {lost['response']}"
     causes = {
         "invalid_request_start": lost_starts,
         "invalid_upstream_time": garbled,
@@ -190,7 +189,11 @@ def _judgement() -> dict[str, str]:
     }
     texts = ", ".join(f"CASE WHEN {' OR '.join(names)} THEN '{cause}' END" for cause, names in causes.items())
     dropped = f"CASE WHEN NOT is_sound THEN nullif(concat_ws(', ', {texts}), '') END"
-    return {"is_sound": _sound(), **lost_starts, **garbled, **differ, **lost, DROPPED: dropped, **ATTEMPTS_OF_LINE}
+    attempts = [{name: sql} for name, sql in ATTEMPTS_OF_LINE.items()]
+    return [
+        {"is_sound": _sound()}, lost_starts | garbled | differ | attempts[0],
+        {f"lost_{name}": sql for name, sql in lost.items()} | {DROPPED: dropped}, *attempts[1:],
+    ]  # fmt: skip
 
 
 def _of_backend(name: str) -> str:
@@ -282,7 +285,9 @@ def keys_needed(columns: Sequence[str], expressions: Mapping[str, str] = EXPRESS
     """Return the keys of a record that ``columns`` are computed from, including custom keys."""
     extra = [name for name in columns if name not in expressions]
     selected = (expressions[name] for name in columns if name in expressions)
-    text = " ".join((*selected, *NUMBERS.values(), *_judgement().values(), _reason()))
+    text = " ".join(
+        (*selected, *NUMBERS.values(), *(sql for stage in _judgement() for sql in stage.values()), _reason())
+    )
     return tuple(dict.fromkeys([*(key for key in KEYS if re.search(rf"\br\.{key}\b", text)), *extra]))
 
 
@@ -325,12 +330,12 @@ def records_query(
         relation = rules.with_instants(relation, log)
     expressions = {**{name: f'CASE WHEN NOT blank(r."{name}") THEN r."{name}" END' for name in own}, **expressions}
     selected = ",\n        ".join(f'{expressions[name]} AS "{name}"' for name in columns)
-    numbered = ", ".join(f"{sql} AS {name}" for name, sql in (numbers | _judgement()).items())
+    stages = f"(SELECT line, {record} FROM {relation})"  # noqa: S608 - names of ours
+    for stage in (numbers, *_judgement(), {"reason": _reason(log)}):
+        named_values = ", ".join(f"{sql} AS {name}" for name, sql in stage.items())
+        stages = f"(SELECT *, {named_values} FROM {stages})"  # noqa: S608 - names of ours
     return f"""
-        WITH parsed AS (SELECT line, {record} FROM {relation}),
-             numbered AS (SELECT *, {numbered} FROM parsed),
-             judged AS (SELECT *, {_reason(log)} AS reason FROM numbered)
         SELECT {selected},
         number, reason,
         CASE WHEN reason IS NOT NULL THEN rtrim(line, '\r\n') END AS raw
-        FROM judged"""  # noqa: S608 - columns are checked names, the rest is ours
+        FROM {stages}"""  # noqa: S608 - columns are checked names, the rest is ours
