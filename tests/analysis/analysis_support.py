@@ -22,7 +22,14 @@ BASE = 1_767_225_600
 
 
 def line(**fields: str) -> bytes:
-    record = {"time": f"{BASE}.100", "request_time": "0.100", "status": "200", "uri": "/", **fields}
+    record = {
+        "time": f"{BASE}.100",
+        "request_time": "0.100",
+        "status": "200",
+        "request_start": "-",
+        "uri": "/",
+        **fields,
+    }
     return json.dumps(record, ensure_ascii=False).encode() + b"\n"
 
 

@@ -183,7 +183,7 @@ def test_a_name_that_is_not_known_is_a_dash(boards_store: Boards, make_store, tm
     from sojourn.store import connect, load  # noqa: PLC0415
 
     log = tmp_path / "log"
-    log.write_text(f'{{"time":"{EPOCH + 1:.3f}","request_time":"0.5","status":"400","uri":"/"}}\n')
+    log.write_text(f'{{"time":"{EPOCH + 1:.3f}","request_time":"0.5","status":"400","request_start":"-","uri":"/"}}\n')
     dsn = make_store()
     load(dsn, [str(log)])
     with connect(dsn) as store:

@@ -23,7 +23,7 @@ from packaging.requirements import Requirement
 from sojourn.model.extras import missing_package
 from sojourn_docs import manual
 
-LINE = '{"time":"1767225600.000","request_time":"0.1","status":"200"}\n'
+LINE = '{"time":"1767225600.000","request_time":"0.1","status":"200","request_start":"-"}\n'
 
 
 @pytest.fixture(scope="module")

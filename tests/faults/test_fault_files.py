@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import socket
 import stat
@@ -24,7 +25,8 @@ BASE = 1_767_225_600
 
 
 def line(number: int) -> str:
-    return f'{{"time":"{BASE + number}.000","request_id":"r{number}","request_time":"0.100","status":"200"}}\n'
+    record = {"time": f"{BASE + number}.000", "request_id": f"r{number}", "request_time": "0.100", "status": "200"}
+    return json.dumps({**record, "request_start": "-"}) + "\n"
 
 
 def text(numbers: range) -> str:

@@ -194,7 +194,9 @@ def test_a_load_that_was_killed_is_completed_and_two_at_once_are_one_too_many(tm
 def test_no_command_accepts_a_killed_run(tmp_path: Path, verb: str) -> None:
     folder = tmp_path / "run.partial"
     folder.mkdir()
-    (folder / "access.jsonl").write_text('{"time":"1767225600.000","request_time":"0.1","status":"200"}\n')
+    (folder / "access.jsonl").write_text(
+        '{"time":"1767225600.000","request_time":"0.1","status":"200","request_start":"-"}\n'
+    )
     (folder / "run.json").write_text("{}")
     values = {
         "show": ["show", str(folder)],

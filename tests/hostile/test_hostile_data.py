@@ -16,7 +16,12 @@ from sojourn.sources.requests import read
 
 ROOT = Path(__file__).parents[2]
 MIB = 1 << 20
-LINE = json.dumps({"time": "1767225600.100", "request_time": "0.100", "status": "200", "uri": "/"}).encode() + b"\n"
+LINE = (
+    json.dumps(
+        {"time": "1767225600.100", "request_time": "0.100", "status": "200", "request_start": "-", "uri": "/"}
+    ).encode()
+    + b"\n"
+)
 DEEP = 100_000
 
 

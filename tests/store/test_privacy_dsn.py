@@ -92,7 +92,7 @@ def test_no_command_says_the_password(
 ) -> None:
     monkeypatch.setenv("SOJOURN_DEBUG", debug)
     log = tmp_path / "a.jsonl"
-    log.write_text('{"time":"1767225600.123","request_time":"0.25","status":"200"}\n')
+    log.write_text('{"time":"1767225600.123","request_time":"0.25","status":"200","request_start":"-"}\n')
     for dsn in (f"clickhouse://alice:{PASSWORD}@127.0.0.1:{port}/d", f"clickhouse://alice:a/{PASSWORD}@h/d"):
         arguments = [each.format(dsn=dsn, folder=tmp_path, log=log) for each in COMMANDS[command]]
         text = said(arguments, monkeypatch, capfd)
@@ -148,7 +148,12 @@ def test_two_stores_compared_are_named_without_it(
 ) -> None:
     """The one command that names its sources as they were typed, in what it shows when all went well."""
     log = tmp_path / "a.jsonl"
-    log.write_text("".join(f'{{"time":"{1767225600 + i}.1","request_time":"0.2","status":"200"}}\n' for i in range(99)))
+    log.write_text(
+        "".join(
+            f'{{"time":"{1767225600 + i}.1","request_time":"0.2","status":"200","request_start":"-"}}\n'
+            for i in range(99)
+        )
+    )
     monkeypatch.setattr("sojourn.analyses.compare.command.requests_of", lambda *_, **__: sojourn.split(log))
     text = said(["compare", *[f"clickhouse://alice:{PASSWORD}@h/d"] * 2, "--json"], monkeypatch, capfd)
     assert '"clickhouse://alice:…@h/d"' in text or "alice:\\u2026@h/d" in text

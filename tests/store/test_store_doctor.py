@@ -62,7 +62,7 @@ def test_an_empty_database(make_store: Callable[[], str]) -> None:
 
 
 def test_missing_lines_are_named(store_dsn: str) -> None:
-    record = '{"time": "%d", "request_time": "0.1", "status": "200", "request_id": "%d"}'
+    record = '{"time": "%d", "request_time": "0.1", "status": "200", "request_start": "-", "request_id": "%d"}'
     rows = "('{}', 'h', '/a.jsonl', {}, 100)"
     lines = [rows.format(record % (1_767_225_600 + n, n), n * 100) for n in (0, 1, 2, 5)]
     tell(

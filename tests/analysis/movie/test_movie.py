@@ -618,7 +618,9 @@ def test_rejects_impossible_options(
 
 def test_rejects_log_without_a_queue(tmp_path: Path) -> None:
     path = tmp_path / "static.jsonl"
-    path.write_text(json.dumps({"time": "1767312000.000", "request_time": "0.001", "status": "200"}) + "\n")
+    path.write_text(
+        json.dumps({"time": "1767312000.000", "request_time": "0.001", "status": "200", "request_start": "-"}) + "\n"
+    )
     code, printed = run(path, "--out", tmp_path / "x.html")
     assert (code, "no queue to draw" in printed) == (1, True)
 

@@ -106,7 +106,7 @@ def test_time_of_an_app_server_is_service_and_its_queue_unknown(tmp_path: Path) 
     result = sojourn.split(written(tmp_path, *[line] * 100))
     assert (result.means["service_time"], result.means["unattributed"]) == (pytest.approx(0.101), 0)
     assert result.components["queueing_delay"]["mean"] is None
-    assert result.queueing_share == 0
+    assert result.queueing_share is None
 
 
 @pytest.mark.parametrize(

@@ -201,7 +201,7 @@ def test_uneven_running_is_followed(tmp_path: Path) -> None:
 
 def test_nothing_to_tell(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(
-        b'{"time":"1767225600.1","request_time":"0.1","status":"200","upstream_addr":"a:1"}\n'
+        b'{"time":"1767225600.1","request_time":"0.1","status":"200","request_start":"-","upstream_addr":"a:1"}\n'
     )
     result = clock(sojourn.split(tmp_path / "a.jsonl").rows)
     assert (result.pairs, result.silent) == ([], [{"proxy": None, "upstream": "a:1", "requests": 1}])

@@ -245,7 +245,7 @@ def test_windows_and_bins_sum_to_the_rows(sides: Sides) -> None:
 def test_single_group(tmp_path: Path) -> None:
     """Every request took as long: one bin, and no change."""
     log = tmp_path / "a.jsonl"
-    record = {"request_time": "0.100", "status": "200", "uri": "/"}
+    record = {"request_time": "0.100", "status": "200", "request_start": "-", "uri": "/"}
     log.write_bytes(b"".join(json.dumps({**record, "time": f"{EPOCH + i:.1f}"}).encode() + b"\n" for i in range(5)))
     result = compare(sojourn.split(log), sojourn.split(log))
     p99 = result.figures["p99"]
