@@ -256,7 +256,7 @@ def test_a_line_is_divided_in_time_that_grows_with_its_length() -> None:
 
 def test_units_are_those_of_the_recognised_durations(tmp_path: Path) -> None:
     begin = '10.0.0.1 - - [31/Jan/2026:12:00:00 +0000] "GET /a HTTP/1.1" 200 5 "-" "x"'
-    lines = [f"{begin} rt={number / 10:.3f} urt={number / 10:.3f}" for number in range(100, 200)]
+    lines = [f"{begin} rt={number / 100:.3f} urt={number / 100:.3f}" for number in range(100, 200)]
     form = detected_format(lines)
     assert form is not None
     for name in ("request_time", "rt", "$request_time"):
@@ -267,8 +267,8 @@ def test_units_are_those_of_the_recognised_durations(tmp_path: Path) -> None:
     assert (both.by_field["request_time"].unit, both.by_field["response"].unit) == ("ms", "us")
     assert both.certainty == "sure"
     read_rows = rows(tmp_path, "rt=ms,urt=ms", lines)
-    assert [row["request_time"] for row in read_rows] == pytest.approx([number / 1e4 for number in range(100, 200)])
-    assert [row["response"] for row in read_rows] == pytest.approx([number / 1e4 for number in range(100, 200)])
+    assert [row["request_time"] for row in read_rows] == pytest.approx([number / 1e5 for number in range(100, 200)])
+    assert [row["response"] for row in read_rows] == pytest.approx([number / 1e5 for number in range(100, 200)])
 
 
 def test_a_unit_of_a_key_or_a_directive() -> None:
