@@ -76,7 +76,9 @@ class Waits:
         measured: share of a known queueing delay.
         known_seconds, queueing: s, response time and queueing delay of these and of requests without a backend.
         part_seconds: s, response time of requests of which only the wait in front of the backend is known, as its
-            proxy saw it; part_queueing: s, that wait; part_queue: s, of it, the proxy's own queue.
+            proxy saw it.
+        part_queueing: s, that wait.
+        part_queue: s, of that wait, the proxy's own queue.
     """
 
     requests: int = 0
