@@ -14,7 +14,7 @@ from sojourn.components.clock_offsets.correction import plain_clocks
 from sojourn.model.figures import Summary
 from sojourn.model.formatting import iso, rounded
 from sojourn.model.result import Result
-from sojourn.model.verdict import Evidence, Verdict
+from sojourn.model.verdict import Evidence, Verdict, queueing_seconds
 from sojourn.present.files import written_whole
 from sojourn.sources.frame_measures import FrameMeasures
 from sojourn.sources.open_requests import OpenedRequests
@@ -69,6 +69,15 @@ class SplitResult(OpenedRequests, Result):
     requests: int = 0
     inner: InnerWaits | None = None
     wire: WireResult | None = None
+
+    @property
+    def queueing_of_all(self) -> float | None:
+        """Queueing delay as a share of the time of all requests, whether their wait is known or not; None without any.
+
+        It adds up with the shares of the other components.
+        """
+        total = sum(self.means.values())
+        return queueing_seconds(self.means) / total if total and self.queueing_share is not None else None
 
     @property
     def mark(self) -> str:

@@ -56,7 +56,7 @@ def _components(result: SplitResult) -> Table:
                 result.means[name] / total if name in result.means and total and summary["mean"] is not None else None
             )
             label = name.replace("_", " ") + (result.mark if name in ("queueing_delay", "service_time") else "")
-            share = result.queueing_share if name == "queueing_delay" else share
+            share = result.queueing_of_all if name == "queueing_delay" else share
             rows.append((label, percent(share), *_figures(summary)))
         if name == "service_time" and result.held is not None:
             rows.append(("worker held", "", *_figures(result.held.time)))

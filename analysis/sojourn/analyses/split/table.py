@@ -143,7 +143,7 @@ def _components(result: SplitResult) -> Table:
     table.add_row(
         f"queueing delay{result.mark}",
         *_figures(
-            result.queueing_share, result.components["queueing_delay"], queueing_seconds(tail) if has_waits else None
+            result.queueing_of_all, result.components["queueing_delay"], queueing_seconds(tail) if has_waits else None
         ),
         style="red",
     )
