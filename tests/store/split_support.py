@@ -36,8 +36,10 @@ def assert_same_split(
     wanted = sojourn.split(log, spans=[spans] if spans else (), by=by, **arguments).to_dict()  # type: ignore[arg-type]
     result = sojourn.split(dsn, by=by, **arguments)  # type: ignore[arg-type]
     stored = result.to_dict()
-    if not records:
-        del wanted["records"], stored["records"]
+    if not records:  # a store does not know which part of a log its refused lines are of
+        for each in (wanted, stored):
+            del each["records"]
+            each["audit"]["checks"] = [check for check in each["audit"]["checks"] if check["name"] != "refused"]
     assert list(differences(without_duplicates(wanted), without_duplicates(stored))) == []
     return result.requests
 
