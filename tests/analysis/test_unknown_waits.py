@@ -40,7 +40,7 @@ def proxy_line(number: int, *, reports: bool = True, **more: str) -> str:
         "request_id": f"r{number}", "upstream_addr": "10.0.0.1:80",
         "upstream_status": "200", "upstream_connect_time": "0.000",
         "upstream_header_time": f"{WAIT + SERVICE:.3f}", "upstream_response_time": "0.100",
-        "service_time": f"{SERVICE:.6f}" if reports else "", **more,
+        "service_time": f"{SERVICE:.6f}" if reports else "", "request_start": "-", **more,
     }  # fmt: skip
     return json.dumps(record) + "\n"
 

@@ -77,7 +77,7 @@ CREATE TABLE IF NOT EXISTS requests${local} ${on_cluster}
     upstream LowCardinality(String) ALIAS if(empty(attempt_addr), '', attempt_addr[backend]) COMMENT 'backend',
     retries Float64 ALIAS if(attempts < 2, 0, toFloat64(arraySum(r -> ifNull(request_time - r, 0), arraySlice(attempt_not_response, 1, backend - 1))))
         COMMENT 's, the attempts before the backend''s',
-    redirects Float64 ALIAS if(empty(redirects_after), 0, toFloat64(arraySum(i -> if(i < backend AND attempt_status[i] NOT BETWEEN 500 AND 599,
+    redirects Float64 ALIAS if(empty(redirects_after), 0, toFloat64(arraySum(i -> if(i < backend AND attempt_status[i] NOT ${server_errors},
         ifNull(request_time - attempt_not_response[i], 0), 0), redirects_after)))
         COMMENT 's, those of them whose answer an internal redirect replaced: they did not fail',
     redirected Float64 ALIAS if(backend = attempts, 0, toFloat64(arraySum(r -> ifNull(request_time - r, 0), arraySlice(attempt_not_response, backend + 1))))

@@ -108,6 +108,9 @@ def _of_objects(objects: Objects, units: Mapping[str, str] | None) -> LineFormat
     common = {key for key, count in keys.items() if count > MAJORITY * len(objects)}
     if {"ts", "request"} <= common and any(isinstance(value.get("request"), dict) for value in objects):
         return caddy_keys(objects)
+    within = (inner for value in objects for inner in value.values() if isinstance(inner, dict))
+    if any(map(_is_own, within)):  # records of Sojourn's own that a collector put under a key
+        return None
     requests = [value.get("httpRequest") for value in objects]
     if any(isinstance(request, dict) and str(request.get("latency", "")).endswith("s") for request in requests):
         return occurring_keys("gcp", objects)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from sojourn.readers.formats.fields import Field
 from sojourn.readers.formats.line_format import LineFormat
-from sojourn.readers.formats.template import Part, parts_of
+from sojourn.readers.formats.template import RAW, Part, parts_of
 
 # %, {flags}, a name, or [expression].
 VARIABLE = re.compile(r"%(?:\{[^}]*\})?(?:\[([^\]]*)\]|([A-Za-z]+)|%)")
@@ -116,7 +116,7 @@ def _field_of(expression: str | None, name: str | None) -> Field:
     if expression in _EXPRESSIONS:
         return FIELDS[_EXPRESSIONS[expression]]
     # Its value may have blanks, and quotes that are not escaped.
-    return Field(re.sub(r"\W+", "_", expression).strip("_"), pattern=".*?")
+    return Field(re.sub(r"\W+", "_", expression).strip("_"), pattern=RAW)
 
 
 def _with_quotes(text: str) -> str:
