@@ -106,7 +106,7 @@ def logged_requests(name: str, since: float, queueing: float, count: int, rng: n
             "service_time": [SERVICE] * count,
             **{
                 part: [0.0] * count
-                for part in ("upload", "proxy_queue", "retries", "connect", "network", "transfer", "send")
+                for part in ("upload", "proxy_queue", "retries", "redirected", "connect", "network", "transfer", "send")
             },
             "unattributed": [0.0] * count,
         },
