@@ -74,7 +74,7 @@ class Waits:
         requests: their number.
         proxied: share that went to a backend.
         measured: share of a known queueing delay.
-        known_seconds, queueing: s, response time and queueing delay of these and of requests without a backend.
+        measured_seconds, queueing: s, response time and queueing delay of these and of requests without a backend.
         part_seconds: s, response time of requests of which only the wait in front of the backend is known, as its
             proxy saw it.
         part_queueing: s, that wait.
@@ -84,7 +84,7 @@ class Waits:
     requests: int = 0
     proxied: float = 0.0
     measured: float = 0.0
-    known_seconds: float = 0.0
+    measured_seconds: float = 0.0
     queueing: float = 0.0
     part_seconds: float = 0.0
     part_queueing: float = 0.0
@@ -97,7 +97,7 @@ class Waits:
         A proxy with a queue of its own logs the wait in it for every request: it is a lower bound of the others' share.
         """
         with_part = self.part_queue > 0
-        seconds = self.known_seconds + (self.part_seconds if with_part else 0.0)
+        seconds = self.measured_seconds + (self.part_seconds if with_part else 0.0)
         queueing = self.queueing + (self.part_queueing if with_part else 0.0)
         unknown = self.proxied > 0 and not self.measured and not with_part
         return None if unknown or seconds <= 0 else queueing / seconds

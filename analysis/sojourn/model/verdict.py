@@ -223,9 +223,9 @@ def verdict(
 def _waited(share: float, waits: Waits, mean: float, evidence: Evidence) -> str:
     """Return what waiting was of the time, of the requests whose wait is known where ``waits`` has others."""
     waiting = "waiting for a worker or in a cache lock" if any(evidence.locked.values()) else WORDS["queueing"]
-    if not waits.missing or not waits.known_seconds:
+    if not waits.missing or not waits.measured_seconds:
         return f"{waiting} was {_percent(share)} of it"
-    return f"{waiting} was {_percent(share * mean / waits.known_seconds)} of it{_of_known(waits)}"
+    return f"{waiting} was {_percent(share * mean / waits.measured_seconds)} of it{_of_known(waits)}"
 
 
 def _of_slowest(tail: Mapping[str, float], waits: Waits, means: Mapping[str, float]) -> str:
@@ -240,7 +240,7 @@ def _of_slowest(tail: Mapping[str, float], waits: Waits, means: Mapping[str, flo
 
 def _has_unknown(waits: Waits, mean: float) -> bool:
     """Return whether requests with an unknown wait are more than a few, or took more than a little of the time."""
-    unknown = mean - waits.known_seconds
+    unknown = mean - waits.measured_seconds
     return waits.missing > MENTIONED * waits.requests or (waits.missing > 0 and unknown > MENTIONED * mean)
 
 

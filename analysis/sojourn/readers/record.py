@@ -89,6 +89,7 @@ MACROS = (
     f"CREATE OR REPLACE TEMP MACRO plausible(us) AS (us BETWEEN {EARLIEST_INSTANT} AND {LATEST_INSTANT})",
     "CREATE OR REPLACE TEMP MACRO is_list(x) AS (coalesce(contains(x, ', ') OR contains(x, ' : '), false))",
     "CREATE OR REPLACE TEMP MACRO parts_of(x) AS (string_split_regex(x, ', | : '))",
+    "CREATE OR REPLACE TEMP MACRO last_of(x) AS (CASE WHEN is_list(x) THEN parts_of(x)[-1] ELSE x END)",
     "CREATE OR REPLACE TEMP MACRO times_garbled(x) AS (CASE WHEN is_list(x) "
     "THEN len(list_filter(parts_of(x), lambda e: untimely(e))) > 0 "
     "OR coalesce(list_sum(list_transform(parts_of(x), lambda e: duration(e))) > 999999999999999, false) "
@@ -332,8 +333,8 @@ def records_query(
     selected = ",\n        ".join(f'{expressions[name]} AS "{name}"' for name in columns)
     stages = f"(SELECT line, {record} FROM {relation})"  # noqa: S608 - names of ours
     for stage in (numbers, *_judgement(), {"reason": _reason(log)}):
-        named_values = ", ".join(f"{sql} AS {name}" for name, sql in stage.items())
-        stages = f"(SELECT *, {named_values} FROM {stages})"  # noqa: S608 - names of ours
+        of_stage = ", ".join(f"{sql} AS {name}" for name, sql in stage.items())
+        stages = f"(SELECT *, {of_stage} FROM {stages})"  # noqa: S608 - names of ours
     return f"""
         SELECT {selected},
         number, reason,

@@ -41,7 +41,7 @@ def wait_columns() -> list[pl.Expr]:
     values = {
         "proxied": proxied,
         "measured": delay.is_not_null(),
-        "known_seconds": pl.when(delay.is_not_null() | ~proxied).then(seconds),
+        "measured_seconds": pl.when(delay.is_not_null() | ~proxied).then(seconds),
         "queueing": delay,
         "part_seconds": pl.when(in_part).then(seconds),
         "part_queueing": pl.when(in_part).then(pl.col("proxy_queue") + pl.col("connect").fill_null(0.0)),

@@ -272,11 +272,11 @@ def means(only: str | None = None, *, ways: Ways = NO_WAYS) -> str:
 
 def _waits() -> dict[str, str]:
     """Return name of a mean -> its expression, as ``sojourn.sources.coverage_rows.wait_columns``."""
-    is_known, in_part = "queueing_delay IS NOT NULL", "proxied AND queueing_delay IS NULL AND NOT of_app"
+    has_wait, in_part = "queueing_delay IS NOT NULL", "proxied AND queueing_delay IS NULL AND NOT of_app"
     values = {
         "proxied": "toFloat64(proxied)",
-        "measured": f"toFloat64({is_known})",
-        "known_seconds": f"if({is_known} OR NOT proxied, request_time, 0)",
+        "measured": f"toFloat64({has_wait})",
+        "measured_seconds": f"if({has_wait} OR NOT proxied, request_time, 0)",
         "queueing": "ifNull(queueing_delay, 0)",
         "part_seconds": f"if({in_part}, request_time, 0)",
         "part_queueing": f"if({in_part}, proxy_queue + ifNull(connect, 0), 0)",

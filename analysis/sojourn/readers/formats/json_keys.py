@@ -265,7 +265,7 @@ def _is_of_role(role: Role, path: Path, values: Sequence[object]) -> bool:
         texts = _texts(values)
         return len(set(texts)) == len(texts)
     form = _FORMS.get(role.field)
-    return form is None or _fit(form, values)
+    return form is None or (role.exact and role.field != "status") or _fit(form, values)
 
 
 def columns_of_role(columns: Columns, roles: Mapping[Path, Role], field: str) -> list[str]:

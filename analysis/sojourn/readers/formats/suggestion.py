@@ -50,10 +50,10 @@ def _of_objects(objects: Sequence[Mapping[str, object]]) -> Suggestion:
         elif field.name in VARIABLE_OF:
             pairs[VARIABLE_OF[field.name]] = f'"{path}": "${VARIABLE_OF[field.name]}{unit}"'
     lacks = tuple(name for name in NEEDED if name not in pairs)
-    seen_pairs = tuple(pairs.values())
+    present_pairs = tuple(pairs.values())
     keys = list(dict.fromkeys(key for each in objects for key in each))[:MOST_KEYS]
-    sees = tuple(pair.replace('"', "") for pair in seen_pairs) or tuple(keys)
-    text = "{" + ", ".join((*seen_pairs, *(f'"KEY": "{NEEDED[name]}"' for name in lacks))) + "}"
+    sees = tuple(pair.replace('"', "") for pair in present_pairs) or tuple(keys)
+    text = "{" + ", ".join((*present_pairs, *(f'"KEY": "{NEEDED[name]}"' for name in lacks))) + "}"
     return Suggestion(sees, lacks, text)
 
 
