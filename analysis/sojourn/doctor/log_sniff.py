@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +12,7 @@ from sojourn.model.formatting import printable
 from sojourn.nginx.log_format import ESSENTIAL, REFUSED_WITHOUT, USEFUL, key_lines, why_keys
 from sojourn.readers.foreign_logs import LENGTH, NGINX_JSON, ForeignFormat, advice_on, foreign_format, unrecognised
 from sojourn.readers.formats.detect import detected_format
+from sojourn.readers.formats.json_template import object_in
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.wrapping import bare_lines
 from sojourn.readers.inputs import LogInput
@@ -56,13 +56,9 @@ def sniffed(log: LogInput) -> Sniffed:
     for text in bare_lines([raw.decode("utf-8", "replace") for raw in islice(_lines(log), LINES)]):
         sniff.lines += 1
         sniff.texts.append(text)
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
+        if (value := object_in(text)) is not None:
             sniff.objects += 1
-            sniff.keys.update(map(str, value))
+            sniff.keys.update(value)
     return sniff
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from sojourn.model.formatting import printable
 from sojourn.model.frame import APP, Records
-from sojourn.readers.formats.detect import detected_format
+from sojourn.readers.formats.detect import OWN_KEYS, detected_format
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.suggestion import Suggestion, suggested_format
 
@@ -217,7 +217,6 @@ _OF_TEXT = (
     (re.compile(r"\d{4}/\d\d/\d\d [\d:]{8} \[\w+\] \d+#\d+: "), NGINX_ERRORS),
 )
 _KEY = re.compile(r'"(\w+)" ?: ?')  # no JSON parser: the end of a long line may be missing
-_OWN_KEYS = {"request_start", "queueing_delay"}
 _REQUIRED = {"time", "status", "request_time"}
 _NGINX_VARIABLES = {
     "remote_addr", "time_local", "time_iso8601", "body_bytes_sent", "request_time", "msec", "http_user_agent",
@@ -237,7 +236,7 @@ def format_of_line(line: str) -> ForeignFormat | None:
 
 
 def _format_of_object(keys: set[str], text: str) -> ForeignFormat | None:
-    if _OWN_KEYS & keys or keys >= _REQUIRED:
+    if OWN_KEYS & keys or keys >= _REQUIRED:
         return None
     if {"ts", "request"} <= keys and '"request":{' in text.replace(" ", ""):
         return CADDY

@@ -25,6 +25,7 @@ from sojourn.readers.formats.app_servers import (
     uwsgi_parts,
 )
 from sojourn.readers.formats.fields import Field
+from sojourn.readers.formats.json_template import object_in
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.template import Part, Variable
 
@@ -263,7 +264,7 @@ def detected_app_log(lines: Iterable[str], name: str) -> AppLogFormat:
         SojournError: the format is not recognised, or lacks a request id or a duration; with what to do.
     """
     sample = [text for line in islice(lines, LINES) if (text := line.strip())]
-    objects = [value for line in sample if line.startswith("{") and isinstance(value := _decoded(line), dict)]
+    objects = [value for line in sample if line.startswith("{") and (value := object_in(line)) is not None]
     if not sample or any("service_time" in value for value in objects):
         return OWN_FORMAT
     if len(objects) > MAJORITY * len(sample):
@@ -287,13 +288,6 @@ def _looks_like_request(line: str) -> bool:
 
 def _refusal(line: str) -> str:
     return next((reason for pattern, reason in _REFUSED if pattern.match(line)), "")
-
-
-def _decoded(line: str) -> object:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _of_objects(objects: Sequence[Mapping[str, object]], name: str) -> AppLogFormat:

@@ -132,24 +132,19 @@ def columns_format(
         for column, name in zip(columns, meanings, strict=True)
         if f"${name}" in recognised
     )
-    guessed = {name: guess for name, guess in guesses.items() if not _says_unit(columns, meanings, name)}
-    doubtful = any(not guess.certain or guess.unit != "s" for guess in guessed.values())
-    notes = [taken_as(f"${name}", name, guess) for name, guess in guessed.items()
-             if not guess.certain or guess.unit != "s"]  # fmt: skip
-    whole = guessed.get("request_time")
+    written = {name for column, name in zip(columns, meanings, strict=True) if column.unit}
+    notes = [taken_as(f"${name}", name, guess) for name, guess in guesses.items()
+             if name not in written and (not guess.certain or guess.unit != "s")]  # fmt: skip
+    whole = guesses.get("request_time")
     units = {nginx.FIELDS[name].name: guess.unit for name, guess in guesses.items()}
     return LineFormat(
         re.sub(r"\$\{(\w+)\}(?!\w)", r"$\1", text), f"{base} with {listed(recognised)}",
         listing(nginx_parts(re.sub(r"(\$\{\w+\})=(?:ms|us|ns)(?!\w)", r"\1", text)), units),
-        certainty=ASSUMED if doubts or doubtful else SURE if labelled else LIKELY,
+        certainty=ASSUMED if doubts or notes else SURE if labelled else LIKELY,
         lists=all(unit == "s" for name, unit in units.items() if name in ("connect", "header", "response")),
         notes=(*doubts, *_unread(columns, meanings)), unit_notes=tuple(notes),
         alternative=whole.doubt("$request_time") if whole else "",
     )  # fmt: skip
-
-
-def _says_unit(columns: Sequence[Column], meanings: Sequence[str], name: str) -> bool:
-    return bool(columns[list(meanings).index(name)].unit)
 
 
 def _units(columns: Sequence[Column], meanings: Sequence[str], instants: Instants) -> dict[str, Guess]:

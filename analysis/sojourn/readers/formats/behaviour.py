@@ -42,13 +42,13 @@ def not_a_duration(values: Sequence[int], lines: Sequence[Context]) -> str:
     # The same line over and over says nothing.
     if len(set(zip(values, lines, strict=True))) < FEWEST or not any(values):
         return ""
-    checks = (
-        (_is_counter(values), "they hardly change, or only grow"),
-        (_are_ports(values), "they are spread as the ports of clients are"),
-        (_are_lengths(values, lines), "they depend on the client and the request alone"),
-    )
-    if median(values) >= LARGE and (refused := [why for is_so, why in checks if is_so]):
-        return refused[0]
+    if median(values) >= LARGE:
+        if _is_counter(values):
+            return "they hardly change, or only grow"
+        if _are_ports(values):
+            return "they are spread as the ports of clients are"
+        if _are_lengths(values, lines):
+            return "they depend on the client and the request alone"
     is_like_a_duration = len(values) < MANY or _has_evidence(values, lines)
     return "" if is_like_a_duration else "they depend on nothing that a duration depends on"
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from sojourn.readers.formats import catalogue
@@ -19,6 +18,7 @@ from sojourn.readers.formats.json_keys import (
     keyed_format,
     occurring_keys,
 )
+from sojourn.readers.formats.json_template import object_in
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.pairs import LOGFMT, LTSV, is_pairs, pairs_of
 from sojourn.readers.formats.placed import placed_format
@@ -48,12 +48,15 @@ def detected_format(lines: Iterable[str], units: Mapping[str, str] | None = None
     A log with any record of Sojourn's own is one of those. ``units``: those of durations that the user states.
     """
     sample = list(islice((text for line in lines if (text := line.strip())), LINES))
-    if not sample or has_own_records(sample):
+    if not sample:
         return None
-    objects = [line for line in sample if line.startswith("{")]
-    if len(objects) > MAJORITY * len(sample):
-        decoded = [value for line in objects if isinstance(value := _decoded(line), dict)]
-        return _of_objects(decoded, units) if len(decoded) > MAJORITY * len(objects) else None
+    objects: list[dict[str, object]] = []
+    for value in _objects_in(sample):
+        if _is_own(value):
+            return None
+        objects.append(value)
+    if (begun := sum(line.startswith("{") for line in sample)) > MAJORITY * len(sample):
+        return _of_objects(objects, units) if len(objects) > MAJORITY * begun else None
     sample = [line[:LENGTH] for line in sample]
     # Other lines are those of other programs, or of the start of the server.
     return _of_text(sample, units) or _of_name(sample, FEW)
@@ -61,8 +64,11 @@ def detected_format(lines: Iterable[str], units: Mapping[str, str] | None = None
 
 def has_own_records(lines: Sequence[str]) -> bool:
     """Return whether any line is a record of Sojourn's own."""
-    decoded = (_decoded(line) for line in lines if line.startswith("{"))
-    return any(isinstance(value, dict) and _is_own(value) for value in decoded)
+    return any(map(_is_own, _objects_in(lines)))
+
+
+def _objects_in(lines: Sequence[str]) -> Iterator[dict[str, object]]:
+    return (value for line in lines if line.startswith("{") and (value := object_in(line)) is not None)
 
 
 def _of_text(lines: Sequence[str], units: Mapping[str, str] | None) -> LineFormat | None:
@@ -118,13 +124,6 @@ def _of_objects(objects: Objects, units: Mapping[str, str] | None) -> LineFormat
         return occurring_keys("envoy-json", objects)
     recognised = next((of_objects for has, of_objects in _OF_KEYS if has <= common), None)
     return recognised(objects) if recognised else keyed_format(objects, units)
-
-
-def _decoded(line: str) -> object:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _is_own(value: Mapping[str, object]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,7 +18,7 @@ from sojourn.readers.formats.fields import FIELDS, TEXTS, Field
 from sojourn.readers.formats.haproxy import FIELDS as HAPROXY_FIELDS
 from sojourn.readers.formats.haproxy import VARIABLE as HAPROXY_VARIABLE
 from sojourn.readers.formats.haproxy import haproxy_parts
-from sojourn.readers.formats.json_template import JsonValue, json_values
+from sojourn.readers.formats.json_template import JsonValue, json_values, object_in
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.nginx import VARIABLE as NGINX_VARIABLE
 from sojourn.readers.formats.nginx import nginx_parts
@@ -80,7 +79,7 @@ def with_paths_of(log: LineFormat, lines: Sequence[str]) -> LineFormat:
     dotted = [path for path in log.paths if any("." in key for key in path_keys(path) if isinstance(key, str))]
     if not log.from_user or not dotted:
         return log
-    objects = [value for line in lines if isinstance(value := _object_in(line), dict)]
+    objects = [value for line in lines if (value := object_in(line)) is not None]
     nested = {path: path.replace(r"\.", ".") for path in dotted}
     chosen = {
         path: other
@@ -91,13 +90,6 @@ def with_paths_of(log: LineFormat, lines: Sequence[str]) -> LineFormat:
         log, paths=tuple(chosen.get(path, path) for path in log.paths),
         composed=tuple((chosen.get(path, path), parts) for path, parts in log.composed),
     )  # fmt: skip
-
-
-def _object_in(line: str) -> object:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _language(text: str, escape: str) -> tuple[str, _Split]:

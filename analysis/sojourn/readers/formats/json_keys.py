@@ -117,20 +117,11 @@ def keyed_format(
     how = how or Keyed()
     columns = _columns(objects)
     roles = _roles(columns)
-    fields = {path: Field(role.field, role.unit) for path, role in roles.items()
-              if role.field not in (*_TIMES, "end", "start")}  # fmt: skip
-    stamp = _stamp(columns, roles)
-    fields |= stamp
-    instants = _instants(columns, stamp)
-    top = {path[0] for path in columns}
-    is_of_app = any(each <= top for each in _OF_AN_APP)
-    times = _durations(columns, roles, instants, {**({"request_time": "ms"} if is_of_app else {}), **(units or {})})
-    fields |= times.fields
-    notes: tuple[str, ...] = ()
+    fields, times = _recognised(columns, roles, units or {})
+    is_of_app = _is_of_app(columns)
     if is_of_app:
         fields = {path: replace(field, name="service_time") if field.name == "request_time" else field
                   for path, field in fields.items()}  # fmt: skip
-        notes = (*notes, _APP_ALONE)
     names = {field.name for field in fields.values()}
     timed = names & {"request_time", "service_time"}
     if not (names & {"status"} or timed) or not (names & {"end", "start"} or timed):
@@ -139,10 +130,11 @@ def keyed_format(
     in_seconds = all(field.unit in ("", "s") for field in fields.values() if field.name in _PARTS)
     by_nginx = any(role.exact and role.field in (*_PARTS, "upstream_addr", "request_time") for role in roles.values())
     whose = " of an app" if is_of_app else " of nginx's variables" if by_nginx else ""
-    uris = columns_of_role(columns, roles, "uri")
+    uris = (text for path, role in roles.items() if role.field == "uri" for text in _texts(columns[path]))
     return LineFormat(
         how.name, how.title + whose, paths=tuple(joined_path(path) for path in fields), fields=tuple(fields.values()),
-        lists=in_seconds, pairs=how.sign, certainty=LIKELY if times.certain else ASSUMED, notes=notes,
+        lists=in_seconds, pairs=how.sign, certainty=LIKELY if times.certain else ASSUMED,
+        notes=(_APP_ALONE,) if is_of_app else (),
         unit_notes=times.notes, alternative=times.alternative, url=any("://" in text for text in uris),
     )  # fmt: skip
 
@@ -182,11 +174,24 @@ def _leaves(value: Mapping[str, object], before: Path = ()) -> list[tuple[Path, 
 def keyed_fields(objects: Objects) -> dict[str, Field]:
     """Return path -> field of the keys whose names say what they hold."""
     columns = _columns(objects)
-    roles = _roles(columns)
-    stamp = _stamp(columns, roles)
-    fields = {path: Field(role.field) for path, role in roles.items() if role.field not in _TIMES} | stamp
-    fields |= _durations(columns, roles, _instants(columns, stamp), {}).fields
+    fields, _ = _recognised(columns, _roles(columns), {})
     return {joined_path(path): field for path, field in fields.items()}
+
+
+def _recognised(
+    columns: Columns, roles: Mapping[Path, Role], units: Mapping[str, str]
+) -> tuple[dict[Path, Field], _Times]:
+    """Return the fields of the keys with a role, and what is assumed of their durations."""
+    fields = {path: Field(role.field, role.unit) for path, role in roles.items() if role.field not in _TIMES}
+    stamp = _stamp(columns, roles)
+    of_app = {"request_time": "ms"} if _is_of_app(columns) else {}
+    times = _durations(columns, roles, _instants(columns, stamp), {**of_app, **units})
+    return fields | stamp | times.fields, times
+
+
+def _is_of_app(columns: Columns) -> bool:
+    top = {path[0] for path in columns}
+    return any(each <= top for each in _OF_AN_APP)
 
 
 def _may_be_own(path: Path) -> bool:
@@ -213,22 +218,8 @@ _FORMS = {
 }
 _DURATION = re.compile(r"-?\d+(?:\.\d+)?(?:[eE]-?\d+)?(?:ms|us|µs|ns|s)?(?:(?:, | : )(?:-|\d+(?:\.\d+)?))*")
 _VAGUE = (
-    "code",
-    "size",
-    "id",
-    "client",
-    "backend",
-    "us",
-    "ua",
-    "rt",
-    "rl",
-    "req",
-    "bytes",
-    "time",
-    "date",
-    "ts",
-    "dur",
-)
+    "code", "size", "id", "client", "backend", "us", "ua", "rt", "rl", "req", "bytes", "time", "date", "ts", "dur",
+)  # fmt: skip
 
 
 def _role(path: Path) -> Role | None:
@@ -266,12 +257,6 @@ def _is_of_role(role: Role, path: Path, values: Sequence[object]) -> bool:
         return len(set(texts)) == len(texts)
     form = _FORMS.get(role.field)
     return form is None or (role.exact and role.field != "status") or _fit(form, values)
-
-
-def columns_of_role(columns: Columns, roles: Mapping[Path, Role], field: str) -> list[str]:
-    """Return the texts of the column with this role; none without one."""
-    path = next((path for path, role in roles.items() if role.field == field), None)
-    return _texts(columns[path]) if path else []
 
 
 def _stamp(columns: Columns, roles: Mapping[Path, Role]) -> dict[Path, Field]:

@@ -1,4 +1,4 @@
-"""The values of a log format that is the text of a JSON object, with variables for values."""
+"""JSON objects: those of lines, and the values of a log format that is the text of one, with variables for values."""
 
 from __future__ import annotations
 
@@ -36,6 +36,15 @@ def json_values(text: str) -> list[JsonValue] | None:
     except _NoJsonError:
         return None
     return reader.values if reader.at_end() else None
+
+
+def object_in(line: str) -> dict[str, object] | None:
+    """Return the JSON object that a line is; None if it is none."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 class _NoJsonError(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from sojourn.readers.formats.fields import FIELDS, TEXTS, Field
+from sojourn.readers.formats.fields import FIELDS, TEXTS
 
 # Role -> names, without case and signs. A duration's name may be followed by its unit.
 _STAMPS = {
@@ -61,7 +61,7 @@ _TEXTS = {
     "bytes_sent": ("bytessent", "bytes", "size", "responsesize", "bodybytessent", "bodybytes"),
     "request_length": ("requestlength", "rl"),
 }  # fmt: skip
-_SUFFIXES = {
+UNIT_WORDS = {
     "milliseconds": "ms", "millisecond": "ms", "millis": "ms", "msec": "ms", "msecs": "ms", "mili": "ms", "ms": "ms",
     "microseconds": "us", "microsec": "us", "micros": "us", "usec": "us", "usecs": "us", "µs": "us", "us": "us",
     "nanoseconds": "ns", "nanos": "ns", "nsec": "ns", "ns": "ns",
@@ -69,24 +69,12 @@ _SUFFIXES = {
 }  # fmt: skip
 _FIELD_OF = {name: field for table in (_STAMPS, _DURATIONS, _TEXTS) for field, names in table.items() for name in names}
 _TIMED = {name for names in _DURATIONS.values() for name in names}
-_OWN_NAMES = {
-    "request_start": Field("request_start", "s"), "proxy_start": Field("proxy_start", "s"),
-    "queueing_delay": Field("queueing_delay", "s"), "service_time": Field("service_time", "s"),
-    "worker": Field("worker"), "route": Field("route"), "service": Field("service"), "proxy": Field("proxy"),
-    "hostname": Field("proxy"), "connection": Field("connection"), "connection_requests": Field("connection_requests"),
-    "upstream_http_x_queueing_delay": Field("queueing_delay", "s"),
-    "upstream_http_x_service_time": Field("service_time", "s"),
-    "upstream_http_x_worker": Field("worker"), "upstream_http_x_route": Field("route"),
-    "upstream_cache_status": Field("upstream_cache_status"), "limit_req_status": Field("limit_req_status"),
-    "span_id": Field("span_id"),
-}  # fmt: skip
 # nginx's own names count more than others for the same thing.
 EXACT = frozenset((
     "msec", "request_time", "status", "upstream_response_time", "upstream_header_time", "upstream_connect_time",
     "upstream_addr", "upstream_status", "request_id", "request_method", "request_uri", "bytes_sent", "host", "uri",
     "remote_addr", "server_protocol",
 ))  # fmt: skip
-UNIT_WORDS = _SUFFIXES
 
 
 @dataclass(frozen=True)
@@ -104,8 +92,19 @@ class Role:
     exact: bool = False
 
 
-# Names that mean something in one spelling alone: Serilog's stamp, uWSGI's durations.
+# Names that mean something in one spelling alone: of Sojourn's record and of nginx, Serilog's stamp, uWSGI's durations.
 _ALONE = {
+    **{name: Role(name, "s", exact=True) for name in (
+        "request_start", "proxy_start", "queueing_delay", "service_time",
+    )},
+    **{name: Role(name, exact=True) for name in (
+        "worker", "route", "service", "proxy", "connection", "connection_requests", "upstream_cache_status",
+        "limit_req_status", "span_id",
+    )},
+    "hostname": Role("proxy", exact=True),
+    "upstream_http_x_queueing_delay": Role("queueing_delay", "s", exact=True),
+    "upstream_http_x_service_time": Role("service_time", "s", exact=True),
+    "upstream_http_x_worker": Role("worker", exact=True), "upstream_http_x_route": Role("route", exact=True),
     "@t": Role("end"), "msecs": Role("request_time", "ms"), "micros": Role("request_time", "us"),
     "secs": Role("request_time", "s"),
 }  # fmt: skip
@@ -115,13 +114,11 @@ def role_of(name: str) -> Role | None:
     """Return what the name of a key or a label says of its value; None: nothing."""
     if name in _ALONE:
         return _ALONE[name]
-    if name in _OWN_NAMES:
-        return Role(_OWN_NAMES[name].name, _OWN_NAMES[name].unit, exact=True)
     plain = re.sub(r"[^a-z0-9µ]", "", name.lower())
     field = _FIELD_OF.get(plain)
     if field is not None:
         return Role(field, exact=name in EXACT)
-    for suffix, unit in _SUFFIXES.items():
+    for suffix, unit in UNIT_WORDS.items():
         base = plain.removesuffix(suffix)
         if base != plain and base in _TIMED:
             return Role(_FIELD_OF[base], unit)

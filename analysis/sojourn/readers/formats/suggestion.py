@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sojourn.readers.formats.appended import VARIABLE_OF, meanings_of
 from sojourn.readers.formats.columns import columns_of
 from sojourn.readers.formats.json_keys import keyed_fields
+from sojourn.readers.formats.json_template import object_in
 from sojourn.readers.formats.placed import settled_columns
 
 MOST_KEYS = 12
@@ -34,7 +34,7 @@ class Suggestion:
 
 def suggested_format(lines: Sequence[str]) -> Suggestion:
     """Return what is recognised of lines, JSON or text."""
-    objects = [value for line in lines if isinstance(value := _decoded(line), dict)]
+    objects = [value for line in lines if (value := object_in(line)) is not None]
     return _of_objects(objects) if len(objects) > 0.5 * len(lines) else _of_text(lines)
 
 
@@ -68,10 +68,3 @@ def _of_text(lines: Sequence[str]) -> Suggestion:
     text = "".join(f"{column.before}${{{name}}}{column.after}" for column, name in zip(columns, meanings, strict=True))
     sees = tuple(f"${name}" for name in meanings if not name.startswith("column_"))
     return Suggestion(sees, tuple(name for name, is_there in has.items() if not is_there), text.lstrip(" "))
-
-
-def _decoded(line: str) -> object:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None

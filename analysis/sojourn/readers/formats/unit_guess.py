@@ -57,12 +57,10 @@ class Instants:
     Attributes:
         values: unix s, in the order of the lines; None: the line has none.
         of_start: they are of the beginning of the request, not of its end.
-        last: the latest instant of the log, as far as it was read; None: that of the sample.
     """
 
     values: Sequence[float | None]
     of_start: bool = False
-    last: float | None = None
 
 
 def taken_as(what: str, name: str, guess: Guess) -> str:
@@ -85,12 +83,10 @@ def guessed_unit(
     """
     numbers = [float(value) if _NUMBER.fullmatch(value) else None for value in values]
     some = [value for value in numbers if value]
-    if not some:
-        # Whole numbers that are all 0 have no unit, and say nothing.
-        zeros = [value for value, number in zip(values, numbers, strict=True) if number is not None]
-        return None if all(map(WHOLE.fullmatch, zeros)) and len(zeros) >= FEW_LINES else Guess("s")
-    texts = [value for value, number in zip(values, numbers, strict=True) if number is not None]
+    texts = [value for value in values if _NUMBER.fullmatch(value)]
     whole = all(map(WHOLE.fullmatch, texts))
+    if not some:  # whole numbers that are all 0 have no unit, and say nothing
+        return None if whole and len(texts) >= FEW_LINES else Guess("s")
     middle = max(median(value for value in numbers if value is not None), 0.5) if whole else median(some)
     in_nginx_form = not whole and _is_written_by_nginx(texts)
     candidates = candidates or (_COARSEST_FIRST if whole else _COARSEST_FIRST[:2])
@@ -147,15 +143,14 @@ def _is_refuted(numbers: Sequence[float | None], unit: float, instants: Instants
     if len(pairs) < FEW_LINES:
         return False
     first = min(at for at, _ in pairs)
-    last = instants.last if instants.last is not None else max(at for at, _ in pairs)
-    log = max(last - first, 1.0)
+    log = max(max(at for at, _ in pairs) - first, 1.0)
+    is_long = median(took for _, took in pairs) > spans * log
     if instants.of_start:
-        return not is_ordered(pairs) or median(took for _, took in pairs) > spans * log
-    early = sum(at - took < first - 1.0 for at, took in pairs)
-    return early > MOST * len(pairs) and median(took for _, took in pairs) > spans * log
+        return is_long or not _is_ordered(pairs)
+    return is_long and sum(at - took < first - 1.0 for at, took in pairs) > MOST * len(pairs)
 
 
-def is_ordered(pairs: Sequence[tuple[float, float]]) -> bool:
+def _is_ordered(pairs: Sequence[tuple[float, float]]) -> bool:
     """Return whether requests, as (start, duration), end in the order of their lines, give or take a second's stamp."""
     latest, disordered = 0.0, 0
     for start, took in pairs:
