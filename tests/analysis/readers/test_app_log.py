@@ -81,6 +81,9 @@ LINES = {
               0.25, None, False),
     "JSON with a unit in its key": (None, json.dumps({"request_id": ID, "duration_ms": 250.5, "pid": 17}),
                                     0.2505, "17", True),
+    "JSON with dots in its keys": (None, json.dumps({"request.id": ID, "http.duration_ms": 250.5, "pid": 17}),
+                                   0.2505, "17", True),
+    "JSON in nanoseconds": (None, json.dumps({"request_id": ID, "duration_nanos": 250_500_000}), 0.2505, None, True),
     "JSON in camel case": (None, json.dumps({"requestId": ID, "elapsedSeconds": 0.2505}), 0.2505, None, True),
     "own": (None, json.dumps({"request_id": ID, "service_time": 0.2505, "worker": "a"}), 0.2505, "a", True),
 }  # fmt: skip

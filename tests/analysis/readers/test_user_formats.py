@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import json
+import re
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -178,8 +179,24 @@ def check(text: str, lines: Sequence[str], values: Sequence[dict[str, str]], nam
         of_a_proxy = {"upstream_header_time", "upstream_response_time"} & set(names)
         for name in ("connect", "header", "response") if of_a_proxy else ():
             if f"upstream_{name}_time" in names:
-                last = each[f"upstream_{name}_time"].replace(" : ", ", ").split(", ")[-1]
-                assert row[name] == (None if last == "-" else micros(last))
+                own = elements(each[f"upstream_{name}_time"])[backend_of(each, names)]
+                assert row[name] == (None if own == "-" else micros(own))
+
+
+def elements(text: str) -> list[str]:
+    return text.replace(" : ", ", ").split(", ")
+
+
+def backend_of(each: dict[str, str], names: Sequence[str]) -> int:
+    """The place of the first answer with 2xx or 3xx that an internal redirect followed, or of the last attempt."""
+    attempts = next(
+        (each[f"upstream_{name}"] for name in ("addr", "response_time", "header_time") if f"upstream_{name}" in names),
+        "-",
+    )
+    statuses = elements(each["upstream_status"]) if "upstream_status" in names else []
+    separators = re.findall(", | : ", attempts)
+    pairs = list(zip(separators, statuses, strict=False))
+    return next((k for k, (separator, status) in enumerate(pairs) if separator == " : " and status[0] in "23"), -1)
 
 
 @functools.cache

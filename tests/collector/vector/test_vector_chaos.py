@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from shipping_run import ARRIVES_S, FOR_EVER, Scene
 from sojourn.store import connect, refresh_rollups
 
 # The path comes first.
-from split_support import as_lines, differences, without_duplicates
+from split_support import BAD_LINES, as_lines, differences, without_duplicates
 from vector_run import vector_program
 
 pytest.importorskip("chdb")
@@ -102,7 +103,8 @@ def test_kills_under_a_steady_flow_lose_nothing(
         refresh_rollups(opened)
     assert scene.figure("sum(requests)", "rollup_minute FINAL") == len(writer.good)
     whole = tmp_path / "whole.jsonl"
-    whole.write_bytes(b"".join(as_lines(scene.records[: len(writer.good)])))
+    bad = itertools.islice(itertools.cycle(raw for raw, _ in BAD_LINES), len(writer.bad))
+    whole.write_bytes(b"".join([*as_lines(scene.records[: len(writer.good)]), *bad]))
     of_the_log = sojourn.split(whole).to_dict()
     of_the_store = sojourn.split(store.dsn()).to_dict()
     del of_the_log["records"], of_the_store["records"]

@@ -79,8 +79,8 @@ def test_a_real_one_keeps_its_users_busy_and_reports_what_they_saw(tmp_path: Pat
     summary, records = outcome(plan)
     assert server.most == 3
     assert {(where, case) for where, case, _ in server.requests} == {("/sleep/0.250000", "test")}
-    # Those under way when the time is over are not reported.
-    assert len(server.requests) - 3 <= len(records) <= len(server.requests)
+    # Those under way when the time is over are not reported, nor is one of each user where the machine stalls.
+    assert len(server.requests) - 2 * 3 <= len(records) <= len(server.requests)
     assert summary.statuses.keys() == {"200"}
     assert summary.latency.uncorrected.p50 == pytest.approx(0.1, abs=0.05)
     assert 0 < summary.offered < len(records)

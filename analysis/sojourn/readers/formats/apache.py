@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from sojourn.model.errors import SojournError
+from sojourn.readers.formats.fields import CLF, INSTANTS, Field
 from sojourn.readers.formats.fields import FIELDS as QUANTITIES
-from sojourn.readers.formats.fields import INSTANTS, Field
 from sojourn.readers.formats.template import FREE, NUMBER, WORD, Part, Variable, parts_of
 
 # %, conditions (!200,304), < or > (first or last request of a redirect), {argument}, letter.
@@ -83,7 +83,7 @@ def _instant(argument: str) -> Field:
     if form in _CLOCKS:
         return Field(name, _CLOCKS[form], NUMBER)
     if form in ("", "%d/%b/%Y:%H:%M:%S %z", "%d/%b/%Y:%T %z", "[%d/%b/%Y:%H:%M:%S %z]"):
-        pattern = r"\[[^\]]*\]" if form.startswith("[") else r"\d\d/\w{3}/\d{4}:[0-9:]{8} [+-]\d{4}"
+        pattern = r"\[[^\]]*\]" if form.startswith("[") else CLF
         return Field(name, "clf", pattern)
     if form in ("%Y-%m-%dT%H:%M:%S%z", "%FT%T%z", "%Y-%m-%dT%H:%M:%SZ", "%FT%TZ", "%Y-%m-%d %H:%M:%S", "%F %T"):
         return Field(name, "iso", r"\d{4}-\d\d-\d\d[T ][0-9:]{8}(?:Z|[+-]\d\d:?\d\d)?")

@@ -24,10 +24,10 @@ from sojourn.readers.formats.app_servers import (
     servlet_parts,
     uwsgi_parts,
 )
-from sojourn.readers.formats.fields import Field
+from sojourn.readers.formats.fields import UNIT_WORDS, Field
 from sojourn.readers.formats.json_template import object_in
 from sojourn.readers.formats.line_format import LineFormat
-from sojourn.readers.formats.template import Part, Variable
+from sojourn.readers.formats.template import Part, Variable, joined_path, leaves_of
 
 LINES = 5_000
 MAJORITY = 0.5
@@ -170,20 +170,13 @@ def _json_fields(text: str, parts_of: Callable[[str], list[Part]]) -> dict[str, 
     except ValueError as error:
         raise SojournError(f"{OPTION}: {text[:80]!r} begins as JSON but is none: {error}") from None
     fields: dict[str, Field] = {}
-    for path, variable in _leaves(keys):
+    for steps, value in leaves_of(keys):
+        path, variable = ".".join(steps), str(value)
         parts = parts_of(variable)
         if len(parts) != 1 or not isinstance(parts[0], Variable):
             raise SojournError(f"{OPTION}: the value of {path!r} must be one variable, not {variable[:40]!r}")
         fields[path] = replace(parts[0].field, pattern="")
     return fields
-
-
-def _leaves(value: object, before: str = "") -> Iterable[tuple[str, str]]:
-    if not isinstance(value, dict):
-        yield before, str(value)
-        return
-    for key, inner in value.items():
-        yield from _leaves(inner, f"{before}.{key}" if before else str(key))
 
 
 _MS = Field("service_time", "ms", r"[\d.]+")
@@ -243,10 +236,6 @@ _IDS = (
     "request_id", "req.headers.x-request-id", "request.headers.x-request-id", "x_request_id", "x-request-id",
     "requestId", "reqId", "req.id", "request.id",
 )  # fmt: skip
-_UNITS = {
-    "ms": "ms", "millis": "ms", "milliseconds": "ms", "msec": "ms", "us": "us", "usec": "us", "micros": "us",
-    "microseconds": "us", "s": "s", "sec": "s", "seconds": "s", "secs": "s",
-}  # fmt: skip
 _DURATION_WORDS = {
     "response", "request", "service", "duration", "elapsed", "latency", "took", "processing", "time", "in", "runtime",
 }  # fmt: skip
@@ -291,7 +280,9 @@ def _refusal(line: str) -> str:
 
 
 def _of_objects(objects: Sequence[Mapping[str, object]], name: str) -> AppLogFormat:
-    counts = Counter(path for value in objects for path, _ in _leaves(value))
+    # A name is the same for {"req": {"id": …}} and for {"req.id": …}.
+    every = [steps for value in objects for steps, _ in leaves_of(value)]
+    counts, paths = Counter(map(".".join, every)), {".".join(steps): joined_path(steps) for steps in set(every)}
     # Lines of requests have a duration; other messages of the app have none.
     durations = [path for path in counts if _duration_field(path, counts)]
     if not durations and any("request_id" in value for value in objects):
@@ -312,9 +303,10 @@ def _of_objects(objects: Sequence[Mapping[str, object]], name: str) -> AppLogFor
             f"X-Request-ID, or give {OPTION} with the key"
         )
     worker = next((path for path in _WORKERS if counts[path] >= MAJORITY * counts[duration]), None)
-    fields = {identifier: Field("request_id"), duration: _duration_field(duration, counts) or _MS}
-    fields |= {worker: Field("worker")} if worker else {}
-    title = f"JSON lines with {identifier} and {duration} ({fields[duration].unit})"
+    took = _duration_field(duration, counts) or _MS
+    fields = {paths[identifier]: Field("request_id"), paths[duration]: took}
+    fields |= {paths[worker]: Field("worker")} if worker else {}
+    title = f"JSON lines with {identifier} and {duration} ({took.unit})"
     rails = duration == "duration"
     node = duration == "responseTime"
     until = Until.HEADERS if rails else Until.END
@@ -331,6 +323,6 @@ def _duration_field(path: str, counts: Mapping[str, int]) -> Field | None:
     if path == "duration":  # of lograge
         return Field("service_time", "ms") if {"controller", "action"} <= set(counts) else None
     *words, unit = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", path.rpartition(".")[2]).lower().split("_")
-    if unit not in _UNITS or not words or not _DURATION_WORDS.issuperset(words):
+    if unit not in UNIT_WORDS or not words or not _DURATION_WORDS.issuperset(words):
         return None
-    return Field("service_time", _UNITS[unit])
+    return Field("service_time", UNIT_WORDS[unit])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from sojourn.readers.formats.apache import column
-from sojourn.readers.formats.fields import Field
+from sojourn.readers.formats.fields import CLF, Field
 from sojourn.readers.formats.template import FREE, NUMBER, RAW, WORD, Part, parts_of
 
 GUNICORN_VARIABLE = re.compile(r"%\((\{[^}]*\}[ioe]|\w+)\)s")
@@ -61,7 +61,7 @@ _MORGAN = {
     "id": Field("request_id"), "req[x-request-id]": Field("request_id"), "res[x-request-id]": Field("request_id"),
     "response-time": Field("service_time", "ms", r"-|[\d.]+"), "total-time": Field("service_time", "ms", r"-|[\d.]+"),
     "date": Field("end_web", pattern=r".*?"), "date[web]": Field("end_web", pattern=r".*?"),
-    "date[clf]": Field("end", "clf", r"\d\d/\w{3}/\d{4}:[\d:]{8} [+-]\d{4}"), "date[iso]": Field("end", "iso_ms"),
+    "date[clf]": Field("end", "clf", CLF), "date[iso]": Field("end", "iso_ms"),
     "method": Field("method"), "url": Field("uri"), "status": Field("status"), "remote-addr": Field("remote_addr"),
     "http-version": Field("protocol"), "remote-user": Field("remote_user", pattern=".*?"), "pid": Field("worker"),
     "user-agent": Field("user_agent", pattern=".*?"), "referrer": Field("referer", pattern=".*?"),

@@ -51,8 +51,8 @@ UWSGI = (
     "%(headers) headers in %(hsize) bytes (%(switches) switches on core %(core))"
 )
 _NO_ZONE = "Its stamps have no time zone: they are read as UTC."
-_OF_THE_START = "Its stamps are of the beginning of a request; the end is computed from the response time."
-_APP_ALONE = "It is written by the app server: the wait before the app, and the proxy's part, are not in it."
+OF_THE_START = "Its stamps are of the beginning of a request; the end is computed from the response time."
+OF_APP_ALONE = "It is written by the app: the wait before the app, and the proxy's part, are not in it."
 
 
 def _nginx(name: str, title: str, text: str, *notes: str) -> LineFormat:
@@ -155,19 +155,19 @@ FORMATS: dict[str, Callable[[], LineFormat]] = {
     "common": lambda: _nginx("common", "the common log format", COMMON),
     "ingress-nginx": lambda: _nginx("ingress-nginx", "the default log of ingress-nginx", INGRESS),
     "haproxy": lambda: _text(
-        "haproxy", "HAProxy's HTTP log (option httplog)", haproxy_parts(HTTPLOG), _OF_THE_START, _NO_ZONE, prefix=True
+        "haproxy", "HAProxy's HTTP log (option httplog)", haproxy_parts(HTTPLOG), OF_THE_START, _NO_ZONE, prefix=True
     ),
     "haproxy-https": lambda: _text(
-        "haproxy-https", "HAProxy's HTTPS log (option httpslog)", haproxy_parts(HTTPSLOG), _OF_THE_START, _NO_ZONE,
+        "haproxy-https", "HAProxy's HTTPS log (option httpslog)", haproxy_parts(HTTPSLOG), OF_THE_START, _NO_ZONE,
         prefix=True,
     ),
     "haproxy-clf": lambda: _text(
         "haproxy-clf", "HAProxy's HTTP log in the common format (option httplog clf)", haproxy_parts(HTTPCLF),
-        _OF_THE_START, prefix=True,
+        OF_THE_START, prefix=True,
     ),
-    "envoy": lambda: _text("envoy", "Envoy's default access log", envoy_parts(ENVOY), _OF_THE_START),
-    "istio": lambda: _text("istio", "Istio's default access log", envoy_parts(ISTIO), _OF_THE_START),
-    "envoy-json": lambda: _json("envoy-json", "Envoy's JSON access log", _APPENDED | ENVOY_KEYS, _OF_THE_START),
+    "envoy": lambda: _text("envoy", "Envoy's default access log", envoy_parts(ENVOY), OF_THE_START),
+    "istio": lambda: _text("istio", "Istio's default access log", envoy_parts(ISTIO), OF_THE_START),
+    "envoy-json": lambda: _json("envoy-json", "Envoy's JSON access log", _APPENDED | ENVOY_KEYS, OF_THE_START),
     "alb": lambda: replace(
         _text("alb", "the access log of an AWS application load balancer", _parts(_ALB, _ALB_VARIABLES)), url=True
     ),
@@ -175,15 +175,15 @@ FORMATS: dict[str, Callable[[], LineFormat]] = {
         _text("elb", "the access log of an AWS classic load balancer", _parts(_ELB, _ELB_VARIABLES)), url=True
     ),
     "traefik": lambda: _text(
-        "traefik", "Traefik's access log (CLF)", _parts(_TRAEFIK, _TRAEFIK_VARIABLES), _OF_THE_START,
+        "traefik", "Traefik's access log (CLF)", _parts(_TRAEFIK, _TRAEFIK_VARIABLES), OF_THE_START,
         "The time of the backend is in Traefik's JSON format only.",
     ),
-    "traefik-json": lambda: _json("traefik-json", "Traefik's JSON access log", _TRAEFIK_JSON, _OF_THE_START),
+    "traefik-json": lambda: _json("traefik-json", "Traefik's JSON access log", _TRAEFIK_JSON, OF_THE_START),
     "caddy": lambda: _json("caddy", "Caddy's JSON access log", _CADDY),
     "kamal-proxy": lambda: _json("kamal-proxy", "kamal-proxy's log", _KAMAL_PROXY),
     "thruster": lambda: _json("thruster", "Thruster's log", _THRUSTER),
     "gunicorn": lambda: _text(
-        "gunicorn", "gunicorn's access log with %(D)s", gunicorn_parts(f"{GUNICORN} %(D)s"), _APP_ALONE
+        "gunicorn", "gunicorn's access log with %(D)s", gunicorn_parts(f"{GUNICORN} %(D)s"), OF_APP_ALONE
     ),
     "heroku": lambda: _text(
         "heroku", "the log of Heroku's router", _parts(*platforms.HEROKU),
@@ -191,21 +191,21 @@ FORMATS: dict[str, Callable[[], LineFormat]] = {
     ),
     "squid": lambda: replace(_text("squid", "Squid's access log", _parts(*platforms.SQUID)), url=True),
     "gorouter": lambda: _text(
-        "gorouter", "the access log of Cloud Foundry's gorouter", _parts(*platforms.GOROUTER), _OF_THE_START
+        "gorouter", "the access log of Cloud Foundry's gorouter", _parts(*platforms.GOROUTER), OF_THE_START
     ),
-    "gin": lambda: _text("gin", "the log of Gin (Go)", _parts(*platforms.GIN), _NO_ZONE, _APP_ALONE),
+    "gin": lambda: _text("gin", "the log of Gin (Go)", _parts(*platforms.GIN), _NO_ZONE, OF_APP_ALONE),
     "lograge": lambda: _text(
-        "lograge", "the log of Rails with lograge", _parts(*platforms.LOGRAGE), _NO_ZONE, _APP_ALONE
+        "lograge", "the log of Rails with lograge", _parts(*platforms.LOGRAGE), _NO_ZONE, OF_APP_ALONE
     ),
     "rack": lambda: _text(
-        "rack", "the log of Rack's CommonLogger without a zone", _parts(*platforms.RACK_OLD), _NO_ZONE, _APP_ALONE
+        "rack", "the log of Rack's CommonLogger without a zone", _parts(*platforms.RACK_OLD), _NO_ZONE, OF_APP_ALONE
     ),
-    "kong": lambda: _json("kong", "Kong's JSON log", platforms.KONG, _OF_THE_START),
+    "kong": lambda: _json("kong", "Kong's JSON log", platforms.KONG, OF_THE_START),
     "gcp": lambda: replace(
-        _json("gcp", "the log of a Google Cloud load balancer", platforms.GCP, _OF_THE_START), url=True
+        _json("gcp", "the log of a Google Cloud load balancer", platforms.GCP, OF_THE_START), url=True
     ),
     "cloudflare": lambda: _json("cloudflare", "Cloudflare's Logpush", platforms.CLOUDFLARE),
-    "uwsgi": lambda: _text("uwsgi", "uWSGI's request log", uwsgi_parts(UWSGI), _OF_THE_START, _NO_ZONE, _APP_ALONE),
+    "uwsgi": lambda: _text("uwsgi", "uWSGI's request log", uwsgi_parts(UWSGI), OF_THE_START, _NO_ZONE, OF_APP_ALONE),
 }  # fmt: skip
 
 

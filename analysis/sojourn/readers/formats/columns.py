@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from sojourn.readers.formats.roles import UNIT_WORDS, role_of
+from sojourn.readers.formats.fields import CLF, UNIT_WORDS
+from sojourn.readers.formats.roles import role_of
 from sojourn.readers.formats.template import QUOTED
 
 MAJORITY = 0.5
@@ -19,11 +20,10 @@ DURATION = re.compile(rf"{_ANY}(?:{_JOIN}{_ANY})*")
 # IPv6 addresses have brackets of their own.
 _IPV6 = r"\[[0-9a-f:]+\]:\d+"
 _UNIT = "(?:ms|us|µs|ns|s)"
-_CLF = r"\d\d/\w{3}/\d{4}:[\d:]{8} [+-]\d{4}"
 _PLAIN = r'(?:[^\s",\[\]]|,(?! ))+'
 _TOKEN = re.compile(
     rf'(?P<blank>\s+)(?P<label>[A-Za-z_][\w.-]*(?:=|: |:(?=[-"]|\d+\.\d)))?(?P<open>"|\[(?![0-9a-f:]+\]:\d)|)'
-    rf'(?P<value>{SECONDS.pattern}(?={_UNIT}?(?:["\]\s]|$))|\d+(?:\.\d+)?(?={_UNIT}(?:["\]\s]|$))|{_CLF}(?=["\]\s]|$)|{_IPV6}(?:{_JOIN}[^\s"]+)*'
+    rf'(?P<value>{SECONDS.pattern}(?={_UNIT}?(?:["\]\s]|$))|\d+(?:\.\d+)?(?={_UNIT}(?:["\]\s]|$))|{CLF}(?=["\]\s]|$)|{_IPV6}(?:{_JOIN}[^\s"]+)*'
     rf'|(?<="){QUOTED}(?=")|(?<=\[)[^\]]*(?=\])'
     rf'|{_PLAIN}(?:{_JOIN}(?:{_PLAIN}|{_IPV6}))*|(?<=")(?=")|(?<=\[)(?=\]))'
     rf'(?P<close>{_UNIT}?["\]]?)'

@@ -13,13 +13,13 @@ from sojourn.readers.formats.fields import DURATIONS, UNITS
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.line_time import instant
 from sojourn.readers.formats.template import Variable
+from sojourn.readers.formats.unit_guess import is_ordered
 
 ENOUGH = 3  # lines
 LONGER = 10  # times as long as the log: the median of the response times
 LONG_S = 300.0  # a shorter one is a timeout or a long poll
 SHORTEST_S = 100e-6  # no response over a network is shorter
 SHORT_SHARE = 0.5
-DISORDERED, LATE_S = 0.05, 2.0
 _SMALLER = ("ms", "us", "ns")
 _NAMES = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _TOMCAT = "Tomcat writes %D in milliseconds before version 10, in microseconds since then"
@@ -89,7 +89,11 @@ def _shorter_than_any(took: _Duration, form: LineFormat, stamps: Sequence[float]
     if not short:
         if form.has("end") or len(stamps) != len(took.numbers):
             return ""
-        if _is_ordered(stamps, took.numbers, "us") or not _is_ordered(stamps, took.numbers, "ms"):
+        pairs = list(zip(stamps, took.numbers, strict=True))
+        in_us, in_ms = (
+            is_ordered([(start, number * UNITS[unit] / UNITS["s"]) for start, number in pairs]) for unit in ("us", "ms")
+        )
+        if in_us or not in_ms:
             return ""
     return f"The median of {took.name} is {took.middle:,.0f} µs. {_TOMCAT}. {_remedy(took, 'ms')}"
 
@@ -127,13 +131,3 @@ def _stamps(form: LineFormat, values: Sequence[Values]) -> list[float]:
         return []
     unit = form.by_field[stamp].unit
     return [at for each in values if (at := instant(each.get(stamp, ""), unit)) is not None]
-
-
-def _is_ordered(starts: Sequence[float], numbers: Sequence[float], unit: str) -> bool:
-    """Return whether requests end in the order of their lines, give or take the second of a stamp."""
-    latest, disordered = 0.0, 0
-    for start, number in zip(starts, numbers, strict=True):
-        end = start + number * UNITS[unit] / UNITS["s"]
-        disordered += end + LATE_S < latest
-        latest = max(latest, end)
-    return disordered <= DISORDERED * len(starts)

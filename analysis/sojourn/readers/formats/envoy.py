@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sojourn.readers.formats.fields import FIELDS, POINTS, TEXTS, Field, span
+from sojourn.readers.formats.fields import CLF, FIELDS, POINTS, TEXTS, Field, span
 from sojourn.readers.formats.template import Part, parts_of
 
 # %OPERATOR%, %OPERATOR(argument)%, %OPERATOR(argument):length%
@@ -54,7 +54,7 @@ _FRACTION = re.compile(r"%([1-9]?)f")
 _EPOCH = re.compile(r"%s(\.?)(?:%([1-9]?)f)?")
 _WHOLE_UNITS = {"3": "ms", "6": "us", "9": "ns", "": "ns"}
 _ISO = re.compile(r"(?:%F|%Y([-/])%m\1%d)[T ](?:%T|%H:%M:%S)([.,]%[1-9]?f)?(?:(Z|%z|%Ez))?")
-_CLF = re.compile(r"%d/%b/%Y:(?:%T|%H:%M:%S) %z")
+_CLF_FORM = re.compile(r"%d/%b/%Y:(?:%T|%H:%M:%S) %z")
 # Names that JSON formats give the operators: those of Istio, Contour, Envoy Gateway, AIBrix, Higress and Emissary.
 JSON_KEYS = {
     "start_time": Field("start", "iso_ms"),
@@ -144,8 +144,8 @@ def _clock(form: str, *, local: bool) -> tuple[str, str] | None:
     if match := _EPOCH.fullmatch(form):
         unit = _epoch_unit(match[1], match[2])
         return (unit, "") if unit else None
-    if _CLF.fullmatch(form):
-        return "clf", r"\d\d/\w{3}/\d{4}:[0-9:]{8} [+-]\d{4}"
+    if _CLF_FORM.fullmatch(form):
+        return "clf", CLF
     match = _ISO.fullmatch(form)
     if match is None or (local and match[3] in (None, "Z")):
         return None

@@ -88,6 +88,15 @@ DURATIONS = (
 
 # Unit of a duration -> microseconds in it.
 UNITS: dict[str, float] = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0.001}
+UNIT_WORDS = {
+    "milliseconds": "ms", "millisecond": "ms", "milli": "ms", "millis": "ms", "mili": "ms", "msec": "ms", "msecs": "ms",
+    "ms": "ms",
+    "microseconds": "us", "microsecond": "us", "microsec": "us", "micro": "us", "micros": "us", "usec": "us",
+    "usecs": "us", "µs": "us", "us": "us",
+    "nanoseconds": "ns", "nanosecond": "ns", "nano": "ns", "nanos": "ns", "nsec": "ns", "nsecs": "ns", "ns": "ns",
+    "seconds": "s", "second": "s", "secs": "s", "sec": "s", "s": "s",
+}  # fmt: skip
+CLF = r"\d\d/\w{3}/\d{4}:[\d:]{8} [+-]\d{4}"  # a pattern of the instant of a common log
 # Format of an instant -> SQL for microseconds since 1970, and the step in which it counts, s.
 CLOCKS = {
     "clf": ("clf_us({})", 1.0),

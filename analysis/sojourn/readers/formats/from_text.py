@@ -128,10 +128,9 @@ def _of_json(log: LineFormat, text: str, values: Sequence[JsonValue], parts_of: 
     composed: list[tuple[str, tuple[Part, ...]]] = []
     as_text = parts_of(text)
     for value, parts in zip(values, _of_values(values, as_text, parts_of), strict=True):
-        bare = [part for part in parts if not (isinstance(part, str) and not part.strip("[] "))]
-        if len(bare) == 1 and isinstance(bare[0], Variable):
-            paths.append((value.path, replace(bare[0].field, pattern="")))
-        elif any(isinstance(part, Variable) for part in bare):
+        if len(parts) == 1 and isinstance(parts[0], Variable):
+            paths.append((value.path, replace(parts[0].field, pattern="")))
+        elif any(isinstance(part, Variable) for part in parts):
             paths.append((value.path, _column(value.path)))
             composed.append((value.path, tuple(parts)))
     return replace(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sojourn.readers.formats.fields import Field
+from sojourn.readers.formats.fields import CLF, Field
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.template import RAW, Part, parts_of
 
@@ -19,10 +19,10 @@ _HEADERS = r"\{[^}]*\}"
 FIELDS = {
     "tr": Field("start", "clf_ms", r"\d\d/\w{3}/\d{4}:[0-9:]{8}\.\d{3}"),
     "t": Field("accept", "clf_ms", r"\d\d/\w{3}/\d{4}:[0-9:]{8}\.\d{3}"),
-    "trg": Field("start", "clf", r"\d\d/\w{3}/\d{4}:[0-9:]{8} [+-]\d{4}"),
-    "trl": Field("start", "clf", r"\d\d/\w{3}/\d{4}:[0-9:]{8} [+-]\d{4}"),
-    "T": Field("accepted", pattern=r"\d\d/\w{3}/\d{4}:[0-9:]{8} [+-]\d{4}"),
-    "Tl": Field("accepted_local", pattern=r"\d\d/\w{3}/\d{4}:[0-9:]{8} [+-]\d{4}"),
+    "trg": Field("start", "clf", CLF),
+    "trl": Field("start", "clf", CLF),
+    "T": Field("accepted", pattern=CLF),
+    "Tl": Field("accepted_local", pattern=CLF),
     "TR": Field("upload", "ms", _NUMBER),
     "Tw": Field("proxy_queue", "ms", _NUMBER),
     "Tc": Field("connect", "ms", _NUMBER),

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from sojourn.readers.formats import catalogue
-from sojourn.readers.formats.fields import Field
+from sojourn.readers.formats.fields import CLF, Field
 from sojourn.readers.formats.line_format import ASSUMED, LIKELY, LineFormat
 from sojourn.readers.formats.line_time import instant
 from sojourn.readers.formats.roles import Role, is_reserved, role_of
-from sojourn.readers.formats.template import joined_path, path_keys
+from sojourn.readers.formats.template import joined_path, leaves_of, path_keys
 from sojourn.readers.formats.unit_guess import Guess, Instants, part_unit, taken_as
 
 DAMAGED = 0.01
@@ -20,8 +20,8 @@ DEPTH = 3  # of nested objects whose keys are looked at
 ALWAYS = ("ServiceURL",)  # Traefik leaves it out where it answers a request itself
 OF_APP = ("queueing_delay", "service_time")  # the app's own headers, in seconds whatever the proxy's format is
 SMALLEST_NS = 100_000  # of a request; a median of that many ms is not plausible
-CLF = re.compile(r"\[?\d\d/\w{3}/\d{4}:[\d:]{8} [+-]\d{4}\]?")
-ISO = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:]{8}([.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?")
+_CLF = re.compile(rf"\[?{CLF}\]?")
+_ISO = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:]{8}([.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?")
 _DECIMAL, _THIRTEEN = re.compile(r"\d{9,11}(?:\.\d+)?"), re.compile(r"\d{13}")
 _SIXTEEN, _NINETEEN = re.compile(r"\d{16}"), re.compile(r"\d{19}")
 _SUFFIXED = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|ns|s)")
@@ -32,7 +32,6 @@ _PARTS = ("response", "header", "connect", "proxy_queue")
 # Keys by which logs of an app show that the app wrote them: of Rails (lograge), of pino and bunyan for Node.
 _OF_AN_APP = (frozenset(("controller", "action")), frozenset(("pid", "level", "req", "res")))
 WHOLE_SECONDS = " It counts whole seconds, so shorter responses are 0."
-_APP_ALONE = "It is written by the app: the wait before the app, and the proxy's part, are not in it."
 
 Objects = Sequence[Mapping[str, object]]
 
@@ -134,7 +133,7 @@ def keyed_format(
     return LineFormat(
         how.name, how.title + whose, paths=tuple(joined_path(path) for path in fields), fields=tuple(fields.values()),
         lists=in_seconds, pairs=how.sign, certainty=LIKELY if times.certain else ASSUMED,
-        notes=(_APP_ALONE,) if is_of_app else (),
+        notes=(catalogue.OF_APP_ALONE,) if is_of_app else (),
         unit_notes=times.notes, alternative=times.alternative, url=any("://" in text for text in uris),
     )  # fmt: skip
 
@@ -146,7 +145,7 @@ Columns = Mapping[Path, Sequence[object]]
 def _columns(objects: Objects) -> Columns:
     """Return path -> values (None where an object has none), of the paths that most objects have."""
     counts: dict[Path, int] = {}
-    flat = [dict(_leaves(each)) for each in objects]
+    flat = [dict(leaves_of(each, DEPTH)) for each in objects]
     for each in flat:
         for path in each:
             counts[path] = counts.get(path, 0) + 1
@@ -156,19 +155,6 @@ def _columns(objects: Objects) -> Columns:
         if count > 0.5 * len(objects):
             paths.setdefault(joined_path(path).lower(), path)
     return {path: [each.get(path) for each in flat] for path in paths.values()}
-
-
-def _leaves(value: Mapping[str, object], before: Path = ()) -> list[tuple[Path, object]]:
-    leaves: list[tuple[Path, object]] = []
-    for key, inner in value.items():
-        if not key:  # no path names it
-            continue
-        path = (*before, key)
-        if isinstance(inner, Mapping) and len(path) < DEPTH:
-            leaves += _leaves(inner, path)
-        else:
-            leaves.append((path, inner))
-    return leaves
 
 
 def keyed_fields(objects: Objects) -> dict[str, Field]:
@@ -342,10 +328,10 @@ def clock_of(values: Sequence[object]) -> str:
         return ""
     if _fit(_DECIMAL, texts):
         return "s" if any("." in text for text in texts) else "whole_s"
-    for pattern, clock in ((_THIRTEEN, "ms"), (_SIXTEEN, "us"), (_NINETEEN, "ns"), (CLF, "clf")):
+    for pattern, clock in ((_THIRTEEN, "ms"), (_SIXTEEN, "us"), (_NINETEEN, "ns"), (_CLF, "clf")):
         if _fit(pattern, texts):
             return clock
-    if _fit(ISO, texts):
-        digits = max(len(match[1] or "") for text in texts if (match := ISO.fullmatch(text)))
+    if _fit(_ISO, texts):
+        digits = max(len(match[1] or "") for text in texts if (match := _ISO.fullmatch(text)))
         return "iso" if not digits else "iso_ms" if digits <= 4 else "iso_us"
     return ""

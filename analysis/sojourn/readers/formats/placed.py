@@ -10,13 +10,14 @@ from collections.abc import Sequence
 
 from sojourn.readers.formats.appended import columns_format, meanings_of
 from sojourn.readers.formats.columns import DAMAGED, Column, columns_of
+from sojourn.readers.formats.fields import CLF
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.line_time import instant
 
 _STAMPS = (
     ("msec", "s", re.compile(r"\d{10}\.\d{3}")),
     ("time_iso8601", "iso", re.compile(r"\d{4}-\d\d-\d\dT[\d:]{8}(?:Z|[+-]\d\d:\d\d)")),
-    ("time_local", "clf", re.compile(r"\d\d/\w{3}/\d{4}:[\d:]{8} [+-]\d{4}")),
+    ("time_local", "clf", re.compile(CLF)),
 )
 _REQUEST = re.compile(r"[A-Z]{3,10} \S.* HTTP/\d(?:\.\d)?|-|(?:\\x[0-9A-F]{2}.*)|")
 _METHOD, _URI, _PROTOCOL = (

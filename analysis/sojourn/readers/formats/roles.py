@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from sojourn.readers.formats.fields import FIELDS, TEXTS
+from sojourn.readers.formats.fields import FIELDS, TEXTS, UNIT_WORDS
 
 # Role -> names, without case and signs. A duration's name may be followed by its unit.
 _STAMPS = {
@@ -60,12 +60,6 @@ _TEXTS = {
     "trace_id": ("traceid",),
     "bytes_sent": ("bytessent", "bytes", "size", "responsesize", "bodybytessent", "bodybytes"),
     "request_length": ("requestlength", "rl"),
-}  # fmt: skip
-UNIT_WORDS = {
-    "milliseconds": "ms", "millisecond": "ms", "millis": "ms", "msec": "ms", "msecs": "ms", "mili": "ms", "ms": "ms",
-    "microseconds": "us", "microsec": "us", "micros": "us", "usec": "us", "usecs": "us", "µs": "us", "us": "us",
-    "nanoseconds": "ns", "nanos": "ns", "nsec": "ns", "ns": "ns",
-    "seconds": "s", "secs": "s", "sec": "s", "s": "s",
 }  # fmt: skip
 _FIELD_OF = {name: field for table in (_STAMPS, _DURATIONS, _TEXTS) for field, names in table.items() for name in names}
 _TIMED = {name for names in _DURATIONS.values() for name in names}

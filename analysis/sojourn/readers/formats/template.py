@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -185,6 +186,31 @@ def joined_path(keys: Iterable[str | int]) -> str:
         else:
             path += ("." if path else "") + re.sub(r"([\\.\[])", r"\\\1", key)
     return path
+
+
+def leaves_of(
+    value: Mapping[str, object], depth: int = sys.maxsize, before: tuple[str, ...] = ()
+) -> list[tuple[tuple[str, ...], object]]:
+    """Return the keys on the way to each value of nested objects, and the value; no path has an empty key.
+
+    Args:
+        value: the object.
+        depth: of the objects that are looked into; a deeper one is a value.
+        before: the keys that lead to the object.
+
+    >>> leaves_of({"req": {"id": "a"}, "http.status": 200})
+    [(('req', 'id'), 'a'), (('http.status',), 200)]
+    """
+    leaves: list[tuple[tuple[str, ...], object]] = []
+    for key, inner in value.items():
+        if not key:
+            continue
+        path = (*before, key)
+        if isinstance(inner, Mapping) and len(path) < depth:
+            leaves += leaves_of(inner, depth, path)
+        else:
+            leaves.append((path, inner))
+    return leaves
 
 
 def path_keys(path: str) -> list[str | int]:

@@ -146,11 +146,11 @@ def _is_refuted(numbers: Sequence[float | None], unit: float, instants: Instants
     log = max(max(at for at, _ in pairs) - first, 1.0)
     is_long = median(took for _, took in pairs) > spans * log
     if instants.of_start:
-        return is_long or not _is_ordered(pairs)
+        return is_long or not is_ordered(pairs)
     return is_long and sum(at - took < first - 1.0 for at, took in pairs) > MOST * len(pairs)
 
 
-def _is_ordered(pairs: Sequence[tuple[float, float]]) -> bool:
+def is_ordered(pairs: Sequence[tuple[float, float]]) -> bool:
     """Return whether requests, as (start, duration), end in the order of their lines, give or take a second's stamp."""
     latest, disordered = 0.0, 0
     for start, took in pairs:

@@ -26,7 +26,6 @@ _DURATION_LABEL = re.compile(r"|d|t|rt|took|.*(?:time|duration|latency|elapsed).
 _WORKER = re.compile(r"-|\w+://[\w.:\[\]-]+/?")
 _RACK = re.compile(r"\d+\.\d{4}")
 _DIRECTIVES = {"us": "%D", "ms": "%{ms}T", "s": "%T"}
-_OF_THE_START = "Its stamps are of the beginning of a request; the end is computed from the response time."
 _CUT = "It counts whole seconds, so shorter responses are 0: write %D."
 
 
@@ -59,7 +58,7 @@ def whole_number_format(
     doubt = guess.doubt(f"its {which}")
     other = f" It may be in {UNIT_NAMES[guess.alternative]}." if guess.alternative else ""
     unit_note = f"{note}{other} --log-format request_time={guess.alternative or guess.unit} sets its unit."
-    notes = (_OF_THE_START, *((_CUT,) if directive == "%T" else ()))
+    notes = (catalogue.OF_THE_START, *((_CUT,) if directive == "%T" else ()))
     certain = guess.certain and (guess.unit == "us" or bool(last.name) or bool(last.unit))
     return LineFormat(
         text, f"Apache's format with {directive}", tuple(apache_parts(text)), certainty=LIKELY if certain else ASSUMED,
@@ -134,8 +133,8 @@ def _seconds(columns: Sequence[Column], *, combined: bool) -> LineFormat:
         f"{columns[-1].before}${{{'upstream_http_x_service_time' if is_rack else 'request_time'}}}{columns[-1].after}"
     )
     note = (
-        "Its last number is taken as the seconds that Rack's CommonLogger writes: the service time. It is written by "
-        "the app: the wait before the app, and the proxy's part, are not in it."
+        "Its last number is taken as the seconds that Rack's CommonLogger writes: the service time. "
+        + catalogue.OF_APP_ALONE
         if is_rack else
         "Its last number is taken as the response time in s (gunicorn's %(L)s is one). Give --log-format if it is not."
     )  # fmt: skip

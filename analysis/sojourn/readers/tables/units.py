@@ -12,19 +12,13 @@ from decimal import Decimal, InvalidOperation
 
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import printable
+from sojourn.readers.formats.fields import UNIT_WORDS
 from sojourn.readers.tables.cells import is_absent, is_number
 from sojourn.readers.tables.roles import ISO, RELATIVE, SECONDS, Column
 
 EARLIEST, LATEST = Decimal(1_000_000_000), Decimal(9_999_999_999)  # s since 1970: 2001 and 2286
 FINEST, COARSEST = 1e-6, 1.0  # steps, s
 _DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,](\d+))?)?\s*(?:Z|[+-]\d\d:?\d\d)?")
-_SUFFIXES = {
-    "s": ("s", "sec", "secs", "second", "seconds"),
-    "ms": ("ms", "msec", "msecs", "milli", "millis", "millisecond", "milliseconds"),
-    "us": ("us", "µs", "usec", "usecs", "micro", "micros", "microsecond", "microseconds"),
-    "ns": ("ns", "nsec", "nsecs", "nano", "nanos", "nanosecond", "nanoseconds"),
-}
-_OF_SUFFIX = {suffix: unit for unit, suffixes in _SUFFIXES.items() for suffix in suffixes}
 _WORDS = re.compile(r"[a-zµ]+|[A-Z]+(?![a-z])|[A-Z][a-z]+")
 
 
@@ -98,7 +92,7 @@ def _is_since_1970(numbers: Sequence[Decimal], unit: str) -> bool:
 def unit_in_name(name: str) -> str:
     """Return the unit that the last word of a column's name is; empty if it is none."""
     words = _WORDS.findall(name)
-    return _OF_SUFFIX.get(words[-1].lower(), "") if len(words) > 1 else ""
+    return UNIT_WORDS.get(words[-1].lower(), "") if len(words) > 1 else ""
 
 
 def step_of(unit: str, values: Iterable[str]) -> float:
