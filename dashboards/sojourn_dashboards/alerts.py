@@ -12,6 +12,8 @@ from sojourn.model.verdict import SLO
 
 from sojourn_dashboards.datasource import TABLE, UID, ClickHouseQuery, sql
 from sojourn_dashboards.sketches import merged
+from sojourn_dashboards.waits import SHARE as SHARE_OF_QUEUEING
+from sojourn_dashboards.waits import SUMS_OF_WAITS
 
 SHARE = 0.5  # of the response time: above it, waiting outweighs all else
 GROWTH = 1.5  # times as many waiting as five minutes before
@@ -27,15 +29,16 @@ WHOLE_MINUTES = "minute >= toStartOfMinute($__fromTime) AND minute < toStartOfMi
 
 QUEUEING = sql(
     """
-    SELECT service, s_queueing / s_response AS share
+    SELECT service, @share@ AS share
     FROM
     (
-        SELECT service, sum(requests) AS n, sum(queueing_seconds) AS s_queueing, sum(response_seconds) AS s_response,
-            @merged_response@ AS q
+        SELECT service, sum(requests) AS n, @waits@, @merged_response@ AS q
         FROM rollup_minute FINAL WHERE @minutes@ GROUP BY service
     )
-    WHERE n >= 100 AND q[3] > @slo@
+    WHERE n >= 100 AND q[3] > @slo@ AND share IS NOT NULL
     """,
+    share=SHARE_OF_QUEUEING,
+    waits=SUMS_OF_WAITS,
     minutes=WHOLE_MINUTES,
     slo=str(SLO),
     merged_response=merged("response"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard
+from sojourn.store.waits import WAITS
 
 from sojourn_dashboards.datasource import sql
 from sojourn_dashboards.distributions import by_nines
@@ -10,6 +11,8 @@ from sojourn_dashboards.filters import box, names, number_of, value_of
 from sojourn_dashboards.frame import add_row, dashboard
 from sojourn_dashboards.panels import against, columns
 from sojourn_dashboards.sketches import ACCURACY, merged
+from sojourn_dashboards.waits import MEAN, SUMS_OF_WAITS
+from sojourn_dashboards.waits import SHARE as SHARE_OF_QUEUEING
 
 # A run begins where its box says, else where the dashboard's range does; and takes as long as is said, else the range.
 LENGTH = f"ifNull({number_of('minutes')} * 60, dateDiff('second', $__fromTime, $__toTime))"
@@ -32,9 +35,11 @@ def _both(select: str, *more: str) -> str:
     """Return SQL: a full join of the two runs on the minutes since their start; ``select`` refers to a.… and b.…."""
     one = """
         SELECT dateDiff('minute', @begin@, minute) AS minutes, sum(requests) AS n, sum(response_seconds) AS s_response,
-            sum(queueing_seconds) AS s_queueing, sum(service_seconds) AS s_service @more@
+            sum(queueing_seconds) AS s_queueing, sum(service_seconds) AS s_service, @waits@, @mean@ AS mean_queueing,
+            @share@ AS share_of_queueing @more@
         FROM rollup_minute FINAL WHERE @run@ GROUP BY minutes HAVING n > 0
     """
+    waits = {"waits": SUMS_OF_WAITS, "mean": MEAN, "share": SHARE_OF_QUEUEING}
     return sql(
         """
         SELECT if(a.n > 0, a.minutes, b.minutes) AS "minutes", @select@
@@ -42,8 +47,8 @@ def _both(select: str, *more: str) -> str:
         ORDER BY 1
         """,
         select=select,
-        a=sql(one, begin=begin("a"), run=_run("a"), more="".join(f", {column}" for column in more)),
-        b=sql(one, begin=begin("b"), run=_run("b"), more="".join(f", {column}" for column in more)),
+        a=sql(one, begin=begin("a"), run=_run("a"), **waits, more="".join(f", {column}" for column in more)),
+        b=sql(one, begin=begin("b"), run=_run("b"), **waits, more="".join(f", {column}" for column in more)),
     )
 
 
@@ -55,9 +60,9 @@ def _pairs(*expressions: tuple[str, str]) -> str:
     )
 
 
-SPLIT = _both(_pairs(("queueing delay", "@.s_queueing / @.n"), ("service time", "@.s_service / @.n")))
+SPLIT = _both(_pairs(("queueing delay", "@.mean_queueing"), ("service time", "@.s_service / @.n")))
 P99 = _both(_pairs(("response time", "@.q[3]")), f"{merged('response')} AS q")
-SHARE = _both(_pairs(("queueing delay", "@.s_queueing / @.s_response")))
+SHARE = _both(_pairs(("queueing delay", "@.share_of_queueing")))
 RATE = _both(_pairs(("response time", "@.n / 60")))
 
 SUMMARY = sql(
@@ -67,7 +72,7 @@ SUMMARY = sql(
         SELECT run, sum(requests) AS n, sum(response_seconds) AS s_response, sum(queueing_seconds) AS s_queueing,
             sum(service_seconds) AS s_service, sum(failed) - sum(abandoned) AS n_errors, sum(timeouts) AS n_timeouts,
             sum(abandoned) AS n_abandoned, @merged_response@ AS q,
-            60 * uniqExact(minute) AS seconds
+            60 * uniqExact(minute) AS seconds, @waits@, @mean@ AS mean_queueing, @share@ AS share_of_queueing
         FROM
         (
             SELECT 'a' AS run, @columns@ FROM rollup_minute FINAL WHERE @run_a@
@@ -83,15 +88,23 @@ SUMMARY = sql(
             (1, 'requests', '', toFloat64(n)), (2, 'rate', '1/s', n / seconds), (3, 'mean response', 's',
                 s_response / n),
             (4, 'p50 response', 's', q[1]), (5, 'p90 response', 's', q[2]), (6, 'p99 response', 's', q[3]),
-            (7, 'p99.9 response', 's', q[4]), (8, 'mean queueing', 's', s_queueing / n),
-            (9, 'mean service', 's', s_service / n), (10, 'share of queueing', '', s_queueing / s_response),
+            (7, 'p99.9 response', 's', q[4]), (8, 'mean queueing', 's', mean_queueing),
+            (9, 'mean service', 's', s_service / n), (10, 'share of queueing', '', share_of_queueing),
             (11, '5xx', '', toFloat64(n_errors)), (12, 'timed out', '', toFloat64(n_timeouts)),
             (13, 'abandoned', '', toFloat64(n_abandoned))
         ] AS measured
     GROUP BY measured.1, "measure", "unit" ORDER BY measured.1
     """,
-    columns="minute, requests, response_seconds, queueing_seconds, service_seconds, failed, timeouts, abandoned, "
-    "response_quantiles",
+    columns=", ".join(
+        [
+            "minute, requests, response_seconds, queueing_seconds, service_seconds, failed, timeouts, abandoned",
+            *(f"waits_{name}" for name in WAITS),
+            "response_quantiles",
+        ]
+    ),
+    waits=SUMS_OF_WAITS,
+    mean=MEAN,
+    share=SHARE_OF_QUEUEING,
     run_a=_run("a"),
     run_b=_run("b"),
     merged_response=merged("response"),
@@ -162,7 +175,12 @@ def compare() -> Dashboard:
                     SPLIT,
                 ),
                 ("p99 of the response", f"Of the requests that ended in the minute; {ACCURACY}.", "s", P99),
-                ("Share of queueing", "Seconds waited over all seconds of response time.", "percentunit", SHARE),
+                (
+                    "Share of queueing",
+                    "Of the response time of the requests whose wait is known.",
+                    "percentunit",
+                    SHARE,
+                ),
                 ("Rate", "Requests that ended, per second.", "reqps", RATE),
             )
         ),

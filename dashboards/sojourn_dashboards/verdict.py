@@ -19,6 +19,7 @@ from sojourn_dashboards.verdict_queries import (
     by,
     one,
 )
+from sojourn_dashboards.waits import SHARE
 
 SENTENCES = {
     "queueing": ("It is a queue, not the code", QUEUEING),
@@ -67,7 +68,8 @@ def verdict() -> Dashboard:
             "Verdict",
             "The cause with at least 60 % of all seconds of response time. Healthy: p99 within the SLO and at "
             "most 20 % queueing. Queueing delay is taken from the stamp, corrected by the clock offset of its "
-            "hour; from durations where there is no stamp.",
+            "hour; from durations where there is no stamp. Unknown: much time was spent where the app did not report "
+            "what it did, or answers are from an app server's own log, which does not have the wait before it.",
             "string",
             width=6,
             height=4,
@@ -93,8 +95,8 @@ def verdict() -> Dashboard:
         lines(
             SHARE_OVER_TIME,
             "Share over time",
-            "Seconds waited for a worker as a share of all seconds of response time, of the requests "
-            "that ended in the interval.",
+            "Seconds waited for a worker as a share of the seconds of response time, of the requests that ended in the "
+            "interval and whose wait is known.",
             "percentunit",
             links={"": to_requests()},
         ),
@@ -153,9 +155,9 @@ def verdict() -> Dashboard:
 NUMBERS = (
     (
         "Share of queueing",
-        "s_queueing / s_response",
+        SHARE,
         "percentunit",
-        "Seconds waited for a worker as a share of all seconds of response time.",
+        "Seconds waited for a worker as a share of the seconds of response time, of the requests whose wait is known.",
     ),
     (
         "p99 of the response",

@@ -7,13 +7,15 @@ from sojourn.model.verdict import CAUSE_SHARE, HEALTHY_QUEUEING
 from sojourn_dashboards.datasource import sql
 from sojourn_dashboards.filters import ROLLUP, SLO
 from sojourn_dashboards.sketches import merged, quantile_of
+from sojourn_dashboards.waits import APP_ALONE, HAS_PART, MEAN, SHARE, SUMS_OF_WAITS
 
 # Sums over the range, and what a panel needs besides: sketches and histograms are what takes time to merge. Names of
 # their own: ClickHouse puts an alias in place of a column of the same name.
-SUMS = """
+SUMS = f"""
+{SUMS_OF_WAITS}, sum(app_alone) AS n_app_alone,
 sum(requests) AS n, sum(failed) - sum(abandoned) AS n_errors, sum(timeouts) AS n_timeouts,
-sum(abandoned) AS n_abandoned,
-sum(unmeasured) AS n_unmeasured, sum(response_seconds) AS s_response, sum(queueing_seconds) AS s_queueing,
+sum(abandoned) AS n_abandoned, sum(unmeasured) AS n_unmeasured,
+sum(response_seconds) AS s_response, sum(queueing_seconds) AS s_queueing,
 sum(service_seconds) AS s_service, sum(upload_seconds) AS s_before, sum(transfer_seconds) AS s_body,
 sum(send_seconds) AS s_after,
 sum(retries_seconds) AS s_retries,
@@ -35,12 +37,13 @@ RESPONSE = f"{merged('response')} AS q_response"
 
 VERDICT = sql(
     """
-    SELECT if(p99 <= @slo@ AND shares[1] + shares[7] <= @healthy@ AND cause IN ('queueing', 'service', 'mixed'),
-        'healthy', cause) AS verdict
+    SELECT multiIf(@app_alone@, 'unknown',
+        p99 <= @slo@ AND shares[1] + shares[7] <= @healthy@ AND cause IN ('queueing', 'service', 'mixed'), 'healthy',
+        cause) AS verdict
     FROM
     (
         SELECT
-            q_response[3] AS p99,
+            n, n_app_alone, q_response[3] AS p99,
             arrayMap(s -> s / s_response,
                 [s_queueing, s_service, s_before, s_body, s_after, s_retries, s_unknown]) AS shares,
             if(arrayMax(shares) >= @share@,
@@ -51,6 +54,7 @@ VERDICT = sql(
         FROM (@sums@) WHERE n > 0
     )
     """,
+    app_alone=APP_ALONE,
     slo=SLO,
     healthy=str(HEALTHY_QUEUEING),
     share=str(CAUSE_SHARE),
@@ -59,29 +63,29 @@ VERDICT = sql(
 
 SPLIT_OVER_TIME = sql(
     """
-    SELECT t, s_queueing / n AS "queueing delay", s_service / n AS "service time",
+    SELECT t, if(@has_part@, s_queueing / n, NULL) AS "queueing delay", s_service / n AS "service time",
         (s_response - s_queueing - s_service) / n AS "everything else"
     FROM
     (
         SELECT $__timeInterval(minute) AS t, sum(requests) AS n, sum(response_seconds) AS s_response,
-            sum(queueing_seconds) AS s_queueing, sum(service_seconds) AS s_service
+            sum(queueing_seconds) AS s_queueing, sum(service_seconds) AS s_service, @waits@
         FROM rollup_minute FINAL WHERE @rollup@ GROUP BY t
     )
     WHERE n > 0 ORDER BY t
     """,
+    has_part=HAS_PART,
+    waits=SUMS_OF_WAITS,
     rollup=ROLLUP,
 )
 
 SHARE_OVER_TIME = sql(
     """
-    SELECT t, s_queueing / s_response AS "share of queueing"
-    FROM
-    (
-        SELECT $__timeInterval(minute) AS t, sum(response_seconds) AS s_response, sum(queueing_seconds) AS s_queueing
-        FROM rollup_minute FINAL WHERE @rollup@ GROUP BY t
-    )
-    WHERE s_response > 0 ORDER BY t
+    SELECT t, @share@ AS "share of queueing"
+    FROM (SELECT $__timeInterval(minute) AS t, @waits@ FROM rollup_minute FINAL WHERE @rollup@ GROUP BY t)
+    WHERE "share of queueing" IS NOT NULL ORDER BY t
     """,
+    share=SHARE,
+    waits=SUMS_OF_WAITS,
     rollup=ROLLUP,
 )
 
@@ -97,7 +101,7 @@ TAIL = sql(
                 sumMap(upload_by_response) AS of_upload,
                 sumMap(retries_by_response) AS of_retries, sumMap(transfer_by_response) AS of_transfer,
                 sumMap(redirected_by_response) AS of_redirected, sumMap(send_by_response) AS of_send,
-                sumMap(unattributed_by_response) AS of_unattributed
+                sumMap(unattributed_by_response) AS of_unattributed, @waits@
             FROM rollup_minute FINAL WHERE @rollup@
         ),
         edges AS
@@ -108,7 +112,8 @@ TAIL = sql(
         )
     SELECT if(tail, 'slowest 1 %', 'all requests') AS "requests",
         toUInt64(arraySum(mapValues(mapFilter((b, v) -> b >= since, counts)))) AS "how many",
-        arraySum(mapValues(mapFilter((b, v) -> b >= since, of_queueing))) / "how many" AS "queueing delay",
+        if(@has_part@, arraySum(mapValues(mapFilter((b, v) -> b >= since, of_queueing))) / "how many", NULL)
+            AS "queueing delay",
         arraySum(mapValues(mapFilter((b, v) -> b >= since, of_service))) / "how many" AS "service time",
         arraySum(mapValues(mapFilter((b, v) -> b >= since, of_network))) / "how many" AS "network",
         arraySum(mapValues(mapFilter((b, v) -> b >= since, of_upload))) / "how many" AS "upload",
@@ -120,6 +125,8 @@ TAIL = sql(
     FROM edges ARRAY JOIN [false, true] AS tail, [toInt16(-80), p99] AS since
     ORDER BY tail
     """,
+    has_part=HAS_PART,
+    waits=SUMS_OF_WAITS,
     rollup=ROLLUP,
 )
 
@@ -131,8 +138,8 @@ def by(column: str, label: str) -> str:
         """
         SELECT if(name = '', '-', name) AS "@label@", n AS "requests", n / seconds AS "rate",
             s_response / n AS "mean response", @response@ AS "p99 response",
-            s_queueing / s_response AS "share of queueing",
-            s_queueing / n AS "mean queueing", @queueing@ AS "p99 queueing",
+            @share@ AS "share of queueing",
+            @mean@ AS "mean queueing", @queueing@ AS "p99 queueing",
             s_service / n AS "mean service", @service@ AS "p99 service",
             n_errors AS "5xx", n_timeouts AS "timed out", n_abandoned AS "abandoned", n_unmeasured AS "unmeasured"
         FROM
@@ -142,6 +149,8 @@ def by(column: str, label: str) -> str:
         )
         WHERE n > 0 ORDER BY s_queueing DESC LIMIT 200
         """,
+        share=SHARE,
+        mean=MEAN,
         column=column,
         label=label,
         sums=", ".join([SUMS, *(f"sumMap({part}_histogram) AS h_{part}" for part in parts)]),

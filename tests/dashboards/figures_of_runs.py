@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 from dashboards_support import BEGIN, LATER, Boards
-from figures_support import at_nines, checks, mean, near, panel_rows, share, sketched
+from figures_support import at_nines, checks, mean, near, panel_rows, queueing_share, sketched
 
 RUNS = {"service_a": "shop", "service_b": "shop", "start_b": (BEGIN + LATER).strftime("%Y-%m-%d %H:%M"), "minutes": "5"}
 
@@ -32,7 +32,7 @@ def _summary(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
             "mean response": mean(part, "response"),
             "mean queueing": mean(part, "waited"),
             "mean service": mean(part, "worked"),
-            "share of queueing": share(part, "waited"),
+            "share of queueing": queueing_share(part),
             "5xx": (part["status"] >= 500).sum(),
             "timed out": (part["status"] == 504).sum(),
             "abandoned": (part["status"] == 499).sum(),
@@ -64,7 +64,7 @@ def _aligned(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
             elif title == "Rate":
                 assert near(row[f"response time {run}"], part.height / 60)
             elif title == "Share of queueing":
-                assert near(row[f"queueing delay {run}"], share(part, "waited"))
+                assert near(row[f"queueing delay {run}"], queueing_share(part))
             else:
                 assert near(row[f"queueing delay {run}"], mean(part, "waited"))
                 assert near(row[f"service time {run}"], mean(part, "worked"))

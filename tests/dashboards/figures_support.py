@@ -58,8 +58,10 @@ def by(rows: pl.DataFrame, interval: int) -> dict[int, pl.DataFrame]:
     return {int(key[0]): part for key, part in marked.partition_by("t", as_dict=True, maintain_order=True).items()}
 
 
-def share(rows: pl.DataFrame, *parts: str) -> float:
-    return sum(rows[part].sum() for part in parts) / rows["response"].sum()
+def queueing_share(rows: pl.DataFrame) -> float:
+    """The share of queueing, of the requests whose wait is known and of those that went to no backend."""
+    of_known = rows.filter(pl.col("queueing").is_not_null() | (pl.col("attempts") == 0))
+    return of_known["queueing"].sum() / of_known["response"].sum()
 
 
 def mean(rows: pl.DataFrame, *parts: str) -> float:

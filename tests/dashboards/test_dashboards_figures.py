@@ -25,7 +25,7 @@ from figures_support import (
     mean,
     near,
     panel_rows,
-    share,
+    queueing_share,
     sketched,
     times,
 )
@@ -93,7 +93,7 @@ def _p99(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
 @checks(("verdict", "Share of queueing"))
 def _share(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
     [row] = panel_rows(store, name, title)
-    assert near(row["value"], share(first_run(facts), "waited"))
+    assert near(row["value"], queueing_share(first_run(facts)))
 
 
 @checks(("verdict", "Mean response time, split"))
@@ -115,7 +115,7 @@ def _share_over_time(store: Boards, facts: pl.DataFrame, name: str, title: str) 
     rows = panel_rows(store, name, title)
     assert times(rows) == sorted(parts)
     assert all(
-        near(row["share of queueing"], share(parts[t], "waited")) for t, row in zip(times(rows), rows, strict=True)
+        near(row["share of queueing"], queueing_share(parts[t])) for t, row in zip(times(rows), rows, strict=True)
     )
 
 
@@ -156,8 +156,8 @@ def _tables(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
     groups = {key[0]: part for key, part in first_run(facts).partition_by(column, as_dict=True).items()}
     rows = panel_rows(store, name, title)
     assert {row[label] for row in rows} == set(groups)
-    assert [row["share of queueing"] * row["mean response"] * row["requests"] for row in rows] == sorted(
-        (row["share of queueing"] * row["mean response"] * row["requests"] for row in rows), reverse=True
+    assert [row["mean queueing"] * row["requests"] for row in rows] == sorted(
+        (row["mean queueing"] * row["requests"] for row in rows), reverse=True
     )
     for row in rows:
         part = groups[row[label]]
@@ -166,7 +166,7 @@ def _tables(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
         assert near(row["mean response"], mean(part, "response"))
         assert near(row["mean queueing"], mean(part, "waited"))
         assert near(row["mean service"], mean(part, "worked"))
-        assert near(row["share of queueing"], share(part, "waited"))
+        assert near(row["share of queueing"], queueing_share(part))
         for quantile, values in (
             ("p99 response", "response"),
             ("p99 queueing", "queueing"),

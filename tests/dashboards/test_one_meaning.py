@@ -195,7 +195,7 @@ def test_the_shop_log_shows_one_number_in_a_file_a_store_and_the_dashboards(make
         total = sum(row[bar] for bar in BARS)
         shares.append({bar: row[bar] / total for bar in BARS})
         (share,) = boards.panel("verdict", "Share of queueing", view).rows
-    assert share["value"] == pytest.approx(shares[0]["queueing delay"], abs=1e-9)
+    assert share["value"] == pytest.approx(sojourn.split(SHOP).queueing_share, abs=1e-9)
     for others in shares[1:]:
         assert others == pytest.approx(shares[0], abs=1e-9)
     text = (ROOT / "docs/explanation/what-is-measured.md").read_text("utf-8")

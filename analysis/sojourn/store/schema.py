@@ -30,6 +30,7 @@ from sojourn.model.components import (
 )
 from sojourn.model.frame import LOST_TIMES
 from sojourn.readers.record import ROUTE_PART
+from sojourn.store.waits import WAITS
 
 # In a wheel the files lie beside this module, in a checkout where the collector has them.
 _PACKAGED = Path(__file__).with_name("schema")
@@ -205,6 +206,7 @@ def _parts_of_a_response() -> dict[str, str]:
             for part, column in PARTS.items()
         ),
         "part_seconds_sums": "\n        ".join(f"sumIf(of_{part}, served) AS {part}_seconds," for part in PARTS),
+        "wait_sums": "\n        ".join(f"sumIf({value}, served) AS waits_{name}," for name, value in WAITS.items()),
         "part_by_response_sums": "\n        ".join(
             f"sumMapIf(map(bucket, of_{part}), served) AS {part}_by_response," for part in PARTS
         ),

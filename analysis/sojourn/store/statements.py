@@ -33,6 +33,7 @@ from sojourn.model.measures import GROUP_COLUMNS, ROUNDING, STATUS_CLASSES, SUMM
 from sojourn.model.one_worker import LOOKED_AT, SLACK, TICKS
 from sojourn.model.verdict import LARGE
 from sojourn.store.schema import NULL_TEXT, STEPS, common_tables, constants, text_of
+from sojourn.store.waits import WAITS
 
 # Columns whose values a store finds by an index: the condition is repeated in a form that uses the index.
 INDEXED = ("service", "route", "request_id")
@@ -266,23 +267,8 @@ def means(only: str | None = None, *, ways: Ways = NO_WAYS) -> str:
     for name in ways.by_name():
         lists = f"{{{name}_names:Array(String)}}, {{{name}_seconds:Array(Float64)}}"
         evidence[name] = f"least(greatest(ifNull(queueing_delay, 0), 0), transform(ifNull(upstream, ''), {lists}, 0.))"
-    every = components | evidence | _waits()
+    every = components | evidence | {f"waits/{name}": value for name, value in WAITS.items()}
     return ",\n    ".join(f'{_call("avg", expression, only)} AS "{name}"' for name, expression in every.items())
-
-
-def _waits() -> dict[str, str]:
-    """Return name of a mean -> its expression, as ``sojourn.sources.coverage_rows.wait_columns``."""
-    has_wait, in_part = "queueing_delay IS NOT NULL", "proxied AND queueing_delay IS NULL AND NOT of_app"
-    values = {
-        "proxied": "toFloat64(proxied)",
-        "measured": f"toFloat64({has_wait})",
-        "measured_seconds": f"if({has_wait} OR NOT proxied, request_time, 0)",
-        "queueing": "ifNull(queueing_delay, 0)",
-        "part_seconds": f"if({in_part}, request_time, 0)",
-        "part_queueing": f"if({in_part}, proxy_queue + ifNull(connect, 0), 0)",
-        "part_queue": f"if({in_part}, proxy_queue, 0)",
-    }
-    return {f"waits/{name}": sql for name, sql in values.items()}
 
 
 def _lock_wait() -> str:

@@ -17,12 +17,22 @@ CREATE TABLE IF NOT EXISTS rollup_minute${local} ${on_cluster}
     timeouts UInt64 CODEC(T64, ZSTD(1)) COMMENT 'the proxy gave up: ${timed_out}',
     abandoned UInt64 CODEC(T64, ZSTD(1)) COMMENT 'the client gave up: ${abandoned}',
     unmeasured UInt64 CODEC(T64, ZSTD(1)) COMMENT 'answered, and the app reported nothing',
+    app_alone UInt64 CODEC(T64, ZSTD(1)) COMMENT 'answered, in the log of an app server itself: their wait is not in it',
     negative UInt64 CODEC(T64, ZSTD(1)) COMMENT 'queueing delay below zero',
 
     -- Seconds, summed over the requests; where unknown, nothing. They add up to response_seconds. queueing: the queueing delay;
     -- the proxy's own queue and the connect time where it is unknown.
     response_seconds Float64 CODEC(ZSTD(1)),
     ${part_seconds}
+
+    -- By what is known of the wait: where it is not, queueing_seconds is no lower bound that means anything.
+    waits_proxied Float64 CODEC(ZSTD(1)) COMMENT 'requests that went to a backend',
+    waits_measured Float64 CODEC(ZSTD(1)) COMMENT 'requests with a known queueing delay',
+    waits_measured_seconds Float64 CODEC(ZSTD(1)) COMMENT 'response time of these, and of requests without a backend',
+    waits_queueing Float64 CODEC(ZSTD(1)) COMMENT 'queueing delay of these',
+    waits_part_seconds Float64 CODEC(ZSTD(1)) COMMENT 'response time of requests of which only the wait that the proxy saw is known',
+    waits_part_queueing Float64 CODEC(ZSTD(1)) COMMENT 'that wait',
+    waits_part_queue Float64 CODEC(ZSTD(1)) COMMENT 'of that wait, the part in the proxy''s own queue',
 
     -- Quantiles of MICROSECONDS, to 1 % of the value (DDSketch: Masson, Rim & Lee 2019); merge them, never average. Not of
     -- seconds: the engine's sketch rounds the wrong way for values below 1, and is off by up to 3 % there.

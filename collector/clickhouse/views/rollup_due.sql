@@ -21,10 +21,12 @@ LEFT JOIN
         countIf(status = ${timed_out}) AS timeouts,
         countIf(status = ${abandoned}) AS abandoned,
         countIf(served AND answered AND queueing_delay IS NULL AND service_time IS NULL) AS unmeasured,
+        countIf(served AND answered AND of_app) AS app_alone,
         -- A request that did not wait is up to half a tick below zero: the stamp's resolution, and no fault.
         countIf(served AND queueing_delay < -half_tick - 1e-7) AS negative,
         sumIf(request_time, served) AS response_seconds,
         ${part_seconds_sums}
+        ${wait_sums}
         quantilesDDStateIf(0.01, 0.5, 0.9, 0.99, 0.999)(request_time * 1e6, served) AS response_quantiles,
         quantilesDDStateIf(0.01, 0.5, 0.9, 0.99, 0.999)(of_queueing * 1e6, served AND queueing_delay IS NOT NULL) AS queueing_quantiles,
         quantilesDDStateIf(0.01, 0.5, 0.9, 0.99, 0.999)(of_service * 1e6, served AND service_time IS NOT NULL) AS service_quantiles,
@@ -38,6 +40,7 @@ LEFT JOIN
         SELECT
             toStartOfMinute(time) AS minute,
             service, route, proxy, upstream, worker, status, served, failed, answered, half_tick, request_time, queueing_delay, service_time,
+            proxied, proxy_queue, connect, ifNull(vantage = 'app', false) AS of_app,
             ${part_values}
             bucket_of(request_time) AS bucket
         FROM requests_split${local}
