@@ -191,6 +191,39 @@ def test_values_that_are_no_times_are_not_taken_as_times(tmp_path: Path, line: L
     assert records.reasons == {"missing_request_time": COUNT}
 
 
+SCORES = [random.Random(seed).random() for seed in range(COUNT)]
+
+
+@pytest.mark.parametrize(
+    ("value", "in_doubt"),
+    [
+        (lambda score, _: f"{score:.3f}", True),
+        (lambda score, _: f"{30 * score:.3f}", True),
+        (lambda score, _: f"- {score:.3f} -", True),
+        (lambda score, _: f"rt={score:.3f}", False),
+        (lambda score, _: f"{score:.3f}s", False),
+        (lambda score, _: f"{score:.3f} {score / 2:.3f}", False),
+        (lambda score, _: f"{score**4:.3f}", False),
+        (lambda score, _: f"{0.5 + 0.002 * score:.3f}", False),
+        (lambda score, number: f"{number % 50 / 50 + 0.3 * score:.3f}", False),
+    ],
+    ids=["score", "angle", "within", "labelled", "unit", "two", "skewed", "constant", "a queue"],
+)
+def test_three_decimals_that_behave_like_no_time_are_in_doubt(
+    tmp_path: Path, value: Callable[[float, int], str], in_doubt: bool
+) -> None:
+    lines = [f"{begin(1_769_860_800 + n / 10)} {value(score, n)}" for n, score in enumerate(SCORES)]
+    log = detected_format(lines)
+    assert log is not None
+    assert bool(log.alternative) == in_doubt
+    assert (log.certainty == "assumed") == in_doubt
+    result = sojourn.split(written(tmp_path, lines))
+    assert ("no time at all" in result.verdict.sentence) == (in_doubt and "no time" in log.alternative)
+    few = detected_format(lines[:40])
+    assert few is not None
+    assert "no time at all" not in few.alternative
+
+
 def test_the_order_of_the_lines_separates_milliseconds_from_seconds() -> None:
     """Requests of 3 s would not have ended in this order."""
     busy = detected_format([f"{begin(1_769_860_800 + number / 1_000)} {number % 10}" for number in range(500)])

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from sojourn.model.formatting import counted, listed
 from sojourn.readers.formats import catalogue, nginx
-from sojourn.readers.formats.behaviour import Context
+from sojourn.readers.formats.behaviour import Context, depends_on_nothing
 from sojourn.readers.formats.columns import DURATION, SECONDS, Column, columns_of
 from sojourn.readers.formats.line_format import ASSUMED, LIKELY, SURE, LineFormat
 from sojourn.readers.formats.line_time import instant
@@ -81,7 +81,7 @@ def appended_format(lines: Sequence[str]) -> LineFormat | None:
     alike = longer if len(longer) >= FEW * len(alike) else alike
     columns, numbers = columns_of([match["rest"].rstrip() for match in alike])
     begun = [alike[number] for number in numbers]
-    context = [Context(instant(m["stamp"], "clf") or 0.0, _client(m), int(m["size"].replace("-", "0"))) for m in begun]
+    context = [Context(instant(m["stamp"], "clf"), _client(m), int(m["size"].replace("-", "0"))) for m in begun]
     whole = None
     if not any(_labelled(column).endswith("_time") for column in columns):
         whole = whole_number_format(columns, context, combined=combined, vhost=vhost)
@@ -101,12 +101,12 @@ def _nginx(columns: Sequence[Column], lines: Sequence[Context], *, combined: boo
         why = refused_number(columns, lines)
         text += "".join(each.before + f"${{{name}}}" + each.after for each, name in zip(columns, meanings, strict=True))
         return LineFormat(base, title, listing(nginx_parts(text)), lists=True, notes=(why,) if why else ())
-    return columns_format(text, f"nginx's {base} format", columns, meanings, doubts, [line.instant for line in lines])
+    return columns_format(text, f"nginx's {base} format", columns, meanings, doubts, lines)
 
 
 def columns_format(
     text: str, base: str, columns: Sequence[Column], meanings: Sequence[str], doubts: Sequence[str],
-    stamps: Sequence[float | None],
+    lines: Sequence[Context],
 ) -> LineFormat:  # fmt: skip
     """Return the format of columns behind a text.
 
@@ -116,10 +116,10 @@ def columns_format(
         columns: behind it.
         meanings: the variable of each column.
         doubts: sentences on what is assumed.
-        stamps: of the end of the request in each line, unix s.
+        lines: what else each line has; the instants are those of the end of the request.
     """
     recognised = [f"${name}" for name in meanings if name and not name.startswith("column_")]
-    guesses = _units(columns, meanings, Instants(stamps))
+    guesses = _units(columns, meanings, Instants([line.instant for line in lines]))
     for column, name in zip(columns, meanings, strict=True):
         guess = guesses.get(name)
         unit = f"={guess.unit}" if guess is not None and guess.unit != "s" else ""
@@ -137,14 +137,37 @@ def columns_format(
              if name not in written and (not guess.certain or guess.unit != "s")]  # fmt: skip
     whole = guesses.get("request_time")
     units = {nginx.FIELDS[name].name: guess.unit for name, guess in guesses.items()}
+    unlike, no_time = _unlike_a_time(columns, meanings, lines)
     return LineFormat(
         re.sub(r"\$\{(\w+)\}(?!\w)", r"$\1", text), f"{base} with {listed(recognised)}",
         listing(nginx_parts(re.sub(r"(\$\{\w+\})=(?:ms|us|ns)(?!\w)", r"\1", text)), units),
-        certainty=ASSUMED if doubts or notes else SURE if labelled else LIKELY,
+        certainty=ASSUMED if doubts or notes or unlike else SURE if labelled else LIKELY,
         lists=all(unit == "s" for name, unit in units.items() if name in ("connect", "header", "response")),
-        notes=(*doubts, *_unread(columns, meanings)), unit_notes=tuple(notes),
-        alternative=whole.doubt("$request_time") if whole else "",
+        notes=(*doubts, *unlike, *_unread(columns, meanings)), unit_notes=tuple(notes),
+        alternative=(whole.doubt("$request_time") if whole else "") or no_time,
     )  # fmt: skip
+
+
+def _unlike_a_time(
+    columns: Sequence[Column], meanings: Sequence[str], lines: Sequence[Context]
+) -> tuple[list[str], str]:
+    """Return a sentence on a value that only its form shows to be $request_time, and a clause of its doubt.
+
+    A label, a unit, or another duration beside it say that it is one. Both are empty where values behave like times.
+    """
+    names = [name for name in meanings if name.endswith("_time")]
+    k = meanings.index("request_time") if names == ["request_time"] else -1
+    if k < 0 or columns[k].name or columns[k].unit:
+        return [], ""
+    pairs = [(value, line) for value, line in zip(columns[k].seconds, lines, strict=True) if value is not None]
+    if not depends_on_nothing([round(value * 1000) for value, _ in pairs], [line for _, line in pairs]):
+        return [], ""
+    which = "last value" if k == len(columns) - 1 else f"value {k + 1}"
+    sentence = (
+        f"Its {which} is taken as $request_time by its form alone: it depends on nothing that a duration depends on. "
+        "Give --log-format."
+    )
+    return [sentence], f"no time at all if its {which} is not $request_time"
 
 
 def _units(columns: Sequence[Column], meanings: Sequence[str], instants: Instants) -> dict[str, Guess]:

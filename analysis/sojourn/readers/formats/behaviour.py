@@ -25,12 +25,12 @@ class Context:
     """What else a line has.
 
     Attributes:
-        instant: its stamp, unix s.
+        instant: its stamp, unix s; None: it has none.
         client: the address and the request, with referer and user agent: what the length of a request depends on.
         size: of the response, bytes.
     """
 
-    instant: float
+    instant: float | None
     client: str
     size: int
 
@@ -49,13 +49,21 @@ def not_a_duration(values: Sequence[int], lines: Sequence[Context]) -> str:
             return "they are spread as the ports of clients are"
         if _are_lengths(values, lines):
             return "they depend on the client and the request alone"
-    is_like_a_duration = len(values) < MANY or _has_evidence(values, lines)
-    return "" if is_like_a_duration else "they depend on nothing that a duration depends on"
+    return "they depend on nothing that a duration depends on" if depends_on_nothing(values, lines) else ""
+
+
+def depends_on_nothing(values: Sequence[int], lines: Sequence[Context]) -> bool:
+    """Return whether nothing shows that whole numbers are durations, though there are enough of them to show it."""
+    distinct = len(set(zip(values, lines, strict=True)))
+    return len(values) >= MANY and distinct >= FEWEST and not _has_evidence(values, lines)
 
 
 def _are_instants(values: Sequence[int], lines: Sequence[Context]) -> bool:
     for scale in (1, 1_000, 1_000_000):
-        near = sum(abs(value / scale - line.instant) < DAY_S for value, line in zip(values, lines, strict=True))
+        near = sum(
+            line.instant is not None and abs(value / scale - line.instant) < DAY_S
+            for value, line in zip(values, lines, strict=True)
+        )
         if lines and near > NEARLY_ALL * len(values):
             return True
     return False

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 
 from sojourn.readers.formats.appended import columns_format, meanings_of
+from sojourn.readers.formats.behaviour import Context
 from sojourn.readers.formats.columns import DAMAGED, Column, columns_of
 from sojourn.readers.formats.fields import CLF
 from sojourn.readers.formats.line_format import LineFormat
@@ -27,12 +28,13 @@ _METHOD, _URI, _PROTOCOL = (
 )
 _STATUS, _SIZE = re.compile(r"[1-5]\d\d"), re.compile(r"\d+|-")
 _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f:]*:[0-9a-f:]+|unix:|-")
+_SENT = "body_bytes_sent"
 _HOST = re.compile(r"(?:[\w-]+\.)*[A-Za-z][\w-]*\.[a-z]{2,}(?::\d+)?|localhost(?::\d+)?")
 
 
 def placed_format(lines: Sequence[str]) -> LineFormat | None:
     """Return the format of lines with an instant and a status somewhere; None without these."""
-    columns, numbers = columns_of([f" {line.rstrip()}" for line in lines])
+    columns, _ = columns_of([f" {line.rstrip()}" for line in lines])
     if not columns:
         return None
     settled = settled_columns(columns)
@@ -43,10 +45,11 @@ def placed_format(lines: Sequence[str]) -> LineFormat | None:
     if "request_time" not in meanings and not set(settled.values()) & {"request", "request_uri"}:
         return None
     unit = next(unit for name, unit, _ in _STAMPS if name == stamps[0])
-    values = columns[meanings.index(stamps[0])].values
-    instants = [instant(value, unit) for value, _ in zip(values, numbers, strict=True)]
+    instants = [instant(value, unit) for value in columns[meanings.index(stamps[0])].values]
+    sizes = columns[meanings.index(_SENT)].values if _SENT in meanings else ["0"] * len(instants)
+    context = [Context(at, "", int(size) if size.isdecimal() else 0) for at, size in zip(instants, sizes, strict=True)]
     columns[0].before = columns[0].before.lstrip(" ")
-    return columns_format("", "nginx's log", columns, meanings, doubts, instants)
+    return columns_format("", "nginx's log", columns, meanings, doubts, context)
 
 
 def settled_columns(columns: Sequence[Column]) -> dict[int, str]:
@@ -77,7 +80,7 @@ def settled_columns(columns: Sequence[Column]) -> dict[int, str]:
     if status is None:
         status = settle("status", _STATUS)
     if status is not None and status + 1 < len(columns):
-        settle("body_bytes_sent", _SIZE, among=range(status + 1, status + 2))
+        settle(_SENT, _SIZE, among=range(status + 1, status + 2))
     settle("remote_addr", _ADDRESS)
     settle("host", _HOST)
     return settled
