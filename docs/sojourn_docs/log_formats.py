@@ -85,16 +85,19 @@ Without a name, what a number means follows from all its values: the longest dur
 longer one (*assumed*). Ten digits, a point and three digits are `$msec`; addresses with a port that recur are
 `$upstream_addr`; 32 hexadecimal digits are `$request_id`. A name (`rt=`, `uct=`, `uht=`, `urt=`,
 `request_time=` and the like) decides alone. Durations that contradict their names or one another make the format
-*assumed*, with a note.
+*assumed*, with a note. A single number of three decimals may be a score or an angle as well: where it depends on
+nothing that a duration depends on, the verdict says that it may be no time at all.
 
 A whole number at the end is Apache's `%D` (µs), `%{ms}T` or `%T` (s), in the unit that fits ([below](#units)). It has
 to behave like a duration: numbers that are instants, that only grow, that are spread as the ports of clients are, that
 depend on the client and the request alone, or that depend on nothing at all, are not read, and the note says why. A
-number that exceeds the size of the response by the size of headers is Apache's `%O`. Four digits behind the point,
+number that exceeds the size of the response by the size of headers is Apache's `%O`. Names of
+threads, workers and hosts may stand behind the duration. Four digits behind the point,
 behind the common format, are the seconds of Rack's CommonLogger; six are seconds, as gunicorn's `%(L)s` (*assumed*).
 
 The same values may stand anywhere in the line, before the status or first of all: a line with an instant, a request and
-a status is taken apart at its blanks, quotes and brackets.
+a status is taken apart at its blanks, quotes and brackets, or at tabs, bars, semicolons or commas where one of these
+stands between all values (five at least).
 
 ## Keys and values: JSON, LTSV, logfmt, W3C
 

@@ -152,12 +152,19 @@ def _reason(log: LineFormat | None = None) -> str:
         WHEN NOT starts_with(ltrim(line, ' \t'), '{{') THEN 'not_an_object'"""
     )
     unusable = table_sql.refused(log) if isinstance(log, TableFormat) else "false"
+    # Without an instant of the end, it is the start and the response time.
+    by_start = log is not None and log.has("start") and not log.has("end")
+    times = (
+        "WHEN NOT coalesce(plausible(n_time), false) THEN 'invalid_time'",
+        "WHEN blank(r.request_time) THEN 'missing_request_time'",
+    )
+    first, second = reversed(times) if by_start else times
     return f"""CASE WHEN is_sound AND NOT ({unusable}) THEN NULL ELSE CASE
         WHEN trim(line, ' \t\r\n') = '' THEN 'empty_line'
         {form}
         WHEN blank(r.time) THEN 'missing_time'
-        WHEN NOT coalesce(plausible(n_time), false) THEN 'invalid_time'
-        WHEN blank(r.request_time) THEN 'missing_request_time'
+        {first}
+        {second}
         WHEN coalesce(n_request_time < 0 OR NOT plausible(TRY(n_time - n_request_time)), true)
             THEN 'invalid_request_time'
         WHEN blank(r.status) THEN 'missing_status'

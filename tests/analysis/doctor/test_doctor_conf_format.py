@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 REQUESTS = 400
 ODD = (
-    "$status|$request_time|$upstream_response_time|$upstream_header_time|$upstream_connect_time|$msec|$upstream_addr|"
+    "$status~$request_time~$upstream_response_time~$upstream_header_time~$upstream_connect_time~$msec~$upstream_addr~"
     '"$request"'
 )
 JSON = '{"s":"$status","a":"$request_time","b":"$upstream_response_time","c":"$msec","d":"$upstream_addr"}'
@@ -42,7 +42,7 @@ def odd_line(number: int) -> str:
     header = 0.190 + 0.001 * (number % 7)
     end = 1767225600 + 0.5 * number
     return (
-        f'200|{header + 0.01:.3f}|{header:.3f}|{header:.3f}|0.004|{end:.3f}|10.0.0.5:8000|"GET /a{number % 3} HTTP/1.1"'
+        f'200~{header + 0.01:.3f}~{header:.3f}~{header:.3f}~0.004~{end:.3f}~10.0.0.5:8000~"GET /a{number % 3} HTTP/1.1"'
     )
 
 

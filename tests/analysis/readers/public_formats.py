@@ -452,6 +452,50 @@ READ |= {
         _json(timestamp=lambda r: round(r.end * 1e3), httpStatus=lambda r: r.status, took=lambda r: r.us),
         certainty="assumed",
     ),
+    "bars without blanks": Public(
+        lambda r: f"{r.client}|{r.iso(digits=0)}+00:00|{r.request}|{r.status}|{r.agent}||{r.whole:.3f}|"
+        f"{r.upstream:.3f}", True, "likely",
+    ),
+    "quotes and commas": Public(
+        lambda r: f'"{r.iso(digits=0)}+00:00","{r.client}","{r.request}","{r.status}","{r.agent}","{r.whole:.3f}",'
+        f'"{BACKEND}","{r.upstream:.3f}"', True, "likely",
+    ),
+    "semicolons": Public(
+        lambda r: f"{r.end:.3f};{r.client};{r.request};{r.status};{r.size};{r.upstream:.3f};{r.whole:.3f}", True,
+        "likely",
+    ),
+    "tabs": Public(
+        lambda r: f"{r.clf()}\t{r.client}\t{r.request}\t{r.status}\t{r.agent}\trt={r.whole:.3f}\turt={r.upstream:.3f}",
+        True, "likely",
+    ),
+    "Tomcat, ms and thread": Public(
+        lambda r: f"{r.common} {r.ms} http-nio-8080-exec-{r.number % 9}", certainty="assumed"
+    ),
+    "Skipper": Public(lambda r: f"{r.combined} {r.ms} shop.example - -", certainty="assumed"),
+    "varnishncsa, first byte and %D": Public(
+        lambda r: f"{r.combined} {r.upstream:.6f} {r.us} pass", certainty="likely"
+    ),
+    "Amazon's API gateway": Public(
+        lambda r: json.dumps({"requestId": f"{r.number:x}", "ip": r.client, "requestTime": r.clf(r.start),
+                              "httpMethod": "GET", "status": str(r.status), "responseLatency": str(r.ms),
+                              "integrationLatency": str(round(r.upstream * 1e3))}), True, "assumed",
+    ),
+    "Amazon's API gateway, epoch": Public(
+        lambda r: json.dumps({"requestTimeEpoch": round(r.start * 1e3), "status": str(r.status),
+                              "responseLatency": str(r.ms)}), certainty="assumed",
+    ),
+    "Linkerd": Public(
+        lambda r: json.dumps({"method": "GET", "processing_ns": "103000", "status": r.status, "uri": r.uri,
+                              "timestamp": f"{r.iso(digits=6)}000Z", "total_ns": str(r.us * 1_000)}),
+        certainty="likely",
+    ),
+    "Workers": Public(
+        lambda r: json.dumps({"EventTimestampMs": round(r.end * 1e3), "CPUTimeMs": 3, "WallTimeMs": r.ms,
+                              "Event": {"Response": {"Status": r.status}}}), certainty="likely",
+    ),
+    "JSON, time_ms": Public(
+        _json(ts=lambda r: r.end, status=lambda r: r.status, time_ms=lambda r: r.ms), certainty="likely"
+    ),
     "vhost_combined, %D": Public(
         lambda r: f"shop.example:443 {r.client} - - [{r.clf(r.start)}] {r.combined.partition('] ')[2]} {r.us}",
         certainty="likely",
@@ -460,6 +504,9 @@ READ |= {
 REFUSED |= {
     "ratio of gzip": lambda r: f"{r.combined} {(r.number * 37 % 900) / 100 + 1:.2f}",
     "labelled length": lambda r: f"{r.combined} rl={r.length}",
+    "an instant named as a duration": lambda r: json.dumps({"reqTimeSec": f"{r.start:.3f}", "statusCode": r.status}),
+    "instants alone, as bars": lambda r: f"{r.end:.3f}|{r.client}|{r.request}|{r.status}|{r.size}|{r.agent}",
+    "port and thread": lambda r: f"{r.combined} {r.port} http-nio-8080-exec-{r.number % 9}",
     "JSON without a duration": lambda r: json.dumps({"timestamp": f"{r.iso()}Z", "status": r.status, "took": "-"}),
     "JSON, whole seconds, all 0": lambda r: json.dumps({"timestamp": f"{r.iso()}Z", "status": 200, "duration": 0}),
 }

@@ -14,7 +14,7 @@ from dataclasses import replace
 from sojourn.model.formatting import counted, listed
 from sojourn.readers.formats import catalogue, nginx
 from sojourn.readers.formats.behaviour import Context, depends_on_nothing
-from sojourn.readers.formats.columns import DURATION, SECONDS, Column, columns_of
+from sojourn.readers.formats.columns import DURATION, SECONDS, SIGNS, Column, columns_of
 from sojourn.readers.formats.line_format import ASSUMED, LIKELY, SURE, LineFormat
 from sojourn.readers.formats.line_time import instant
 from sojourn.readers.formats.nginx import nginx_parts
@@ -192,7 +192,7 @@ def listing(parts: Sequence[Part], units: Mapping[str, str] | None = None) -> tu
             continue
         field = part.field
         before = parts[k - 1] if k else ""
-        enclosed = isinstance(before, str) and before.endswith(('"', "["))
+        enclosed = isinstance(before, str) and before.endswith(('"', "[", *SIGNS))
         if field.name.startswith("column_") and not enclosed:
             field = replace(field, pattern=_ATTEMPTS)
         unit = (units or {}).get(field.name, field.unit)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -20,21 +21,28 @@ DURATION = re.compile(rf"{_ANY}(?:{_JOIN}{_ANY})*")
 # IPv6 addresses have brackets of their own.
 _IPV6 = r"\[[0-9a-f:]+\]:\d+"
 _UNIT = "(?:ms|us|µs|ns|s)"
+_LABEL = r'(?P<label>[A-Za-z_][\w.-]*(?:=|: |:(?=[-"]|\d+\.\d)))?'
+_OPEN = r'(?P<open>"|\[(?![0-9a-f:]+\]:\d)|)'
 _PLAIN = r'(?:[^\s",\[\]]|,(?! ))+'
 _TOKEN = re.compile(
-    rf'(?P<blank>\s+)(?P<label>[A-Za-z_][\w.-]*(?:=|: |:(?=[-"]|\d+\.\d)))?(?P<open>"|\[(?![0-9a-f:]+\]:\d)|)'
+    rf"(?P<blank>\s+){_LABEL}{_OPEN}"
     rf'(?P<value>{SECONDS.pattern}(?={_UNIT}?(?:["\]\s]|$))|\d+(?:\.\d+)?(?={_UNIT}(?:["\]\s]|$))|{CLF}(?=["\]\s]|$)|{_IPV6}(?:{_JOIN}[^\s"]+)*'
     rf'|(?<="){QUOTED}(?=")|(?<=\[)[^\]]*(?=\])'
     rf'|{_PLAIN}(?:{_JOIN}(?:{_PLAIN}|{_IPV6}))*|(?<=")(?=")|(?<=\[)(?=\]))'
     rf'(?P<close>{_UNIT}?["\]]?)'
 )
 
+# Signs between values that may hold blanks.
+SIGNS = ("\t", "|", ";", ",")
+_FEWEST_CELLS = 5
+
 
 @dataclass
 class Column:
     """A value of lines: the text before it, its label, the text behind it, and what follows from its values.
 
-    ``word``: the unit that follows as a word of its own.
+    ``opening``: the quote or the bracket before it; a value between two signs counts as quoted. ``word``: the unit that
+    follows as a word of its own.
     """
 
     before: str
@@ -84,9 +92,9 @@ class Column:
         return self.seconds.count(None) <= DAMAGED * len(self.values)
 
 
-def columns_of(rests: Sequence[str]) -> tuple[list[Column], list[int]]:
+def columns_of(rests: Sequence[str], pattern: re.Pattern[str] = _TOKEN) -> tuple[list[Column], list[int]]:
     """Return the columns of what is appended, and the lines they are of; none where the lines are not alike."""
-    split = [list(_TOKEN.finditer(rest)) for rest in rests]
+    split = [list(pattern.finditer(rest)) for rest in rests]
     whole = [k for k, (tokens, rest) in enumerate(zip(split, rests, strict=True))
              if "".join(token[0] for token in tokens) == rest]  # fmt: skip
     if not whole:
@@ -104,6 +112,31 @@ def columns_of(rests: Sequence[str]) -> tuple[list[Column], list[int]]:
         for column, token in zip(columns, split[k], strict=True):
             column.values.append(token["value"])
     return _with_words(columns), numbers
+
+
+def columns_of_lines(lines: Sequence[str]) -> Iterator[list[Column]]:
+    """Yield the columns of whole lines: between blanks, and then between other signs, where there are some."""
+    if columns := columns_of([f" {line.rstrip()}" for line in lines])[0]:
+        columns[0].before = columns[0].before.lstrip(" ")
+        yield columns
+    for sign in SIGNS:
+        columns, _ = columns_of([line.rstrip("\r\n") for line in lines], _cell(sign))
+        if len(columns) >= _FEWEST_CELLS:
+            for column in columns:
+                column.opening = column.opening or '"'
+            yield columns
+
+
+@functools.cache
+def _cell(sign: str) -> re.Pattern[str]:
+    """Return the pattern of a value that signs of this kind enclose."""
+    sign = re.escape(sign)
+    end = rf"(?= *(?:$|{sign}))"
+    return re.compile(
+        rf"(?P<blank>(?:^|{sign}) *){_LABEL}{_OPEN}"
+        rf'(?P<value>(?<="){QUOTED}(?=")|(?<=\[)[^\]]*(?=\])|\d+(?:\.\d+)?(?={_UNIT}{end})|[^"{sign}]*?{end})'
+        rf'(?P<close>{_UNIT}?["\]]? *)(?=$|{sign})'
+    )
 
 
 def _with_words(columns: Sequence[Column]) -> list[Column]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from sojourn.readers.formats import catalogue
+from sojourn.readers.formats.behaviour import DAY_S
 from sojourn.readers.formats.fields import CLF, Field
 from sojourn.readers.formats.line_format import ASSUMED, LIKELY, LineFormat
 from sojourn.readers.formats.line_time import instant
@@ -203,6 +204,8 @@ _FORMS = {
     "method": re.compile(r"[A-Z]{3,10}"),
 }
 _DURATION = re.compile(r"-?\d+(?:\.\d+)?(?:[eE]-?\d+)?(?:ms|us|µs|ns|s)?(?:(?:, | : )(?:-|\d+(?:\.\d+)?))*")
+_EPOCHS = {"s": 1.0, "whole_s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}  # clock -> its step, s
+_EARLIEST, _LONGEST_S = 1e9, 100 * DAY_S  # unix s, and how long the first lines of a log may last
 _VAGUE = (
     "code", "size", "id", "client", "backend", "us", "ua", "rt", "rl", "req", "bytes", "time", "date", "ts", "dur",
 )  # fmt: skip
@@ -237,7 +240,7 @@ def _is_of_role(role: Role, path: Path, values: Sequence[object]) -> bool:
     if not any(_texts(values)):
         return role.exact
     if role.field in _TIMES:
-        return _fit(_DURATION, values)
+        return _fit(_DURATION, values) and not _are_epochs(values)
     if role.field == "request_id" and path[-1].lower() in _VAGUE:
         texts = _texts(values)
         return len(set(texts)) == len(texts)
@@ -255,12 +258,30 @@ def _stamp(columns: Columns, roles: Mapping[Path, Role]) -> dict[Path, Field]:
 
     clocks: dict[str, tuple[Path, Field]] = {}
     for path in sorted(candidates, key=rank):
-        role = _role(path)
-        if role is None or role.field not in ("end", "start") or role.field in clocks:
-            continue
-        if clock := clock_of(columns[path]):
-            clocks[role.field] = (path, Field(role.field, clock))
+        name = _stamp_name(path, columns[path])
+        if name and name not in clocks and (clock := clock_of(columns[path])):
+            clocks[name] = (path, Field(name, clock))
     return dict(clocks.values())
+
+
+def _stamp_name(path: Path, values: Sequence[object]) -> str:
+    """Return whether a path is the start or the end by its name, be it that of a duration; empty if it is neither."""
+    role = _role(path)
+    if role is None or role.field in ("end", "start"):
+        return role.field if role else ""
+    if role.field != "request_time" or _fit(_DURATION, values) != _are_epochs(values):
+        return ""
+    return "start" if path[-1].lower().startswith("req") else "end"
+
+
+def _are_epochs(values: Sequence[object]) -> bool:
+    """Return whether numbers are instants of one log, in whatever unit, rather than durations."""
+    texts = [text for text in _texts(values) if text]
+    clock = clock_of(texts)
+    if clock not in _EPOCHS or len(set(texts)) < 2:
+        return False
+    numbers = [float(text) * _EPOCHS[clock] for text in texts if re.fullmatch(r"\d+(?:\.\d+)?", text)]
+    return min(numbers) > _EARLIEST and max(numbers) - min(numbers) < _LONGEST_S
 
 
 def _instants(columns: Columns, stamp: Mapping[Path, Field]) -> Instants:

@@ -1,6 +1,7 @@
 """Lines of text in which nginx's variables stand in any order: before the status, first of all, behind labels.
 
-The line is taken apart at its blanks, quotes and brackets; what each part is follows from its values.
+The line is taken apart at its blanks, quotes and brackets, or at one sign between all values; what each part is
+follows from its values.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 
 from sojourn.readers.formats.appended import columns_format, meanings_of
 from sojourn.readers.formats.behaviour import Context
-from sojourn.readers.formats.columns import DAMAGED, Column, columns_of
+from sojourn.readers.formats.columns import DAMAGED, Column, columns_of_lines
 from sojourn.readers.formats.fields import CLF
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.line_time import instant
@@ -34,9 +35,11 @@ _HOST = re.compile(r"(?:[\w-]+\.)*[A-Za-z][\w-]*\.[a-z]{2,}(?::\d+)?|localhost(?
 
 def placed_format(lines: Sequence[str]) -> LineFormat | None:
     """Return the format of lines with an instant and a status somewhere; None without these."""
-    columns, _ = columns_of([f" {line.rstrip()}" for line in lines])
-    if not columns:
-        return None
+    formats = (_of_columns(columns) for columns in columns_of_lines(lines))
+    return next((log for log in formats if log is not None), None)
+
+
+def _of_columns(columns: Sequence[Column]) -> LineFormat | None:
     settled = settled_columns(columns)
     stamps = [name for name, _, _ in _STAMPS if name in settled.values()]
     if not stamps or "status" not in settled.values():
@@ -48,7 +51,6 @@ def placed_format(lines: Sequence[str]) -> LineFormat | None:
     instants = [instant(value, unit) for value in columns[meanings.index(stamps[0])].values]
     sizes = columns[meanings.index(_SENT)].values if _SENT in meanings else ["0"] * len(instants)
     context = [Context(at, "", int(size) if size.isdecimal() else 0) for at, size in zip(instants, sizes, strict=True)]
-    columns[0].before = columns[0].before.lstrip(" ")
     return columns_format("", "nginx's log", columns, meanings, doubts, context)
 
 

@@ -12,10 +12,11 @@ _STAMPS = {
     "end": (
         "msec", "timemsec", "ts", "timestamp", "timeiso8601", "timelocal", "time", "datetime", "date", "endtime",
         "edgeendtimestamp", "accesstime", "logtime", "eventtime", "asctime", "endtimestamp", "finishedat",
+        "eventtimestamp", "epoch", "unixtime",
     ),
     "start": (
         "starttime", "startedat", "edgestarttimestamp", "startutc", "requeststarttime", "timestart", "starttimestamp",
-        "requesttimestamp", "begintime",
+        "requesttimestamp", "begintime", "requesttimeepoch",
     ),
 }  # fmt: skip
 _DURATIONS = {
@@ -29,7 +30,8 @@ _DURATIONS = {
     "response": (
         "upstreamresponsetime", "upstreamtime", "upstreamduration", "upstreamlatency", "upsresptime", "urt", "uresp",
         "apptime", "backendtime", "backendlatency", "backendresponsetime", "backendduration", "originresponseduration",
-        "serverresponselatency", "proxytime", "upstreamresptime", "uprestime", "upstreamresptimes",
+        "serverresponselatency", "integrationlatency", "proxytime", "upstreamresptime", "uprestime",
+        "upstreamresptimes",
     ),
     "header": ("upstreamheadertime", "uht", "headertime", "upstreamservicetime"),
     "connect": ("upstreamconnecttime", "uct", "connecttime"),
@@ -63,6 +65,9 @@ _TEXTS = {
 }  # fmt: skip
 _FIELD_OF = {name: field for table in (_STAMPS, _DURATIONS, _TEXTS) for field, names in table.items() for name in names}
 _TIMED = {name for names in _DURATIONS.values() for name in names}
+# With a unit behind them, names of stamps are stamps, and these are durations of the whole request.
+_STAMPED = {name for names in _STAMPS.values() for name in names} - {"time"}
+_TIMED_BY_UNIT = ("time", "total", "request", "response", "walltime")
 # nginx's own names count more than others for the same thing.
 EXACT = frozenset((
     "msec", "request_time", "status", "upstream_response_time", "upstream_header_time", "upstream_connect_time",
@@ -114,8 +119,14 @@ def role_of(name: str) -> Role | None:
         return Role(field, exact=name in EXACT)
     for suffix, unit in UNIT_WORDS.items():
         base = plain.removesuffix(suffix)
-        if base != plain and base in _TIMED:
+        if base == plain:
+            continue
+        if base in _TIMED:
             return Role(_FIELD_OF[base], unit)
+        if len(suffix) > 1 and base in _STAMPED:
+            return Role(_FIELD_OF[base])
+        if len(suffix) > 1 and base in _TIMED_BY_UNIT:
+            return Role("request_time", unit)
     return None
 
 

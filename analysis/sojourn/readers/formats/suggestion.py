@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sojourn.readers.formats.appended import VARIABLE_OF, meanings_of
-from sojourn.readers.formats.columns import columns_of
+from sojourn.readers.formats.columns import Column, columns_of_lines
 from sojourn.readers.formats.json_keys import keyed_fields
 from sojourn.readers.formats.json_template import object_in
 from sojourn.readers.formats.placed import settled_columns
@@ -58,13 +58,15 @@ def _of_objects(objects: Sequence[Mapping[str, object]]) -> Suggestion:
 
 
 def _of_text(lines: Sequence[str]) -> Suggestion:
-    columns, _ = columns_of([f" {line.strip()}" for line in lines])
-    if not columns:
-        return Suggestion()
+    suggestions = map(_of_columns, columns_of_lines(lines))
+    return min(suggestions, key=lambda each: len(each.lacks), default=Suggestion())
+
+
+def _of_columns(columns: Sequence[Column]) -> Suggestion:
     settled = settled_columns(columns)
     meanings, _ = meanings_of(columns, settled)
     has = {"time": any(name in _STAMPS for name in meanings), "status": "status" in meanings,
            "request_time": "request_time" in meanings}  # fmt: skip
     text = "".join(f"{column.before}${{{name}}}{column.after}" for column, name in zip(columns, meanings, strict=True))
     sees = tuple(f"${name}" for name in meanings if not name.startswith("column_"))
-    return Suggestion(sees, tuple(name for name, is_there in has.items() if not is_there), text.lstrip(" "))
+    return Suggestion(sees, tuple(name for name, is_there in has.items() if not is_there), text)

@@ -24,6 +24,7 @@ _WHOLE = re.compile(r"\d+")
 _MICROSECONDS = re.compile(r"\d+\.\d{6}")
 _DURATION_LABEL = re.compile(r"|d|t|rt|took|.*(?:time|duration|latency|elapsed).*|(?:.*_)?(?:ms|msec|us|usec)")
 _WORKER = re.compile(r"-|\w+://[\w.:\[\]-]+/?")
+_WORD = re.compile(r"-|[A-Za-z_][\w.:/-]*")  # names of threads and hosts
 _RACK = re.compile(r"\d+\.\d{4}")
 _DIRECTIVES = {"us": "%D", "ms": "%{ms}T", "s": "%T"}
 _CUT = "It counts whole seconds, so shorter responses are 0: write %D."
@@ -69,7 +70,7 @@ def whole_number_format(
 def _end_of_duration(columns: Sequence[Column], sizes: Sequence[int]) -> int:
     """Return the number of columns up to the one that may be a duration, which sizes and a worker may follow."""
     end = len(columns)
-    while end and _is_worker(columns[end - 1]):
+    while end and (_is_worker(columns[end - 1]) or (not columns[end - 1].label and columns[end - 1].all(_WORD))):
         end -= 1
     after_whole = end > 1 and columns[end - 2].all(_WHOLE)
     if end and columns[end - 1].all(_WHOLE) and _is_size(columns[end - 1], sizes, after_whole=after_whole):
