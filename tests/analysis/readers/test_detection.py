@@ -233,6 +233,12 @@ def test_the_order_of_the_lines_separates_milliseconds_from_seconds() -> None:
     assert (busy.name.rpartition(" ")[2], calm.name.rpartition(" ")[2]) == ("%{ms}T", "%T")
 
 
+def test_nanoseconds_are_no_instants_though_they_have_as_many_digits(tmp_path: Path) -> None:
+    lines = [json.dumps({"ts": 1769860800.25 + n, "status": 200, "latency": 1_500_000_000 + n}) for n in range(2)]
+    _, rows = read(written(tmp_path, lines))
+    assert rows["request_time"].to_list() == pytest.approx([1.5, 1.5])
+
+
 @pytest.mark.parametrize("ts", ["2026-01-31T12:00:00.250Z", 1769860800.25])
 @pytest.mark.parametrize(("duration", "seconds"), [(75, 0.075), (75_144_783, 0.075145), (0.075144783, 0.075145)])
 def test_clock_and_unit_of_caddy(tmp_path: Path, ts: object, duration: float, seconds: float) -> None:

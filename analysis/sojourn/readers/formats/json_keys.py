@@ -240,7 +240,7 @@ def _is_of_role(role: Role, path: Path, values: Sequence[object]) -> bool:
     if not any(_texts(values)):
         return role.exact
     if role.field in _TIMES:
-        return _fit(_DURATION, values) and not _are_epochs(values)
+        return _fit(_DURATION, values) and not _are_epochs(path, values)
     if role.field == "request_id" and path[-1].lower() in _VAGUE:
         texts = _texts(values)
         return len(set(texts)) == len(texts)
@@ -269,16 +269,16 @@ def _stamp_name(path: Path, values: Sequence[object]) -> str:
     role = _role(path)
     if role is None or role.field in ("end", "start"):
         return role.field if role else ""
-    if role.field != "request_time" or _fit(_DURATION, values) != _are_epochs(values):
+    if role.field != "request_time" or _fit(_DURATION, values) != _are_epochs(path, values):
         return ""
     return "start" if path[-1].lower().startswith("req") else "end"
 
 
-def _are_epochs(values: Sequence[object]) -> bool:
-    """Return whether numbers are instants of one log, in whatever unit, rather than durations."""
+def _are_epochs(path: Path, values: Sequence[object]) -> bool:
+    """Return whether numbers under the name of a time are instants of one log, in whatever unit, not durations."""
     texts = [text for text in _texts(values) if text]
     clock = clock_of(texts)
-    if clock not in _EPOCHS or len(set(texts)) < 2:
+    if "time" not in path[-1].lower() or clock not in _EPOCHS or len(set(texts)) < 2:
         return False
     numbers = [float(text) * _EPOCHS[clock] for text in texts if re.fullmatch(r"\d+(?:\.\d+)?", text)]
     return min(numbers) > _EARLIEST and max(numbers) - min(numbers) < _LONGEST_S
