@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS rollup_minute${local} ${on_cluster}
     response_seconds Float64 CODEC(ZSTD(1)),
     ${part_seconds}
 
-    -- By what is known of the wait: where it is not, queueing_seconds is no lower bound that means anything.
+    -- How much of the waits is known. Of a request whose wait is unknown, queueing_seconds has what the proxy saw of it.
     waits_proxied Float64 CODEC(ZSTD(1)) COMMENT 'requests that went to a backend',
     waits_measured Float64 CODEC(ZSTD(1)) COMMENT 'requests with a known queueing delay',
     waits_measured_seconds Float64 CODEC(ZSTD(1)) COMMENT 'response time of these, and of requests without a backend',
