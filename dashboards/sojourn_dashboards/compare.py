@@ -35,11 +35,9 @@ def _both(select: str, *more: str) -> str:
     """Return SQL: a full join of the two runs on the minutes since their start; ``select`` refers to a.… and b.…."""
     one = """
         SELECT dateDiff('minute', @begin@, minute) AS minutes, sum(requests) AS n, sum(response_seconds) AS s_response,
-            sum(queueing_seconds) AS s_queueing, sum(service_seconds) AS s_service, @waits@, @mean@ AS mean_queueing,
-            @share@ AS share_of_queueing @more@
+            sum(queueing_seconds) AS s_queueing, sum(service_seconds) AS s_service @more@
         FROM rollup_minute FINAL WHERE @run@ GROUP BY minutes HAVING n > 0
     """
-    waits = {"waits": SUMS_OF_WAITS, "mean": MEAN, "share": SHARE_OF_QUEUEING}
     return sql(
         """
         SELECT if(a.n > 0, a.minutes, b.minutes) AS "minutes", @select@
@@ -47,8 +45,8 @@ def _both(select: str, *more: str) -> str:
         ORDER BY 1
         """,
         select=select,
-        a=sql(one, begin=begin("a"), run=_run("a"), **waits, more="".join(f", {column}" for column in more)),
-        b=sql(one, begin=begin("b"), run=_run("b"), **waits, more="".join(f", {column}" for column in more)),
+        a=sql(one, begin=begin("a"), run=_run("a"), more="".join(f", {column}" for column in more)),
+        b=sql(one, begin=begin("b"), run=_run("b"), more="".join(f", {column}" for column in more)),
     )
 
 
@@ -60,9 +58,15 @@ def _pairs(*expressions: tuple[str, str]) -> str:
     )
 
 
-SPLIT = _both(_pairs(("queueing delay", "@.mean_queueing"), ("service time", "@.s_service / @.n")))
+SPLIT = _both(
+    _pairs(("queueing delay", "@.mean_queueing"), ("service time", "@.s_service / @.n")),
+    SUMS_OF_WAITS,
+    f"{MEAN} AS mean_queueing",
+)
 P99 = _both(_pairs(("response time", "@.q[3]")), f"{merged('response')} AS q")
-SHARE = _both(_pairs(("queueing delay", "@.share_of_queueing")))
+SHARE = _both(
+    _pairs(("queueing delay", "@.share_of_queueing")), SUMS_OF_WAITS, f"{SHARE_OF_QUEUEING} AS share_of_queueing"
+)
 RATE = _both(_pairs(("response time", "@.n / 60")))
 
 SUMMARY = sql(
