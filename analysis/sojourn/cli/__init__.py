@@ -46,6 +46,8 @@ class _Verbs(Verbs):
         "watch": ("sojourn.watch.command", "watch"),
         "export": ("sojourn.export.command", "export"),
         "doctor": ("sojourn.doctor.command", "doctor"),
+        "install": ("sojourn.install.command", "app"),
+        "uninstall": ("sojourn.install.command", "removing"),
         "config": ("sojourn.cli.config", "config"),
         "store": ("sojourn.cli.store", "app"),
     }

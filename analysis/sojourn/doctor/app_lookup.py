@@ -61,7 +61,13 @@ def servers_at(addresses: Iterable[str], *, on_this_machine: bool, ask: bool) ->
 
 
 def listening_servers(addresses: Iterable[str]) -> dict[str, AppServer]:
-    """Return the servers of processes that listen at addresses of this machine; an address without one is left out.
+    """Return the servers of processes that listen at addresses of this machine; an address without one is left out."""
+    processes = listening_processes(addresses)
+    return {address: server_of_processes([_command(each) for each in several]) for address, several in processes.items()}
+
+
+def listening_processes(addresses: Iterable[str]) -> dict[str, list[Path]]:
+    """Return the processes (their folders in /proc) that listen at addresses of this machine.
 
     Of another user's processes only root sees which sockets they hold.
     """
@@ -70,11 +76,11 @@ def listening_servers(addresses: Iterable[str]) -> dict[str, AppServer]:
     for address in dict.fromkeys(addresses):
         for inode in set(_listening_inodes(address)):
             by_inode.setdefault(inode, []).append(address)
-    commands: dict[str, list[str]] = {}
+    processes: dict[str, list[Path]] = {}
     for process in _PROC.glob("[0-9]*") if by_inode else ():
         for address in {address for inode in _socket_inodes(process) for address in by_inode.get(inode, ())}:
-            commands.setdefault(address, []).append(_command(process))
-    return {address: server_of_processes(each) for address, each in commands.items()}
+            processes.setdefault(address, []).append(process)
+    return processes
 
 
 def _listening_inodes(address: str) -> Iterator[str]:

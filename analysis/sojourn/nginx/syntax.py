@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -21,7 +21,7 @@ _NGINX_PATIENCE_S = 20.0
 _TOKEN = re.compile(
     r"""\s+|\#[^\n]*|(?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<mark>[;{}])|"""
     r"""(?P<bare>(?:\\.|\$\{[^}\s]*\}|[^\s;{}"'\\])(?:\\.|\$\{[^}\s]*\}|[^\s;{}\\])*)""",
-    re.S,
+    re.S | re.A,  # to nginx, only ASCII is white space
 )
 _ESCAPED = re.compile(r"""\\([\\"'\s;{}])""")
 # A brace of Lua; or a comment or a string, in which braces are text.
@@ -131,19 +131,33 @@ def reading(path: Path) -> Reading:
             "", [], str(path), _parsed(dumped_files[0], _beside(Path(dumped_files[0][0]).parent, from_dump), 0)
         )
         return Reading(root, None, (), texts)
+    return replace(reading_of_files(path, errors="replace"), refusal=reason)
+
+
+def reading_of_files(path: Path, errors: str = "surrogateescape") -> Reading:
+    """Read a configuration with its includes from the files themselves.
+
+    Args:
+        path: the first file.
+        errors: how bytes that are not UTF-8 are decoded. With the default, the texts are those of the files to the
+            byte: ``text.encode("utf-8", "surrogateescape")`` is the content.
+
+    Raises:
+        CaptureError: a file cannot be read, or is not a configuration.
+    """
     notes: list[str] = []
-    texts = {str(path): _text(path)}
+    texts = {str(path): _text(path, errors)}
 
     def from_disk(pattern: str) -> list[tuple[str, str]]:
         names = sorted(glob.glob(pattern))
         if not names and not glob.has_magic(pattern):
             notes.append(f"{printable(pattern)} is included, but does not exist.")
-        texts.update((name, _text(Path(name))) for name in names)
+        texts.update((name, _text(Path(name), errors)) for name in names)
         return [(name, texts[name]) for name in names]
 
     include = _beside(Path(os.path.abspath(path)).parent, from_disk)
     root = Directive("", [], str(path), _parsed((str(path), texts[str(path)]), include, 0))
-    return Reading(root, reason, tuple(notes), texts)
+    return Reading(root, None, tuple(notes), texts)
 
 
 def parsed(text: str, name: str = "nginx.conf") -> Directive:
@@ -184,9 +198,9 @@ def _beside(folder: Path, files_of: Include) -> Include:
     return lambda pattern: files_of(os.path.join(folder, pattern))  # unnormalised, as nginx prints the names
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, errors: str = "replace") -> str:
     try:
-        return path.read_text("utf-8", "replace")
+        return path.read_bytes().decode("utf-8", errors)
     except OSError as error:
         raise CaptureError(f"{path}: cannot be read ({error.strerror})") from None
 

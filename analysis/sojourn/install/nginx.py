@@ -1,0 +1,286 @@
+"""Install the include files into a configuration of nginx, and remove them again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sojourn.doctor.doctor import diagnose
+from sojourn.doctor.findings import ERROR, Diagnosis, Finding
+from sojourn.doctor.nginx_headers import INCLUDES_FOLDER
+from sojourn.doctor.nginx_levels import Conf
+from sojourn.install.files import MANIFEST, Writing, backup_folder, installed_files, manifest_of
+from sojourn.install.marked_text import changed, is_changed, restored
+from sojourn.install.nginx_program import NginxProgram, master_of, nginx_program, reload
+from sojourn.install.plan import MODULE, Plan, Settings, planned
+from sojourn.install.targets import Target, target_of
+from sojourn.install.trial import Trial, tried
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import counted, printable
+from sojourn.nginx.includes import USER_FILE, include_files
+from sojourn.nginx.syntax import reading_of_files
+
+DEFAULT_CONF = "/etc/nginx/nginx.conf"
+LOG_NAME = "sojourn.jsonl"
+
+
+@dataclass
+class Proposal:
+    """What is to be done to a configuration.
+
+    Attributes:
+        conf: the first file of the configuration.
+        writing: the files, before and after.
+        plan: of an installation, what is changed for which purpose.
+        log: the log of the requests.
+        included: real paths of the include files, whose contents no diff shows.
+        edited: include files that were edited since they were installed, and are removed.
+        program: the nginx of this machine; None without one.
+        master: the process of the nginx that runs with the configuration; None without one.
+        njs: whether the variables need the njs module.
+    """
+
+    conf: Path
+    writing: Writing
+    plan: Plan
+    log: str
+    included: list[str] = field(default_factory=list)
+    edited: list[str] = field(default_factory=list)
+    program: NginxProgram | None = None
+    master: int | None = None
+    njs: bool = True
+
+    @property
+    def diff(self) -> str:
+        """The change of the configuration as a unified diff, without the include files."""
+        return self.writing.diff(self.included)
+
+
+@dataclass
+class Outcome:
+    """What was done.
+
+    Attributes:
+        backup: the folder with the files as they were.
+        reloaded: whether a running nginx uses the new configuration.
+        trials: the requests that were sent.
+        untried: sentences about locations without a request.
+        diagnosis: the doctor's, of the new configuration and its log.
+    """
+
+    backup: Path
+    reloaded: bool
+    trials: list[Trial] = field(default_factory=list)
+    untried: list[str] = field(default_factory=list)
+    diagnosis: Diagnosis = field(default_factory=Diagnosis)
+
+
+def _conf_of(path: Path) -> Conf:
+    conf = Conf(path, reading_of_files(path))
+    if conf.fragment:
+        raise SojournError(f"{path}: a part of a configuration, without http {{ }}: name nginx.conf")
+    return conf
+
+
+def installation(path: Path, choices: Mapping[str, str], log: str | None = None) -> Proposal:
+    """Return what an installation changes.
+
+    Args:
+        path: the first file of the configuration.
+        choices: header in small letters -> ``ours`` or ``yours``, see ``sojourn.install.duplicates``.
+        log: the file of the log; None: beside nginx's own.
+
+    Raises:
+        SojournError: the configuration cannot be read, or is refused by nginx, or its folder of include files is not
+            the one of this version.
+    """
+    program = nginx_program()
+    conf = _conf_of(path)
+    if program is not None and (refusal := program.refusal(path)) is not None:
+        raise SojournError(f"{path}: nginx refuses the configuration as it is, so nothing was changed: {refusal}")
+    default_log = program.default_log if program is not None else "/var/log/nginx/access.log"
+    log = log or os.path.join(os.path.dirname(default_log), LOG_NAME)
+    settings = Settings(
+        folder=conf.folder,
+        log=log,
+        default_log=default_log,
+        njs=program.njs_line(conf.read.root, MODULE) if program is not None else "",
+        choices=choices,
+    )
+    plan = planned(conf, settings)
+    writing = Writing()
+    _write_changes(conf, plan, writing)
+    included = [] if conf.has_includes or not plan.changes else _write_includes(path, writing)
+    return Proposal(
+        path, writing, plan, log, included, program=program, njs=settings.njs is not None,
+        master=master_of(path, conf.read.root, program) if program is not None else None,
+    )  # fmt: skip
+
+
+def _write_changes(conf: Conf, plan: Plan, writing: Writing) -> None:
+    texts = {os.path.realpath(name): text for name, text in conf.read.files.items()}
+    for file, changes in plan.changes.items():
+        writing.set(file, changed(texts[file], changes).encode("utf-8", "surrogateescape"))
+
+
+def _write_includes(path: Path, writing: Writing) -> list[str]:
+    """Add the include files to what is written, and return their real paths."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(path)), INCLUDES_FOLDER)
+    files, earlier = include_files(), installed_files(folder)
+    for name, content in files.items():
+        target = os.path.join(folder, name)
+        if os.path.exists(target) and not earlier.get(name):
+            if name == USER_FILE:
+                continue
+            if Path(target).read_bytes() != content:
+                raise SojournError(f"{target}: exists, and is not the file of this version: move the folder away")
+        writing.set(target, content)
+    writing.set(os.path.join(folder, MANIFEST), manifest_of(files))
+    return [file for file in writing.after if os.path.dirname(file) == os.path.realpath(folder)]
+
+
+def removal(path: Path) -> Proposal:
+    """Return what an uninstallation changes.
+
+    Raises:
+        SojournError: the configuration cannot be read.
+    """
+    program = nginx_program()
+    conf = _conf_of(path)
+    writing = Writing()
+    for name, text in conf.read.files.items():
+        if is_changed(text):
+            writing.set(name, restored(text).encode("utf-8", "surrogateescape"))
+    folder = os.path.join(os.path.dirname(os.path.abspath(path)), INCLUDES_FOLDER)
+    files = installed_files(folder)
+    needed = _still_included(conf, writing, folder)
+    included, edited = [], []
+    if files and not needed:
+        for name, is_same in files.items():
+            target = os.path.join(folder, name)
+            if not is_same:
+                edited.append(target)
+            if os.path.exists(target):
+                writing.set(target, None)
+        writing.set(os.path.join(folder, MANIFEST), None)
+        included = [file for file in writing.after if os.path.dirname(file) == os.path.realpath(folder)]
+    logs = [each.args[0] for level in (conf.http, *conf.levels) for each in level.own("access_log")
+            if each.args[1:2] == ["sojourn"]]  # fmt: skip
+    proposal = Proposal(path, writing, Plan(), logs[0] if logs else "", included, edited, program)
+    if program is not None:
+        proposal.master = master_of(path, conf.read.root, program)
+    proposal.plan.left = [f"{each}: still includes a file of {folder}" for each in needed]
+    return proposal
+
+
+def _still_included(conf: Conf, writing: Writing, folder: str) -> list[str]:
+    """Return the files of a configuration that include the folder by lines that were not installed."""
+    names = []
+    for name, text in conf.read.files.items():
+        if os.path.dirname(os.path.realpath(name)) == os.path.realpath(folder):
+            continue
+        content = writing.after.get(os.path.realpath(name))
+        rest = content.decode("utf-8", "surrogateescape") if content is not None else text
+        lines = (line.split("#")[0] for line in rest.splitlines())
+        if any("include" in line and f"{INCLUDES_FOLDER}/" in line for line in lines):
+            names.append(name)
+    return names
+
+
+# ---- Carry out
+
+
+def carried_out(
+    proposal: Proposal,
+    *,
+    try_requests: bool = True,
+    backups: Path | None = None,
+    on_step: Callable[[str], None] = print,
+) -> Outcome:
+    """Write the files, test and reload nginx, send the requests; put everything back if one of these fails.
+
+    Args:
+        proposal: an installation or a removal.
+        try_requests: send one request through each changed location.
+        backups: the folder of backups; None: see ``backup_folder``.
+        on_step: is called with a sentence about each step.
+
+    Raises:
+        SojournError: a step failed; the files are as before.
+    """
+    program = proposal.program
+    if program is None:
+        raise SojournError("nginx is not installed here: without it, the changes cannot be tested; nothing was changed")
+    refused_before = program.refusal(proposal.conf)
+    errors_before = _errors(proposal) if proposal.plan.passes else set()
+    backup = proposal.writing.backup(backups or backup_folder())
+    on_step(f"backup: {backup}")
+    outcome = Outcome(backup, False)
+    try:
+        proposal.writing.write()
+        refusal = program.refusal(proposal.conf)
+        if refusal is not None and refusal != refused_before:
+            raise SojournError(f"nginx refuses the new configuration: {refusal}")
+        on_step("nginx -t: accepted" if refusal is None else f"nginx -t: refused as before: {refusal}")
+        if refusal is None and proposal.master is not None:
+            if (reason := reload(proposal.master)) is not None:
+                raise SojournError(reason)
+            outcome.reloaded = True
+            on_step("nginx: reloaded")
+        if proposal.plan.passes:
+            _verify(proposal, outcome, errors_before, try_requests=try_requests)
+    except BaseException as error:
+        proposal.writing.undo()
+        if proposal.master is not None:
+            reload(proposal.master)
+        if isinstance(error, SojournError):
+            raise SojournError(f"{error}. All files are as before, and nginx uses them.") from None
+        raise
+    return outcome
+
+
+def _verify(proposal: Proposal, outcome: Outcome, errors_before: set[tuple[str, str]], *, try_requests: bool) -> None:
+    """Send the requests and ask the doctor.
+
+    Raises:
+        SojournError: a request shows that something is wrong, or the doctor reports an error that was not there before.
+    """
+    if outcome.reloaded and try_requests:
+        targets = _targets(proposal.plan, outcome.untried)
+        outcome.trials = tried(targets, proposal.log)
+        failures = [(each, each.failure) for each in outcome.trials if each.failure is not None]
+        if failures:
+            trial, reason = failures[0]
+            more = f", and {counted(len(failures) - 1, 'more request')} failed" if len(failures) > 1 else ""
+            raise SojournError(f"GET {printable(trial.target.path)} of {trial.target.level.title}: {reason}{more}")
+    logs = [proposal.log] if outcome.trials and any(each.line for each in outcome.trials) else []
+    outcome.diagnosis = diagnose([str(proposal.conf), *logs])
+    changed_titles = {title for each in proposal.plan.passes for title in (each.level.title, "http")}
+    for each in outcome.diagnosis.findings:
+        if each.severity == ERROR and _key(each) not in errors_before and each.subject in changed_titles:
+            raise SojournError(f"sojourn doctor: {each.what} {each.why}")
+
+
+def _errors(proposal: Proposal) -> set[tuple[str, str]]:
+    findings = diagnose([str(proposal.conf)]).findings
+    return {_key(each) for each in findings if each.severity == ERROR}
+
+
+def _key(finding: Finding) -> tuple[str, str]:
+    return finding.code, finding.subject
+
+
+def _targets(plan: Plan, untried: list[str]) -> list[Target]:
+    targets: dict[tuple[object, ...], Target] = {}
+    for each in plan.passes:
+        if any(line.args[:1] == ["off"] for line in each.block.effective("access_log")) and each.level not in plan.logs:
+            untried.append(f"{each.level.title}: no request was sent, because it is not logged")
+            continue
+        target = target_of(each.level)
+        if isinstance(target, str):
+            untried.append(f"{each.level.title}: no request was sent, because {target}")
+        else:
+            targets.setdefault((target.address, target.host, target.path), target)
+    return list(targets.values())

@@ -1,0 +1,147 @@
+"""Public kinds of configurations as trees of files, each with a real nginx that runs it and real apps behind it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from apps_behind import way_to
+from doctor_support import app
+from sojourn.cli import app as commands
+from sojourn_lab.runtime.nginx import build_text, nginx_program
+from sojourn_lab.runtime.ports import free_ports, wait_for_port
+from sojourn_lab.runtime.process import Process
+from typer.testing import CliRunner
+
+SETUPS = Path(__file__).with_name("setups")
+DEADLINE_S = 30.0
+_PORTS = ("PORT", "APP", "TLS", "SPARE", "OTHER")
+_PLACEHOLDER = re.compile(rb"@[A-Z]+@")
+
+
+@dataclass
+class Tree:
+    """A configuration in a folder of its own.
+
+    ``etc``: its files. ``logs``, ``run``, ``root``: folders for logs, sockets and pages. ``values``: of placeholders.
+    """
+
+    folder: Path
+    values: dict[str, str]
+
+    @property
+    def etc(self) -> Path:
+        return self.folder / "etc"
+
+    @property
+    def conf(self) -> Path:
+        return self.etc / "nginx.conf"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "logs" / "sojourn.jsonl"
+
+    @property
+    def port(self) -> int:
+        return int(self.values["PORT"])
+
+    def command(self, *words: str) -> tuple[int, str]:
+        """Run ``sojourn WORDS`` and return its exit code and its output."""
+        result = CliRunner(env={"COLUMNS": "160", "NO_COLOR": "1"}).invoke(commands, list(words))
+        error = f"{result.exception}\n" if result.exception and result.exit_code else ""
+        return result.exit_code, result.stdout + error
+
+    def install(self, *options: str) -> tuple[int, str]:
+        places = ("--log", str(self.log), "--backup", str(self.folder / "backups"))
+        return self.command("install", "nginx", str(self.conf), *places, *options)
+
+    def uninstall(self, *options: str) -> tuple[int, str]:
+        return self.command(
+            "uninstall", "nginx", str(self.conf), "--backup", str(self.folder / "backups"), *options
+        )
+
+    def contents(self) -> dict[str, bytes | str]:
+        """Return the content of each file by its path; of a link, its target."""
+        return {
+            str(path.relative_to(self.etc)): os.readlink(path) if path.is_symlink() else path.read_bytes()
+            for path in sorted(self.etc.rglob("*"))
+            if path.is_symlink() or path.is_file()
+        }
+
+
+def tree_of(name: str, folder: Path, replaced: Mapping[str, str] | None = None) -> Tree:
+    """Return the set-up of a name, with this machine's ports and paths; skips without a module that it loads."""
+    program = nginx_program()
+    if program is None:
+        pytest.skip("nginx is not installed")
+    build = re.search(r"--modules-path=(\S+)", build_text(program))
+    values = {
+        **dict(zip(_PORTS, map(str, free_ports(len(_PORTS))), strict=True)),
+        "ETC": str(folder / "etc"),
+        "LOGS": str(folder / "logs"),
+        "RUN": str(folder / "run"),
+        "ROOT": str(folder / "root"),
+        "CERT": str(folder / "cert"),
+        "MODULES": build[1] if build else "/usr/lib/nginx/modules",
+    }
+    for each in ("logs", "run", "root", "cert"):
+        (folder / each).mkdir()
+    shutil.copytree(SETUPS / name, folder / "etc", symlinks=True)
+    tree = Tree(folder, values)
+    for path in tree.etc.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            content = _filled(path.read_bytes(), {**values, **(replaced or {})})
+            for module in re.findall(rb"load_module (\S+);", content):
+                if not os.path.exists(module):
+                    pytest.skip(f"{os.path.basename(module.decode())} is not installed")
+            path.write_bytes(content)
+    return tree
+
+
+def _filled(content: bytes, values: Mapping[str, str]) -> bytes:
+    return _PLACEHOLDER.sub(lambda match: values.get(match[0].decode().strip("@"), match[0].decode()).encode(), content)
+
+
+@contextmanager
+def apps_of(tree: Tree) -> Iterator[list[dict[str, list[str]]]]:
+    """The apps behind a set-up, as long as the block; yields the headers that the one that speaks HTTP received."""
+    texts = {path: path.read_bytes() for path in tree.etc.rglob("*") if path.is_file() and not path.is_symlink()}
+    whole = b"".join(texts.values())
+    if b"@CERT@" in whole or b"ssl_certificate" in whole:
+        _certificate(Path(tree.values["CERT"]))
+    with ExitStack() as stack:
+        if b"app.sock" in whole:
+            stack.enter_context(way_to("proxy", tree.folder / "run", unix=True))
+        for family in ("fastcgi", "uwsgi", "grpc"):
+            name = family.upper()
+            if f"@{name}@".encode() in whole:
+                way = stack.enter_context(way_to(family, tree.folder / "root"))
+                tree.values[name] = way.lines[0].split()[1].rstrip(";")
+        (tree.folder / "root" / "index.php").write_text('<?php header("X-Worker: 1"); echo "ok";')
+        for path, text in texts.items():
+            path.write_bytes(_filled(text, tree.values))
+        yield stack.enter_context(app(int(tree.values["APP"])))
+
+
+def _certificate(folder: Path) -> None:
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=shop.example",
+         "-keyout", folder / "key.pem", "-out", folder / "cert.pem"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+
+
+@contextmanager
+def nginx_of(tree: Tree) -> Iterator[None]:
+    """A real nginx that runs a set-up, as long as the block."""
+    command = [str(nginx_program()), "-c", str(tree.conf), "-g", "daemon off;"]
+    with Process(command, name="nginx", folder=tree.folder / "logs") as process:
+        wait_for_port("127.0.0.1", tree.port, DEADLINE_S, process)
+        yield
