@@ -22,7 +22,6 @@ SHARED = {
     "lab/backend": "backend",
     "lab/playbooks": "playbooks",
     "lab/k6": "k6",
-    "nginx": "nginx",
     "collector/vector/config": "vector/config",
     "collector/middleware/php/auto_prepend.php": "middleware/php/auto_prepend.php",
     "collector/middleware/php/src": "middleware/php/src",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sojourn.nginx.includes import includes_folder
+
 from sojourn_lab.errors import LabError
 
 _PACKAGE = Path(__file__).resolve().parent
 
-# A wheel has copies inside the package (see pyproject.toml); a checkout has each folder in its own place.
+# A wheel has copies inside the package (see build_hook.py), and nginx's files inside `sojourn`; a checkout has each
+# folder in its own place.
 _IN_CHECKOUT = {
-    "nginx": _PACKAGE.parents[1] / "nginx",
+    "nginx": includes_folder(),
     "scenarios": _PACKAGE.parent / "scenarios",
     "backend": _PACKAGE.parent / "backend",
     "playbooks": _PACKAGE.parent / "playbooks",

@@ -96,20 +96,23 @@ def test_everything_is_in_the_wheel(built: Path) -> None:
     for name in (
         "sojourn/py.typed", "sojourn/__init__.pyi", "sojourn/present/templates/report.html",
         "sojourn/store/schema/tables/requests.sql", "sojourn/doctor/doctor.md", "sojourn/cli/examples/shop.jsonl.gz",
+        "sojourn/nginx/includes/sojourn.conf", "sojourn/nginx/includes/sojourn.js",
     ):  # fmt: skip
         assert name in names
     assert {name.partition("/")[0] for name in names} == {
         "sojourn", "sojourn-0.1.0.dist-info", "sojourn-0.1.0.data",
     }  # fmt: skip
     assert not [name for name in names if name.endswith((".pyc", ".nbi", ".go", ".java", ".rb", ".php"))]
-    assert not [name for name in names if name.endswith((".js", ".mjs")) and "/templates/" not in name]
+    assert not [
+        name for name in names if name.endswith((".js", ".mjs")) and not re.search("/(?:templates|includes)/", name)
+    ]
 
 
 def test_everything_of_the_lab_is_in_its_wheel(built: Path) -> None:
     names = names_in(built, "sojourn_lab")
     for name in (
         "py.typed", "scenarios/benchmark.toml", "playbooks/collector.toml", "k6/websocket.js",
-        "nginx/sojourn.conf", "nginx/sojourn.js", "backend/app.py", "backend/App.java", "backend/TomcatApp.java",
+        "backend/app.py", "backend/App.java", "backend/TomcatApp.java",
         "vector/config/agent.yaml",
         "middleware/php/auto_prepend.php", "middleware/php/src/Measurement.php",
         "middleware/ruby/lib/sojourn-middleware.rb", "middleware/ruby/lib/sojourn/stamp.rb",

@@ -62,8 +62,10 @@ def servers_at(addresses: Iterable[str], *, on_this_machine: bool, ask: bool) ->
 
 def listening_servers(addresses: Iterable[str]) -> dict[str, AppServer]:
     """Return the servers of processes that listen at addresses of this machine; an address without one is left out."""
-    processes = listening_processes(addresses)
-    return {address: server_of_processes([_command(each) for each in several]) for address, several in processes.items()}
+    commands = {
+        address: [_command(each) for each in processes] for address, processes in listening_processes(addresses).items()
+    }
+    return {address: server_of_processes(each) for address, each in commands.items()}
 
 
 def listening_processes(addresses: Iterable[str]) -> dict[str, list[Path]]:

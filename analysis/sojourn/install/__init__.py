@@ -1,1 +1,1 @@
-"""Install the nginx includes into a configuration that exists, remove them, and list the lines for the apps behind it."""
+"""Install the nginx includes into an existing configuration, remove them, and show the lines for the apps."""

@@ -1,4 +1,4 @@
-"""The lines that make the apps behind a configuration report their times: for each app server, what to install and add."""
+"""The lines that make the apps behind a configuration report their times, for each app server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from sojourn.doctor.nginx_levels import Conf
 
 _CHECKOUT = Path(__file__).resolve().parents[3]
 _MIDDLEWARE = "collector/middleware"
-_PACKAGES = {"ruby": "sojourn-middleware"}
 
 
 @dataclass(frozen=True)
@@ -43,10 +42,15 @@ _WSGI = "from sojourn_middleware import WSGIMiddleware"
 _ASGI = "from sojourn_middleware import ASGIMiddleware"
 _FRAMEWORKS: dict[str, tuple[Framework, ...]] = {
     "python": (
-        Framework("Django", "django", "wsgi.py", (_WSGI, "application = WSGIMiddleware(get_wsgi_application())"), "django"),
         Framework(
-            "Django, routes", "django", "settings.py, the last line",
-            ('MIDDLEWARE += ["sojourn_middleware.django.tell_route"]',), "django",
+            "Django", "django", "wsgi.py", (_WSGI, "application = WSGIMiddleware(get_wsgi_application())"), "django"
+        ),
+        Framework(
+            "Django, routes",
+            "django",
+            "settings.py, the last line",
+            ('MIDDLEWARE += ["sojourn_middleware.django.tell_route"]',),
+            "django",
         ),
         Framework("Flask", "flask", "behind the app", (_WSGI, "app.wsgi_app = WSGIMiddleware(app.wsgi_app)"), "flask"),
         Framework("FastAPI", "fastapi", "behind the app", (_ASGI, "app = ASGIMiddleware(app)"), "fastapi"),
@@ -57,34 +61,57 @@ _FRAMEWORKS: dict[str, tuple[Framework, ...]] = {
         Framework("Rails", "rails", "Gemfile", ('gem "sojourn-middleware", path: "{folder}/ruby"',), "rails-rack"),
         Framework("Sinatra", "sinatra", "the class", ("use Sojourn::Middleware",), "rails-rack"),
         Framework(
-            "any Rack app", "", "config.ru, the first lines",
-            ('require "sojourn-middleware"', "use Sojourn::Middleware"), "rails-rack",
+            "any Rack app",
+            "",
+            "config.ru, the first lines",
+            ('require "sojourn-middleware"', "use Sojourn::Middleware"),
+            "rails-rack",
         ),
     ),
     "node": (
-        Framework("Express", "express", "behind express()", ("app.use(require('sojourn-middleware').express());",), "node"),
-        Framework("Fastify", "fastify", "behind fastify()", ("app.register(require('sojourn-middleware').fastify);",), "node"),
+        Framework(
+            "Express", "express", "behind express()", ("app.use(require('sojourn-middleware').express());",), "node"
+        ),
+        Framework(
+            "Fastify", "fastify", "behind fastify()", ("app.register(require('sojourn-middleware').fastify);",), "node"
+        ),
         Framework("Koa", "koa", "behind new Koa()", ("app.use(require('sojourn-middleware').koa());",), "node"),
         Framework(
-            "node:http", "", "around the handler", ("http.createServer(require('sojourn-middleware').wrap(handler))",), "node"
+            "node:http",
+            "",
+            "around the handler",
+            ("http.createServer(require('sojourn-middleware').wrap(handler))",),
+            "node",
         ),
     ),
     "php": (
         Framework(
-            "PHP-FPM", "", "the pool, pool.d/www.conf; then reload PHP-FPM",
-            ("php_admin_value[auto_prepend_file] = /usr/share/php/sojourn/auto_prepend.php",), "php",
+            "PHP-FPM",
+            "",
+            "the pool, pool.d/www.conf; then reload PHP-FPM",
+            ("php_admin_value[auto_prepend_file] = /usr/share/php/sojourn/auto_prepend.php",),
+            "php",
         ),
     ),
     "java": (
         Framework(
-            "Spring Boot", "", "pom.xml",
-            ("<dependency><groupId>sojourn</groupId><artifactId>sojourn-middleware</artifactId>"
-             "<version>0.1.0</version></dependency>",), "java",
+            "Spring Boot",
+            "",
+            "pom.xml",
+            (
+                "<dependency><groupId>sojourn</groupId><artifactId>sojourn-middleware</artifactId>"
+                "<version>0.1.0</version></dependency>",
+            ),
+            "java",
         ),
         Framework("Tomcat and other servlet containers", "", "see the page", (), "java"),
     ),
-    "go": (Framework("net/http", "", "main.go", ('import sojourn "sojourn/middleware"', "handler = sojourn.New()(handler)"), "go"),),
-}  # fmt: skip
+    "go": (
+        Framework(
+            "net/http", "", "main.go", ('import sojourn "sojourn/middleware"', "handler = sojourn.New()(handler)"), "go"
+        ),
+    ),
+}
 _FRAMEWORKS["asgi"] = (
     *(each for each in _FRAMEWORKS["python"] if each.page == "fastapi"),
     Framework("Django", "django", "asgi.py", (_ASGI, "application = ASGIMiddleware(get_asgi_application())"), "django"),
@@ -93,7 +120,7 @@ _FRAMEWORKS["asgi"] = (
 _COMMANDS = {
     "python": "{python} -m pip install {folder}/python",
     "asgi": "{python} -m pip install {folder}/python",
-    "ruby": "gem build sojourn-middleware.gemspec && gem install --local sojourn-middleware-0.1.0.gem  # in {folder}/ruby",
+    "ruby": "cd {folder}/ruby && gem build sojourn-middleware.gemspec && gem install --local sojourn-middleware-*.gem",
     "node": "npm install {folder}/node",
     "php": "cp -r {folder}/php /usr/share/php/sojourn",
     "java": "mvn -f {folder}/java install -DskipTests",

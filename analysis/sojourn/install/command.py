@@ -60,7 +60,7 @@ def install_nginx(
 
     choices = _choices(keep or [], use_ours or [])
     proposal = installation(_first_file(conf), choices, None if log is None else str(log.absolute()))
-    if yes and sys.stdin.isatty():
+    if yes and _is_terminal():
         answers = _answers(proposal.plan.duplicates, choices)
         if answers != choices:
             proposal = installation(_first_file(conf), answers, None if log is None else str(log.absolute()))
@@ -99,6 +99,10 @@ def _first_file(conf: Path) -> Path:
     if not path.is_file():
         raise SojournError(f"{path}: no such file: name the nginx.conf to change")
     return path
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 def _choices(keep: list[str], replace: list[str]) -> dict[str, str]:

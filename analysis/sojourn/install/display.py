@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sojourn.doctor.display import show
+from sojourn.doctor.nginx_headers import REQUEST_HEADERS
 from sojourn.install.apps import AppBehind, is_checkout
 from sojourn.install.duplicates import CHOICES, YOURS
 from sojourn.install.nginx import Outcome, Proposal
@@ -62,7 +63,7 @@ def show_proposal(proposal: Proposal, *, yes: bool) -> None:
     if not proposal.njs:
         _print(
             "",
-            "This nginx has no njs module: stamps of trusted peers are used in nginx's own form only (t=1767225599.877).",
+            "This nginx has no njs module: of trusted peers, only stamps in nginx's form (t=1767225599.877) are used.",
         )
     _print("", *_next_step(proposal, "install", yes=yes))
 
@@ -70,13 +71,16 @@ def show_proposal(proposal: Proposal, *, yes: bool) -> None:
 def _duplicate_lines(proposal: Proposal) -> list[str]:
     lines = []
     options = {name.lower(): name for name in CHOICES}
+    headers = {header.name.lower(): header.name for header in REQUEST_HEADERS}
     for title, several in proposal.plan.duplicates.items():
         for each in several:
             name = options.get(each.choice, each.header)
             stays, option = (
                 ("your line stays", "--replace") if each.stays == YOURS else ("Sojourn's replaces it", "--keep")
             )
-            lines.append(f"{title}: {each.header} ({printable(each.value)}): {stays} ({option} {name} changes this)")
+            lines.append(
+                f"{title}: {headers[each.header]} ({printable(each.value)}): {stays} ({option} {name} changes this)"
+            )
     return list(dict.fromkeys(lines))
 
 
@@ -101,7 +105,8 @@ def show_installation(proposal: Proposal, outcome: Outcome) -> None:
     _section("Requests", [*map(_trial_line, outcome.trials), *outcome.untried])
     lines = [each.line for each in outcome.trials if each.line is not None]
     if lines:
-        _print("", f"The last line of {proposal.log}:", f"  {printable(json.dumps(lines[-1]), 2_000)}")
+        of_app = [line for line in lines if line.get("upstream_addr")] or lines
+        _print("", f"A line of {proposal.log}:", f"  {printable(json.dumps(of_app[-1]), 2_000)}")
     _print("", Text("sojourn doctor", style="bold"))
     show(outcome.diagnosis)
     silent = any(line.get("upstream_addr") and not line.get("service_time") for line in lines)
@@ -114,12 +119,11 @@ def _trial_line(trial: Trial) -> str:
     place = f"GET {printable(target.path)} ({printable(target.host)}): {line.get('status', 'no answer')}"
     if not line.get("upstream_addr"):
         return f"{place}, answered by nginx without the app"
-    times = (
-        f"queueing delay {line['queueing_delay']} s, service time {line['service_time']} s"
-        if line.get("service_time")
-        else "the app does not report its times"
-    )
-    return f"{place}, {printable(line['upstream_addr'])}, stamped {line.get('request_start') or '–'}, {times}"
+    times = "the app does not report its times"
+    if line.get("service_time"):
+        delay, service = (printable(line.get(key, ""), 30) for key in ("queueing_delay", "service_time"))
+        times = f"queueing delay {delay} s, service time {service} s"
+    return f"{place}, {printable(line['upstream_addr'])}, stamped {printable(line.get('request_start'), 30)}, {times}"
 
 
 ORDER = (

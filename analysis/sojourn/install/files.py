@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from sojourn.install.rotation import rule_path
 from sojourn.model.errors import SojournError
 
 MANIFEST = "installed.json"
@@ -120,7 +121,7 @@ def _lines(content: bytes | None) -> list[str]:
 
 
 def _replace(path: str, content: bytes | None) -> None:
-    """Write a file so that a reader sees the old or the new content; None removes it, and its folder if that is empty."""
+    """Write a file at once, so that no reader sees a part; None removes it, with its folder if that is empty then."""
     folder = os.path.dirname(path)
     if content is None:
         with suppress(FileNotFoundError):
@@ -161,7 +162,10 @@ def manifest_of(files: Mapping[str, bytes]) -> bytes:
 
 
 def installed_files(folder: str) -> dict[str, bool]:
-    """Return the name of each file that the manifest of a folder lists -> whether it is unchanged since."""
+    """Return the name of each file that the manifest of a folder lists -> whether it is unchanged since.
+
+    The rule that rotates the log has its path as a name.
+    """
     try:
         manifest = json.loads(Path(folder, MANIFEST).read_bytes())
         files = dict(manifest["files"])
@@ -171,5 +175,5 @@ def installed_files(folder: str) -> dict[str, bool]:
     return {
         name: content is not None and hashlib.sha256(content).hexdigest() == files[name]
         for name, content in contents.items()
-        if os.path.basename(name) == name
+        if os.path.basename(name) == name or name == rule_path()
     }

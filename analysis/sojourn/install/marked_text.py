@@ -18,9 +18,9 @@ OFF = "# sojourn: off:"
 OFF_IN_LINE = "# sojourn: off, in line:"
 OFF_BEGIN = "# sojourn: off, in line before:"
 OFF_END = "# sojourn: off, in line behind:"
-"""Of a part of a line that is switched off, the line breaks around it (of several lines, before the first and behind the
-last) are added."""
-_REST = re.compile(r"[ \t]*(?:#[^\n]*)?(?:\n|$)")
+"""Of a part of a line that is switched off, the line breaks around it are added; of several lines, the one before the
+first and the one behind the last."""
+_REST = re.compile(r"[ \t]*(?:#[^\n]*|\r)?(?:\n|$)")
 _ADDED_LINE = re.compile(rf"{re.escape(ADDED)}(?P<split>, in line)?[ \t]*\r?\n?$")
 _OFF_LINE = re.compile(rf"(?P<mark>{'|'.join(map(re.escape, (OFF_IN_LINE, OFF_BEGIN, OFF_END, OFF)))})")
 _WORD_OR_COMMENT = re.compile(
@@ -79,13 +79,18 @@ def _without(text: str, change: Change, eol: str) -> str:
     return text[: change.begin] + eol + off + eol + text[change.end :]
 
 
-def restored(text: str) -> str:
-    """Return a text without the lines that ``changed`` added, and with those that it switched off."""
+def restored(text: str, keep: str | None = None) -> str:
+    """Return a text without the lines that ``changed`` added, and with those that it switched off.
+
+    Args:
+        text: the text.
+        keep: added lines that contain this text remain.
+    """
     done: list[str] = []
     join_next = False
     for line in re.findall(r"[^\n]*\n|[^\n]+$", text):
         added, off = _ADDED_LINE.search(line), _OFF_LINE.match(line)
-        if added is not None:
+        if added is not None and (keep is None or keep not in line):
             if added["split"]:
                 _join(done)
             continue

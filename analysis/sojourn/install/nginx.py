@@ -15,6 +15,7 @@ from sojourn.install.files import MANIFEST, Writing, backup_folder, installed_fi
 from sojourn.install.marked_text import changed, is_changed, restored
 from sojourn.install.nginx_program import NginxProgram, master_of, nginx_program, reload
 from sojourn.install.plan import MODULE, Plan, Settings, planned
+from sojourn.install.rotation import rotation_rule
 from sojourn.install.targets import Target, target_of
 from sojourn.install.trial import Trial, tried
 from sojourn.model.errors import SojournError
@@ -112,7 +113,7 @@ def installation(path: Path, choices: Mapping[str, str], log: str | None = None)
     plan = planned(conf, settings)
     writing = Writing()
     _write_changes(conf, plan, writing)
-    included = [] if conf.has_includes or not plan.changes else _write_includes(path, writing)
+    included = [] if conf.has_includes or not plan.changes else _write_includes(path, writing, log, program)
     return Proposal(
         path, writing, plan, log, included, program=program, njs=settings.njs is not None,
         master=master_of(path, conf.read.root, program) if program is not None else None,
@@ -125,8 +126,8 @@ def _write_changes(conf: Conf, plan: Plan, writing: Writing) -> None:
         writing.set(file, changed(texts[file], changes).encode("utf-8", "surrogateescape"))
 
 
-def _write_includes(path: Path, writing: Writing) -> list[str]:
-    """Add the include files to what is written, and return their real paths."""
+def _write_includes(path: Path, writing: Writing, log: str, program: NginxProgram | None) -> list[str]:
+    """Add the include files and the rotation of the log to what is written; return the real paths of the includes."""
     folder = os.path.join(os.path.dirname(os.path.abspath(path)), INCLUDES_FOLDER)
     files, earlier = include_files(), installed_files(folder)
     for name, content in files.items():
@@ -137,6 +138,9 @@ def _write_includes(path: Path, writing: Writing) -> list[str]:
             if Path(target).read_bytes() != content:
                 raise SojournError(f"{target}: exists, and is not the file of this version: move the folder away")
         writing.set(target, content)
+    if program is not None and (rule := rotation_rule(log, path, program)) is not None:
+        writing.set(*rule)
+        files = {**files, rule[0]: rule[1]}
     writing.set(os.path.join(folder, MANIFEST), manifest_of(files))
     return [file for file in writing.after if os.path.dirname(file) == os.path.realpath(folder)]
 
@@ -149,13 +153,12 @@ def removal(path: Path) -> Proposal:
     """
     program = nginx_program()
     conf = _conf_of(path)
-    writing = Writing()
-    for name, text in conf.read.files.items():
-        if is_changed(text):
-            writing.set(name, restored(text).encode("utf-8", "surrogateescape"))
     folder = os.path.join(os.path.dirname(os.path.abspath(path)), INCLUDES_FOLDER)
-    files = installed_files(folder)
+    writing = _restored_files(conf)
     needed = _still_included(conf, writing, folder)
+    if needed:
+        writing = _restored_files(conf, MODULE)  # the files that remain in use need it
+    files = installed_files(folder)
     included, edited = [], []
     if files and not needed:
         for name, is_same in files.items():
@@ -173,6 +176,14 @@ def removal(path: Path) -> Proposal:
         proposal.master = master_of(path, conf.read.root, program)
     proposal.plan.left = [f"{each}: still includes a file of {folder}" for each in needed]
     return proposal
+
+
+def _restored_files(conf: Conf, keep: str | None = None) -> Writing:
+    writing = Writing()
+    for name, text in conf.read.files.items():
+        if is_changed(text):
+            writing.set(name, restored(text, keep).encode("utf-8", "surrogateescape"))
+    return writing
 
 
 def _still_included(conf: Conf, writing: Writing, folder: str) -> list[str]:
@@ -249,7 +260,7 @@ def _verify(proposal: Proposal, outcome: Outcome, errors_before: set[tuple[str, 
     """
     if outcome.reloaded and try_requests:
         targets = _targets(proposal.plan, outcome.untried)
-        outcome.trials = tried(targets, proposal.log)
+        outcome.trials = tried(targets, proposal.log, proposal.plan.unstamped)
         failures = [(each, each.failure) for each in outcome.trials if each.failure is not None]
         if failures:
             trial, reason = failures[0]
@@ -259,6 +270,8 @@ def _verify(proposal: Proposal, outcome: Outcome, errors_before: set[tuple[str, 
     outcome.diagnosis = diagnose([str(proposal.conf), *logs])
     changed_titles = {title for each in proposal.plan.passes for title in (each.level.title, "http")}
     for each in outcome.diagnosis.findings:
+        if each.code == "log-stamp" and proposal.plan.unstamped:  # the user has chosen so
+            continue
         if each.severity == ERROR and _key(each) not in errors_before and each.subject in changed_titles:
             raise SojournError(f"sojourn doctor: {each.what} {each.why}")
 

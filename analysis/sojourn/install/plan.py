@@ -6,6 +6,8 @@ therefore repeat the inherited ones that they would cancel, and a log is added b
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +21,7 @@ from sojourn.doctor.nginx_headers import (
     setter,
 )
 from sojourn.doctor.nginx_levels import INDENT, Conf, Level, Pass, anchor, place_of, word
-from sojourn.install.duplicates import ID, OURS, TRACE, YOURS, Duplicate, duplicates
+from sojourn.install.duplicates import ID, OURS, STAMP, TRACE, YOURS, Duplicate, duplicates
 from sojourn.install.marked_text import Change
 from sojourn.model.formatting import printable
 from sojourn.nginx.syntax import Directive
@@ -55,6 +57,7 @@ class Plan:
     Attributes:
         changes: real path of a file -> its changes.
         passes: the directives that pass requests to an app, in locations that are changed.
+        unstamped: the locations whose stamp is that of a line of the user, which the log has not.
         logs: the levels that log from then on.
         duplicates: title of a location -> the headers that it sets itself.
         left: sentences about places that are not changed, with the reason.
@@ -63,6 +66,7 @@ class Plan:
 
     changes: dict[str, list[Change]] = field(default_factory=dict)
     passes: list[Pass] = field(default_factory=list)
+    unstamped: list[Level] = field(default_factory=list)
     logs: list[Level] = field(default_factory=list)
     duplicates: dict[str, list[Duplicate]] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
@@ -176,16 +180,27 @@ def _stamping(conf: Conf, settings: Settings, plan: Plan) -> Iterator[tuple[Pass
     todo = {(each.level, each.family): each for each in reversed(conf.passes) if not _is_stamped(each)}
     passes = list(todo.values())[::-1]
     places = _lines_by_place(conf, [each.level for each in passes])
-    for each in passes:
-        present = [_decided(one, places, plan, each) for one in duplicates(each.level, each.family, settings.choices)]
-        changes = _changes_of(conf, settings, each, present)
-        conflict = _conflict(changes, passes, each, conf, settings)
-        if conflict is not None:
-            plan.left.append(conflict)
+    decided = [
+        [_decided(one, places, plan, each) for one in duplicates(each.level, each.family, settings.choices)]
+        for each in passes
+    ]
+    changes = [_changes_of(conf, settings, each, present) for each, present in zip(passes, decided, strict=True)]
+    lines_at: dict[tuple[str, int, int], set[tuple[str, ...]]] = {}
+    for file, change in itertools.chain.from_iterable(changes):
+        lines_at.setdefault((os.path.realpath(file), change.begin, change.end), set()).add(change.lines)
+    for each, present, own in zip(passes, decided, changes, strict=True):
+        file, stamp = own[0]
+        if len(lines_at[os.path.realpath(file), stamp.begin, stamp.end]) > 1:
+            plan.left.append(
+                f"{place_of(each.directive, each.level)}: not stamped, because its file is included at places that "
+                f"inherit different lines. Add {include_line(each.family, settings.folder)} by hand."
+            )
             continue
         if present:
             plan.duplicates.setdefault(each.level.title, []).extend(present)
-        yield each, changes
+        if STAMP.lower() in _of_user(present):
+            plan.unstamped.append(each.level)
+        yield each, own
 
 
 def _is_stamped(handover: Pass) -> bool:
@@ -230,8 +245,17 @@ def _changes_of(conf: Conf, settings: Settings, handover: Pass, present: list[Du
         if each.stays == OURS:
             changes += [_off(line) for line in each.lines]
         elif each.header == ID.lower():
-            changes.append(_at_top(level, [f"set $sojourn_request_id {word(each.value)};"]))
+            changes += _logged_id(conf, level, each.value)
     return changes
+
+
+def _logged_id(conf: Conf, level: Level, value: str) -> list[Placed]:
+    """Return the lines after which the log has the user's id, or one of nginx's where that is empty."""
+    name = f"$sojourn_id_{hashlib.sha256(value.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
+    return [
+        _at_top(conf.http, [f'map {word(value)} {name} {{ default {word(value)}; "" $request_id; }}'], 2),
+        _at_top(level, [f"set $sojourn_request_id {name};"]),
+    ]
 
 
 def _of_user(present: list[Duplicate]) -> set[str]:
@@ -273,23 +297,6 @@ def source_of(conf: Conf, directive: Directive) -> str:
     place = directive.place
     text = conf.read.files[place.file][place.begin : place.end]
     return text if "\n" not in text else " ".join([directive.name, *map(word, directive.args)]) + ";"
-
-
-def _conflict(changes: list[Placed], passes: list[Pass], handover: Pass, conf: Conf, settings: Settings) -> str | None:
-    """Return why a place cannot be changed: its file is included by places that would need other lines."""
-    for other in passes:
-        if other is handover or _key(other.directive) != _key(handover.directive):
-            continue
-        present = list(duplicates(other.level, other.family, settings.choices))
-        theirs = _changes_of(conf, settings, other, present)
-        if {(os.path.realpath(file), change) for file, change in theirs} != {
-            (os.path.realpath(file), change) for file, change in changes
-        }:
-            return (
-                f"{place_of(handover.directive, handover.level)}: not stamped, because its file is included at places "
-                f"that inherit different lines. Add {include_line(handover.family, settings.folder)} by hand."
-            )
-    return None
 
 
 def including_places(conf: Conf, file: str) -> list[str]:

@@ -10,10 +10,11 @@ import ssl
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sojourn.doctor.nginx_levels import Level
 from sojourn.install.targets import Target
 
 PATIENCE_S = 10.0
@@ -35,30 +36,33 @@ class Trial:
         target: the request.
         line: its line in the log; None without one.
         error: why the request failed; None if it was answered.
+        stamped: whether the log has to have its stamp if it went to an app.
     """
 
     target: Target
     line: dict[str, Any] | None
     error: str | None
+    stamped: bool = True
 
     @property
     def failure(self) -> str | None:
         """Return what is wrong: no answer, no line, or no stamp although the request went to an app; or None."""
         if self.line is None:
             return self.error or f"the log has no line of it within {LOG_PATIENCE_S:.0f} s"
-        if self.line.get("upstream_addr") and not self.line.get("request_start"):
+        if self.stamped and self.line.get("upstream_addr") and not self.line.get("request_start"):
             return "its line in the log has no request_start"
         return None
 
 
-def tried(targets: Sequence[Target], log: str) -> list[Trial]:
+def tried(targets: Sequence[Target], log: str, unstamped: Sequence[Level] = ()) -> list[Trial]:
     """Send the requests one after another, and return what the log has of each.
 
     Args:
         targets: the requests.
         log: the log, in Sojourn's format.
+        unstamped: locations whose requests need no stamp in the log.
     """
-    return [_tried(target, log) for target in targets]
+    return [replace(_tried(each, log), stamped=each.level not in unstamped) for each in targets]
 
 
 def _tried(target: Target, log: str) -> Trial:

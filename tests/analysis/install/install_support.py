@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 SETUPS = Path(__file__).with_name("setups")
 DEADLINE_S = 30.0
 _PORTS = ("PORT", "APP", "TLS", "SPARE", "OTHER")
-_PLACEHOLDER = re.compile(rb"@[A-Z]+@")
+_PLACEHOLDER = re.compile(rb"@([A-Z]+)@")
 
 
 @dataclass
@@ -52,20 +52,23 @@ class Tree:
     def port(self) -> int:
         return int(self.values["PORT"])
 
-    def command(self, *words: str) -> tuple[int, str]:
+    def command(self, *words: str, answers: str | None = None) -> tuple[int, str]:
         """Run ``sojourn WORDS`` and return its exit code and its output."""
-        result = CliRunner(env={"COLUMNS": "160", "NO_COLOR": "1"}).invoke(commands, list(words))
+        runner = CliRunner(env={"COLUMNS": "160", "NO_COLOR": "1"})
+        result = runner.invoke(commands, list(words), input=answers)
         error = f"{result.exception}\n" if result.exception and result.exit_code else ""
         return result.exit_code, result.stdout + error
 
-    def install(self, *options: str) -> tuple[int, str]:
+    def install(self, *options: str, answers: str | None = None) -> tuple[int, str]:
         places = ("--log", str(self.log), "--backup", str(self.folder / "backups"))
-        return self.command("install", "nginx", str(self.conf), *places, *options)
+        return self.command("install", "nginx", str(self.conf), *places, *options, answers=answers)
 
     def uninstall(self, *options: str) -> tuple[int, str]:
-        return self.command(
-            "uninstall", "nginx", str(self.conf), "--backup", str(self.folder / "backups"), *options
-        )
+        return self.command("uninstall", "nginx", str(self.conf), "--backup", str(self.folder / "backups"), *options)
+
+    def filled(self, content: bytes) -> bytes:
+        """Return a text with the values in place of its placeholders."""
+        return _PLACEHOLDER.sub(lambda match: self.values.get(match[1].decode(), match[0].decode()).encode(), content)
 
     def contents(self) -> dict[str, bytes | str]:
         """Return the content of each file by its path; of a link, its target."""
@@ -76,28 +79,13 @@ class Tree:
         }
 
 
-def tree_of(name: str, folder: Path, replaced: Mapping[str, str] | None = None) -> Tree:
+def tree_of(name: str, folder: Path) -> Tree:
     """Return the set-up of a name, with this machine's ports and paths; skips without a module that it loads."""
-    program = nginx_program()
-    if program is None:
-        pytest.skip("nginx is not installed")
-    build = re.search(r"--modules-path=(\S+)", build_text(program))
-    values = {
-        **dict(zip(_PORTS, map(str, free_ports(len(_PORTS))), strict=True)),
-        "ETC": str(folder / "etc"),
-        "LOGS": str(folder / "logs"),
-        "RUN": str(folder / "run"),
-        "ROOT": str(folder / "root"),
-        "CERT": str(folder / "cert"),
-        "MODULES": build[1] if build else "/usr/lib/nginx/modules",
-    }
-    for each in ("logs", "run", "root", "cert"):
-        (folder / each).mkdir()
-    shutil.copytree(SETUPS / name, folder / "etc", symlinks=True)
-    tree = Tree(folder, values)
+    tree = _empty_tree(folder)
+    shutil.copytree(SETUPS / name, tree.etc, symlinks=True)
     for path in tree.etc.rglob("*"):
         if path.is_file() and not path.is_symlink():
-            content = _filled(path.read_bytes(), {**values, **(replaced or {})})
+            content = tree.filled(path.read_bytes())
             for module in re.findall(rb"load_module (\S+);", content):
                 if not os.path.exists(module):
                     pytest.skip(f"{os.path.basename(module.decode())} is not installed")
@@ -105,8 +93,26 @@ def tree_of(name: str, folder: Path, replaced: Mapping[str, str] | None = None) 
     return tree
 
 
-def _filled(content: bytes, values: Mapping[str, str]) -> bytes:
-    return _PLACEHOLDER.sub(lambda match: values.get(match[0].decode().strip("@"), match[0].decode()).encode(), content)
+def tree_at(folder: Path, files: Mapping[str, str]) -> Tree:
+    """Return a configuration of files, by path below its folder, with this machine's ports and paths."""
+    tree = _empty_tree(folder)
+    for name, text in files.items():
+        path = tree.etc / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(tree.filled(text.encode()))
+    return tree
+
+
+def _empty_tree(folder: Path) -> Tree:
+    program = nginx_program()
+    if program is None:
+        pytest.skip("nginx is not installed")
+    build = re.search(r"--modules-path=(\S+)", build_text(program))
+    for each in ("logs", "run", "root", "cert"):
+        (folder / each).mkdir()
+    values = {name.upper(): str(folder / name) for name in ("etc", "logs", "run", "root", "cert")}
+    values |= dict(zip(_PORTS, map(str, free_ports(len(_PORTS))), strict=True))
+    return Tree(folder, {**values, "MODULES": build[1] if build else "/usr/lib/nginx/modules"})
 
 
 @contextmanager
@@ -126,7 +132,7 @@ def apps_of(tree: Tree) -> Iterator[list[dict[str, list[str]]]]:
                 tree.values[name] = way.lines[0].split()[1].rstrip(";")
         (tree.folder / "root" / "index.php").write_text('<?php header("X-Worker: 1"); echo "ok";')
         for path, text in texts.items():
-            path.write_bytes(_filled(text, tree.values))
+            path.write_bytes(tree.filled(text))
         yield stack.enter_context(app(int(tree.values["APP"])))
 
 
