@@ -25,6 +25,7 @@ from sojourn.nginx.syntax import reading_of_files
 
 DEFAULT_CONF = "/etc/nginx/nginx.conf"
 LOG_NAME = "sojourn.jsonl"
+_DENIED = "13: Permission denied"  # only root may test the configuration of a running nginx
 
 
 @dataclass
@@ -99,7 +100,8 @@ def installation(path: Path, choices: Mapping[str, str], log: str | None = None)
     """
     program = nginx_program()
     conf = _conf_of(path)
-    if program is not None and (refusal := program.refusal(path)) is not None:
+    refusal = program.refusal(path) if program is not None else None
+    if refusal is not None and _DENIED not in refusal:
         raise SojournError(f"{path}: nginx refuses the configuration as it is, so nothing was changed: {refusal}")
     default_log = program.default_log if program is not None else "/var/log/nginx/access.log"
     log = log or os.path.join(os.path.dirname(default_log), LOG_NAME)
@@ -113,7 +115,12 @@ def installation(path: Path, choices: Mapping[str, str], log: str | None = None)
     plan = planned(conf, settings)
     writing = Writing()
     _write_changes(conf, plan, writing)
-    included = [] if conf.has_includes or not plan.changes else _write_includes(path, writing, log, program)
+    earlier = installed_files(_folder_of(path))
+    has_own_files = bool(earlier) or not conf.has_includes
+    rule = rotation_rule(log, path, program) if program is not None else None
+    included: list[str] = []
+    if has_own_files and (plan.changes or earlier):
+        included = _write_includes(path, writing, plan, earlier, rule)
     return Proposal(
         path, writing, plan, log, included, program=program, njs=settings.njs is not None,
         master=master_of(path, conf.read.root, program) if program is not None else None,
@@ -126,22 +133,41 @@ def _write_changes(conf: Conf, plan: Plan, writing: Writing) -> None:
         writing.set(file, changed(texts[file], changes).encode("utf-8", "surrogateescape"))
 
 
-def _write_includes(path: Path, writing: Writing, log: str, program: NginxProgram | None) -> list[str]:
-    """Add the include files and the rotation of the log to what is written; return the real paths of the includes."""
-    folder = os.path.join(os.path.dirname(os.path.abspath(path)), INCLUDES_FOLDER)
-    files, earlier = include_files(), installed_files(folder)
+def _folder_of(path: Path) -> str:
+    return os.path.join(os.path.dirname(os.path.abspath(path)), INCLUDES_FOLDER)
+
+
+def _write_includes(
+    path: Path, writing: Writing, plan: Plan, earlier: Mapping[str, bool], rule: tuple[str, bytes] | None
+) -> list[str]:
+    """Add the include files to what is written, and return their real paths.
+
+    A file that was edited since an earlier installation stays, and the list of trusted peers stays in any case.
+
+    Args:
+        path: the first file of the configuration.
+        writing: what is written.
+        plan: gets a sentence about each file that stays.
+        earlier: name of each file of an earlier installation -> whether it is unchanged since.
+        rule: path and content of the rule that rotates the log; None without one.
+    """
+    folder = _folder_of(path)
+    files = include_files()
+    listed = dict(files)
     for name, content in files.items():
         target = os.path.join(folder, name)
-        if os.path.exists(target) and not earlier.get(name):
-            if name == USER_FILE:
-                continue
-            if Path(target).read_bytes() != content:
-                raise SojournError(f"{target}: exists, and is not the file of this version: move the folder away")
-        writing.set(target, content)
-    if program is not None and (rule := rotation_rule(log, path, program)) is not None:
+        if not os.path.exists(target) or earlier.get(name):
+            writing.set(target, content)
+        elif name in earlier:
+            plan.left.append(f"{target}: stays, because it was edited since its installation.")
+        elif name == USER_FILE:
+            del listed[name]
+        elif Path(target).read_bytes() != content:
+            raise SojournError(f"{target}: exists, and is not the file of this version: move the folder away")
+    if rule is not None:
         writing.set(*rule)
-        files = {**files, rule[0]: rule[1]}
-    writing.set(os.path.join(folder, MANIFEST), manifest_of(files))
+        listed[rule[0]] = rule[1]
+    writing.set(os.path.join(folder, MANIFEST), manifest_of(listed))
     return [file for file in writing.after if os.path.dirname(file) == os.path.realpath(folder)]
 
 
@@ -153,7 +179,7 @@ def removal(path: Path) -> Proposal:
     """
     program = nginx_program()
     conf = _conf_of(path)
-    folder = os.path.join(os.path.dirname(os.path.abspath(path)), INCLUDES_FOLDER)
+    folder = _folder_of(path)
     writing = _restored_files(conf)
     needed = _still_included(conf, writing, folder)
     if needed:
@@ -225,6 +251,10 @@ def carried_out(
     if program is None:
         raise SojournError("nginx is not installed here: without it, the changes cannot be tested; nothing was changed")
     refused_before = program.refusal(proposal.conf)
+    if _DENIED in (refused_before or ""):
+        raise SojournError(
+            f"nginx cannot test the configuration: {refused_before}; nothing was changed: run this as root"
+        )
     errors_before = _errors(proposal) if proposal.plan.passes else set()
     backup = proposal.writing.backup(backups or backup_folder())
     on_step(f"backup: {backup}")

@@ -258,6 +258,58 @@ def test_an_edited_list_of_trusted_peers_is_in_the_backup(tmp_path: Path) -> Non
         assert "10.0.0.7 1;\n" in copies
 
 
+def test_a_list_of_trusted_peers_that_was_there_before_stays(tmp_path: Path) -> None:
+    one = tree(tmp_path)
+    (one.etc / "sojourn").mkdir()
+    (one.etc / "sojourn" / "trusted.conf").write_text("10.0.0.7 1;\n")
+    with running(one):
+        before = one.contents()
+        assert one.install("--yes")[0] == 0
+        assert (one.etc / "sojourn" / "trusted.conf").read_text() == "10.0.0.7 1;\n"
+        assert one.uninstall("--yes")[0] == 0
+        assert one.contents() == before
+
+
+def test_a_newer_version_replaces_the_files_without_edits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = tree(tmp_path)
+    files = use_case.include_files()
+    with running(one):
+        assert one.install("--yes")[0] == 0
+        newer = {name: content + b"\n" for name, content in files.items()}
+        monkeypatch.setattr(use_case, "include_files", lambda: newer)
+        trusted = one.etc / "sojourn" / "trusted.conf"
+        trusted.write_text("10.0.0.7 1;\n")
+        code, output = one.install("--yes")
+        assert code == 0, output
+        assert (one.etc / "sojourn" / "sojourn.conf").read_bytes() == newer["sojourn.conf"]
+        assert trusted.read_text() == "10.0.0.7 1;\n"
+        assert str(trusted) in output
+        assert one.install("--yes")[1].startswith("Nothing to install")
+        assert one.uninstall("--yes")[0] == 0
+        assert not (one.etc / "sojourn").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to run nginx as another user")
+def test_another_user_than_root_sees_the_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = tree(tmp_path)
+    program = nginx_program()
+    assert program is not None
+    as_other = tmp_path / "nginx-as-other-user"
+    as_other.write_text(f'#!/bin/sh\nexec setpriv --reuid=65534 --regid=65534 --clear-groups {program.path} "$@"\n')
+    as_other.chmod(0o755)
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    assert "13: Permission denied" in (replace(program, path=str(as_other)).refusal(one.conf) or "")
+    monkeypatch.setattr(use_case, "nginx_program", lambda: replace(program, path=str(as_other)))
+    before = one.contents()
+    code, output = one.install()
+    assert code == 0, output
+    assert "include sojourn/sojourn_proxy.conf" in output
+    code, output = one.install("--yes")
+    assert (code, one.contents()) == (1, before)
+    assert "root" in output
+
+
 def test_lines_that_were_added_by_hand_stay_with_their_folder(tmp_path: Path) -> None:
     one = tree(tmp_path)
     with running(one):
