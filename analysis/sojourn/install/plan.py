@@ -28,6 +28,7 @@ from sojourn.nginx.syntax import Directive
 
 FORMAT = "sojourn"
 MODULE = "ngx_http_js_module.so"
+_OF_CLIENT = ("$http_traceparent", "${http_traceparent}")
 WITH_NJS, WITHOUT_NJS = "sojourn.conf", "sojourn_without_njs.conf"
 
 
@@ -246,6 +247,8 @@ def _changes_of(conf: Conf, settings: Settings, handover: Pass, present: list[Du
             changes += [_off(line) for line in each.lines]
         elif each.header == ID.lower():
             changes += _logged_id(conf, level, each.value)
+        elif each.header == TRACE and each.value not in _OF_CLIENT:
+            changes.append(_at_top(level, ["set $sojourn_trace drop;"]))  # the log has no id that the app did not get
     return changes
 
 
@@ -279,17 +282,18 @@ def _repeated(conf: Conf, level: Level, name: str, replaced: set[str]) -> list[s
     if holder is None or holder is level:
         return []
     lines: list[str] = []
+    whole: list[Directive] = []
     for each in holder.own(name):
-        whole = each.via is not None and all(
-            other.name == name and header_name(other.args[0]) not in replaced
-            for other in holder.directive.block
-            if other.via is each.via and other.args
-        )
-        if whole and each.via is not None:
-            lines.append(source_of(conf, each.via))
+        brought = [other for other in holder.directive.block if each.via is not None and other.via is each.via]
+        if each.via is not None and all(
+            other.name == name and other.args and header_name(other.args[0]) not in replaced for other in brought
+        ):
+            if not any(each.via is other for other in whole):
+                whole.append(each.via)
+                lines.append(source_of(conf, each.via))
         elif each.args and header_name(each.args[0]) not in replaced:
             lines.append(source_of(conf, each))
-    return list(dict.fromkeys(lines))
+    return lines
 
 
 def source_of(conf: Conf, directive: Directive) -> str:
