@@ -146,12 +146,18 @@ def _logs(conf: Conf, settings: Settings, plan: Plan) -> Iterator[Placed]:
         plan.logs.append(conf.http)
         yield _at_top(conf.http, [f"access_log {word(settings.default_log)};", line], 1)
     below: list[Level] = []
+    logging = {_key(each.level.directive) for each in conf.passes if not _is_off(each.block.effective("access_log"))}
     for each in conf.passes:
         holder = each.block.holder("access_log")
         if holder is None or not _is_off(holder.own("access_log")):
             continue
         if holder in (each.level, each.block):
             plan.left.append(f"{place_of(each.directive, each.level)}: not logged, because of its own access_log off.")
+        elif _key(each.level.directive) in logging:
+            plan.left.append(
+                f"{place_of(each.directive, each.level)}: not logged, because of access_log off in {holder.title}; its "
+                "file is included at places with another log, too."
+            )
         elif each.level not in below:
             below.append(each.level)
             plan.logs.append(each.level)
