@@ -211,7 +211,9 @@ def _stamping(conf: Conf, settings: Settings, plan: Plan) -> Iterator[tuple[Pass
 
 
 def _is_stamped(handover: Pass) -> bool:
-    return any("$sojourn_stamp_sent" in value for _, value, _ in handover.sent())
+    """Return whether a place has Sojourn's stamp, or its other lines beside a stamp of the user."""
+    hidden = {each.args[0] for each in handover.level.own(f"{handover.family}_hide_header") if each.args}
+    return hidden >= set(ANSWER_HEADERS) or any("$sojourn_stamp_sent" in value for _, value, _ in handover.sent())
 
 
 def _lines_by_place(conf: Conf, changed: list[Level]) -> dict[tuple[str, int], bool]:
