@@ -158,7 +158,7 @@ def show_apps(apps: list[AppBehind]) -> None:
         _print("The middleware is in the sources of Sojourn; its path below is that of a checkout.", "")
     for app in apps:
         name = app.server.name or "an unknown server"
-        number = f", {counted(app.processes, 'process')}" if app.processes else ""
+        number = ", " + counted(app.processes, "process", "processes") if app.processes else ""
         folder = f" in {printable(app.folder, 300)}" if app.folder else ""
         _print(Text(f"{printable(app.address)}: {name}{number}{folder}", style="bold"))
         _print(*(f"  from {printable(place, 300)}" for place in app.places))
