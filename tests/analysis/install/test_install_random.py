@@ -90,7 +90,7 @@ STAYS = st.sampled_from([OURS, YOURS])
 CHOICES = st.fixed_dictionaries({}, optional={"x-request-id": STAYS, "traceparent": STAYS})
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(configuration(), CHOICES)
 def test_random_configurations(files: dict[str, str], choices: dict[str, str]) -> None:
     program = nginx_program()
