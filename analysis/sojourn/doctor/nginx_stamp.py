@@ -9,6 +9,7 @@ from sojourn.doctor.nginx_clients import comes_from_client, is_no_instant, overr
 from sojourn.doctor.nginx_headers import (
     ANSWER_HEADERS,
     OWN_STAMP,
+    REQUEST_HEADERS,
     REQUEST_NAMES,
     STAMPS,
     blank_lines,
@@ -47,7 +48,7 @@ def stamp_findings(conf: Conf) -> Iterator[Finding]:
             bare.add(each.level)
             yield _missing(conf, each)
     for level in conf.subrequests:
-        yield from _in_subrequest(level)
+        yield from _in_subrequest(conf, level)
 
 
 def _missing(conf: Conf, handover: Pass) -> Finding:
@@ -217,7 +218,7 @@ def _stamp_value(conf: Conf) -> str:
     return "$sojourn_stamp_sent" if conf.has_includes else own_value(conf, ()) or OWN_STAMP
 
 
-def _in_subrequest(level: Level) -> Iterator[Finding]:
+def _in_subrequest(conf: Conf, level: Level) -> Iterator[Finding]:
     for directive in level.own("proxy_pass"):
         each = Pass(level, directive, level)
         stamps = [header for name, value, header in each.sent() if name in STAMPS and "$sojourn_stamp_sent" in value]
@@ -228,10 +229,10 @@ def _in_subrequest(level: Level) -> Iterator[Finding]:
         line = stamps[0].via or stamps[0]
         if inherited:  # one line of its own: repeat all the others
             others = [written(header) for name, _, header in each.sent() if name not in STAMPS]
-            text = "\n".join([*blank_lines("proxy", REQUEST_NAMES[2:]), *others])
+            text = "\n".join([*blank_lines("proxy", REQUEST_HEADERS[: len(STAMPS)]), *others])
         else:
             brought = {name for name, _, header in each.sent() if line in (header, header.via)}
-            text = "\n".join(blank_lines("proxy", set(REQUEST_NAMES) - brought))
+            text = "\n".join(blank_lines("proxy", conf.guarded, set(REQUEST_NAMES) - brought))
         edit = after(directive, text) if inherited else instead_of(line, text)
         yield Finding(
             "stamp-in-subrequest",
