@@ -77,6 +77,8 @@ def header_name(name: str) -> str:
 
 
 INCLUDES_FOLDER = "sojourn"
+SETTINGS_FILES = ("sojourn.conf", "sojourn_server_timing.conf")
+"""Sojourn's files for nginx besides those of the families; ``trusted.conf`` belongs to the user."""
 INCLUDE_PLACE = "the location in nginx.conf, beside proxy_pass (beside fastcgi_pass: sojourn_fastcgi.conf, and so on)"
 """Where ``include_line("proxy")`` belongs, if the directive of the location is unknown."""
 
@@ -89,6 +91,12 @@ def include_name(family: str) -> str:
 def include_line(family: str, folder: str = INCLUDES_FOLDER) -> str:
     """Return the line that includes the file for a family."""
     return f"include {folder}/{include_name(family)};"
+
+
+def is_of_sojourn(file: str) -> bool:
+    """Return whether a file, by its name or path, belongs to Sojourn: no fix changes it."""
+    base = file.rpartition("/")[2]
+    return base in SETTINGS_FILES or family_of_include(base) is not None
 
 
 def family_of_include(name: str) -> str | None:

@@ -229,10 +229,18 @@ class Conf:
         return any(each.args[-1:] == ["$sojourn_trusted"] for each in self.http.own("geo"))
 
     @cached_property
+    def _settings(self) -> Directive | None:
+        """A directive of sojourn.conf; None where it is not included."""
+        return next((each for each in self.http.own("map") if each.args[-1:] == ["$sojourn_stamp_sent"]), None)
+
+    def behind_settings(self, text: str) -> Edit:
+        """Return the edit that adds lines behind the include of sojourn.conf, or at the beginning of http."""
+        return at_top(self.http, text) if self._settings is None else after(self._settings, text)
+
+    @property
     def _include_file(self) -> str | None:
         """The path of sojourn.conf; None where it is not included."""
-        maps = (each for each in self.http.own("map") if each.args[-1:] == ["$sojourn_stamp_sent"])
-        return next((each.place.file for each in maps), None)
+        return None if self._settings is None else self._settings.place.file
 
     @cached_property
     def folder(self) -> str:
@@ -371,7 +379,9 @@ def removing(directive: Directive, level: Level | None = None) -> Mend:
 
 
 def written(directive: Directive) -> str:
-    """Return the text of a directive without a block."""
+    """Return the text of a directive without a block, as its file has it."""
+    if directive.source:
+        return directive.source
     return " ".join([directive.name, *(word(each) for each in directive.args)]) + ";"
 
 
