@@ -60,6 +60,19 @@ def test_include_stamps_logs_and_hides(tmp_path: Path, family: str, unix: bool) 
     assert row["worker"]
 
 
+@pytest.mark.parametrize("family", ["proxy", "uwsgi", "scgi"])
+def test_client_gets_no_measurement_without_the_lines(tmp_path: Path, family: str) -> None:
+    """The app still has the middleware, and nginx has no line of Sojourn: before the installation, or after removal."""
+    with way_to(family, tmp_path) as way:
+        lines = " ".join(way.lines)
+        conf = nginx_before(tmp_path / "nginx", family, f"location / {{ {lines} }}", "access_log off;")
+        assert conf.accepted() == ""
+        with running(conf):
+            for path in ("/", "/other"):
+                _, received = exchanged(conf.ports["PORT"], family, path, [])
+                assert not {name.lower() for name in ANSWER_HEADERS} & set(received)
+
+
 def test_includes_of_all_directives_in_one_server(tmp_path: Path) -> None:
     """Nothing in one include disturbs another, and nginx accepts all of them without a warning."""
     locations = [

@@ -42,7 +42,7 @@ HABITS = ('"t=${msec}"', "$msec", "t=$msec", "'t=$msec'")
 
 @pytest.fixture(scope="module")
 def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Way]]:
-    """The real servers that are asked for, each started once."""
+    """The real servers, each started once, when a test needs it."""
     with ExitStack() as stack:
         yield _Ways(stack, tmp_path_factory)
 
