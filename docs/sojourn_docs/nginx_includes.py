@@ -16,7 +16,9 @@ _COMMENTS = {
     "X-Request-Start": "The time at which nginx builds the request for the app: after the client's body is read, once "
     "for all attempts.",
     "X-Queue-Start": "Removed: a client can set it, and some agents read it in addition to X-Request-Start.",
-    "X-Request-ID": "The ids that join the log, the spans and the packets of a request.",
+    "X-Request-ID": "The id that joins the log, the spans and the packets of a request.",
+    "traceparent": "The trace context: by default what the client sends, as without this file ($sojourn_trace in "
+    "sojourn.conf).",
 }
 _EXAMPLES = {
     "proxy": "proxy_set_header Host $host;",

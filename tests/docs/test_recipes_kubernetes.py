@@ -25,13 +25,8 @@ SERVICE_S = 0.15
 # Without njs inbound stamps are not validated, and the controllers make no traceparent.
 NOT_THERE = {"trace_id", "span_id", "stamp", "proxy_start"}
 
-FORGED = {
-    "X-Request-Start": "t=1",
-    "X-Queue-Start": "t=2",
-    "X-Request-ID": "forged",
-    "traceparent": f"00-{'f0' * 16}-{'f0' * 8}-01",
-    "tracestate": "forged=1",
-}
+FORGED = {"X-Request-Start": "t=1", "X-Queue-Start": "t=2", "X-Request-ID": "forged"}
+CONTEXT = {"traceparent": f"00-{'f0' * 16}-{'f0' * 8}-01", "tracestate": "rojo=1"}
 
 
 def ingress_nginx() -> dict[str, str]:
@@ -128,7 +123,7 @@ def test_the_lines_write_the_record_without_njs(texts, tmp_path: Path) -> None:
         with Process(command, name="nginx", folder=tmp_path) as process:
             wait_for_port("127.0.0.1", port, 60, process)
             answers = [
-                fetch(port, '/a"b%ff', {**FORGED, "Host": "shop.example"}),
+                fetch(port, '/a"b%ff', {**FORGED, **CONTEXT, "Host": "shop.example"}),
                 *fetch_together(port, "/c", 3),
             ]
             fetch(port, "/file")
@@ -140,6 +135,7 @@ def test_the_lines_write_the_record_without_njs(texts, tmp_path: Path) -> None:
     assert all(set(row) == set(KEYS) - NOT_THERE for row in rows)
     assert sorted(app.stamps) == sorted(f"t={row['request_start']}" for row in proxied)
     assert all(not set(FORGED.values()) & set(headers.values()) for headers in app.requests)
+    assert {name: app.requests[0].get(name) for name in CONTEXT} == CONTEXT
     assert {headers["x-request-id"] for headers in app.requests} == {row["request_id"] for row in proxied}
     assert {(row["service"], row["route"]) for row in proxied} == {(texts()["service"], "/of/{app}")}
     assert (file["request_start"], file["queueing_delay"]) == ("", "")

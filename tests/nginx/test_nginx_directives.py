@@ -17,6 +17,21 @@ NO_NGINX = Nginx.why_unavailable()
 pytestmark = pytest.mark.skipif(NO_NGINX is not None, reason=NO_NGINX or "")
 
 
+CONTEXT = [("traceparent", f"00-{'4b' * 16}-{'f0' * 8}-00"), ("tracestate", "rojo=1")]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_trace_context_without_one_of_the_client(tmp_path: Path, family: str) -> None:
+    """Not even an empty parameter, which an app could read as a trace."""
+    with way_to(family, tmp_path) as way:
+        lines = " ".join([*way.lines, f"include sojourn/{include_name(family)};"])
+        conf = nginx_before(tmp_path / "nginx", family, f"location / {{ {lines} }}")
+        with running(conf):
+            path = METHOD if family == "grpc" else "/"
+            sent, _ = exchanged(conf.ports["PORT"], family, path, [])
+    assert not {name for name, _ in CONTEXT} & set(sent)
+
+
 @pytest.mark.parametrize("unix", [False, True], ids=["port", "unix socket"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_include_stamps_logs_and_hides(tmp_path: Path, family: str, unix: bool) -> None:
@@ -27,14 +42,15 @@ def test_include_stamps_logs_and_hides(tmp_path: Path, family: str, unix: bool) 
         with running(conf):
             before = time.time()
             path = METHOD if family == "grpc" else "/"
-            sent, received = exchanged(conf.ports["PORT"], family, path, [("X-Request-Start", "t=1")])
+            headers = [("X-Request-Start", "t=1"), *CONTEXT]
+            sent, received = exchanged(conf.ports["PORT"], family, path, headers)
             after = time.time()
         (row,) = rows_of(conf.folder / "access.jsonl")
         assert conf.diagnosed().findings == []
     assert before - 0.002 <= float(sent["x-request-start"].removeprefix("t=")) <= after + 0.002
     assert sent["x-request-id"] == row["request_id"]
-    assert sent["traceparent"] == f"00-{row['trace_id']}-{row['span_id']}-01"
-    assert not {"x-queue-start", "tracestate"} & set(sent)
+    assert [(name, sent[name]) for name, _ in CONTEXT] == CONTEXT
+    assert "x-queue-start" not in sent
     assert not {name.lower() for name in ANSWER_HEADERS} & set(received)
     assert row["upstream_addr"].startswith("unix:") is unix
     assert row["upstream_addr"] == (f"unix:{tmp_path}/app.sock" if unix else row["upstream_addr"])
@@ -42,6 +58,19 @@ def test_include_stamps_logs_and_hides(tmp_path: Path, family: str, unix: bool) 
     assert float(row["service_time"]) >= 0
     assert float(row["queueing_delay"]) < DEADLINE_S
     assert row["worker"]
+
+
+@pytest.mark.parametrize("family", ["proxy", "uwsgi", "scgi"])
+def test_client_gets_no_measurement_without_the_lines(tmp_path: Path, family: str) -> None:
+    """The app still has the middleware, and nginx has no line of Sojourn: before the installation, or after removal."""
+    with way_to(family, tmp_path) as way:
+        lines = " ".join(way.lines)
+        conf = nginx_before(tmp_path / "nginx", family, f"location / {{ {lines} }}", "access_log off;")
+        assert conf.accepted() == ""
+        with running(conf):
+            for path in ("/", "/other"):
+                _, received = exchanged(conf.ports["PORT"], family, path, [])
+                assert not {name.lower() for name in ANSWER_HEADERS} & set(received)
 
 
 def test_includes_of_all_directives_in_one_server(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_logged_stamp_is_the_one_sent_although_time_passed(shop: Callable[..., N
 
 
 def test_spoofed_headers_of_an_untrusted_client_are_overwritten(shop: Callable[..., Nginx], app: Upstream) -> None:
-    nginx = shop()
+    nginx = shop(http='map "" $sojourn_trace { default 01; }')
     get(nginx, headers=SPOOFED)
     (row,) = logged(nginx)
     (request,) = app.requests

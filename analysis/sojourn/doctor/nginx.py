@@ -98,7 +98,7 @@ def with_builtin_includes(root: Directive, path: Path) -> None:
                 directives.append(each)
                 continue
             for included in parsed(text, os.path.join(os.path.dirname(os.path.abspath(path)), each.args[0])).block:
-                included.via = each
+                included.via = included.by = each
                 directives.append(included)
         block.block[:] = directives
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 
 from sojourn.doctor.findings import WARNING, Finding
 from sojourn.doctor.nginx_headers import (
+    GUARDED,
     NO_INSTANTS,
     OWN_STAMP,
     REQUEST_HEADERS,
@@ -22,8 +23,8 @@ from sojourn.model.formatting import printable
 
 CODE = "headers-pass"
 _WHY = (
-    "A client can forge a queue by an old X-Queue-Start, repeat a request id, or choose the trace. sojourn.conf keeps "
-    "what a proxy in front sends, if trusted.conf lists its address."
+    "A client can forge a queue by an old X-Queue-Start, or repeat a request id. sojourn.conf keeps what a proxy in "
+    "front sends, if trusted.conf lists its address."
 )
 _OF_CLIENT = re.compile(rf"\$\{{?http_(?:{'|'.join(name.replace('-', '_') for name in REQUEST_NAMES)})\b")
 _NO_INSTANT = re.compile(rf"\$\{{?(?:{'|'.join(NO_INSTANTS)})\b")
@@ -42,11 +43,11 @@ def client_findings(conf: Conf) -> Iterator[Finding]:
             if each.stamped and each not in subrequests:
                 yield from _not_set(conf, each, holder)
         if each in subrequests:
-            yield from _not_set_in_subrequest(each)
+            yield from _not_set_in_subrequest(conf, each)
 
 
 def _sent_on(conf: Conf, handover: Pass, holder: Level) -> Iterator[Finding]:
-    headers = {header.name.lower(): header for header in REQUEST_HEADERS}
+    headers = {header.name.lower(): header for header in conf.guarded}
     for name, value, line in handover.sent():
         if name not in headers or name in STAMPS or not comes_from_client(conf, value):
             continue
@@ -63,7 +64,7 @@ def _sent_on(conf: Conf, handover: Pass, holder: Level) -> Iterator[Finding]:
 
 def _not_set(conf: Conf, handover: Pass, holder: Level) -> Iterator[Finding]:
     present = _set_or_cleared(handover)
-    if missing := _missing(present):
+    if missing := _missing(conf, present):
         text = "\n".join(override_lines(conf, handover, present))
         last = holder.own(handover.setter)[-1]
         yield Finding(
@@ -76,13 +77,13 @@ def _not_set(conf: Conf, handover: Pass, holder: Level) -> Iterator[Finding]:
         )
 
 
-def _not_set_in_subrequest(handover: Pass) -> Iterator[Finding]:
+def _not_set_in_subrequest(conf: Conf, handover: Pass) -> Iterator[Finding]:
     present = _set_or_cleared(handover)
-    if missing := _missing(present):
+    if missing := _missing(conf, present):
         own = handover.level.own(handover.setter)
         # A location with lines of its own inherits none.
         inherited = [] if own else [written(each) for each in handover.level.effective(handover.setter)]
-        text = "\n".join([*blank_lines(handover.family, present), *inherited])
+        text = "\n".join([*blank_lines(handover.family, conf.guarded, present), *inherited])
         last = own[-1] if own else handover.outermost
         yield Finding(
             CODE,
@@ -96,8 +97,8 @@ def _not_set_in_subrequest(handover: Pass) -> Iterator[Finding]:
         )
 
 
-def _missing(present: Collection[str]) -> str:
-    return ", ".join(header.name for header in REQUEST_HEADERS if header.name.lower() not in present)
+def _missing(conf: Conf, present: Collection[str]) -> str:
+    return ", ".join(header.name for header in conf.guarded if header.name.lower() not in present)
 
 
 def _set_or_cleared(handover: Pass) -> set[str]:
@@ -125,7 +126,7 @@ def override_lines(conf: Conf, handover: Pass, present: Collection[str], like: L
             own_lines[header_name(each.args[0])] = written(each)
     return [
         own_lines.get(header.name.lower()) or header.line(handover.family, _value(conf, handover, header))
-        for header in REQUEST_HEADERS
+        for header in (REQUEST_HEADERS if conf.has_includes or conf.blank else GUARDED)
         if header.name.lower() not in present
     ]
 

@@ -1,7 +1,8 @@
 """The request headers that Sojourn reads, and the nginx lines that set each of them.
 
 nginx passes on every header of a client that no line sets. So each way to an app (``proxy_pass``, ``grpc_pass``,
-``fastcgi_pass``, ``uwsgi_pass``, ``scgi_pass``) sets all of these; its include file comes from this one table.
+``fastcgi_pass``, ``uwsgi_pass``, ``scgi_pass``) sets all of these; its include file comes from this one table. Without
+files of Sojourn no line sets the trace context: it reaches the app as before.
 """
 
 from __future__ import annotations
@@ -28,19 +29,20 @@ class RequestHeader:
         name: as HTTP writes it.
         value: what nginx sends, as its configuration writes it, where ``sojourn.conf`` is included.
         bare: the same in a configuration without files of Sojourn.
-        optional: ``value`` may be empty at run time. An empty header is not sent; an empty parameter would be.
+        trace: it is part of the trace context, which is a client's unless ``$sojourn_trace`` says otherwise. The values
+            may be empty at run time: an empty header is not sent, but an empty parameter would be.
     """
 
     name: str
     value: str
     bare: str = NOT_SENT
-    optional: bool = False
+    trace: bool = False
 
     def line(self, family: str, value: str) -> str:
         """Return the line that sets this header to ``value`` for a family (proxy, grpc, fastcgi, …)."""
         if family in HEADER_FAMILIES:
             return f"{setter(family)} {self.name} {value};"
-        flag = " if_not_empty" if self.optional and value != NOT_SENT else ""
+        flag = " if_not_empty" if self.trace and value != NOT_SENT else ""
         return f"{setter(family)} HTTP_{self.name.upper().replace('-', '_')} {value}{flag};"
 
 
@@ -48,9 +50,11 @@ REQUEST_HEADERS = (
     RequestHeader("X-Request-Start", "$sojourn_stamp_sent", '"t=${msec}"'),
     RequestHeader("X-Queue-Start", NOT_SENT),
     RequestHeader("X-Request-ID", "$sojourn_request_id", "$request_id"),
-    RequestHeader("traceparent", "$sojourn_traceparent"),
-    RequestHeader("tracestate", "$sojourn_tracestate", optional=True),
+    RequestHeader("traceparent", "$sojourn_traceparent", trace=True),
+    RequestHeader("tracestate", "$sojourn_tracestate", trace=True),
 )
+GUARDED = tuple(header for header in REQUEST_HEADERS if not header.trace)
+"""The headers whose values of a client never reach an app that is measured."""
 OWN_VARIABLE = "sojourn_sent"
 """The variable of a stamp without files of Sojourn: evaluated once a request, then sent and logged."""
 OWN_MAP = f'map "" ${OWN_VARIABLE} {{ default $msec; }}'
@@ -73,6 +77,8 @@ def header_name(name: str) -> str:
 
 
 INCLUDES_FOLDER = "sojourn"
+SETTINGS_FILES = ("sojourn.conf", "sojourn_server_timing.conf")
+"""Sojourn's files for nginx besides those of the families; ``trusted.conf`` belongs to the user."""
 INCLUDE_PLACE = "the location in nginx.conf, beside proxy_pass (beside fastcgi_pass: sojourn_fastcgi.conf, and so on)"
 """Where ``include_line("proxy")`` belongs, if the directive of the location is unknown."""
 
@@ -87,6 +93,12 @@ def include_line(family: str, folder: str = INCLUDES_FOLDER) -> str:
     return f"include {folder}/{include_name(family)};"
 
 
+def is_of_sojourn(file: str) -> bool:
+    """Return whether a file, by its name or path, belongs to Sojourn: no fix changes it."""
+    base = file.rpartition("/")[2]
+    return base in SETTINGS_FILES or family_of_include(base) is not None
+
+
 def family_of_include(name: str) -> str | None:
     """Return the family whose include file has this name or path; None for any other file."""
     base = name.rpartition("/")[2]
@@ -99,13 +111,13 @@ def include_lines(family: str) -> list[str]:
 
 
 def bare_lines(family: str) -> list[str]:
-    """Return the lines that set every header of the table without any file of Sojourn."""
-    return [header.line(family, header.bare) for header in REQUEST_HEADERS]
+    """Return the lines that replace a client's values of the guarded headers without any file of Sojourn."""
+    return [header.line(family, header.bare) for header in GUARDED]
 
 
-def blank_lines(family: str, present: Collection[str] = ()) -> list[str]:
-    """Return the lines that send no header of the table, for those that are not ``present``, in small letters."""
-    return [header.line(family, NOT_SENT) for header in REQUEST_HEADERS if header.name.lower() not in present]
+def blank_lines(family: str, headers: Collection[RequestHeader], present: Collection[str] = ()) -> list[str]:
+    """Return the lines that send none of these headers, without those that are ``present``, in small letters."""
+    return [header.line(family, NOT_SENT) for header in headers if header.name.lower() not in present]
 
 
 def hide_lines(family: str) -> list[str]:

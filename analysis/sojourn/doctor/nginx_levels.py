@@ -15,7 +15,17 @@ from pathlib import Path
 from sojourn.doctor.app_lookup import plain_address
 from sojourn.doctor.app_servers import BOUND, AppServer, server_of_protocol
 from sojourn.doctor.findings import ADD, REMOVE, REPLACE, Edit
-from sojourn.doctor.nginx_headers import INCLUDES_FOLDER, STAMPS, header_name, include_line, include_name, setter
+from sojourn.doctor.nginx_headers import (
+    GUARDED,
+    INCLUDES_FOLDER,
+    REQUEST_HEADERS,
+    STAMPS,
+    RequestHeader,
+    header_name,
+    include_line,
+    include_name,
+    setter,
+)
 from sojourn.model.formatting import printable
 from sojourn.nginx.log_format import LogFormat, log_format
 from sojourn.nginx.syntax import Directive, Reading
@@ -204,16 +214,33 @@ class Conf:
         maps = self.http.directive.all("map")
         return any(each.args[-1:] == ["$sojourn_stamp_sent"] for each in maps)
 
+    @cached_property
+    def guarded(self) -> tuple[RequestHeader, ...]:
+        """The headers whose values of a client must not reach an app; by ``$sojourn_trace``, the trace context too."""
+        maps = [each for each in self.http.own("map") if each.args[-1:] == ["$sojourn_trace"]]
+        values = [entry.args[0] for entry in (maps[-1].block if maps else []) if entry.args]
+        lines = [each.args for level in (self.http, *self.levels) for each in level.own("set")]
+        values += [args[1] for args in lines if args[:1] == ["$sojourn_trace"] and len(args) > 1]
+        return GUARDED if all(value.lower() == "pass" for value in values) else REQUEST_HEADERS
+
     @property
     def judges(self) -> bool:
         """Whether it lists trusted peers."""
         return any(each.args[-1:] == ["$sojourn_trusted"] for each in self.http.own("geo"))
 
     @cached_property
+    def _settings(self) -> Directive | None:
+        """A directive of sojourn.conf; None where it is not included."""
+        return next((each for each in self.http.own("map") if each.args[-1:] == ["$sojourn_stamp_sent"]), None)
+
+    def behind_settings(self, text: str) -> Edit:
+        """Return the edit that adds lines behind the include of sojourn.conf, or at the beginning of http."""
+        return at_top(self.http, text) if self._settings is None else after(self._settings, text)
+
+    @property
     def _include_file(self) -> str | None:
         """The path of sojourn.conf; None where it is not included."""
-        maps = (each for each in self.http.own("map") if each.args[-1:] == ["$sojourn_stamp_sent"])
-        return next((each.place.file for each in maps), None)
+        return None if self._settings is None else self._settings.place.file
 
     @cached_property
     def folder(self) -> str:
@@ -352,7 +379,9 @@ def removing(directive: Directive, level: Level | None = None) -> Mend:
 
 
 def written(directive: Directive) -> str:
-    """Return the text of a directive without a block."""
+    """Return the text of a directive without a block, as its file has it."""
+    if directive.source:
+        return directive.source
     return " ".join([directive.name, *(word(each) for each in directive.args)]) + ";"
 
 

@@ -106,7 +106,9 @@ class OneStamp:
     def text(self) -> list[str]:
         """The new lines, each with the place of the one that it replaces."""
         return [
-            part for line, text in self.lines for part in (f"# in place of {written(line)} in {place_of(line)}:", text)
+            part
+            for line, text in self.lines
+            for part in (f"# in place of {' '.join(written(line).split())} in {place_of(line)}:", text)
         ]
 
     @property
@@ -135,7 +137,7 @@ def one_stamp(conf: Conf, passes: list[Pass], logged: str | None = None) -> OneS
 
 def restamped(line: Directive, value: str) -> str:
     """Return a line that sends a stamp, with another value."""
-    return written(replace(line, args=[line.args[0], value, *line.args[2:]]))
+    return written(replace(line, args=[line.args[0], value, *line.args[2:]], source=""))
 
 
 def defining(conf: Conf, finding: Finding) -> Finding:

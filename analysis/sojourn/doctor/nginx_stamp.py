@@ -9,6 +9,7 @@ from sojourn.doctor.nginx_clients import comes_from_client, is_no_instant, overr
 from sojourn.doctor.nginx_headers import (
     ANSWER_HEADERS,
     OWN_STAMP,
+    REQUEST_HEADERS,
     REQUEST_NAMES,
     STAMPS,
     blank_lines,
@@ -16,10 +17,12 @@ from sojourn.doctor.nginx_headers import (
     header_name,
     hide_lines,
     include_name,
+    is_of_sojourn,
 )
 from sojourn.doctor.nginx_levels import (
     Conf,
     Level,
+    Mend,
     Pass,
     adding,
     after,
@@ -27,6 +30,8 @@ from sojourn.doctor.nginx_levels import (
     place_of,
     removing,
     replacing,
+    without,
+    word,
     written,
 )
 from sojourn.doctor.nginx_own_stamp import is_same, logged_variable, own_value, variable_of
@@ -47,7 +52,7 @@ def stamp_findings(conf: Conf) -> Iterator[Finding]:
             bare.add(each.level)
             yield _missing(conf, each)
     for level in conf.subrequests:
-        yield from _in_subrequest(level)
+        yield from _in_subrequest(conf, level)
 
 
 def _missing(conf: Conf, handover: Pass) -> Finding:
@@ -162,28 +167,47 @@ def _set_by_sojourn(directive: Directive) -> bool:
 
 def _twice(conf: Conf, handover: Pass) -> Iterator[Finding]:
     sent = [each for each in handover.sent() if each[1]]
+    removed: list[Directive] = []
     for name in ONE_ONLY:
         same = [line for header, _, line in sent if header == name]
-        if len(same) < 2:
-            continue
-        extra = _extra(conf, same)
-        holder = handover.level.holder(handover.setter) or handover.level
-        yield Finding(
-            "stamp-twice",
-            ERROR,
-            holder.title,
-            f"{holder.title} sends {extra.args[0]} {counted(len(same), 'time')}.",
-            "nginx sends both, and the app refuses two stamps in one header, or uses the wrong one.",
-            *removing(extra, holder),
-        )
+        chosen = _line_to_keep(conf, same) if len(same) > 1 else None
+        for extra in (line for line in same if chosen is not None and line is not chosen):
+            target = extra.by if extra.by is not None and is_of_sojourn(extra.place.file) else extra
+            if any(target is each for each in removed):  # one include brings several headers
+                continue
+            removed.append(target)
+            holder = handover.level.holder(handover.setter) or handover.level
+            own_trace = name == "traceparent" and target is extra and conf.has_includes and not _passes_on(extra)
+            yield Finding(
+                "stamp-twice",
+                ERROR,
+                holder.title,
+                f"{holder.title} sends {extra.args[0]} {counted(len(same), 'time')}.",
+                "nginx sends each of them, and the app refuses two stamps in one header, or uses the wrong one.",
+                *(_own_trace(conf, extra, holder) if own_trace else removing(target, holder)),
+            )
 
 
-def _extra(conf: Conf, same: list[Directive]) -> Directive:
-    """Return the line to remove: not the one whose variable is logged; else one that comes from no include."""
+def _passes_on(line: Directive) -> bool:
+    return variable_of(line.args[1]) == "http_traceparent"
+
+
+def _own_trace(conf: Conf, line: Directive, holder: Level) -> Mend:
+    """Return how to keep a traceparent of the user's: Sojourn's line sends its value."""
+    text = f'map "" $sojourn_traceparent {{ default {word(line.args[1])}; }}'
+    fix = f"# in http, behind the include of sojourn.conf, instead of this line:\n{text}"
+    return fix, place_of(line, holder), REPLACE, (without(line), conf.behind_settings(text))
+
+
+def _line_to_keep(conf: Conf, same: list[Directive]) -> Directive:
+    """Return Sojourn's own line; else the one whose variable is logged; else one of an include, or the last one."""
     logged = [name for fmt in conf.usable_formats if (name := logged_variable(fmt)) is not None]
-    unlogged = [line for line in same if not any(is_same(conf, one, variable_of(line.args[1])) for one in logged)]
-    candidates = unlogged or same
-    return next((line for line in candidates if line.via is None), candidates[-1])
+    candidates = [
+        [line for line in same if is_of_sojourn(line.place.file)],
+        [line for line in same if any(is_same(conf, one, variable_of(line.args[1])) for one in logged)],
+        [line for line in same if line.via is not None],
+    ]
+    return next((lines[0] for lines in candidates if lines), same[-1])
 
 
 def _values(conf: Conf, handover: Pass) -> Iterator[Finding]:
@@ -217,7 +241,11 @@ def _stamp_value(conf: Conf) -> str:
     return "$sojourn_stamp_sent" if conf.has_includes else own_value(conf, ()) or OWN_STAMP
 
 
-def _in_subrequest(level: Level) -> Iterator[Finding]:
+def _is_users(directive: Directive) -> bool:
+    return not is_of_sojourn(directive.place.file) and not _set_by_sojourn(directive)
+
+
+def _in_subrequest(conf: Conf, level: Level) -> Iterator[Finding]:
     for directive in level.own("proxy_pass"):
         each = Pass(level, directive, level)
         stamps = [header for name, value, header in each.sent() if name in STAMPS and "$sojourn_stamp_sent" in value]
@@ -228,10 +256,12 @@ def _in_subrequest(level: Level) -> Iterator[Finding]:
         line = stamps[0].via or stamps[0]
         if inherited:  # one line of its own: repeat all the others
             others = [written(header) for name, _, header in each.sent() if name not in STAMPS]
-            text = "\n".join([*blank_lines("proxy", REQUEST_NAMES[2:]), *others])
+            text = "\n".join([*blank_lines("proxy", REQUEST_HEADERS[: len(STAMPS)]), *others])
         else:
             brought = {name for name, _, header in each.sent() if line in (header, header.via)}
-            text = "\n".join(blank_lines("proxy", set(REQUEST_NAMES) - brought))
+            # An include of the user's may hold more than Sojourn's lines.
+            others = [written(other) for other in level.directive.block if other.via is line and _is_users(other)]
+            text = "\n".join([*blank_lines("proxy", conf.guarded, set(REQUEST_NAMES) - brought), *others])
         edit = after(directive, text) if inherited else instead_of(line, text)
         yield Finding(
             "stamp-in-subrequest",

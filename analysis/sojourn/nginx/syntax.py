@@ -54,7 +54,9 @@ class Directive:
     """``name args…;``, or ``name args… { block }``.
 
     ``where``: file and line. ``place``: the same to the character; ``close``: the character behind the ``}`` of its
-    block, or the ``;``. ``via``: the ``include`` that brought it, None for a directive in the block's own file.
+    block, or the ``;``. ``source``: its text up to the ``;`` or ``{``, as it is written; empty for one of no file.
+    ``via``: the ``include`` in the block's own file that brought it, None for a directive in that file; ``by``: the
+    ``include`` that names its own file, which may itself be in an included one.
     """
 
     name: str
@@ -63,7 +65,9 @@ class Directive:
     block: list[Directive] = field(default_factory=list)
     place: Place = field(default=Place("", 0, 0, 0, ""), compare=False, repr=False)
     close: int = field(default=0, compare=False, repr=False)
+    source: str = field(default="", compare=False, repr=False)
     via: Directive | None = field(default=None, compare=False, repr=False)
+    by: Directive | None = field(default=None, compare=False, repr=False)
 
     def all(self, *names: str) -> Iterator[Directive]:
         """Yield the directives of these names anywhere within the block."""
@@ -254,6 +258,7 @@ class _Parser:
         directive = Directive(self._words[0], self._words[1:], f"{self._name}:{self._begun}")
         directive.place = Place(self._name, self._begun, self._first, self._at, self._indent())
         directive.close = self._at
+        directive.source = self._text[self._first : self._at]
         self._words = []
         if mark == ";" and directive.name == "include" and directive.args:
             files = self._include(directive.args[0])
@@ -262,7 +267,7 @@ class _Parser:
             for each in files:
                 included = _parsed(each, self._include, self._depth + 1)
                 for inner in included:
-                    inner.via = directive
+                    inner.via, inner.by = directive, inner.by or directive
                 self._open[-1].extend(included)
             return
         self._open[-1].append(directive)

@@ -20,13 +20,20 @@ func Example() {
 	log.Fatal(http.ListenAndServe("127.0.0.1:8000", measured(mux)))
 }
 
+// fromProxy returns a request with the stamp of a proxy: only then the response has the headers.
+func fromProxy(path string) *http.Request {
+	r := httptest.NewRequest("GET", path, nil)
+	r.Header.Set("X-Request-Start", fmt.Sprintf("t=%.3f", float64(time.Now().UnixMilli())/1000))
+	return r
+}
+
 // A router without support sets its route for the current request.
 func ExampleSetRoute() {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sojourn.SetRoute(r.Context(), "/users/{id}")
 	})
 	w := httptest.NewRecorder()
-	sojourn.New()(handler).ServeHTTP(w, httptest.NewRequest("GET", "/users/7", nil))
+	sojourn.New()(handler).ServeHTTP(w, fromProxy("/users/7"))
 	fmt.Println(w.Header().Get("X-Route"))
 	// Output: /users/{id}
 }
@@ -40,7 +47,7 @@ func ExampleRoute() {
 		return pattern
 	}))
 	w := httptest.NewRecorder()
-	measured(mux).ServeHTTP(w, httptest.NewRequest("GET", "/users/7", nil))
+	measured(mux).ServeHTTP(w, fromProxy("/users/7"))
 	fmt.Println(w.Header().Get("X-Route"))
 	// Output: /users/{id}
 }
@@ -54,7 +61,7 @@ func ExampleMarkStarted() {
 		sojourn.MarkStarted(r.Context())
 	})
 	w := httptest.NewRecorder()
-	sojourn.New(sojourn.MaxAge(time.Minute))(handler).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	sojourn.New(sojourn.MaxAge(time.Minute))(handler).ServeHTTP(w, fromProxy("/"))
 	fmt.Println(w.Header().Get("X-Service-Time") != "")
 	// Output: true
 }

@@ -121,16 +121,19 @@ func (x *exchange) stopped() bool {
 // addHeaders sets the headers of the response, after stop.
 func (x *exchange) addHeaders(header http.Header) {
 	route := x.findRoute()
-	removeHeaders(header, route != "")
 	delay, stamped := x.measured.QueueingDelay()
-	if stamped {
-		x.set(header, 0, delayHeader, decimals(delay, time.Second, 6))
+	if x.m.alwaysAnswer || x.measured.Reason != ReasonMissing {
+		removeHeaders(header, route != "")
+		if stamped {
+			x.set(header, 0, delayHeader, decimals(delay, time.Second, 6))
+		}
+		x.set(header, 1, serviceHeader, decimals(x.measured.ServiceTime, time.Second, 6))
+		x.set(header, 2, workerHeader, x.measured.Worker)
+		if route != "" {
+			x.set(header, 3, routeHeader, printable(route))
+		}
 	}
-	x.set(header, 1, serviceHeader, decimals(x.measured.ServiceTime, time.Second, 6))
-	x.set(header, 2, workerHeader, x.measured.Worker)
-	if route != "" {
-		x.set(header, 3, routeHeader, printable(route))
-	} else {
+	if route == "" {
 		route = header.Get(routeHeader)
 	}
 	if x.m.serverTiming {

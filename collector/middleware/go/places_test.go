@@ -211,7 +211,7 @@ func TestLimitQueuesAndNamesItsPlaces(t *testing.T) {
 	workers := make(chan string, requests)
 	for range requests {
 		go func() {
-			response, err := server.Client().Get(server.URL)
+			response, err := server.Client().Do(refusedTo(t, server.URL))
 			if err != nil {
 				t.Error(err)
 				workers <- ""
@@ -250,13 +250,13 @@ func TestRequestThatNeverGetsAPlaceIsAnswered503(t *testing.T) {
 	first := make(chan struct{})
 	go func() {
 		defer close(first)
-		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+		handler.ServeHTTP(httptest.NewRecorder(), refused(httptest.NewRequest("GET", "/", nil)))
 	}()
 	<-started
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
 	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil).WithContext(ctx))
+	handler.ServeHTTP(w, refused(httptest.NewRequest("GET", "/", nil)).WithContext(ctx))
 	if w.Code != http.StatusServiceUnavailable {
 		t.Errorf("status %d, want 503", w.Code)
 	}
@@ -278,13 +278,13 @@ func TestPanicReleasesThePlace(t *testing.T) {
 				t.Errorf("panic %v, want %v", value, http.ErrAbortHandler)
 			}
 		}()
-		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+		handler.ServeHTTP(httptest.NewRecorder(), refused(httptest.NewRequest("GET", "/", nil)))
 	}()
 	fail = false
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
 	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil).WithContext(ctx))
+	handler.ServeHTTP(w, refused(httptest.NewRequest("GET", "/", nil)).WithContext(ctx))
 	if w.Code != http.StatusOK {
 		t.Errorf("status %d after a panic, want 200", w.Code)
 	}
@@ -293,7 +293,7 @@ func TestPanicReleasesThePlace(t *testing.T) {
 func TestNestedLimitsDoNotBlockThemselves(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
-	r := httptest.NewRequest("GET", "/", nil).WithContext(ctx)
+	r := refused(httptest.NewRequest("GET", "/", nil)).WithContext(ctx)
 	limited, other := New(Limit(1)), New(Limit(1))
 	for name, handler := range map[string]http.Handler{
 		"twice":                limited(limited(empty)),
@@ -321,14 +321,14 @@ func TestLimitInsideAnotherMiddlewareApplies(t *testing.T) {
 		all.Add(1)
 		go func() {
 			defer all.Done()
-			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+			handler.ServeHTTP(httptest.NewRecorder(), refused(httptest.NewRequest("GET", "/", nil)))
 		}()
 	}
 	<-started
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
 	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil).WithContext(ctx))
+	handler.ServeHTTP(w, refused(httptest.NewRequest("GET", "/", nil)).WithContext(ctx))
 	if w.Code != http.StatusServiceUnavailable || len(started) != 0 {
 		t.Errorf("status %d and %d more requests in service, want 503 and none", w.Code, len(started))
 	}

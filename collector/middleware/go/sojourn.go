@@ -15,7 +15,8 @@
 // The proxy writes the time at which it sends the request into the header X-Request-Start. X-Queue-Start is read only if
 // X-Request-Start is missing or blank, not if it is refused. The number of digits before the point defines the unit: 10
 // are seconds, 13 milliseconds, 16 microseconds, 19 nanoseconds; the prefix t= has no meaning. Any other value is refused
-// with a [Reason], and the response has no X-Queueing-Delay.
+// with a [Reason], and the response has no X-Queueing-Delay. The response to a request without a stamp has none of the
+// headers, see [AlwaysAnswer].
 //
 // # Failures
 //
@@ -86,6 +87,12 @@ func ServerTiming() Option {
 	return func(m *middleware) { m.serverTiming = true }
 }
 
+// AlwaysAnswer sends the measurements in responses to requests without a stamp, too. The default is off: without a stamp
+// there is no proxy that removes them before the client.
+func AlwaysAnswer() Option {
+	return func(m *middleware) { m.alwaysAnswer = true }
+}
+
 // Observe adds an observer of every request, for example the one of package sojourn/middleware/otel.
 func Observe(observer Observer) Option {
 	return func(m *middleware) { m.observers = append(m.observers, observer) }
@@ -103,6 +110,7 @@ type middleware struct {
 	limit        int
 	route        func(*http.Request) string
 	serverTiming bool
+	alwaysAnswer bool
 	observers    []Observer
 	logger       *slog.Logger
 

@@ -27,7 +27,7 @@ var (
 // call serves one request in memory.
 func call(handler http.Handler) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, httptest.NewRequest("GET", "/users/7", nil))
+	handler.ServeHTTP(w, refused(httptest.NewRequest("GET", "/users/7", nil)))
 	return w
 }
 
@@ -164,7 +164,7 @@ func TestSetRouteAndMarkStartedOutsideOfARequestDoNothing(t *testing.T) {
 func TestMarkStartedEndsTheQueueingDelay(t *testing.T) {
 	now := time.Unix(1767225600, 0)
 	clock := func(m *middleware) { m.now = func() time.Time { return now } }
-	r := httptest.NewRequest("GET", "/", nil)
+	r := refused(httptest.NewRequest("GET", "/", nil))
 	r.Header.Set("X-Request-Start", "t=1767225599.000")
 	w := httptest.NewRecorder()
 	var measured Measurement
@@ -201,7 +201,7 @@ func TestOnlyTheOuterMiddlewareMeasures(t *testing.T) {
 
 func TestObserverGetsTheMeasurement(t *testing.T) {
 	now := time.Unix(1767225600, 0)
-	r := httptest.NewRequest("GET", "/", nil)
+	r := refused(httptest.NewRequest("GET", "/", nil))
 	r.Header.Set("X-Request-Start", "t=1767225599.250")
 	var measured Measurement
 	New(Observe(observerFunc(func(m Measurement) { measured = m })), at(now, 2*time.Second), ClockOffset(-time.Second))(
@@ -238,7 +238,7 @@ func TestHandlerGetsTheContextOfTheObservers(t *testing.T) {
 
 func TestContextOfTheRequestIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := httptest.NewRequest("GET", "/", nil).WithContext(ctx)
+	r := refused(httptest.NewRequest("GET", "/", nil)).WithContext(ctx)
 	New()(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		child, end := context.WithCancel(r.Context())
 		defer end()
@@ -330,7 +330,7 @@ func TestObserverGetsThePanic(t *testing.T) {
 			}()
 			New(Observe(observerFunc(func(m Measurement) { measured = m })))(
 				http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(value) }),
-			).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+			).ServeHTTP(w, refused(httptest.NewRequest("GET", "/", nil)))
 		}()
 		if measured.Panic != value || measured.Answered || measured.Status != 0 || measured.End.IsZero() {
 			t.Errorf("measurement %+v, want the panic %v and no response", measured, value)
@@ -343,7 +343,7 @@ func TestGoexitEndsTheMeasurement(t *testing.T) {
 	ended := make(chan Measurement, 1)
 	go New(Observe(observerFunc(func(m Measurement) { ended <- m })))(
 		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { runtime.Goexit() }),
-	).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+	).ServeHTTP(httptest.NewRecorder(), refused(httptest.NewRequest("GET", "/", nil)))
 	if m := <-ended; m.Answered || m.Panic != nil {
 		t.Errorf("measurement %+v, want no response and no panic", m)
 	}
@@ -378,7 +378,7 @@ func TestPatternReachesMiddlewaresOutside(t *testing.T) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/users/{id}", empty)
-	r := httptest.NewRequest("GET", "/users/7", nil)
+	r := refused(httptest.NewRequest("GET", "/users/7", nil))
 	limited := New(Limit(1))
 	New()(limited(mux)).ServeHTTP(httptest.NewRecorder(), r)
 	if got := patternOf(r); got != "/users/{id}" {

@@ -30,6 +30,22 @@ func serve(t *testing.T, handler http.Handler) *httptest.Server {
 	return server
 }
 
+// refused gives a request a stamp that is refused: its response has all headers but X-Queueing-Delay.
+func refused(r *http.Request) *http.Request {
+	r.Header.Set("X-Request-Start", "junk")
+	return r
+}
+
+// refusedTo returns such a request for a server.
+func refusedTo(t *testing.T, url string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequest("GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return refused(r)
+}
+
 // fetch sends a request and returns the response and its body.
 func fetch(t *testing.T, client *http.Client, method, url string) (*http.Response, string) {
 	t.Helper()
@@ -37,7 +53,7 @@ func fetch(t *testing.T, client *http.Client, method, url string) (*http.Respons
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := client.Do(r)
+	response, err := client.Do(refused(r))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,6 +91,7 @@ type answerTable struct {
 		Route        string
 		Headers      map[string]string
 		ServerTiming string `json:"server_timing"`
+		AlwaysAnswer bool   `json:"always_answer"`
 	}
 }
 
@@ -111,6 +112,9 @@ func TestAnswerTable(t *testing.T) {
 				want := map[string]string{}
 				for name, value := range c.Headers {
 					want[name] = value
+				}
+				if c.AlwaysAnswer {
+					options = append(options, AlwaysAnswer())
 				}
 				if timing {
 					options = append(options, ServerTiming())

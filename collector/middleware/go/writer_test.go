@@ -105,7 +105,7 @@ func TestWriterHasTheInterfacesOfTheServers(t *testing.T) {
 		var got []string
 		New()(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			got = interfaces(w)
-		})).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		})).ServeHTTP(w, refused(httptest.NewRequest("GET", "/", nil)))
 		if want := interfaces(w); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("interfaces %v, want %v", got, want)
 		}
@@ -223,10 +223,7 @@ func TestInformationalResponsesDoNotEndTheServiceTime(t *testing.T) {
 			w.WriteHeader(http.StatusTeapot) // superfluous: the first final status counts
 		})))
 	server.Config.ErrorLog = discardLog
-	r, err := http.NewRequest("GET", server.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := refusedTo(t, server.URL)
 	informational := 0
 	r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
 		Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
@@ -286,7 +283,7 @@ func TestSwitchingProtocolsIsAFinalStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
+	fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: echo\r\nConnection: Upgrade\r\nX-Request-Start: junk\r\n\r\n")
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -306,7 +303,7 @@ func TestFlushIsRefusedIfTheServerCannot(t *testing.T) {
 		}
 		wantUnmeasured(t, w.Header())
 		w.WriteHeader(http.StatusNotFound)
-	})).ServeHTTP(bare{recorder}, httptest.NewRequest("GET", "/", nil))
+	})).ServeHTTP(bare{recorder}, refused(httptest.NewRequest("GET", "/", nil)))
 	if recorder.Code != http.StatusNotFound {
 		t.Errorf("status %d, want 404", recorder.Code)
 	}
@@ -323,7 +320,7 @@ func TestFlushThroughAnotherWriterSendsTheHeaders(t *testing.T) {
 		if err := http.NewResponseController(w).Flush(); err != nil {
 			t.Error(err)
 		}
-	})).ServeHTTP(hiding{recorder}, httptest.NewRequest("GET", "/", nil))
+	})).ServeHTTP(hiding{recorder}, refused(httptest.NewRequest("GET", "/", nil)))
 	if !recorder.Flushed {
 		t.Error("nothing was flushed")
 	}
@@ -421,7 +418,7 @@ func TestCopyReturnsTheErrorsOfBothSides(t *testing.T) {
 					t.Errorf("copied %d bytes, error %v, want %d and %v", copied, err, c.copied, c.want)
 				}
 			})).ServeHTTP(refusing{&recordingReaderFrom{ResponseRecorder: httptest.NewRecorder()}, c.write},
-				httptest.NewRequest("GET", "/", nil))
+				refused(httptest.NewRequest("GET", "/", nil)))
 		})
 	}
 }
@@ -450,7 +447,7 @@ func TestCopyIsLeftToTheServer(t *testing.T) {
 	New()(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		io.Copy(w, struct{ io.Reader }{strings.NewReader(content)})
 		io.Copy(w, struct{ io.Reader }{strings.NewReader("end")})
-	})).ServeHTTP(recorder, httptest.NewRequest("GET", "/", nil))
+	})).ServeHTTP(recorder, refused(httptest.NewRequest("GET", "/", nil)))
 	if recorder.Body.String() != content+"end" || recorder.copied.String() != content[512:]+"end" {
 		t.Errorf("%d bytes, of which ReadFrom copied %d", recorder.Body.Len(), recorder.copied.Len())
 	}

@@ -100,6 +100,11 @@ def http_text(topology: Topology, upstreams: Upstreams) -> str:
     map "" $sojourn_redact {{
         default off;
     }}
+
+    # Every request is traced: the trace of the log is that of the spans.
+    map "" $sojourn_trace {{
+        default 01;
+    }}
 {upstream(topology, "lab_backends", upstreams.own)}{pools}{pool_map(topology)}{mirror_map(topology, upstreams)}\
 {"" if upstreams.plain is None else PLAIN_LOG.format(path=upstreams.plain)}"""
 

@@ -71,7 +71,7 @@ INCLUDED = "include sojourn/sojourn.conf;\n    access_log @FOLDER@/access.jsonl 
 
 def nginx_before(folder: Path, family: str, server: str, log: str = INCLUDED) -> Laid:
     """nginx with the text of a server block, which speaks HTTP/2 for gRPC, and of the log at its http level."""
-    values = {"LOG": log, "HTTP2": " http2" if family == "grpc" else "", "SERVER": server}
+    values = {"HTTP2": " http2" if family == "grpc" else "", "SERVER": server, "LOG": log}
     text = CONF
     for name, value in values.items():
         text = text.replace(name, value)

@@ -192,7 +192,7 @@ def test_file_of_conf_d_alone(tmp_path: Path) -> None:
     [
         ("uwsgi", "uwsgi_param HTTP_X_REQUEST_START $sojourn_stamp_sent;"),
         ("fastcgi", "fastcgi_hide_header X-Worker;"),
-        ("scgi", "scgi_param HTTP_TRACEPARENT $sojourn_traceparent;"),
+        ("scgi", "scgi_param HTTP_TRACEPARENT $sojourn_traceparent if_not_empty;"),
         ("grpc", "grpc_set_header X-Request-Start $sojourn_stamp_sent;"),
     ],
 )

@@ -168,6 +168,8 @@ def test_before_the_fix_the_log_holds_the_end(tmp_path: Path, form: str) -> None
     assert [each.code for each in errors(conf)][-1] in ("log-stamp", "log-keys")
     for record, _ in logged_and_sent(conf):
         assert record["request_start"] == record["time"]
+    of_log = {each.code: each for each in diagnose(str(conf.folder / "access.jsonl")).findings}
+    assert of_log["log-stamp"].severity == "error"
 
 
 GOOD_KEYS = (

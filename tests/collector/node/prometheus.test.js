@@ -339,7 +339,8 @@ test('without prom-client there is one warning, and every response', (t) => {
     sojourn.express({ prometheus: true });
     const server = http.createServer(handler).listen(0, '127.0.0.1', async () => {
       for (let index = 0; index < 2; index += 1) {
-        const response = await fetch('http://127.0.0.1:' + server.address().port);
+        const headers = { 'X-Request-Start': String(Date.now()) };
+        const response = await fetch('http://127.0.0.1:' + server.address().port, { headers });
         console.log(response.status, response.headers.has('x-service-time'));
       }
       server.closeAllConnections();

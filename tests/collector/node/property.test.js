@@ -69,7 +69,7 @@ const nameOf = (line) => line.slice(0, line.indexOf(':')).toLowerCase();
 
 test(`${RUNS} random responses`, () => {
   const clock = new ManualClock();
-  const options = { clock, telemetry: false };
+  const options = { clock, telemetry: false, alwaysAnswer: true };
   for (let seed = 0; seed < RUNS; seed += 1) {
     const calls = randomCalls(seed);
     const what = `seed ${seed}: ${JSON.stringify(calls)}`;
@@ -80,6 +80,9 @@ test(`${RUNS} random responses`, () => {
       continue;
     }
     assert.equal(measured.status, bare.status, what);
+    // Without a stamp nothing is added, and nothing of the app replaced.
+    const unstamped = headOf(calls, (req, res) => sojourn.measure(req, res, { ...options, alwaysAnswer: false }));
+    assert.deepEqual(unstamped, bare, what);
     const others = measured.lines.filter((line) => !MEASURED.has(nameOf(line)));
     assert.deepEqual(others.sort(), bare.lines.filter((line) => !MEASURED.has(nameOf(line))).sort(), what);
     const own = measured.lines.filter((line) => MEASURED.has(nameOf(line))).map((line) => line.toLowerCase());

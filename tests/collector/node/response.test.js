@@ -250,7 +250,8 @@ test('101 Switching Protocols is a response', async (t) => {
     t,
     sojourn.wrap((req, res) => res.writeHead(101, { Upgrade: 'x', Connection: 'Upgrade' }).end()),
   );
-  const request = http.get({ port, host: '127.0.0.1', agent: false, headers: { Upgrade: 'x', Connection: 'Upgrade' } });
+  const headers = { Upgrade: 'x', Connection: 'Upgrade', 'X-Request-Start': String(Date.now()) };
+  const request = http.get({ port, host: '127.0.0.1', agent: false, headers });
   const [response, socket] = await once(request, 'upgrade');
   socket.destroy();
   assert.equal(response.statusCode, 101);

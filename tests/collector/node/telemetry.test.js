@@ -541,6 +541,7 @@ test('an app that sets no provider never loads the API', { skip }, async () => {
     const { wrap } = require(${JSON.stringify(PACKAGE)});
     const http = require('node:http');
     const req = new http.IncomingMessage(null);
+    req.headers = { 'x-request-start': String(Date.now()) };
     const res = new http.ServerResponse(req);
     wrap((req, res) => res.writeHead(200))(req, res);
     const files = Object.keys(require.cache);

@@ -45,7 +45,8 @@ def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def answer(backend: Backend, path: str, **headers: str) -> tuple[http.client.HTTPResponse, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", backend.port, timeout=20.0)
     try:
-        connection.request("GET", path, headers={key.replace("_", "-"): value for key, value in headers.items()})
+        sent = {"X-Request-Start": f"t={time.time():.3f}", **{key.replace("_", "-"): headers[key] for key in headers}}
+        connection.request("GET", path, headers=sent)
         response = connection.getresponse()
         return response, response.read()
     finally:

@@ -37,7 +37,8 @@ def serving(folder: Path, **settings: Any) -> Iterator[Backend]:
 
 def sent(backend: Backend, path: str, head: str = "") -> socket.socket:
     connection = socket.create_connection((HOST, backend.port), timeout=20.0)
-    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n{head}\r\n".encode())
+    stamp = "" if "X-Request-Start" in head else f"X-Request-Start: t={time.time():.3f}\r\n"
+    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n{stamp}{head}\r\n".encode())
     return connection
 
 

@@ -150,7 +150,12 @@ func TestRouters(t *testing.T) {
 				{"/hijack", 200, "hijacked", "", 0},
 				{"/nowhere", 404, "", "", 1},
 			} {
-				response, err := server.Client().Get(server.URL + c.path)
+				r, err := http.NewRequest("GET", server.URL+c.path, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Header.Set("X-Request-Start", strconv.FormatInt(time.Now().Unix(), 10))
+				response, err := server.Client().Do(r)
 				if err != nil {
 					t.Fatal(err)
 				}

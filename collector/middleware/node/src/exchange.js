@@ -47,6 +47,14 @@ class Exchange {
     return this.status === null || this.serviceMicros === null ? null : this.serviceMicros / 1e6;
   }
 
+  /**
+   * Whether the response has the measurements: the request has a stamp, valid or not, or the option says so. Without a
+   * stamp there is no proxy that removes them before the client.
+   */
+  get answers() {
+    return this.settings.alwaysAnswer || this.stamp !== 'missing';
+  }
+
   get stampStatus() {
     return stampStatus(this.stamp);
   }

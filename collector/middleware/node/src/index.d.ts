@@ -65,6 +65,8 @@ export interface Options<R = any> {
   route?: (request: R) => string | null | undefined;
   /** Whether responses have a `Server-Timing` header, which browsers show. Default: false. */
   serverTiming?: boolean;
+  /** Whether the answer to a request without a stamp has the measurements, too. Default: false. */
+  alwaysAnswer?: boolean;
   /** `false` for headers only; `true`, the default, for OpenTelemetry's global providers, if the app has set any. */
   telemetry?: boolean | TelemetryProviders;
   /**

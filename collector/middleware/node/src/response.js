@@ -17,6 +17,8 @@ const [MEASURED, WITH_ROUTE, WITH_TIMING, WITH_BOTH] = [[], [ROUTE], [TIMING], [
   (more) => new Set([DELAY, SERVICE, WORKER, ...more].map((name) => name.toLowerCase())),
 );
 
+const [NONE, TIMING_ONLY] = [[], [TIMING.toLowerCase()]].map((names) => new Set(names));
+
 const SWITCHING_PROTOCOLS = 101;
 
 /** Add the headers of the exchange to its response when they leave. */
@@ -53,20 +55,26 @@ function withMeasurements(res, args, exchange) {
   // a repeated name.
   const app = new AppHeaders(res, headers);
   // Headers set before writeHead and not named by it leave, too.
-  if (exchange.delayMicros === null && res.hasHeader(DELAY)) res.removeHeader(DELAY);
+  removeUnknownDelay(res, exchange);
   const replaced = replacedNames(exchange);
   const added = measurements(exchange, app);
   const copy = app.copyWith(replaced, added);
   return hasReason ? [args[0], args[1], copy] : [args[0], copy];
 }
 
+/** A delay of the app is not that of the request. */
+function removeUnknownDelay(res, exchange) {
+  if (exchange.answers && exchange.delayMicros === null && res.hasHeader(DELAY)) res.removeHeader(DELAY);
+}
+
 function setMeasurements(res, exchange) {
-  if (exchange.delayMicros === null && res.hasHeader(DELAY)) res.removeHeader(DELAY);
+  removeUnknownDelay(res, exchange);
   const added = measurements(exchange, new AppHeaders(res, {}));
   for (let index = 0; index < added.length; index += 2) res.setHeader(added[index], added[index + 1]);
 }
 
 function replacedNames(exchange) {
+  if (!exchange.answers) return exchange.settings.serverTiming ? TIMING_ONLY : NONE;
   if (exchange.settings.serverTiming) return exchange.route === null ? WITH_TIMING : WITH_BOTH;
   return exchange.route === null ? MEASURED : WITH_ROUTE;
 }
@@ -74,10 +82,11 @@ function replacedNames(exchange) {
 /** Return names and values to add, in turn. */
 function measurements(exchange, app) {
   const added = [];
-  if (exchange.delayMicros !== null) added.push(DELAY, (exchange.delayMicros / 1e6).toFixed(6));
-  added.push(SERVICE, (exchange.serviceMicros / 1e6).toFixed(6), WORKER, exchange.worker);
+  const { answers } = exchange;
+  if (answers && exchange.delayMicros !== null) added.push(DELAY, (exchange.delayMicros / 1e6).toFixed(6));
+  if (answers) added.push(SERVICE, (exchange.serviceMicros / 1e6).toFixed(6), WORKER, exchange.worker);
   if (exchange.route !== null) {
-    added.push(ROUTE, exchange.route);
+    if (answers) added.push(ROUTE, exchange.route);
   } else {
     const own = app.value(ROUTE);
     if (own !== undefined) exchange.route = String(own);

@@ -5,8 +5,8 @@ const { prometheusOf } = require('./prometheus');
 const { Telemetry } = require('./telemetry');
 
 const NAMES = new Set([
-  ...['maxAge', 'maxFuture', 'clockOffset', 'route', 'serverTiming', 'telemetry', 'prometheus', 'service'],
-  ...['prometheusName', 'clock'],
+  ...['maxAge', 'maxFuture', 'clockOffset', 'route', 'serverTiming', 'alwaysAnswer', 'telemetry'],
+  ...['prometheus', 'service', 'prometheusName', 'clock'],
 ]);
 
 function seconds(name, value, least) {
@@ -27,6 +27,7 @@ class Settings {
       if (!NAMES.has(name)) throw new TypeError(`there is no option ${name}; the options are ${[...NAMES].join(', ')}`);
     }
     const { maxAge = 3600, maxFuture = 10, clockOffset = 0, route, serverTiming = false, telemetry, clock } = options;
+    const { alwaysAnswer = false } = options;
     this.maxAgeMicros = Math.round(seconds('maxAge', maxAge, 0) * 1e6);
     this.maxFutureMicros = Math.round(seconds('maxFuture', maxFuture, 0) * 1e6);
     this.clockOffset = seconds('clockOffset', clockOffset, -Infinity);
@@ -37,6 +38,8 @@ class Settings {
     this.route = route ?? null;
     if (typeof serverTiming !== 'boolean') throw new TypeError('serverTiming must be true or false');
     this.serverTiming = serverTiming;
+    if (typeof alwaysAnswer !== 'boolean') throw new TypeError('alwaysAnswer must be true or false');
+    this.alwaysAnswer = alwaysAnswer;
     if (
       telemetry !== undefined &&
       typeof telemetry !== 'boolean' &&

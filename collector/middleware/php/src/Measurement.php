@@ -130,12 +130,17 @@ final class Measurement
     /**
      * Return the response headers by name; null for one that must be absent even if the app has set it.
      *
+     * None for a request without a stamp, unless the option alwaysAnswer is set: no proxy removes them before the client.
+     *
      * A route is only included if it is known, so that the app's own `X-Route` remains otherwise.
      *
      * @return array<string, string|null>
      */
     public function headers(): array
     {
+        if ($this->stamp->reason === Stamp::MISSING && !$this->options->alwaysAnswer) {
+            return [];
+        }
         $delay = $this->queueingDelay();
         $headers = [
             self::QUEUEING_DELAY => $delay === null ? null : \sprintf('%.6F', $delay),

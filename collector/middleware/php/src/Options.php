@@ -23,6 +23,7 @@ final class Options
      *                            histogram, never the header
      * @param bool  $serverTiming whether responses get a Server-Timing header
      * @param bool  $telemetry    whether a span and the histogram are recorded if the app uses OpenTelemetry
+     * @param bool  $alwaysAnswer whether the answer to a request without a stamp has the measurements, too
      *
      * @throws \InvalidArgumentException if a limit is not a finite number of seconds, zero or more, or the offset is
      *                                   not finite
@@ -33,6 +34,7 @@ final class Options
         public readonly float $clockOffset = 0.0,
         public readonly bool $serverTiming = false,
         public readonly bool $telemetry = true,
+        public readonly bool $alwaysAnswer = false,
     ) {
         $this->maxAgeUs = self::microseconds('maxAge', $maxAge);
         $this->maxFutureUs = self::microseconds('maxFuture', $maxFuture);
@@ -43,7 +45,7 @@ final class Options
 
     /**
      * Read the environment variables SOJOURN_MAX_AGE, SOJOURN_MAX_FUTURE, SOJOURN_CLOCK_OFFSET,
-     * SOJOURN_SERVER_TIMING and SOJOURN_TELEMETRY.
+     * SOJOURN_SERVER_TIMING, SOJOURN_TELEMETRY and SOJOURN_ALWAYS_ANSWER.
      *
      * An invalid value is logged and its default used. An empty value counts as unset. A client cannot set these
      * variables: its headers become variables that begin with `HTTP_`.
@@ -57,6 +59,7 @@ final class Options
             self::seconds('SOJOURN_CLOCK_OFFSET', -self::LARGEST, 0.0, $invalid),
             self::enabled('SOJOURN_SERVER_TIMING', false, $invalid),
             self::enabled('SOJOURN_TELEMETRY', true, $invalid),
+            self::enabled('SOJOURN_ALWAYS_ANSWER', false, $invalid),
         );
         if ($invalid !== [] && self::firstWarning()) {
             Measurement::warn(\implode('; ', $invalid));

@@ -27,8 +27,9 @@ final class MeasurementTest extends TestCase
     {
         $table = Vectors::table('answer_headers');
         $nowUs = \intdiv($table['now_ns'], 1000);
+        $options = new Options(alwaysAnswer: $case['always_answer'] ?? false);
         $stamp = Stamp::read($case['stamp'] ?? '', '', $nowUs, 3_600_000_000, 10_000_000);
-        $measurement = new Measurement(new Options(), $stamp, $table['worker'], $nowUs, 5);
+        $measurement = new Measurement($options, $stamp, $table['worker'], $nowUs, 5);
         $measurement->route($case['route'] ?? '');
         $measurement->headersLeft(5 + $case['service_ns']);
 

@@ -11,6 +11,7 @@ final class OptionsTest extends TestCase
 {
     private const NAMES = [
         'SOJOURN_MAX_AGE', 'SOJOURN_MAX_FUTURE', 'SOJOURN_CLOCK_OFFSET', 'SOJOURN_SERVER_TIMING', 'SOJOURN_TELEMETRY',
+        'SOJOURN_ALWAYS_ANSWER',
     ];
 
     private string $log;
@@ -33,8 +34,8 @@ final class OptionsTest extends TestCase
 
     public function testDefaults(): void
     {
-        $this->assertOptions([3_600_000_000, 10_000_000, 0.0, false, true], new Options());
-        $this->assertOptions([3_600_000_000, 10_000_000, 0.0, false, true], Options::fromEnvironment());
+        $this->assertOptions([3_600_000_000, 10_000_000, 0.0, false, true, false], new Options());
+        $this->assertOptions([3_600_000_000, 10_000_000, 0.0, false, true, false], Options::fromEnvironment());
         self::assertStringEqualsFile($this->log, '');
     }
 
@@ -45,7 +46,8 @@ final class OptionsTest extends TestCase
         \putenv('SOJOURN_CLOCK_OFFSET=-0.25');
         \putenv('SOJOURN_SERVER_TIMING=On');
         \putenv('SOJOURN_TELEMETRY=off');
-        $this->assertOptions([60_500_000, 0, -0.25, true, false], Options::fromEnvironment());
+        \putenv('SOJOURN_ALWAYS_ANSWER=on');
+        $this->assertOptions([60_500_000, 0, -0.25, true, false, true], Options::fromEnvironment());
         self::assertStringEqualsFile($this->log, '');
     }
 
@@ -54,7 +56,7 @@ final class OptionsTest extends TestCase
         foreach (self::NAMES as $name) {
             \putenv("{$name}=");
         }
-        $this->assertOptions([3_600_000_000, 10_000_000, 0.0, false, true], Options::fromEnvironment());
+        $this->assertOptions([3_600_000_000, 10_000_000, 0.0, false, true, false], Options::fromEnvironment());
         self::assertStringEqualsFile($this->log, '');
     }
 
@@ -65,8 +67,9 @@ final class OptionsTest extends TestCase
         \putenv("SOJOURN_CLOCK_OFFSET=a\nb");
         \putenv('SOJOURN_SERVER_TIMING=auto');
         \putenv('SOJOURN_TELEMETRY=perhaps');
+        \putenv('SOJOURN_ALWAYS_ANSWER=sometimes');
         for ($request = 0; $request < 3; $request++) {
-            $this->assertOptions([3_600_000_000, 10_000_000, 0.0, false, true], Options::fromEnvironment());
+            $this->assertOptions([3_600_000_000, 10_000_000, 0.0, false, true, false], Options::fromEnvironment());
         }
         $lines = (array) \file($this->log);
         self::assertCount(1, $lines);
@@ -105,6 +108,7 @@ final class OptionsTest extends TestCase
             $options->clockOffset,
             $options->serverTiming,
             $options->telemetry,
+            $options->alwaysAnswer,
         ]);
     }
 }

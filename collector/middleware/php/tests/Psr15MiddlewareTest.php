@@ -96,14 +96,16 @@ final class Psr15MiddlewareTest extends TestCase
         $route = static fn (ServerRequestInterface $request): ?string => $request->getUri()->getPath() . '/{option}';
         $broken = static fn (): ?string => throw new \LogicException('no route');
 
-        self::assertSame('/own', $this->serve([], $own)->getHeaderLine('X-Route'));
-        self::assertSame('/attribute/{%C3%A9}', $this->serve([], $attribute)->getHeaderLine('X-Route'));
-        self::assertSame('/current', $this->serve([], $current)->getHeaderLine('X-Route'));
-        self::assertSame('/a/{option}', $this->serve([], $own, route: $route)->getHeaderLine('X-Route'));
+        $stamp = ['X-Request-Start' => 'junk'];
+
+        self::assertSame('/own', $this->serve($stamp, $own)->getHeaderLine('X-Route'));
+        self::assertSame('/attribute/{%C3%A9}', $this->serve($stamp, $attribute)->getHeaderLine('X-Route'));
+        self::assertSame('/current', $this->serve($stamp, $current)->getHeaderLine('X-Route'));
+        self::assertSame('/a/{option}', $this->serve($stamp, $own, route: $route)->getHeaderLine('X-Route'));
         $log = (string) \tempnam(\sys_get_temp_dir(), 'sojourn');
         $before = \ini_set('error_log', $log);
         try {
-            self::assertSame('/own', $this->serve([], $own, route: $broken)->getHeaderLine('X-Route'));
+            self::assertSame('/own', $this->serve($stamp, $own, route: $broken)->getHeaderLine('X-Route'));
             self::assertStringContainsString('LogicException: no route', (string) \file_get_contents($log));
         } finally {
             \ini_set('error_log', (string) $before);
@@ -151,7 +153,7 @@ final class Psr15MiddlewareTest extends TestCase
         CurrentRequest::route('/nothing');
         CurrentRequest::ignore();
         self::assertNull(CurrentRequest::measurement());
-        $response = $this->serve([], static fn (): ResponseInterface => new Response());
+        $response = $this->serve(['X-Request-Start' => 'junk'], static fn (): ResponseInterface => new Response());
         self::assertFalse($response->hasHeader('X-Route'));
         self::assertTrue($response->hasHeader('X-Worker'));
     }

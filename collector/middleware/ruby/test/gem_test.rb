@@ -18,7 +18,7 @@ class GemTest < Minitest::Test
     require "sojourn-middleware"
     middleware = Sojourn::Middleware.new(->(_env) { [200, {}, []] })
     puts [Gem.loaded_specs["sojourn-middleware"].version, Sojourn::VERSION, defined?(OpenTelemetry).inspect,
-          defined?(Sojourn::Railtie).inspect, middleware.call({})[1].keys.join(",")]
+          defined?(Sojourn::Railtie).inspect, middleware.call({ "HTTP_X_REQUEST_START" => "junk" })[1].keys.join(",")]
   RUBY
 
   def run_ruby(*arguments, **environment)

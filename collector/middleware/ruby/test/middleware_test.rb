@@ -4,12 +4,14 @@ require "test_helper"
 
 class MiddlewareTest < Minitest::Test
   NOW_US = 1_767_225_600_000_000
+  # A stamp that is refused: the response has all headers but X-Queueing-Delay.
+  REFUSED = { "HTTP_X_REQUEST_START" => "junk" }.freeze
 
-  def answer(env = {}, **options, &app)
+  def answer(env = REFUSED.dup, **options, &app)
     Sojourn::Middleware.new(app, clock: Support.clock(NOW_US * 1000), **options).call(env)
   end
 
-  def headers(env = {}, **options, &app)
+  def headers(env = REFUSED.dup, **options, &app)
     answer(env, **options, &app || Support::PLAIN)[1]
   end
 
@@ -46,18 +48,18 @@ class MiddlewareTest < Minitest::Test
   end
 
   def test_route_option_goes_first
-    env = { "shop.route" => "/option" }
+    env = { **REFUSED, "shop.route" => "/option" }
     options = { route: ->(request) { request["shop.route"] } }
     set = ->(request) { request["sojourn.route"] = "/env"; [200, {}, []] }
     assert_equal "/option", headers(env, **options, &set)["X-Route"]
-    assert_equal "/env", headers({}, **options, &set)["X-Route"]
-    assert_equal "/env", headers({}, route: ->(_) { "" }, &set)["X-Route"]
+    assert_equal "/env", headers(REFUSED.dup, **options, &set)["X-Route"]
+    assert_equal "/env", headers(REFUSED.dup, route: ->(_) { "" }, &set)["X-Route"]
   end
 
   def test_failing_route_is_one_warning
     log = Support::Log.new
     middleware = Sojourn::Middleware.new(Support::PLAIN, route: ->(_) { raise KeyError, "no" }, logger: log)
-    2.times { assert_equal %w[X-Service-Time X-Worker], middleware.call({})[1].keys }
+    2.times { assert_equal %w[X-Service-Time X-Worker], middleware.call(REFUSED.dup)[1].keys }
     assert_equal ["sojourn: the route of a request is unknown: KeyError: no; the same again will not be logged"],
                  log.lines
   end
@@ -134,7 +136,7 @@ class MiddlewareTest < Minitest::Test
   def test_inner_of_two_adds_nothing
     calls = 0
     route = ->(_) { calls += 1; "/once" }
-    env = {}
+    env = REFUSED.dup
     inner = Sojourn::Middleware.new(Support::PLAIN, clock: Support.clock(NOW_US * 1000), route: route)
     assert_equal unmeasured, headers(env, &inner.method(:call))
     assert_equal 0, calls

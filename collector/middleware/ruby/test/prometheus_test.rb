@@ -222,7 +222,7 @@ class WithoutPrometheusTest < Minitest::Test
   RUBY
   USE = <<~RUBY
     require "sojourn-middleware"
-    status, headers, = Sojourn::Middleware.new(->(_env) { [200, {}, []] }, prometheus: %s).call({})
+    status, headers, = Sojourn::Middleware.new(->(_env) { [200, {}, []] }, prometheus: %s).call({ "HTTP_X_REQUEST_START" => "junk" })
     puts [status, headers.keys.join(","), defined?(::Prometheus).inspect]
   RUBY
 

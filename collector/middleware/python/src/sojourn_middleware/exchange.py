@@ -35,6 +35,7 @@ class Options(TypedDict, total=False):
     clock_offset: float
     route: RouteCallable | None
     server_timing: bool
+    always_answer: bool
     telemetry: Telemetry | bool | None
     prometheus: Any
     prometheus_name: str
@@ -47,10 +48,11 @@ class Measurement:
 
     max_age and max_future (s) bound the age of a stamp; clock_offset (s) is how far this machine's wall
     clock runs ahead of the proxy's; route names the route of an environ or a scope; server_timing adds the
-    header Server-Timing; telemetry is None for automatic, False for none, or a `Telemetry`; prometheus is True for
-    metrics in the default registry of `prometheus_client`, or a registry; prometheus_name is the name of the delay's
-    histogram; service is a label of the metrics, None for ``OTEL_SERVICE_NAME``. Raises ValueError for a limit or an
-    offset that is not a number of seconds and for a name that no metric can have, TypeError for any other telemetry,
+    header Server-Timing; always_answer sends the measurements in answers to requests without a stamp, too;
+    telemetry is None for automatic, False for none, or a `Telemetry`; prometheus is True for metrics in the
+    default registry of `prometheus_client`, or a registry; prometheus_name is the name of the delay's histogram;
+    service is a label of the metrics, None for ``OTEL_SERVICE_NAME``. Raises ValueError for a limit or an offset
+    that is not a number of seconds and for a name that no metric can have, TypeError for any other telemetry,
     registry or service.
     """
 
@@ -62,6 +64,7 @@ class Measurement:
         clock_offset: float = 0.0,
         route: RouteCallable | None = None,
         server_timing: bool = False,
+        always_answer: bool = False,
         telemetry: Telemetry | bool | None = None,
         prometheus: Any = False,
         prometheus_name: str = QUEUEING_DELAY,
@@ -74,6 +77,7 @@ class Measurement:
         self.clock_offset = float(clock_offset)
         self.route = route
         self.server_timing = server_timing
+        self.always_answer = always_answer
         self.clock = clock
         self._warned: set[str] = set()
         if not isinstance(telemetry, (bool, Telemetry, type(None))):
@@ -156,6 +160,14 @@ class Exchange:
         raw = self.timing.queueing_delay
         return None if raw is None else raw - self.measurement.clock_offset
 
+    @property
+    def answers(self) -> bool:
+        """Whether the response has the measurements: the request has a stamp, valid or not, or the option says so.
+
+        Without a stamp there is no proxy that removes them before the client.
+        """
+        return self.measurement.always_answer or self.timing.stamp.reason != "missing"
+
     def headers_left(self, status: int | None, headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
         """Return the app's response headers with the headers added; the service time ends here."""
         self.timing.headers_left()
@@ -165,14 +177,15 @@ class Exchange:
         if self.route is None:
             self.look_for_route()
         try:
-            replaced = replaced_names(self.route)
+            answers = self.answers
+            replaced = replaced_names(self.route) if answers else frozenset()
             others = [(name, value) for name, value in headers if name.lower() not in replaced]
             if self.route is None:
                 # An X-Route of the app remains, so that it is not added again.
                 self.route = next((value for name, value in others if name.lower() == ROUTE.lower()), None)
-                added = answer_headers(self.timing, self.worker, None)
+                added = answer_headers(self.timing, self.worker, None) if answers else []
             else:
-                added = answer_headers(self.timing, self.worker, self.route)
+                added = answer_headers(self.timing, self.worker, self.route) if answers else []
             # Beside a Server-Timing of the app, which is a list that may be sent in several headers.
             if self.measurement.server_timing and (durations := server_timing(self.timing)):
                 added.append((SERVER_TIMING, durations))

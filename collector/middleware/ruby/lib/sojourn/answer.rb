@@ -17,25 +17,21 @@ module Sojourn
     LENGTHS = WITH_ROUTE.map(&:length).freeze
     private_constant :MEASURED, :WITH_ROUTE, :LENGTHS
 
-    def initialize(server_timing:)
+    def initialize(server_timing:, always_answer:)
       @server_timing = server_timing
+      @always_answer = always_answer
       # Rack 3 requires header names in lower case; before it, the usual case was the custom.
       lower_case = defined?(::Rack.release) && ::Rack.release.to_i >= 3
       names = [DELAY, SERVICE, WORKER, ROUTE, SERVER_TIMING]
       @delay, @service, @worker, @route, @timing = lower_case ? names.map { |name| name.downcase.freeze } : names
     end
 
-    # A copy, because apps share one Hash of headers between requests, or freeze it.
+    # A copy, because apps share one Hash of headers between requests, or freeze it. Without a stamp there is no proxy
+    # that removes the measurements before the client, so they are not added.
     def headers(headers, exchange)
-      route = exchange.route
       copy = headers.is_a?(Hash) ? headers.dup : headers.to_h
-      remove(copy, route ? WITH_ROUTE : MEASURED)
-      delay = exchange.delay_ns
-      copy[@delay] = seconds(delay) if delay
-      copy[@service] = seconds(exchange.service_ns)
-      copy[@worker] = exchange.worker
-      copy[@route] = Answer.printable(route) if route
-      add_server_timing(copy, delay, exchange.service_ns) if @server_timing
+      add_measurements(copy, exchange) if @always_answer || exchange.stamp != :missing
+      add_server_timing(copy, exchange.delay_ns, exchange.service_ns) if @server_timing
       copy
     end
 
@@ -51,6 +47,16 @@ module Sojourn
     end
 
     private
+
+    def add_measurements(copy, exchange)
+      route = exchange.route
+      remove(copy, route ? WITH_ROUTE : MEASURED)
+      delay = exchange.delay_ns
+      copy[@delay] = seconds(delay) if delay
+      copy[@service] = seconds(exchange.service_ns)
+      copy[@worker] = exchange.worker
+      copy[@route] = Answer.printable(route) if route
+    end
 
     def remove(headers, replaced)
       headers.keys.each do |name|

@@ -38,6 +38,7 @@ module Sojourn
     #                 never the header.
     # route::         a callable from the env, after the app's call, to the route's template or nil.
     # server_timing:: true adds Server-Timing.
+    # always_answer:: true sends the measurements in answers to requests without a stamp, too.
     # telemetry::     true (OpenTelemetry if the app has set it up), false, or a Sojourn::Telemetry.
     # prometheus::    true for metrics in the default registry of the gem prometheus-client, or a registry.
     # prometheus_name:: the name of the histogram of queueing delays.
@@ -47,14 +48,14 @@ module Sojourn
     #
     # Raises ArgumentError for an option of another kind.
     def initialize(app, max_age: 3600, max_future: 10, clock_offset: 0, route: nil, server_timing: false,
-                   telemetry: true, prometheus: false, prometheus_name: PrometheusMetrics::QUEUEING_DELAY, service: nil,
+                   always_answer: false, telemetry: true, prometheus: false, prometheus_name: PrometheusMetrics::QUEUEING_DELAY, service: nil,
                    logger: nil, clock: CLOCK)
       @app = app
       @max_age_us = microseconds("max_age", max_age)
       @max_future_us = microseconds("max_future", max_future)
       @clock_offset = offset(clock_offset)
       @route = callable(route)
-      @answer = Answer.new(server_timing: server_timing)
+      @answer = Answer.new(server_timing: server_timing, always_answer: always_answer)
       @warnings = Warnings.new(logger)
       @telemetry = telemetry_of(telemetry)
       @metrics = PrometheusMetrics.of(prometheus, service: service, name: prometheus_name, warnings: @warnings)

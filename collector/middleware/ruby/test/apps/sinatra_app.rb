@@ -15,6 +15,6 @@ class Shop < Sinatra::Base
 end
 
 routes = %w[/users/7 / /nowhere].map do |path|
-  [path, Rack::MockRequest.new(Shop).get(path)["X-Route"]]
+  [path, Rack::MockRequest.new(Shop).get(path, "HTTP_X_REQUEST_START" => Time.now.to_f.to_s)["X-Route"]]
 end
 puts JSON.generate(routes.to_h)

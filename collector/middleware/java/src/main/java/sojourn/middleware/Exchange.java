@@ -86,6 +86,14 @@ final class Exchange {
         return status;
     }
 
+    /**
+     * Returns whether the response has the figures: the request has a stamp, valid or not, or the option says so. Without a
+     * stamp there is no proxy that removes them before the client.
+     */
+    boolean answers() {
+        return measurement.alwaysAnswer || stamp.reason() != Stamp.Reason.MISSING;
+    }
+
     /** Returns the monotonic clock, in nanoseconds. */
     long now() {
         return measurement.clock.monotonicNanos();
@@ -104,9 +112,11 @@ final class Exchange {
             if (delayText != null) {
                 headers.set(Figures.QUEUEING_DELAY, delayText);
             }
-            headers.set(Figures.SERVICE_TIME, Figures.seconds(serviceNanos));
-            headers.set(Figures.WORKER, worker);
-            setRoute(headers);
+            if (answers()) {
+                headers.set(Figures.SERVICE_TIME, Figures.seconds(serviceNanos));
+                headers.set(Figures.WORKER, worker);
+            }
+            setRoute(headers, answers());
             if (measurement.serverTiming) {
                 setServerTiming(headers);
             }
@@ -129,23 +139,26 @@ final class Exchange {
         }
     }
 
-    private void setRoute(ResponseHeaders headers) {
+    /** Finds the route, and sets its header if the response has the figures. */
+    private void setRoute(ResponseHeaders headers, boolean answers) {
         if (route != null) {
-            headers.set(Figures.ROUTE, Figures.printable(route));
+            if (answers) {
+                headers.set(Figures.ROUTE, Figures.printable(route));
+            }
             return;
         }
         String own = null;
         for (String value : headers.values(Figures.ROUTE)) {
-            if (!value.equals(shownPattern)) {
+            if (!answers || !value.equals(shownPattern)) {
                 own = value;
             }
         }
         if (own != null) {
             // Set by the app, which knows it better than the server's pattern.
-            if (shownPattern != null) {
+            if (answers && shownPattern != null) {
                 headers.set(Figures.ROUTE, own);
-                shownPattern = null;
             }
+            shownPattern = null;
             ownRoute = own;
             return;
         }
@@ -153,7 +166,9 @@ final class Exchange {
         String pattern = request.pattern();
         if (pattern != null) {
             shownPattern = Figures.printable(pattern);
-            headers.set(Figures.ROUTE, shownPattern);
+            if (answers) {
+                headers.set(Figures.ROUTE, shownPattern);
+            }
         }
     }
 

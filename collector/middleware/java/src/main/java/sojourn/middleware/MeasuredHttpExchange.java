@@ -45,7 +45,9 @@ final class MeasuredHttpExchange extends HttpsExchange implements ResponseHeader
     public void sendResponseHeaders(int status, long length) throws IOException {
         if (target.getResponseCode() == -1) {
             // The handler's own values under the names of the figures are not sent.
-            target.getResponseHeaders().keySet().removeIf(Figures::isMeasured);
+            if (exchange.answers()) {
+                target.getResponseHeaders().keySet().removeIf(Figures::isMeasured);
+            }
             exchange.set(this, status);
         }
         target.sendResponseHeaders(status, length);

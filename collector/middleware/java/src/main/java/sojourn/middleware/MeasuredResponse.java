@@ -95,32 +95,32 @@ final class MeasuredResponse extends HttpServletResponseWrapper implements Respo
         target().addHeader(name, value);
     }
 
-    // Values of the app under the names of the figures are not sent.
+    // Values of the app under the names of the figures are not sent, if the response has the figures.
 
     @Override
     public void setHeader(String name, String value) {
-        if (!Figures.isMeasured(name)) {
+        if (!exchange.answers() || !Figures.isMeasured(name)) {
             super.setHeader(name, value);
         }
     }
 
     @Override
     public void addHeader(String name, String value) {
-        if (!Figures.isMeasured(name)) {
+        if (!exchange.answers() || !Figures.isMeasured(name)) {
             super.addHeader(name, value);
         }
     }
 
     @Override
     public void setIntHeader(String name, int value) {
-        if (!Figures.isMeasured(name)) {
+        if (!exchange.answers() || !Figures.isMeasured(name)) {
             super.setIntHeader(name, value);
         }
     }
 
     @Override
     public void addIntHeader(String name, int value) {
-        if (!Figures.isMeasured(name)) {
+        if (!exchange.answers() || !Figures.isMeasured(name)) {
             super.addIntHeader(name, value);
         }
     }

@@ -14,6 +14,7 @@ final class Measurement {
     final Clock clock;
     final long clockOffsetNanos;
     final boolean serverTiming;
+    final boolean alwaysAnswer;
     private final StampReader reader;
     private final Telemetry telemetry;
     private final Prometheus.Recorder metrics;
@@ -25,6 +26,7 @@ final class Measurement {
             Duration maxFuture,
             Duration clockOffset,
             boolean serverTiming,
+            boolean alwaysAnswer,
             Telemetry telemetry,
             Prometheus prometheus,
             String service,
@@ -34,6 +36,7 @@ final class Measurement {
         this.reader = new StampReader(maxAge, maxFuture);
         this.clockOffsetNanos = clockOffset.toNanos();
         this.serverTiming = serverTiming;
+        this.alwaysAnswer = alwaysAnswer;
         this.telemetry = telemetry;
         this.clock = clock;
         this.workers = workers;

@@ -22,6 +22,7 @@ public abstract class MeasurementBuilder<R, B extends MeasurementBuilder<R, B>> 
     private Duration clockOffset = Duration.ZERO;
     private Function<? super R, String> route = request -> null;
     private boolean serverTiming;
+    private boolean alwaysAnswer;
     private Telemetry telemetry = Telemetry.automatic();
     private Prometheus prometheus = Prometheus.none();
     private String service;
@@ -104,6 +105,18 @@ public abstract class MeasurementBuilder<R, B extends MeasurementBuilder<R, B>> 
     }
 
     /**
+     * Sends the figures in responses to requests without a stamp, too. The default is false: without a stamp there is no
+     * proxy that removes them before the client.
+     *
+     * @param on whether they are sent
+     * @return this builder
+     */
+    public B alwaysAnswer(boolean on) {
+        alwaysAnswer = on;
+        return self();
+    }
+
+    /**
      * Sets where spans and the histogram go. The default is {@link Telemetry#automatic()}.
      *
      * @param destination of spans and histogram
@@ -180,6 +193,7 @@ public abstract class MeasurementBuilder<R, B extends MeasurementBuilder<R, B>> 
                 maxFuture,
                 clockOffset,
                 serverTiming,
+                alwaysAnswer,
                 telemetry,
                 prometheus,
                 label,

@@ -25,8 +25,8 @@ import java.util.function.Function;
  * dispatches {@code REQUEST}, {@code ASYNC} and {@code ERROR}. If several are registered, only the outer one measures.
  *
  * <p>Options come from a {@link Builder}, or from the init-params {@code maxAge}, {@code maxFuture} and {@code clockOffset}
- * (seconds, with decimals), {@code serverTiming}, {@code telemetry} and {@code prometheus} ({@code true} or {@code false}),
- * {@code service} and {@code prometheusName} of a filter that the container creates.
+ * (seconds, with decimals), {@code serverTiming}, {@code alwaysAnswer}, {@code telemetry} and {@code prometheus}
+ * ({@code true} or {@code false}), {@code service} and {@code prometheusName} of a filter that the container creates.
  */
 public final class SojournFilter implements Filter {
 
@@ -216,12 +216,13 @@ public final class SojournFilter implements Filter {
                 case "maxFuture" -> maxFuture(seconds(value));
                 case "clockOffset" -> clockOffset(seconds(value));
                 case "serverTiming" -> serverTiming(bool(value));
+                case "alwaysAnswer" -> alwaysAnswer(bool(value));
                 case "telemetry" -> telemetry(bool(value) ? Telemetry.automatic() : Telemetry.none());
                 case "prometheus" -> prometheus(bool(value) ? Prometheus.global() : Prometheus.none());
                 case "service" -> service(value);
                 case "prometheusName" -> prometheusName(value);
-                default -> throw new IllegalArgumentException("use maxAge, maxFuture, clockOffset, serverTiming, telemetry, "
-                        + "prometheus, service or prometheusName");
+                default -> throw new IllegalArgumentException("use maxAge, maxFuture, clockOffset, serverTiming, "
+                        + "alwaysAnswer, telemetry, prometheus, service or prometheusName");
             }
         }
 

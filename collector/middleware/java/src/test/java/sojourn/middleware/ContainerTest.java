@@ -476,10 +476,20 @@ abstract class ContainerTest {
     }
 
     @Test
+    void headersOfAppRemainWithoutStamp() throws IOException {
+        Client.Reply reply = client.get("/own-figures");
+        assertNull(reply.header("X-Route"));
+        assertEquals(List.of("99"), reply.values("X-Queueing-Delay"));
+        assertEquals(List.of("99", "99"), reply.values("X-Service-Time"));
+        assertEquals(List.of("mine"), reply.values("X-Worker"));
+        assertEquals(List.of("db;dur=1", "cache;dur=2", "app;dur=0.000"), reply.values("Server-Timing"));
+    }
+
+    @Test
     void threadsOfParallelRequestsHaveDifferentNumbers() throws Exception {
         List<Future<Client.Reply>> replies = new ArrayList<>();
         for (int each = 0; each < TOGETHER; each++) {
-            replies.add(pool.submit(() -> client.get("/together")));
+            replies.add(pool.submit(() -> client.get("/together", "X-Request-Start", "junk")));
         }
         List<String> workers = new ArrayList<>();
         for (Future<Client.Reply> reply : replies) {

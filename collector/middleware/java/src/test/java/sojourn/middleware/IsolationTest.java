@@ -66,7 +66,7 @@ class IsolationTest {
                 }
             });
             try (Server server = Server.jetty(app)) {
-                return String.valueOf(new Client(server.port()).get("/").header("X-Worker"));
+                return String.valueOf(new Client(server.port()).get("/", "X-Request-Start", "junk").header("X-Worker"));
             }
         }
     }
@@ -84,7 +84,7 @@ class IsolationTest {
                     .add(new SojournHttpFilter());
             server.start();
             try {
-                return String.valueOf(new Client(server.getAddress().getPort()).get("/").header("X-Worker"));
+                return String.valueOf(new Client(server.getAddress().getPort()).get("/", "X-Request-Start", "junk").header("X-Worker"));
             } finally {
                 server.stop(0);
             }

@@ -58,8 +58,8 @@ class SojournFilterTest {
 
     @ParameterizedTest
     @CsvSource({
-        "maxAge,an hour", "maxAge,-1", "maxFuture,NaN", "maxAge,1e30", "clockOffset,''", "serverTiming,yes", "telemetry,1",
-        "max-age,3"
+        "maxAge,an hour", "maxAge,-1", "maxFuture,NaN", "maxAge,1e30", "clockOffset,''", "serverTiming,yes", "alwaysAnswer,1",
+        "telemetry,1", "max-age,3"
     })
     void rejectsInvalidInitParameter(String name, String value) {
         Map<String, String> parameters = Map.of(name, value);
@@ -91,7 +91,7 @@ class SojournFilterTest {
                 .build();
         try (Server server = tomcat(filter, Map.of())) {
             assertEquals("/items/{id}", get(server, 0).header("X-Route"));
-            assertEquals("/shop/items/*", new Client(server.port()).get("/shop/items/8").header("X-Route"));
+            assertEquals("/shop/items/*", new Client(server.port()).get("/shop/items/8", "X-Request-Start", "junk").header("X-Route"));
         }
     }
 

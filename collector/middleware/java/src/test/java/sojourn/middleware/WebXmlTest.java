@@ -88,7 +88,7 @@ class WebXmlTest {
             Client.Reply async = client.get("/any");
             assertEquals(200, async.status());
             assertTrue(async.header("Server-Timing").startsWith("app;dur="), async.toString());
-            Client.Reply refused = client.get("/refuse");
+            Client.Reply refused = client.get("/refuse", "X-Request-Start", "junk");
             assertEquals("page of ERROR", refused.body());
             assertEquals("/refuse", refused.header("X-Route"));
         } finally {

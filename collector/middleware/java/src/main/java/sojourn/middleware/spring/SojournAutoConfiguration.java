@@ -50,6 +50,7 @@ public class SojournAutoConfiguration {
                 .maxFuture(properties.getMaxFuture())
                 .clockOffset(properties.getClockOffset())
                 .serverTiming(properties.isServerTiming())
+                .alwaysAnswer(properties.isAlwaysAnswer())
                 .prometheusName(properties.getPrometheusName());
         if (properties.getService() != null) {
             builder.service(properties.getService());

@@ -22,6 +22,7 @@ public class SojournProperties {
     private Duration clockOffset = Duration.ZERO;
 
     private boolean serverTiming;
+    private boolean alwaysAnswer;
     private boolean telemetry = true;
     private boolean prometheus;
     private String service;
@@ -119,6 +120,24 @@ public class SojournProperties {
      */
     public void setServerTiming(boolean serverTiming) {
         this.serverTiming = serverTiming;
+    }
+
+    /**
+     * Returns whether responses to requests without a stamp have the figures, too.
+     *
+     * @return false by default
+     */
+    public boolean isAlwaysAnswer() {
+        return alwaysAnswer;
+    }
+
+    /**
+     * Sets whether responses to requests without a stamp have the figures, too.
+     *
+     * @param alwaysAnswer whether they do
+     */
+    public void setAlwaysAnswer(boolean alwaysAnswer) {
+        this.alwaysAnswer = alwaysAnswer;
     }
 
     /**
