@@ -28,7 +28,7 @@ def test_every_relative_link_has_a_target(page: Path) -> None:
 
 
 def logged_keys() -> list[str]:
-    return re.findall(r"""'[{,]"([a-z_]+)":"\$""", (ROOT / "nginx/sojourn.conf").read_text())
+    return re.findall(r"""'[{,]"([a-z_]+)":"\$""", (ROOT / "nginx/sojourn_variables.conf").read_text())
 
 
 def test_nginx_the_reader_and_the_reference_name_the_same_keys() -> None:

@@ -71,7 +71,7 @@ def test_the_linter_has_nothing_to_say(shop: Callable[..., Nginx]) -> None:
 
 def test_every_variable_is_explained_and_ours(shop: Callable[..., Nginx]) -> None:
     """No variable outside the prefix: an include must not take names from its user."""
-    text = resource_file("nginx", "sojourn.conf").read_text()
+    text = "".join(path.read_text() for path in resource_file("nginx").glob("*.conf"))
     matches = re.findall(r"^(?:map|geo|js_set)\b[^{;\n]* ?\$(\w+) *(?:\{|sojourn\.)", text, re.MULTILINE)
     assert matches
     assert all(name.startswith("sojourn_") for name in matches)

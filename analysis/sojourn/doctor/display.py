@@ -14,6 +14,7 @@ from sojourn.model.formatting import printable
 
 MOST_PER_CODE = 5  # findings of one code
 _STYLES = {ERROR: "bold red", WARNING: "bold yellow", INFO: "bold cyan"}
+_INSTALLED = ("include-missing", "stamp-missing", "stamp-not-inherited", "log-missing")
 _NOUNS = {ERROR: "error", WARNING: "warning", INFO: "remark"}
 _ACTIONS = {ADD: "Add, in {place}:", REPLACE: "Replace, in {place}, by:", REMOVE: "Remove, in {place}:", RUN: "Run:"}
 
@@ -69,6 +70,10 @@ def _lines(diagnosis: Diagnosis) -> Iterator[Line]:
         if count > MOST_PER_CODE:
             yield Line(Text())
             yield Line(Text(f"… {count - MOST_PER_CODE} more of {code} (--json has all of them)", style="dim"))
+    for target in diagnosis.targets if any(each.code in _INSTALLED for each in diagnosis.findings) else ():
+        if target["kind"] == "nginx":
+            yield Line(Text())
+            yield Line(Text(f"sojourn install nginx {target['name']} shows these changes, and makes and tests them."))
     if diagnosis.findings:
         yield Line(Text())
         yield Line(Text("sojourn doctor --explain CODE describes a finding.", style="dim"))

@@ -132,7 +132,7 @@ def _without_njs(path: Path, message: str) -> Finding:
         "njs",
         f"nginx's njs module is not loaded: {printable(message, 300)}.",
         "sojourn.conf needs it for the stamps of trusted peers. Debian and Ubuntu: apt install libnginx-mod-http-js; "
-        "packages of nginx.org: nginx-module-njs.",
+        "packages of nginx.org: nginx-module-njs. Without the module, include sojourn_without_njs.conf instead.",
         MODULE_LINE,
         f"{printable(path, 300)}:1",
         ADD,

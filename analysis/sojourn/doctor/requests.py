@@ -52,6 +52,12 @@ _REFUSED = {
         _BARE,
         "A time since boot, or one cut short, is no unix time.",
     ),
+    "unchecked": (
+        "nginx without njs checks stamps in its own form only, of the last ten to twenty seconds",
+        "apt install libnginx-mod-http-js",
+        "Then include sojourn.conf instead of sojourn_without_njs.conf. Or let the proxy in front send nginx's form: t= "
+        "and seconds with three decimals.",
+    ),
     "future": (
         "it lies in the future",
         "chronyc makestep",
@@ -65,6 +71,8 @@ _REFUSED = {
         "on what its clients send.",
     ),
 }
+
+_BY_COMMAND = ("future", "unchecked")
 
 
 def request_findings(facts: Facts, name: str) -> Iterator[Finding]:
@@ -202,8 +210,8 @@ def _refused_stamps(facts: Facts, name: str) -> Iterator[Finding]:
             f"nginx's own stamp was sent instead, so the wait in front of it is not seen. {why}",
             fix,
             name,
-            RUN if reason == "future" else ADD,
-            into="" if reason == "future" else "http of nginx.conf" if reason == "stale" else "the proxy in front",
+            RUN if reason in _BY_COMMAND else ADD,
+            into="" if reason in _BY_COMMAND else "http of nginx.conf" if reason == "stale" else "the proxy in front",
         )
 
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 
 from sojourn.doctor.nginx_headers import (
     ANSWER_HEADERS,
+    HTTP_INCLUDE,
+    HTTP_INCLUDE_WITHOUT_NJS,
     REQUEST_HEADERS,
     header_name,
     include_line,
@@ -29,7 +31,6 @@ from sojourn.nginx.syntax import Directive
 FORMAT = "sojourn"
 MODULE = "ngx_http_js_module.so"
 _OF_CLIENT = ("$http_traceparent", "${http_traceparent}")
-WITH_NJS, WITHOUT_NJS = "sojourn.conf", "sojourn_without_njs.conf"
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ def _http_lines(conf: Conf, settings: Settings) -> Iterator[Placed]:
         return
     if settings.njs:
         yield next(iter(conf.read.files)), Change(0, 0, 0, (settings.njs,))
-    name = WITHOUT_NJS if settings.njs is None else WITH_NJS
+    name = HTTP_INCLUDE_WITHOUT_NJS if settings.njs is None else HTTP_INCLUDE
     yield _at_top(conf.http, [f"include {word(f'{settings.folder}/{name}')};"])
 
 

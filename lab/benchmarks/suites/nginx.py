@@ -51,7 +51,7 @@ REQUESTS = 2_000
 
 def bare_format() -> str:
     """Return a log format with the keys of the record, from nginx's own variables."""
-    text = resource_file("nginx", "sojourn.conf").read_text().partition("log_format sojourn")[2]
+    text = resource_file("nginx", "sojourn_variables.conf").read_text().partition("log_format sojourn")[2]
     pairs = re.findall(r'"(\w+)":"(\$\w+)"', text)
     fields = ",".join(f'"{key}":"{BARE.get(key, value)}"' for key, value in pairs)
     return f"log_format bare escape=json '{{{fields}}}';"

@@ -170,7 +170,7 @@ def test_builtin_includes_equal_files(family: str) -> None:
 
 
 def test_builtin_http_include_has_the_keys_of_the_file() -> None:
-    main = resource_file("nginx", "sojourn.conf").read_text()
+    main = resource_file("nginx", "sojourn_variables.conf").read_text()
     for key in re.findall(r'"(\w+)":', BUILTIN_INCLUDES["sojourn.conf"]):
         assert f'"{key}":' in main
 

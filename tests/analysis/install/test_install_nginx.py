@@ -347,6 +347,25 @@ def test_nginx_that_does_not_run(tmp_path: Path) -> None:
         assert one.contents() == before
 
 
+def test_an_nginx_without_njs_gets_the_plain_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = tree(tmp_path)
+    program = nginx_program()
+    assert program is not None
+    of_this = replace(program, built_with={**program.built_with, "--modules-path": str(tmp_path / "modules")})
+    monkeypatch.setattr(use_case, "nginx_program", lambda: of_this)
+    with running(one) as received:
+        before = one.contents()
+        code, output = one.install("--yes")
+        assert code == 0, output
+        text = one.conf.read_text()
+        assert "include sojourn/sojourn_without_njs.conf; # sojourn" in text
+        assert "load_module" not in text
+        row = row_of_request(one)
+        assert received[-1]["x-request-start"] == [f"t={row['request_start']}"]
+        assert one.uninstall("--yes")[0] == 0
+        assert one.contents() == before
+
+
 def test_without_nginx_the_change_is_shown_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = tree(tmp_path)
     monkeypatch.setattr(use_case, "nginx_program", lambda: None)

@@ -1,5 +1,5 @@
-"""The regular expressions of nginx/sojourn.conf: a traceparent that is kept is one to OpenTelemetry, a request id holds
-nothing that breaks a line or a header, and Server-Timing has figures of the app's own, in milliseconds.
+"""The regular expressions of sojourn_variables.conf: a traceparent that is kept is one to OpenTelemetry, a request id
+holds nothing that breaks a line or a header, and Server-Timing has figures of the app's own, in milliseconds.
 
 nginx takes them for PCRE, this for Python's: they have in common what is used there. A line is a header's value.
 """
@@ -18,7 +18,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from fuzz import nasty
 
 PACKAGES: tuple[str, ...] = ()
-_CONF = (Path(__file__).parents[3] / "nginx/sojourn.conf").read_text("utf-8")
+_CONF = (Path(__file__).parents[3] / "nginx/sojourn_variables.conf").read_text("utf-8")
 _W3C = TraceContextTextMapPropagator()
 
 
