@@ -37,7 +37,8 @@ from sojourn_lab.runtime.compose.runtime import user_inside
 from sojourn_lab.runtime.interrupts import Interrupts
 from sojourn_lab.scenario.case import Action
 from sojourn_lab.scenario.files import scenario_from_file, scenario_from_text, shipped_scenario_paths
-from sojourn_lab.scenario.topology import Dependency, Mirror, Pool, QueueRules, Topology
+from sojourn_lab.scenario.topology import Topology
+from sojourn_lab.scenario.topology_parts import Dependency, Mirror, Pool, QueueRules
 
 pytestmark = pytest.mark.alone
 

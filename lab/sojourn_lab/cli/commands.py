@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -40,6 +41,7 @@ from sojourn_lab.runtime.external import external_runtime, external_scenario, ta
 from sojourn_lab.runtime.interrupts import Interrupted, Interrupts
 from sojourn_lab.runtime.namespace import why_namespace_refused
 from sojourn_lab.runtime.runtime import RUNTIMES
+from sojourn_lab.runtime.servers.table import why_unavailable
 from sojourn_lab.scenario.files import scenario_from_file, shipped_scenario_paths
 from sojourn_lab.scenario.run_options import RunOptions, scenario_with_options
 from sojourn_lab.scenario.schema import Scenario, needs_namespace
@@ -210,6 +212,8 @@ def run_scenario(
     reasons = [why_not_in_containers(scenario) for scenario, _ in scaled] if runtime == "compose" else []
     if any(reasons):
         fail(next(filter(None, reasons)), FAILURE)
+    if target is None:
+        _check_commands(scenario for scenario, _ in scaled)
     ended: list[tuple[Run, Path]] = []
     for scenario, used in scaled:
         folder = RunFolder.claimed(out) if out is not None else RunFolder.claimed_by_time(RUNS, scenario.name)
@@ -232,6 +236,18 @@ def run_scenario(
         _print_several(ended, len(scaled), as_json)
     if len(ended) < len(scaled) or not all(run.passed or (accept_void and run.passed_but_void) for run, _ in ended):
         raise typer.Exit(FAILURE)
+
+
+def _check_commands(scenarios: Iterable[Scenario]) -> None:
+    """End the command if the user's own app of a scenario cannot be started; the message has every reason."""
+    reasons = {
+        f"{scenario.name}: {reason}"
+        for scenario in scenarios
+        for case in scenario.cases
+        if (topology := scenario.topology_of(case)).command is not None and (reason := why_unavailable(topology))
+    }
+    if reasons:
+        fail("\n".join(sorted(reasons)), FAILURE)
 
 
 def _runnable(scenarios: list[tuple[Scenario, float]]) -> list[tuple[Scenario, float]]:

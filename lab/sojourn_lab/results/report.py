@@ -21,7 +21,7 @@ from sojourn_lab.errors import LabError
 from sojourn_lab.results.analyses.recordings import Recordings
 from sojourn_lab.results.case_picture import case_picture
 from sojourn_lab.results.criteria import by_base
-from sojourn_lab.results.findings import SENTENCE_END, findings, outcome, reference_sentences
+from sojourn_lab.results.findings import SENTENCE_END, findings, outcome, reference_sentences, void_sentence
 from sojourn_lab.results.rows import (
     CONTRASTS,
     CRITERIA,
@@ -153,9 +153,9 @@ def run_section(run: Run) -> Section:
     return Section(
         key="run",
         title=run.scenario.title,
-        sentence=f"{outcome(run)} {finding}" if run.void else f"{finding} {outcome(run)}",
+        sentence=finding if run.void else f"{finding} {outcome(run)}",
         measures=" ".join(more),
-        failures=(*(f"Void: {reason}" for reason in run.void_reasons), *filter(None, [run.advice]), *run.faults),
+        failures=(*filter(None, [void_sentence(run)]), *run.faults),
         tables=tuple(tables),
     )
 

@@ -15,6 +15,7 @@ from sojourn_lab.errors import LabError
 from sojourn_lab.measure.disturbance import what_to_do
 from sojourn_lab.results.analyses.data import CaseData, case_figures
 from sojourn_lab.results.analyses.recordings import Recordings
+from sojourn_lab.results.app_times import app_times_of
 from sojourn_lab.results.contrasts import contrast_results
 from sojourn_lab.results.criteria import expected_voids, judged_criteria
 from sojourn_lab.results.findings import lessons_of
@@ -166,6 +167,7 @@ def _case_result(
             *disturbed,
         ],
         disturbance=measured.disturbance,
+        app_times=app_times_of(split) if context.external or topology.command is not None else None,
     )
 
 

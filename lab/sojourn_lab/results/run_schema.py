@@ -14,6 +14,7 @@ import msgspec
 from sojourn_lab.errors import LabError
 from sojourn_lab.load.plan import Summary
 from sojourn_lab.measure.disturbance import Disturbance
+from sojourn_lab.results.app_times import AppTimes
 from sojourn_lab.scenario.laws import Law
 from sojourn_lab.scenario.load import AnyLoad
 from sojourn_lab.scenario.schema import Reference, Scenario
@@ -45,7 +46,8 @@ class CaseResult(msgspec.Struct):
     is the JSON of `sojourn split --json`; None where the case has no log, or if the split failed, with the reason in
     the run's faults. `figures` has the results of the scenario's `analyses`, or of an experiment of another kind;
     `client` and `load` are None for the latter. `void`: why the figures are not valid; `disturbance`: the CPU time that
-    other programs took from the servers, None for a case that was skipped.
+    other programs took from the servers, None for a case that was skipped. `app_times`: whether the user's own app
+    reports its times; None for the lab's app, which does.
     """
 
     name: str
@@ -65,6 +67,7 @@ class CaseResult(msgspec.Struct):
     figures: dict[str, Any] = {}
     void: list[str] = []
     disturbance: Disturbance | None = None
+    app_times: AppTimes | None = None
 
 
 class ContrastResult(msgspec.Struct):
@@ -123,7 +126,10 @@ class PredictionResult(msgspec.Struct):
 
 
 class CriterionResult(msgspec.Struct):
-    """One criterion in one case, prediction (by its change) or contrast; failed if `value` is None (not measured)."""
+    """One criterion in one case, prediction (by its change) or contrast; failed if `value` is None (not measured).
+
+    `note`: what the value is, or why it is missing, where the user's own app does not report its times.
+    """
 
     name: str
     case: str
@@ -131,6 +137,7 @@ class CriterionResult(msgspec.Struct):
     bound: str
     value: float | None
     passed: bool
+    note: str = ""
 
 
 class Captured(msgspec.Struct):

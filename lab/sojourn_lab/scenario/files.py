@@ -10,6 +10,7 @@ import msgspec
 
 from sojourn_lab.errors import ScenarioError
 from sojourn_lab.resources import resource_file
+from sojourn_lab.scenario.app_command import folder_of
 from sojourn_lab.scenario.matrix import expanded_cases
 from sojourn_lab.scenario.schema import Scenario
 
@@ -30,13 +31,33 @@ def raw_from_text(text: str, where: str) -> dict[str, Any]:
     return raw
 
 
-def scenario_from_raw(raw: dict[str, Any], where: str) -> Scenario:
-    """Return the scenario of a decoded TOML; ScenarioError, which names `where`, if it is not valid."""
+def scenario_from_raw(raw: dict[str, Any], where: str, beside: Path | None = None) -> Scenario:
+    """Return the scenario of a decoded TOML; ScenarioError, which names `where`, if it is not valid.
+
+    `beside`: the folder of its file, to which the folders of commands are relative; None: the current folder.
+    """
     try:
-        return msgspec.convert(raw, Scenario)
+        return _with_folders(msgspec.convert(raw, Scenario), beside or Path())
     except (ValueError, RecursionError) as error:
         # msgspec raises ValueErrors whose text names the key.
         raise ScenarioError(f"{where}: {error or type(error).__name__}") from None
+
+
+def _with_folders(scenario: Scenario, beside: Path) -> Scenario:
+    """Return the scenario with the absolute folder of every command."""
+    replace = msgspec.structs.replace
+    topology = scenario.topology
+    if topology.command is not None:
+        topology = replace(topology, cwd=folder_of(topology.cwd, beside))
+    cases = [
+        replace(case, topology=replace(case.topology, cwd=folder_of(case.topology.cwd, beside)))
+        if case.topology.cwd is not None or (case.topology.command is not None and topology.command is None)
+        else case
+        for case in scenario.cases
+    ]
+    return scenario if topology is scenario.topology and cases == scenario.cases else replace(
+        scenario, topology=topology, cases=cases
+    )
 
 
 def raw_scenario(path: Path) -> dict[str, Any]:
@@ -50,7 +71,7 @@ def raw_scenario(path: Path) -> dict[str, Any]:
 
 def scenario_from_file(path: Path) -> Scenario:
     """Return the scenario in a file; ScenarioError if it cannot be read or is not valid."""
-    return scenario_from_raw(raw_scenario(path), str(path))
+    return scenario_from_raw(raw_scenario(path), str(path), path.parent)
 
 
 def shipped_scenario_paths() -> list[Path]:

@@ -55,7 +55,7 @@ def scenario_with_options(name_or_file: str, options: RunOptions) -> tuple[Scena
     raw = raw_scenario(path)
     for setting in options.settings:
         with_setting(raw, setting)
-    scenario = scenario_from_raw(raw, str(path))
+    scenario = scenario_from_raw(raw, str(path), path.parent)
     replace = msgspec.structs.replace
     lengths = [name for name in ("full", "quick", "duration") if getattr(options, name)]
     if len(lengths) > 1:
@@ -86,6 +86,8 @@ def scenario_with_options(name_or_file: str, options: RunOptions) -> tuple[Scena
     if options.capture:
         scenario = _captured(scenario)
     if options.server is not None:
+        if any(scenario.topology_of(case).command is not None for case in scenario.cases):
+            raise ScenarioError(f"--server {options.server}: the scenario {scenario.name} has a `command` in its place")
         try:
             scenario = replace(scenario, topology=changed(scenario.topology, server=options.server))
         except ValueError as error:

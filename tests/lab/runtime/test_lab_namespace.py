@@ -26,7 +26,8 @@ from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.scenario.case import Action
 from sojourn_lab.scenario.files import scenario_from_text
 from sojourn_lab.scenario.schema import Scenario
-from sojourn_lab.scenario.topology import Namespace, Topology
+from sojourn_lab.scenario.topology import Topology
+from sojourn_lab.scenario.topology_parts import Namespace
 
 pytestmark = pytest.mark.alone
 
