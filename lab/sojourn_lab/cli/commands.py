@@ -32,6 +32,7 @@ from sojourn_lab.cli.runs import compare, list_runs
 from sojourn_lab.experiments.playbook.run import finished_playbook
 from sojourn_lab.experiments.playbook.steps import checked, find_playbook
 from sojourn_lab.experiments.playbook.tables import print_playbook
+from sojourn_lab.results.metric_paths import metric_problems
 from sojourn_lab.results.progress import watched
 from sojourn_lab.results.run_folder import RunFolder
 from sojourn_lab.results.run_schema import Run, run_in, seconds_between
@@ -195,7 +196,7 @@ def run_scenario(
     if out is not None and len(chosen) > 1:
         fail("--out names one folder for several scenarios: run them one at a time, or leave out --out", USAGE)
     # All are read before the first is run: otherwise an error in the last would show after an hour.
-    scenarios = [scenario_with_options(name, options) for name in chosen]
+    scenarios = [scenario_with_options(name, options, metric_problems) for name in chosen]
     # --all leaves out scenarios that this machine cannot run; one that is named fails with the reason.
     scaled = _runnable(scenarios) if every and runtime == "process" and url is None else scenarios
     changes = options.changes()

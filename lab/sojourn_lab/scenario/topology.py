@@ -151,7 +151,7 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             for name in (name for name, value in settings.items() if value):
                 yield f"`{name}` needs `command`" if name != "server" else 'server = "command" needs `command`'
         elif self.server != "command":
-            yield f"`command` and server = \"{self.server}\" exclude each other: give one of them"
+            yield f'`command` and server = "{self.server}" exclude each other: give one of them'
         else:
             yield from command_reasons(self.command, self.env, unix=self.unix)
             for name in ("pools", "slowdown"):

@@ -141,10 +141,10 @@ def recorded_in_rounds(run: Run, rounds: int) -> Run:
 @pytest.mark.parametrize(
     ("passed", "faults", "sentence"),
     [
-        ([True, True], [], "All 2 criteria were met."),
-        ([True], ["the report failed"], "1 criterion was met."),
-        ([True, False], [], "1 of 2 criteria was missed."),
-        ([], ["the report failed"], "No criterion was set."),
+        ([True, True], [], "✓ passed: all 2 criteria were met."),
+        ([True], ["the report failed"], "✗ failed: 1 criterion was met, 1 fault."),
+        ([True, False], [], "✗ failed: 1 of 2 criteria was missed."),
+        ([], ["the report failed"], "✗ failed: no criterion was set, 1 fault."),
     ],
 )
 def test_outcome_counts_criteria_whatever_else_went_wrong(

@@ -72,7 +72,7 @@ async def app(scope, receive, send):
 NODE = """
 const http = require("http");
 const answer = (request, response) => setTimeout(() => response.end("ok"), 10);
-const handler = process.env.MIDDLEWARE ? require(process.env.MIDDLEWARE).handler(answer) : answer;
+const handler = process.env.MIDDLEWARE ? require(process.env.MIDDLEWARE).wrap(answer) : answer;
 http.createServer(handler).listen(process.env.PORT, process.env.HOST);
 """
 PYTHON = sys.executable
@@ -157,7 +157,9 @@ def test_the_server_of_php_serves_the_load(tmp_path: Path) -> None:
 @needs_nginx
 def test_cases_run_different_commands(tmp_path: Path) -> None:
     (tmp_path / "module.py").write_text(WSGI)
-    text = TEXT.format(topology=f'command = "{PYTHON} -m gunicorn -b {{address}} module:plain"\nenv = {{GREETING = ""}}')
+    text = TEXT.format(
+        topology=f'command = "{PYTHON} -m gunicorn -b {{address}} module:plain"\nenv = {{GREETING = ""}}'
+    )
     second = '[[cases]]\nname = "other"\npaths = {"/fast" = 1}\nload = {kind = "constant", rate = 20}\n'
     text += second + f'topology = {{command = "{PYTHON} -m gunicorn -b {{address}} module:measured", backends = 1}}\n'
     (tmp_path / "two.toml").write_text(text)
@@ -232,7 +234,7 @@ def refusal(topology: str, case: str = 'paths = {"/" = 1}') -> list[str]:
     [
         ('command = "run -w {worker} -b {adress}"', 'paths = {"/" = 1}'),
         ('command = "run {port"', 'paths = {"/" = 1}'),
-        ("command = \"run '{port}\"", 'paths = {"/" = 1}'),
+        ('command = "run \'{port}"', 'paths = {"/" = 1}'),
         ('command = ""', 'paths = {"/" = 1}'),
         ('command = "run"', 'paths = {"/" = 1}'),
         ('command = "run {socket}"', 'paths = {"/" = 1}'),

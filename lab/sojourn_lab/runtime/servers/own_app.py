@@ -89,7 +89,9 @@ class Readiness:
         if not accepts(self.address):
             return f"the app does not listen on {where}: use the placeholders of the address in `command` or `env`"
         status = answered_status(self.address, self.path or "/", timeout=1.0)
-        answer = f"answers {self.path} with {status}" if status is not None else f"does not answer {self.path} in a second"
+        answer = (
+            f"answers {self.path} with {status}" if status is not None else f"does not answer {self.path} in a second"
+        )
         return f"the app listens on {where} and {answer}"
 
 
