@@ -157,7 +157,7 @@ def _measured_case(context: RunContext, planned: Planned, runtime: Runtime) -> M
         service_time=case.mean_service_time,
         distribution=case.distribution,
         routes=case.routes,
-        targets=[Target(runtime.url + path, path.partition("?")[0], share) for path, share in case.paths.items()],
+        targets=[Target(runtime.url + path, path, share) for path, share in case.paths.items()],
         dependency=case.dependency,
         retries=case.retries if case.retries is not None else scenario.retries,
         local_ports=case.local_ports,

@@ -27,8 +27,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     generator may send from, `started` is a file that gets the instant (unix s) at which the measured window begins, as
     soon as that is known. `targets` are requested unchanged, each request drawing one by the shares, whatever the
     service time: they are not the lab's app. `cacert` is a file of certificates that https trusts in place of the
-    system's; with `request_ids` every request has an `X-Request-ID` of its own. The users of a closed loop together send at most `most_a_second` requests a second, and end early after
-    `most_requests`.
+    system's; with `request_ids` every request has an `X-Request-ID` of its own. The users of a closed loop together
+    send at most `most_a_second` requests a second, and end early after `most_requests`.
     """
 
     case: str
@@ -64,7 +64,7 @@ class ClientRecord(msgspec.Struct, gc=False):
     think time), `sent` when the generator began it, before the connect; `first_byte` when the
     answer's headers were there; `done` when the body was, or the request had failed. A retry has the `id` of the
     first attempt, and its own `attempt` (from 1) and instants. `request_id` is that of the answer, `sent_request_id`
-    that of the request, where the generator sends one. `route` is the route of the lab's app, or the name of the target.
+    that of the request, where the generator sends one. `route` is the route of the lab's app, or the target's name.
     """
 
     case: str

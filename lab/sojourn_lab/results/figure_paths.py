@@ -89,7 +89,7 @@ OF_ANALYSES: dict[str, tuple[str, ...]] = {
 
 RESPONSE_TIME = f"response_time.{Q}"
 OF_KINDS: dict[str, tuple[str, ...]] = {
-    "http": (),
+    "http": ("targets.*.{requests,answered,failed}", f"targets.*.response_time.{Q}"),
     "websocket": (
         "{rate,capacity,offered_load,limit,within_limit,missed_looks,held,cost}",
         "connections.{offered,made,failed,lost}",

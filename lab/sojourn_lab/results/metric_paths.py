@@ -1,7 +1,7 @@
 """Check the metric paths of a scenario before it runs: a path that no run can have is an error, with what there is.
 
-A path goes into the result of a case (`CaseResult`, whose fields are read here), a prediction or a contrast. The split is
-the JSON of `sojourn split`, and figures are those of `figure_paths`.
+A path goes into the result of a case (`CaseResult`, whose fields are read here), a prediction or a contrast. The split
+is the JSON of `sojourn split`, and figures are those of `figure_paths`.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from sojourn_lab.results.rows import (
     CONTRASTS,
     CRITERIA,
     PREDICTIONS,
+    TARGETS,
     Rows,
     contrast_rows,
     criteria_rows,
@@ -33,6 +34,7 @@ from sojourn_lab.results.rows import (
     reference_rows,
     result_caption,
     result_rows,
+    target_rows,
 )
 from sojourn_lab.results.run_schema import Run, seconds_between
 
@@ -146,6 +148,7 @@ def cases_between(run: Run, since: float, until: float) -> list[str]:
 def run_section(run: Run) -> Section:
     """Return the section of the run: the finding, the figures, and the criteria."""
     tables = [_table(f"Measured: {caption}" if (caption := result_caption(run)) else "Measured", result_rows(run))]
+    tables += [_table(f"{TARGETS}, ms", targets, 2)] if (targets := target_rows(run))[1] else []
     tables += [_table(CONTRASTS, contrast_rows(run))] if run.contrasts else []
     tables += [_table(f"{PREDICTIONS}, ms", prediction_rows(run), 2)] if run.predictions else []
     tables += [_table(CRITERIA, criteria_rows(run), 3)] if run.criteria else []

@@ -14,6 +14,7 @@ from sojourn_lab.results.run_schema import CriterionResult, Run
 from sojourn_lab.scenario.schema import Column, Reference
 
 CRITERIA = "Criteria, stated before the run"
+TARGETS = "By target, at the clients"
 CONTRASTS = "Cases compared over the rounds"
 PREDICTIONS = "Predictions and measurements: response time"
 LAW = "queueing by the law"
@@ -144,6 +145,19 @@ def prediction_rows(run: Run) -> Rows:
                 ]
             )
     return ["change", "", "before", "predicted", "after", "error"], rows
+
+
+def target_rows(run: Run) -> Rows:
+    """Return the clients' figures of each URL or path, ms, of cases that request several; medians over the rounds."""
+    rows = []
+    for name, rounds in by_base(run.cases).items():
+        targets = value_at("figures.targets", rounds[0]) or {}
+        for target in targets:
+            figures = [(each.get("figures") or {}).get("targets", {}).get(target) for each in rounds]
+            counts = [figure_text(median_at(key, figures), "count") for key in ("requests", "failed")]
+            times = [milliseconds(median_at(f"response_time.{key}", figures)) for key in ("mean", "p50", "p99")]
+            rows.append([name, target, *counts, *times])
+    return ["case", "target", "requests", "failed", "response", "p50", "p99"], rows
 
 
 def contrast_rows(run: Run) -> Rows:

@@ -152,6 +152,25 @@ class Captured(msgspec.Struct):
     dropped: int
 
 
+class TargetLog(msgspec.Struct):
+    """What the log of the nginx in front of `--url` has of a run.
+
+    Attributes:
+        path: of the log.
+        lines: appended during the run, by any client.
+        requests: of these, the requests of the run.
+        answered: by the client's log, warm-up included.
+        by: how the run's requests are recognised: `request_id`, or `time`: by their instant and path, so that requests
+            of others to the same paths are among them.
+    """
+
+    path: str
+    lines: int
+    requests: int
+    answered: int
+    by: Literal["request_id", "time"]
+
+
 class Rows(msgspec.Struct):
     """The number of lines of each file of the run, warm-up included."""
 
@@ -166,7 +185,7 @@ class Run(msgspec.Struct):
     `void`: the generator was the bottleneck or the servers were disturbed, so the figures do not describe the system;
     `advice` says what to do. `first_try`: why a first run was void, of which this is the repetition. `faults`: failures
     after the measurement, such as that of a split. `passed`: not void, no faults, and every criterion met. `changes`:
-    settings that differ from the scenario's file.
+    settings that differ from the scenario's file. `log`: what the log of the nginx in front of `--url` has of the run.
     """
 
     scenario: Scenario
@@ -190,6 +209,7 @@ class Run(msgspec.Struct):
     captures: list[Captured] = []
     runtime: Literal["process", "compose", "external"] = "process"
     advice: str = ""
+    log: TargetLog | None = None
     first_try: list[str] = []
     format: int = FORMAT
 

@@ -15,6 +15,7 @@ from sojourn_lab.results.rows import (
     CONTRASTS,
     CRITERIA,
     PREDICTIONS,
+    TARGETS,
     Rows,
     contrast_rows,
     criteria_rows,
@@ -22,6 +23,7 @@ from sojourn_lab.results.rows import (
     reference_rows,
     result_caption,
     result_rows,
+    target_rows,
 )
 from sojourn_lab.results.run_schema import Run, seconds_between
 
@@ -35,7 +37,7 @@ def _plain(text: str) -> str:
 
 
 def print_run(console: Console, run: Run, where: str) -> None:
-    """Print a run: that it is void and why, if it is; then the finding, figures, criteria, and the path of its folder."""
+    """Print a run: that it is void and why, if it is; then the finding, figures, criteria, and its folder."""
     if run.void:
         console.print(f"[bold red]{_plain(void_sentence(run))}[/]")
     for fault in run.faults:
@@ -71,6 +73,8 @@ def _tables(run: Run) -> list[tuple[str, Table]]:
     caption = result_caption(run)
     title = f"{run.scenario.title}\n{caption}" if caption else run.scenario.title
     tables = [(title, _table(result_rows(run)))]
+    if (targets := target_rows(run))[1]:
+        tables.append((f"{TARGETS}, ms", _table(targets, text_columns=2)))
     if run.predictions:
         title = f"{PREDICTIONS} in ms (error: predicted / after - 1)"
         tables.append((title, _table(prediction_rows(run), text_columns=2)))

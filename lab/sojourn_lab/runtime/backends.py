@@ -193,5 +193,7 @@ def started_backend(
             with listening_socket(BACKLOG) as entry:
                 limit = started_limit(name, topology.limit, f"{HOST}:{port}", folder, entry)
         stack.pop_all()
-    own = None if topology.command is None else Readiness(path or (HOST, port), topology.ready, topology.ready_within)
-    return Backend(name, port, process, spans, path, kind.protocol, others, limit, own)
+    readiness = None
+    if topology.command is not None:
+        readiness = Readiness(path or (HOST, port), topology.ready, topology.ready_within)
+    return Backend(name, port, process, spans, path, kind.protocol, others, limit, readiness)

@@ -50,11 +50,12 @@ class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One load on the topology, measured separately; `service_time` in seconds.
 
-    Either all requests have one `service_time`, or each draws one of the `routes`; both are of the lab's app. The user's
-    own app (`command` in the topology) gets `paths` instead: path with query -> share of the requests. Cases with the same `seed` get the
-    same arrivals, routes and service times; without a seed, every case has its own. `topology`: differences from the
-    scenario's topology; the servers are then restarted. `dependency`: seconds of work that every request needs from
-    the tier behind the app. `timeout` and `retries`: those of the case's clients, instead of the scenario's.
+    Either all requests have one `service_time`, or each draws one of the `routes`; both are of the lab's app. The
+    user's own app (`command` in the topology) gets `paths` instead: path with query -> share of the requests. Cases
+    with the same `seed` get the same arrivals, routes and service times; without a seed, every case has its own.
+    `topology`: differences from the scenario's topology; the servers are then restarted. `dependency`: seconds of work
+    that every request needs from the tier behind the app. `timeout` and `retries`: those of the case's clients, instead
+    of the scenario's.
 
     `local_ports`: the number of ports that the generator may send from. `expect_void`: the case shows a generator that
     is the bottleneck; it must be void, and does not make the run void.

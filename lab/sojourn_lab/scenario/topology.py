@@ -84,8 +84,8 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `command`: the user's own app in place of the lab's; `server` is then `command`. The lab fills its placeholders
     (`app_command.py` lists them), starts it without a shell, with the variables `env` beside those that it inherits, in
-    the folder `cwd`, relative to the scenario's file. It is ready when `ready` is answered below 400, or without `ready`
-    when its port accepts a connection, within `ready_within` seconds at any scale.
+    the folder `cwd`, relative to the scenario's file. It is ready when `ready` is answered below 400, or without
+    `ready` when its port accepts a connection, within `ready_within` seconds at any scale.
     """
 
     backends: Backends = 2

@@ -67,7 +67,7 @@ class Readiness:
             raise LabError(f"{self._hint(process)}: {error}") from None
 
     def await_idle(self, process: Process, deadline: float) -> None:
-        """Wait until a request is answered; an app of one worker then has no earlier one. LabError after `deadline` s."""
+        """Wait until a request is answered: an app of one worker then has no other. LabError after `deadline` s."""
         path = self.path or "/"
         process.wait_until(
             lambda: answered_status(self.address, path, timeout=1.0) is not None,
