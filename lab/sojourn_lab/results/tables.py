@@ -28,7 +28,8 @@ from sojourn_lab.results.rows import (
 from sojourn_lab.results.run_schema import Run, seconds_between
 
 LONGEST = 2_000
-COLOURS = {PASSED: "green", FAILED: "bold red"}
+COLOURS = {PASSED: "green", FAILED: "bold red", VOID: "bold red"}
+"""State of a run or a criterion -> its colour on a terminal."""
 
 
 def _plain(text: str) -> str:
@@ -91,11 +92,11 @@ def one_line(run: Run, where: str) -> str:
     """Return the outcome of a run among several: passed, void, or what failed; with markup."""
     met = sum(each.passed for each in run.criteria)
     if run.passed:
-        verdict = _coloured(PASSED)
+        verdict = coloured(PASSED)
     else:
         failed = sorted({each.name for each in run.criteria if not each.passed})
         reasons = filter(None, [*run.void_reasons, run.advice, *run.faults, *failed])
-        verdict = f"[bold red]{VOID if run.void else FAILED}[/]: {_plain('; '.join(reasons))}"
+        verdict = f"{coloured(VOID if run.void else FAILED)}: {_plain('; '.join(reasons))}"
     took = seconds_between(run.started, run.finished)
     counts = f"{met} of {counted(len(run.criteria), 'criterion', 'criteria')}, {took:.0f} s"
     return f"{_plain(run.scenario.name):22} {verdict} ({counts}; {_plain(where)})"
@@ -119,10 +120,11 @@ def _table(rows: Rows, *, text_columns: int = 1) -> Table:
         whole = not number and text_columns == 1
         table.add_column(_plain(heading), justify="left" if number < text_columns else "right", no_wrap=whole)
     for row in cells:
-        table.add_row(*(_coloured(cell) for cell in row))
+        table.add_row(*(coloured(_plain(cell)) for cell in row))
     return table
 
 
-def _coloured(cell: str) -> str:
+def coloured(cell: str) -> str:
+    """Return escaped text of a cell, in its colour if it is the state of a run or a criterion."""
     colour = COLOURS.get(cell)
-    return _plain(cell) if colour is None else f"[{colour}]{cell}[/]"
+    return cell if colour is None else f"[{colour}]{cell}[/]"

@@ -1,4 +1,4 @@
-"""The URLs that `--url` offers a scenario's load to: their weights, certificates, limits, and the log of their nginx."""
+"""The URLs that `--url` offers a load to: their weights, certificates and limits, and the log of the nginx in front."""
 
 from __future__ import annotations
 
