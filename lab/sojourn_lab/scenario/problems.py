@@ -125,9 +125,9 @@ def _meant(word: str, names: list[str]) -> str:
 
 
 def _below(path: str, key: str) -> str:
-    shown = printable(key, LONGEST_VALUE)
-    shown = f'"{shown}"' if NOT_A_KEY.search(shown) else shown
-    return f"{path}.{shown}" if path else shown
+    text = printable(key, LONGEST_VALUE)
+    text = f'"{text}"' if NOT_A_KEY.search(text) else text
+    return f"{path}.{text}" if path else text
 
 
 def _text(value: Any) -> str:
