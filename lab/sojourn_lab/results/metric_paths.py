@@ -101,11 +101,11 @@ def _why_impossible(path: str, tree: Tree) -> str | None:
     """Return why no run has a number at a path, with the names that there are; None if a run may have one."""
     steps = path.split(".")
     reached, nodes = 0, [tree]
-    for count, found_nodes in _walk(steps, tree):  # codespell:ignore found
-        if count == len(steps) and any(not node for node in found_nodes):
+    for count, next_nodes in _walk(steps, tree):
+        if count == len(steps) and any(not node for node in next_nodes):
             return None
         if count >= reached:
-            reached, nodes = count, found_nodes
+            reached, nodes = count, next_nodes
     names = sorted({name for node in nodes for name in node if name != "*"})
     before = ".".join(steps[:reached])
     if reached == len(steps):

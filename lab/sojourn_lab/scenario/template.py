@@ -38,7 +38,7 @@ duration = 3.0
 [topology]
 backends = 1
 
-# The command of your app, without a shell (for one: sh -c '…'). It stays in the foreground. Placeholders:
+# The command of your app, without a shell (for one: sh -c '…'). It must not go to the background. Placeholders:
 #   {address}   host:port on which it must listen; {host} and {port} are its parts
 #   {socket}    in their place, with `unix = true`: the path of a Unix socket
 #   {workers} {threads} {backlog}   the numbers below

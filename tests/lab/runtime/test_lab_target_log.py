@@ -136,10 +136,10 @@ def test_lines_of_the_run_are_split_and_those_of_others_left_out(tmp_path: Path)
         with requests_of_others(others):
             log = ("--log", str(tmp_path / "site.jsonl"))
             _, record = run(tmp_path, "--url", f"{nginx.url}/sleep/{SLEEP}", *log)
-    found_log = record["log"]  # codespell:ignore found
-    assert found_log["by"] == "request_id"
-    assert found_log["requests"] == found_log["answered"] == record["rows"]["client"] == record["rows"]["access"]
-    assert found_log["lines"] > found_log["requests"], "others sent requests as well"
+    target_log = record["log"]
+    assert target_log["by"] == "request_id"
+    assert target_log["requests"] == target_log["answered"] == record["rows"]["client"] == record["rows"]["access"]
+    assert target_log["lines"] > target_log["requests"], "others sent requests as well"
     assert record["faults"] == []
     for case in record["cases"]:
         assert case["split"]["requests"] == case["client"]["answered"] > 10

@@ -1,4 +1,4 @@
-"""The user's own app: started by its command, and asked whether it is ready."""
+"""The user's own app: start it by its command, and request whether it is ready."""
 
 from __future__ import annotations
 
