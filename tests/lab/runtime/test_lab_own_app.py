@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+import signal
+import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -265,3 +268,31 @@ def test_scale_leaves_the_start_of_the_app_alone(tmp_path: Path) -> None:
     scaled = scenario_with_time_scaled(scenario_from_file(path), 0.5)
     assert (scaled.topology.ready_within, scaled.duration) == (7.0, 0.5)
     assert scaled.cases[0].paths == {"/fast?a=b%20c": 3.0, "/slow": 1.0}
+
+
+@needs_nginx
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_app_and_its_children_end_with_the_lab(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "module.py").write_text(WSGI)
+    command = f"{PYTHON} -m gunicorn -w {{workers}} -b {{address}} module:plain"
+    text = TEXT.format(topology=f'command = "{command}"\nready = "/"\nenv = {{GREETING = ""}}')
+    (tmp_path / "own.toml").write_text(text.replace("duration = 1.0", "duration = 60.0"))
+    lab = [PYTHON, "-m", "sojourn_lab", "run", str(tmp_path / "own.toml"), "--out", str(tmp_path / "run")]
+    log = tmp_path / "run.partial" / "access.jsonl"
+    with subprocess.Popen(lab, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        eventually(lambda: log.exists() and log.stat().st_size > 0, 60.0, "the load to be under way")
+        workers = processes_in(tmp_path)
+        assert len(workers) >= 6, "two masters with two workers each"
+        process.send_signal(number)
+        process.wait(60.0)
+    eventually(lambda: not processes_in(tmp_path), 60.0, "every process of the app to be gone")
+
+
+def processes_in(folder: Path) -> set[int]:
+    """Return the processes whose working folder is this one."""
+    ids = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (entry / "cwd").resolve() == folder.resolve():
+                ids.add(int(entry.name))
+    return ids
