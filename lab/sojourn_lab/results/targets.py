@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import polars as pl
 from sojourn import Requests
 from sojourn.model.formatting import counted
@@ -113,18 +114,23 @@ def rows_by_id(rows: pl.DataFrame, records: Mapping[str, Sequence[ClientRecord]]
 
 
 def rows_by_time(rows: pl.DataFrame, records: Mapping[str, Sequence[ClientRecord]], paths: set[str]) -> pl.DataFrame:
-    """Return the rows of the targets' paths that arrived while a case was sending, with the case as `service`."""
+    """Return the rows of the targets' paths that arrived while a case was sending, with that case as `service`."""
     if "uri" in rows.columns:
         rows = rows.filter(pl.col("uri").str.split("?").list.first().is_in(list(paths)))
-    parts = []
-    for case, own in records.items():
-        if not own:
-            continue
-        since, until = min(each.sent for each in own), max(each.done or each.sent for each in own)
-        arrived = pl.col("start").dt.epoch("us") / 1e6
-        inside = rows.filter(arrived.is_between(since - RESOLUTION, until + RESOLUTION))
-        parts.append(inside.with_columns(service=pl.lit(case, pl.String)))
-    return pl.concat(parts) if parts else rows.clear()
+    spans = {
+        case: (min(each.sent for each in own), max(each.done or each.sent for each in own))
+        for case, own in records.items()
+        if own
+    }
+    if not spans or rows.is_empty():
+        return rows.clear()
+    arrived = rows["start"].dt.epoch("us").to_numpy() / 1e6
+    apart = np.stack([np.maximum(np.maximum(since - arrived, arrived - until), 0.0) for since, until in spans.values()])
+    nearest = apart.argmin(axis=0)
+    # An instant of whole seconds may be that much earlier or later.
+    margin = RESOLUTION + rows["time_step"].fill_null(0.0).to_numpy()
+    cases = pl.Series("service", [list(spans)[number] for number in nearest], dtype=pl.String)
+    return rows.with_columns(cases).filter(pl.Series(apart.min(axis=0) <= margin))
 
 
 def target_sentences(log: TargetLog | None, cases: Sequence[CaseResult]) -> list[str]:

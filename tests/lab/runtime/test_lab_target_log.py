@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_support import check_metric_paths
+from lab_support import check_metric_paths, eventually
 from sojourn.doctor.nginx_headers import include_line
 from sojourn_lab.cli import app
 from sojourn_lab.errors import LabError
@@ -172,6 +172,31 @@ def test_log_without_the_ids_is_cut_by_instants_and_paths(tmp_path: Path) -> Non
     assert (log["by"], log["requests"]) == ("time", log["answered"])
     assert log["lines"] > log["requests"], "others requested another path"
     assert any("by their instants and paths" in each for each in record["learned"])
+
+
+PLAIN = """
+    log_format plain '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "-" "-" '
+        '$request_time $upstream_response_time';
+"""
+
+
+@needs_nginx
+def test_log_of_another_format_is_read_too(tmp_path: Path) -> None:
+    backend = started_backend("app", Topology(workers=2), tmp_path)
+    try:
+        backend.wait_until_ready()
+        path = tmp_path / "plain.log"
+        server = f"        location / {{ access_log {path} plain; proxy_pass http://{backend.address}; }}"
+        with Nginx(tmp_path, server, http=PLAIN, access_log=tmp_path / "site.jsonl") as nginx:
+            eventually(path.exists, 5.0, "the log to exist")
+            _, record = run(tmp_path, "--url", f"{nginx.url}/sleep/{SLEEP}", "--log", str(path))
+    finally:
+        backend.process.stop()
+    assert (record["log"]["by"], record["log"]["requests"]) == ("time", record["log"]["answered"])
+    criteria = {each["name"]: each for each in record["criteria"]}
+    assert criteria["short service"]["note"] == "not measured: the app reports no times"
+    assert criteria["identity"]["passed"]
+    assert {case["app_times"]["source"] for case in record["cases"]} == {"unknown"}
 
 
 @needs_nginx
