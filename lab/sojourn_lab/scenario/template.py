@@ -56,7 +56,7 @@ command = "python3 -m http.server --bind {host} {port}"
 ready = "/"                      # ready when this path is answered below 400 (default: when the port accepts)
 ready_within = 30.0              # how long the start may take
 
-# Requests that a backend serves at once: processes (or places) times threads. The lab takes your word for it.
+# Requests that a backend serves at once: processes (or places) times threads. The lab relies on these numbers.
 workers = 1
 threads = 1
 #: backlog = 64                  # for {backlog}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from lab_support import find_scenario, needs_namespace
-from sojourn_lab.cli import commands as cli
+from sojourn_lab.cli import run_command as cli
 from sojourn_lab.errors import LabError, ScenarioError
 from sojourn_lab.experiments import runner
 from sojourn_lab.experiments.runner import why_skipped
