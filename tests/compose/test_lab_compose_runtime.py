@@ -37,7 +37,8 @@ from sojourn_lab.runtime.compose.runtime import user_inside
 from sojourn_lab.runtime.interrupts import Interrupts
 from sojourn_lab.scenario.case import Action
 from sojourn_lab.scenario.files import scenario_from_file, scenario_from_text, shipped_scenario_paths
-from sojourn_lab.scenario.topology import Dependency, Mirror, Pool, QueueRules, Topology
+from sojourn_lab.scenario.topology import Topology
+from sojourn_lab.scenario.topology_parts import Dependency, Mirror, Pool, QueueRules
 
 pytestmark = pytest.mark.alone
 
@@ -165,6 +166,11 @@ def test_rejects_parts_without_container_before_the_start() -> None:
     refused = why_not_in_containers(scenario('[topology]\nserver = "unicorn"'))
     assert refused is not None
     assert "no image of the lab contains unicorn" in refused
+    own = why_not_in_containers(
+        scenario('[topology]\ncommand = "run {port}"', "service_time = 0.15", 'paths = {"/" = 1}')
+    )
+    assert own is not None
+    assert "processes of this machine" in own
     shipped = {path.stem: why_not_in_containers(scenario_from_file(path)) for path in shipped_scenario_paths()}
     assert shipped["benchmark"] is None
     for name in ("websocket", "grpc-pinning", "collector"):

@@ -20,6 +20,7 @@ import msgspec
 import pytest
 from sojourn_lab.experiments.runner import finished_run
 from sojourn_lab.load.plan import ClientRecord, Plan, Summary
+from sojourn_lab.results.metric_paths import metric_problems
 from sojourn_lab.results.progress import Watcher
 from sojourn_lab.results.run_folder import RunFolder
 from sojourn_lab.results.run_schema import Run
@@ -239,8 +240,26 @@ def sound_run_of(
     return run
 
 
+def numbers_in(value: Any, path: str = "") -> Iterator[str]:
+    """Yield the dotted paths to the numbers in plain values."""
+    if isinstance(value, dict | list):
+        parts = value.items() if isinstance(value, dict) else enumerate(value)
+        for name, part in parts:
+            yield from numbers_in(part, f"{path}.{name}" if path else str(name))
+    elif isinstance(value, int | float):
+        yield path
+
+
+def check_metric_paths(record: dict[str, Any]) -> None:
+    """Fail if a criterion could not name a number that a run has."""
+    paths = {path for case in record["cases"] for path in numbers_in(case) if not path.startswith("window")}
+    criteria = [{"metric": path} for path in sorted(paths)]
+    assert list(metric_problems({**record["scenario"], "criteria": criteria, "columns": [], "contrasts": []})) == []
+
+
 def check_sound(record: dict[str, Any]) -> None:
     """Fail for a record with faults or of a void run; skip the test where the machine was too busy for any other."""
+    check_metric_paths(record)
     assert record["faults"] == []
     others = max((cores_of_others(case) for case in record["cases"]), default=0.0)
     if record["void"] and others > QUIET:

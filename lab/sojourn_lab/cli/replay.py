@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +12,6 @@ from sojourn.invocation.progress import pairs
 from sojourn.invocation.reading import requests_of
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted
-from sojourn.present.files import written_whole
 
 from sojourn_lab.cli.common import (
     FAILURE,
@@ -26,6 +24,7 @@ from sojourn_lab.cli.common import (
     print_record,
     run_in_good_order,
 )
+from sojourn_lab.cli.new import write_new
 from sojourn_lab.errors import LabError
 from sojourn_lab.results.run_folder import RunFolder
 from sojourn_lab.scenario.files import scenario_from_text
@@ -96,7 +95,7 @@ def replay(
     text = replay_toml(workload, server=server, tolerance=tolerance)
     scenario = scenario_from_text(text, "the replay")
     if scenario_out is not None:
-        _write_new(scenario_out, text)
+        write_new(scenario_out, text)
     if not run:
         _print(workload, scenario_out, as_json)
         return
@@ -107,16 +106,6 @@ def replay(
     print_record(record, folder.final, as_json)
     if not record.passed:
         raise typer.Exit(FAILURE)
-
-
-def _write_new(path: Path, text: str) -> None:
-    if os.path.lexists(path):
-        raise LabError(f"{path} already exists: choose another name")
-    try:
-        with written_whole(path) as partial:
-            partial.write_text(text, encoding="utf-8")
-    except SojournError as error:
-        raise LabError(str(error)) from None
 
 
 def _print(workload: Replay, file: Path | None, as_json: bool) -> None:

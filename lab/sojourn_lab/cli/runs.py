@@ -14,10 +14,12 @@ from rich.table import Table
 from sojourn.model.formatting import counted, printable
 
 from sojourn_lab.cli.common import RUNS, AsJson, plainly, print_json
+from sojourn_lab.results.findings import FAILED, PASSED, VOID
 from sojourn_lab.results.runs.archive import Archive, archive_of, selected
 from sojourn_lab.results.runs.comparison import compared_runs
 from sojourn_lab.results.runs.formatting import figure_rows, flip_rows, machinery_sentence, setup_rows, verdict
 from sojourn_lab.results.runs.tables import query, run_rows
+from sojourn_lab.results.tables import coloured
 
 MOST_ROWS = 200
 """Rows of an SQL result that are printed in a terminal; --json prints all."""
@@ -103,7 +105,7 @@ def compare(
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
-    result = "void" if row["void"] else "passed" if row["passed"] else "failed"
+    result = VOID if row["void"] else PASSED if row["passed"] else FAILED
     begun = "" if row["started"] is None else row["started"].strftime("%Y-%m-%d %H:%M")
     scale = "" if row["scale"] is None else f"{row['scale']:g}"
     met = f"{row['kept']}/{row['criteria']}"
@@ -116,7 +118,7 @@ def _table(headings: list[str], rows: list[list[str]]) -> None:
         # The interval and the names are not folded as long as there is room; figures are short.
         table.add_column(_safe(heading), overflow="fold", no_wrap=number > 1 and len(headings) == FIGURE_COLUMNS)
     for row in rows:
-        table.add_row(*(_safe(cell) for cell in row))
+        table.add_row(*(coloured(_safe(cell)) for cell in row))
     Console().print(table)
 
 

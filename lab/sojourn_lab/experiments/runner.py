@@ -15,7 +15,7 @@ from sojourn_lab.errors import LabError
 from sojourn_lab.experiments.recording import recorded
 from sojourn_lab.experiments.stage import Stage
 from sojourn_lab.load.generator.program import announced
-from sojourn_lab.load.plan import Plan, Summary, Window
+from sojourn_lab.load.plan import Plan, Summary, Target, Window
 from sojourn_lab.measure.disturbance import Disturbance, DisturbanceSampler, requested_wait
 from sojourn_lab.results.progress import Watcher
 from sojourn_lab.results.run_context import Measured, Outcome, Planned, RunContext
@@ -64,7 +64,8 @@ def finished_run(
     for _, group in groupby(planned_cases(scenario), key=lambda each: servers_of(scenario, each)):
         members = list(group)
         case = members[0].case
-        if (reason := why_server_missing(case) or why_skipped(scenario.topology_of(case))) is not None:
+        topology = scenario.topology_of(case)
+        if (reason := why_server_missing(case) or why_skipped(topology)) is not None:
             context.measured += [_skipped(each, reason) for each in members]
         elif case.kind == "http":
             _measure_together(context, members)
@@ -156,6 +157,7 @@ def _measured_case(context: RunContext, planned: Planned, runtime: Runtime) -> M
         service_time=case.mean_service_time,
         distribution=case.distribution,
         routes=case.routes,
+        targets=[Target(runtime.url + path, path, share) for path, share in case.paths.items()],
         dependency=case.dependency,
         retries=case.retries if case.retries is not None else scenario.retries,
         local_ports=case.local_ports,

@@ -9,6 +9,14 @@ import msgspec
 from sojourn_lab.scenario.load import AnyLoad, Distribution, NotNegative, Positive, Retries, Route
 
 
+class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A URL that is requested unchanged, its share of the requests, and its name in the records."""
+
+    url: str
+    name: str
+    share: Positive = 1.0
+
+
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One case for one generator process; times in seconds.
 
@@ -17,9 +25,10 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     generator holds open: an open-loop arrival beyond it is dropped, counted, and makes the run void. `dependency` is
     the service time (s) that requests without routes request from the tier behind. `local_ports` bounds the ports the
     generator may send from, `started` is a file that gets the instant (unix s) at which the measured window begins, as
-    soon as that is known. `path` (with its query) is requested unchanged, whatever the service time: the URL is not the
-    lab's app. The users of a closed loop together send at most `most_a_second` requests a second, and end early after
-    `most_requests`.
+    soon as that is known. `targets` are requested unchanged, each request drawing one by the shares, whatever the
+    service time: they are not the lab's app. `cacert` is a file of certificates that https trusts in place of the
+    system's; with `request_ids` every request has an `X-Request-ID` of its own. The users of a closed loop together
+    send at most `most_a_second` requests a second, and end early after `most_requests`.
     """
 
     case: str
@@ -39,7 +48,9 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_in_flight: Annotated[int, msgspec.Meta(ge=1)] = 10_000
     local_ports: Annotated[int, msgspec.Meta(ge=1, le=20_000)] | None = None
     started: str | None = None
-    path: str | None = None
+    targets: list[Target] = []
+    cacert: str | None = None
+    request_ids: bool = False
     most_a_second: Positive | None = None
     most_requests: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
@@ -52,7 +63,8 @@ class ClientRecord(msgspec.Struct, gc=False):
     `intended` is when the schedule wanted it sent (closed loop: the previous answer plus the
     think time), `sent` when the generator began it, before the connect; `first_byte` when the
     answer's headers were there; `done` when the body was, or the request had failed. A retry has the `id` of the
-    first attempt, and its own `attempt` (from 1) and instants.
+    first attempt, and its own `attempt` (from 1) and instants. `request_id` is that of the answer, `sent_request_id`
+    that of the request, where the generator sends one. `route` is the route of the lab's app, or the target's name.
     """
 
     case: str
@@ -69,6 +81,7 @@ class ClientRecord(msgspec.Struct, gc=False):
     request_id: str | None = None
     route: str | None = None
     attempt: int = 1
+    sent_request_id: str | None = None
 
 
 class Quantiles(msgspec.Struct):

@@ -251,12 +251,15 @@ class DisturbanceSampler(SamplerThread):
 def requested_wait(case: Case, topology: Topology, window: Window, summary: Summary | None = None) -> float:
     """Return the seconds for which the requests of a window make servers wait or sleep, beside their work.
 
-    `summary`: of a case of requests through nginx. No more than all workers can wait at the same time.
+    `summary`: of a case of requests through nginx. No more than all workers can wait at the same time. How long the
+    user's own app waits is unknown: its response times are the most.
     """
     seconds = window.until - window.since
     if summary is not None:
         attempts = summary.answered + sum(summary.errors.values())
         most = topology.served_at_once * seconds
+        if case.paths:
+            return min(summary.answered * (summary.latency.uncorrected.mean or 0.0), most)
         return min(attempts * (case.mean_idle + case.dependency), most)
     if case.grpc is not None:
         return case.grpc.rate * seconds * case.grpc.service_time

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from sojourn.model.formatting import percent
 
+from sojourn_lab.results.app_times import note_on
 from sojourn_lab.results.metric_units import metric_text
 from sojourn_lab.results.run_schema import CaseResult, ContrastResult, CriterionResult, PredictionResult
 from sojourn_lab.scenario.schema import Criterion
@@ -114,7 +115,9 @@ def _judged(
 
     value = figure(criterion.metric)
     bound, passed = _comparison(criterion, value, figure)
-    return CriterionResult(criterion.name, name, criterion.metric, bound, value, passed)
+    source = value_at("app_times.source", rounds[0]) if rounds else None
+    note = "" if source is None else note_on(criterion.metric, value, source)
+    return CriterionResult(criterion.name, name, criterion.metric, bound, value, passed, note)
 
 
 def _comparison(criterion: Criterion, value: float | None, figure: Figures) -> tuple[str, bool]:

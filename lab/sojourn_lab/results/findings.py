@@ -9,11 +9,14 @@ from typing import NamedTuple
 import msgspec
 from sojourn.model.formatting import counted, formatted, listed, milliseconds, percent
 
+from sojourn_lab.results.app_times import app_times_sentence
 from sojourn_lab.results.criteria import by_base, median_at, skipped
 from sojourn_lab.results.run_schema import CaseResult, ContrastResult, PredictionResult, Run
 from sojourn_lab.scenario.load import ClosedLoad
 from sojourn_lab.scenario.schema import Scenario
 
+PASSED, FAILED, VOID = "✓ passed", "✗ failed", "⚠ void"
+"""The state of a run or of a criterion: a sign and a word, which differ without colour."""
 STEADY = 0.02  # share of a service time: a smaller change counts as none
 SENTENCE_END = re.compile(r"(?<=[\w%)]\.) (?=[A-Z])")
 PLACE = re.compile(r"\{(?:([a-z0-9._-]+):)?([A-Za-z0-9_./-]+)(?:\|([^}]*))?\}")
@@ -34,6 +37,7 @@ def lessons_of(
         *grown,
         *reference_sentences(scenario, cases),
         *_prediction_sentences(predictions),
+        *filter(None, [app_times_sentence([case.app_times for case in cases if case.app_times is not None])]),
     ]
 
 
@@ -44,17 +48,26 @@ def findings(run: Run) -> list[str]:
 
 
 def outcome(run: Run) -> str:
-    """Return in one sentence how many criteria were met, or that the run is void."""
-    if run.void:
-        return "This run is void: the generator or other programs decided its figures, not the system."
-    if not run.criteria:
-        return "No criterion was set."
+    """Return in one sentence whether a run that is not void passed, and how many criteria were met."""
     missed = sum(not each.passed for each in run.criteria)
-    if not missed:
+    faults = [counted(len(run.faults), "fault")] if run.faults else []
+    if missed:
+        criteria = counted(len(run.criteria), "criterion", "criteria")
+        text = f"{missed} of {criteria} {'was' if missed == 1 else 'were'} missed"
+    elif run.criteria:
         criteria = counted(len(run.criteria), "criterion was", "criteria were")
-        return f"{'All ' if len(run.criteria) > 1 else ''}{criteria} met."
-    criteria = counted(len(run.criteria), "criterion", "criteria")
-    return f"{missed} of {criteria} {'was' if missed == 1 else 'were'} missed."
+        text = f"{'all ' if len(run.criteria) > 1 else ''}{criteria} met"
+    else:
+        text = "no criterion was set"
+    return f"{FAILED if missed or faults else PASSED}: {', '.join([text, *faults])}."
+
+
+def void_sentence(run: Run) -> str:
+    """Return that a run is void, why, and what to do; empty for one that is not."""
+    if not run.void:
+        return ""
+    again = " again" if run.first_try else ""
+    return f"{VOID}{again}: do not use the figures of this run. {'; '.join(run.void_reasons)}. {run.advice}".strip()
 
 
 def _skipped(cases: Sequence[CaseResult]) -> list[str]:

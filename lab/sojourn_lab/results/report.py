@@ -21,11 +21,12 @@ from sojourn_lab.errors import LabError
 from sojourn_lab.results.analyses.recordings import Recordings
 from sojourn_lab.results.case_picture import case_picture
 from sojourn_lab.results.criteria import by_base
-from sojourn_lab.results.findings import SENTENCE_END, findings, outcome, reference_sentences
+from sojourn_lab.results.findings import SENTENCE_END, findings, outcome, reference_sentences, void_sentence
 from sojourn_lab.results.rows import (
     CONTRASTS,
     CRITERIA,
     PREDICTIONS,
+    TARGETS,
     Rows,
     contrast_rows,
     criteria_rows,
@@ -33,6 +34,7 @@ from sojourn_lab.results.rows import (
     reference_rows,
     result_caption,
     result_rows,
+    target_rows,
 )
 from sojourn_lab.results.run_schema import Run, seconds_between
 
@@ -146,6 +148,7 @@ def cases_between(run: Run, since: float, until: float) -> list[str]:
 def run_section(run: Run) -> Section:
     """Return the section of the run: the finding, the figures, and the criteria."""
     tables = [_table(f"Measured: {caption}" if (caption := result_caption(run)) else "Measured", result_rows(run))]
+    tables += [_table(f"{TARGETS}, ms", targets, 2)] if (targets := target_rows(run))[1] else []
     tables += [_table(CONTRASTS, contrast_rows(run))] if run.contrasts else []
     tables += [_table(f"{PREDICTIONS}, ms", prediction_rows(run), 2)] if run.predictions else []
     tables += [_table(CRITERIA, criteria_rows(run), 3)] if run.criteria else []
@@ -153,9 +156,9 @@ def run_section(run: Run) -> Section:
     return Section(
         key="run",
         title=run.scenario.title,
-        sentence=f"{outcome(run)} {finding}" if run.void else f"{finding} {outcome(run)}",
+        sentence=finding if run.void else f"{finding} {outcome(run)}",
         measures=" ".join(more),
-        failures=(*(f"Void: {reason}" for reason in run.void_reasons), *filter(None, [run.advice]), *run.faults),
+        failures=(*filter(None, [void_sentence(run)]), *run.faults),
         tables=tuple(tables),
     )
 

@@ -8,12 +8,13 @@ from typing import Any
 from sojourn.model.formatting import formatted, milliseconds
 
 from sojourn_lab.results.criteria import by_base, median_at, number_at, value_at
-from sojourn_lab.results.findings import formed
+from sojourn_lab.results.findings import FAILED, PASSED, formed
 from sojourn_lab.results.metric_units import ABSENT, metric_text
 from sojourn_lab.results.run_schema import CriterionResult, Run
 from sojourn_lab.scenario.schema import Column, Reference
 
 CRITERIA = "Criteria, stated before the run"
+TARGETS = "By target, at the clients"
 CONTRASTS = "Cases compared over the rounds"
 PREDICTIONS = "Predictions and measurements: response time"
 LAW = "queueing by the law"
@@ -56,8 +57,11 @@ def figure_rows(run: Run) -> Rows:
 
 
 def void_cases(run: Run) -> set[str]:
-    """Return the scenario's names of the cases that are void in any round."""
-    return {case.base or case.name for case in run.cases if case.void}
+    """Return the scenario's names of the cases that are void in any round, as the scenario expects.
+
+    Empty for a void run, whose reasons name the cases.
+    """
+    return set() if run.void else {case.base or case.name for case in run.cases if case.void}
 
 
 def _measured_text(column: Column, rounds: list[Any]) -> str:
@@ -143,6 +147,19 @@ def prediction_rows(run: Run) -> Rows:
     return ["change", "", "before", "predicted", "after", "error"], rows
 
 
+def target_rows(run: Run) -> Rows:
+    """Return the clients' figures of each URL or path, ms, of cases that request several; medians over the rounds."""
+    rows = []
+    for name, rounds in by_base(run.cases).items():
+        targets = value_at("figures.targets", rounds[0]) or {}
+        for target in targets:
+            figures = [(each.get("figures") or {}).get("targets", {}).get(target) for each in rounds]
+            counts = [figure_text(median_at(key, figures), "count") for key in ("requests", "failed")]
+            times = [milliseconds(median_at(f"response_time.{key}", figures)) for key in ("mean", "p50", "p99")]
+            rows.append([name, target, *counts, *times])
+    return ["case", "target", "requests", "failed", "response", "p50", "p99"], rows
+
+
 def contrast_rows(run: Run) -> Rows:
     """Return the contrasts: both figures, their ratio and its interval."""
     rows = []
@@ -160,10 +177,17 @@ def criteria_rows(run: Run) -> Rows:
         judged = list(group)
         failed = [each for each in judged if not each.passed]
         if not failed:
-            rows.append([name, str(len(judged)), "passed", _measured(judged)])
-        rows += [[name, each.case, "failed", f"{_measured([each])}, wanted {each.bound}"] for each in failed]
+            rows.append([name, str(len(judged)), PASSED, _measured(judged)])
+        rows += [[name, each.case, FAILED, _missed(each)] for each in failed]
     return ["criterion", "cases", "result", "measured"], rows
 
 
 def _measured(judged: list[CriterionResult]) -> str:
-    return metric_text(judged[0].metric, [each.value for each in judged], judged[0].name)
+    figures = metric_text(judged[0].metric, [each.value for each in judged], judged[0].name)
+    notes = list(dict.fromkeys(each.note for each in judged if each.note))
+    return f"{figures} ({'; '.join(notes)})" if notes else figures
+
+
+def _missed(judged: CriterionResult) -> str:
+    figure = metric_text(judged.metric, [judged.value], judged.name)
+    return f"{figure}, required: {judged.bound}" + (f" ({judged.note})" if judged.note else "")

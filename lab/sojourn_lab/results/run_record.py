@@ -10,11 +10,13 @@ from typing import Any
 
 import msgspec
 from sojourn import Requests
+from sojourn.model.formatting import counted
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.measure.disturbance import what_to_do
 from sojourn_lab.results.analyses.data import CaseData, case_figures
 from sojourn_lab.results.analyses.recordings import Recordings
+from sojourn_lab.results.app_times import app_times_of
 from sojourn_lab.results.contrasts import contrast_results
 from sojourn_lab.results.criteria import expected_voids, judged_criteria
 from sojourn_lab.results.findings import lessons_of
@@ -24,7 +26,9 @@ from sojourn_lab.results.report import write_report
 from sojourn_lab.results.requests import case_split, logged, run_requests, write_parquet
 from sojourn_lab.results.run_context import Measured, RunContext
 from sojourn_lab.results.run_folder import concatenated
-from sojourn_lab.results.run_schema import CaseResult, ListenDepth, Rows, Run, WindowTimes, iso_time
+from sojourn_lab.results.run_schema import CaseResult, ListenDepth, Rows, Run, TargetLog, WindowTimes, iso_time
+from sojourn_lab.results.targets import client_records, logged_at_target, target_figures, target_sentences
+from sojourn_lab.runtime.external import ExternalRuntime
 from sojourn_lab.runtime.server_faults import server_faults
 from sojourn_lab.runtime.versions import versions_here
 from sojourn_lab.scenario.laws import law_of
@@ -48,15 +52,7 @@ def run_record(context: RunContext, *, scale: float, started: float, changes: di
     )
     span_files = [spans] if rows.spans else []
     faults = [each for runtime in context.runtimes for each in server_faults(runtime)]
-    requests = None
-    if rows.access:
-        try:
-            requests = run_requests(context.access_log, span_files)
-            write_parquet(requests, folder.partial / "requests.parquet")
-        except LabError as error:
-            faults.append(str(error))
-    elif context.runtimes and not context.external:
-        faults.append("nginx logged no request: none reached it")
+    requests, log = _requests_of(context, rows, span_files, faults)
     recordings = Recordings(folder.partial, [name for each in context.captures for name in each.files])
     cases = [_case_result(context, each, requests, span_files, recordings, faults) for each in measured]
     predictions = prediction_results(scenario, requests, faults)
@@ -78,7 +74,7 @@ def run_record(context: RunContext, *, scale: float, started: float, changes: di
         cases=cases,
         criteria=judged,
         rows=rows,
-        learned=lessons_of(scenario, cases, predictions, contrasts),
+        learned=[*lessons_of(scenario, cases, predictions, contrasts), *target_sentences(log, cases)],
         void=bool(void),
         void_reasons=void,
         faults=faults,
@@ -89,6 +85,7 @@ def run_record(context: RunContext, *, scale: float, started: float, changes: di
         captures=context.captures,
         runtime=context.runtimes[0].kind if context.runtimes else "process",
         advice=what_to_do(disturbances) if void else "",
+        log=log,
         first_try=context.first_try,
     )
     for write in (write_pictures, partial(write_report, name=folder.final.name, recordings=recordings)):
@@ -98,6 +95,33 @@ def run_record(context: RunContext, *, scale: float, started: float, changes: di
             run.faults.append(str(error))
             run.passed = False
     return run
+
+
+def _requests_of(
+    context: RunContext, rows: Rows, spans: list[Path], faults: list[str]
+) -> tuple[Requests | None, TargetLog | None]:
+    """Return the run's requests in nginx's log, or in that of the nginx in front of `--url`; write requests.parquet."""
+    folder = context.folder
+    external = next((each for each in context.runtimes if isinstance(each, ExternalRuntime)), None)
+    requests, log = None, None
+    try:
+        if external is not None:
+            requests, log = logged_at_target(external, context.measured, folder.logs)
+        elif rows.access:
+            requests = run_requests(context.access_log, spans)
+        elif context.runtimes:
+            faults.append("nginx logged no request: none reached it")
+        if log is not None:
+            rows.access = log.requests
+        if requests is not None:
+            write_parquet(requests, folder.partial / "requests.parquet")
+    except LabError as error:
+        faults.append(str(error))
+    if log is not None and not log.requests:
+        faults.append(
+            f"{log.path} has no request of the run in {counted(log.lines, 'line')} that were written meanwhile"
+        )
+    return requests, log
 
 
 def versions_of(context: RunContext) -> dict[str, str]:
@@ -127,6 +151,8 @@ def _case_result(
             faults.append(str(error))
     outcome, summary = measured.outcome, measured.summary
     figures = dict(outcome.figures) if outcome is not None else {}
+    if measured.plan is not None and len(measured.plan.targets) > 1:
+        figures["targets"] = target_figures(client_records(measured), window)
     if requests is not None and measured.plan is not None and summary is not None:
         data = CaseData(
             scenario,
@@ -166,6 +192,7 @@ def _case_result(
             *disturbed,
         ],
         disturbance=measured.disturbance,
+        app_times=app_times_of(split) if context.external or topology.command is not None else None,
     )
 
 

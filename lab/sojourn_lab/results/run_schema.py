@@ -14,6 +14,7 @@ import msgspec
 from sojourn_lab.errors import LabError
 from sojourn_lab.load.plan import Summary
 from sojourn_lab.measure.disturbance import Disturbance
+from sojourn_lab.results.app_times import AppTimes
 from sojourn_lab.scenario.laws import Law
 from sojourn_lab.scenario.load import AnyLoad
 from sojourn_lab.scenario.schema import Reference, Scenario
@@ -45,7 +46,8 @@ class CaseResult(msgspec.Struct):
     is the JSON of `sojourn split --json`; None where the case has no log, or if the split failed, with the reason in
     the run's faults. `figures` has the results of the scenario's `analyses`, or of an experiment of another kind;
     `client` and `load` are None for the latter. `void`: why the figures are not valid; `disturbance`: the CPU time that
-    other programs took from the servers, None for a case that was skipped.
+    other programs took from the servers, None for a case that was skipped. `app_times`: whether the user's own app
+    reports its times; None for the lab's app, which does.
     """
 
     name: str
@@ -65,6 +67,7 @@ class CaseResult(msgspec.Struct):
     figures: dict[str, Any] = {}
     void: list[str] = []
     disturbance: Disturbance | None = None
+    app_times: AppTimes | None = None
 
 
 class ContrastResult(msgspec.Struct):
@@ -123,7 +126,10 @@ class PredictionResult(msgspec.Struct):
 
 
 class CriterionResult(msgspec.Struct):
-    """One criterion in one case, prediction (by its change) or contrast; failed if `value` is None (not measured)."""
+    """One criterion in one case, prediction (by its change) or contrast; failed if `value` is None (not measured).
+
+    `note`: what the value is, or why it is missing, where the user's own app does not report its times.
+    """
 
     name: str
     case: str
@@ -131,6 +137,7 @@ class CriterionResult(msgspec.Struct):
     bound: str
     value: float | None
     passed: bool
+    note: str = ""
 
 
 class Captured(msgspec.Struct):
@@ -143,6 +150,25 @@ class Captured(msgspec.Struct):
     captured: int
     received: int
     dropped: int
+
+
+class TargetLog(msgspec.Struct):
+    """What the log of the nginx in front of `--url` has of a run.
+
+    Attributes:
+        path: of the log.
+        lines: appended during the run, by any client.
+        requests: of these, the requests of the run.
+        answered: by the client's log, warm-up included.
+        by: how the run's requests are recognised: `request_id`, or `time`: by their instant and path, so that requests
+            of others to the same paths are among them.
+    """
+
+    path: str
+    lines: int
+    requests: int
+    answered: int
+    by: Literal["request_id", "time"]
 
 
 class Rows(msgspec.Struct):
@@ -159,7 +185,7 @@ class Run(msgspec.Struct):
     `void`: the generator was the bottleneck or the servers were disturbed, so the figures do not describe the system;
     `advice` says what to do. `first_try`: why a first run was void, of which this is the repetition. `faults`: failures
     after the measurement, such as that of a split. `passed`: not void, no faults, and every criterion met. `changes`:
-    settings that differ from the scenario's file.
+    settings that differ from the scenario's file. `log`: what the log of the nginx in front of `--url` has of the run.
     """
 
     scenario: Scenario
@@ -183,6 +209,7 @@ class Run(msgspec.Struct):
     captures: list[Captured] = []
     runtime: Literal["process", "compose", "external"] = "process"
     advice: str = ""
+    log: TargetLog | None = None
     first_try: list[str] = []
     format: int = FORMAT
 

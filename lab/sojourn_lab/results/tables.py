@@ -10,11 +10,12 @@ from rich.markup import escape
 from rich.table import Table
 from sojourn.model.formatting import counted, duration, milliseconds, percent, printable
 
-from sojourn_lab.results.findings import findings, outcome
+from sojourn_lab.results.findings import FAILED, PASSED, VOID, findings, outcome, void_sentence
 from sojourn_lab.results.rows import (
     CONTRASTS,
     CRITERIA,
     PREDICTIONS,
+    TARGETS,
     Rows,
     contrast_rows,
     criteria_rows,
@@ -22,11 +23,13 @@ from sojourn_lab.results.rows import (
     reference_rows,
     result_caption,
     result_rows,
+    target_rows,
 )
 from sojourn_lab.results.run_schema import Run, seconds_between
 
 LONGEST = 2_000
-COLOURS = {"passed": "green", "failed": "red"}
+COLOURS = {PASSED: "green", FAILED: "bold red", VOID: "bold red"}
+"""State of a run or a criterion -> its colour on a terminal."""
 
 
 def _plain(text: str) -> str:
@@ -35,17 +38,17 @@ def _plain(text: str) -> str:
 
 
 def print_run(console: Console, run: Run, where: str) -> None:
-    """Print a run: why it is void, if it is, then the finding, figures, criteria, and the path of its folder."""
+    """Print a run: that it is void and why, if it is; then the finding, figures, criteria, and its folder."""
     if run.void:
-        console.print("[bold red]This run is void: do not use its figures.[/]")
-        for reason in run.void_reasons:
-            console.print(f"  {_plain(reason)}")
+        console.print(f"[bold red]{_plain(void_sentence(run))}[/]")
     for fault in run.faults:
         console.print(f"[red]Fault:[/] {_plain(fault)}")
     finding, more = findings(run)[:1], findings(run)[1:]
     console.print(_plain(run.scenario.question))
-    opening = [*(f"[bold]{_plain(each)}[/]" for each in finding), *([] if run.void else [_plain(outcome(run))])]
-    console.print(" ".join(opening))
+    for sentence in finding:
+        console.print(f"[bold]{_plain(sentence)}[/]")
+    if not run.void:
+        console.print(f"[{COLOURS[PASSED if run.passed else FAILED]}]{_plain(outcome(run))}[/]")
     console.print()
     for title, table in _tables(run):
         for line in title.splitlines():
@@ -61,9 +64,6 @@ def print_run(console: Console, run: Run, where: str) -> None:
         f" access {run.rows.access}, spans {run.rows.spans}"
     )
     console.print(f"run: {_plain(where)}", soft_wrap=True)
-    if run.void:
-        tries = "twice" if run.first_try else "this time"
-        console.print(f"[bold red]Void {tries}.[/] {_plain(run.advice)}", soft_wrap=True)
     report = Path(where) / "report.html"
     if report.is_file():
         console.print(f"report: {_plain(str(report))}", soft_wrap=True)
@@ -74,6 +74,8 @@ def _tables(run: Run) -> list[tuple[str, Table]]:
     caption = result_caption(run)
     title = f"{run.scenario.title}\n{caption}" if caption else run.scenario.title
     tables = [(title, _table(result_rows(run)))]
+    if (targets := target_rows(run))[1]:
+        tables.append((f"{TARGETS}, ms", _table(targets, text_columns=2)))
     if run.predictions:
         title = f"{PREDICTIONS} in ms (error: predicted / after - 1)"
         tables.append((title, _table(prediction_rows(run), text_columns=2)))
@@ -90,11 +92,11 @@ def one_line(run: Run, where: str) -> str:
     """Return the outcome of a run among several: passed, void, or what failed; with markup."""
     met = sum(each.passed for each in run.criteria)
     if run.passed:
-        verdict = "[green]passed[/]"
+        verdict = coloured(PASSED)
     else:
         failed = sorted({each.name for each in run.criteria if not each.passed})
         reasons = filter(None, [*run.void_reasons, run.advice, *run.faults, *failed])
-        verdict = f"[red]{'void' if run.void else 'failed'}[/]: {_plain('; '.join(reasons))}"
+        verdict = f"{coloured(VOID if run.void else FAILED)}: {_plain('; '.join(reasons))}"
     took = seconds_between(run.started, run.finished)
     counts = f"{met} of {counted(len(run.criteria), 'criterion', 'criteria')}, {took:.0f} s"
     return f"{_plain(run.scenario.name):22} {verdict} ({counts}; {_plain(where)})"
@@ -118,10 +120,11 @@ def _table(rows: Rows, *, text_columns: int = 1) -> Table:
         whole = not number and text_columns == 1
         table.add_column(_plain(heading), justify="left" if number < text_columns else "right", no_wrap=whole)
     for row in cells:
-        table.add_row(*(_coloured(cell) for cell in row))
+        table.add_row(*(coloured(_plain(cell)) for cell in row))
     return table
 
 
-def _coloured(cell: str) -> str:
+def coloured(cell: str) -> str:
+    """Return escaped text of a cell, in its colour if it is the state of a run or a criterion."""
     colour = COLOURS.get(cell)
-    return _plain(cell) if colour is None else f"[{colour}]{cell}[/]"
+    return cell if colour is None else f"[{colour}]{cell}[/]"

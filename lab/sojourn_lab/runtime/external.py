@@ -1,27 +1,28 @@
-"""Offer a scenario's load to a given URL, within limits, and measure at the clients.
+"""Offer a scenario's load to URLs, within limits, and measure at the clients, and in the log of the nginx in front.
 
-The lab starts no server and knows nothing of the system behind the URL, so there is no split, no law and no article
-with the figures. The limits are low, hold for every host including this machine, and are raised only by options: a
-scenario that exceeds one is refused before its first request.
+The lab starts no server and knows nothing of the system behind the URLs, so there is no law and no article with the
+figures, and without a log no split. The limits are low, hold for every host including this machine, and are raised
+only by options: a scenario that exceeds one is refused before its first request.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
-from urllib.parse import urlsplit
 
 import msgspec
+from sojourn.model.formatting import listed
 
 from sojourn_lab.errors import LabError, ScenarioError
 from sojourn_lab.load.plan import Plan
+from sojourn_lab.runtime.growing_log import GrowingLog
 from sojourn_lab.runtime.interrupts import Interrupts
 from sojourn_lab.runtime.lifecycle import Lifecycle
 from sojourn_lab.runtime.runtime import AppServer, RuntimeMaker
+from sojourn_lab.runtime.target import Limits, Targets
 from sojourn_lab.scenario.case import Action, Case
 from sojourn_lab.scenario.load import (
     AnyLoad,
@@ -41,6 +42,8 @@ OPEN_CONNECTIONS = 100
 
 CLIENT_METRICS = ("client.", "void")
 """Prefixes of the metrics that clients can measure."""
+LOG_METRICS = (*CLIENT_METRICS, "split.")
+"""Prefixes of the metrics that clients and the log of the nginx in front of the URLs can measure."""
 
 COLUMNS = [
     Column("requests", "client.offered", "count"),
@@ -51,100 +54,36 @@ COLUMNS = [
     Column("p90", "client.latency.corrected.p90", "ms"),
     Column("p99", "client.latency.corrected.p99", "ms"),
 ]
+LOG_COLUMNS = [
+    Column("at nginx", "split.response_time.mean", "ms"),
+    Column("at nginx p99", "split.response_time.p99", "ms"),
+    Column("queueing", "split.components.queueing_delay.mean", "ms"),
+    Column("service", "split.components.service_time.mean", "ms"),
+]
+"""What the log adds to the columns of the clients."""
 
 NO_PART = dict.fromkeys(("nginx", "njs", "gunicorn", "sojourn-middleware"), "took no part")
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Limits of the load: requests a second, users of a closed loop, total seconds of load."""
-
-    rate: float = 5.0
-    concurrency: int = 4
-    duration: float = 60.0
-
-
-@dataclass(frozen=True)
-class Target:
-    """A URL: `base` (scheme and host), and the `path` with query to request; None for the lab's app."""
-
-    base: str
-    path: str | None
-    limits: Limits
-
-    @property
-    def without_query(self) -> str:
-        """The URL for the records, without its query, which may hold a key."""
-        return self.base + (self.path or "").partition("?")[0]
-
-
-def target_from_options(
-    url: str | None, *, limits: Mapping[str, float | None], lab_app: bool, starts: bool
-) -> Target | None:
-    """Return the target of a command's options, None without a URL.
-
-    Args:
-        url: of `--url`.
-        limits: options by the names of `Limits`; None for those not set.
-        lab_app: whether the lab's app is behind the URL.
-        starts: whether other options say which servers the lab starts.
-
-    Raises:
-        ScenarioError: options that do not go together.
-    """
-    limited = {key: value for key, value in limits.items() if value is not None}
-    if url is None:
-        if limited or lab_app:
-            raise ScenarioError("--lab-app and the limits --max-… need --url")
-        return None
-    if starts:
-        raise ScenarioError("--server, --runtime, --capture select what the lab starts; with --url it starts nothing")
-    allowed = Limits(
-        rate=limited.get("rate", Limits.rate),
-        concurrency=int(limited.get("concurrency", Limits.concurrency)),
-        duration=limited.get("duration", Limits.duration),
-    )
-    return target_of(url, allowed, lab_app=lab_app)
-
-
-def target_of(url: str, limits: Limits, *, lab_app: bool = False) -> Target:
-    """Return the target of a URL; ScenarioError if it is invalid or holds a password."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        raise ScenarioError(f"--url {url}: {error}") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ScenarioError(f"--url {url}: not a URL of the form http://host[:port][/path]")
-    if parts.username is not None or parts.password is not None:
-        raise ScenarioError("--url: a name and a password would be written into the run's records; leave them out")
-    if any(character <= " " or character > "~" for character in url):
-        raise ScenarioError("--url: only printable ASCII; write the rest as %XX")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    base = f"{parts.scheme}://{host}" + (f":{port}" if port is not None else "")
-    if lab_app:
-        return Target(base + parts.path.rstrip("/"), None, limits)
-    return Target(base, (parts.path or "/") + (f"?{parts.query}" if parts.query else ""), limits)
-
-
-def external_scenario(scenario: Scenario, target: Target) -> Scenario:
-    """Return the part of a scenario that can run against a target; ScenarioError if it cannot run.
+def external_scenario(scenario: Scenario, target: Targets) -> Scenario:
+    """Return the part of a scenario that can run against targets; ScenarioError if it cannot run.
 
     Criteria, contrasts, predictions and analyses that need data of nginx or the app are left out; `learned` names
     every one.
     """
-    _refuse_unless_plain(scenario)
+    _refuse_unless_plain(scenario, target)
     _refuse_beyond(scenario, target.limits)
-    criteria = [each for each in scenario.criteria if _needs_only_clients(each, scenario.contrasts)]
-    contrasts = [each for each in scenario.contrasts if _is_of_clients(each.metric)]
+    measured = CLIENT_METRICS if target.log is None else LOG_METRICS
+    criteria = [each for each in scenario.criteria if _needs_only(measured, each, scenario.contrasts)]
+    contrasts = [each for each in scenario.contrasts if _is_of(measured, each.metric)]
     left_out = [f"criterion: {each.name}" for each in scenario.criteria if each not in criteria]
     left_out += [f"contrast: {each.name}" for each in scenario.contrasts if each not in contrasts]
     left_out += [f"prediction: {each.change}" for each in scenario.predictions]
     left_out += [f"analysis: {each}" for each in scenario.analyses]
     answered = Criterion("the URL answered", "client.answered", above=0.0)
-    cases = scenario.cases if target.path is None else [_without_service_time(case) for case in scenario.cases]
+    cases = scenario.cases if target.lab_app else [_without_service_time(case) for case in scenario.cases]
     columns = [
-        msgspec.structs.replace(each, reference=None) for each in scenario.columns if _is_of_clients(each.metric)
+        msgspec.structs.replace(each, reference=None) for each in scenario.columns if _is_of(measured, each.metric)
     ]
     return msgspec.structs.replace(
         scenario,
@@ -155,14 +94,16 @@ def external_scenario(scenario: Scenario, target: Target) -> Scenario:
         analyses=[],
         capture=False,
         pictures=[],
-        columns=[msgspec.structs.replace(each, reference=None) for each in columns] or COLUMNS,
+        columns=columns or (COLUMNS if target.log is None else [*COLUMNS, *LOG_COLUMNS]),
+        # The servers of the scenario are not started: with a command of its own, its cases would need their paths.
+        topology=Topology(),
         reference=[],
         reference_note="",
         learned=_external_note(target, left_out),
     )
 
 
-def _refuse_unless_plain(scenario: Scenario) -> None:
+def _refuse_unless_plain(scenario: Scenario, target: Targets) -> None:
     for case in scenario.cases:
         where = f"{scenario.name}: the case {case.name}"
         if case.load is None:
@@ -172,6 +113,8 @@ def _refuse_unless_plain(scenario: Scenario) -> None:
             raise ScenarioError(f"{where} {what}, and the lab cannot change the servers behind a URL")
         if case.dependency or any(route.dependency for route in case.routes):
             raise ScenarioError(f"{where} needs a tier behind the app, which only the lab's own app has")
+        if case.paths and target.lab_app:
+            raise ScenarioError(f"{where} has `paths`, which the lab's app does not serve: leave out --lab-app")
         if case.generator != "own":
             raise ScenarioError(f"{where} is offered by {case.generator}, which does not support the limits")
 
@@ -220,49 +163,64 @@ def _attempts(scenario: Scenario, case: Case) -> int:
 
 
 def _without_service_time(case: Case) -> Case:
-    """Return the case without service times, which a foreign URL does not accept."""
+    """Return the case without service times and paths: the URLs take their place."""
     load = case.load
     if isinstance(load, InstantsLoad):
         load = msgspec.structs.replace(load, service_times=None, routes=None)
-    return msgspec.structs.replace(case, load=load, service_time=0.0, distribution="constant", routes=[])
+    return msgspec.structs.replace(case, load=load, service_time=0.0, distribution="constant", routes=[], paths={})
 
 
-def _is_of_clients(path: str) -> bool:
-    return path.rpartition(":")[2].startswith(CLIENT_METRICS)
+def _is_of(measured: tuple[str, ...], path: str) -> bool:
+    return path.rpartition(":")[2].startswith(measured)
 
 
-def _needs_only_clients(criterion: Criterion, contrasts: Sequence[Contrast]) -> bool:
-    """Return whether a criterion can be evaluated from measurements at the clients alone."""
+def _needs_only(measured: tuple[str, ...], criterion: Criterion, contrasts: Sequence[Contrast]) -> bool:
+    """Return whether a criterion can be evaluated from metrics with these prefixes alone."""
     if criterion.predictions is not None:
         return False
     if criterion.contrasts is not None:
         meant = [each for each in contrasts if fnmatchcase(each.name, criterion.contrasts)]
-        return bool(meant) and all(_is_of_clients(each.metric) for each in meant)
+        return bool(meant) and all(_is_of(measured, each.metric) for each in meant)
     bounds = (criterion.metric, criterion.below, criterion.above, criterion.equals, criterion.of)
-    return all(_is_of_clients(each) for each in bounds if isinstance(each, str))
+    return all(_is_of(measured, each) for each in bounds if isinstance(each, str))
 
 
-def _external_note(target: Target, left_out: Sequence[str]) -> str:
+def _external_note(target: Targets, left_out: Sequence[str]) -> str:
     """Return the paragraph for the report; braces are reserved for figures, so those of a URL are replaced."""
-    requests = "its /sleep/… paths" if target.path is None else "exactly that"
+    requests = "its /sleep/… paths" if target.lab_app else "exactly that"
+    where = "at the clients alone" if target.log is None else f"at the clients, and by nginx in {target.log.name}"
+    no_log = "" if target.log is not None else ": its servers write no log here, so there is no split"
     text = (
-        f"Measured at the clients alone, against {target.without_query} ({requests}): its servers write no log here, so"
-        f" there is no split. Limits: {target.limits.rate:g} requests a second, {target.limits.concurrency} users,"
-        f" {target.limits.duration:g} s."
+        f"Measured {where}, against {listed(target.names)} ({requests}){no_log}. Limits: {target.limits.rate:g}"
+        f" requests a second, {target.limits.concurrency} users, {target.limits.duration:g} s."
     )
-    omitted = f" Left out, because they need data of nginx or the app: {'; '.join(left_out)}." if left_out else ""
+    data = "nginx or the app" if target.log is None else "the lab's servers"
+    omitted = f" Left out, because they need data of {data}: {'; '.join(left_out)}." if left_out else ""
     return (text + omitted).replace("{", "(").replace("}", ")")
 
 
 class ExternalRuntime(Lifecycle):
-    """A context in which only the generator runs; `url` is the target, which the lab does not control."""
+    """A context in which only the generator runs; `url` is the target, which the lab does not control.
+
+    `log`: the log of the nginx in front of it, from where it ends when the context is entered; None: it has none.
+    """
 
     kind: Literal["external"] = "external"
 
-    def __init__(self, target: Target, logs: Path, interrupts: Interrupts) -> None:
+    def __init__(self, target: Targets, logs: Path, interrupts: Interrupts) -> None:
         super().__init__(logs, interrupts)
         self._target = target
         self.versions = dict(NO_PART)
+        self.log: GrowingLog | None = None
+
+    def _start_all(self) -> None:
+        if self._target.log is not None:
+            self.log = GrowingLog(self._target.log)
+
+    @property
+    def paths(self) -> set[str]:
+        """The paths of the targets, as a log has them."""
+        return {each.path.partition("?")[0] for each in self._target.urls}
 
     @property
     def backends(self) -> Sequence[AppServer]:
@@ -284,7 +242,9 @@ class ExternalRuntime(Lifecycle):
         attempts = 1 if plan.retries is None else plan.retries.attempts
         return msgspec.structs.replace(
             plan,
-            path=self._target.path,
+            targets=self._target.of_plan(),
+            cacert=None if self._target.cacert is None else str(self._target.cacert),
+            request_ids=self._target.log is not None,
             warmup=warmup,
             max_in_flight=max(OPEN_CONNECTIONS, limits.concurrency),
             most_a_second=limits.rate / attempts,
@@ -298,8 +258,8 @@ class ExternalRuntime(Lifecycle):
         raise LabError(f"{action.do}: the lab cannot change the servers behind a URL")
 
 
-def external_runtime(target: Target) -> RuntimeMaker:
-    """Return the factory of the runtime of a target."""
+def external_runtime(target: Targets) -> RuntimeMaker:
+    """Return the factory of the runtime of targets."""
 
     def make(
         topology: Topology, folder: Path, logs: Path, interrupts: Interrupts, *, nginx_in: Path | None = None

@@ -8,7 +8,7 @@ from sojourn.doctor.nginx_headers import include_line
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.runtime.servers.location import pass_lines
-from sojourn_lab.runtime.servers.table import SERVERS
+from sojourn_lab.runtime.servers.table import kind_of
 from sojourn_lab.scenario.case import Action
 from sojourn_lab.scenario.topology import Balancer, Topology
 
@@ -33,14 +33,14 @@ PLAIN_LOG = """
     # What a user has who changed nothing: `combined` with four variables. The path holds no service time.
     map $arg_route $lab_path {{
         default $arg_route;
-        "" /sleep;
+        "" {otherwise};
     }}
     log_format lab_plain '$remote_addr - $remote_user [$time_local] "$request_method $lab_path $server_protocol" '
         '$status $body_bytes_sent "$http_referer" "$http_user_agent" '
         '$request_time $upstream_response_time $upstream_addr $msec';
     access_log "{path}" lab_plain;
 """
-"""For `str.format` with the `path` of the log."""
+"""For `str.format` with the `path` of the log and, for requests without a route, the path or variable `otherwise`."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,11 @@ def http_text(topology: Topology, upstreams: Upstreams) -> str:
         default 01;
     }}
 {upstream(topology, "lab_backends", upstreams.own)}{pools}{pool_map(topology)}{mirror_map(topology, upstreams)}\
-{"" if upstreams.plain is None else PLAIN_LOG.format(path=upstreams.plain)}"""
+{"" if upstreams.plain is None else _plain_log(topology, upstreams.plain)}"""
+
+
+def _plain_log(topology: Topology, path: str) -> str:
+    return PLAIN_LOG.format(path=path, otherwise="/sleep" if topology.command is None else "$uri")
 
 
 def mirror_map(topology: Topology, upstreams: Upstreams) -> str:
@@ -182,7 +186,7 @@ def upstream(topology: Topology, name: str, members: list[str]) -> str:
 
 def server_text(topology: Topology, upstreams: Upstreams) -> str:
     """Return the inside of the lab's server block; the times are nginx's, in milliseconds."""
-    kind = SERVERS[topology.server]
+    kind = kind_of(topology)
     protocol = kind.protocol
     handed = pass_lines(protocol, upstream_name(topology), keepalive=topology.keepalive is not None)
     lines = "\n            ".join([include_line(protocol), *handed, *kind.lines])

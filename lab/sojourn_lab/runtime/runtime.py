@@ -20,7 +20,8 @@ from sojourn_lab.runtime.process import Process
 from sojourn_lab.runtime.proxy import PLAIN_LOG_NAME, Upstreams, http_text, server_text
 from sojourn_lab.runtime.tier import Tier, dependency_tier, mirror_tier, service_names
 from sojourn_lab.scenario.case import Action
-from sojourn_lab.scenario.topology import Pool, Topology, changed
+from sojourn_lab.scenario.topology import Topology, changed
+from sojourn_lab.scenario.topology_parts import Pool
 
 WORKER_LOG_NAME = "workers.jsonl"
 
@@ -150,7 +151,7 @@ class ProcessRuntime(Lifecycle):
         own, standby = every[: topology.backends], every[topology.backends :]
         pools = {pool.name: self._started_pool(pool) for pool in topology.pools}
         for backend in self.backends:
-            backend.wait_until_ready()
+            backend.wait_until_started()
         # After nginx, and all at once: gunicorn needs half a second for it.
         for backend in (*every, *(member for members in pools.values() for member in members)):
             for process in backend.processes:

@@ -10,7 +10,8 @@ from sojourn_lab.runtime.backends import Backend
 from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.runtime.proxy import ANSWER_LOG, Upstreams, server_text
 from sojourn_lab.runtime.proxy import http_text as proxy_text
-from sojourn_lab.scenario.topology import Dependency, Mirror, Topology, changed
+from sojourn_lab.scenario.topology import Topology, changed
+from sojourn_lab.scenario.topology_parts import Dependency, Mirror
 
 TRUSTED = "127.0.0.1 1;\n"
 """Peers whose trace and request id this tier's nginx trusts: the app in front, or the mirroring nginx."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Literal
 
 import msgspec
@@ -20,6 +20,8 @@ from sojourn_lab.scenario.load import (
     Route,
 )
 from sojourn_lab.scenario.topology import TopologyChange
+
+RequestPath = Annotated[str, msgspec.Meta(pattern=r"^/[!-~]*$", max_length=8_000)]
 
 MOST_HALF_OPEN = 300
 """The most half-open connections that one case may begin."""
@@ -48,10 +50,12 @@ class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One load on the topology, measured separately; `service_time` in seconds.
 
-    Either all requests have one `service_time`, or each draws one of the `routes`. Cases with the same `seed` get the
-    same arrivals, routes and service times; without a seed, every case has its own. `topology`: differences from the
-    scenario's topology; the servers are then restarted. `dependency`: seconds of work that every request needs from
-    the tier behind the app. `timeout` and `retries`: those of the case's clients, instead of the scenario's.
+    Either all requests have one `service_time`, or each draws one of the `routes`; both are of the lab's app. The
+    user's own app (`command` in the topology) gets `paths` instead: path with query -> share of the requests. Cases
+    with the same `seed` get the same arrivals, routes and service times; without a seed, every case has its own.
+    `topology`: differences from the scenario's topology; the servers are then restarted. `dependency`: seconds of work
+    that every request needs from the tier behind the app. `timeout` and `retries`: those of the case's clients, instead
+    of the scenario's.
 
     `local_ports`: the number of ports that the generator may send from. `expect_void`: the case shows a generator that
     is the bottleneck; it must be void, and does not make the run void.
@@ -67,6 +71,7 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     service_time: NotNegative | None = None
     distribution: Distribution = "constant"
     routes: list[Route] = []
+    paths: Annotated[dict[RequestPath, Positive], msgspec.Meta(max_length=1_000)] = {}
     seed: Annotated[int, msgspec.Meta(ge=0)] | None = None
     topology: TopologyChange = TopologyChange()
     dependency: NotNegative = 0.0
@@ -85,20 +90,33 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     autoscale: Autoscale | None = None
 
     def __post_init__(self) -> None:
+        if reasons := list(self._reasons()):
+            raise ValueError("\n".join(reasons))
+
+    def _reasons(self) -> Iterator[str]:
         kinds = [kind for kind in OTHER_KINDS if getattr(self, kind) is not None]
         if len(kinds) + (self.load is not None) != 1:
-            raise ValueError(f"a case needs exactly one of `load`, {', '.join(f'`{kind}`' for kind in OTHER_KINDS)}")
+            yield f"a case needs exactly one of `load`, {', '.join(f'`{kind}`' for kind in OTHER_KINDS)}"
         if self.autoscale is not None and (self.load is None or isinstance(self.load, ClosedLoad)):
-            raise ValueError("`autoscale` needs an open `load`: the yardstick replays its schedule")
-        if kinds:
-            return
+            yield "`autoscale` needs an open `load`: the yardstick replays its schedule"
+        if not kinds:
+            yield from self._reasons_of_requests()
+
+    def _reasons_of_requests(self) -> Iterator[str]:
         own = isinstance(self.load, InstantsLoad) and self.load.service_times is not None
+        if self.paths:
+            of_lab = {"service_time": self.service_time is not None, "routes": self.routes, "service_times": own}
+            for name in (name for name, value in of_lab.items() if value):
+                yield f"`paths` and `{name}` exclude each other: your own app decides its service times"
+            if self.generator != "own":
+                yield f"{self.generator} offers the load of the lab's app only: leave out `generator`"
+            return
         if own and self.service_time is None and not self.routes:
             return
         if (self.service_time is None) != bool(self.routes):
-            raise ValueError("a case needs either `service_time` or `routes`")
+            yield "a case needs either `service_time` or `routes`, or `paths` of your own app"
         if self.routes and own:
-            raise ValueError("`routes` and the load's `service_times` exclude each other: remove one of them")
+            yield "`routes` and the load's `service_times` exclude each other: remove one of them"
 
     @property
     def kind(self) -> str:
@@ -134,7 +152,7 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def same_draws(self, other: Case) -> bool:
         """Return whether both cases get the same requests at the same instants."""
-        offered = ("load", "service_time", "distribution", "routes")
+        offered = ("load", "service_time", "distribution", "routes", "paths")
         return (
             self.seed is not None
             and self.seed == other.seed

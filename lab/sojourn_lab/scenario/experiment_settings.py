@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Self
 import msgspec
 
 from sojourn_lab.scenario.load import Distribution, NotNegative, Positive, Rate, scaled_seconds
-from sojourn_lab.scenario.topology import Workers
+from sojourn_lab.scenario.topology_parts import Workers
 
 OTHER_KINDS = ("websocket", "grpc", "collector", "pipeline")
 """Keys of a case that replace its `load`."""

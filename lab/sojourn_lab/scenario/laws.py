@@ -39,13 +39,13 @@ def closed_loop_law(users: int, service_time: float, workers: int, think_time: f
 def law_of(case: Case, topology: Topology) -> Law | None:
     """Return the law for a case; None where none gives its wait.
 
-    That is an open load; services of processor time, which more workers than cores do not speed up; and an event loop
-    whose requests await: it serves as many as it has, and a wait for the loop after the first line of the app counts as
-    service.
+    That is an open load; paths of the user's own app, whose service times are unknown; services of processor time,
+    which more workers than cores do not speed up; and an event loop whose requests await: it serves as many as it has,
+    and a wait for the loop after the first line of the app counts as service.
     """
     if not isinstance(case.load, ClosedLoad) or case.load.from_concurrency is not None or case.uses_processor:
         return None
-    if topology.server in AWAITING:
+    if topology.server in AWAITING or case.paths:
         return None
     workers = topology.served_at_once
     return closed_loop_law(case.load.concurrency, case.mean_service_time, workers, case.load.think_time)

@@ -26,28 +26,34 @@ def expanded_cases(templates: list[Any]) -> list[Any]:
     `{key}` in a case's name becomes the value of that key, and `{service_ms}` its service time in milliseconds.
 
     Raises:
-        ValueError: a matrix is not a table of lists, or a name has an unknown key.
+        ValueError: a matrix is not a table of lists, or a name has an unknown key; a line for each.
     """
     cases: list[Any] = []
+    reasons: list[str] = []
     for index, template in enumerate(templates):
         if not isinstance(template, dict):
             cases.append(template)  # the type check that follows reports it
             continue
         bare = {key: value for key, value in template.items() if key != "matrix"}
-        chosen = _combinations(template.get("matrix", {}), index)
-        cases += [_case(bare, values, index) for values in chosen]
+        try:
+            chosen = _combinations(template.get("matrix", {}), index)
+            cases += [_case(bare, values, index) for values in chosen]
+        except ValueError as error:
+            reasons.append(str(error))
+    if reasons:
+        raise ValueError("\n".join(reasons))
     return cases
 
 
 def _combinations(matrix: Any, index: int) -> list[dict[str, Any]]:
-    where = f"$.cases[{index}].matrix"
+    where = f"cases[{index}].matrix"
     if not isinstance(matrix, dict):
-        raise ValueError(f"expected a table of lists - at `{where}`")
+        raise ValueError(f"{where}: must be a table of lists")
     for key, values in matrix.items():
         if not isinstance(values, list) or not values:
-            raise ValueError(f"expected a list with at least one value - at `{where}.{key}`")
+            raise ValueError(f"{where}.{key}: must be a list with at least one value")
     if (count := math.prod(map(len, matrix.values()))) > MOST:
-        raise ValueError(f"a matrix of {count} cases, more than {MOST} - at `{where}`")
+        raise ValueError(f"{where}: has {count} cases, more than {MOST}")
     return [dict(zip(matrix, values, strict=True)) for values in itertools.product(*matrix.values())]
 
 
@@ -59,12 +65,12 @@ def _case(bare: dict[str, Any], chosen: dict[str, Any], index: int) -> dict[str,
     for key, table in TABLES.items():
         if key in chosen:
             if not isinstance(case.get(table), dict):
-                raise ValueError(f"a matrix over {key} needs a table - at `$.cases[{index}].{table}`")
+                raise ValueError(f"cases[{index}].{table}: a matrix over {key} needs this table")
             case[table] = {**case[table], key: chosen[key]}
     if isinstance(load, dict):
         case["load"] = {**load, **of_load}
     elif of_load:
-        raise ValueError(f"a matrix over {', '.join(of_load)} needs a load table - at `$.cases[{index}].load`")
+        raise ValueError(f"cases[{index}].load: a matrix over {', '.join(of_load)} needs this table")
     if isinstance(case.get("name"), str):
         case["name"] = PLACE.sub(lambda match: _text_for(match[1], case, index), case["name"])
     return case
@@ -81,5 +87,5 @@ def _text_for(key: str, case: dict[str, Any], index: int) -> str:
     if isinstance(service_time, int | float):
         values["service_ms"] = f"{service_time * 1000:g}"
     if key not in values:
-        raise ValueError(f"the case has no key for {{{key}}} - at `$.cases[{index}].name`")
+        raise ValueError(f"cases[{index}].name: the case has no key for {{{key}}}")
     return str(values[key])

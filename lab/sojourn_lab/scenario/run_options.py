@@ -11,7 +11,7 @@ import msgspec
 
 from sojourn_lab.errors import ScenarioError
 from sojourn_lab.scenario.case import Case
-from sojourn_lab.scenario.files import raw_scenario, scenario_from_raw, scenario_path
+from sojourn_lab.scenario.files import Check, raw_scenario, scenario_from_raw, scenario_path
 from sojourn_lab.scenario.load import scaled_seconds
 from sojourn_lab.scenario.scaling import scenario_with_time_scaled
 from sojourn_lab.scenario.schema import Criterion, Scenario
@@ -49,13 +49,18 @@ class RunOptions:
         return {**changed_options, **({"settings": list(self.settings)} if self.settings else {})}
 
 
-def scenario_with_options(name_or_file: str, options: RunOptions) -> tuple[Scenario, float]:
-    """Return the scenario with the options applied, and its scale; ScenarioError for options that do not apply."""
+def scenario_with_options(
+    name_or_file: str, options: RunOptions, check: Check = lambda _: ()
+) -> tuple[Scenario, float]:
+    """Return the scenario with the options applied, and its scale; ScenarioError for options that do not apply.
+
+    `check`: further errors of the file.
+    """
     path = scenario_path(name_or_file)
     raw = raw_scenario(path)
     for setting in options.settings:
         with_setting(raw, setting)
-    scenario = scenario_from_raw(raw, str(path))
+    scenario = scenario_from_raw(raw, str(path), path.parent, check)
     replace = msgspec.structs.replace
     lengths = [name for name in ("full", "quick", "duration") if getattr(options, name)]
     if len(lengths) > 1:
@@ -86,6 +91,8 @@ def scenario_with_options(name_or_file: str, options: RunOptions) -> tuple[Scena
     if options.capture:
         scenario = _captured(scenario)
     if options.server is not None:
+        if any(scenario.topology_of(case).command is not None for case in scenario.cases):
+            raise ScenarioError(f"--server {options.server}: the scenario {scenario.name} has a `command` in its place")
         try:
             scenario = replace(scenario, topology=changed(scenario.topology, server=options.server))
         except ValueError as error:

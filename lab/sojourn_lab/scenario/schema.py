@@ -6,6 +6,7 @@ misspelt setting is never silently ignored.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
@@ -92,12 +93,15 @@ class Criterion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         bounds = [key for key in ("below", "above", "equals", "within") if getattr(self, key) is not None]
-        if len(bounds) != 1:
-            raise ValueError("a criterion needs exactly one of `below`, `above`, `equals` and `within`")
-        if (self.within is None) != (self.of is None):
-            raise ValueError("`within` needs `of`, and `of` needs `within`")
-        if self.predictions is not None and self.contrasts is not None:
-            raise ValueError("`predictions` and `contrasts` exclude each other: give one of them")
+        reasons = {
+            "a criterion needs exactly one of `below`, `above`, `equals` and `within`": len(bounds) != 1,
+            "`within` needs `of`, and `of` needs `within`": (self.within is None) != (self.of is None),
+            "`predictions` and `contrasts` exclude each other: give one of them": (
+                self.predictions is not None and self.contrasts is not None
+            ),
+        }
+        if any(reasons.values()):
+            raise ValueError("\n".join(reason for reason, holds in reasons.items() if holds))
 
     def other_cases(self) -> set[str]:
         """Return the cases that the metric or a bound names, in the form `case:path`."""
@@ -181,32 +185,40 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     repeat_scale: Annotated[float, msgspec.Meta(ge=1.0, le=10.0)] = 1.0
 
     def __post_init__(self) -> None:
+        if reasons := list(self._reasons()):
+            raise ValueError("\n".join(reasons))
+
+    def _reasons(self) -> Iterator[str]:
         names = [case.name for case in self.cases]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"two cases are named {twice[0]!r}: add a key that differs to the name, as {{key}}")
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            yield f"two cases are named {name!r}: add a key that differs to the name, as {{key}}"
         for case in self.cases:
-            _check_namespace(case, self.topology_of(case))
-            _check_routes(case, self.topology_of(case))
+            try:
+                topology = self.topology_of(case)
+            except ValueError as error:
+                yield from (f"case {case.name!r}: {reason}" for reason in str(error).splitlines())
+                continue
+            yield from _reasons_of_namespace(case, topology)
+            yield from _reasons_of_server(case, topology)
             if case.load is None:
                 continue
             requests = expected_requests(case.load, self.warmup, self.duration_of(case))
             if requests is not None and requests > MAX_REQUESTS:
-                raise ValueError(f"case {case.name!r} has {requests:.0f} requests, more than {MAX_REQUESTS}")
+                yield f"case {case.name!r} has {requests:.0f} requests, more than {MAX_REQUESTS}"
         for prediction in self.predictions:
-            self._check_prediction(prediction)
+            yield from self._reasons_of_prediction(prediction)
         for contrast in self.contrasts:
             for name in (contrast.a, contrast.b):
                 if name not in names:
-                    raise ValueError(f"the contrast {contrast.name!r} names a case {name!r}, which does not exist")
+                    yield f"the contrast {contrast.name!r} names a case {name!r}, which does not exist"
 
-    def _check_prediction(self, prediction: Prediction) -> None:
+    def _reasons_of_prediction(self, prediction: Prediction) -> Iterator[str]:
         cases = {case.name: case for case in self.cases}
-        for name in (prediction.before, prediction.after):
-            if name not in cases:
-                raise ValueError(f"the prediction {prediction.change!r} names a case {name!r}, which does not exist")
-        if not cases[prediction.before].same_draws(cases[prediction.after]):
-            raise ValueError(
+        missing = [name for name in (prediction.before, prediction.after) if name not in cases]
+        for name in missing:
+            yield f"the prediction {prediction.change!r} names a case {name!r}, which does not exist"
+        if not missing and not cases[prediction.before].same_draws(cases[prediction.after]):
+            yield (
                 f"the cases {prediction.before!r} and {prediction.after!r} of the prediction {prediction.change!r}"
                 " must have the same load, service times or routes, and the same `seed`"
             )
@@ -253,27 +265,34 @@ def needs_namespace(scenario: Scenario) -> bool:
     return any(scenario.topology_of(case).namespace is not None for case in scenario.cases)
 
 
-def _check_routes(case: Case, topology: Topology) -> None:
-    """Raise ValueError if the app of a case's server cannot hold its worker as the routes say."""
-    if any(route.body or route.after for route in case.routes) and topology.server not in STREAMING:
-        raise ValueError(
-            f"case {case.name!r} has routes with a `body` or `after`, which server {topology.server} cannot have"
+def _reasons_of_server(case: Case, topology: Topology) -> Iterator[str]:
+    """Yield why the app of a case's server cannot serve its requests."""
+    if case.kind == "http" and (topology.command is None) == bool(case.paths):
+        yield (
+            f"case {case.name!r} has `paths`, which need your own app: give its `command` in [topology]"
+            if case.paths
+            else f"case {case.name!r} needs `paths` in place of `service_time` or `routes`: your own app (`command`)"
+            " serves no service times of the lab"
         )
+    if case.kind != "http" and topology.command is not None:
+        yield f"case {case.name!r} is of the kind {case.kind}, which cannot have a `command`"
+    if any(route.body or route.after for route in case.routes) and topology.server not in STREAMING:
+        yield f"case {case.name!r} has routes with a `body` or `after`, which server {topology.server} cannot have"
     if any(route.cpu for route in case.routes) and topology.server not in PYTHON:
-        raise ValueError(
+        yield (
             f"case {case.name!r} has routes with `cpu`, which the app of server {topology.server} cannot use:"
             f" use {' or '.join(PYTHON)}"
         )
 
 
-def _check_namespace(case: Case, topology: Topology) -> None:
-    """Raise ValueError if a case needs a namespace and has none, or cannot run in the one it has."""
+def _reasons_of_namespace(case: Case, topology: Topology) -> Iterator[str]:
+    """Yield why a case needs a namespace and has none, or cannot run in the one it has."""
     half_open = sum(action.count or 0 for action in case.actions) * (topology.backends + topology.standby)
     if topology.namespace is None:
         if half_open:
-            raise ValueError(f"case {case.name!r} begins half-open connections: it needs a `namespace`")
+            yield f"case {case.name!r} begins half-open connections: it needs a `namespace`"
         return
     if case.kind != "http":
-        raise ValueError(f"case {case.name!r} is of the kind {case.kind}, which cannot have a `namespace`")
+        yield f"case {case.name!r} is of the kind {case.kind}, which cannot have a `namespace`"
     if half_open > MOST_HALF_OPEN:
-        raise ValueError(f"case {case.name!r} begins {half_open} half-open connections, more than {MOST_HALF_OPEN}")
+        yield f"case {case.name!r} begins {half_open} half-open connections, more than {MOST_HALF_OPEN}"

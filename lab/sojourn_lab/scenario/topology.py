@@ -2,110 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import msgspec
 from sojourn.model.formatting import counted
 
-from sojourn_lab.scenario.load import Name, NotNegative, Positive, RouteName, scaled_seconds
+from sojourn_lab.scenario.app_command import command_reasons
+from sojourn_lab.scenario.load import NotNegative, Positive, scaled_seconds
+from sojourn_lab.scenario.topology_parts import (
+    Backends,
+    Backlog,
+    Connections,
+    DeferAccept,
+    Dependency,
+    Keepalive,
+    Limit,
+    Masters,
+    Mirror,
+    Namespace,
+    Pool,
+    QueueRules,
+    Threads,
+    Workers,
+)
 
 Server = Literal["gunicorn", "unicorn", "queue", "puma", "php-fpm", "uwsgi", "uvicorn", "node", "go", "java", "tomcat"]
+"""The app servers of the lab's own app."""
+AnyServer = Literal[Server, "command"]
+"""`command`: the user's own app, started by the topology's `command`."""
+ReadyPath = Annotated[str, msgspec.Meta(pattern=r"^/[!-~]*$", max_length=2_000)]
+Variables = dict[Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str]
 Balancer = Literal["round_robin", "least_conn", "random_two"]
 Discipline = Literal["fifo", "lifo", "adaptive_lifo", "codel", "deadline", "adaptive_timeout"]
 
-Backends = Annotated[int, msgspec.Meta(ge=1, le=64)]
-Workers = Annotated[int, msgspec.Meta(ge=1, le=64)]
-Backlog = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
-DeferAccept = Annotated[int, msgspec.Meta(ge=1, le=60)]
-Threads = Annotated[int, msgspec.Meta(ge=1, le=64)]
-Keepalive = Annotated[int, msgspec.Meta(ge=1, le=1_024)]
-Masters = Annotated[int, msgspec.Meta(ge=1, le=16)]
-Limit = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
-Count = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
-Connections = Annotated[int, msgspec.Meta(ge=1, le=1_024)]
-Retransmissions = Annotated[int, msgspec.Meta(ge=1, le=15)]
 
-
-THREADED: tuple[Server, ...] = ("gunicorn", "puma")
+THREADED: tuple[AnyServer, ...] = ("gunicorn", "puma", "command")
 """Servers whose workers may have several threads."""
 AWAITING: tuple[Server, ...] = ("uvicorn",)
 """Servers of one event loop whose app awaits for a part of each request: the loop serves others meanwhile."""
-OWN_SOCKET: tuple[Server, ...] = ("java", "tomcat")
-"""Servers that bind a port of their own, because they cannot inherit a listening socket."""
+OWN_SOCKET: tuple[AnyServer, ...] = ("java", "tomcat", "command")
+"""Servers that bind an address of their own, because they cannot inherit a listening socket."""
 PYTHON: tuple[Server, ...] = ("gunicorn", "queue", "uwsgi")
 """Servers of the app in app.py, which can use the processor for its service time."""
 STREAMING: tuple[Server, ...] = ("gunicorn", "unicorn", "queue", "puma", "php-fpm", "uwsgi")
 """Servers whose app can hold its worker while it sends a body, and after its answer."""
 ASKING: tuple[Server, ...] = ("gunicorn", "queue")
 """Servers whose app can serve mirrored copies or call a tier behind it."""
-
-
-class QueueRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The parameters of the disciplines, and the waiting places, of the server `queue`; times in seconds."""
-
-    deadline_margin: NotNegative = 0.0
-    codel_target: Positive = 0.005
-    codel_interval: Positive = 0.1
-    lifo_threshold: Annotated[int, msgspec.Meta(ge=0)] = 10
-    calm_timeout: Positive = 0.1
-    busy_timeout: Positive = 0.005
-    capacity: Annotated[int, msgspec.Meta(ge=0)] | None = None
-
-
-class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Separate app servers for some routes, of the same kind as the others."""
-
-    name: Name
-    routes: Annotated[list[RouteName], msgspec.Meta(min_length=1)]
-    backends: Backends = 1
-    workers: Workers = 1
-
-
-class Dependency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A tier behind the app that all app servers share: its servers do the `dependency` work of the requests.
-
-    `lock`: its workers hold one common lock while they work, so that only one works at a time. `slowdown`: a factor on
-    the time that its work takes.
-    """
-
-    backends: Backends = 1
-    workers: Workers = 1
-    backlog: Backlog = 64
-    lock: bool = False
-    slowdown: Positive = 1.0
-
-
-class Mirror(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Dark reads: nginx sends copies of `percent` of the requests to separate app servers and drops the answers.
-
-    `slowdown` multiplies the service time of the copies; `differs`: the share of copies that get another answer.
-    """
-
-    percent: Annotated[float, msgspec.Meta(ge=0.0, le=100.0)]
-    backends: Backends = 1
-    workers: Workers = 1
-    slowdown: Positive = 1.0
-    differs: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0
-
-
-class Namespace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A network namespace for the run and its sysctls, by their last names; None: the kernel's default.
-
-    None of them changes with `--scale`: the kernel's timers for a SYN are independent of service times.
-    """
-
-    somaxconn: Annotated[int, msgspec.Meta(ge=1, le=65_535)] | None = None
-    tcp_abort_on_overflow: Literal[0, 1] | None = None
-    tcp_max_syn_backlog: Count | None = None
-    tcp_syn_linear_timeouts: Annotated[int, msgspec.Meta(ge=0, le=127)] | None = None
-    tcp_syn_retries: Retransmissions | None = None
-    tcp_synack_retries: Retransmissions | None = None
-    tcp_syncookies: Literal[0, 1, 2] | None = None
-
-    @property
-    def sysctls(self) -> dict[str, int]:
-        """The sysctls that are set, by their last names."""
-        return {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
 
 
 class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -138,10 +81,20 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `defer_accept`: the app servers' sockets pass a connection to accept() only when its first data has arrived
     (TCP_DEFER_ACCEPT, whole seconds; unicorn sets 1 by default). `namespace`: everything runs in a separate network
     namespace; it needs root, or `unshare --map-current-user --net --keep-caps`.
+
+    `command`: the user's own app in place of the lab's; `server` is then `command`. The lab fills its placeholders
+    (`app_command.py` lists them), starts it without a shell, with the variables `env` beside those that it inherits, in
+    the folder `cwd`, relative to the scenario's file. It is ready when `ready` is answered below 400, or without
+    `ready` when its port accepts a connection, within `ready_within` seconds at any scale.
     """
 
     backends: Backends = 2
-    server: Server = "gunicorn"
+    server: AnyServer = "gunicorn"
+    command: str | None = None
+    env: Variables = {}
+    cwd: str | None = None
+    ready: ReadyPath | None = None
+    ready_within: Positive = 30.0
     workers: Workers = 1
     threads: Threads = 1
     backlog: Backlog = 64
@@ -170,50 +123,67 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     namespace: Namespace | None = None
 
     def __post_init__(self) -> None:
+        if self.command is not None and self.server == "gunicorn":  # the default: no other server is set
+            msgspec.structs.force_setattr(self, "server", "command")
+        if reasons := list(self._reasons()):
+            raise ValueError("\n".join(reasons))
+
+    def _reasons(self) -> Iterator[str]:
+        """Yield why the settings do not go together; nothing if they do."""
         if len(self.slowdown) > self.backends + self.standby:
-            raise ValueError(
+            yield (
                 f"{counted(len(self.slowdown), 'value')} of slowdown for "
                 f"{counted(self.backends + self.standby, 'backend')}"
             )
         routes = [route for pool in self.pools for route in pool.routes]
         if len(set(routes)) < len(routes):
-            raise ValueError("a route is in two of the `pools`: name it in one only")
+            yield "a route is in two of the `pools`: name it in one only"
         if self.server != "queue" and (self.discipline != "fifo" or self.rules != QueueRules()):
-            raise ValueError(
-                f'a discipline and rules need server = "queue": {self.server} accepts connections first in, first out'
-            )
+            yield f'a discipline and rules need server = "queue": {self.server} accepts connections first in, first out'
         if self.connections is not None and self.server not in AWAITING:
-            raise ValueError(f"`connections` needs an app that awaits: server {' or '.join(AWAITING)}")
-        self._check_server()
+            yield f"`connections` needs an app that awaits: server {' or '.join(AWAITING)}"
+        yield from self._reasons_of_command()
+        yield from self._reasons_of_server()
 
-    def _check_server(self) -> None:
-        """Raise ValueError for settings that this kind of app server does not have."""
+    def _reasons_of_command(self) -> Iterator[str]:
+        if self.command is None:
+            settings = {"env": self.env, "cwd": self.cwd, "ready": self.ready, "server": self.server == "command"}
+            for name in (name for name, value in settings.items() if value):
+                yield f"`{name}` needs `command`" if name != "server" else 'server = "command" needs `command`'
+        elif self.server != "command":
+            yield f'`command` and server = "{self.server}" exclude each other: give one of them'
+        else:
+            yield from command_reasons(self.command, self.env, unix=self.unix)
+            for name in ("pools", "slowdown"):
+                if getattr(self, name):
+                    yield f"`{name}` needs the lab's app: a `command` starts your own"
+
+    def _reasons_of_server(self) -> Iterator[str]:
+        """Yield the settings that this kind of app server does not have."""
         if self.threads > 1 and self.server not in THREADED:
-            raise ValueError(f"{self.server} has no threads in its workers: only {' and '.join(THREADED)} have")
+            yield f"{self.server} has no threads in its workers: only {' and '.join(THREADED[:2])} have"
         if self.server in AWAITING and self.workers > 1:
-            raise ValueError(f"{self.server} has one event loop: use more backends in place of workers")
+            yield f"{self.server} has one event loop: use more backends in place of workers"
         if self.keepalive is not None and self.server == "uwsgi":
-            raise ValueError("server uwsgi cannot have `keepalive`: its protocol has one request per connection")
-        if self.unix and self.server in ("queue", *OWN_SOCKET):
-            raise ValueError(f"{self.server} cannot listen on a Unix socket")
+            yield "server uwsgi cannot have `keepalive`: its protocol has one request per connection"
+        if self.unix and self.server in ("queue", "java", "tomcat"):
+            yield f"{self.server} cannot listen on a Unix socket"
         if self.unix and (self.defer_accept is not None or self.namespace is not None):
-            raise ValueError("`defer_accept` and `namespace` apply to TCP, not to `unix` sockets")
+            yield "`defer_accept` and `namespace` apply to TCP, not to `unix` sockets"
         if (self.masters > 1 or self.max_requests is not None) and self.server != "gunicorn":
-            raise ValueError('`masters` and `max_requests` need server = "gunicorn"')
+            yield '`masters` and `max_requests` need server = "gunicorn"'
         if self.loading and self.server not in PYTHON:
-            raise ValueError(f"`loading` needs the Python app: server {' or '.join(PYTHON)}")
+            yield f"`loading` needs the Python app: server {' or '.join(PYTHON)}"
         if self.worker_log and self.server not in (*STREAMING, "node"):
-            raise ValueError(f"the app of server {self.server} writes no `worker_log`")
+            yield f"the app of server {self.server} writes no `worker_log`"
         if self.unix and (self.masters > 1 or self.limit is not None):
-            raise ValueError("`masters` and `limit` apply to TCP, not to `unix` sockets")
+            yield "`masters` and `limit` apply to TCP, not to `unix` sockets"
         if self.limit is not None and self.server in ("php-fpm", "uwsgi"):
-            raise ValueError(f"HAProxy, the `limit`, does not speak the protocol of {self.server}")
+            yield f"HAProxy, the `limit`, does not speak the protocol of {self.server}"
         if self.defer_accept is not None and self.server in OWN_SOCKET:
-            raise ValueError(f"server {self.server} cannot have `defer_accept`: it binds its own socket")
+            yield f"server {self.server} cannot have `defer_accept`: it binds its own socket"
         if (self.dependency is not None or self.mirror is not None) and self.server not in ASKING:
-            raise ValueError(
-                f"server {self.server} cannot have a `dependency` or a `mirror`: use {' or '.join(ASKING)}"
-            )
+            yield f"server {self.server} cannot have a `dependency` or a `mirror`: use {' or '.join(ASKING)}"
 
     @property
     def served_at_once(self) -> int:
@@ -226,6 +196,11 @@ class TopologyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
 
     backends: Backends | None = None
     server: Server | None = None
+    command: str | None = None
+    env: Variables | None = None
+    cwd: str | None = None
+    ready: ReadyPath | None = None
+    ready_within: Positive | None = None
     workers: Workers | None = None
     threads: Threads | None = None
     backlog: Backlog | None = None

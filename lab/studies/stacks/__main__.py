@@ -19,7 +19,7 @@ from sojourn.model.formatting import milliseconds, percent
 from sojourn_lab.errors import LabError
 from sojourn_lab.runtime.interrupts import Interrupted, Interrupts
 from sojourn_lab.runtime.nginx import Nginx
-from sojourn_lab.runtime.servers.table import why_server_unavailable
+from sojourn_lab.runtime.servers.table import why_unavailable
 
 from studies.stacks.stack import BACKENDS, STACKS, Setup, Stack
 from studies.stacks.verdicts import verdict_of
@@ -76,7 +76,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _row(name: str, setup: Setup, folder: Path, interrupts: Interrupts) -> dict[str, Any]:
-    if (reason := why_server_unavailable(STACKS[name].server)) is not None:
+    if (reason := why_unavailable(STACKS[name])) is not None:
         sys.stderr.write(f"stacks: {name} is skipped: {reason}\n")
         return {"skipped": reason}
     if sys.stderr.isatty():

@@ -16,7 +16,7 @@ from sojourn_lab.runtime.interrupts import Interrupts
 from sojourn_lab.runtime.lifecycle import Lifecycle
 from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.runtime.servers.location import follow_doctor, pass_lines
-from sojourn_lab.runtime.servers.table import SERVERS
+from sojourn_lab.runtime.servers.table import kind_of
 from sojourn_lab.scenario.load import ClosedLoad
 from sojourn_lab.scenario.topology import Topology
 
@@ -100,7 +100,7 @@ class Stack(Lifecycle):
         self._nginx = nginx
 
     def _server_text(self) -> str:
-        protocol = SERVERS[self._topology.server].protocol
+        protocol = kind_of(self._topology).protocol
         own = [include_line(protocol)] if self._setup.stamps else []
         lines = "\n            ".join([*own, *pass_lines(protocol, "app")])
         return f"        location / {{\n            {lines}\n        }}"

@@ -277,7 +277,7 @@ def test_failed_run_does_not_affect_other_runs(tmp_path: Path, monkeypatch: pyte
     )
     (tmp_path / "broken.toml").write_text(text)
     monkeypatch.setattr(
-        backends, "why_server_unavailable", lambda server: "no unicorn" if server == "unicorn" else None
+        backends, "why_unavailable", lambda topology: "no unicorn" if topology.server == "unicorn" else None
     )
     done = CliRunner().invoke(app, ["run", "broken.toml", "small.toml", "--quiet", "--once"])
     assert done.exit_code == 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -58,10 +60,22 @@ def test_void_run_is_repeated_once_with_a_lower_load(tmp_path: Path) -> None:
     assert [each["cases"][0]["load"]["rate"] for each in (first, last)] == [40.0, 20.0]
     assert [each["cases"][0]["service_time"] for each in (first, last)] == [0.2, 0.4]
     assert all((tmp_path / name / "report.html").is_file() for name in ("run", "run.void"))
-    assert last["advice"] in (tmp_path / "run" / "report.html").read_text()
     assert done.stdout.splitlines()[-1] == f"report: {tmp_path / 'run' / 'report.html'}"
-    assert done.stdout.splitlines()[-2] == f"Void twice. {last['advice']}"
+    assert done.stdout.startswith("⚠ void again: ")
     assert "run.void" in done.stderr
+
+
+def test_void_run_says_so_once_with_its_reason(tmp_path: Path) -> None:
+    done = lab(tmp_path, "--once", criteria=IMPOSSIBLE)
+    record = json.loads((tmp_path / "run" / "run.json").read_bytes())
+    text = " ".join(done.stdout.split())
+    page = unescape(re.sub(r"<[^>]*>", "", (tmp_path / "run" / "report.html").read_text().partition("<body")[2]))
+    page = " ".join(page.split())
+    for shown in (text, page.partition("Measured")[0]):
+        assert len(re.findall(r"\bvoid\b", shown, re.IGNORECASE)) == 1
+        assert shown.count(record["advice"]) == 1
+        for reason in record["void_reasons"]:
+            assert shown.count(reason) == 1
 
 
 def test_void_run_exits_0_where_it_is_accepted_and_no_criterion_failed(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from sojourn.model.errors import CaptureError
 from sojourn_lab.errors import LabError, ScenarioError
 from sojourn_lab.experiments.recording import _captured
 from sojourn_lab.results.run_schema import Captured
-from sojourn_lab.runtime.external import target_from_options
 from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.target import targets_from_options
 from sojourn_lab.scenario.run_options import RunOptions, scenario_with_options
 
 pytestmark = pytest.mark.alone
@@ -129,7 +129,7 @@ def test_capture_is_selected_by_option_or_scenario() -> None:
     with pytest.raises(ScenarioError, match="no case of websocket sends plain requests through nginx"):
         scenario_with_options("websocket", RunOptions(capture=True))
     with pytest.raises(ScenarioError, match="--capture"):
-        target_from_options("http://127.0.0.1:9", limits={}, lab_app=False, starts=True)
+        targets_from_options(["http://127.0.0.1:9"], limits={}, lab_app=False, starts=True)
 
 
 def test_reports_the_obstacle_to_recording_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -171,7 +171,7 @@ def test_smaller_may_be_better() -> None:
         ({"steps": [{"name": "none", "set": {}}]}, "length >= 1"),
         ({"steps": [{"name": "a", "set": {CORES: 2}, "from": "b"}]}, "'b', which does not come before it"),
         ({"steps": [{"name": "a", "set": {CORES: 2}}] * 2}, "two steps are named 'a'"),
-        ({"steps": [{"name": "a", "set": {CORES: 2}, "kept": True}]}, "unknown field `kept`"),
+        ({"steps": [{"name": "a", "set": {CORES: 2}, "kept": True}]}, "steps[0].kept: unknown key, did you mean keep?"),
     ],
 )
 def test_a_playbook_that_is_none_is_refused_with_a_reason(more: dict[str, Any], words: str) -> None:

@@ -10,7 +10,8 @@ from sojourn_lab.results.analyses.dark_reads import answers_in, copies_of, share
 from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.runtime.proxy import Upstreams, http_text, server_text
 from sojourn_lab.scenario.case import Action
-from sojourn_lab.scenario.topology import Mirror, Topology
+from sojourn_lab.scenario.topology import Topology
+from sojourn_lab.scenario.topology_parts import Mirror
 
 pytestmark = pytest.mark.alone
 

@@ -14,7 +14,8 @@ from sojourn_lab.results.run_schema import Run
 from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.runtime.proxy import Upstreams, http_text, server_text
 from sojourn_lab.scenario.files import scenario_from_text
-from sojourn_lab.scenario.topology import Pool, Topology
+from sojourn_lab.scenario.topology import Topology
+from sojourn_lab.scenario.topology_parts import Pool
 
 pytestmark = pytest.mark.alone
 

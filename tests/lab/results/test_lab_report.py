@@ -19,7 +19,7 @@ from sojourn_lab.results.report import case_splits, reference_sections, write_re
 from sojourn_lab.results.requests import run_requests
 from sojourn_lab.results.rows import mean_rows, reference_rows, result_caption
 from sojourn_lab.results.run_schema import CriterionResult, Run
-from sojourn_lab.results.tables import print_run
+from sojourn_lab.results.tables import COLOURS, print_run
 
 pytestmark = pytest.mark.alone
 
@@ -141,10 +141,10 @@ def recorded_in_rounds(run: Run, rounds: int) -> Run:
 @pytest.mark.parametrize(
     ("passed", "faults", "sentence"),
     [
-        ([True, True], [], "All 2 criteria were met."),
-        ([True], ["the report failed"], "1 criterion was met."),
-        ([True, False], [], "1 of 2 criteria was missed."),
-        ([], ["the report failed"], "No criterion was set."),
+        ([True, True], [], "✓ passed: all 2 criteria were met."),
+        ([True], ["the report failed"], "✗ failed: 1 criterion was met, 1 fault."),
+        ([True, False], [], "✗ failed: 1 of 2 criteria was missed."),
+        ([], ["the report failed"], "✗ failed: no criterion was set, 1 fault."),
     ],
 )
 def test_outcome_counts_criteria_whatever_else_went_wrong(
@@ -161,6 +161,18 @@ def test_run_without_a_finding_begins_with_its_outcome(recorded: Run) -> None:
     question, first, *_ = console.export_text().splitlines()
     assert question == recorded.scenario.question
     assert first == outcome(recorded)
+
+
+def test_states_differ_in_sign_word_and_colour(recorded: Run) -> None:
+    assert len({state.split()[0] for state in COLOURS}) == len({state.split()[1] for state in COLOURS}) == 3
+    passed = CriterionResult("kept", "a", "client.failed", "exactly 0", 0.0, True)
+    failed = CriterionResult("missed", "a", "client.failed", "exactly 0", 2.0, False)
+    console = Console(width=200, record=True, file=io.StringIO(), force_terminal=True)
+    print_run(console, msgspec.structs.replace(recorded, criteria=[passed, failed], passed=False), "there")
+    lines = console.export_text(styles=True).splitlines()
+    kept, missed = (next(line for line in lines if line.startswith(name)) for name in ("kept ", "missed "))
+    assert re.search(r"\x1b\[32m✓ passed\x1b\[0m", kept)
+    assert re.search(r"\x1b\[1;31m✗ failed\x1b\[0m", missed)
 
 
 def test_reference_of_a_scenario_with_columns_has_its_note_and_source(recorded: Run) -> None:

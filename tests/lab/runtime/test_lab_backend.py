@@ -14,10 +14,11 @@ from sojourn_lab.errors import LabError
 from sojourn_lab.measure.listen import listen_depths
 from sojourn_lab.measure.proc import TICKS, stat_of
 from sojourn_lab.runtime import backends
-from sojourn_lab.runtime.backends import Backend, started_backend, why_server_unavailable
+from sojourn_lab.runtime.backends import Backend, started_backend
 from sojourn_lab.runtime.process import group_members
 from sojourn_lab.runtime.servers import start
 from sojourn_lab.runtime.servers.start import whole_seconds
+from sojourn_lab.runtime.servers.table import why_server_unavailable
 from sojourn_lab.scenario.topology import Server, Topology
 
 pytestmark = pytest.mark.alone

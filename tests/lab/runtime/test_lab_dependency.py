@@ -14,7 +14,8 @@ from lab_support import missed, sound_run
 from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.runtime.tier import dependency_settings, plain
-from sojourn_lab.scenario.topology import Dependency, Mirror, Pool, Topology
+from sojourn_lab.scenario.topology import Topology
+from sojourn_lab.scenario.topology_parts import Dependency, Mirror, Pool
 
 needs_nginx = pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from lab_support import StubServer, generated, http_server, plan_for
 from sojourn_lab.cli import app
 from sojourn_lab.errors import ScenarioError
-from sojourn_lab.load.generator.loops import Pace
-from sojourn_lab.runtime.external import Limits, external_scenario, peak_rate, target_from_options, target_of
+from sojourn_lab.load.generator.loops import Pace, drawn_requests
+from sojourn_lab.load.plan import Target
+from sojourn_lab.runtime.external import external_scenario, peak_rate
+from sojourn_lab.runtime.target import Limits, Targets, target_url, targets_from_options
 from sojourn_lab.scenario.files import scenario_from_text
-from sojourn_lab.scenario.load import ClosedLoad, ConstantLoad, InstantsLoad, RampLoad, StepsLoad
+from sojourn_lab.scenario.load import ClosedLoad, ConstantLoad, InstantsLoad, PoissonLoad, RampLoad, StepsLoad
 from sojourn_lab.scenario.schema import Scenario
 from typer.testing import CliRunner
 
@@ -63,14 +67,31 @@ def run(folder: Path, *arguments: str, more: str = "", case: str = "") -> tuple[
     return done.exit_code, json.loads(done.stdout) if done.stdout else {}, done.stderr
 
 
+def targets(*urls: str, limits: Limits = LIMITS, lab_app: bool = False) -> Targets:
+    return Targets(tuple(map(target_url, urls)), limits, lab_app)
+
+
 def test_requests_the_exact_url() -> None:
-    result = target_of("https://example.org:8443/a%20b?c=d%2Fe&f", LIMITS)
+    result = target_url("https://example.org:8443/a%20b?c=d%2Fe&f")
     assert (result.base, result.path) == ("https://example.org:8443", "/a%20b?c=d%2Fe&f")
     assert result.without_query == "https://example.org:8443/a%20b", "a query may hold a key"
-    assert target_of("http://[::1]:80", LIMITS).base == "http://[::1]:80"
-    assert target_of("http://example.org", LIMITS).path == "/"
-    behind = target_of("http://example.org/lab/", LIMITS, lab_app=True)
-    assert (behind.base, behind.path) == ("http://example.org/lab", None)
+    assert target_url("http://[::1]:80").base == "http://[::1]:80"
+    assert target_url("http://example.org").path == "/"
+    behind = targets("http://example.org/lab/", lab_app=True)
+    assert (behind.base, behind.of_plan()) == ("http://example.org/lab", [])
+
+
+def test_several_urls_have_weights_and_names_without_queries() -> None:
+    several = targets("3=https://example.org/a?x=1=2", "https://example.org/a?key=secret", "0.5=http://example.com/b")
+    assert [each.weight for each in several.urls] == [3.0, 1.0, 0.5]
+    assert several.of_plan() == [
+        Target("https://example.org/a?x=1=2", "https://example.org/a", 3.0),
+        Target("https://example.org/a?key=secret", "https://example.org/a #2", 1.0),
+        Target("http://example.com/b", "http://example.com/b", 0.5),
+    ]
+    assert [each.name for each in targets("http://a/b", "http://a/c?d").of_plan()] == ["/b", "/c"]
+    assert several.names == ["3=https://example.org/a", "1=https://example.org/a", "0.5=http://example.com/b"]
+    assert targets("http://a/b?c", "http://a/d").names == ["http://a/b", "http://a/d"]
 
 
 @pytest.mark.parametrize(
@@ -79,6 +100,8 @@ def test_requests_the_exact_url() -> None:
         ("ftp://example.org/", "not a URL of the form"),
         ("example.org", "not a URL of the form"),
         ("http://", "not a URL of the form"),
+        ("0=http://example.org/", "the weight must be above 0"),
+        ("x=http://example.org/", "or WEIGHT=URL"),
         ("http://example.org:99999/", "Port out of range"),
         ("http://me:secret@example.org/", "a name and a password"),
         ("http://example.org/a b", "only printable ASCII"),
@@ -87,17 +110,19 @@ def test_requests_the_exact_url() -> None:
 )
 def test_rejects_invalid_url(url: str, words: str) -> None:
     with pytest.raises(ScenarioError, match=words) as refused:
-        target_of(url, LIMITS)
+        target_url(url)
     assert "secret" not in str(refused.value)
 
 
 def test_limits_go_with_a_url_and_servers_do_not() -> None:
-    assert target_from_options(None, limits={"rate": None}, lab_app=False, starts=True) is None
+    assert targets_from_options([], limits={"rate": None}, lab_app=False, starts=True) is None
     with pytest.raises(ScenarioError, match="need --url"):
-        target_from_options(None, limits={"rate": 3.0}, lab_app=False, starts=False)
+        targets_from_options([], limits={"rate": 3.0}, lab_app=False, starts=False)
     with pytest.raises(ScenarioError, match="it starts nothing"):
-        target_from_options("http://a", limits={}, lab_app=False, starts=True)
-    result = target_from_options("http://a", limits={"rate": 9.0, "concurrency": None}, lab_app=False, starts=False)
+        targets_from_options(["http://a"], limits={}, lab_app=False, starts=True)
+    with pytest.raises(ScenarioError, match="one --url"):
+        targets_from_options(["http://a", "http://b"], limits={}, lab_app=True, starts=False)
+    result = targets_from_options(["http://a"], limits={"rate": 9.0, "concurrency": None}, lab_app=False, starts=False)
     assert result is not None
     assert result.limits == Limits(rate=9.0)
 
@@ -126,7 +151,7 @@ def test_a_scenario_beyond_a_limit_is_refused_with_the_option_that_raises_it(
     limits: Limits, more: str, words: str
 ) -> None:
     with pytest.raises(ScenarioError, match=words):
-        external_scenario(scenario(more), target_of("http://localhost/", limits))
+        external_scenario(scenario(more), targets("http://localhost/", limits=limits))
 
 
 @pytest.mark.parametrize(
@@ -140,11 +165,11 @@ def test_a_scenario_beyond_a_limit_is_refused_with_the_option_that_raises_it(
 )
 def test_rejects_cases_that_need_the_lab_s_servers(case: str, words: str) -> None:
     with pytest.raises(ScenarioError, match=words):
-        external_scenario(scenario(case=case), target_of("http://localhost/", LIMITS))
+        external_scenario(scenario(case=case), targets("http://localhost/"))
 
 
 def test_names_figures_that_clients_cannot_measure() -> None:
-    result = external_scenario(scenario('analyses = ["routes"]'), target_of("http://localhost/{x}", LIMITS))
+    result = external_scenario(scenario('analyses = ["routes"]'), targets("http://localhost/{x}"))
     assert [each.name for each in result.criteria] == ["no failure", "the URL answered"]
     assert "criterion: identity; criterion: as the law has it; analysis: routes." in result.learned
     assert "http://localhost/(x)" in result.learned, "braces are places for figures"
@@ -162,7 +187,8 @@ def test_turns_are_never_nearer_than_the_rate_allows() -> None:
 @pytest.mark.alone
 def test_users_of_a_closed_loop_share_the_rate(tmp_path: Path) -> None:
     with http_server(StubServer()) as server:
-        plan = plan_for(tmp_path, server.url, ClosedLoad(3), 1.0, path="/x?y=%20", most_a_second=10.0)
+        target = [Target(f"{server.url}/x?y=%20", "/x")]
+        plan = plan_for(tmp_path, server.url, ClosedLoad(3), 1.0, targets=target, most_a_second=10.0)
         summary, records = generated(plan)
     assert 5 <= summary.offered <= 11, "without the limit: hundreds"
     assert {path for path, _, _ in server.requests} == {"/x?y=%20"}
@@ -221,3 +247,66 @@ def test_a_refusal_comes_before_the_first_request(tmp_path: Path) -> None:
     assert "--max-concurrency 2 allows it" in words
     assert not list(tmp_path.glob("run*"))
     assert run(tmp_path, "--max-rate", "1")[0] == 2
+
+
+def test_several_urls_get_their_shares_and_have_figures_of_their_own(tmp_path: Path) -> None:
+    slow = StubServer(before_answer=lambda _: time.sleep(0.05))
+    with http_server(StubServer()) as fast, http_server(slow):
+        urls = ("--url", f"3={fast.url}/a?key=secret", "--url", f"{slow.url}/b")
+        code, record, _ = run(tmp_path, *urls, "--max-rate", "40", more="", case="")
+    assert code in (0, 1)
+    assert {path for path, _, _ in fast.requests} == {"/a?key=secret"}
+    assert {path for path, _, _ in slow.requests} == {"/b"}
+    assert record["changes"]["url"] == [f"3={fast.url}/a", f"1={slow.url}/b"]
+    for case in record["cases"]:
+        by_target = case["figures"]["targets"]
+        assert set(by_target) <= {f"{fast.url}/a", f"{slow.url}/b"}
+        assert sum(each["requests"] for each in by_target.values()) == case["client"]["offered"]
+    assert "secret" not in (tmp_path / "run" / "run.json").read_text()
+
+
+def test_shares_of_targets_are_drawn_by_their_weights(tmp_path: Path) -> None:
+    plan = plan_for(
+        tmp_path, "", PoissonLoad(400), 5.0, targets=[Target("http://a/", "a", 3.0), Target("http://b/", "b", 1.0)]
+    )
+    rng = np.random.default_rng(1)
+    requests = drawn_requests(plan, np.zeros(2_000), rng)
+    assert sum(each.url == "http://a/" for each in requests) / 2_000 == pytest.approx(0.75, abs=0.04)
+    assert {each.route for each in requests} == {"a", "b"}
+    assert [each.number for each in requests] == list(range(2_000))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--log", "none.jsonl"], "--log none.jsonl: cannot be read"),
+        (["--cacert", "none.pem"], "--cacert needs an https --url"),
+        (["--url", "https://localhost/", "--cacert", "none.pem"], "--cacert none.pem: cannot be read"),
+        (["--url", "https://localhost/", "--cacert", "empty.pem"], "holds no certificate in PEM form"),
+    ],
+)
+def test_files_that_cannot_be_used_are_refused_before_the_first_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.pem").write_text("")
+    with http_server(StubServer()) as server:
+        code, _, stderr = run(tmp_path, "--url", server.url, *arguments)
+    assert (code, server.requests) == (2, [])
+    assert words in stderr
+    assert run(tmp_path, *arguments[-2:])[0] == 2
+
+
+def test_paths_of_the_user_s_own_app_give_way_to_the_urls(tmp_path: Path) -> None:
+    text = TEXT.format(more='[topology]\ncommand = "run {port}"', case="").replace(
+        "service_time = 0.05", 'paths = {"/mine" = 1}'
+    )
+    with http_server(StubServer()) as server:
+        (tmp_path / "own.toml").write_text(text)
+        arguments = ["run", str(tmp_path / "own.toml"), "--url", f"{server.url}/other", "--out", str(tmp_path / "run")]
+        done = CliRunner().invoke(app, [*arguments, "--json", "--quiet"])
+    assert {path for path, _, _ in server.requests} == {"/other"}
+    assert json.loads(done.stdout)["scenario"]["topology"]["server"] == "gunicorn"
+    refused = CliRunner().invoke(app, [*arguments, "--lab-app"])
+    assert refused.exit_code == 2
+    assert "leave out --lab-app" in refused.stderr

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from lab_support import find_scenario, needs_namespace
-from sojourn_lab.cli import commands as cli
+from sojourn_lab.cli import run_command as cli
 from sojourn_lab.errors import LabError, ScenarioError
 from sojourn_lab.experiments import runner
 from sojourn_lab.experiments.runner import why_skipped
@@ -26,7 +26,8 @@ from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.scenario.case import Action
 from sojourn_lab.scenario.files import scenario_from_text
 from sojourn_lab.scenario.schema import Scenario
-from sojourn_lab.scenario.topology import Namespace, Topology
+from sojourn_lab.scenario.topology import Topology
+from sojourn_lab.scenario.topology_parts import Namespace
 
 pytestmark = pytest.mark.alone
 

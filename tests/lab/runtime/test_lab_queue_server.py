@@ -20,7 +20,8 @@ from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime.backends import Backend, started_backend
 from sojourn_lab.runtime.ports import free_port, port_answers
 from sojourn_lab.runtime.process import Process
-from sojourn_lab.scenario.topology import QueueRules, Topology
+from sojourn_lab.scenario.topology import Topology
+from sojourn_lab.scenario.topology_parts import QueueRules
 
 HOST = "127.0.0.1"
 

@@ -17,7 +17,8 @@ from sojourn_lab.runtime.runtime import ProcessRuntime
 from sojourn_lab.runtime.servers import java, others
 from sojourn_lab.runtime.servers.table import SERVERS, why_server_unavailable
 from sojourn_lab.runtime.versions import versions_here
-from sojourn_lab.scenario.topology import Dependency, Namespace, Topology
+from sojourn_lab.scenario.topology import Topology
+from sojourn_lab.scenario.topology_parts import Dependency, Namespace
 
 pytestmark = [
     pytest.mark.alone,

@@ -99,7 +99,9 @@ def test_commands_of_the_documents_bind_to_loopback() -> None:
             reported[1] for line in server.findall(page.read_text("utf-8")) for reported in option.finditer(line)
         ]
     assert len(matches) > 3
-    assert all(re.match(r"(?:tcp://)?127\.0\.0\.1|localhost|unix:|\[::1\]", address) for address in matches), matches
+    # The lab fills {address} with one on the loopback.
+    own = r"(?:tcp://)?127\.0\.0\.1|localhost|unix:|\[::1\]|\{address\}"
+    assert all(re.match(own, address) for address in matches), matches
 
 
 def family_of(pid: int) -> set[int]:

@@ -15,7 +15,9 @@ import msgspec
 
 from sojourn_lab.errors import ScenarioError
 from sojourn_lab.resources import resource_file
+from sojourn_lab.results.metric_paths import metric_problems
 from sojourn_lab.scenario.load import Name, Positive
+from sojourn_lab.scenario.problems import Problem, problems_of, refusal
 from sojourn_lab.scenario.run_options import RunOptions, scenario_with_options
 from sojourn_lab.scenario.schema import Column, Criterion, Quick, Scenario
 
@@ -114,7 +116,8 @@ def playbook_from_raw(raw: dict[str, Any], where: str) -> Playbook:
     try:
         return msgspec.convert(raw, Playbook)
     except (ValueError, RecursionError) as error:
-        raise ScenarioError(f"{where}: {error or type(error).__name__}") from None
+        problems = problems_of(raw, Playbook) or [Problem("", str(error) or type(error).__name__)]
+        raise refusal(where, problems) from None
 
 
 def scenario_of(playbook: Playbook, settings: dict[str, Value], *, quick: bool = False) -> tuple[Scenario, float]:
@@ -144,6 +147,8 @@ def scenario_of(playbook: Playbook, settings: dict[str, Value], *, quick: bool =
         )
     except ValueError as error:
         raise ScenarioError(f"{playbook.name}: {error}") from None
+    if problems := list(metric_problems(msgspec.to_builtins(one))):
+        raise refusal(playbook.name, problems)
     return one, scale
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import ssl
 from dataclasses import dataclass
 from typing import Protocol
+from uuid import uuid4
 
 import aiohttp
 from yarl import URL
@@ -28,6 +30,8 @@ KINDS_BY_ERRNO = {
 KINDS_BY_TYPE: tuple[tuple[type[BaseException], str], ...] = (
     (aiohttp.ConnectionTimeoutError, "connect_timeout"),
     (TimeoutError, "timeout"),
+    (aiohttp.ClientConnectorCertificateError, "certificate"),
+    (aiohttp.ClientSSLError, "tls"),
     (aiohttp.ClientConnectorError, "connect"),
     (aiohttp.ServerDisconnectedError, "disconnected"),
     (aiohttp.ClientPayloadError, "truncated"),
@@ -41,7 +45,7 @@ class UserRequest:
     """A user's request: its number in the case, its work (s) in the app and in the tier behind it.
 
     `body`, `after`: seconds for which the app sends its body, and works after the answer. `cpu`: the app uses the
-    processor for its service time.
+    processor for its service time. `url` is requested unchanged; None: it is a request to the lab's app.
     """
 
     number: int
@@ -52,6 +56,7 @@ class UserRequest:
     body: float = 0.0
     after: float = 0.0
     cpu: bool = False
+    url: str | None = None
 
     @property
     def query(self) -> str:
@@ -79,6 +84,8 @@ async def ended(
 ) -> ClientRecord:
     """Send the request of a record and return the record with its outcome; failures are recorded, not raised."""
     headers = {"X-Lab-Case": record.case, "X-Lab-Id": record.id}
+    if record.sent_request_id is not None:
+        headers["X-Request-ID"] = record.sent_request_id
     try:
         async with session.request(method, url, data=body, headers=headers, allow_redirects=False) as answer:
             record.first_byte = clock.unix(clock.now())
@@ -112,6 +119,7 @@ class Client:
             connector=aiohttp.TCPConnector(
                 limit=0,
                 force_close=True,
+                ssl=True if plan.cacert is None else ssl.create_default_context(cafile=plan.cacert),
                 socket_factory=few_ports(plan.local_ports) if plan.local_ports is not None else None,
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -124,14 +132,14 @@ class Client:
         await self._session.close()
 
     def _url(self, request: UserRequest) -> str | URL:
-        """Return the target of the request; a path of the plan is used unchanged, not quoted again."""
-        if self._plan.path is None:
-            query = request.query
-            if self._plan.retries is not None:
-                # A retry repeats the same query, which is unique to its request: a log recognises retries by it.
-                query += f"{'&' if query else '?'}wanted={request.number}"
-            return f"{self._plan.url}/sleep/{request.service_time:.6f}{query}"
-        return URL(self._plan.url + self._plan.path, encoded=True)
+        """Return the URL of the request; that of a target is used unchanged, not quoted again."""
+        if request.url is not None:
+            return URL(request.url, encoded=True)
+        query = request.query
+        if self._plan.retries is not None:
+            # A retry repeats the same query, which is unique to its request: a log recognises retries by it.
+            query += f"{'&' if query else '?'}wanted={request.number}"
+        return f"{self._plan.url}/sleep/{request.service_time:.6f}{query}"
 
     async def outcome(self, request: UserRequest, intended: float, attempt: int = 1) -> ClientRecord:
         """Return the record of one request sent now; failures are recorded, not raised."""
@@ -146,6 +154,7 @@ class Client:
             sent=unix(sent),
             route=request.route,
             attempt=attempt,
+            sent_request_id=uuid4().hex if self._plan.request_ids else None,
         )
         return await ended(record, self._session, self._clock, "GET", self._url(request))
 

@@ -47,7 +47,7 @@ def open_schedule(plan: Plan, rng: np.random.Generator) -> tuple[Instants, Insta
 def drawn_requests(
     plan: Plan, services: Instants, rng: np.random.Generator, *, first: int = 0, user: int | None = None
 ) -> list[UserRequest]:
-    """Return the requests of a user (None: of an open load), drawn if the plan has routes.
+    """Return the requests of a user (None: of an open load), drawn if the plan has routes or targets.
 
     Args:
         plan: with routes, or the work of the tier behind that all requests need.
@@ -57,6 +57,13 @@ def drawn_requests(
         user: their user.
     """
     numbers = range(first, first + len(services))
+    if plan.targets:
+        drawn_targets = chosen_routes([target.share for target in plan.targets], len(services), rng)
+        chosen_targets = [plan.targets[number] for number in drawn_targets]
+        return [
+            UserRequest(number, user, 0.0, target.name, url=target.url)
+            for number, target in zip(numbers, chosen_targets, strict=True)
+        ]
     if not plan.routes:
         own = plan.load.routes if isinstance(plan.load, InstantsLoad) else None
         names = [None] * len(services) if own is None else own[: len(services)]

@@ -6,6 +6,7 @@ from typing import Any
 
 from sojourn.model.formatting import counted, formatted, milliseconds, percent
 
+from sojourn_lab.results.findings import FAILED, PASSED
 from sojourn_lab.results.metric_units import ABSENT
 from sojourn_lab.results.rows import Rows
 from sojourn_lab.results.runs.archive import REQUEST_FIGURES
@@ -138,7 +139,7 @@ def _text(value: float | None) -> str:
 
 def flip_rows(compared: RunComparison) -> Rows:
     """Return the criteria that only one run met."""
-    verdicts = {True: "passed", False: "failed"}
+    verdicts = {True: PASSED, False: FAILED}
     rows = [[each.name, each.case, verdicts[each.before], verdicts[each.after]] for each in compared.flips]
     return ["criterion", "case", "before", "after"], rows
 

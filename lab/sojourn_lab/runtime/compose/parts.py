@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from sojourn_lab.runtime.proxy import Upstreams
 from sojourn_lab.runtime.tier import copy_settings, dependency_settings, plain, service_names
-from sojourn_lab.scenario.topology import Dependency, Mirror, Topology, changed
+from sojourn_lab.scenario.topology import Topology, changed
+from sojourn_lab.scenario.topology_parts import Dependency, Mirror
 
 APP_PORT, HTTP_PORT, CONTROL_PORT = 8000, 8080, 8081
 LOGS = "/lab/log"

@@ -31,6 +31,8 @@ def why_not_in_containers(scenario: Scenario) -> str | None:
 
 def why_topology_refused(topology: Topology) -> str | None:
     """Return which part of a topology has no container; None if each has one."""
+    if topology.command is not None:
+        return "a `command` starts your own app as processes of this machine"
     own = topology.worker_log or topology.masters > 1 or topology.limit is not None or topology.loading > 0
     refusals = {
         f"no image of the lab contains {topology.server} (gunicorn and queue are available)": topology.server

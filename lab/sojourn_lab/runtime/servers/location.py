@@ -9,7 +9,7 @@ from sojourn.doctor.findings import Finding, edited
 from sojourn.doctor.nginx import diagnosed_conf
 
 from sojourn_lab.resources import resource_file
-from sojourn_lab.runtime.servers.table import Protocol
+from sojourn_lab.runtime.servers.probe import Protocol
 
 # What a distribution's fastcgi_params and uwsgi_params set, as far as the lab's apps read it.
 _CGI = {

@@ -1,38 +1,66 @@
-"""Ask an app server for /ready, in its protocol."""
+"""Ask an app server for /ready in its protocol, or the user's own app for any path."""
 
 from __future__ import annotations
 
+import re
 import socket
 import struct
 from pathlib import Path
+from typing import Literal
 
 from sojourn.host.servers.fastcgi import fastcgi_request
 
-from sojourn_lab.runtime.servers.table import Protocol
-
+Protocol = Literal["proxy", "fastcgi", "uwsgi"]
+Address = tuple[str, int] | Path
+"""Host and port, or the path of a Unix socket."""
 LONGEST_ANSWER = 65_536
+STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})\b")
+LONGEST_STATUS_LINE = len("HTTP/1.1 200")
 
 
-def ready(address: tuple[str, int] | Path, protocol: Protocol, script: Path, timeout: float) -> bool:
+def ready(address: Address, protocol: Protocol, script: Path, timeout: float) -> bool:
     """Return whether /ready is answered with 200 within `timeout` seconds; `script` is the PHP file of the app."""
+    answer = _answer(address, _REQUESTS[protocol](script), timeout, LONGEST_ANSWER)
+    if answer is None:
+        return False
+    # A FastCGI answer of 200 has no Status line.
+    return b"ready\n" in answer if protocol == "fastcgi" else answer.split(b" ", 2)[1:2] == [b"200"]
+
+
+def answered_status(address: Address, path: str, timeout: float) -> int | None:
+    """Return the status of the answer to a GET of a path within `timeout` seconds; None without an answer of HTTP."""
+    match = STATUS_LINE.match(_answer(address, _get(path), timeout, LONGEST_STATUS_LINE) or b"")
+    return int(match[1]) if match else None
+
+
+def accepts(address: Address, timeout: float = 1.0) -> bool:
+    """Return whether a connection to the address is accepted (by the kernel: the app may still be busy)."""
+    return _answer(address, b"", timeout, 0) is not None
+
+
+def _answer(address: Address, request: bytes, timeout: float, longest: int) -> bytes | None:
+    """Return up to `longest` bytes of the answer, or more of its last packet; None if the connection fails."""
     family = socket.AF_UNIX if isinstance(address, Path) else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as connection:
         connection.settimeout(timeout)
         try:
             connection.connect(str(address) if isinstance(address, Path) else address)
-            connection.sendall(_REQUESTS[protocol](script))
+            connection.sendall(request)
             answer = b""
-            while len(answer) < LONGEST_ANSWER and (piece := connection.recv(4096)):
+            while len(answer) < longest and (piece := connection.recv(4096)):
                 answer += piece
         except OSError:
-            return False
-    # A FastCGI answer of 200 has no Status line.
-    return b"ready\n" in answer if protocol == "fastcgi" else answer.split(b" ", 2)[1:2] == [b"200"]
+            return None
+    return answer
 
 
 def _http(_script: Path) -> bytes:
+    return _get("/ready")
+
+
+def _get(path: str) -> bytes:
     # Raw bytes: one socket and one reader serve three protocols, two of which no HTTP client knows.
-    return b"GET /ready HTTP/1.1\r\nHost: lab\r\nConnection: close\r\n\r\n"
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
 
 
 def _uwsgi(_script: Path) -> bytes:

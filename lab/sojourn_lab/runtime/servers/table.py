@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Literal
 
 from sojourn.model.extras import install_command
 
 from sojourn_lab.runtime.process import Process
-from sojourn_lab.runtime.servers import java, others, python, ruby
+from sojourn_lab.runtime.servers import java, others, own_app, python, ruby
 from sojourn_lab.runtime.servers.others import program_missing
+from sojourn_lab.runtime.servers.probe import Protocol
 from sojourn_lab.runtime.servers.start import Start
-from sojourn_lab.scenario.topology import Server
+from sojourn_lab.scenario.topology import Server, Topology
 
 UWSGI = "apt install uwsgi-core uwsgi-plugin-python3"
-Protocol = Literal["proxy", "fastcgi", "uwsgi"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +28,7 @@ class Kind:
         protocol: proxy (HTTP), fastcgi or uwsgi: the directive of nginx is `<protocol>_pass`.
         spans: the app writes spans.
         own_port: returns the port of a server that cannot inherit the lab's socket, once it is started.
+        binds: the server binds the address that the lab chose; the lab does not listen there.
         lines: what else its location in nginx needs.
     """
 
@@ -37,6 +37,7 @@ class Kind:
     protocol: Protocol = "proxy"
     spans: bool = False
     own_port: Callable[[Start, Process], int] | None = None
+    binds: bool = False
     lines: tuple[str, ...] = ()
 
 
@@ -68,7 +69,23 @@ SERVERS: dict[Server, Kind] = {
     "tomcat": Kind(java.tomcat, java.tomcat_missing, own_port=java.java_port, lines=("proxy_set_header Host $host;",)),
 }
 
+# An app may check the name that it is called by, or answer with links to it: the client's, not the upstream's.
+OWN_APP = Kind(own_app.own_app, lambda: None, spans=True, binds=True, lines=("proxy_set_header Host $http_host;",))
+"""The user's own app, started by a topology's `command`."""
+
+
+def kind_of(topology: Topology) -> Kind:
+    """Return the kind of the app servers of a topology."""
+    return OWN_APP if topology.server == "command" else SERVERS[topology.server]
+
 
 def why_server_unavailable(server: Server) -> str | None:
     """Return why this kind of app server cannot be started here; None if it can."""
     return SERVERS[server].missing()
+
+
+def why_unavailable(topology: Topology) -> str | None:
+    """Return why the app servers of a topology, or its command, cannot be started here; None if they can."""
+    if topology.server == "command":
+        return own_app.why_command_unavailable(topology)
+    return why_server_unavailable(topology.server)
