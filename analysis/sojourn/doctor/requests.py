@@ -55,8 +55,8 @@ _REFUSED = {
     "unchecked": (
         "nginx without njs checks stamps in its own form only, of the last ten to twenty seconds",
         "apt install libnginx-mod-http-js",
-        "Then include sojourn.conf instead of sojourn_without_njs.conf. Or let the proxy in front send nginx's form: t= "
-        "and seconds with three decimals.",
+        "Then include sojourn.conf instead of sojourn_without_njs.conf. Or let the proxy in front send t= and seconds "
+        "with three decimals, as nginx does.",
     ),
     "future": (
         "it lies in the future",
