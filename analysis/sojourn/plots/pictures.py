@@ -12,6 +12,7 @@ from sojourn.analyses.question import ReportContext
 from sojourn.analyses.queue_source import explained
 from sojourn.analyses.split import pictures
 from sojourn.analyses.split.result import SplitResult
+from sojourn.model.column_errors import not_read
 from sojourn.model.errors import SojournError
 from sojourn.model.frame import is_extra
 from sojourn.model.groups import GROUPS
@@ -103,8 +104,8 @@ def _of_split(result: SplitResult, kind: Kind, by: str, of: str, workers: int | 
 def _checked(result: SplitResult, column: str) -> None:
     if column in GROUPS:
         return
-    if column not in result.rows.collect_schema().names():
-        raise SojournError(f"column {column!r} was not read; read it with split(columns=[{column!r}])")
+    if column not in (names := result.rows.collect_schema().names()):
+        raise SojournError(not_read(column, names))
     if is_extra(column):
         has_value = result.rows.select(pl.col(column).is_not_null().any()).collect(engine="streaming").item()
         if not has_value:

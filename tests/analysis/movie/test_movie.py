@@ -574,7 +574,7 @@ def test_each_makes_a_scene_per_source(tmp_path: Path, log: Path, monkeypatch: p
 def test_requests_from_before_the_window_are_still_queued(
     tmp_path: Path, log: Path, snapshot: SnapshotAssertion
 ) -> None:
-    code, printed = run(log, "--since", "2026-01-01T12:00:02.5", "--json", "--out", tmp_path / "x.html")
+    code, printed = run(log, "--since", "2026-01-01T12:00:02.5Z", "--json", "--out", tmp_path / "x.html")
     assert code == 0, printed
     document = json.loads(printed)
     assert document["scenes"][0]["requests"] == 3
@@ -586,7 +586,7 @@ def test_requests_from_before_the_window_are_still_queued(
     ("arguments", "code", "part"),
     [
         (["--out", "x.mp4"], 1, "x.mp4"),
-        (["--out", "x.html", "--since", "2027-01-01"], 1, "none arrived in the window"),
+        (["--out", "x.html", "--since", "2027-01-01T00:00Z"], 1, "none arrived in the window"),
         (["--out", "x.html", "--backend", "b:1"], 1, "--backend named b:1"),
         (["--out", "x.html", "--by", "service", "--scene", "z"], 1, "there is no scene 'z'; choose from s"),
         (["--out", "x.html", "--seconds", "5", "--speed", "2"], 2, "either --seconds or --speed"),

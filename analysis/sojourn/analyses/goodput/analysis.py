@@ -25,6 +25,7 @@ from sojourn.analyses.goodput.sums import WORKED, groups_of, over_time_of
 from sojourn.components.inferred.rows import inferred_note
 from sojourn.estimation.inferred import INFERRED
 from sojourn.model.client_retries import CLIENT, FAILED, client_retries
+from sojourn.model.column_errors import not_read
 from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import iso
@@ -184,7 +185,7 @@ def _table(rows: pl.LazyFrame, by: str, app_log: pl.DataFrame | None) -> pl.Data
     """Return one row per request with the columns of the analysis."""
     names = rows.collect_schema().names()
     if by not in names:
-        raise SojournError(f"there is no column {by!r} in what was read; read it with split(columns=…)")
+        raise SojournError(not_read(by, names))
     served = _with_held(_with_app_log(_each_once(without_upgraded(rows), names), app_log), rows, names)
     status = pl.col("status")
     seconds = pl.coalesce("span_seconds", "late_seconds")
