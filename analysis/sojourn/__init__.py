@@ -24,6 +24,7 @@ _HOMES = {
     "log_file": "sojourn.sources.log_files",
     "table_file": "sojourn.sources.log_files",
     "diagnose": "sojourn.doctor.doctor",
+    "quantile": "sojourn.sources.quantiles",
     "read": "sojourn.sources.requests",
     "visits": "sojourn.timeline.visits_of",
     "write_movie": "sojourn.movie.run",

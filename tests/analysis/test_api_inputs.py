@@ -36,8 +36,8 @@ def test_a_module_lists_its_public_names_and_no_other(module: Any) -> None:
     assert all(getattr(module, name) is not None for name in dir(module))
     own = "sojourn.plots" if module is sojourn.plots else "sojourn"
     code = f"import importlib; m = importlib.import_module({own!r}); print(*dir(m))"
-    listed = subprocess.check_output([sys.executable, "-c", code], text=True).split()
-    assert listed == sorted(module.__all__)
+    names = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+    assert names == sorted(module.__all__)
 
 
 def as_pandas(rows: pl.DataFrame) -> Any:
@@ -95,7 +95,7 @@ def test_every_function_reads_a_pandas_frame(shop: sojourn.SplitResult, tmp_path
         assert function(rows)
     plain = EXAMPLES / "plain.log.gz"
     inferred = sojourn.infer(as_pandas(sojourn.read(plain).rows.collect()))
-    assert inferred.to_dict() == sojourn.infer(plain).to_dict()
+    assert inferred.to_dict()["backends"] == sojourn.infer(plain).to_dict()["backends"]
     assert sojourn.capacity(rows, slo="p99=5")
     assert sojourn.whatif(rows, {"workers": "+1"}).variants
     assert sojourn.compare(rows, at="2026-01-01T00:01:00Z").a.requests
@@ -209,7 +209,7 @@ def test_timestamps_of_pandas_and_ages_are_instants() -> None:
     [
         ("2026-01-31T12:00:00", r"no time zone.*2026-01-31T12:00:00Z for UTC"),
         ("2026-01-31", r"no time zone.*2026-01-31T00:00:00Z"),
-        (datetime(2026, 1, 31, 12), "no time zone.*tzinfo=UTC"),  # noqa: DTZ001 - it is refused
+        (datetime(2026, 1, 31, 12), r"no time zone.*tzinfo=UTC"),
         (NOON.timestamp() * 1e3, "divided by 1000"),
         ("yesterday", "'yesterday' is not an instant"),
         (float("nan"), "is not an instant"),
@@ -226,18 +226,19 @@ def test_refuses_an_instant_without_a_zone_and_what_is_none(value: Any, words: s
 def test_every_argument_that_is_an_instant_has_the_same_forms(shop: sojourn.SplitResult) -> None:
     window: dict[str, Any] = {"since": "2026-01-01T00:00:20Z", "until": "2026-01-01T01:00:30+01:00"}
     seconds: dict[str, Any] = {"since": 1767225620, "until": datetime(2026, 1, 1, 0, 0, 30, tzinfo=UTC)}
-    for function in (sojourn.split, sojourn.depth, sojourn.goodput):
+    functions: tuple[Callable[..., Any], ...] = (sojourn.split, sojourn.depth, sojourn.goodput)
+    for function in functions:
         assert 0 < function(shop, **window).requests == function(SHOP, spans=SPANS, **seconds).requests
     divided = sojourn.compare(shop, at="2026-01-01T00:01:00Z")
     assert divided.a.requests == sojourn.split(shop, until=1767225660).requests
-    naive = datetime(2026, 1, 1)  # noqa: DTZ001 - it is refused
+    naive = datetime(2026, 1, 1)
     for argument in ("since", "until"):
-        for function in (sojourn.split, sojourn.depth, sojourn.laws, sojourn.read):
+        for function in (*functions, sojourn.laws, sojourn.read):
             with pytest.raises(sojourn.SojournError, match=f"^{argument}: .*no time zone"):
-                function(SHOP, **{argument: naive})  # type: ignore[operator]
-    with pytest.raises(sojourn.SojournError, match="^at: .*no time zone"):
+                function(SHOP, **{argument: naive})
+    with pytest.raises(sojourn.SojournError, match=r"^at: .*no time zone"):
         sojourn.compare(shop, at=naive)
     first = shop.rows.select("time").collect().item(5, 0)
     assert sojourn.split(shop, where={"time": first.isoformat()}).requests == 1
-    with pytest.raises(sojourn.SojournError, match="^time: .*no time zone"):
+    with pytest.raises(sojourn.SojournError, match=r"^time: .*no time zone"):
         sojourn.split(shop, where={"time": naive})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sojourn.model.groups import TIMES
+
 SPLIT = "split"
 OWN = "own"  # of no section
 CONCURRENCY = "concurrency"  # a ridgeline by requests at the backend on arrival
@@ -54,5 +56,5 @@ KINDS = {
     "clock": Kind("offsets of the clocks over time", "clock", "clock-over-time"),
 }
 
-OF = {"response": "request_time", "queueing": "queueing_delay", "service": "service_time"}
+OF = TIMES
 """Times of a heatmap, and their columns."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -58,6 +58,8 @@ class Comparison(Result):
         groups: the groups, largest contribution first; all but the ``GROUPS`` largest as one.
         groups_total: the number of groups.
     """
+
+    TABLES: ClassVar = ("figures", "components", "tail", "groups")
 
     a: SplitResult
     b: SplitResult
@@ -146,6 +148,16 @@ class Comparison(Result):
         if not parts:
             parts.append(f"No significant change. {moved('p99', p99)}.")
         return " ".join(parts)
+
+    def _table(self, name: str) -> Any:
+        if name == "figures":
+            return self.figures
+        values = self.to_dict()
+        tables = {
+            "components": values["components"], "tail": values["tail"][TAIL]["components"],
+            "groups": values["by"][self.by],
+        }  # fmt: skip
+        return tables[name]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the object that ``sojourn compare --json`` prints."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 
@@ -68,6 +68,8 @@ class GoodputResult(Result):
         of_app: the log is an app server's own, which does not show what the proxy or a client gave up.
         mark: a sentence on the backends whose worker time is inferred; empty where it is measured.
     """
+
+    TABLES: ClassVar = ("groups", "over_time", "storms")
 
     requests: int
     proxied: int
