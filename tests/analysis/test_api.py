@@ -65,7 +65,7 @@ def test_every_function_is_documented_and_typed() -> None:
 # What a command says besides: what it writes, how it prints, and what has another form in Python.
 PRINTING = {
     "log-format", "app-log-format", "columns", "json", "quiet", "html", "parquet", "rejects", "out", "limit", "help",
-    "log-limit",
+    "log-limit", "force",
 }  # fmt: skip
 VERBS: dict[str, tuple[str, dict[str, str]]] = {
     "split": ("split", {"capture": "captures"}),

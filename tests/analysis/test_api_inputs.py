@@ -145,13 +145,13 @@ def test_an_error_about_a_frame_lists_its_columns(canonical: pl.DataFrame, shop:
     for function in (sojourn.split, sojourn.blame, sojourn.read):
         with pytest.raises(sojourn.SojournError, match=words):
             function(canonical.rename({"request_time": "requesttime"}))
-    with pytest.raises(sojourn.SojournError, match="no columns 'time', 'status', 'request_time'.*columns are a"):
+    with pytest.raises(sojourn.SojournError, match=r"no columns 'time', 'status', 'request_time'.*columns are a"):
         sojourn.split(pl.DataFrame({"a": [1]}))
     with pytest.raises(sojourn.SojournError, match=r"no column 'transfer'.* Needed"):
         sojourn.depth(shop.rows.drop("transfer"))
+    mixed = as_pandas(canonical).astype({"route": object})
+    mixed.loc[3, "route"] = 7
     with pytest.raises(sojourn.SojournError, match="several types"):
-        mixed = as_pandas(canonical).astype({"route": object})
-        mixed.loc[3, "route"] = 7
         sojourn.split(mixed)
     with pytest.raises(sojourn.SojournError, match="concatenate"):
         sojourn.split([canonical, canonical])  # type: ignore[list-item]
