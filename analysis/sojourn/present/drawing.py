@@ -46,7 +46,7 @@ def legends_above(chart: Chart) -> Chart:
     parts: list[Any] = [above]
     while parts:
         part = parts.pop()
-        for name in ("layer", "vconcat", "hconcat"):
+        for name in ("layer", "vconcat", "hconcat", "concat"):
             parts += getattr(part, name, None) or []
         encoding = getattr(part, "encoding", None)
         for channel in ("color", "strokeDash", "shape"):

@@ -303,7 +303,7 @@ def run(*arguments: str) -> Any:
 
 def test_the_command_writes_the_file_and_reads_it(tmp_path: Path) -> None:
     files = [tmp_path / "a.svg", tmp_path / "b.png"]
-    result = run("split-by", str(SHOP), "--by", "tenant", *(f"--out={file}" for file in files), "--theme", "dark")
+    result = run(str(SHOP), "split-by", "--by", "tenant", *(f"--out={file}" for file in files), "--theme", "dark")
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("tenant ")
     assert files[0].read_text().startswith("<svg")
@@ -312,7 +312,7 @@ def test_the_command_writes_the_file_and_reads_it(tmp_path: Path) -> None:
 
 
 def test_the_command_answers_with_the_data(tmp_path: Path) -> None:
-    result = run("ccdf", str(SHOP), "--json", "--out", str(tmp_path / "a.svg"))
+    result = run(str(SHOP), "ccdf", "--json", "--out", str(tmp_path / "a.svg"))
     document = json.loads(result.stdout)
     assert document["kind"] == "ccdf"
     assert document["files"] == [str(tmp_path / "a.svg")]
@@ -323,22 +323,33 @@ def test_the_command_answers_with_the_data(tmp_path: Path) -> None:
 
 
 def test_a_window_and_a_condition_are_drawn(tmp_path: Path) -> None:
-    document = json.loads(run("sequence", str(SHOP), "--until", "2026-01-01T00:00:01Z", "--json").stdout)
+    document = json.loads(run(str(SHOP), "sequence", "--until", "2026-01-01T00:00:01Z", "--json").stdout)
     assert document["caption"].startswith("All ")
-    document = json.loads(run("distribution", str(SHOP), "--where", "route=/export", "--json").stdout)
+    document = json.loads(run(str(SHOP), "distribution", "--where", "route=/export", "--json").stdout)
     assert "173 requests" in document["reading"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["ccdd", "x", "--out", "a.svg"], "did you mean ccdf?"),
-        (["ccdf", "x"], "name the file to write"),
-        (["ccdf", "x", "--out", "a.gif"], "not as .gif"),
-        (["ccdf", "x", "--out", "a.svg", "--theme", "blue"], "light or dark"),
-        (["heatmap", "x", "--out", "a.svg", "--of", "upload"], "not one of response"),
-        (["ccdf", "x", "--out", "a.png", "--scale", "99"], "--scale"),
-        (["flow", "x", "--out", "a.png", "--by", "a b"], "cannot be a column"),
+        (["x", "ccdd", "--out", "a.svg"], "did you mean ccdf?"),
+        (["x", "ccdf"], "name the file to write"),
+        (["x", "ccdf", "--out", "a.gif"], "not as .gif"),
+        (["x", "ccdf", "--out", "a.svg", "--theme", "blue"], "light or dark"),
+        (["x", "heatmap", "--out", "a.svg", "--of", "upload"], "not one of response"),
+        (["x", "ccdf", "--out", "a.png", "--scale", "99"], "--scale"),
+        (["x", "flow", "--out", "a.png", "--by", "a b"], "cannot be a column"),
+        (
+            ["x", "depth", "--out", "a.svg", "--by", "route"],
+            "cannot be divided by a column; charts that can are",
+        ),
+        (["x", "depth", "--out", "a.svg", "--of", "service"], "cannot be drawn of one time; charts that can are ccdf"),
+        (["x", "tail", "--out", "a.svg", "--band"], "cannot have a confidence band; charts that can are ccdf, perc"),
+        (["x", "flow", "--out", "a.svg", "--against", "y"], "--against: flow cannot show several logs"),
+        (["x", "ccdf", "--out", "a.svg", "--against", "y", "--label", "a"], "1 label for 2 logs"),
+        (["x", "ccdf", "--out", "a.svg", "--against", "a/x", "--label", "a", "--label", "a"], "the same name"),
+        (["x", "ccdf", "--out", "a.svg", "--xlim", "3"], "'3' is not LOW,HIGH"),
+        (["x", "ccdf", "--out", "a.svg", "--ylim", ","], "',' is not LOW,HIGH"),
     ],
 )
 def test_wrong_usage_is_reported_before_sources_are_read(arguments: list[str], words: str) -> None:

@@ -134,7 +134,7 @@ def test_upgraded_connections_have_no_distribution(tmp_path: Path) -> None:
     assert runner.exit_code == 0, runner.output
     assert "all 3 requests were upgraded connections" in runner.stdout
     assert "<figure>" not in page.read_text()
-    drawn = CliRunner().invoke(app, ["plot", "tail", str(log), "--out", str(tmp_path / "f.svg")])
+    drawn = CliRunner().invoke(app, ["plot", str(log), "tail", "--out", str(tmp_path / "f.svg")])
     assert "no requests to draw other than upgraded connections (101)" in str(drawn.exception)
 
 

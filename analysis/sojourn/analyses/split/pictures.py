@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from sojourn.analyses.split import charts, readings
+from sojourn.analyses.split import charts, charts_curves, readings
 from sojourn.analyses.split.charts_heatmap import heat, heatmap, time_bins
 from sojourn.analyses.split.charts_hexbin import hexbin, service_against_queueing
 from sojourn.analyses.split.charts_ridgeline import BINS, THERE, Ridges, ridgeline, ridges
@@ -90,24 +90,24 @@ def split_by(result: SplitResult, group: str, measures: Measures | None = None) 
 
 def ccdf(result: SplitResult) -> Picture:
     """Return the complementary distribution, log-log."""
-    table = charts.ccdf_tables(result.measures)
+    table = charts_curves.ccdf_tables(result.measures)
     return Picture(
         "ccdf",
         "Complementary distribution",
         "The share of requests that took longer than a time. Both axes are logarithmic, so that the tail is visible.",
-        functools.partial(charts.ccdfs, table),
+        functools.partial(charts_curves.ccdfs, table),
         readings.exceeding(result),
     )
 
 
 def percentiles(result: SplitResult) -> Picture:
     """Return the percentile curve, by nines."""
-    table = charts.percentile_table(result.measures, result.requests)
+    table = charts_curves.percentile_table(result.measures, result.requests)
     return Picture(
         "percentiles",
         "Percentile curve",
         "The time that a share of requests does not exceed. Each further nine has the same width on the axis.",
-        functools.partial(charts.percentile_curve, table),
+        functools.partial(charts_curves.percentile_curve, table),
         readings.percentiles(result, table),
     )
 
