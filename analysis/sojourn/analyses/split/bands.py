@@ -5,9 +5,9 @@ log is divided into ``STRETCHES`` of as many requests each (batch means: Conway 
 them, over that of independent requests, is its design effect, and the log counts as so many requests fewer (Korn &
 Graubard 1998, with the quantiles of Student's t for the few stretches). With that number, the interval of a share is
 that of Wilson (1927); the interval of a quantile lies between the times whose shares are the ends of the interval of
-its level (Woodruff 1952). A band holds at each of its points with the probability ``LEVEL``, not everywhere at once. In simulations of M/M/1 with
-20,000 requests it holds in 91 to 96 % of the logs at a utilisation of 0.5, in 87 to 96 % at 0.8: there the slowest
-requests are in few queues (``tests/analysis/analyses/split/test_bands.py``).
+its level (Woodruff 1952). A band holds at each of its points with the probability ``LEVEL``, not everywhere at once. In
+simulations of M/M/1 with 20,000 requests it holds in 91 to 96 % of the logs at a utilisation of 0.5, in 87 to 96 % at
+0.8: there the slowest requests are in few queues.
 """
 
 from __future__ import annotations
