@@ -182,7 +182,7 @@ def test_the_pictures_of_a_page_take_the_colour_of_its_text(pictures: dict[str, 
 def test_the_report_has_a_picture_of_each_kind_of_the_split(shop: SplitResult) -> None:
     keys = [picture.key for picture in split_pictures(shop)]
     assert keys == [
-        "distribution", "tail", "split-by-route", "percentiles", "ccdf", "time", "heatmap", "hexbin",
+        "time", "distribution", "tail", "split-by-route", "percentiles", "ccdf", "heatmap", "hexbin",
         "ridgeline-by-route",
     ]  # fmt: skip
     assert len(set(keys)) == len(keys)
@@ -371,3 +371,22 @@ def test_help_names_every_kind() -> None:
 )  # fmt: skip
 def test_a_length_of_time_has_its_unit(seconds: float | None, shown: str) -> None:
     assert duration(seconds) == shown
+
+
+def light(colour: str) -> float:
+    """Relative luminance of a colour, roughly: enough to order those of a scale."""
+    red, green, blue = (int(colour[k : k + 2], 16) for k in (1, 3, 5))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("kind", ["heatmap", "hexbin"])
+@pytest.mark.parametrize(("theme", "fuller_is_darker"), [("light", True), ("dark", False), ("page", True)])
+def test_a_fuller_cell_contrasts_more_with_the_background(
+    pictures: dict[str, Picture], kind: str, theme: str, fuller_is_darker: bool
+) -> None:
+    spec = drawing.specification(pictures[kind].chart(), theme)
+    cells = spec["layer"][0] if "layer" in spec else spec
+    scale = cells["encoding"]["color"]["scale"]
+    few_to_many = [light(colour) for colour in scale["range"]][:: -1 if scale["reverse"] else 1]
+    assert few_to_many == sorted(few_to_many, reverse=fuller_is_darker)
+    assert (cells.get("name") == "counts") == (theme == "page")

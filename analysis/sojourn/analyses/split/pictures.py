@@ -27,9 +27,9 @@ def split_pictures(result: SplitResult) -> list[Picture]:
     if not any_served(result):
         return []
     grouped = [group for group in result.by if result.by_total[group] > 1]
-    pictures = [distribution(result), tail(result)]
+    pictures = [over_time(result), distribution(result), tail(result)]
     pictures += [split_by(result, group) for group in grouped[:1]]
-    pictures += [percentiles(result), ccdf(result), over_time(result), heat_over_time(result)]
+    pictures += [percentiles(result), ccdf(result), heat_over_time(result)]
     if (
         result.components["queueing_delay"]["mean"] is not None
         and result.components["service_time"]["mean"] is not None
@@ -131,8 +131,8 @@ def heat_over_time(result: SplitResult, column: str = "request_time") -> Picture
     return Picture(
         "heatmap" if column == "request_time" else f"heatmap-{name.replace(' ', '-')}",
         f"Every {name} over time",
-        f"Requests by arrival and {name}; a brighter cell has more requests. Times of 1 ms or less are in the lowest "
-        "row.",
+        f"Requests by arrival and {name}; a cell with more requests contrasts more with the background. Times of 1 ms "
+        "or less are in the lowest row.",
         functools.partial(heatmap, cells),
         readings.heat(cells),
     )
@@ -144,8 +144,8 @@ def service_queueing(result: SplitResult) -> Picture:
     return Picture(
         "hexbin",
         "Service time against queueing delay",
-        "A brighter hexagon has more requests. Above the dashed line requests waited longer than they were served. "
-        "Times of 1 ms or less are in the lowest row and the first column.",
+        "A hexagon with more requests contrasts more with the background. Above the dashed line requests waited longer "
+        "than they were served. Times of 1 ms or less are in the lowest row and the first column.",
         functools.partial(service_against_queueing, bins),
         readings.hexagons(bins),
     )
