@@ -86,6 +86,15 @@ def test_a_frame_has_the_same_results_as_the_log(
     )
 
 
+def test_a_pandas_frame_is_read_without_pyarrow(
+    shop: sojourn.SplitResult, canonical: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = as_pandas_of_numpy(canonical)
+    monkeypatch.setattr("sojourn.sources.frames.find_spec", lambda _: None)
+    assert sojourn.read(frame).rows.collect().equals(canonical)
+    assert sojourn.split(frame, spans=SPANS).components == shop.components
+
+
 def test_every_function_reads_a_pandas_frame(shop: sojourn.SplitResult, tmp_path: Path) -> None:
     rows = as_pandas(shop.rows.collect())
     functions: list[Callable[..., Any]] = [

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any, Protocol, runtime_checkable
 
 import polars as pl
@@ -53,23 +55,30 @@ def frame_of(value: object) -> pl.LazyFrame | None:
     # No frame is of pandas before pandas is imported.
     pandas: Any = sys.modules.get("pandas")
     if pandas is not None and isinstance(value, pandas.DataFrame):
-        return pl.DataFrame([_of_series(name, value[name]) for name in value.columns]).lazy()
+        return _of_pandas(value).lazy()
     if isinstance(value, ArrowFrame) and not isinstance(value, pl.Series):
         return pl.DataFrame(value).lazy()
     return None
 
 
+def _of_pandas(frame: Any) -> pl.DataFrame:
+    """Return a pandas frame as one of Polars, with missing values as nulls."""
+    if find_spec("pyarrow") is not None:
+        with contextlib.suppress(Exception):  # a class of PyArrow's: the column is named below
+            return pl.from_pandas(frame, nan_to_null=True)
+    return pl.DataFrame([_of_series(name, frame[name]) for name in frame.columns])
+
+
 def _of_series(name: object, values: Any) -> pl.Series:
-    """Return a column of a pandas frame as a series, with missing values as nulls."""
+    """Return a column of a pandas frame as a series, without PyArrow."""
     try:
         if getattr(values.dtype, "tz", None) is not None:
-            # Without PyArrow, numpy has no type for instants with a zone.
+            # Numpy has no type for instants with a zone.
             naive = values.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
             return pl.Series(str(name), naive).cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
         if values.dtype.kind in "fiubM" and not hasattr(values.dtype, "na_value"):
             return pl.Series(str(name), values.to_numpy(), nan_to_null=True)
-        missing = values.isna()
-        return pl.Series(str(name), [None if gone else each for each, gone in zip(values, missing, strict=True)])
+        return pl.Series(str(name), values.astype(object).where(values.notna(), None).tolist())
     except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
         raise SojournError(
             f"frame: column {printable(repr(name), 100)} has values of several types ({str(error).splitlines()[0]})"

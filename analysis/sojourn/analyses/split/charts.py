@@ -22,7 +22,7 @@ from sojourn.present.chart_parts import (
     part_colour,
     part_shares,
 )
-from sojourn.present.chart_sizes import HEIGHT, SMALLEST, WIDTH
+from sojourn.present.chart_sizes import HEIGHT, LABEL, SMALLEST, WIDTH
 from sojourn.present.palette import PARTS, RESPONSE
 from sojourn.sources.frame_measures import measured
 
@@ -102,7 +102,12 @@ def split_by(table: pl.DataFrame, group: str) -> alt.Chart:
         .mark_bar()
         .encode(
             x=alt.X("seconds:Q", title="mean response time (s)", stack="zero"),
-            y=alt.Y("group:N", title=group, sort=alt.EncodingSortField("seconds", op="sum", order="descending")),
+            y=alt.Y(
+                "group:N",
+                title=group,
+                sort=alt.EncodingSortField("seconds", op="sum", order="descending"),
+                axis=alt.Axis(labelLimit=LABEL),
+            ),
             color=part_colour(),
             order=alt.Order("rank:Q"),
             tooltip=[
