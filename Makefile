@@ -15,8 +15,11 @@ TEXTS := analysis collector dashboards docs lab nginx tests docker-compose.yml M
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+DONE := done, try: .venv/bin/sojourn report docs/examples/shop.jsonl.gz (an example), or your own log, or make demo
+
 setup: ## install what the demo needs: nginx and njs by apt, Python packages into .venv
 	@sh lab/setup.sh run
+	@$(if $(filter setup,$(MAKECMDGOALS)),echo "$(DONE)")
 
 setup-test:
 	@sh lab/setup.sh test

@@ -24,6 +24,7 @@ _HOMES = {
     "log_file": "sojourn.sources.log_files",
     "table_file": "sojourn.sources.log_files",
     "diagnose": "sojourn.doctor.doctor",
+    "quantile": "sojourn.sources.quantiles",
     "read": "sojourn.sources.requests",
     "visits": "sojourn.timeline.visits_of",
     "write_movie": "sojourn.movie.run",
@@ -57,11 +58,11 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return version()
     if name == "__all__":
-        return sorted((*_public_modules(), "__version__"))
+        return __dir__()
     if not name.startswith("_") and (home := _public_modules().get(name)):
         return getattr(import_module(home), name)
     raise AttributeError(f"module 'sojourn' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_public_modules(), "__version__"})
+    return sorted((*_public_modules(), "__version__"))

@@ -24,6 +24,7 @@ from sojourn.report.build import write_report as write_report
 from sojourn.sources.log_files import app_log_file as app_log_file
 from sojourn.sources.log_files import log_file as log_file
 from sojourn.sources.log_files import table_file as table_file
+from sojourn.sources.quantiles import quantile as quantile
 from sojourn.sources.requests import read as read
 from sojourn.timeline.visits_of import visits as visits
 
@@ -47,6 +48,7 @@ __all__ = [
     "log_file",
     "pcap",
     "plots",
+    "quantile",
     "read",
     "simulate",
     "split",

@@ -14,6 +14,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
 import pytest
 import sojourn
@@ -56,7 +57,7 @@ def test_every_function_is_documented_and_typed() -> None:
         signature = inspect.signature(function)
         assert signature.return_annotation is not inspect.Signature.empty, name
         assert all(each.annotation is not inspect.Parameter.empty for each in signature.parameters.values()), name
-    assert set(sojourn.__all__) <= set(dir(sojourn))
+    assert set(sojourn.__all__) == set(dir(sojourn))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         sojourn.nonsense  # noqa: B018
 
@@ -64,7 +65,7 @@ def test_every_function_is_documented_and_typed() -> None:
 # What a command says besides: what it writes, how it prints, and what has another form in Python.
 PRINTING = {
     "log-format", "app-log-format", "columns", "json", "quiet", "html", "parquet", "rejects", "out", "limit", "help",
-    "log-limit",
+    "log-limit", "force",
 }  # fmt: skip
 VERBS: dict[str, tuple[str, dict[str, str]]] = {
     "split": ("split", {"capture": "captures"}),
@@ -121,11 +122,11 @@ def test_errors_name_the_argument(shop: sojourn.SplitResult) -> None:
         sojourn.depth(shop, spans=SPANS)
     with pytest.raises(sojourn.SojournError, match="column 'nothing' was not read"):
         sojourn.blame(shop, by="nothing")
-    with pytest.raises(sojourn.SojournError, match="no column 'host'"):
+    with pytest.raises(sojourn.SojournError, match="column 'host' was not read"):
         sojourn.depth(shop, where={"host": "a"})
     with pytest.raises(sojourn.SojournError, match="two sides"):
         sojourn.compare(shop)
-    with pytest.raises(sojourn.SojournError, match="not a frame of requests"):
+    with pytest.raises(sojourn.SojournError, match="not a frame of requests: there is no"):
         sojourn.depth(pl.DataFrame({"a": [1]}))
     with pytest.raises(sojourn.SojournError, match="not one of system"):
         sojourn.capacity(shop, instance="moon")
@@ -160,6 +161,76 @@ def all_results(shop: sojourn.SplitResult) -> list[Any]:
         sojourn.pcap(EXAMPLES / "wire.pcap.gz", log=EXAMPLES / "wire.jsonl.gz"),
         sojourn.simulate("poisson:8", "exponential:0.1", requests=5_000),
     ]
+
+
+def test_every_result_has_its_tables_as_frames(shop: sojourn.SplitResult) -> None:
+    for result in [*all_results(shop), sojourn.infer(EXAMPLES / "plain.log.gz")]:
+        assert result.tables, type(result)
+        frames = {name: result.to_polars(name) for name in result.tables}
+        assert all(isinstance(frame, pl.DataFrame) for frame in frames.values()), type(result)
+        assert result.to_polars().equals(frames[result.tables[0]])
+        assert frames[result.tables[0]].height > 0, type(result)
+        with pytest.raises(sojourn.SojournError, match=f"the tables are {', '.join(result.tables)}"):
+            result.to_polars("no_such_table")
+    with pytest.raises(sojourn.SojournError, match=r"'rout'; did you mean 'route'\? The tables are rows"):
+        shop.to_polars("rout")
+
+
+def test_tables_have_the_figures_of_the_result(shop: sojourn.SplitResult) -> None:
+    assert shop.to_polars().equals(shop.rows.collect())
+    components = shop.to_polars("components")
+    assert components["component"].to_list() == ["response_time", *shop.components]
+    assert components["p99"][0] == shop.response_time["p99"]
+    routes = shop.to_polars("route")
+    assert routes["queueing_delay_p99"].to_list() == [row["queueing_delay"]["p99"] for row in shop.by["route"]]  # type: ignore[index]
+    blame = sojourn.blame(shop)
+    assert blame.to_polars("matrix") is blame.matrix
+    ramp = sojourn.capacity(EXAMPLES / "ramp.jsonl.gz", slo="p99=0.5")
+    assert ramp.to_polars().equals(ramp.windows.table)
+    assert ramp.to_polars("knees")["rate"].to_list() == [knee.rate for knee in ramp.knees]
+    change = sojourn.compare(shop, at="2026-01-01T00:01:00Z")
+    assert change.to_polars("groups")["requests_a"].sum() == change.a.requests
+    assert change.to_polars()["figure"].to_list() == ["mean", "p50", "p90", "p99", "p999", "max"][:5]
+    variants = sojourn.whatif(shop, [{"workers": "+1"}, {"balancer": "least_conn"}]).to_polars()
+    assert variants.select("set_workers", "set_balancer").rows() == [("+1", None), (None, "least_conn")]
+
+
+QUANTILES = [0.0, 0.25, 0.5, 0.9, 0.99, 0.999, 1.0]
+
+
+@pytest.mark.parametrize("column", ["request_time", "queueing_delay", "service_time", "transfer"])
+@pytest.mark.parametrize("by", [None, "route", "tenant", ["route", "upstream"]])
+def test_quantiles_are_exact(shop: sojourn.SplitResult, column: str, by: str | list[str] | None) -> None:
+    rows = shop.served.collect()
+    groups = [] if by is None else [by] if isinstance(by, str) else by
+    parts = rows.partition_by(groups, as_dict=True) if groups else {(): rows}
+    expected = {
+        (*key, q): (part[column].count(), float(np.quantile(part[column].drop_nulls(), q)))
+        for key, part in parts.items()
+        for q in QUANTILES
+    }
+    table = shop.quantile(QUANTILES, of=column, by=by)  # type: ignore[call-overload]
+    assert table.columns == [*groups, "q", "requests", column]
+    assert {row[:-2]: (row[-2], pytest.approx(row[-1])) for row in table.rows()} == expected
+    assert table.equals(sojourn.quantile(shop.rows, QUANTILES, of=column, by=by))  # type: ignore[call-overload]
+
+
+def test_quantiles_of_every_input_and_with_errors(shop: sojourn.SplitResult, tmp_path: Path) -> None:
+    assert shop.quantile(0.99) == shop.response_time["p99"] == sojourn.quantile(SHOP, 0.99, spans=SPANS)
+    assert shop.quantile(0.9, of="queueing") == shop.components["queueing_delay"]["p90"]
+    late = shop.rows.filter(pl.col("request_time") > 1)
+    assert sojourn.quantile(late, 0.0) == late.collect()["request_time"].min()
+    for arguments, words in (
+        ({"q": 99}, r"99 is not a share from 0 to 1; 0\.99 is p99"),
+        ({"q": -0.1}, "not a share"),
+        ({"q": 0.5, "by": "rout"}, "did you mean 'route'"),
+        ({"q": 0.5, "of": "status"}, "'status' is no time in seconds; choose from request_time"),
+        ({"q": 0.5, "of": "servicetime"}, "no time in seconds|was not read"),
+    ):
+        with pytest.raises(sojourn.SojournError, match=words):
+            shop.quantile(**arguments)  # type: ignore[call-overload]
+    nothing = pl.DataFrame(schema=sojourn.read(SHOP).rows.collect_schema())
+    assert sojourn.quantile(nothing, 0.5) is None
 
 
 class Outline(HTMLParser):

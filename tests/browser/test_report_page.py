@@ -157,6 +157,13 @@ def _luminance(colour: str) -> float:
     return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
+def test_counts_contrast_with_the_background_in_either_theme(wide: Page, narrow: Page) -> None:
+    """Fuller cells are darker on light, and inverted on dark, with their legend."""
+    for selector in (".live .counts_marks", "figure:has(.counts_marks) .live .role-legend-gradient"):
+        filters = [page.eval_on_selector(selector, "each => getComputedStyle(each).filter") for page in (wide, narrow)]
+        assert filters == ["none", "invert(0.88) hue-rotate(180deg)"]
+
+
 def test_on_paper_it_is_light_without_buttons_and_with_every_chart(narrow: Page, tmp_path: Path) -> None:
     narrow.emulate_media(media="print")
     try:

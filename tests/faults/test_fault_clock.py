@@ -56,7 +56,7 @@ def test_one_clock_for_both_that_is_set_in_the_middle(tmp_path: Path, step: floa
         done = ended(arguments[0], str(log), *arguments[1:])
         assert (done.code, "nan" in done.out) == (0, False), done
     svg = tmp_path / "o.svg"
-    assert ended("plot", "over_time", str(log), "--out", str(svg)).code == 0
+    assert ended("plot", str(log), "over_time", "--out", str(svg)).code == 0
     assert svg.stat().st_size < 300_000  # an hour without requests is no hour of empty bars
 
 

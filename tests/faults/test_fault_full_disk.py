@@ -26,7 +26,7 @@ OUTPUTS = {
     "kernel.html": ["kernel", "kernel.jsonl.gz", "--html"],
     "split.parquet": ["split", "shop.jsonl.gz", "--parquet"],
     "split.rejects": ["split", "BAD", "six-requests.jsonl.gz", "--rejects"],
-    "plot.json": ["plot", "ccdf", "shop.jsonl.gz", "--out"],
+    "plot.json": ["plot", "shop.jsonl.gz", "ccdf", "--out"],
     "movie.html": ["movie", "six-requests.jsonl.gz", "--out"],
     "wire.parquet": ["pcap", "wire.pcap.gz", "--parquet"],
 }

@@ -58,7 +58,7 @@ def test_figures_are_the_same_everywhere(log: Path, monkeypatch: pytest.MonkeyPa
     commands = [
         ["split", str(log), "--by", "route", "--json"],
         ["depth", str(log)],
-        ["split", str(log), "--since", "2026-10-25T00:30:00", "--until", "2026-10-25T02:30:00+01:00", "--json"],
+        ["split", str(log), "--since", "2026-10-25T00:30:00Z", "--until", "2026-10-25T02:30:00+01:00", "--json"],
     ]
     there = run_in_place(place, commands)
     assert there == [list(ended(*command)[:2]) for command in commands]
@@ -83,7 +83,7 @@ def test_a_store_s_minutes_are_the_same_everywhere(log: Path, tmp_path: Path, st
                 "SELECT minute, sum(seconds) FROM blame_minute FINAL GROUP BY 1 ORDER BY 1",
                 "--csv",
             ],
-            ["split", dsn, "--since", "2026-10-25T00:30:00", "--json"],
+            ["split", dsn, "--since", "2026-10-25T00:30:00Z", "--json"],
         ]
         elsewhere = {"TZ": "America/St_Johns", "LC_ALL": "tr_TR.UTF-8"}
         result = (
@@ -97,18 +97,21 @@ def test_a_store_s_minutes_are_the_same_everywhere(log: Path, tmp_path: Path, st
 
 
 def test_the_hour_that_comes_twice_is_two_hours(log: Path) -> None:
-    """Instants without a zone are UTC; one with its offset is that instant, also in the hour that comes twice."""
+    """An offset makes an instant one, also in the hour that comes twice; without a zone it is refused."""
 
     def count_between(since: str, until: str) -> int:
         return int(json.loads(ended("split", str(log), "--since", since, "--until", until, "--json").out)["requests"])
 
     half = LINES // 2
     assert count_between("2026-10-25T02:00:00+02:00", "2026-10-25T02:00:00+01:00") == pytest.approx(half, abs=2)
-    assert count_between("2026-10-25T00:00:00", "2026-10-25T01:00:00Z") == pytest.approx(half, abs=2)
+    assert count_between("2026-10-25T00:00:00Z", "2026-10-25T01:00:00Z") == pytest.approx(half, abs=2)
     assert count_between("2026-10-25T02:00:00+01:00", "2026-10-25T03:00:00+01:00") == pytest.approx(half, abs=2)
     done = ended("split", str(log), "--since", "2026-10-25T02:30 Europe/Berlin")
     assert done.code == 2
     assert "is not an instant" in " ".join(done.err.split())
+    done = ended("split", str(log), "--since", "2026-10-25T02:30:00")
+    assert done.code == 2
+    assert "2026-10-25T02:30:00Z for UTC" in " ".join(done.err.split())
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def given(log: Path, name: str) -> Iterator[list[str]]:
         yield [verb, str(log), *([str(log)] if verb == "compare" else []), *options]
     turn, kinds = [*LOGS].index(name), [*KINDS]
     for kind in kinds[turn :: len(LOGS)][:2]:
-        yield ["plot", kind, str(log), "--out", str(log.with_name("o.svg"))]
+        yield ["plot", str(log), kind, "--out", str(log.with_name("o.svg"))]
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ COMMANDS: dict[str, list[str]] = {
     **{verb: [verb, "DSN"] for verb in ("split", "blame", "depth", "laws", "goodput", "clock", "capacity", "whatif")},
     "compare": ["compare", "DSN", "DSN"],
     "report": ["report", "DSN", "--html", "DIR/o.html"],
-    "plot": ["plot", "ccdf", "DSN", "--out", "DIR/o.svg"],
+    "plot": ["plot", "DSN", "ccdf", "--out", "DIR/o.svg"],
     "movie": ["movie", "DSN", "--out", "DIR/o.html"],
 }
 

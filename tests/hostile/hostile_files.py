@@ -216,6 +216,6 @@ def every_command(system: HostileFiles, out: Path) -> dict[str, Sequence[object]
         "doctor": ("doctor", log),
         "movie": ("movie", log, "--by", "service", "--out", out / "movie.html", "--title", bare(0)),
         "report": ("report", log, *spans, "--spans", system.traces, "--html", out / "report.html"),
-        "plot": ("plot", "blame", log, *spans, "--out", out / "blame.svg", "--out", out / "blame.json",
+        "plot": ("plot", log, "blame", *spans, "--out", out / "blame.svg", "--out", out / "blame.json",
                  "--title", bare(0)),
     }  # fmt: skip

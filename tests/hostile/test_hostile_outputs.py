@@ -91,7 +91,7 @@ def test_a_heading_and_a_line_of_progress_are_no_markup(
     [
         ("split", "{text}.jsonl"), ("split", "{log}", "--by", "{text}"), ("split", "{log}", "--since", "{text}"),
         ("split", "{log}", "--where", "route={text}"), ("split", "{log}", "--where", "{text}=1"),
-        ("plot", "{text}", "{log}", "--out", "x.svg"), ("plot", "blame", "{log}", "--out", "x.{text}"),
+        ("plot", "{log}", "{text}", "--out", "x.svg"), ("plot", "{log}", "blame", "--out", "x.{text}"),
         ("movie", "{log}", "--by", "service", "--scene", "{text}", "--out", "x.html"),
         ("pcap", "{log}"), ("kernel", "{log}"), ("doctor", "--explain", "{text}"), ("--config", "{text}", "config"),
         ("store", "query", "clickhouse://u:{text}@[", "SELECT 1"), ("simulate", "--arrivals", "{text}"),

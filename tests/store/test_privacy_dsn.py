@@ -32,7 +32,7 @@ COMMANDS = {
     "capacity": ["capacity", "{dsn}", "--slo", "p99=1"],
     "compare": ["compare", "{dsn}", "{dsn}"],
     "report": ["report", "{dsn}", "--html", "{folder}/report.html"],
-    "plot": ["plot", "ccdf", "{dsn}", "--out", "{folder}/plot.svg"],
+    "plot": ["plot", "{dsn}", "ccdf", "--out", "{folder}/plot.svg"],
     "movie": ["movie", "{dsn}", "--out", "{folder}/movie.html"],
     "watch": ["watch", "{dsn}", "--once"],
     "pcap": ["pcap", "{folder}/none.pcap", "--log", "{dsn}"],

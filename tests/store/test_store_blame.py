@@ -209,7 +209,8 @@ def test_the_command(loaded: str, truth: pl.DataFrame) -> None:
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     assert document["seconds"] == pytest.approx(truth["seconds"].sum(), abs=1e-5)
-    again = CliRunner().invoke(app, ["store", "explain", loaded, "--since", "2020-01-01", "--until", "2020-01-02"])
+    window = ["--since", "2020-01-01T00:00Z", "--until", "2020-01-02T00:00Z"]
+    again = CliRunner().invoke(app, ["store", "explain", loaded, *window])
     assert again.exit_code == 0
     assert "no minutes are due" in again.stdout
     assert one(loaded, "SELECT count() FROM blame_minute FINAL") == len(truth)

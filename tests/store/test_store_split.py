@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 import sojourn
 from sojourn.analyses.split import charts as plots
+from sojourn.analyses.split import charts_curves
 from sojourn.model.frame import COLUMNS, Selection
 from sojourn.report.html import report_page
 from sojourn.sources.frame_measures import FrameMeasures
@@ -254,8 +255,8 @@ def test_charts_are_the_same(loaded: tuple[Path, str]) -> None:
         lambda rows: plots.split_by_table(rows, "upstream"),
         lambda rows: plots.split_by_table(rows, "worker"),
         lambda rows: plots.split_by_table(rows, "status"),
-        lambda rows: plots.ccdf_table(rows, "request_time", "x"),
-        lambda rows: plots.ccdf_table(rows, "queueing_delay", "x"),
+        lambda rows: charts_curves.ccdf_table(rows, "request_time", "x"),
+        lambda rows: charts_curves.ccdf_table(rows, "queueing_delay", "x"),
         plots.over_time_table,
     )
     for table in tables:

@@ -153,7 +153,7 @@ def doctor(dsn: Address, as_json: AsJson = False) -> None:
 def explain(
     dsn: Address,
     since: Annotated[
-        str | None, typer.Option(metavar="T", help="Only minutes from T on: ISO 8601, unix seconds, 10m.")
+        str | None, typer.Option(metavar="T", help="Only minutes from T on: ISO 8601 with its zone, unix seconds, 10m.")
     ] = None,
     until: Annotated[
         str | None, typer.Option(metavar="T", help="Only minutes before T. With --since: all between, due or not.")
@@ -165,7 +165,8 @@ def explain(
 
     Compute only minutes with requests stored since their last computation. Can be run at any interval.
     """
-    begin, end, worker_counts = instant(since), instant(until), workers_of(workers)
+    begin, end = instant(since, "--since"), instant(until, "--until")
+    worker_counts = workers_of(workers)
     from sojourn.analyses.blame.store import explain_store  # noqa: PLC0415 - Polars takes its time to load
 
     done = explain_store(dsn, since=begin, until=end, workers=worker_counts)

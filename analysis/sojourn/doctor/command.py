@@ -35,7 +35,11 @@ def doctor(
     spans: Spans = None,
     since: Annotated[
         str | None,
-        typer.Option("--since", metavar="T", help="Check only requests of T and later: ISO 8601, unix seconds, 10m."),
+        typer.Option(
+            "--since",
+            metavar="T",
+            help="Check only requests of T and later: ISO 8601 with its zone, unix seconds, 10m.",
+        ),
     ] = None,
     somaxconn: Annotated[
         int | None,
@@ -70,7 +74,7 @@ def doctor(
         return
     if not targets:
         raise typer.BadParameter("no target: name nginx.conf, a log, a run folder or a store")
-    begin = instant(since)
+    begin = instant(since, "--since")
     if unknown := [code for code in ignore or [] if code not in sections()]:
         raise typer.BadParameter(f"unknown finding {printable(unknown[0])!r}", param_hint="--ignore")
     from sojourn.doctor.doctor import diagnose  # noqa: PLC0415

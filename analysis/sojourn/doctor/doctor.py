@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 
 from sojourn.doctor.app_lookup import plain_address, servers_at
@@ -18,6 +17,7 @@ from sojourn.doctor.nginx_levels import Conf
 from sojourn.doctor.nginx_machine import location_paths, route_map
 from sojourn.doctor.requests import answering
 from sojourn.model.errors import CaptureError, SojournError
+from sojourn.model.instants import Instant, limit_of
 from sojourn.nginx.syntax import reading
 from sojourn.readers.foreign_logs import IN_NGINX
 
@@ -39,7 +39,7 @@ def diagnose(
     targets: Sequence[str] | str,
     *,
     spans: Sequence[str] = (),
-    since: datetime | None = None,
+    since: Instant = None,
     somaxconn: int | None = None,
     ask_backends: bool = False,
     ignored: Iterable[str] = (),
@@ -79,12 +79,19 @@ def diagnose(
         elif kinds[target] == STORE:
             from sojourn.doctor.store import diagnosed_store  # noqa: PLC0415 - a store's driver is loaded for stores
 
-            part = diagnosed_store(target, since)
+            part = diagnosed_store(target, limit_of(since, "since"))
         else:
             from sojourn.doctor.log import diagnosed_log  # noqa: PLC0415 - Polars takes its time to load
 
             part = diagnosed_log(
-                target, spans, since, on_size, on_progress, log_format=log_format, columns=table_columns, confs=confs
+                target,
+                spans,
+                limit_of(since, "since"),
+                on_size,
+                on_progress,
+                log_format=log_format,
+                columns=table_columns,
+                confs=confs,
             )
         if kinds[target] != NGINX:
             servers = _servers(part.connects, confs, ask=ask_backends)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
+from typing import ClassVar
 
 from sojourn.model.result import Result
 
@@ -78,6 +79,8 @@ class Diagnosis(Result):
         unseen: sentences about what the targets do not show.
         connects: of logs, the answers of each backend and their mean connect time, s.
     """
+
+    TABLES: ClassVar = ("findings", "targets")
 
     targets: list[dict[str, str]] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)

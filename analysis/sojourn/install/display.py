@@ -76,7 +76,7 @@ def _duplicate_lines(proposal: Proposal) -> list[str]:
         for each in several:
             name = options.get(each.choice, each.header)
             stays, option = (
-                ("your line stays", "--replace") if each.stays == YOURS else ("Sojourn's replaces it", "--keep")
+                ("your line remains", "--replace") if each.stays == YOURS else ("Sojourn's replaces it", "--keep")
             )
             lines.append(
                 f"{title}: {headers[each.header]} ({printable(each.value)}): {stays} ({option} {name} changes this)"

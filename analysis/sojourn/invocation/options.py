@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from sojourn.invocation.completion import COLUMNS, beginning
-from sojourn.invocation.progress import pairs
+from sojourn.invocation.progress import instant, pairs
 
 Sources = Annotated[
     list[str],
@@ -39,7 +39,11 @@ AppLogFormatOption = Annotated[
 ]
 Since = Annotated[
     str | None,
-    typer.Option("--since", metavar="T", help="Only requests that arrived at T or later: ISO 8601, unix seconds, 10m."),
+    typer.Option(
+        "--since",
+        metavar="T",
+        help="Only requests that arrived at T or later: ISO 8601 with its zone, unix seconds, 10m.",
+    ),
 ]
 Until = Annotated[str | None, typer.Option("--until", metavar="T", help="Only requests that arrived before T.")]
 Where = Annotated[
@@ -99,7 +103,7 @@ def conditions_of(where: list[str]) -> dict[str, object]:
         return {}
     import polars as pl  # noqa: PLC0415 - takes its time to load
 
-    from sojourn.model.frame import SCHEMA  # noqa: PLC0415
+    from sojourn.model.frame import INSTANT, SCHEMA  # noqa: PLC0415
 
     conditions: dict[str, object] = {}
     for column, text in pairs(where, "--where").items():
@@ -109,6 +113,8 @@ def conditions_of(where: list[str]) -> dict[str, object]:
                 conditions[column] = float(text)
             except ValueError:
                 raise typer.BadParameter(f"{column} must be a number", param_hint="--where") from None
+        elif dtype == INSTANT:
+            conditions[column] = instant(text, "--where")
         elif dtype is not None and not isinstance(dtype, pl.String):
             raise typer.BadParameter(f"{column} cannot be selected by a value", param_hint="--where")
         else:

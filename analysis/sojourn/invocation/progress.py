@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TextIO, TypedDict
 
 import typer
 
+from sojourn.model.errors import ArgumentError
 from sojourn.model.formatting import printable
-
-_AGO = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d)(?:\s+ago)?")
-_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+from sojourn.model.instants import limit_of
 
 
 class BytesRead(TypedDict):
@@ -25,26 +23,16 @@ class BytesRead(TypedDict):
     on_progress: Callable[[int], None]
 
 
-def instant(text: str | None) -> datetime | None:
-    """Parse an instant: ISO 8601 (UTC without a zone), unix seconds, or an age such as ``10m``.
+def instant(text: str | None, option: str | None = None) -> datetime | None:
+    """Return the instant of an option's text; see ``sojourn.model.instants``.
 
     Raises:
-        typer.BadParameter: it is none of these.
+        typer.BadParameter: it is none, or has no zone.
     """
-    if text is None:
-        return None
-    ago = _AGO.fullmatch(text.strip())
     try:
-        if ago:
-            return datetime.now(UTC) - timedelta(seconds=float(ago[1]) * _UNITS[ago[2]])
-        if re.fullmatch(r"\d{9,10}(\.\d+)?", text):
-            return datetime.fromtimestamp(float(text), UTC)
-        parsed = datetime.fromisoformat(text)
-    except (ValueError, OverflowError):
-        raise typer.BadParameter(
-            f"{text!r} is not an instant: give 2026-01-31T12:00:00Z, unix seconds, or 10m for ten minutes ago"
-        ) from None
-    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+        return limit_of(text)
+    except ArgumentError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
 
 
 def pairs(texts: list[str], option: str) -> dict[str, str]:

@@ -33,7 +33,8 @@ def read_options(since: str | None, until: str | None, where: list[str] | None, 
     Raises:
         typer.BadParameter: an option is not what it should be.
     """
-    begin, end, conditions = instant(since), instant(until), conditions_of(where or [])
+    begin, end = instant(since, "--since"), instant(until, "--until")
+    conditions = conditions_of(where or [])
     with reading_bar(quiet) as progress:
         yield {"since": begin, "until": end, "where": conditions, **progress}
 

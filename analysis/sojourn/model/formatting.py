@@ -25,6 +25,7 @@ def printable(text: object, limit: int = 120) -> str:
     """Return text from a log, safe for a terminal: escape sequences are shown, not executed.
 
     Text that is too long loses its end, or its middle where it is one word: addresses and paths differ in their ends.
+    A path loses whole segments, if it has several.
     """
     raw = str(text)
     head = _safe(raw[: limit + 1])
@@ -33,18 +34,30 @@ def printable(text: object, limit: int = 120) -> str:
     if " " in head:
         return head[: limit - 1] + "…"
     tail = limit // 2
-    return f"{head[: limit - 1 - tail]}…{_safe(raw[-tail:])[-tail:]}" if tail else "…"
+    return _joined(head[: limit - 1 - tail], _safe(raw[-tail:])[-tail:]) if tail else "…"
 
 
 def shortened(text: str, width: int) -> str:
-    """Return a name at most ``width`` terminal columns wide; the middle of a longer one is left out."""
+    """Return a name at most ``width`` terminal columns wide; the middle of a longer one is left out.
+
+    A path loses whole segments, if it has several.
+    """
     if cell_len(text) <= width:
         return text
     tail = max(width - 1, 0) // 2
     end = next((text[k:] for k in range(len(text)) if cell_len(text[k:]) <= tail), "")
     head = max(width - 1 - cell_len(end), 0)
     begin = next(text[:k] for k in range(min(len(text), head), -1, -1) if cell_len(text[:k]) <= head)
-    return f"{begin}…{end}" if width > 0 else ""
+    return _joined(begin, end) if width > 0 else ""
+
+
+def _joined(begin: str, end: str) -> str:
+    """Return the begin and the end of a text without its middle, of a path both cut at a slash."""
+    whole = begin[: begin.rfind("/") + 1]
+    if len(whole) > 1:
+        begin = whole
+    last = end[end.find("/") :] if "/" in end[:-1] else end
+    return f"{begin}…{last}"
 
 
 def _safe(raw: str) -> str:

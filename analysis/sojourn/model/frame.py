@@ -9,11 +9,13 @@ import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 
 import polars as pl
 
+from sojourn.model.column_errors import no_column, no_columns
 from sojourn.model.errors import SojournError
+from sojourn.model.instants import Instant, instant_of, limit_of
 
 INSTANT = pl.Datetime("us", "UTC")
 EXTRA_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -72,6 +74,7 @@ SCHEMA: dict[str, pl.DataType] = {
     "upstream_response_time": pl.String(),
 }
 COLUMNS = tuple(SCHEMA)
+NEEDED = ("time", "status", "request_time")  # without these no row is a request
 # What the split itself needs; the rest is read only when it is requested.
 SPLIT_COLUMNS = COLUMNS[: COLUMNS.index("request_id")]
 
@@ -98,18 +101,19 @@ class Selection:
     where: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, since: datetime | float | None, until: datetime | float | None, where: Mapping[str, object] | None
-    ) -> Selection:
-        """Build a selection from aware datetimes or unix seconds.
+    def of(cls, since: Instant, until: Instant, where: Mapping[str, object] | None) -> Selection:
+        """Build a selection from instants as ``sojourn.model.instants`` reads them, also those of ``where``.
 
         Raises:
-            SojournError: ``where`` names no column.
+            SojournError: ``where`` names no column, or an instant is none or has no zone.
         """
-        unknown = [column for column in where or {} if column not in SCHEMA]
-        if unknown:
-            raise SojournError(f"there is no column {unknown[0]!r}; columns are {', '.join(COLUMNS)}")
-        return cls(_instant(since), _instant(until), dict(where or {}))
+        values = dict(where or {})
+        for column, value in values.items():
+            if column not in SCHEMA:
+                raise SojournError(no_column(column, COLUMNS))
+            if SCHEMA[column] == INSTANT:
+                values[column] = instant_of(value, column)  # type: ignore[arg-type]
+        return cls(limit_of(since, "since"), limit_of(until, "until"), values)
 
     @property
     def narrows(self) -> bool:
@@ -134,12 +138,6 @@ class Selection:
             else:
                 rows = rows.filter(pl.col(column) == value)
         return rows
-
-
-def _instant(value: datetime | float | None) -> datetime | None:
-    if value is None:
-        return None
-    return value.astimezone(UTC) if isinstance(value, datetime) else datetime.fromtimestamp(value, UTC)
 
 
 @dataclass(frozen=True)
@@ -321,9 +319,8 @@ def checked(rows: pl.LazyFrame, name: str, extra: Sequence[str] = ()) -> pl.Lazy
         SojournError: a column the identity cannot do without is missing, or a column has another kind of type.
     """
     schema: Mapping[str, pl.DataType] = rows.collect_schema()
-    for needed in ("time", "status", "request_time"):
-        if needed not in schema:
-            raise SojournError(f"{name}: not a frame of requests (there is no column {needed!r})")
+    if not set(schema) >= set(NEEDED):
+        raise SojournError(f"{name}: not a frame of requests: {no_columns(NEEDED, schema)}")
     exprs = []
     for column, dtype in {**SCHEMA, **dict.fromkeys(extra, pl.String())}.items():
         if column not in schema:

@@ -49,6 +49,11 @@ class LogBins:
     width: float
     count: int
 
+    @classmethod
+    def between(cls, low: float, high: float, count: int) -> LogBins:
+        """Return ``count`` bins from ``low`` to ``high``, s."""
+        return cls(low, float(np.log(high / low)) / count, count)
+
     def edge(self, number: int) -> float:
         """Return where a bin begins, s; ``count``: where the last one ends."""
         return float(self.low * np.exp(self.width * number))

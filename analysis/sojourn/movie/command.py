@@ -67,7 +67,7 @@ def movie(
         typer.Option(
             "--since",
             metavar="T",
-            help="Begin at T, including requests already in the system: ISO 8601, unix seconds, 10m.",
+            help="Begin at T, including requests already in the system: ISO 8601 with its zone, unix seconds, 10m.",
         ),
     ] = None,
     until: Annotated[str | None, typer.Option("--until", metavar="T", help="End at T.")] = None,

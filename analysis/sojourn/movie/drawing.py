@@ -9,12 +9,13 @@ import numpy as np
 from PIL import Image
 
 from sojourn.model.arrays import Floats, Ints
+from sojourn.model.formatting import printable
 from sojourn.movie.film import Film
-from sojourn.movie.layout import BAR, DEPTH, FEW, NAME, PAD, SHELF, Layout, layout_of, strokes_of
+from sojourn.movie.layout import BAR, DEPTH, FEW, NAME, PAD, SHELF, Layout, layout_of, stripe_of, strokes_of
 from sojourn.movie.moment import ABANDONED, UNKNOWN, WAITING, WORKING, busy_shares, counts_of, squares_of
 from sojourn.movie.pen import Colour, Pen, text_width
 from sojourn.movie.scenes import DOUBT, GIVEN_UP_CODE, LABELS, SERVED_CODE, Scene
-from sojourn.movie.theme import INK, STROKE, Theme, mixed
+from sojourn.movie.theme import INK, ROUTE_COLOURS, STROKE, Theme, mixed
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 from sojourn.timeline import phases
 from sojourn.timeline.request_timelines import OUTCOMES
@@ -29,8 +30,8 @@ PHASES = {
 }
 LEGEND = 560  # px: minimum width for the full legend
 FILL = {WAITING: QUEUEING, WORKING: SERVICE, ABANDONED: OTHER}
-Entry = tuple[str, str, str]
-"""Of the legend: kind and phase of a square, and what they mean."""
+Entry = tuple[str, str, str, str]
+"""Of the legend: kind, phase and stripe (empty: none) of a square, and what they mean."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ def length(film: Film) -> str:
 
 def _scene(pen: Pen, film: Film, scene: Scene, layout: Layout, now: float, slide: float) -> None:
     theme, counts = pen.theme, counts_of(scene, now)
+    stripes = dict(zip(film.routes, ROUTE_COLOURS, strict=False))
     pen.box((0, 0), (layout.width, layout.height), None, theme.line, 6)
     pen.text((PAD, 7), scene.name, 15, theme.text, most=layout.width - 2 * PAD)
     held = [f"{LABELS[phase]} {counts.held[phase]}" for phase in scene.held(0.0, film.seconds)]
@@ -110,7 +112,8 @@ def _scene(pen: Pen, film: Film, scene: Scene, layout: Layout, now: float, slide
             pen.box(corner, (layout.box, layout.box), theme.paper, edge, radius, thick)
         for square in squares_of(scene, layout, lane, now, slide):
             corner, number = (square.x, square.y), int(scene.number[square.index])
-            _square(pen, square.kind, corner, layout.size, number, square.opacity, phase=square.phase)
+            stripe = stripes.get(scene.route[square.index], "") if scene.route else ""
+            _square(pen, square.kind, corner, layout.size, number, square.opacity, phase=square.phase, stripe=stripe)
         queued = (scene.lane == lane) & (scene.arrival <= now) & (now < scene.until)
         more = int(queued.sum()) - layout.fits(lane)
         if more > 0:
@@ -131,6 +134,7 @@ def _square(
     opacity: float = 1.0,
     struck: bool = True,
     phase: str = phases.SERVICE,
+    stripe: str = "",
 ) -> None:
     theme = pen.theme
     radius = 4 if size >= 12 else 0
@@ -150,6 +154,9 @@ def _square(
             middle = 0.56 * size
             pen.box((corner[0] + 0.22 * size, corner[1] + 0.22 * size), (middle, middle), FILL[kind], None, middle / 2)
         ink = mixed(theme.panel, INK, opacity)
+        if stripe:
+            top, high = stripe_of(size)
+            pen.box((corner[0], corner[1] + top), (size, high), mixed(theme.panel, stripe, opacity))
     if numbered:
         font_size = 0.55 * size if number < 100 else 0.42 * size
         pen.text((corner[0] + size / 2, corner[1] + size / 2), str(number), font_size, ink, anchor="mm")
@@ -223,15 +230,20 @@ def deepest(steps: tuple[Floats, Ints], seconds: float, columns: int) -> Ints:
 def _legend_of(film: Film, width: int) -> tuple[tuple[Entry, ...], ...]:
     """Return the rows of the legend: what occurs in the film."""
     details = {phase: each if width >= LEGEND else LABELS[phase] for phase, each in PHASES.items()}
-    entries = [(WAITING, phases.SERVICE, "waiting"), (WORKING, phases.SERVICE, LABELS[phases.SERVICE])]
-    entries += [(WORKING, phase, details[phase]) for phase in PHASES if phase in film.phases]
-    entries.append((ABANDONED, phases.SERVICE, "given up: no client waits any more" if width >= LEGEND else "given up"))
+    entries = [(WAITING, phases.SERVICE, "", "waiting"), (WORKING, phases.SERVICE, "", LABELS[phases.SERVICE])]
+    entries += [(WORKING, phase, "", details[phase]) for phase in PHASES if phase in film.phases]
+    given_up = "given up: no client waits any more" if width >= LEGEND else "given up"
+    entries.append((ABANDONED, phases.SERVICE, "", given_up))
     if DOUBT in film.phases or any((~scene.wait_known).any() for scene in film.scenes):
-        entries.append((UNKNOWN, phases.SERVICE, "unknown"))
+        entries.append((UNKNOWN, phases.SERVICE, "", "unknown"))
+    entries += [
+        (WORKING, phases.SERVICE, colour, printable(route, 40))
+        for route, colour in zip(film.routes, ROUTE_COLOURS, strict=False)
+    ]
     rows: list[tuple[Entry, ...]] = [()]
     x = 0.0
     for entry in entries:
-        wide = ENTRY + text_width(entry[2], 12)
+        wide = ENTRY + text_width(entry[-1], 12)
         if rows[-1] and x + wide > width - 2 * PAD + ENTRY / 2:
             rows.append(())
             x = 0.0
@@ -244,8 +256,8 @@ def _legend(pen: Pen, sheet: Sheet) -> None:
     theme, x = pen.theme, 0.0
     for row, entries in enumerate(sheet.legend):
         x, y = float(PAD + 4), 6.0 + row * ENTRIES
-        for kind, phase, words in entries:
-            _square(pen, kind, (x, y), 12, 1_000, phase=phase)
+        for kind, phase, stripe, words in entries:
+            _square(pen, kind, (x, y), 12, 1_000, phase=phase, stripe=stripe)
             x += pen.text((x + 18, y + 6), words, 12, theme.dim, anchor="lm") + ENTRY
     few = all(len(scene) <= FEW for scene in sheet.film.scenes)
     if few and x + 200 < sheet.width:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -17,6 +19,7 @@ from sojourn.timeline.request_timelines import OUTCOMES
 MOST = 2_000
 """Maximum requests of one film; a browser cannot draw more in time."""
 MOST_SCENES = 8
+ROUTES = 4  # with a colour
 # Limits for cutting a film to the period of nearly all requests.
 FEWEST = 4  # requests; with fewer, none is a straggler
 STRAGGLERS = 0.05  # maximum share of the requests, and at least one
@@ -48,6 +51,17 @@ class Film:
         """The phases that occur: service, and others of ``sojourn.movie.scenes.LABELS``, in their order in time."""
         occurring = {phase for scene in self.scenes for phase in scene.held(0.0, self.seconds)}
         return tuple(phase for phase in LABELS if phase in occurring)
+
+    @cached_property
+    def routes(self) -> tuple[str, ...]:
+        """The routes that hold workers for the longest, ``ROUTES`` of them; empty if there are not several."""
+        seconds: Counter[str] = Counter()
+        for scene in self.scenes:
+            held = np.clip(np.minimum(scene.freed, self.seconds) - np.maximum(scene.begin, 0.0), 0, None)
+            for route, each in zip(scene.route or (), np.nan_to_num(held).tolist(), strict=False):
+                seconds[route] += each
+        ordered = [route for route, _ in sorted(seconds.items(), key=lambda item: (-item[1], item[0])) if route]
+        return tuple(ordered[:ROUTES]) if len(ordered) > 1 else ()
 
     def to_dict(self) -> dict[str, object]:
         """Return the film as plain values; instants in seconds on the film's clock."""

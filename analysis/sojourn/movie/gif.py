@@ -97,7 +97,7 @@ def checked_width(width: int) -> int:
 def _frames(sheet: Sheet, times: list[float], slide: float) -> Iterator[Image.Image]:
     """Draw frames with one palette, so that only changed pixels are stored."""
     palette = Image.new("P", (1, 1))
-    colours = colours_of(sheet.theme, strokes=len(sheet.film.phases) > 1)
+    colours = colours_of(sheet.theme, strokes=len(sheet.film.phases) > 1, routes=len(sheet.film.routes))
     palette.putpalette([part for colour in colours for part in colour])
     for now in times:
         yield frame_of(sheet, now, slide).quantize(palette=palette, dither=Image.Dither.NONE)

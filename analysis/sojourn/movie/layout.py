@@ -130,6 +130,15 @@ def layout_of(scene: Scene, width: float) -> Layout:
     return Layout(width, depth + DEPTH, size, gap, box, boxes_left, tuple(lanes), top, shelves, depth)
 
 
+def stripe_of(size: float) -> tuple[float, float]:
+    """Return top and height of the stripe of a square's route, below its number, pixels.
+
+    The square's own colour is below it, so that a light stripe is seen on a light background.
+    """
+    high = max(round(0.22 * size), 1)
+    return size - high - max(round(0.08 * size), 1), high
+
+
 def strokes_of(phase: str, size: float) -> list[tuple[float, float, float, float]]:
     """Return the lines (x, y, x, y), from the top left of a square, that show its phase without colour.
 

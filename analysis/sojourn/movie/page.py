@@ -11,6 +11,7 @@ from sojourn.model.version import version
 from sojourn.movie.film import Film
 from sojourn.movie.layout import FEW
 from sojourn.movie.scenes import PHASE_ENDS, Scene
+from sojourn.movie.theme import ROUTE_COLOURS
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 from sojourn.present.templating import script_json, templates_of
 
@@ -31,7 +32,8 @@ def page_of(film: Film, *, seconds: float | None = None, speed: float | None = N
     data = {
         "seconds": round(film.seconds, 6),
         "begun": film.begun and film.begun.timestamp() * 1_000,
-        "scenes": [_plain(scene, film.seconds) for scene in film.scenes],
+        "scenes": [_plain(scene, film) for scene in film.scenes],
+        "routes": list(ROUTE_COLOURS[: len(film.routes)]),
     }
     return (
         templates_of("sojourn.movie")
@@ -41,6 +43,7 @@ def page_of(film: Film, *, seconds: float | None = None, speed: float | None = N
             theme=theme,
             data=script_json(data, allow_nan=False),
             phases=film.phases,
+            routes=list(zip(film.routes, ROUTE_COLOURS, strict=False)),
             scenes=[{"name": scene.name, "reading": scene.reading(0.0, film.seconds)} for scene in film.scenes],
             notes=[printable(note, 1_000) for note in film.notes],
             unknown=any((~scene.wait_known).any() for scene in film.scenes),
@@ -65,8 +68,9 @@ def speeds_of(seconds: float | None, speed: float | None) -> list[tuple[str, str
     return [(value, label, value == chosen) for value, label in offered]
 
 
-def _plain(scene: Scene, seconds: float) -> dict[str, object]:
-    phases = list(scene.held(0.0, seconds))
+def _plain(scene: Scene, film: Film) -> dict[str, object]:
+    phases = list(scene.held(0.0, film.seconds))
+    numbers = {route: number for number, route in enumerate(film.routes)}
     ends = PHASE_ENDS if len(phases) > 1 else ()
     return {
         "name": scene.name,
@@ -75,6 +79,7 @@ def _plain(scene: Scene, seconds: float) -> dict[str, object]:
         "phases": phases,
         **{name: getattr(scene, name).tolist() for name in ("outcome", "lane", "place", "number")},
         "known": scene.wait_known.astype(np.int64).tolist(),
+        **({"route": [numbers.get(route, -1) for route in scene.route]} if scene.route and numbers else {}),
     }
 
 

@@ -6,10 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 
 from sojourn.model.frame import Selection
+from sojourn.model.instants import Instant
 from sojourn.movie.film import Film
 from sojourn.movie.write import film_of_rows, suffix_of, write_film
 from sojourn.readers.inputs import Source
-from sojourn.sources.open_requests import Instant, Where
+from sojourn.sources.open_requests import Where
 from sojourn.sources.opening import RequestsLike, requests_from
 from sojourn.timeline.visits import WorkersLike
 

@@ -59,6 +59,7 @@ class Scene:
         place: index of the lane's box, -1 for none; see ``placed``.
         number: of the request, from 1.
         unseen: backends, and requests to them, that are left out.
+        route: name of its route, empty for none; None: not known of any.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Scene:
     place: Ints
     number: Ints
     unseen: tuple[int, int] = (0, 0)
+    route: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.arrival)
@@ -115,7 +117,8 @@ class Scene:
         """Return only the requests present at some time in [begin, end)."""
         present = (self.arrival < end) & (self.gone > begin)
         columns = (*INSTANTS, "outcome", "wait_known", "lane", "worker", "place", "number")
-        return replace(self, **{name: getattr(self, name)[present] for name in columns})
+        route = self.route and tuple(self.route[k] for k in np.flatnonzero(present).tolist())
+        return replace(self, **{name: getattr(self, name)[present] for name in columns}, route=route)
 
     def placed(self) -> Scene:
         """Return the scene with a box for each request in service; a lane has at least one box per worker.
@@ -178,7 +181,7 @@ class Scene:
         summary = f"Of {counted(len(self), 'request')} {listed(outcomes)}; "
         summary += f"at most {deepest:,} waited at the same time." if deepest else "no request waited."
         late = self.outcome == GIVEN_UP_CODE
-        spent = float(np.nansum(np.clip(np.fmin(self.end, end) - np.fmax(self.begin, begin), 0, None)[late]))
+        spent = float(np.nansum(np.clip(np.minimum(self.end, end) - np.maximum(self.begin, begin), 0, None)[late]))
         if spent > 0:
             summary += f" Workers spent {duration(spent)} on requests that were given up on."
         held = self.held(begin, end)
@@ -240,6 +243,7 @@ def scene_of(
         place=np.full(len(requests), -1, np.int64),
         number=requests["number"].to_numpy().copy(),
         unseen=(len(busiest) - len(names), len(chosen) - len(requests)),
+        route=tuple(printable(each or "", 60) for each in requests["route"]) if "route" in requests.columns else None,
         **columns,
     )
 

@@ -12,6 +12,9 @@ INK = "#ffffff"
 STROKE = "#000000"
 """Colour of the lines on squares that show a phase: mixed half and half with the square's colour."""
 
+ROUTE_COLOURS = ("#F0E442", "#A6DEFF", "#8CE6C0", "#F7B6D8")
+"""Colours of the routes that hold workers for the longest, in stripes: light, to be seen on every square."""
+
 
 @dataclass(frozen=True)
 class Theme:
@@ -41,10 +44,14 @@ def theme_of(name: str) -> Theme:
     return THEMES[name]
 
 
-def colours_of(theme: Theme, *, strokes: bool = False) -> list[tuple[int, int, int]]:
-    """Return the palette of a frame: colours of the theme and the data, and mixtures of those that meet at edges."""
+def colours_of(theme: Theme, *, strokes: bool = False, routes: int = 0) -> list[tuple[int, int, int]]:
+    """Return the palette of a frame: colours of the theme and the data, and mixtures of those that meet at edges.
+
+    ``strokes``: with those of phases; ``routes``: with the stripes of so many routes.
+    """
     palette = [rgb(each) for each in (theme.paper, theme.text, theme.dim, theme.line, theme.panel)]
     palette += [rgb(each) for each in (QUEUEING, SERVICE, OTHER, INK)]
+    palette += [rgb(each) for each in ROUTE_COLOURS[:routes]]
     palette += [mixed(each, STROKE, share) for each in (SERVICE, OTHER) for share in (0.5, 0.25) if strokes]
     meeting = [(theme.paper, each) for each in (theme.text, theme.dim, theme.line, QUEUEING, SERVICE, OTHER)]
     meeting += [(theme.panel, each) for each in (theme.line, QUEUEING, SERVICE, OTHER, theme.dim)]

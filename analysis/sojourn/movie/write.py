@@ -13,6 +13,7 @@ import polars as pl
 from sojourn.analyses.split.result import SplitResult
 from sojourn.components.inferred.rows import inferred_note
 from sojourn.estimation.inferred import INFERRED
+from sojourn.model.column_errors import not_read
 from sojourn.model.errors import SojournError
 from sojourn.model.extras import needed_for
 from sojourn.model.formatting import counted, duration, iso, printable
@@ -150,8 +151,8 @@ def _values(rows: pl.LazyFrame, by: str, only: Sequence[str]) -> tuple[list[tupl
 
     Values are in order of their first request.
     """
-    if by not in rows.collect_schema().names():
-        raise SojournError(f"there is no column {by!r} in the rows read; read it with split(columns=…)")
+    if by not in (names := rows.collect_schema().names()):
+        raise SojournError(not_read(by, names))
     counts = rows.filter(pl.col("proxied")).group_by(by).agg(count=pl.len(), first=pl.col("start").min()).collect()
     titles = [
         ("–" if value is None else printable(value, 60), value) for value in counts.sort("first", by)[by].to_list()

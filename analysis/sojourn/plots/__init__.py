@@ -59,3 +59,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(import_module(homes.get(name, "sojourn.plots.charts")), name)
     raise AttributeError(f"module 'sojourn.plots' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

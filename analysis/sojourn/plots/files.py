@@ -73,10 +73,19 @@ def writer(path: str | os.PathLike[str], scale: float = 2.0) -> Callable[[dict[s
 
 
 def sized(spec: dict[str, Any], width: int | None, height: int | None, title: str | None) -> dict[str, Any]:
-    """Return a specification with another size and title; parts of a compound chart keep their proportions."""
-    parts = spec.get("vconcat")
+    """Return a specification with another size and title.
+
+    Parts of a compound chart keep their proportions; panels share the size.
+    """
+    parts, panels = spec.get("vconcat"), spec.get("concat")
     changed = dict(spec)
-    if parts:
+    if panels:
+        columns = spec.get("columns", 1)
+        lines = -(-len(panels) // columns)
+        changed["concat"] = [
+            sized(part, width and width // columns, height and height // lines, None) for part in panels
+        ]
+    elif parts:
         whole = sum(part.get("height", 1) for part in parts)
         changed["vconcat"] = [
             sized(part, width, height and round(height * part.get("height", 1) / whole), None) for part in parts

@@ -13,6 +13,8 @@ from sojourn.present.palette import PARTS, QUEUEING, RESPONSE, SERVICE
 
 STACKED = tuple(reversed(PARTS))  # from the bottom: everything else, service time, queueing delay on top
 MEASURED = ("queueing delay", "service time")  # the measured parts; the rest is "everything else"
+# From few to many on a light background, even in lightness, after cividis (Nuñez, Anderton and Renslow 2018).
+COUNTS = ["#eee8c8", "#c4b98a", "#8e8a79", "#5a6071", "#273a6b", "#00204d"]
 TIME = "%Y-%m-%dT%H:%M:%S%.3fZ"
 
 # A line over an area or a bar, and its halo: visible on blue and on vermillion, on light and on dark.
@@ -57,11 +59,14 @@ def part_colour() -> alt.Color:
 
 
 def count_colour() -> alt.Color:
-    """Return the colour scale of the field ``requests``, ordered by lightness for all readers."""
+    """Return the colour scale of the field ``requests``, ordered by lightness for all readers.
+
+    The theme directs it (``sojourn.present.drawing.specification``): more requests contrast more with the background.
+    """
     return alt.Color(
         "requests:Q",
         title="requests",
-        scale=alt.Scale(type="log", scheme="cividis"),
+        scale=alt.Scale(type="log", range=COUNTS, interpolate="rgb"),
         legend=alt.Legend(tickCount=3, format="~s", gradientLength=160),
     )
 

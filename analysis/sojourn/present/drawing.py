@@ -8,6 +8,7 @@ from typing import Any
 
 from sojourn.model.formatting import printable
 from sojourn.present.chart_libraries import alt, vl_convert
+from sojourn.present.chart_parts import COUNTS
 from sojourn.present.palette import THEMES, Theme
 from sojourn.present.section import Chart
 
@@ -34,7 +35,24 @@ def specification(chart: Chart, theme: str = "light", *, validate: bool = True) 
 
     ``validate``: compare it with Vega-Lite's schema first, which takes longer than everything else.
     """
-    return _merged(safe(chart.to_dict(validate=validate)), {"config": _config(THEMES[theme])})
+    spec = _merged(safe(chart.to_dict(validate=validate)), {"config": _config(THEMES[theme])})
+    _direct_counts(spec, theme)
+    return spec
+
+
+def _direct_counts(part: dict[str, Any], theme: str) -> None:
+    """Let larger numbers of requests contrast more with the background: darker on light, lighter on dark.
+
+    In a page they are as on light, under a name by which its style inverts them on dark.
+    """
+    for name in ("layer", "concat", "vconcat", "hconcat"):
+        for inner in part.get(name, ()):
+            _direct_counts(inner, theme)
+    colour = part.get("encoding", {}).get("color", {})
+    if isinstance(scale := colour.get("scale"), dict) and scale.get("range") == COUNTS:
+        scale["reverse"] = theme == "dark"
+        if theme == "page":
+            part["name"] = "counts"
 
 
 def legends_above(chart: Chart) -> Chart:
@@ -46,7 +64,7 @@ def legends_above(chart: Chart) -> Chart:
     parts: list[Any] = [above]
     while parts:
         part = parts.pop()
-        for name in ("layer", "vconcat", "hconcat"):
+        for name in ("layer", "vconcat", "hconcat", "concat"):
             parts += getattr(part, name, None) or []
         encoding = getattr(part, "encoding", None)
         for channel in ("color", "strokeDash", "shape"):

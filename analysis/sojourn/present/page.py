@@ -23,6 +23,8 @@ from sojourn.readers.record import REASONS
 
 MOST_ROWS = 25
 TABLE_ROWS = 50
+GENERATOR = "sojourn"  # in the head of a page: by it a page that may be replaced is recognised
+HEAD = 1_000  # bytes in which it stands
 PLACES = ("main", "theme", "short", "findings", "split", "audit", "refused", "log")  # ids of the page itself
 
 
@@ -146,8 +148,18 @@ class Page:
             script=_file(environment, "report.js"),
             bundle=markupsafe.Markup(drawings.libraries()) if figures or opened or any(pictures.values()) else "",  # noqa: S704
             version=version(),
+            generator=GENERATOR,
             made=datetime.now(UTC),
         )
+
+
+def is_page(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file is a page of Sojourn's; False also if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return f'<meta name="generator" content="{GENERATOR}">'.encode() in file.read(HEAD)
+    except OSError:
+        return False
 
 
 def _environment() -> jinja2.Environment:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sojourn.present.chart_libraries import alt
 
 if TYPE_CHECKING:
-    Chart = alt.Chart | alt.LayerChart | alt.VConcatChart | alt.HConcatChart | alt.FacetChart
+    Chart = alt.Chart | alt.LayerChart | alt.VConcatChart | alt.HConcatChart | alt.FacetChart | alt.ConcatChart
 else:
     Chart = Any  # Altair is loaded when a chart is drawn
 

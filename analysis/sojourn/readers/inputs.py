@@ -13,7 +13,7 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -36,8 +36,23 @@ Source = str | os.PathLike[str]
 
 
 def listed(sources: Sequence[Source] | Source) -> list[Source]:
-    """Return sources as a list, also for a single one."""
-    return [sources] if isinstance(sources, str | os.PathLike) else list(sources)
+    """Return sources as a list, also for a single one.
+
+    Raises:
+        SojournError: one is neither a path nor the address of a store.
+    """
+    if isinstance(sources, str | os.PathLike):
+        return [sources]
+    if not isinstance(sources, Iterable):
+        raise SojournError(f"a source is a path, a glob or a store's address, not {type(sources).__name__}")
+    several = list(sources)
+    for each in several:
+        if not isinstance(each, str | os.PathLike):
+            raise SojournError(
+                f"a source in a list is a path, a glob or a store's address, not {type(each).__name__}; concatenate "
+                "frames into one"
+            )
+    return several
 
 
 @dataclass(frozen=True)

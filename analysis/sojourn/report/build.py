@@ -14,13 +14,14 @@ from sojourn.analyses.split.page import split_part
 from sojourn.analyses.split.result import SplitResult
 from sojourn.analyses.split.run import split_from, with_wire
 from sojourn.model.errors import SojournError
+from sojourn.model.instants import Instant
 from sojourn.model.verdict import SLO
 from sojourn.present.drawing_process import DrawingProcess
 from sojourn.present.pictures import Drawings
 from sojourn.present.section import Section
 from sojourn.readers.inputs import NamedSources, Source, listed
 from sojourn.report.html import report_page
-from sojourn.sources.open_requests import Instant, Where
+from sojourn.sources.open_requests import Where
 from sojourn.sources.opening import RequestsLike, read_already
 from sojourn.sources.traces import Traces, read_traces
 from sojourn.timeline.visits import WorkersLike
@@ -60,7 +61,8 @@ def write_report(
         title: heading; None: the names of the sources.
         spans: the app's spans, if ``requests`` are sources.
         app_log: the app's own access log, as for ``sojourn.split``.
-        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        since: only requests that arrived at or after this instant: ISO 8601 with a zone, an aware
+            datetime, or unix seconds.
         until: only requests that arrived before this instant.
         where: only requests with these values.
 

@@ -35,6 +35,8 @@ from sojourn.model.formatting import printable
 from sojourn.model.groups import DEFAULT_GROUPS
 from sojourn.model.verdict import SLO
 
+DEFAULT_PAGE = "report.html"
+
 if TYPE_CHECKING:
     from sojourn.analyses.split.result import SplitResult
     from sojourn.present.page import Line
@@ -42,7 +44,17 @@ if TYPE_CHECKING:
 
 def report(
     sources: Sources,
-    html: Annotated[Path, typer.Option(metavar="F", help="The file to write: one page, no network needed.")],
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="F",
+            help="The file to write: one page, no network needed.  [default: report.html]",
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Without --html: replace a report.html that is no report of sojourn.")
+    ] = False,
     spans: Spans = None,
     app_log: AppLogs = None,
     by: SplitBy = "route",
@@ -61,8 +73,12 @@ def report(
     table_columns: TableColumns = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write all analyses of the same requests on one HTML page."""
+    """Write all analyses of the same requests on one HTML page.
+
+    Without --html the page is report.html in this folder. An earlier report there is replaced, another file is not.
+    """
     column, counts = column_of(by), workers_of(workers)
+    page = html or _default_page(force)
     from sojourn.present.drawing_process import DrawingProcess  # noqa: PLC0415 - logging takes its time to load
 
     # Vega starts while the analyses are loaded and the requests are read.
@@ -86,10 +102,28 @@ def report(
             )
         with doing(quiet) as say:
             sections = write_analyses(
-                result, html, process=process, by=column, workers=counts, slo=slo, before=earlier, sources=by_kind,
+                result, page, process=process, by=column, workers=counts, slo=slo, before=earlier, sources=by_kind,
                 spans=spans or (), captures=packets, on_step=say,
             )  # fmt: skip
-    _say(result, in_short(result, sections), html)
+    _say(result, in_short(result, sections), page)
+
+
+def _default_page(force: bool) -> Path:
+    """Return the file that is written without ``--html``.
+
+    Raises:
+        typer.BadParameter: it exists, and is no report that may be replaced.
+    """
+    page = Path(DEFAULT_PAGE)
+    if page.exists() and not force:
+        from sojourn.present.page import is_page  # noqa: PLC0415 - templates take their time to load
+
+        if not is_page(page):
+            raise typer.BadParameter(
+                f"{page} exists and is no report of sojourn: name another file with --html, or replace it with --force",
+                param_hint="--html",
+            )
+    return page
 
 
 def _say(result: SplitResult, lines: Sequence[Line], html: Path) -> None:

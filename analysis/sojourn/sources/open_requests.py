@@ -6,7 +6,6 @@ import functools
 import tempfile
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, TypeVar
 
 import polars as pl
@@ -16,12 +15,12 @@ from sojourn.components.expressions import REWRITTEN
 from sojourn.components.inferred.backends import BackendInference
 from sojourn.components.split import split_rows
 from sojourn.model.frame import Records, Requests, Selection
+from sojourn.model.instants import Instant
 from sojourn.model.measures import Measures
 from sojourn.readers.spool import on_disk
 from sojourn.sources.frame_measures import FrameMeasures, without_upgraded
 
 Value = TypeVar("Value")
-Instant = datetime | float | None
 Where = Mapping[str, object] | None
 
 

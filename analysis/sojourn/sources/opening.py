@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TextIO
+from typing import TextIO, TypeGuard, cast
 
 import polars as pl
 
 from sojourn.components.split import split_rows
+from sojourn.model.column_errors import not_read
 from sojourn.model.errors import SojournError
-from sojourn.model.frame import COLUMNS, SCHEMA, SPLIT_COLUMNS, Records, Requests, Selection, checked, is_extra
+from sojourn.model.frame import COLUMNS, SCHEMA, SPLIT_COLUMNS, Records, Requests, Selection
+from sojourn.model.instants import Instant
 from sojourn.readers.inputs import NamedSources, Source, SourcesLike, listed
 from sojourn.sources.frame_measures import FrameMeasures
-from sojourn.sources.open_requests import Instant, OpenedRequests, Where, of_requests
+from sojourn.sources.frames import Frame, frame_of, has_components, requests_of_frame, with_components
+from sojourn.sources.open_requests import OpenedRequests, Where, of_requests
 from sojourn.sources.requests import Progress, read
 from sojourn.sources.store_measures import StoreMeasures
 from sojourn.sources.store_rows import read_store, stored_records
 
 JOIN_COLUMNS = ("request_id", "trace_id", "span_id")
 
-RequestsLike = OpenedRequests | Requests | pl.LazyFrame | pl.DataFrame | SourcesLike
+RequestsLike = OpenedRequests | Requests | Frame | SourcesLike
 
 
 @contextmanager
@@ -50,7 +53,8 @@ def open_sources(
         app_log: the app's own access log, joined by request id.
         columns: columns to read in addition to those of the components: canonical ones, or other keys of the log.
         all_columns: read every canonical column.
-        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        since: only requests that arrived at or after this instant: ISO 8601 with a zone, an aware
+            datetime, or unix seconds.
         until: only requests that arrived before this instant.
         where: column -> value that a row must have.
         rejects_to: as for ``sojourn.read``.
@@ -121,12 +125,13 @@ def requests_from(
     """Return requests in any form with their components.
 
     Args:
-        requests: sources to read, opened requests (such as a split), the result of ``sojourn.read``, or a frame, either
-            canonical or with components.
+        requests: sources to read, opened requests (such as a split), the result of ``sojourn.read``, or a frame of
+            Polars, pandas or Arrow, either canonical or with components.
         columns: columns to read from sources in addition to those of the components.
-        spans: the app's spans, if ``requests`` are sources.
-        app_log: the app's own access log, if ``requests`` are sources.
-        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        spans: the app's spans, if ``requests`` are sources or a canonical frame.
+        app_log: the app's own access log, if ``requests`` are sources or a canonical frame.
+        since: only requests that arrived at or after this instant: ISO 8601 with a zone, an aware
+            datetime, or unix seconds.
         until: only requests that arrived before this instant.
         where: only requests with these values.
 
@@ -134,7 +139,11 @@ def requests_from(
         SojournError: a source cannot be read, the frame is not a frame of requests, a column of ``where`` does not
             exist, or ``spans`` or ``app_log`` are given for requests that are not sources.
     """
-    if isinstance(requests, OpenedRequests | Requests | pl.LazyFrame | pl.DataFrame):
+    frame = frame_of(requests)
+    if frame is not None and not has_components(frame):
+        canonical_requests = requests_of_frame(frame, listed(spans), listed(app_log))
+        return of_requests(canonical_requests, since=since, until=until, where=where)
+    if frame is not None or isinstance(requests, OpenedRequests | Requests):
         if listed(spans):
             raise SojournError("spans are joined when requests are read: give them to sojourn.split or sojourn.read")
         if listed(app_log):
@@ -144,49 +153,34 @@ def requests_from(
         selection = Selection.of(since, until, where)
         if isinstance(requests, OpenedRequests):
             return _selected(requests, requests.rows, selection) if selection.narrows else requests
-        rows = _split_frame(requests.lazy())
-        frame = OpenedRequests(
-            measures=FrameMeasures(rows), records=Records(), names=("frame",), audited=False, _rows=lambda: rows
-        )
-        return _selected(frame, rows, selection)
+        assert frame is not None  # noqa: S101 - what else there is returned above
+        opened = _opened_frame(with_components(frame))
+        return _selected(opened, opened.rows, selection) if selection.narrows else opened
+    requests = cast(SourcesLike, requests)
     with open_sources(
         requests, spans=spans, app_log=app_log, columns=("request_id", *columns), since=since, until=until, where=where
     ) as result:
         return result
 
 
-def read_already(requests: RequestsLike) -> bool:
+def read_already(requests: RequestsLike) -> TypeGuard[OpenedRequests | Requests | Frame]:
     """Return whether the requests are not sources: opened or read requests, or a frame."""
-    return isinstance(requests, OpenedRequests | Requests | pl.LazyFrame | pl.DataFrame)
+    return isinstance(requests, OpenedRequests | Requests) or frame_of(requests) is not None
 
 
-def canonical(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the canonical columns of a user's frame, and text columns of the user's own.
-
-    Raises:
-        SojournError: the frame is none of requests.
-    """
-    schema = rows.collect_schema()
-    return checked(rows, "frame", [name for name in schema if is_extra(name) and schema[name] == pl.String()])
-
-
-def _split_frame(rows: pl.LazyFrame) -> pl.LazyFrame:
-    names = rows.collect_schema().names()
-    if {"queueing_delay", "queue", "answered"} <= set(names):
-        # Columns that the user's frame may have left out: not every analysis needs them.
-        added = {
-            "half_tick": pl.lit(0.0), "proxy_queue": pl.lit(0.0), "vantage": pl.lit(None, pl.String),
-            "time_step": pl.lit(None, pl.Float64), "inferred_workers": pl.lit(None, pl.Int64),
-        }  # fmt: skip
-        return rows.with_columns(**{name: value for name, value in added.items() if name not in names})
-    return split_rows(canonical(rows), infer=False).rows
+def _opened_frame(rows: pl.LazyFrame) -> OpenedRequests:
+    """Return the opened requests of a frame with components."""
+    count = int(rows.select(pl.len()).collect(engine="streaming").item())
+    return OpenedRequests(
+        measures=FrameMeasures(rows), records=Records(read=count), names=("frame",), audited=False, _rows=lambda: rows
+    )
 
 
 def _selected(requests: OpenedRequests, rows: pl.LazyFrame, selection: Selection) -> OpenedRequests:
     names = rows.collect_schema().names()
     missing = [name for name in selection.columns if name not in names and name in SCHEMA]
     if missing:
-        raise SojournError(f"there is no column {missing[0]!r} in what was read; read it with split(columns=…)")
+        raise SojournError(not_read(missing[0], names))
     selected = (selection.of_rows(rows), requests)  # which holds on to the folder the rows lie in
     return OpenedRequests(
         measures=FrameMeasures(selected[0], requests.measures.clock),

@@ -6,12 +6,12 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from itertools import islice
-from typing import TextIO
+from typing import TextIO, cast
 
 import polars as pl
 
+from sojourn.model.column_errors import no_column
 from sojourn.model.errors import SojournError
 from sojourn.model.frame import (
     COLUMNS,
@@ -25,6 +25,7 @@ from sojourn.model.frame import (
     dtype_of,
     is_extra,
 )
+from sojourn.model.instants import Instant
 from sojourn.readers.app_log import read_app_log
 from sojourn.readers.blocks import Reject
 from sojourn.readers.duplicates import each_once
@@ -36,6 +37,7 @@ from sojourn.readers.parquet import read_parquet
 from sojourn.readers.record import DROPPED, MICROSECONDS, RECORD
 from sojourn.readers.spans import read_spans
 from sojourn.readers.spool import Spool
+from sojourn.sources.frames import Frame, frame_of, requests_of_frame
 from sojourn.sources.store_rows import stream_store
 
 Progress = Callable[[int], None]
@@ -43,13 +45,13 @@ FOR_MISFIT = 50  # refused lines that are compared with their format
 
 
 def read(
-    sources: SourcesLike,
+    sources: SourcesLike | Frame,
     *,
     spans: Sequence[Source] | Source = (),
     app_log: Sequence[Source] | Source = (),
     columns: Sequence[str] = COLUMNS,
-    since: datetime | float | None = None,
-    until: datetime | float | None = None,
+    since: Instant = None,
+    until: Instant = None,
     where: Mapping[str, object] | None = None,
     rejects_to: TextIO | None = None,
     on_size: Callable[[int | None], None] | None = None,
@@ -62,12 +64,14 @@ def read(
     with the same requests are not recognised as duplicates.
 
     Args:
-        sources: what to read; one file named twice is read once.
+        sources: what to read; one file named twice is read once. A frame of Polars, pandas or Arrow is checked and
+            brought to the canonical types.
         spans: OTLP/JSON-lines files with the app's spans; those in a run's folder or a store are read automatically.
         app_log: the app's own access log, joined by request id; ``sojourn.app_log_file`` sets a format.
         columns: columns to read; fewer are faster. A name that is not canonical is a key of the log or a column of the
             Parquet file (null if missing); a store has only canonical columns.
-        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        since: only requests that arrived at or after this instant: ISO 8601 with a zone, an aware
+            datetime, or unix seconds.
         until: only requests that arrived before this instant.
         where: column -> value that a row must have.
         rejects_to: file for all refused lines, as JSON lines (source, line, reason, raw).
@@ -85,8 +89,15 @@ def read(
         raise SojournError(
             f"not columns and not valid keys of a log: {', '.join(repr(n) for n in extra if not is_extra(n))}"
         )
-    by_kind = NamedSources.of(sources)
     app_logs = listed(app_log)
+    frame = frame_of(sources)
+    if frame is not None:
+        requests = requests_of_frame(frame, listed(spans), app_logs)
+        missing = [name for name in extra if name not in requests.rows.collect_schema()]
+        if missing:
+            raise SojournError(no_column(missing[0], frame.collect_schema()))
+        return replace(requests, rows=selection.of_rows(requests.rows).select(columns))
+    by_kind = NamedSources.of(cast(SourcesLike, sources))
     late = read_app_log(app_logs) if app_logs else None
     inputs = opened_inputs(by_kind)
     spool = Spool()
@@ -107,7 +118,7 @@ def read(
     names = {os.fspath(source): os.fspath(source) for source in by_kind.every}
     for dsn in inputs.stores:
         if extra:
-            raise SojournError(f"a store has no column {extra[0]!r}; columns are {', '.join(COLUMNS)}")
+            raise SojournError(f"in a store {no_column(extra[0], COLUMNS)}")
         stored = stream_store(dsn, selected_columns, selection, _EachOnce(spool), rejects_to=rejects_to)
         records.add(stored.records)
         span_tables.append(stored.spans)

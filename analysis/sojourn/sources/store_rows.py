@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
 import polars as pl
 
 from sojourn.model.errors import SojournError
 from sojourn.model.frame import COLUMNS, MOST_REJECTS, SCHEMA, Records, Requests, Selection, by_reason
+from sojourn.model.instants import Instant
 from sojourn.readers.spans import SPANS_SCHEMA
 from sojourn.readers.spool import Spool
 from sojourn.store import statements as sql
@@ -38,8 +38,8 @@ class Stored:
 def read_store(
     dsn: str,
     columns: Sequence[str] = COLUMNS,
-    since: datetime | float | None = None,
-    until: datetime | float | None = None,
+    since: Instant = None,
+    until: Instant = None,
     where: Mapping[str, object] | None = None,
     limit: int | None = None,
 ) -> Requests:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from sojourn.model.column_errors import not_read
+from sojourn.model.errors import SojournError
+from sojourn.model.instants import Instant
 from sojourn.readers.inputs import Source
-from sojourn.sources.open_requests import Instant, OpenedRequests, Where
+from sojourn.sources.open_requests import OpenedRequests, Where
 from sojourn.sources.opening import RequestsLike, requests_from
 from sojourn.timeline.visits import Visits, WorkersLike
 from sojourn.timeline.visits import visits as visits_of_rows
@@ -36,7 +39,8 @@ def visits(
         waits_unknown: keep requests with an unknown wait; their ``wait_end`` is NaN.
         spans: the app's spans, if ``requests`` are sources.
         app_log: the app's own access log, as for ``sojourn.split``.
-        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        since: only requests that arrived at or after this instant: ISO 8601 with a zone, an aware
+            datetime, or unix seconds.
         until: only requests that arrived before this instant.
         where: only requests with these values.
 
@@ -46,6 +50,10 @@ def visits(
     source = requests_from(
         requests, columns=columns, spans=spans, app_log=app_log, since=since, until=until, where=where
     )
+    names = source.rows.collect_schema().names()
+    for column in columns:
+        if column not in names:
+            raise SojournError(not_read(column, names))
     return visits_of_rows(source.rows, columns=columns, workers=workers, waits_unknown=waits_unknown)
 
 

@@ -182,7 +182,7 @@ def _commands(folder: Path) -> dict[str, Command]:
         "compare": lambda log: [*SOJOURN, "compare", str(log), str(log), "--json"],
         "report": lambda log: [*SOJOURN, "report", str(log), *WITH_WORKERS, "--html", str(page)],
         "movie": lambda log: [*SOJOURN, "movie", str(log), *WITH_WORKERS, "--out", str(film)],
-        "plot heatmap": lambda log: [*SOJOURN, "plot", "heatmap", str(log), "--out", str(picture)],
+        "plot heatmap": lambda log: [*SOJOURN, "plot", str(log), "heatmap", "--out", str(picture)],
     }
 
 

@@ -79,7 +79,7 @@ CASES: list[tuple[str, str]] = [
     (f"kernel {EXAMPLES}/kernel.jsonl.gz", ""),
     ("capture --port 80 --out OUT/a.pcap --print", ""),
     (f"report {SHOP} --html OUT/report.html", "charts"),
-    (f"plot ccdf {SHOP} --out OUT/ccdf.svg", "charts"),
+    (f"plot {SHOP} ccdf --out OUT/ccdf.svg", "charts"),
     (f"movie {SHOP} --out OUT/movie.html", ""),
     (f"movie {SHOP} --out OUT/movie.gif", "charts"),
     (f"watch {SHOP} --once", ""),

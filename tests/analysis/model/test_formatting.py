@@ -8,7 +8,7 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sojourn.model.formatting import counted, duration, formatted, milliseconds, percent, printable, tally
+from sojourn.model.formatting import counted, duration, formatted, milliseconds, percent, printable, shortened, tally
 
 
 @pytest.mark.parametrize(
@@ -96,3 +96,24 @@ def test_a_tally_lists_names_safely_and_in_order() -> None:
     assert "\x1b" not in shown
     assert tally({"missing_time": 2_000, "bad\x1b[2J": 1}) == f"{shown} 1, missing_time 2,000"
     assert tally({}) == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "limit", "label"),
+    [
+        ("/api/v1/customers/orders/items", 24, "/api/v1/…/items"),
+        ("/api/v1/customers/orders/items", 40, "/api/v1/customers/orders/items"),
+        ("/customers/12345678901234567890/invoices", 28, "/customers/…/invoices"),
+    ],
+)
+def test_a_long_path_loses_whole_segments(path: str, limit: int, label: str) -> None:
+    assert printable(path, limit) == shortened(path, limit) == label
+
+
+@pytest.mark.parametrize("name", ["/averyveryveryverylongsegmentwithoutslashes", "backend-0123456789.internal"])
+def test_a_long_name_loses_its_middle(name: str) -> None:
+    for text in (printable(name, 20), shortened(name, 20)):
+        begin, _, end = text.partition("…")
+        assert len(text) == 20
+        assert name.startswith(begin)
+        assert name.endswith(end)

@@ -22,12 +22,12 @@ from sojourn.model.errors import SojournError
 from sojourn.movie.drawing import deepest, frame_of, length, sheet_of
 from sojourn.movie.film import MOST
 from sojourn.movie.gif import LAST_FRAME, MOST_FRAMES
-from sojourn.movie.layout import OUT, PAD, layout_of, strokes_of
+from sojourn.movie.layout import OUT, PAD, layout_of, stripe_of, strokes_of
 from sojourn.movie.moment import ABANDONED, UNKNOWN, WAITING, WORKING, busy_shares, counts_of, squares_of
 from sojourn.movie.page import page_of
 from sojourn.movie.places import places_of
 from sojourn.movie.scenes import DOUBT, LABELS, Scene
-from sojourn.movie.theme import DARK, LIGHT, STROKE, colours_of, mixed, rgb
+from sojourn.movie.theme import DARK, LIGHT, ROUTE_COLOURS, STROKE, colours_of, mixed, rgb
 from sojourn.movie.write import film_of_rows, write_film
 from sojourn.present.palette import OTHER, QUEUEING
 from sojourn.present.palette import SERVICE as BLUE
@@ -344,7 +344,8 @@ def test_page_script_places_squares_like_the_picture() -> None:
       }).concat([{deepest: deepest(scene, 0, input.seconds, 300).map(each => [...each])}]);
     });
     const strokes = input.strokes.map(([phase, size]) => strokesOf(phase, size));
-    console.log(JSON.stringify({moments, strokes}));
+    const stripes = input.strokes.map(([phase, size]) => stripeOf(size));
+    console.log(JSON.stringify({moments, strokes, stripes}));
     """
     )
     instants = [0.0, 0.3, 10.0, 31.7, 45.0, 45.02, 60.0]
@@ -356,6 +357,7 @@ def test_page_script_places_squares_like_the_picture() -> None:
         [str(NODE), "-e", script], input=json.dumps(document), capture_output=True, text=True, timeout=30, check=True
     )
     answer = json.loads(done.stdout)
+    assert answer["stripes"] == [list(stripe_of(size)) for _, size in strokes]
     for lines, (phase, size) in zip(answer["strokes"], strokes, strict=True):
         assert np.array(sorted(lines)) == pytest.approx(np.array(sorted(strokes_of(phase, size))))
     compared = 0
@@ -445,10 +447,51 @@ def test_lines_show_the_phase_of_a_square() -> None:
         assert stroke not in {colour for _, colour in plain.getcolors(100_000) or []}
 
 
+def by_route() -> pl.DataFrame:
+    """Two workers: /export holds one for 60 s, /a and /b for 10 s and 5 s; the last is given up unserved."""
+    table = drawn(
+        (0.0, 0.0, 60.0, 60.0, SERVED), (1.0, 1.0, 11.0, 11.0, SERVED), (2.0, 11.0, 16.0, 16.0, SERVED),
+        (3.0, None, None, 50.0, GIVEN_UP),
+    )  # fmt: skip
+    return table.with_columns(route=pl.Series(["/export", "/a", "/b", "/c"]))
+
+
+def test_the_routes_that_hold_workers_the_longest_have_stripes(tmp_path: Path) -> None:
+    routes = film(scene(by_route(), workers=2))
+    assert routes.routes == ("/export", "/a", "/b", "/c")
+    assert film(scene(by_route().with_columns(route=pl.lit("/only")))).routes == ()
+    assert film().routes == ()
+    for theme in (LIGHT, DARK):
+        sheet = sheet_of(routes, 800, theme)
+        in_row = [(stripe, words) for row in sheet.legend for _, _, stripe, words in row if stripe]
+        assert in_row == list(zip(ROUTE_COLOURS, routes.routes, strict=True))
+        image = frame_of(sheet, 5.0, 0.0).crop((0, 0, 800, sheet.height - 60))
+        counts = {colour: count for count, colour in image.getcolors(100_000) or []}
+        yellow, sky, green = (counts.get(rgb(colour), 0) for colour in ROUTE_COLOURS[:3])
+        assert min(yellow, sky, green) > 20  # in two boxes, and in the queue
+        assert {rgb(each) for each in ROUTE_COLOURS} <= set(colours_of(theme, routes=4))
+        assert len(colours_of(theme, strokes=True, routes=4)) <= 256
+    page = page_of(routes)
+    assert '"route": [0, 1, 2, 3]' in page.replace('"route":[', '"route": [').replace(",", ", ").replace(",  ", ", ")
+    assert page.count('<i class="route"') == 4
+    assert "/export, which holds workers the longest" in page
+    assert "/a, which" not in page
+    assert '<i class="route"' not in page_of(film())
+    write_film(routes, tmp_path / "x.gif", seconds=1.0, fps=5.0, width=400)
+    with Image.open(tmp_path / "x.gif") as image:
+        image.seek(1)
+        assert rgb(ROUTE_COLOURS[0]) in {colour for _, colour in image.convert("RGB").getcolors(100_000) or []}
+
+
+def test_workers_spend_no_time_on_requests_that_never_had_one() -> None:
+    assert "Workers spent" not in film(scene(by_route(), workers=2)).scenes[0].reading(0.0, 60.0)
+    assert "Workers spent 25.0 s" in film().scenes[0].reading(0.0, 70.0)
+
+
 def test_legend_has_the_phases_that_occur_in_rows_that_fit() -> None:
     plain, every = (sheet_of(each, 800, LIGHT).legend for each in (film(), film(scene(phased()))))
-    assert [phase for row in plain for _, phase, _ in row] == [SERVICE] * 3
-    assert [(kind, phase) for row in every for kind, phase, _ in row if kind != WAITING] == [
+    assert [phase for row in plain for _, phase, _, _ in row] == [SERVICE] * 3
+    assert [(kind, phase) for row in every for kind, phase, _, _ in row if kind != WAITING] == [
         (WORKING, SERVICE), (WORKING, READ), (WORKING, BODY), (WORKING, AFTER), (ABANDONED, SERVICE),
         (UNKNOWN, SERVICE),
     ]  # fmt: skip
@@ -574,7 +617,7 @@ def test_each_makes_a_scene_per_source(tmp_path: Path, log: Path, monkeypatch: p
 def test_requests_from_before_the_window_are_still_queued(
     tmp_path: Path, log: Path, snapshot: SnapshotAssertion
 ) -> None:
-    code, printed = run(log, "--since", "2026-01-01T12:00:02.5", "--json", "--out", tmp_path / "x.html")
+    code, printed = run(log, "--since", "2026-01-01T12:00:02.5Z", "--json", "--out", tmp_path / "x.html")
     assert code == 0, printed
     document = json.loads(printed)
     assert document["scenes"][0]["requests"] == 3
@@ -586,7 +629,7 @@ def test_requests_from_before_the_window_are_still_queued(
     ("arguments", "code", "part"),
     [
         (["--out", "x.mp4"], 1, "x.mp4"),
-        (["--out", "x.html", "--since", "2027-01-01"], 1, "none arrived in the window"),
+        (["--out", "x.html", "--since", "2027-01-01T00:00Z"], 1, "none arrived in the window"),
         (["--out", "x.html", "--backend", "b:1"], 1, "--backend named b:1"),
         (["--out", "x.html", "--by", "service", "--scene", "z"], 1, "there is no scene 'z'; choose from s"),
         (["--out", "x.html", "--seconds", "5", "--speed", "2"], 2, "either --seconds or --speed"),
@@ -631,5 +674,5 @@ def test_from_python(tmp_path: Path, log: Path) -> None:
     assert produced.scenes[0].name == "/r"
     assert produced.scenes[0].lanes[0].workers == 2
     assert len(sojourn.write_movie({"one": result, "two": result}, tmp_path / "y.html").scenes) == 2
-    with pytest.raises(SojournError, match="no column 'tenant'"):
+    with pytest.raises(SojournError, match="column 'tenant' was not read"):
         sojourn.write_movie(result, tmp_path / "z.html", by="tenant")

@@ -182,7 +182,7 @@ def test_the_pictures_of_a_page_take_the_colour_of_its_text(pictures: dict[str, 
 def test_the_report_has_a_picture_of_each_kind_of_the_split(shop: SplitResult) -> None:
     keys = [picture.key for picture in split_pictures(shop)]
     assert keys == [
-        "distribution", "tail", "split-by-route", "percentiles", "ccdf", "time", "heatmap", "hexbin",
+        "time", "distribution", "tail", "split-by-route", "percentiles", "ccdf", "heatmap", "hexbin",
         "ridgeline-by-route",
     ]  # fmt: skip
     assert len(set(keys)) == len(keys)
@@ -303,7 +303,7 @@ def run(*arguments: str) -> Any:
 
 def test_the_command_writes_the_file_and_reads_it(tmp_path: Path) -> None:
     files = [tmp_path / "a.svg", tmp_path / "b.png"]
-    result = run("split-by", str(SHOP), "--by", "tenant", *(f"--out={file}" for file in files), "--theme", "dark")
+    result = run(str(SHOP), "split-by", "--by", "tenant", *(f"--out={file}" for file in files), "--theme", "dark")
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("tenant ")
     assert files[0].read_text().startswith("<svg")
@@ -312,7 +312,7 @@ def test_the_command_writes_the_file_and_reads_it(tmp_path: Path) -> None:
 
 
 def test_the_command_answers_with_the_data(tmp_path: Path) -> None:
-    result = run("ccdf", str(SHOP), "--json", "--out", str(tmp_path / "a.svg"))
+    result = run(str(SHOP), "ccdf", "--json", "--out", str(tmp_path / "a.svg"))
     document = json.loads(result.stdout)
     assert document["kind"] == "ccdf"
     assert document["files"] == [str(tmp_path / "a.svg")]
@@ -323,22 +323,33 @@ def test_the_command_answers_with_the_data(tmp_path: Path) -> None:
 
 
 def test_a_window_and_a_condition_are_drawn(tmp_path: Path) -> None:
-    document = json.loads(run("sequence", str(SHOP), "--until", "2026-01-01T00:00:01Z", "--json").stdout)
+    document = json.loads(run(str(SHOP), "sequence", "--until", "2026-01-01T00:00:01Z", "--json").stdout)
     assert document["caption"].startswith("All ")
-    document = json.loads(run("distribution", str(SHOP), "--where", "route=/export", "--json").stdout)
+    document = json.loads(run(str(SHOP), "distribution", "--where", "route=/export", "--json").stdout)
     assert "173 requests" in document["reading"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["ccdd", "x", "--out", "a.svg"], "did you mean ccdf?"),
-        (["ccdf", "x"], "name the file to write"),
-        (["ccdf", "x", "--out", "a.gif"], "not as .gif"),
-        (["ccdf", "x", "--out", "a.svg", "--theme", "blue"], "light or dark"),
-        (["heatmap", "x", "--out", "a.svg", "--of", "upload"], "not one of response"),
-        (["ccdf", "x", "--out", "a.png", "--scale", "99"], "--scale"),
-        (["flow", "x", "--out", "a.png", "--by", "a b"], "cannot be a column"),
+        (["x", "ccdd", "--out", "a.svg"], "did you mean ccdf?"),
+        (["x", "ccdf"], "name the file to write"),
+        (["x", "ccdf", "--out", "a.gif"], "not as .gif"),
+        (["x", "ccdf", "--out", "a.svg", "--theme", "blue"], "light or dark"),
+        (["x", "heatmap", "--out", "a.svg", "--of", "upload"], "not one of response"),
+        (["x", "ccdf", "--out", "a.png", "--scale", "99"], "--scale"),
+        (["x", "flow", "--out", "a.png", "--by", "a b"], "cannot be a column"),
+        (
+            ["x", "depth", "--out", "a.svg", "--by", "route"],
+            "cannot be divided by a column; charts that can are",
+        ),
+        (["x", "depth", "--out", "a.svg", "--of", "service"], "cannot be drawn of one time; charts that can are ccdf"),
+        (["x", "tail", "--out", "a.svg", "--band"], "cannot have a confidence band; charts that can are ccdf, perc"),
+        (["x", "flow", "--out", "a.svg", "--against", "y"], "--against: flow cannot show several logs"),
+        (["x", "ccdf", "--out", "a.svg", "--against", "y", "--label", "a"], "1 label for 2 logs"),
+        (["x", "ccdf", "--out", "a.svg", "--against", "a/x", "--label", "a", "--label", "a"], "the same name"),
+        (["x", "ccdf", "--out", "a.svg", "--xlim", "3"], "'3' is not LOW,HIGH"),
+        (["x", "ccdf", "--out", "a.svg", "--ylim", ","], "',' is not LOW,HIGH"),
     ],
 )
 def test_wrong_usage_is_reported_before_sources_are_read(arguments: list[str], words: str) -> None:
@@ -360,3 +371,22 @@ def test_help_names_every_kind() -> None:
 )  # fmt: skip
 def test_a_length_of_time_has_its_unit(seconds: float | None, shown: str) -> None:
     assert duration(seconds) == shown
+
+
+def light(colour: str) -> float:
+    """Relative luminance of a colour, roughly: enough to order those of a scale."""
+    red, green, blue = (int(colour[k : k + 2], 16) for k in (1, 3, 5))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("kind", ["heatmap", "hexbin"])
+@pytest.mark.parametrize(("theme", "fuller_is_darker"), [("light", True), ("dark", False), ("page", True)])
+def test_a_fuller_cell_contrasts_more_with_the_background(
+    pictures: dict[str, Picture], kind: str, theme: str, fuller_is_darker: bool
+) -> None:
+    spec = drawing.specification(pictures[kind].chart(), theme)
+    cells = spec["layer"][0] if "layer" in spec else spec
+    scale = cells["encoding"]["color"]["scale"]
+    few_to_many = [light(colour) for colour in scale["range"]][:: -1 if scale["reverse"] else 1]
+    assert few_to_many == sorted(few_to_many, reverse=fuller_is_darker)
+    assert (cells.get("name") == "counts") == (theme == "page")

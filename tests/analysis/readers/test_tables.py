@@ -686,7 +686,7 @@ def test_compare_and_plot_and_doctor_read_a_table(table: Path, tmp_path: Path) -
     run = CliRunner().invoke
     same = run(app, ["compare", str(table), str(table), "--columns", OPTION, "--json"])
     assert same.exit_code == 0, same.output
-    picture = run(app, ["plot", "ccdf", str(table), "--out", str(tmp_path / "x.json"), "--columns", OPTION])
+    picture = run(app, ["plot", str(table), "ccdf", "--out", str(tmp_path / "x.json"), "--columns", OPTION])
     assert picture.exit_code == 0, picture.output
     healthy = run(app, ["doctor", str(table), "--columns", OPTION, "--json"])
     assert healthy.exit_code == 0, healthy.output

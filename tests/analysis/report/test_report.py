@@ -14,6 +14,7 @@ import sojourn
 from analysis_support import line
 from simulator import BAD_LINES, Settings, as_lines, simulated_log
 from sojourn.analyses.split import charts as plots
+from sojourn.analyses.split import charts_curves
 from sojourn.model.formatting import printable, unbroken
 from sojourn.report.html import report_page
 
@@ -125,7 +126,7 @@ def test_distribution_counts_every_request_once(result: sojourn.SplitResult) -> 
 
 def test_ccdf_is_exact(result: sojourn.SplitResult) -> None:
     values = result.served.select("request_time").collect().to_series()
-    table = plots.ccdf_table(result.served, "request_time", "response time")
+    table = charts_curves.ccdf_table(result.served, "request_time", "response time")
     assert table["exceeding"].is_sorted(descending=True)
     for seconds, exceeding in table.select("seconds", "exceeding").iter_rows():
         # Ties: the point is one of the steps that share this value.

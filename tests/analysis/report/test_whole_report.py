@@ -134,5 +134,39 @@ def test_upgraded_connections_have_no_distribution(tmp_path: Path) -> None:
     assert runner.exit_code == 0, runner.output
     assert "all 3 requests were upgraded connections" in runner.stdout
     assert "<figure>" not in page.read_text()
-    drawn = CliRunner().invoke(app, ["plot", "tail", str(log), "--out", str(tmp_path / "f.svg")])
+    drawn = CliRunner().invoke(app, ["plot", str(log), "tail", "--out", str(tmp_path / "f.svg")])
     assert "no requests to draw other than upgraded connections (101)" in str(drawn.exception)
+
+
+def test_without_a_name_the_report_is_in_the_folder_and_replaces_only_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = tmp_path / "access.jsonl"
+    log.write_bytes(b"".join(line(time=f"{1767225600 + n}.000", request_time="0.100") for n in range(20)))
+    own = Path("report.html")
+
+    def run(*options: str) -> tuple[int, str]:
+        done = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["report", "access.jsonl", *options])
+        return done.exit_code, " ".join(done.output.split())
+
+    code, printed = run()
+    assert code == 0, printed
+    assert printed.endswith("Full report: report.html")
+    first = own.read_text()
+    assert "<h1" in first
+    log.write_bytes(b"".join(line(time=f"{1767225600 + n}.000", request_time="0.100") for n in range(30)))
+    code, printed = run()
+    assert code == 0, printed
+    assert own.read_text() != first
+    own.write_text("<html>my own page</html>")
+    code, printed = run()
+    assert code == 2
+    assert "--html" in printed
+    assert "--force" in printed
+    assert own.read_text() == "<html>my own page</html>"
+    assert run("--html", "other.html")[0] == 0
+    assert own.read_text() == "<html>my own page</html>"
+    assert run("--force")[0] == 0
+    assert "<h1" in own.read_text()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["access.jsonl", "other.html", "report.html"]

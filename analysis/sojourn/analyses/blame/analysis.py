@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -94,6 +94,8 @@ class BlameResult(Result):
         inner: waiting inside the app and which requests caused it; None: none, or unknown.
         free_workers: backends at which requests waited while a worker looked free, those with the most such time first.
     """
+
+    TABLES: ClassVar = ("culprits", "matrix", "victims", "over_time", "phases", "costliest")
 
     by: str
     culprit_by: str

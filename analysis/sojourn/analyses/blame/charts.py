@@ -8,7 +8,7 @@ from sojourn.analyses.blame.analysis import BlameResult
 from sojourn.model.formatting import printable
 from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_parts import inline
-from sojourn.present.chart_sizes import HEIGHT, WIDTH
+from sojourn.present.chart_sizes import HEIGHT, LABEL, WIDTH
 from sojourn.present.palette import OTHER as GREY
 from sojourn.present.palette import QUEUEING
 from sojourn.timeline.charge import DISPATCH
@@ -28,8 +28,8 @@ def blame_matrix(result: BlameResult) -> alt.LayerChart:
     table = matrix_cells(result)
     order = alt.EncodingSortField("seconds", op="sum", order="descending")
     base = alt.Chart(alt.InlineData(values=table.to_dicts())).encode(
-        x=alt.X("culprit:N", title="culprit", sort=order, axis=alt.Axis(labelAngle=-30)),
-        y=alt.Y("victim:N", title="victim", sort=order),
+        x=alt.X("culprit:N", title="culprit", sort=order, axis=alt.Axis(labelAngle=-30, labelLimit=LABEL)),
+        y=alt.Y("victim:N", title="victim", sort=order, axis=alt.Axis(labelLimit=LABEL)),
         tooltip=[
             alt.Tooltip("victim:N"),
             alt.Tooltip("culprit:N"),

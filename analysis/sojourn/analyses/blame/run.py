@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from sojourn.analyses.blame.analysis import BlameResult, blame_of
 from sojourn.analyses.queue_source import COLUMN, queue_source_of
+from sojourn.model.column_errors import not_read
 from sojourn.model.errors import SojournError
+from sojourn.model.instants import Instant
 from sojourn.readers.inputs import Source
-from sojourn.sources.open_requests import Instant, Where
+from sojourn.sources.open_requests import Where
 from sojourn.sources.opening import RequestsLike, requests_from
 from sojourn.timeline.visits import WorkersLike
 from sojourn.timeline.visits_of import visits_of
@@ -40,7 +42,8 @@ def blame(
         workers: number of workers per backend, or one number for all; None: derived from the worker values.
         spans: the app's spans, if ``requests`` are sources.
         app_log: the app's own access log, as for ``sojourn.split``.
-        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        since: only requests that arrived at or after this instant: ISO 8601 with a zone, an aware
+            datetime, or unix seconds.
         until: only requests that arrived before this instant.
         where: count only the waits of requests with these values; all requests can be culprits.
 
@@ -55,7 +58,7 @@ def blame(
     names = source.rows.collect_schema().names()
     for column in columns:
         if column not in names:
-            raise SojournError(f"column {column!r} was not read; read it with split(columns=…)")
+            raise SojournError(not_read(column, names))
     visited = visits_of(source, columns=(*columns, COLUMN), workers=workers)
     queue_source = queue_source_of(source, visited.table.lazy())
     return blame_of(visited, by=by, culprit_by=culprit, where=where, queue_source=queue_source)

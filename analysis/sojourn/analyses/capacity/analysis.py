@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -56,6 +56,8 @@ class Capacity(Result):
         dependence: of services on the load, for a size from the log; None: not tested.
     """
 
+    TABLES: ClassVar = ("windows", "knees", "by_instance")
+
     windows: LoadWindows
     loop: ApparentLoop
     quiet: float
@@ -67,6 +69,9 @@ class Capacity(Result):
     sizing: Sizing | None
     by_instance: tuple[dict[str, Any], ...] = ()
     dependence: LoadDependence | None = None
+
+    def _table(self, name: str) -> Any:
+        return self.windows.table if name == "windows" else super()._table(name)
 
     @property
     def contention(self) -> dict[str, Any] | None:

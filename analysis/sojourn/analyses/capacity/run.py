@@ -12,8 +12,9 @@ from sojourn.analyses.capacity.store import store_load_windows
 from sojourn.model.coverage import APP_LOG, Coverage
 from sojourn.model.errors import SojournError
 from sojourn.model.frame import Selection
+from sojourn.model.instants import Instant
 from sojourn.readers.inputs import NamedSources
-from sojourn.sources.open_requests import Instant, Where
+from sojourn.sources.open_requests import Where
 from sojourn.sources.opening import RequestsLike, read_already, requests_from
 from sojourn.sources.store_measures import StoreMeasures
 from sojourn.timeline.contention.load_dependence import LoadDependence
@@ -48,7 +49,8 @@ def capacity(
         instance: ``system``: the whole system is one instance; ``upstream``: each address is one.
         per_instance: known rate of one instance, requests/s.
         window: width of a window, s; None: about 60 windows.
-        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        since: only requests that arrived at or after this instant: ISO 8601 with a zone, an aware
+            datetime, or unix seconds.
         until: only requests that arrived before this instant.
         where: only requests with these values.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 
@@ -23,6 +23,8 @@ class ClockResult(Result):
             at (UTC, the middle), lower, upper (s), requests.
         silent: pairs without a usable request: proxy, upstream, requests.
     """
+
+    TABLES: ClassVar = ("clock", "windows", "silent")
 
     clock: pl.DataFrame
     pairs: list[dict[str, Any]]

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from sojourn.analyses.clock.analysis import ClockResult
 from sojourn.analyses.clock.analysis import clock as clock_of_rows
+from sojourn.model.instants import Instant
 from sojourn.readers.inputs import Source
-from sojourn.sources.open_requests import Instant, Where
+from sojourn.sources.open_requests import Where
 from sojourn.sources.opening import RequestsLike, requests_from
 
 

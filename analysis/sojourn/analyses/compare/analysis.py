@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from sojourn.analyses.compare.change import Change, cause_of, change_of, made_of
 from sojourn.analyses.compare.contributions import GroupChange, contributions, largest_groups
 from sojourn.analyses.split.result import SplitResult
 from sojourn.model.arrays import Floats
+from sojourn.model.column_errors import not_read
 from sojourn.model.components import COMPONENTS
 from sojourn.model.errors import SojournError
 from sojourn.model.figures import QUANTILES
@@ -57,6 +58,8 @@ class Comparison(Result):
         groups: the groups, largest contribution first; all but the ``GROUPS`` largest as one.
         groups_total: the number of groups.
     """
+
+    TABLES: ClassVar = ("figures", "components", "tail", "groups")
 
     a: SplitResult
     b: SplitResult
@@ -146,6 +149,16 @@ class Comparison(Result):
             parts.append(f"No significant change. {moved('p99', p99)}.")
         return " ".join(parts)
 
+    def _table(self, name: str) -> Any:
+        if name == "figures":
+            return self.figures
+        values = self.to_dict()
+        tables = {
+            "components": values["components"], "tail": values["tail"][TAIL]["components"],
+            "groups": values["by"][self.by],
+        }  # fmt: skip
+        return tables[name]
+
     def to_dict(self) -> dict[str, Any]:
         """Return the object that ``sojourn compare --json`` prints."""
         return {
@@ -189,11 +202,13 @@ def compare(
     """Compare two splits with readable rows, in total and by a column of the rows.
 
     Raises:
-        SojournError: a side has no request.
+        SojournError: a side has no request, or not the column.
     """
     for name, side in zip(names, (a, b), strict=True):
         if side.response_time["mean"] is None:
             raise SojournError(f"{name}: no requests to compare; check the source and the time window")
+        if by not in (columns := side.rows.collect_schema().names()):
+            raise SojournError(f"{name}: {not_read(by, columns)}")
     largest, total = largest_groups((a.rows, b.rows), by, GROUPS)
     parts = blocks(a.rows, by, largest), blocks(b.rows, by, largest)
     as_is = np.ones((1, WINDOWS))

@@ -38,7 +38,9 @@ def compare(
     ],
     at: Annotated[
         str | None,
-        typer.Option(metavar="T", help="One source: before T against from T on. ISO 8601, unix seconds, 10m."),
+        typer.Option(
+            metavar="T", help="One source: before T against from T on. ISO 8601 with its zone, unix seconds, 10m."
+        ),
     ] = None,
     by: SplitBy = "route",
     spans: Spans = None,
@@ -54,7 +56,7 @@ def compare(
 ) -> None:
     """Compare two windows or runs, and test each change for significance."""
     column = column_of(by)
-    middle = instant(at)
+    middle = instant(at, "--at")
     if middle is None and len(sources) != 2:
         raise typer.BadParameter(f"give two sources, or one with --at; not {len(sources)}", param_hint="A B")
     if middle is not None and (len(sources) != 1 or sources == ["-"]):

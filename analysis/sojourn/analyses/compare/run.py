@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from sojourn.analyses.compare.analysis import Comparison
 from sojourn.analyses.compare.analysis import compare as compare_splits
 from sojourn.analyses.split.run import split_from
 from sojourn.model.errors import SojournError
+from sojourn.model.instants import Instant, limit_of
 from sojourn.readers.inputs import Source
-from sojourn.sources.open_requests import Instant, Where
+from sojourn.sources.open_requests import Where
 from sojourn.sources.opening import RequestsLike
 
 
@@ -37,12 +37,14 @@ def compare(
     Args:
         a: sources, a split or a frame; a split has ``by`` among its columns.
         b: as ``a``; None: ``at`` divides ``a``.
-        at: instead of ``b``: compare ``a`` before this instant with ``a`` from it on; aware datetime or unix seconds.
+        at: instead of ``b``: compare ``a`` before this instant with ``a`` from it on, an
+            instant as for ``since``.
         by: column to attribute the change to.
         names: names of the sides; None: A and B, or before and after.
         spans: the app's spans, if the sides are sources.
         app_log: the app's own access log, as for ``sojourn.split``.
-        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        since: only requests that arrived at or after this instant: ISO 8601 with a zone, an aware
+            datetime, or unix seconds.
         until: only requests that arrived before this instant.
         where: only requests with these values.
 
@@ -54,7 +56,7 @@ def compare(
     """
     if (b is None) == (at is None):
         raise SojournError("compare takes two sides, or one side and the instant at which to divide it (at=…)")
-    middle = at if at is None or isinstance(at, datetime) else datetime.fromtimestamp(at, UTC)
+    middle = limit_of(at, "at")
     ends = ((since, middle or until), (middle or since, until))
     first, second = (
         split_from(side, columns=(by,), spans=spans, app_log=app_log, since=begin, until=end, where=where, by=())

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -83,6 +83,8 @@ class DepthResult(Result):
         silence: stretches without a line, as a clause; None: there are none.
         scene: the busiest excerpt, one by one; None if the end of requests is unknown.
     """
+
+    TABLES: ClassVar = ("over_time", "backends", "seen", "workers")
 
     requests: int
     window: tuple[datetime, datetime] | None

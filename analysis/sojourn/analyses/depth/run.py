@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from sojourn.analyses.depth.analysis import DepthResult, depth_of
 from sojourn.analyses.queue_source import COLUMN, queue_source_of
+from sojourn.model.instants import Instant
 from sojourn.readers.inputs import Source
-from sojourn.sources.open_requests import Instant, Where
+from sojourn.sources.open_requests import Where
 from sojourn.sources.opening import RequestsLike, requests_from
 from sojourn.timeline.visits import WorkersLike
 from sojourn.timeline.visits_of import visits_of
@@ -34,7 +35,8 @@ def depth(
         workers: number of workers per backend, or one number for all; None: derived from the worker values.
         spans: the app's spans, if ``requests`` are sources.
         app_log: the app's own access log, as for ``sojourn.split``.
-        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        since: only requests that arrived at or after this instant: ISO 8601 with a zone, an aware
+            datetime, or unix seconds.
         until: only requests that arrived before this instant.
         where: only requests with these values.
 

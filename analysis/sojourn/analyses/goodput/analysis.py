@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 
@@ -25,6 +25,7 @@ from sojourn.analyses.goodput.sums import WORKED, groups_of, over_time_of
 from sojourn.components.inferred.rows import inferred_note
 from sojourn.estimation.inferred import INFERRED
 from sojourn.model.client_retries import CLIENT, FAILED, client_retries
+from sojourn.model.column_errors import not_read
 from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import iso
@@ -67,6 +68,8 @@ class GoodputResult(Result):
         of_app: the log is an app server's own, which does not show what the proxy or a client gave up.
         mark: a sentence on the backends whose worker time is inferred; empty where it is measured.
     """
+
+    TABLES: ClassVar = ("groups", "over_time", "storms")
 
     requests: int
     proxied: int
@@ -184,7 +187,7 @@ def _table(rows: pl.LazyFrame, by: str, app_log: pl.DataFrame | None) -> pl.Data
     """Return one row per request with the columns of the analysis."""
     names = rows.collect_schema().names()
     if by not in names:
-        raise SojournError(f"there is no column {by!r} in what was read; read it with split(columns=…)")
+        raise SojournError(not_read(by, names))
     served = _with_held(_with_app_log(_each_once(without_upgraded(rows), names), app_log), rows, names)
     status = pl.col("status")
     seconds = pl.coalesce("span_seconds", "late_seconds")

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from sojourn.analyses.goodput.analysis import GoodputResult
 from sojourn.analyses.goodput.analysis import goodput as goodput_of_rows
+from sojourn.model.instants import Instant
 from sojourn.readers.app_log import read_app_log
 from sojourn.readers.inputs import Source, listed
-from sojourn.sources.open_requests import Instant, Where
+from sojourn.sources.open_requests import Where
 from sojourn.sources.opening import RequestsLike, requests_from
 
 
@@ -35,7 +36,8 @@ def goodput(
         by: column to group by.
         app_log: the app's own log, as for ``sojourn.split``, of requests without a span.
         spans: the app's spans, if ``requests`` are sources.
-        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        since: only requests that arrived at or after this instant: ISO 8601 with a zone, an aware
+            datetime, or unix seconds.
         until: only requests that arrived before this instant.
         where: only requests with these values.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -38,6 +38,8 @@ class InferResult(Result):
         formats: of the logs that are not Sojourn's own.
         proxy_queue: backend -> mean wait in the proxy's own queue, s, which its log measures.
     """
+
+    TABLES: ClassVar = ("backends", "service")
 
     backends: tuple[BackendInference, ...]
     service: pl.DataFrame

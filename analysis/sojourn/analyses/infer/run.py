@@ -8,8 +8,9 @@ from sojourn.analyses.infer.analysis import InferResult, result_of
 from sojourn.components.inferred.backends import inferences
 from sojourn.model.coverage import APP_LOG
 from sojourn.model.errors import SojournError
+from sojourn.model.instants import Instant
 from sojourn.readers.inputs import Source
-from sojourn.sources.open_requests import Instant, Where
+from sojourn.sources.open_requests import Where
 from sojourn.sources.opening import RequestsLike, requests_from
 from sojourn.timeline.visits import WorkersLike
 
@@ -37,7 +38,8 @@ def infer(
         workers: number of workers per backend, or one number for all; None: inferred.
         spans: the app's spans, if ``requests`` are sources. Backends with spans are measured, and nothing is inferred.
         app_log: the app's own access log, as for ``sojourn.split``.
-        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        since: only requests that arrived at or after this instant: ISO 8601 with a zone, an aware
+            datetime, or unix seconds.
         until: only requests that arrived before this instant.
         where: only requests with these values. Requests that are left out are load that is not seen.
 

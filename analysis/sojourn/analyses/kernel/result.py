@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import polars as pl
 
@@ -143,6 +143,8 @@ class KernelResult(Result):
         records: counts of lines read and refused.
         names: names of the files.
     """
+
+    TABLES: ClassVar = ("sockets", "depths", "events", "servers", "queues", "raindrops", "findings")
 
     samples: int
     period: float | None

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from sojourn.analyses.audit.result import Audit
 from sojourn.analyses.laws.applicability import reason_against
@@ -187,6 +187,8 @@ class Laws(Result):
         left_out: reason -> requests, as in ``Visits``.
         queue_source: how the queueing delays are known.
     """
+
+    TABLES: ClassVar = ("stations",)
 
     stations: tuple[StationLaws, ...]
     stationary: bool | None

@@ -9,8 +9,9 @@ from sojourn.analyses.laws.analysis import Laws
 from sojourn.analyses.laws.analysis import laws as laws_of_visits
 from sojourn.analyses.queue_source import COLUMN, explained, queue_source_of
 from sojourn.model.errors import SojournError
+from sojourn.model.instants import Instant
 from sojourn.readers.inputs import Source
-from sojourn.sources.open_requests import Instant, Where
+from sojourn.sources.open_requests import Where
 from sojourn.sources.opening import RequestsLike, requests_from
 from sojourn.timeline.visits import WorkersLike
 from sojourn.timeline.visits_of import visits_of

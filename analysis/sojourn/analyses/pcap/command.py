@@ -50,7 +50,9 @@ def pcap(
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option(metavar="T", help="Only connections that began at T or later: ISO 8601, unix seconds, 10m."),
+        typer.Option(
+            metavar="T", help="Only connections that began at T or later: ISO 8601 with its zone, unix seconds, 10m."
+        ),
     ] = None,
     until: Annotated[str | None, typer.Option(metavar="T", help="Only connections that began before T.")] = None,
     tolerance: Annotated[

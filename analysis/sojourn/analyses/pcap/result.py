@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 
@@ -151,6 +151,8 @@ class WireResult(Result):
         has_log: whether there was a log to join.
         kernel: the result of the kernel samples, if there are any.
     """
+
+    TABLES: ClassVar = ("connections", "exchanges", "timeline", "servers", "steps", "agreement")
 
     names: tuple[str, ...]
     interfaces: tuple[str, ...]

@@ -9,8 +9,8 @@ from sojourn.analyses.pcap.log_join import READ
 from sojourn.analyses.pcap.result import WireResult
 from sojourn.analyses.pcap.tracked_capture import TrackedCapture
 from sojourn.model.frame import Selection
+from sojourn.model.instants import Instant
 from sojourn.readers.inputs import Source
-from sojourn.sources.open_requests import Instant
 from sojourn.sources.opening import RequestsLike, requests_from
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,8 @@ class SimulationResult(Result):
         notes: caveats.
         outcome: of every request.
     """
+
+    TABLES: ClassVar = ("outcome",)
 
     arrivals: Process
     service: Process

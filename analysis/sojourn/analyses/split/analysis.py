@@ -11,6 +11,7 @@ from sojourn.analyses.split.inside import inner_waits
 from sojourn.analyses.split.notes import notes
 from sojourn.analyses.split.result import SplitResult
 from sojourn.estimation.inferred import LOWER_BOUND, REFUSED
+from sojourn.model.column_errors import near_names
 from sojourn.model.components import QUEUE_SOURCES
 from sojourn.model.coverage import Coverage, Waits
 from sojourn.model.errors import SojournError
@@ -32,7 +33,9 @@ def checked_groups(by: Sequence[str]) -> None:
     """
     unknown = [group for group in by if group not in GROUPS]
     if unknown:
-        raise SojournError(f"cannot group by {unknown[0]!r}; choose from {', '.join(GROUPS)}")
+        near = near_names(unknown[0], GROUPS)
+        hint = f"did you mean {near[0]!r}? Choose" if near else "choose"
+        raise SojournError(f"cannot group by {unknown[0]!r}; {hint} from {', '.join(GROUPS)}")
 
 
 def split_of(

@@ -16,25 +16,18 @@ from sojourn.model.formatting import printable
 from sojourn.model.measures import Measures
 from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_parts import (
-    LINES,
     MEASURED,
     STACKED,
     inline,
-    line_colour,
-    line_dash,
     part_colour,
     part_shares,
 )
-from sojourn.present.chart_sizes import HEIGHT, SMALLEST, WIDTH
+from sojourn.present.chart_sizes import HEIGHT, LABEL, SMALLEST, WIDTH
 from sojourn.present.palette import PARTS, RESPONSE
 from sojourn.sources.frame_measures import measured
 
 BINS = 48
 WINDOWS = 120
-CCDF_POINTS = 240
-PERCENTILE_POINTS = 100
-NINES = (2, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)  # one request in this many takes longer
-WIDE = 30  # times the median: from here on the axis of times is logarithmic, too
 GROUPS = 20
 
 Rows = pl.LazyFrame | Measures
@@ -70,10 +63,13 @@ def _is_wide(low: float, high: float) -> bool:
     return high > 30 * max(low, SMALLEST)
 
 
-def distribution_table(rows: Rows) -> pl.DataFrame:
-    """Return columns low, high (s), requests, part, share (of the bin's time), bottom, top (stacked requests)."""
+def distribution_table(rows: Rows, ends: tuple[float, float] | None = None) -> pl.DataFrame:
+    """Return columns low, high (s), requests, part, share (of the bin's time), bottom, top (stacked requests).
+
+    ``ends``: the shortest and longest response time of the bins, s; None: those of the requests.
+    """
     measures = measured(rows)
-    ends = measures.response_range()
+    ends = ends or measures.response_range()
     if ends is None:
         empty = pl.DataFrame(schema=dict.fromkeys(("low", "high", "requests", "share", "bottom", "top"), pl.Float64))
         return empty.with_columns(part=pl.lit("", pl.String))
@@ -106,7 +102,12 @@ def split_by(table: pl.DataFrame, group: str) -> alt.Chart:
         .mark_bar()
         .encode(
             x=alt.X("seconds:Q", title="mean response time (s)", stack="zero"),
-            y=alt.Y("group:N", title=group, sort=alt.EncodingSortField("seconds", op="sum", order="descending")),
+            y=alt.Y(
+                "group:N",
+                title=group,
+                sort=alt.EncodingSortField("seconds", op="sum", order="descending"),
+                axis=alt.Axis(labelLimit=LABEL),
+            ),
             color=part_colour(),
             order=alt.Order("rank:Q"),
             tooltip=[
@@ -139,108 +140,6 @@ def _everything_else() -> pl.Expr:
 def log_seconds(**scale: Any) -> dict[str, Any]:
     """Return scale and axis of a channel of seconds on a logarithmic scale; ``scale``: more of ``alt.Scale``."""
     return {"scale": alt.Scale(type="log", **scale), "axis": alt.Axis(tickCount=8, format="~g")}
-
-
-def ccdfs(table: pl.DataFrame) -> alt.Chart:
-    """Draw the share of requests that take longer than a time: queueing, service and response time, log-log."""
-    return (
-        alt.Chart(inline(table))
-        .mark_line(interpolate="step-after", strokeWidth=2, clip=True)
-        .encode(
-            x=alt.X("seconds:Q", title="time (s)", **log_seconds()),
-            y=alt.Y(
-                "exceeding:Q",
-                title="share of requests that took longer",
-                scale=alt.Scale(type="log"),
-                axis=alt.Axis(tickCount=6, format="~%"),
-            ),
-            color=line_colour(),
-            strokeDash=line_dash(),
-            tooltip=[
-                alt.Tooltip("part:N"),
-                alt.Tooltip("seconds:Q", title="longer than (s)", format=".4~f"),
-                alt.Tooltip("exceeding:Q", title="share", format=".3%"),
-            ],
-        )
-        .properties(width=WIDTH, height=HEIGHT)
-    )
-
-
-def ccdf_tables(rows: Rows) -> pl.DataFrame:
-    """Return ``ccdf_table`` of queueing delay, service time and response time."""
-    return pl.concat([ccdf_table(rows, column, name) for column, (name, _, _) in LINES.items()])
-
-
-def ccdf_table(rows: Rows, column: str, part: str) -> pl.DataFrame:
-    """Return columns part, seconds, exceeding: the complementary distribution, even in its logarithm."""
-    seconds, exceeding = measured(rows).exceeding(column, CCDF_POINTS)
-    table = pl.DataFrame(
-        {"seconds": seconds, "exceeding": exceeding}, schema={"seconds": pl.Float64, "exceeding": pl.Float64}
-    )
-    return table.filter(pl.col("seconds") >= SMALLEST).with_columns(part=pl.lit(part))
-
-
-def percentile_table(measures: Measures, requests: int) -> pl.DataFrame:
-    """Return columns part, share (of requests that are as fast or faster), one_in (1 / (1 - share)), seconds.
-
-    The last point is one request in ``requests``.
-    """
-    if not requests:
-        return pl.DataFrame(schema=dict.fromkeys(("share", "one_in", "seconds"), pl.Float64) | {"part": pl.String})
-    even = np.geomspace(1, max(requests, 2), PERCENTILE_POINTS).tolist()
-    one_in = sorted({*even, *(n for n in NINES if n <= requests)})
-    levels = [1 - 1 / n for n in one_in]
-    tables = [
-        pl.DataFrame({"share": levels, "one_in": one_in, "seconds": measures.quantiles(column, levels)})
-        .with_columns(pl.col("seconds").cast(pl.Float64), part=pl.lit(name))
-        .drop_nulls()
-        for column, (name, _, _) in LINES.items()
-    ]
-    return pl.concat(tables)
-
-
-def percentile_curve(table: pl.DataFrame) -> alt.Chart:
-    """Draw the curves of ``percentile_table``; each nine takes as much room as another (HdrHistogram, Tene 2013)."""
-    response = table.filter(pl.col("part") == "response time")
-    middle = response.filter(pl.col("share") <= 0.5)["seconds"].max()
-    most = response["seconds"].max()
-    wide = isinstance(middle, float) and isinstance(most, float) and most > WIDE * middle
-    drawn = table.with_columns(pl.col("seconds").clip(lower_bound=SMALLEST)) if wide else table
-    last = max(response["one_in"].to_list(), default=2)
-    shares = " : ".join(f"datum.value == {n} ? '{_percentile(n)}'" for n in NINES) + " : ''"
-    return (
-        alt.Chart(inline(drawn))
-        .mark_line(strokeWidth=2, clip=True)
-        .encode(
-            x=alt.X(
-                "one_in:Q",
-                title="percentile",
-                scale=alt.Scale(type="log", nice=False, domain=[1, max(last, 2)]),
-                axis=alt.Axis(values=[n for n in NINES if n <= last], labelExpr=shares),
-            ),
-            y=alt.Y(
-                "seconds:Q",
-                title="time (s)",
-                scale=alt.Scale(type="log") if wide else alt.Scale(),
-                axis=alt.Axis(tickCount=6, format="~g"),
-            ),
-            color=line_colour(),
-            strokeDash=line_dash(),
-            tooltip=[
-                alt.Tooltip("part:N"),
-                alt.Tooltip("share:Q", title="percentile", format=".4~%"),
-                alt.Tooltip("seconds:Q", title="at most (s)", format=".4~f"),
-            ],
-        )
-        .properties(width=WIDTH, height=HEIGHT)
-    )
-
-
-def _percentile(one_in: int) -> str:
-    """Return the percentile of one in 2, 10, 10,000 as text: 50 %, 90 %, 99.99 %."""
-    nines = len(str(one_in)) - 1
-    digits = max(nines - 2, 0)
-    return f"{100 * (1 - 1 / one_in):.{digits}f} %"
 
 
 def response_over_time(table: pl.DataFrame) -> alt.LayerChart:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -39,12 +38,15 @@ def time_bins(measures: Measures, column: str, count: int) -> LogBins:
     smallest, largest = measures.quantiles(column, [0.0, 1.0])
     low = max(smallest or 0.0, LEAST)
     high = max(largest or 0.0, 2 * low)
-    return LogBins(low, math.log(high / low) / count, count)
+    return LogBins.between(low, high, count)
 
 
-def heat(measures: Measures, column: str = "request_time") -> Heat:
-    """Count requests by arrival, in windows of equal width, and by the logarithm of one of their times."""
-    bins = time_bins(measures, column, BINS)
+def heat(measures: Measures, column: str = "request_time", bins: LogBins | None = None) -> Heat:
+    """Count requests by arrival, in windows of equal width, and by the logarithm of one of their times.
+
+    ``bins``: of the time; None: from the smallest to the largest value.
+    """
+    bins = bins or time_bins(measures, column, BINS)
     width, counts = measures.counts_over_time(column, WINDOWS, bins)
     table = counts.select(
         "arrived",

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from sojourn.analyses.split import charts, readings
+from sojourn.analyses.split import charts, charts_curves, readings
 from sojourn.analyses.split.charts_heatmap import heat, heatmap, time_bins
 from sojourn.analyses.split.charts_hexbin import hexbin, service_against_queueing
 from sojourn.analyses.split.charts_ridgeline import BINS, THERE, Ridges, ridgeline, ridges
@@ -27,9 +27,9 @@ def split_pictures(result: SplitResult) -> list[Picture]:
     if not any_served(result):
         return []
     grouped = [group for group in result.by if result.by_total[group] > 1]
-    pictures = [distribution(result), tail(result)]
+    pictures = [over_time(result), distribution(result), tail(result)]
     pictures += [split_by(result, group) for group in grouped[:1]]
-    pictures += [percentiles(result), ccdf(result), over_time(result), heat_over_time(result)]
+    pictures += [percentiles(result), ccdf(result), heat_over_time(result)]
     if (
         result.components["queueing_delay"]["mean"] is not None
         and result.components["service_time"]["mean"] is not None
@@ -90,24 +90,24 @@ def split_by(result: SplitResult, group: str, measures: Measures | None = None) 
 
 def ccdf(result: SplitResult) -> Picture:
     """Return the complementary distribution, log-log."""
-    table = charts.ccdf_tables(result.measures)
+    table = charts_curves.ccdf_tables(result.measures)
     return Picture(
         "ccdf",
         "Complementary distribution",
         "The share of requests that took longer than a time. Both axes are logarithmic, so that the tail is visible.",
-        functools.partial(charts.ccdfs, table),
+        functools.partial(charts_curves.ccdfs, table),
         readings.exceeding(result),
     )
 
 
 def percentiles(result: SplitResult) -> Picture:
     """Return the percentile curve, by nines."""
-    table = charts.percentile_table(result.measures, result.requests)
+    table = charts_curves.percentile_table(result.measures, result.requests)
     return Picture(
         "percentiles",
         "Percentile curve",
         "The time that a share of requests does not exceed. Each further nine has the same width on the axis.",
-        functools.partial(charts.percentile_curve, table),
+        functools.partial(charts_curves.percentile_curve, table),
         readings.percentiles(result, table),
     )
 
@@ -131,8 +131,8 @@ def heat_over_time(result: SplitResult, column: str = "request_time") -> Picture
     return Picture(
         "heatmap" if column == "request_time" else f"heatmap-{name.replace(' ', '-')}",
         f"Every {name} over time",
-        f"Requests by arrival and {name}; a brighter cell has more requests. Times of 1 ms or less are in the lowest "
-        "row.",
+        f"Requests by arrival and {name}; a cell with more requests contrasts more with the background. Times of 1 ms "
+        "or less are in the lowest row.",
         functools.partial(heatmap, cells),
         readings.heat(cells),
     )
@@ -144,8 +144,8 @@ def service_queueing(result: SplitResult) -> Picture:
     return Picture(
         "hexbin",
         "Service time against queueing delay",
-        "A brighter hexagon has more requests. Above the dashed line requests waited longer than they were served. "
-        "Times of 1 ms or less are in the lowest row and the first column.",
+        "A hexagon with more requests contrasts more with the background. Above the dashed line requests waited longer "
+        "than they were served. Times of 1 ms or less are in the lowest row and the first column.",
         functools.partial(service_against_queueing, bins),
         readings.hexagons(bins),
     )

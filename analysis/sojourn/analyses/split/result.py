@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import polars as pl
 
@@ -13,11 +14,13 @@ from sojourn.analyses.audit.result import Audit
 from sojourn.components.clock_offsets.correction import plain_clocks
 from sojourn.model.figures import Summary
 from sojourn.model.formatting import iso, rounded
+from sojourn.model.groups import TIMES
 from sojourn.model.result import Result
 from sojourn.model.verdict import Evidence, Verdict, queueing_seconds
 from sojourn.present.files import written_whole
 from sojourn.sources.frame_measures import FrameMeasures
 from sojourn.sources.open_requests import OpenedRequests
+from sojourn.sources.quantiles import quantiles_of
 from sojourn.timeline.held_times import SAMPLE, HeldTimes, held_times
 
 if TYPE_CHECKING:
@@ -71,6 +74,17 @@ class SplitResult(OpenedRequests, Result):
     wire: WireResult | None = None
 
     @property
+    def tables(self) -> tuple[str, ...]:
+        """Names of the tables that ``to_polars`` returns: the requests, the figures, the clocks, and the groups."""
+        return ("rows", "components", "clock", *self.by)
+
+    def _table(self, name: str) -> Any:
+        if name == "components":
+            figures = {"response_time": self.response_time, **self.components}
+            return [{"component": name, **each} for name, each in figures.items()]
+        return self.by[name] if name in self.by else super()._table(name)
+
+    @property
     def queueing_of_all(self) -> float | None:
         """Queueing delay as a share of the time of all requests, whether their wait is known or not; None without any.
 
@@ -96,6 +110,36 @@ class SplitResult(OpenedRequests, Result):
         if not isinstance(self.measures, FrameMeasures) and self.requests > SAMPLE:
             return None
         return self.once("held", lambda: held_times(self.rows))
+
+    @overload
+    def quantile(self, q: float, *, of: str = "request_time", by: None = None) -> float | None: ...
+
+    @overload
+    def quantile(self, q: Sequence[float], *, of: str = "request_time", by: None = None) -> pl.DataFrame: ...
+
+    @overload
+    def quantile(
+        self, q: float | Sequence[float], *, of: str = "request_time", by: str | Sequence[str]
+    ) -> pl.DataFrame: ...
+
+    def quantile(
+        self, q: float | Sequence[float], *, of: str = "request_time", by: str | Sequence[str] | None = None
+    ) -> float | pl.DataFrame | None:
+        """Return exact quantiles of a time, over all requests or by columns that were read: ``sojourn.quantile``.
+
+        Args:
+            q: the share of requests that take as long or less, from 0 to 1: 0.99 for p99; or several.
+            of: the time: request_time, queueing_delay, service_time, or another column of ``rows`` in seconds.
+            by: column or columns to group by; None: over all requests.
+
+        Returns:
+            Seconds for a single ``q`` without ``by``; otherwise a frame: columns of ``by``, q, requests, the time.
+
+        Raises:
+            SojournError: ``q`` is not from 0 to 1, or a column does not exist.
+        """
+        groups = () if by is None else (by,) if isinstance(by, str) else tuple(by)
+        return quantiles_of(self.rows, q, TIMES.get(of, of), groups)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the object that ``sojourn split --json`` prints."""

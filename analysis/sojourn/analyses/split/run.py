@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TextIO
-
-import polars as pl
+from typing import TextIO, cast
 
 from sojourn.analyses.pcap.log_join import READ
 from sojourn.analyses.pcap.run import pcap
 from sojourn.analyses.split.analysis import checked_groups, split_of
 from sojourn.analyses.split.result import SplitResult
+from sojourn.model.column_errors import no_column
 from sojourn.model.errors import SojournError
-from sojourn.model.frame import Records, Requests
+from sojourn.model.frame import Requests
 from sojourn.model.groups import DEFAULT_GROUPS
+from sojourn.model.instants import Instant
 from sojourn.model.verdict import SLO
 from sojourn.nginx.delays import delaying_directives
 from sojourn.readers.inputs import Source, SourcesLike, listed
-from sojourn.sources.open_requests import Instant, Where, of_requests
-from sojourn.sources.opening import RequestsLike, canonical, open_sources, requests_from
+from sojourn.sources.open_requests import OpenedRequests, Where, of_requests
+from sojourn.sources.opening import RequestsLike, open_sources, read_already, requests_from
 from sojourn.sources.requests import Progress
 
 
 def split(
-    sources: SourcesLike,
+    sources: RequestsLike,
     *,
     spans: Sequence[Source] | Source = (),
     app_log: Sequence[Source] | Source = (),
@@ -41,20 +41,23 @@ def split(
     on_size: Callable[[int | None], None] | None = None,
     on_progress: Progress | None = None,
 ) -> SplitResult:
-    """Read sources and split every request's response time.
+    """Split every request's response time, of sources or of a frame.
 
     The DSN of a store is not read row by row: the store computes the aggregates, and rows are fetched on the first use
     of the result's ``rows``. With a second source, ``spans``, ``app_log``, ``captures`` or ``all_columns``, its rows
     are read.
 
     Args:
-        sources: log files (plain, gzip, zstd), globs, ``-``, Parquet files, run folders, DSNs of stores.
+        sources: log files (plain, gzip, zstd), globs, ``-``, Parquet files, run folders, DSNs of stores; or a frame of
+            Polars, pandas or Arrow with the canonical columns (``time``, ``status``, ``request_time`` and others); or
+            the result of ``sojourn.read`` or ``sojourn.split``.
         spans: OTLP/JSON-lines files of the app; they hold the worker time of requests that the app did not answer in
             time. Spans in a store are joined automatically.
         app_log: the app server's own access log, joined by request id: service times without a middleware. Its format
             is recognised by its lines, or set by ``sojourn.app_log_file``.
         by: columns to group by, any of ``GROUPS``.
-        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        since: only requests that arrived at or after this instant: ISO 8601 with a zone, an aware
+            datetime, or unix seconds.
         until: only requests that arrived before this instant.
         where: column -> value that a row must have.
         slo: a p99 below this, with little queueing, is healthy, in seconds.
@@ -75,10 +78,17 @@ def split(
     by, captures = [by] if isinstance(by, str) else by, listed(captures)
     checked_groups(by)
     directives = None if nginx is None else delaying_directives(Path(nginx))
+    if read_already(sources):
+        opened = requests_from(sources, spans=spans, app_log=app_log, since=since, until=until, where=where)
+        _checked_columns(opened, columns)
+        result = split_of(opened, by=by, slo=slo, directives=directives)
+        if captures:
+            with_wire(result, captures)
+        return result
     if captures:
         columns = (*columns, *READ)
     with open_sources(
-        sources,
+        cast(SourcesLike, sources),
         spans=spans,
         app_log=app_log,
         columns=columns,
@@ -94,6 +104,18 @@ def split(
     if captures:
         with_wire(result, captures)
     return result
+
+
+def _checked_columns(requests: OpenedRequests, columns: Sequence[str]) -> None:
+    """Check that requests that are read already have the columns.
+
+    Raises:
+        SojournError: they have not.
+    """
+    names = requests.rows.collect_schema().names() if columns else ()
+    for column in columns:
+        if column not in names:
+            raise SojournError(no_column(column, names))
 
 
 def with_wire(result: SplitResult, captures: Sequence[Source]) -> None:
@@ -131,21 +153,14 @@ def split_from(
     where: Where = None,
     by: Sequence[str] = DEFAULT_GROUPS,
 ) -> SplitResult:
-    """Return the split of requests in any form; a split is returned as it is, and a frame is split again.
+    """Return the split of requests in any form; a split of which all requests are meant is returned as it is.
 
     Raises:
-        SojournError: as ``requests_from``; or spans, times or conditions are given with a split.
+        SojournError: as ``requests_from``.
     """
-    if isinstance(requests, SplitResult):
-        if listed(spans) or listed(app_log) or since is not None or until is not None or where:
-            raise SojournError(
-                "the requests are a split: pass spans, app_log, since, until and where to sojourn.split instead"
-            )
+    joined = listed(spans) or listed(app_log)
+    if isinstance(requests, SplitResult) and not joined and since is None and until is None and not where:
         return requests
-    if isinstance(requests, pl.LazyFrame | pl.DataFrame):
-        rows = canonical(requests.lazy())
-        count = int(rows.select(pl.len()).collect().item())
-        requests = Requests(rows, Records(read=count), names=("frame",))
     source = requests_from(
         requests, columns=columns, spans=spans, app_log=app_log, since=since, until=until, where=where
     )

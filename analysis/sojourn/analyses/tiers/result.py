@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 
@@ -101,6 +101,8 @@ class Tiers(Result):
         doubts: kind of defect -> number.
         notes: caveats, and how to correct their causes.
     """
+
+    TABLES: ClassVar = ("services", "edges", "loads", "per_request")
 
     spans: int
     traces: int

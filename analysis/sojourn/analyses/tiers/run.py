@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from sojourn.analyses.tiers.analysis import tiers as tiers_of_traces
 from sojourn.analyses.tiers.result import Tiers
 from sojourn.model.frame import Selection
+from sojourn.model.instants import Instant
 from sojourn.readers.inputs import Source, listed
-from sojourn.sources.open_requests import Instant
 from sojourn.sources.opening import RequestsLike, requests_from
 from sojourn.sources.traces import Traces, read_traces
 

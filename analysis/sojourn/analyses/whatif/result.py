@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -96,6 +96,8 @@ class WhatIfResult(Result):
         queue_source: queue_source -> requests that went to a backend.
         measured_values, replayed_values: response times, for charts.
     """
+
+    TABLES: ClassVar = ("variants", "withheld")
 
     requests: int
     window: tuple[datetime, datetime] | None

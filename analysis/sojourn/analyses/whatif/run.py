@@ -10,8 +10,9 @@ from sojourn.analyses.queue_source import explained, queue_source_of
 from sojourn.analyses.whatif.analysis import whatif as whatif_of_rows
 from sojourn.analyses.whatif.result import WhatIfResult
 from sojourn.model.errors import SojournError
+from sojourn.model.instants import Instant
 from sojourn.readers.inputs import Source
-from sojourn.sources.open_requests import Instant, Where
+from sojourn.sources.open_requests import Where
 from sojourn.sources.opening import RequestsLike, requests_from
 from sojourn.timeline.visits import WorkersLike
 

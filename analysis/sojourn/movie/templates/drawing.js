@@ -33,7 +33,7 @@ function box(context, x, y, width, height, radius) {
   if (radius && context.roundRect) context.roundRect(x, y, width, height, radius); else context.rect(x, y, width, height);
 }
 
-function square(context, x, y, size, kind, number, seen, struck, phase = "service") {
+function square(context, x, y, size, kind, number, seen, struck, phase = "service", stripe = null) {
   const radius = size >= 12 ? 4 : 0;
   context.globalAlpha = seen;
   if (kind === "unknown") {
@@ -50,6 +50,10 @@ function square(context, x, y, size, kind, number, seen, struck, phase = "servic
     for (const [fromX, fromY, toX, toY] of strokes) { context.moveTo(x + fromX, y + fromY); context.lineTo(x + toX, y + toY); }
     context.strokeStyle = colours.stroke; context.lineWidth = size >= 16 ? 2 : 1.5; context.stroke();
     if (numbered) { box(context, x + .22 * size, y + .22 * size, .56 * size, .56 * size, .28 * size); context.fillStyle = colours[kind]; context.fill(); }
+  }
+  if (stripe && kind !== "unknown") {
+    const [top, high] = stripeOf(size);
+    context.fillStyle = stripe; context.fillRect(x, y + top, size, high);
   }
   const ink = kind === "unknown" ? colours.dim : "#ffffff";
   if (numbered)
@@ -77,7 +81,7 @@ function drawScene(scene, from, now, slide) {
       context.globalAlpha = Math.min(share, 1); context.strokeStyle = colours.working; context.stroke(); context.globalAlpha = 1;
     });
   });
-  squares(scene, layout, now, slide, (k, x, y, kind, seen, phase) => square(context, x, y, layout.size, kind, scene.number[k], seen, true, phase));
+  squares(scene, layout, now, slide, (k, x, y, kind, seen, phase) => square(context, x, y, layout.size, kind, scene.number[k], seen, true, phase, film.routes[scene.route?.[k]]));
   drawMore(context, scene, layout, now);
   if (layout.shelves.length) drawShelves(context, scene, layout, from, now);
   else drawBar(context, scene, layout, counts.ended);

@@ -16,6 +16,12 @@ function fits(size, width, lines, workers) {
   return boxes <= BOXES * width && columns >= 1 && rows >= 1 && columns * rows >= longest;
 }
 
+// Top and height of the stripe of a square's route, below its number.
+function stripeOf(size) {
+  const high = Math.max(Math.round(.22 * size), 1);
+  return [size - high - Math.max(Math.round(.08 * size), 1), high];
+}
+
 // Lines [x, y, x, y] that show the phase of a square without colour.
 function strokesOf(phase, size) {
   const edge = size >= 12 ? 2 : 0, far = size - edge, step = Math.max((far - edge) / 4, 3), lines = [];

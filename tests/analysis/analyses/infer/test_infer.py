@@ -118,10 +118,10 @@ def test_every_question_marks_what_is_inferred(
     film, flow = tmp_path / "film.html", tmp_path / "flow.svg"
     assert mark in " ".join(run("movie", log[0], "--out", film).split())
     assert "(inferred)" in film.read_text()
-    run("plot", "flow", log[0], "--out", flow)
+    run("plot", log[0], "flow", "--out", flow)
     assert "(inferred)" in flow.read_text()
-    assert mark in json.loads(run("plot", "hexbin", log[0], "--json"))["caption"]
-    assert mark not in json.loads(run("plot", "goodput", log[0], "--json"))["caption"]
+    assert mark in json.loads(run("plot", log[0], "hexbin", "--json"))["caption"]
+    assert mark not in json.loads(run("plot", log[0], "goodput", "--json"))["caption"]
     assert mark in report
 
 

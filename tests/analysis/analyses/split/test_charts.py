@@ -21,7 +21,7 @@ from sojourn.analyses.blame.analysis import blame_of
 from sojourn.analyses.blame.charts_flow import blame_flow, flow_table
 from sojourn.analyses.depth.charts_sequence import sequence_chart
 from sojourn.analyses.depth.charts_workers import ABANDONED, WAITING, WORKING, Block, blocks_of
-from sojourn.analyses.split.charts import percentile_curve, percentile_table
+from sojourn.analyses.split.charts_curves import percentile_curve, percentile_table
 from sojourn.analyses.split.charts_heatmap import Heat, heat, heatmap
 from sojourn.analyses.split.charts_hexbin import hexbin, service_against_queueing
 from sojourn.analyses.split.charts_ridgeline import ridge_table, ridgeline, ridges

@@ -426,7 +426,7 @@ def test_invalid_lines_and_spans_are_counted(write: Callable[..., Path], tmp_pat
         (["nowhere.jsonl"], 1, "no such file"),
         (["EMPTY"], 1, "no span"),
         (["GOOD", "--service", "absent"], 1, "front"),
-        (["GOOD", "--until", "2020-01-01"], 1, "no span"),
+        (["GOOD", "--until", "2020-01-01T00:00Z"], 1, "no span"),
         (["GOOD", "--since", "soon"], 2, "is not an instant"),
         (["FOLDER"], 1, "holds no spans.jsonl"),
         (["chdb:///nowhere/at/all"], 1, "no store in this folder"),
