@@ -109,13 +109,13 @@ def _choices(keep: list[str], replace: list[str]) -> dict[str, str]:
     from sojourn.install.duplicates import CHOICES, OURS, YOURS  # noqa: PLC0415
 
     choices: dict[str, str] = {}
-    for option, names, stays in (("--keep", keep, YOURS), ("--replace", replace, OURS)):
+    for option, names, remains in (("--keep", keep, YOURS), ("--replace", replace, OURS)):
         for name in names:
             if name.lower() not in {each.lower() for each in CHOICES}:
                 raise typer.BadParameter(
                     f"no such header: {printable(name)!r}; it is one of {', '.join(CHOICES)}", param_hint=option
                 )
-            if choices.setdefault(name.lower(), stays) != stays:
+            if choices.setdefault(name.lower(), remains) != remains:
                 raise typer.BadParameter(f"{name} is in --keep, too", param_hint=option)
     return choices
 
@@ -132,7 +132,7 @@ def _answers(duplicates: dict[str, list[Duplicate]], choices: dict[str, str]) ->
         if not present or header.lower() in choices:
             continue
         title, first = present[0]
-        default = first.stays == YOURS
+        default = first.remains == YOURS
         question = f"{title} sends {header} already ({printable(first.value)}). Keep your line?"
         answers[header.lower()] = YOURS if typer.confirm(question, default=default) else OURS
     return answers

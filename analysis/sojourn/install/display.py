@@ -75,11 +75,11 @@ def _duplicate_lines(proposal: Proposal) -> list[str]:
     for title, several in proposal.plan.duplicates.items():
         for each in several:
             name = options.get(each.choice, each.header)
-            stays, option = (
-                ("your line remains", "--replace") if each.stays == YOURS else ("Sojourn's replaces it", "--keep")
+            remains, option = (
+                ("your line remains", "--replace") if each.remains == YOURS else ("Sojourn's replaces it", "--keep")
             )
             lines.append(
-                f"{title}: {headers[each.header]} ({printable(each.value)}): {stays} ({option} {name} changes this)"
+                f"{title}: {headers[each.header]} ({printable(each.value)}): {remains} ({option} {name} changes this)"
             )
     return list(dict.fromkeys(lines))
 

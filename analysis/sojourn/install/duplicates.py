@@ -30,13 +30,13 @@ class Duplicate:
         header: its name, in small letters.
         lines: the lines of the location itself.
         value: what the last of them, or of the inherited lines, sends.
-        stays: ``OURS`` or ``YOURS``.
+        remains: ``OURS`` or ``YOURS``.
     """
 
     header: str
     lines: tuple[Directive, ...]
     value: str
-    stays: str
+    remains: str
 
     @property
     def choice(self) -> str:
@@ -69,9 +69,9 @@ def duplicates(level: Level, family: str, choices: Mapping[str, str]) -> Iterato
         value = lines[-1].args[1]
         choice = chosen_by(name)
         if choice not in choices and choice == TRACE:
-            stays = YOURS
+            remains = YOURS
         elif choice not in choices and choice == ID.lower():
-            stays = OURS if _OWN_ID.fullmatch(value) else YOURS
+            remains = OURS if _OWN_ID.fullmatch(value) else YOURS
         else:
-            stays = choices.get(choice, OURS)
-        yield Duplicate(name, tuple(each for each in lines if each in own), value, stays)
+            remains = choices.get(choice, OURS)
+        yield Duplicate(name, tuple(each for each in lines if each in own), value, remains)

@@ -142,12 +142,12 @@ def _write_includes(
 ) -> list[str]:
     """Add the include files to what is written, and return their real paths.
 
-    A file that was edited since an earlier installation stays, and the list of trusted peers stays in any case.
+    A file that was edited since an earlier installation remains, and the list of trusted peers remains in any case.
 
     Args:
         path: the first file of the configuration.
         writing: what is written.
-        plan: gets a sentence about each file that stays.
+        plan: gets a sentence about each file that remains.
         earlier: name of each file of an earlier installation -> whether it is unchanged since.
         rule: path and content of the rule that rotates the log; None without one.
     """
@@ -159,7 +159,7 @@ def _write_includes(
         if not os.path.exists(target) or earlier.get(name):
             writing.set(target, content)
         elif name in earlier:
-            plan.left.append(f"{target}: stays, because it was edited since its installation.")
+            plan.left.append(f"{target}: remains, because it was edited since its installation.")
         elif name == USER_FILE:
             del listed[name]
         elif Path(target).read_bytes() != content:

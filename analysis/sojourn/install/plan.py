@@ -233,10 +233,10 @@ def _key(directive: Directive) -> tuple[str, int]:
 
 def _decided(duplicate: Duplicate, places: dict[tuple[str, int], bool], plan: Plan, handover: Pass) -> Duplicate:
     """Return the duplicate, with the user's line where that is of a file that other places include, too."""
-    if duplicate.stays == YOURS or all(places.get(_key(each), True) for each in duplicate.lines):
+    if duplicate.remains == YOURS or all(places.get(_key(each), True) for each in duplicate.lines):
         return duplicate
     plan.left.append(
-        f"{place_of(duplicate.lines[-1], handover.level)}: {duplicate.lines[-1].args[0]} stays as it is, because "
+        f"{place_of(duplicate.lines[-1], handover.level)}: {duplicate.lines[-1].args[0]} remains as it is, because "
         "places that pass no request to an app include its file, too."
     )
     return Duplicate(duplicate.header, duplicate.lines, duplicate.value, YOURS)
@@ -252,7 +252,7 @@ def _changes_of(conf: Conf, settings: Settings, handover: Pass, present: list[Du
         lines += _repeated(conf, level, name, replaced)
     changes = [_added(handover.outermost, lines)]
     for each in present:
-        if each.stays == OURS:
+        if each.remains == OURS:
             changes += [_off(line) for line in each.lines]
         elif each.header == ID.lower():
             changes += _logged_id(conf, level, each.value)
@@ -272,7 +272,7 @@ def _logged_id(conf: Conf, level: Level, value: str) -> list[Placed]:
 
 def _of_user(present: list[Duplicate]) -> set[str]:
     """Return the headers whose lines are the user's; tracestate belongs to traceparent."""
-    theirs = {each.header for each in present if each.stays == YOURS}
+    theirs = {each.header for each in present if each.remains == YOURS}
     return theirs | {"tracestate"} if TRACE in theirs else theirs
 
 

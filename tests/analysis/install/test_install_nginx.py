@@ -131,7 +131,7 @@ def test_one_stamp_is_sent(tmp_path: Path, options: Sequence[str]) -> None:
         assert row["request_start"] == ("" if options else stamp.removeprefix("t="))
 
 
-def test_asks_which_line_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_asks_which_line_remains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = tree(tmp_path, "location / { proxy_set_header X-Request-ID fixed; proxy_pass http://127.0.0.1:@APP@; }")
     monkeypatch.setattr("sojourn.install.command._is_terminal", lambda: True)
     with running(one) as received:
@@ -178,7 +178,7 @@ def test_changes_a_shared_file_once_and_names_its_places(tmp_path: Path) -> None
         assert one.contents() == before
 
 
-def test_a_line_that_other_places_share_stays(tmp_path: Path) -> None:
+def test_a_line_that_other_places_share_remains(tmp_path: Path) -> None:
     """The location of the authentication needs its line, and the app's location includes the same file."""
     one = tree(
         tmp_path,
@@ -258,7 +258,7 @@ def test_an_edited_list_of_trusted_peers_is_in_the_backup(tmp_path: Path) -> Non
         assert "10.0.0.7 1;\n" in copies
 
 
-def test_a_list_of_trusted_peers_that_was_there_before_stays(tmp_path: Path) -> None:
+def test_a_list_of_trusted_peers_that_was_there_before_remains(tmp_path: Path) -> None:
     one = tree(tmp_path)
     (one.etc / "sojourn").mkdir()
     (one.etc / "sojourn" / "trusted.conf").write_text("10.0.0.7 1;\n")

@@ -86,8 +86,8 @@ def logs(each: Pass) -> list[list[str]]:
     return [line.args for line in each.block.effective("access_log") if "sojourn" not in line.args]
 
 
-STAYS = st.sampled_from([OURS, YOURS])
-CHOICES = st.fixed_dictionaries({}, optional={"x-request-id": STAYS, "traceparent": STAYS})
+REMAINS = st.sampled_from([OURS, YOURS])
+CHOICES = st.fixed_dictionaries({}, optional={"x-request-id": REMAINS, "traceparent": REMAINS})
 
 
 @settings(max_examples=60)
@@ -126,9 +126,9 @@ def test_random_configurations(files: dict[str, str], choices: dict[str, str]) -
             names = [header for header, _, _ in new.sent()]
             for header in REQUEST_NAMES:
                 values = [value for name, value, _ in new.sent() if name == header]
-                stays = {value for name, value, _ in old.sent() if name == header}
+                remains = {value for name, value, _ in old.sent() if name == header}
                 assert len(values) <= max(1, sum(name == header for name, _, _ in old.sent()))
-                assert not values or set(values) <= stays or all("$sojourn" in each or each == "" for each in values)
+                assert not values or set(values) <= remains or all("$sojourn" in each or each == "" for each in values)
             assert "x-request-start" in names
             assert set(ANSWER_HEADERS) <= hidden(new)
             lines = new.block.effective("access_log")
