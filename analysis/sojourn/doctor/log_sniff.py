@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import islice
 
 from sojourn.doctor.findings import ADD, ERROR, INFO, RUN, Finding
+from sojourn.doctor.nginx_headers import OWN_VARIABLE, own_stamp_lines
 from sojourn.model.formatting import printable
 from sojourn.nginx.log_format import ESSENTIAL, REFUSED_WITHOUT, USEFUL, key_lines, why_keys
 from sojourn.readers.foreign_logs import LENGTH, NGINX_JSON, ForeignFormat, advice_on, foreign_format, unrecognised
@@ -17,6 +18,8 @@ from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.wrapping import bare_lines
 from sojourn.readers.inputs import LogInput
 
+OF_SETTINGS = frozenset(("stamp", "proxy_start"))
+"""Keys that only the format of ``sojourn.conf`` writes."""
 LINES = 500
 LINE_BYTES = 64 << 10
 
@@ -98,13 +101,19 @@ def sniff_findings(sniff: Sniffed) -> Iterator[Finding]:
         useful.pop("route", None)
     if missing or useful:
         names = ", ".join({**missing, **useful})
+        # Keys of sojourn.conf say that its files are there; without them its variable would be unknown to nginx.
+        if "request_start" in missing and not sniff.keys & OF_SETTINGS:
+            missing["request_start"] = f"${OWN_VARIABLE}"
+            lines = own_stamp_lines(key_lines({**missing, **useful}))
+        else:
+            lines = key_lines({**missing, **useful})
         yield Finding(
             "log-keys",
             ERROR if missing else INFO,
             name,
             f"The lines of {name} have no {names}.",
             why_keys(missing),
-            key_lines({**missing, **useful}),
+            lines,
             f"{name}:1",
             ADD,
             into="the log_format in nginx.conf, before its closing brace",

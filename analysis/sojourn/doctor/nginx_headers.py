@@ -58,8 +58,6 @@ GUARDED = tuple(header for header in REQUEST_HEADERS if not header.trace)
 OWN_VARIABLE = "sojourn_sent"
 """The variable of a stamp without files of Sojourn: evaluated once a request, then sent and logged."""
 OWN_MAP = f'map "" ${OWN_VARIABLE} {{ default $msec; }}'
-OWN_HEADER = f"proxy_set_header X-Request-Start t=${OWN_VARIABLE};"
-OWN_KEY = f'"request_start":"${OWN_VARIABLE}"'
 ANSWER_HEADERS = ("X-Queueing-Delay", "X-Service-Time", "X-Worker", "X-Route")
 REQUEST_NAMES = tuple(header.name.lower() for header in REQUEST_HEADERS)
 OWN_STAMP = REQUEST_HEADERS[0].bare
@@ -114,6 +112,27 @@ def include_lines(family: str) -> list[str]:
 def bare_lines(family: str) -> list[str]:
     """Return the lines that replace a client's values of the guarded headers without any file of Sojourn."""
     return [header.line(family, header.bare) for header in GUARDED]
+
+
+def own_stamp_lines(keys: str) -> str:
+    """Return the lines of a stamp without any file of Sojourn, where the directive of the location is unknown.
+
+    Args:
+        keys: the lines of the log format, which log ``OWN_VARIABLE``.
+    """
+    start, value = REQUEST_HEADERS[0], f"t=${OWN_VARIABLE}"
+    return "\n".join(
+        [
+            "# in http:",
+            OWN_MAP,
+            "# beside proxy_pass, in place of the stamp that is sent:",
+            start.line("proxy", value),
+            "# beside fastcgi_pass, and in the same way uwsgi_pass and scgi_pass:",
+            start.line("fastcgi", value),
+            "# in the format:",
+            keys,
+        ]
+    )
 
 
 def blank_lines(family: str, headers: Collection[RequestHeader], present: Collection[str] = ()) -> list[str]:

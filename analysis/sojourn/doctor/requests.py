@@ -9,7 +9,7 @@ from shlex import quote
 from sojourn.doctor.app_servers import ANSWER_PAGE, AppServer, answer_lines
 from sojourn.doctor.facts import EXAMPLES, Facts
 from sojourn.doctor.findings import ADD, ERROR, INFO, RUN, WARNING, Finding
-from sojourn.doctor.nginx_headers import INCLUDE_PLACE, OWN_HEADER, OWN_KEY, OWN_MAP, bare_lines, include_line
+from sojourn.doctor.nginx_headers import INCLUDE_PLACE, OWN_VARIABLE, bare_lines, include_line, own_stamp_lines
 from sojourn.doctor.nginx_machine import route_map
 from sojourn.model.formatting import counted, percent, printable
 
@@ -18,9 +18,7 @@ MOST = 0.5
 SILENT = 0.1  # of a backend's answers
 MANY_ROUTES = 100
 EVERY_BACKEND = "every backend"
-_STAMP_LINES = "\n".join(
-    ["# in http:", OWN_MAP, "# in place of the stamp that is sent:", OWN_HEADER, "# in the format:", OWN_KEY]
-)
+_STAMP_LINES = own_stamp_lines(f'"request_start":"${OWN_VARIABLE}"')
 _BARE = "\n".join(bare_lines("proxy"))
 
 # Of a stamp that was not sent: what it is, and what makes it so.

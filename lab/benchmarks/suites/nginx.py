@@ -25,11 +25,11 @@ PROXY = "include sojourn/sojourn_proxy.conf;"
 BARE_HEADERS = (
     'proxy_set_header X-Request-Start t=$msec; proxy_set_header X-Queue-Start "";'
     " proxy_set_header X-Request-ID $request_id;"
-    ' proxy_set_header traceparent "00-$request_id-50f0a4e250f0a4e2-01"; proxy_set_header tracestate "";'
+    ' proxy_set_header traceparent $http_traceparent; proxy_set_header tracestate $http_tracestate;'
 )
 # Variables of nginx for the keys of the record, to write the same record without a map.
 BARE = {
-    "request_id": "$request_id", "trace_id": "$request_id", "span_id": "50f0a4e250f0a4e2", "service": "$server_name",
+    "request_id": "$request_id", "trace_id": "", "span_id": "", "service": "$server_name",
     "route": "$upstream_http_x_route", "uri": "$request_uri", "remote_addr": "$remote_addr", "request_start": "$msec",
     "queueing_delay": "$upstream_http_x_queueing_delay", "service_time": "$upstream_http_x_service_time",
     "worker": "$upstream_http_x_worker", "stamp": "own", "proxy_start": "$msec",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -274,3 +275,25 @@ def test_lines_are_quoted_as_they_are_written(tmp_path: Path, ways: dict[str, Wa
     assert findings["log-replaced"].fix == f"access_log {conf.folder}/access.jsonl   sojourn;"
     mended(conf, together=True)
     assert_mended(conf, "proxy")
+
+
+@pytest.mark.parametrize("family", ["proxy", "fastcgi"])
+def test_the_fix_of_a_log_alone_is_one_stamp(tmp_path: Path, ways: dict[str, Way], family: str) -> None:
+    """Without the configuration, the doctor's lines have no variable that nginx does not have, for either directive."""
+    first = '{"time":"$msec","status":"$status","request_time":"$request_time","queueing_delay":"0.1"%s}'
+    log = tmp_path / "a.log"
+    log.write_text(
+        '{"time":"1767225600.100","status":"200","request_time":"0.1","queueing_delay":"0.1",'
+        '"upstream_addr":"127.0.0.1:1","request_id":"r","uri":"/"}\n'
+    )
+    (finding,) = [each for each in diagnose(str(log)).findings if each.code == "log-keys"]
+    own_map, proxy, fastcgi, keys = re.split(r"^#.*\n", finding.fix, flags=re.M)[1:]
+    line = {"proxy": proxy, "fastcgi": fastcgi}[family].strip()
+    more = keys + '\n\',"upstream_addr":"$upstream_addr","request_id":"$request_id"\''
+    texts = f"log_format j escape=json '{first % ''}".removesuffix("}") + f"'\n{more}\n'}}';"
+    http = f"{own_map}\n    {texts}\n    access_log @FOLDER@/access.jsonl j;"
+    identity = stamp_line(family, "$request_id", "X-Request-ID")
+    inside = "\n            ".join([*ways[family].lines, line, stamp_line(family, '""', "X-Queue-Start"), identity])
+    conf = nginx_before(tmp_path / "nginx", family, f"location / {{\n            {inside}\n        }}", http)
+    assert conf.accepted() == ""
+    assert_sent_and_logged(*one_request(conf, family))
