@@ -331,8 +331,8 @@ def group_share() -> pl.Expr:
 
 
 def _tolerance(component: str) -> pl.Expr:
-    """Return how far below 0 a component may be without counting as negative, s: half a tick of the clock."""
-    return pl.col("half_tick") + ROUNDING if component == "queue" else pl.lit(ROUNDING)
+    """Return how far below 0 a component may be without counting as negative, s: by the resolution of the clocks."""
+    return pl.col("half_tick") + pl.col("clock_tolerance") + ROUNDING if component == "queue" else pl.lit(ROUNDING)
 
 
 def _mean_and_max(columns: Sequence[str]) -> list[pl.Expr]:

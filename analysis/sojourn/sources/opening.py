@@ -175,8 +175,9 @@ def _split_frame(rows: pl.LazyFrame) -> pl.LazyFrame:
     if {"queueing_delay", "queue", "answered"} <= set(names):
         # Columns that the user's frame may have left out: not every analysis needs them.
         added = {
-            "half_tick": pl.lit(0.0), "proxy_queue": pl.lit(0.0), "vantage": pl.lit(None, pl.String),
-            "time_step": pl.lit(None, pl.Float64), "inferred_workers": pl.lit(None, pl.Int64),
+            "half_tick": pl.lit(0.0), "clock_tolerance": pl.lit(0.0), "proxy_queue": pl.lit(0.0),
+            "vantage": pl.lit(None, pl.String), "time_step": pl.lit(None, pl.Float64),
+            "inferred_workers": pl.lit(None, pl.Int64),
         }  # fmt: skip
         return rows.with_columns(**{name: value for name, value in added.items() if name not in names})
     return split_rows(canonical(rows), infer=False).rows

@@ -188,7 +188,7 @@ class StoreMeasures(ChartMeasures):
                 parameters = {name: selected[column].to_list() for name, column in names.items()}
             part = "1" if within is None else sql.WITHIN
             statement = sql.statement("clock_bounds", self._which, self._spans, within=part)
-            rows = self._query(statement, pairs=[], offsets=[], width=width, **parameters)
+            rows = self._query(statement, pairs=[], offsets=[], tolerances=[], width=width, **parameters)
             bounds = pl.DataFrame(
                 [{**row, "coarse": bool(row["coarse"])} for row in rows], {**BOUNDS_SCHEMA, "pair": pl.UInt64()}
             )
@@ -239,10 +239,10 @@ class StoreMeasures(ChartMeasures):
 def _lines(clock: pl.DataFrame) -> dict[str, object]:
     """Return the parameters of ``clocked_by_pair``, or of ``clocked_by_time`` where a clock drifted or was set."""
     if clock.is_empty():
-        return {"offsets": []}
+        return {"offsets": [], "tolerances": []}
     lines = Lines.of(clock)
     if lines.constant:
-        return {"offsets": clock["offset"].to_list()}
+        return {"offsets": clock["correction"].to_list(), "tolerances": clock["tolerance"].to_list()}
     table = pl.DataFrame(
         {"begins": lines.begin, "middles": lines.middle, "levels": lines.offset, "drifts": lines.drift}
     )
@@ -252,7 +252,10 @@ def _lines(clock: pl.DataFrame) -> dict[str, object]:
     lists = table.group_by("pair", maintain_order=True).agg(pl.all()).drop("pair")
     # The last line is that of a pair without any.
     none: dict[str, list[float]] = {"begins": [BEFORE_ALL], "middles": [0], "levels": [0.0], "drifts": [0.0]}
-    return {name: [*lists[name].to_list(), none[name]] for name in lists.columns}
+    return {
+        "tolerances": clock["tolerance"].to_list(),
+        **{name: [*lists[name].to_list(), none[name]] for name in lists.columns},
+    }
 
 
 def _plain(value: Any) -> Any:

@@ -304,7 +304,8 @@ def summary_parts(*, exact: bool, ways: Ways) -> dict[str, str]:
         "means": means("served", ways=ways),
         "component_sum": "(" + " + ".join(f"ifNull({name}, 0)" for name in COMPONENTS) + ")",
         "negative": ",\n    ".join(
-            f'countIf(served AND {name} < -{ROUNDING}{" - half_tick" * (name == "queue")}) AS "negative/{name}"'
+            f"countIf(served AND {name} < -{ROUNDING}{' - half_tick - clock_tolerance' * (name == 'queue')}) "
+            f'AS "negative/{name}"'
             for name in COMPONENTS
         ),
         "ticks": _ticks(),

@@ -58,6 +58,8 @@ from sojourn.timeline.tables import (
 from sojourn.timeline.visits import Visits
 from sojourn.timeline.windows import Windows
 
+TOLERANCE = "clock_tolerance"
+
 MOST_ROWS = 1_000  # of a list in the JSON
 
 
@@ -86,8 +88,8 @@ class BlameResult(Result):
             each (its mean length); empty where all workers were held for services only.
         costliest: single requests: request_id, uri, culprit, upstream, arrival, held, seconds (that others waited).
         chain: the classes that filled the queue and those that held the workers.
-        negative, negative_seconds: waits below 0 by more than half a tick of nginx's clock; all negative waits are
-            summed with their sign under dispatch.
+        negative, negative_seconds: waits below 0 by more than half a tick and ``clock_tolerance``; all negative waits
+            are summed with their sign under dispatch.
         silent: requests without a service time.
         left_out: reason -> requests, as in ``Visits``.
         queue_source: how the queueing delays are known.
@@ -218,7 +220,8 @@ def blame_of(
     else:
         charged = accounts(visits, services, is_victim)
     waited, blamed = float(wait.sum()), float(charged.blamed.sum())
-    negative = wait < -STAMP_TICK / 2e6 - ROUNDING
+    tolerance = visits.rows[TOLERANCE].to_numpy() if TOLERANCE in visits.rows.columns else 0.0
+    negative = wait < -STAMP_TICK / 2e6 - ROUNDING - tolerance
     table = culprits_table(culprit_index, culprit, culprits, charged.caused, blamed, waited)
     few_victims, victim_names = largest(victim, victims, summed(victim, wait, len(victims)))
     few_culprits, culprit_names = largest(culprit, culprits, summed(culprit, charged.caused, len(culprits)))

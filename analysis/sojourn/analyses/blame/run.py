@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sojourn.analyses.blame.analysis import BlameResult, blame_of
+from sojourn.analyses.blame.analysis import TOLERANCE, BlameResult, blame_of
 from sojourn.analyses.queue_source import COLUMN, queue_source_of
 from sojourn.model.errors import SojournError
 from sojourn.readers.inputs import Source
@@ -56,6 +56,6 @@ def blame(
     for column in columns:
         if column not in names:
             raise SojournError(f"column {column!r} was not read; read it with split(columns=…)")
-    visited = visits_of(source, columns=(*columns, COLUMN), workers=workers)
+    visited = visits_of(source, columns=(*columns, COLUMN, TOLERANCE), workers=workers)
     queue_source = queue_source_of(source, visited.table.lazy())
     return blame_of(visited, by=by, culprit_by=culprit, where=where, queue_source=queue_source)
