@@ -95,6 +95,7 @@ OF_THE_SPLIT: dict[str, tuple[str, str]] = {
     "wasted": ("s", "a worker was held for a client already gone; from its span"),
     "clock_offset": ("s", "the app's clock less nginx's, as subtracted from the delay; 0 where it is not significant"),
     "clock_tolerance": ("s", "how far the offset may be below `clock_offset`: a queue below 0 by less is not negative"),
+    "log_requests": ("", "number of requests of the log, the same in every row: a frame with fewer rows was filtered"),
     "queueing_delay": ("s", "`proxy_queue` + `connect` + `queue`"),
     "queue_by_duration": ("s", "`header` - `connect` - `app_service`: the same wait without any clock"),
     "inferred_workers": ("", "number of workers with which the queue was inferred; null where it is not"),

@@ -28,7 +28,15 @@ AppLogs = Annotated[
         help="The app server's own access log, joined by request id: service times without a middleware. Repeatable.",
     ),
 ]
-AppLogFormatOption = Annotated[
+AppWhereAnalysed = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="COLUMN=VALUE",
+        help="Analyse only requests with this value; all requests hold workers. Repeatable.",
+    ),
+]
+LogFormatOption = Annotated[
     str | None,
     typer.Option(
         "--app-log-format",

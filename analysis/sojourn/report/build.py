@@ -183,7 +183,7 @@ def sections_of(
     for question in questions:
         if question.name in SHARE_VISITS:
             answer(question)
-    result.forget("visits")
+    result.whole.forget("visits")
     _collect(result)
     for question in questions:
         if question.name not in SHARE_VISITS:

@@ -67,9 +67,9 @@ class FrameMeasures:
         """``count``: of the rows, where they lie on disk and figures are to be made a column at a time."""
         self.clock = pl.DataFrame() if clock is None else clock
         self.notes: list[str] = []
-        self._duplicates = duplicates
+        self.duplicates = duplicates
         self._rows = rows
-        self._count = count
+        self.count = count
         self._served = without_upgraded(rows)
 
     def overall(self) -> Row:
@@ -99,10 +99,10 @@ class FrameMeasures:
         difference = pl.when(pl.col("queue_source") == "stamp").then(pl.col("queue") - pl.col("queue_by_duration"))
         rows = self._rows.with_columns(difference.alias(DIFFERENCE))
         served = without_upgraded(rows)
-        if self._count is None:
+        if self.count is None:
             return summaries(served, columns)
         ends = _row(served.select(_mean_and_max(columns)))
-        quantiles = large.summaries(rows, self._count, {name: pl.when(SERVED).then(pl.col(name)) for name in columns})
+        quantiles = large.summaries(rows, self.count, {name: pl.when(SERVED).then(pl.col(name)) for name in columns})
         return {name: _whole(figures[0], ends, name) for name, figures in quantiles.items()}
 
     def means(self, at_least: float | None = None) -> Means:
@@ -127,17 +127,17 @@ class FrameMeasures:
                 pl.len().alias("requests"),
                 pl.col("request_time").sum().alias("seconds"),
                 group_share(),
-                *(_mean_and_max(GROUP_COLUMNS) if self._count is not None else ()),
+                *(_mean_and_max(GROUP_COLUMNS) if self.count is not None else ()),
             )
             .sort("seconds", group, descending=[True, False], nulls_last=True)
             .collect(engine="streaming")
         )
         largest = table.head(limit)
-        if self._count is None:
+        if self.count is None:
             figures = summaries_by(self._served, largest.select(group), GROUP_COLUMNS)
         else:
-            groups = large.Groups.of(self._rows, self._count, largest.select(group), SERVED)
-            quantiles = large.summaries(self._rows, self._count, {name: pl.col(name) for name in GROUP_COLUMNS}, groups)
+            groups = large.Groups.of(self._rows, self.count, largest.select(group), SERVED)
+            quantiles = large.summaries(self._rows, self.count, {name: pl.col(name) for name in GROUP_COLUMNS}, groups)
             figures = {
                 column: [_whole(each, ends, column) for each, ends in zip(part, largest.to_dicts(), strict=True)]
                 for column, part in quantiles.items()
@@ -150,7 +150,7 @@ class FrameMeasures:
 
     def grouped_each(self, groups: Sequence[str], limit: int) -> list[tuple[list[Row], int]]:
         """See ``Measures``."""
-        if self._count is not None:
+        if self.count is not None:
             return [self.grouped(group, limit) for group in groups]
         return in_threads(lambda group: self.grouped(group, limit), groups)
 
@@ -175,7 +175,7 @@ class FrameMeasures:
         )
         summaries = self._summaries
         ranked = {"differ": summaries[DIFFERENCE]["p50"], "p99": summaries["request_time"]["p99"]}
-        return {**dict.fromkeys(ticks, False), **row, **ranked, "duplicates": self._duplicates}
+        return {**dict.fromkeys(ticks, False), **row, **ranked, "duplicates": self.duplicates}
 
     def coverage(self) -> Coverage:
         """See ``Measures``."""

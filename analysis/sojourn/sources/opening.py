@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TextIO
 
 import polars as pl
 
 from sojourn.components.split import split_rows
 from sojourn.model.errors import SojournError
-from sojourn.model.frame import COLUMNS, SCHEMA, SPLIT_COLUMNS, Records, Requests, Selection, checked, is_extra
+from sojourn.model.frame import COLUMNS, SPLIT_COLUMNS, Records, Requests, Selection, checked, is_extra
 from sojourn.readers.inputs import NamedSources, Source, SourcesLike, listed
 from sojourn.sources.frame_measures import FrameMeasures
-from sojourn.sources.open_requests import Instant, OpenedRequests, Where, of_requests
+from sojourn.sources.open_requests import Instant, OpenedRequests, Where, of_requests, selected
 from sojourn.sources.requests import Progress, read
 from sojourn.sources.store_measures import StoreMeasures
 from sojourn.sources.store_rows import read_store, stored_records
@@ -79,12 +81,12 @@ def open_sources(
         columns=tuple(dict.fromkeys(names)),
         since=since,
         until=until,
-        where=where,
         rejects_to=rejects_to,
         on_size=on_size,
         on_progress=on_progress,
     )
-    result = of_requests(requests)
+    # Conditions select from all requests: queues, clocks and workers are those of all.
+    result = of_requests(requests, where=where)
     del requests  # and with them their folder, unless the result's rows lie in it
     yield result
 
@@ -96,16 +98,30 @@ def _open_store(dsn: str, selection: Selection, rejects_to: TextIO | None) -> It
     One connection serves every query inside the block.
     """
     measures = StoreMeasures(dsn, selection)
+    with measures.session() as store:
+        records = stored_records(store, selection, rejects_to)
+        yield _of_store(dsn, selection, measures, records, store.dsn)
+
+
+def _of_store(dsn: str, selection: Selection, measures: StoreMeasures, records: Records, name: str) -> OpenedRequests:
     fetched: list[Requests] = []  # the temporary folder lives as long as the rows
 
     def rows() -> pl.LazyFrame:
         requests = read_store(dsn, COLUMNS, selection.since, selection.until, selection.where)
         fetched.append(requests)
-        return split_rows(requests.rows, requests.spans, infer=False).rows
+        split = split_rows(requests.rows, requests.spans, measures.clock if selection.where else None, infer=False)
+        size = measures.requests_of_window
+        return split.rows.with_columns(log_requests=pl.lit(size, pl.UInt32))
 
-    with measures.session() as store:
-        records = stored_records(store, selection, rejects_to)
-        yield OpenedRequests(measures=measures, records=records, names=(store.dsn,), _rows=rows)
+    @functools.cache
+    def whole() -> OpenedRequests:
+        window = replace(selection, where={})
+        return _of_store(dsn, window, StoreMeasures(dsn, window), records, name)
+
+    return OpenedRequests(
+        measures=measures, records=records, names=(name,), where=selection.where, _rows=rows,
+        _whole=whole if selection.where else None,
+    )  # fmt: skip
 
 
 def requests_from(
@@ -143,12 +159,13 @@ def requests_from(
             return of_requests(requests, since=since, until=until, where=where)
         selection = Selection.of(since, until, where)
         if isinstance(requests, OpenedRequests):
-            return _selected(requests, requests.rows, selection) if selection.narrows else requests
+            return selected(requests, selection)
         rows = _split_frame(requests.lazy())
         frame = OpenedRequests(
-            measures=FrameMeasures(rows), records=Records(), names=("frame",), audited=False, _rows=lambda: rows
-        )
-        return _selected(frame, rows, selection)
+            measures=FrameMeasures(rows), records=Records(), names=("frame",), audited=False,
+            log_requests=_log_requests(rows), _rows=lambda: rows,
+        )  # fmt: skip
+        return selected(frame, selection)
     with open_sources(
         requests, spans=spans, app_log=app_log, columns=("request_id", *columns), since=since, until=until, where=where
     ) as result:
@@ -158,6 +175,14 @@ def requests_from(
 def read_already(requests: RequestsLike) -> bool:
     """Return whether the requests are not sources: opened or read requests, or a frame."""
     return isinstance(requests, OpenedRequests | Requests | pl.LazyFrame | pl.DataFrame)
+
+
+def _log_requests(rows: pl.LazyFrame) -> int | None:
+    """Return the number of requests of the log of which these rows are a part; None: of all, or unknown."""
+    if "log_requests" not in rows.collect_schema().names():
+        return None
+    size, log = rows.select(pl.len(), pl.col("log_requests").max()).collect().row(0)
+    return None if log is None or size >= log else int(log)
 
 
 def canonical(rows: pl.LazyFrame) -> pl.LazyFrame:
@@ -181,19 +206,3 @@ def _split_frame(rows: pl.LazyFrame) -> pl.LazyFrame:
         }  # fmt: skip
         return rows.with_columns(**{name: value for name, value in added.items() if name not in names})
     return split_rows(canonical(rows), infer=False).rows
-
-
-def _selected(requests: OpenedRequests, rows: pl.LazyFrame, selection: Selection) -> OpenedRequests:
-    names = rows.collect_schema().names()
-    missing = [name for name in selection.columns if name not in names and name in SCHEMA]
-    if missing:
-        raise SojournError(f"there is no column {missing[0]!r} in what was read; read it with split(columns=…)")
-    selected = (selection.of_rows(rows), requests)  # which holds on to the folder the rows lie in
-    return OpenedRequests(
-        measures=FrameMeasures(selected[0], requests.measures.clock),
-        records=requests.records,
-        names=requests.names,
-        audited=requests.audited,
-        app_log=requests.app_log,
-        _rows=lambda: selected[0],
-    )

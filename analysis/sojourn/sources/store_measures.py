@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -42,6 +43,7 @@ class StoreMeasures(ChartMeasures):
     def __init__(self, dsn: str, selection: Selection, *, exact_rows: int = EXACT_ROWS) -> None:
         self._dsn = dsn
         self._which = sql.chosen(selection)
+        self._selection = selection
         self._exact_rows = exact_rows
         self._open: Store | None = None
 
@@ -176,7 +178,12 @@ class StoreMeasures(ChartMeasures):
 
     @functools.cached_property
     def _offsets(self) -> tuple[pl.DataFrame, dict[str, object]]:
-        """Return the clock table, and the parameters that the statements need of it."""
+        """Return the clock table, and the parameters that the statements need of it: those of all requests."""
+        if self._selection.where:
+            with self.session() as store:
+                whole = self._of_window
+                whole._open = store
+                return whole._offsets
         numbers = pl.DataFrame(schema={**dict.fromkeys(PAIR, pl.String()), "pair": pl.UInt64()})
 
         def ask(width: int, within: pl.DataFrame | None) -> pl.DataFrame:
@@ -200,6 +207,16 @@ class StoreMeasures(ChartMeasures):
         clock = clocks(ask, *ends)
         pairs = clock.select(PAIR).join(numbers, on=list(PAIR), nulls_equal=True, how="left", maintain_order="left")
         return clock, {"pairs": pairs["pair"].to_list(), **_lines(clock)}
+
+    @functools.cached_property
+    def _of_window(self) -> StoreMeasures:
+        """The same of all requests, without conditions."""
+        return StoreMeasures(self._dsn, replace(self._selection, where={}), exact_rows=self._exact_rows)
+
+    @property
+    def requests_of_window(self) -> int:
+        """Number of requests that conditions select from."""
+        return int((self._of_window if self._selection.where else self)._counted["requests"])
 
     @functools.cached_property
     def _summary(self) -> Row:

@@ -48,6 +48,19 @@ def checked_column(values: pl.Series, column: str) -> pl.Series:
     return values
 
 
+def selected_by(rows: pl.DataFrame | OrderedRows, where: Mapping[str, object]) -> Bools:
+    """Return which rows have the values of ``where``, as ``having``.
+
+    Raises:
+        SojournError: there are rows, and none has them.
+    """
+    selected = having(rows, where)
+    if where and not selected.any():
+        conditions = ", ".join(f"{column} = {value}" for column, value in where.items())
+        raise SojournError(f"no request with a known wait meets the condition ({conditions})")
+    return selected
+
+
 def having(rows: pl.DataFrame | OrderedRows, where: Mapping[str, object]) -> Bools:
     """Return which rows have the values of ``where`` (column -> value); durations are compared to the microsecond."""
     chosen = np.ones(len(rows), np.bool_)

@@ -29,7 +29,6 @@ from sojourn.analyses.blame.inside import InnerBlame, inner_blame
 from sojourn.analyses.queue_source import MEASURED, QueueSource
 from sojourn.model.arrays import Floats, Ints
 from sojourn.model.components import STAMP_TICK
-from sojourn.model.errors import SojournError
 from sojourn.model.formatting import iso
 from sojourn.model.measures import ROUNDING
 from sojourn.model.parallel import in_threads
@@ -43,7 +42,7 @@ from sojourn.timeline.charge import (
     matrices,
     refuse_too_many,
 )
-from sojourn.timeline.classes import MOST_CLASSES, checked_column, classes_of, having, largest, summed
+from sojourn.timeline.classes import MOST_CLASSES, checked_column, classes_of, largest, selected_by, summed
 from sojourn.timeline.free_workers import LookedFree, looked_free
 from sojourn.timeline.services import Services, services_of
 from sojourn.timeline.tables import (
@@ -197,10 +196,7 @@ def blame_of(
             requests for the interpreter where numba is not installed.
     """
     services = services_of(visits)
-    is_victim = having(visits.rows, where or {})
-    if where and not is_victim.any():
-        conditions = ", ".join(f"{column} = {value}" for column, value in where.items())
-        raise SojournError(f"no request with a known wait meets the condition ({conditions})")
+    is_victim = selected_by(visits.rows, where or {})
     refuse_too_many(visits)
     wait = np.where(is_victim, visits.wait, 0.0)
     victim, victims = classes_of(checked_column(visits.rows[by], by))

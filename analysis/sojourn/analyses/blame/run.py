@@ -8,7 +8,7 @@ from sojourn.analyses.blame.analysis import TOLERANCE, BlameResult, blame_of
 from sojourn.analyses.queue_source import COLUMN, queue_source_of
 from sojourn.model.errors import SojournError
 from sojourn.readers.inputs import Source
-from sojourn.sources.open_requests import Instant, Where
+from sojourn.sources.open_requests import Instant, Where, with_all_holders
 from sojourn.sources.opening import RequestsLike, requests_from
 from sojourn.timeline.visits import WorkersLike
 from sojourn.timeline.visits_of import visits_of
@@ -56,6 +56,8 @@ def blame(
     for column in columns:
         if column not in names:
             raise SojournError(f"column {column!r} was not read; read it with split(columns=…)")
+    source, conditions = with_all_holders(source, where)
+    columns = (*columns, *conditions)
     visited = visits_of(source, columns=(*columns, COLUMN, TOLERANCE), workers=workers)
     queue_source = queue_source_of(source, visited.table.lazy())
-    return blame_of(visited, by=by, culprit_by=culprit, where=where, queue_source=queue_source)
+    return blame_of(visited, by=by, culprit_by=culprit, where=conditions, queue_source=queue_source)

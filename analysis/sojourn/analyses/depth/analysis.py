@@ -28,7 +28,7 @@ from sojourn.model.formatting import iso
 from sojourn.model.frame import INSTANT
 from sojourn.model.result import Result
 from sojourn.timeline.busiest_excerpt import Scene, scene_of
-from sojourn.timeline.classes import summed
+from sojourn.timeline.classes import selected_by, summed
 from sojourn.timeline.concurrency import counts_on_arrival
 from sojourn.timeline.free_workers import is_lower_bound
 from sojourn.timeline.phases import PHASES
@@ -65,7 +65,9 @@ class DepthResult(Result):
     """The result of ``depth``. Seconds; numbers of requests that are not integers are averages.
 
     Attributes:
-        requests: with a known wait.
+        requests: with a known wait; with ``where``, those that were selected.
+        present: requests with a known wait that hold workers and are ahead in the queues: all.
+        where: column -> value: the requests that count as waiting and arriving; empty: all.
         window: from the first of their instants to the last; None without requests.
         overall, backends: waiting, gone, in_service, in_system, utilisation (time averages), most_waiting, arrivals,
             mean_wait, seen_waiting, seen_in_system (averages over arrivals), workers, lower_bound (whether workers were
@@ -85,6 +87,8 @@ class DepthResult(Result):
     """
 
     requests: int
+    present: int
+    where: dict[str, object]
     window: tuple[datetime, datetime] | None
     overall: dict[str, Any]
     backends: list[dict[str, Any]]
@@ -104,6 +108,8 @@ class DepthResult(Result):
         """Return the object that ``sojourn depth --json`` prints."""
         return {
             "visits": self.requests,
+            "present": self.present,
+            "where": self.where,
             "window": self.window and {"from": iso(self.window[0]), "to": iso(self.window[1])},
             "overall": self.overall,
             "backends": self.backends,
@@ -122,15 +128,26 @@ class DepthResult(Result):
         }
 
 
-def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueSource = MEASURED) -> DepthResult:
+def depth_of(
+    visits: Visits,
+    *,
+    where: Mapping[str, object] | None = None,
+    width: float | None = None,
+    queue_source: QueueSource = MEASURED,
+) -> DepthResult:
     """Compute the depth of visits.
 
     Args:
         visits: with a column ``header``, a request without a service time is in service until its answer begins; with
             ``app_service`` and ``span_seconds``, the time that streaming adds is known.
+        where: column -> value: only these requests count as waiting and arriving; all hold workers.
         width: length of the windows over time, s; None: the shortest that gives at most 240.
         queue_source: how the queueing delays are known.
+
+    Raises:
+        SojournError: no request with a known wait meets ``where``.
     """
+    chosen = selected_by(visits.rows, where or {})
     services = services_of(visits)
     late = services.begin > visits.wait_end + MICROSECOND
     starts = np.where(late, services.begin, visits.wait_end)
@@ -149,23 +166,33 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
     backends, tables, wait = [], [], visits.wait
     silent = silences(visits.arrival, np.fmax(visits.wait_end, services.end))
     counted = [
-        {key: Steps.of(begin[members], end[members]) for key, (begin, end) in intervals.items()}
+        {
+            key: Steps.of(*((begin[members], end[members]) if key == "in_service" else (begin[some], end[some])))
+            for key, (begin, end) in intervals.items()
+        }
         for members in visits.at_backend
+        for some in (members[chosen[members]],)
     ]
     # Of all together only the queue is counted once more: its maximum is not a sum.
-    queue = Steps.of(*intervals["waiting"])
+    queue = Steps.of(*(instants[chosen] for instants in intervals["waiting"]))
+    everyone = queue if chosen.all() else Steps.of(*intervals["waiting"])
     together = {key: Together([each[key] for each in counted]) for key in intervals} | {"waiting": queue}
     bounds: list[bool] = []
     for code, name in [*enumerate(visits.backends), (-1, ALL)]:
-        members = slice(None) if code < 0 else visits.at_backend[code]
+        every = np.arange(len(visits)) if code < 0 else visits.at_backend[code]
+        members = every[chosen[every]]
         steps: Mapping[str, Steps | Together] = together if code < 0 else counted[code]
         count = int(visits.workers.count.sum() if code < 0 else visits.workers.count[code])
         figures = _figures(steps, first, last, count)
         arrivals = visits.arrival[members]
         waiting, serving = waiting_on_arrival[members], serving_on_arrival[members]
         if code >= 0:
-            one, on_arrival = counted[code], (waiting, serving)
-            bounds.append(is_lower_bound(visits, code, one["waiting"], one["in_service"], on_arrival, last - first))
+            on_arrival = (waiting_on_arrival[every], serving_on_arrival[every])
+            all_waiting = (
+                counted[code]["waiting"] if chosen.all() else Steps.of(*(i[every] for i in intervals["waiting"]))
+            )
+            held = counted[code]["in_service"]
+            bounds.append(is_lower_bound(visits, code, all_waiting, held, on_arrival, last - first))
         figures |= {
             "arrivals": len(arrivals),
             "mean_wait": float(wait[members].mean()) if len(arrivals) else 0.0,
@@ -181,12 +208,14 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
         overall |= dict.fromkeys(UNKNOWN_WITHOUT_VISITS)
     whole = (visits.base + timedelta(seconds=first), visits.base + timedelta(seconds=last))
     return DepthResult(
-        requests=len(visits),
+        requests=int(chosen.sum()),
+        present=len(visits),
+        where=dict(where or {}),
         window=whole if len(visits) else None,
         overall=overall,
         backends=backends,
         peak=_peak(visits, [each["waiting"] for each in counted]),
-        seen=_by_depth(waiting_on_arrival, wait),
+        seen=_by_depth(waiting_on_arrival[chosen], wait[chosen]),
         over_time=pl.concat(tables) if len(visits) else pl.DataFrame(schema=OVER_TIME_SCHEMA),
         width=windows.seconds,
         held=_held(visits),
@@ -195,7 +224,7 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
         left_out=dict(visits.left_out),
         queue_source=queue_source,
         silence=clause(silent) if silent else None,
-        scene=scene_of(visits, DRAWN, waiting=queue) if len(visits) and "time" in visits.rows.columns else None,
+        scene=scene_of(visits, DRAWN, waiting=everyone) if len(visits) and "time" in visits.rows.columns else None,
     )
 
 

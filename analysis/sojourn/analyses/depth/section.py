@@ -50,10 +50,14 @@ def sentence(result: DepthResult) -> str:
     """Return the finding in one sentence."""
     if not result.requests:
         return "The queue is unknown: no request reports how long it waited."
+    if result.queue_source.filtered:
+        return result.queue_source.filtered[0]
     overall = result.overall
+    conditions = ", ".join(f"{column} = {printable(str(value), 60)}" for column, value in result.where.items())
     text = (
-        f"On average {overall['waiting']:.2f} requests waited and {overall['in_service']:.2f} of "
-        f"{overall['workers']} workers were busy ({_busy(overall)})"
+        f"On average {overall['waiting']:.2f} requests{conditions and f' with {conditions}'} waited and "
+        f"{overall['in_service']:.2f} of {overall['workers']} workers were busy{conditions and ' with all requests'} "
+        f"({_busy(overall)})"
     )
     if result.peak is None or result.peak["waiting"] < 1:
         return text + "; no request waited."
@@ -160,7 +164,7 @@ def _notes(result: DepthResult) -> list[str]:
     notes += slots(result.workers)
     notes += [*joined(result.workers), *holding(result.workers)]
     unlike = []
-    for row in result.backends:
+    for row in () if result.where else result.backends:  # averages of some and of all are not comparable
         time, arrivals = row["in_system"], row["seen_in_system"]
         if max(time, arrivals) > FEW and abs(time - arrivals) > UNLIKE * max(time, arrivals):
             unlike.append((abs(time - arrivals), row["upstream"] or NO_VALUE, time, arrivals))

@@ -104,6 +104,8 @@ def split_of(
         inner=inner,
         _rows=lambda: requests.rows,
         _derived=requests._derived,
+        where=requests.where,
+        _whole=requests._whole,
     )
     for group, (rows, total) in zip(by, measures.grouped_each(by, GROUP_LIMIT), strict=True):
         result.by[group], result.by_total[group] = _group_rows(group, rows), total

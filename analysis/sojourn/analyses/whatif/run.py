@@ -11,7 +11,7 @@ from sojourn.analyses.whatif.analysis import whatif as whatif_of_rows
 from sojourn.analyses.whatif.result import WhatIfResult
 from sojourn.model.errors import SojournError
 from sojourn.readers.inputs import Source
-from sojourn.sources.open_requests import Instant, Where
+from sojourn.sources.open_requests import Instant, Where, refuse_part_of_backends
 from sojourn.sources.opening import RequestsLike, requests_from
 from sojourn.timeline.visits import WorkersLike
 
@@ -76,6 +76,7 @@ def whatif(
         until=until,
         where=where,
     )
+    refuse_part_of_backends(source)
     queue_source = queue_source_of(source, source.rows.filter(pl.col("proxied")))
     try:
         return whatif_of_rows(
