@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import polars as pl
+from sojourn.analyses.split.run import split_from
 from sojourn.components.expressions import SPAN_FACTS
-from sojourn.components.split import checked_split
 from sojourn.model.components import COMPONENTS
 from sojourn.model.frame import SCHEMA
 
@@ -125,7 +125,7 @@ def page() -> str:
 def _split_schema() -> Mapping[str, pl.DataType]:
     """Return the types of a frame after the split."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    return checked_split(pl.DataFrame({"time": [now], "status": [200], "request_time": [0.1]})).schema
+    return split_from(pl.DataFrame({"time": [now], "status": [200], "request_time": [0.1]})).rows.collect_schema()
 
 
 def _table(schema: Mapping[str, pl.DataType], described: Mapping[str, tuple[str, str]]) -> list[str]:

@@ -28,15 +28,7 @@ AppLogs = Annotated[
         help="The app server's own access log, joined by request id: service times without a middleware. Repeatable.",
     ),
 ]
-AppWhereAnalysed = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--where",
-        metavar="COLUMN=VALUE",
-        help="Analyse only requests with this value; all requests hold workers. Repeatable.",
-    ),
-]
-LogFormatOption = Annotated[
+AppLogFormatOption = Annotated[
     str | None,
     typer.Option(
         "--app-log-format",
@@ -53,6 +45,14 @@ Until = Annotated[str | None, typer.Option("--until", metavar="T", help="Only re
 Where = Annotated[
     list[str] | None,
     typer.Option("--where", metavar="COLUMN=VALUE", help="Only requests with this value. Repeatable."),
+]
+WhereAnalysed = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="COLUMN=VALUE",
+        help="Analyse only requests with this value; all requests hold workers. Repeatable.",
+    ),
 ]
 LogFormatOption = Annotated[
     str | None,
