@@ -74,7 +74,14 @@ def write_report(
     columns = columns_of(by, packets)
     with DrawingProcess() as process:
         result = split_from(
-            requests, columns=columns, spans=spans, app_log=app_log, since=since, until=until, where=where
+            requests,
+            columns=columns,
+            spans=spans,
+            app_log=app_log,
+            since=since,
+            until=until,
+            where=where,
+            workers=workers,
         )
         earlier = None if before is None else split_from(before, columns=columns, where=where)
         sources = NO_SOURCES if read_already(requests) else NamedSources.of(requests)  # type: ignore[arg-type]

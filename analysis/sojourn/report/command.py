@@ -76,7 +76,7 @@ def report(
         columns = columns_of(column, packets)
         result = read_split(
             by_kind, spans=spans, app_log=app_log, app_log_format=app_log_format,
-            since=since, until=until, where=where, columns=columns,
+            since=since, until=until, where=where, workers=counts, columns=columns,
             by=DEFAULT_GROUPS, slo=slo, quiet=quiet,
         )  # fmt: skip
         earlier = None

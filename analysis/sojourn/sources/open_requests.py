@@ -100,9 +100,14 @@ class OpenedRequests:
 
 
 def of_requests(
-    requests: Requests, *, since: Instant = None, until: Instant = None, where: Where = None
+    requests: Requests,
+    *,
+    since: Instant = None,
+    until: Instant = None,
+    where: Where = None,
+    workers: int | Mapping[str, int] | None = None,
 ) -> OpenedRequests:
-    """Compute the components of requests already read; ``since``, ``until`` and ``where`` as of ``open_sources``.
+    """Compute the components of requests already read; the other arguments are as of ``open_sources``.
 
     Raises:
         SojournError: the app's log cannot be joined to these requests.
@@ -120,7 +125,9 @@ def of_requests(
         stored = None
         return rows
 
-    split = split_rows(selection.of_rows(requests.rows), requests.spans, app_log=requests.app_log, computed=computed)
+    split = split_rows(
+        selection.of_rows(requests.rows), requests.spans, app_log=requests.app_log, workers=workers, computed=computed
+    )
     size = int(split.rows.select(pl.len()).collect().item())
     rows, count = split.rows.with_columns(log_requests=pl.lit(size, pl.UInt32)), size if many else None
     rows_and_folders = (rows, folders)  # the temporary folders live as long as the rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TextIO
@@ -36,6 +36,7 @@ def open_sources(
     since: Instant = None,
     until: Instant = None,
     where: Where = None,
+    workers: int | Mapping[str, int] | None = None,
     rejects_to: TextIO | None = None,
     on_size: Callable[[int | None], None] | None = None,
     on_progress: Progress | None = None,
@@ -55,6 +56,7 @@ def open_sources(
         since: only requests that arrived at or after this instant: aware datetime or unix seconds.
         until: only requests that arrived before this instant.
         where: column -> value that a row must have.
+        workers: per backend, or the same for all, where a queue is inferred; None: inferred.
         rejects_to: as for ``sojourn.read``.
         on_size: as for ``sojourn.read``.
         on_progress: as for ``sojourn.read``.
@@ -86,7 +88,7 @@ def open_sources(
         on_progress=on_progress,
     )
     # Conditions select from all requests: queues, clocks and workers are those of all.
-    result = of_requests(requests, where=where)
+    result = of_requests(requests, where=where, workers=workers)
     del requests  # and with them their folder, unless the result's rows lie in it
     yield result
 
@@ -133,6 +135,7 @@ def requests_from(
     since: Instant = None,
     until: Instant = None,
     where: Where = None,
+    workers: int | Mapping[str, int] | None = None,
 ) -> OpenedRequests:
     """Return requests in any form with their components.
 
@@ -145,6 +148,7 @@ def requests_from(
         since: only requests that arrived at or after this instant: aware datetime or unix seconds.
         until: only requests that arrived before this instant.
         where: only requests with these values.
+        workers: per backend, or the same for all, where the queues of sources are inferred; None: inferred.
 
     Raises:
         SojournError: a source cannot be read, the frame is not a frame of requests, a column of ``where`` does not
@@ -156,7 +160,7 @@ def requests_from(
         if listed(app_log):
             raise SojournError("an app log is joined when requests are read: give it to sojourn.split or sojourn.read")
         if isinstance(requests, Requests):
-            return of_requests(requests, since=since, until=until, where=where)
+            return of_requests(requests, since=since, until=until, where=where, workers=workers)
         selection = Selection.of(since, until, where)
         if isinstance(requests, OpenedRequests):
             return selected(requests, selection)
@@ -167,7 +171,14 @@ def requests_from(
         )  # fmt: skip
         return selected(frame, selection)
     with open_sources(
-        requests, spans=spans, app_log=app_log, columns=("request_id", *columns), since=since, until=until, where=where
+        requests,
+        spans=spans,
+        app_log=app_log,
+        columns=("request_id", *columns),
+        since=since,
+        until=until,
+        where=where,
+        workers=workers,
     ) as result:
         return result
 

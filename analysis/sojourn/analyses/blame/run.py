@@ -51,7 +51,9 @@ def blame(
         SojournError: a source cannot be read, or a column does not exist.
     """
     columns = (by, culprit or by, *(where or {}))
-    source = requests_from(requests, columns=(*columns, "uri"), spans=spans, app_log=app_log, since=since, until=until)
+    source = requests_from(
+        requests, columns=(*columns, "uri"), spans=spans, app_log=app_log, since=since, until=until, workers=workers
+    )
     names = source.rows.collect_schema().names()
     for column in columns:
         if column not in names:

@@ -44,7 +44,9 @@ def depth(
     Raises:
         SojournError: a source cannot be read, or a column does not exist.
     """
-    source = requests_from(requests, spans=spans, app_log=app_log, since=since, until=until, where=where)
+    source = requests_from(
+        requests, spans=spans, app_log=app_log, since=since, until=until, where=where, workers=workers
+    )
     source, conditions = with_all_holders(source, where)
     visited = visits_of(source, columns=(COLUMN, *conditions), workers=workers)
     return depth_of(visited, where=conditions, queue_source=queue_source_of(source, visited.table.lazy()))

@@ -37,7 +37,9 @@ def laws(
     Raises:
         SojournError: a source cannot be read, or no backend has enough requests.
     """
-    source = requests_from(requests, spans=spans, app_log=app_log, since=since, until=until, where=where)
+    source = requests_from(
+        requests, spans=spans, app_log=app_log, since=since, until=until, where=where, workers=workers
+    )
     refuse_part_of_backends(source)
     audit = audit_of(source) if source.audited else None
     visited = visits_of(source, columns=(COLUMN,), workers=workers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -33,6 +33,7 @@ def split(
     until: Instant = None,
     where: Where = None,
     slo: float = SLO,
+    workers: int | Mapping[str, int] | None = None,
     all_columns: bool = False,
     columns: Sequence[str] = (),
     captures: Sequence[Source] | Source = (),
@@ -58,6 +59,7 @@ def split(
         until: only requests that arrived before this instant.
         where: column -> value that a row must have.
         slo: a p99 below this, with little queueing, is healthy, in seconds.
+        workers: per backend, or one number for all, where a queue is inferred; None: inferred.
         all_columns: also read columns that the split does not need (ids, uri, addresses), for ``write_parquet``.
         columns: additional columns to read: canonical ones, or other keys of the log.
         captures: captures of the same requests, as for ``sojourn.pcap``; their result is ``wire``.
@@ -86,6 +88,7 @@ def split(
         since=since,
         until=until,
         where=where,
+        workers=workers,
         rejects_to=rejects_to,
         on_size=on_size,
         on_progress=on_progress,
@@ -129,6 +132,7 @@ def split_from(
     since: Instant = None,
     until: Instant = None,
     where: Where = None,
+    workers: int | Mapping[str, int] | None = None,
     by: Sequence[str] = DEFAULT_GROUPS,
 ) -> SplitResult:
     """Return the split of requests in any form; a split is returned as it is, and a frame is split again.
@@ -147,6 +151,13 @@ def split_from(
         count = int(rows.select(pl.len()).collect().item())
         requests = Requests(rows, Records(read=count), names=("frame",))
     source = requests_from(
-        requests, columns=columns, spans=spans, app_log=app_log, since=since, until=until, where=where
+        requests,
+        columns=columns,
+        spans=spans,
+        app_log=app_log,
+        since=since,
+        until=until,
+        where=where,
+        workers=workers,
     )
     return split_of(source, by=by, slo=SLO)

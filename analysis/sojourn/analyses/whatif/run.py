@@ -75,6 +75,7 @@ def whatif(
         since=since,
         until=until,
         where=where,
+        workers=workers,
     )
     refuse_part_of_backends(source)
     queue_source = queue_source_of(source, source.rows.filter(pl.col("proxied")))

@@ -2,7 +2,7 @@
 
 There are two kinds of interval. For a case that both runs repeated at least three times: Student's t over the
 logarithms of the ratios of successive rounds, for any figure. Otherwise, for the response time and its parts: the
-requests of each run, resampled in blocks of neighbouring windows (`sojourn.timeline.time_blocks`), and the logarithms of
+requests of each run, resampled in blocks of neighbouring windows (`sojourn.timeline.time_blocks`), by the logarithms of
 the ratios of the resamples. The latter cover variation within a run, not variation between runs.
 """
 
