@@ -177,6 +177,13 @@ class FrameMeasures:
         ranked = {"differ": summaries[DIFFERENCE]["p50"], "p99": summaries["request_time"]["p99"]}
         return {**dict.fromkeys(ticks, False), **row, **ranked, "duplicates": self.duplicates}
 
+    def between(self, begin: datetime, end: datetime) -> FrameMeasures:
+        """See ``Measures``."""
+        arrived = (pl.col("start") >= pl.lit(begin, INSTANT)) & (pl.col("start") < pl.lit(end, INSTANT))
+        rows = self._rows.filter(arrived)
+        count = None if self.count is None else int(rows.select(pl.len()).collect().item())
+        return FrameMeasures(rows, self.clock, 0, count)
+
     def coverage(self) -> Coverage:
         """See ``Measures``."""
         return coverage_of_frame(self._served)

@@ -37,13 +37,17 @@ class StoreMeasures(ChartMeasures):
     Args:
         dsn: the store; connected to for every question, or once for all inside ``session``.
         selection: which requests.
+        clocks: the requests whose clock offsets are used; None: all that the conditions select from.
         exact_rows: quantiles are exact up to this many requests; beyond, of values cut off after four digits.
     """
 
-    def __init__(self, dsn: str, selection: Selection, *, exact_rows: int = EXACT_ROWS) -> None:
+    def __init__(
+        self, dsn: str, selection: Selection, *, exact_rows: int = EXACT_ROWS, clocks: StoreMeasures | None = None
+    ) -> None:
         self._dsn = dsn
         self._which = sql.chosen(selection)
         self._selection = selection
+        self._clocks = clocks
         self._exact_rows = exact_rows
         self._open: Store | None = None
 
@@ -129,6 +133,18 @@ class StoreMeasures(ChartMeasures):
             **{name: value for name, value in row.items() if name.split("/")[0] in INSTANTS},
         }
 
+    def between(self, begin: datetime, end: datetime) -> StoreMeasures:
+        """See ``Measures``."""
+        since, until = self._selection.since, self._selection.until
+        selection = replace(
+            self._selection,
+            since=begin if since is None else max(begin, since),
+            until=end if until is None else min(end, until),
+        )
+        part = StoreMeasures(self._dsn, selection, exact_rows=self._exact_rows, clocks=self)
+        part._open = self._open
+        return part
+
     def coverage(self) -> Coverage:
         """See ``Measures``."""
         return coverage_of({name: row[name] for name in ("upstream", *COUNTS)} for row in self._backends)
@@ -179,6 +195,8 @@ class StoreMeasures(ChartMeasures):
     @functools.cached_property
     def _offsets(self) -> tuple[pl.DataFrame, dict[str, object]]:
         """Return the clock table, and the parameters that the statements need of it: those of all requests."""
+        if self._clocks is not None:
+            return self._clocks._offsets
         if self._selection.where:
             with self.session() as store:
                 whole = self._of_window

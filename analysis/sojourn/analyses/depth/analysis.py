@@ -70,10 +70,12 @@ class DepthResult(Result):
         where: column -> value: the requests that count as waiting and arriving; empty: all.
         window: from the first of their instants to the last; None without requests.
         overall, backends: waiting, gone, in_service, in_system, utilisation (time averages), most_waiting, arrivals,
-            mean_wait, seen_waiting, seen_in_system (averages over arrivals), workers, lower_bound (whether workers were
+            mean_wait, seen_waiting, seen_in_system (averages over arrivals), peak_utilisation (of the window with the
+            deepest queue; None without a queue), workers, lower_bound (whether workers were
             held for longer than their services show, or lines may be missing, so utilisation is at least this);
             ``backends`` with upstream.
-        peak: upstream, waiting, at: the deepest queue; None without a queue.
+        peak: upstream, waiting, at, busy (share of its workers, in the window of that instant): the deepest queue; None
+            without a queue.
         seen: low, high (requests waiting at the same backend on arrival, inclusive), requests, share, wait (mean).
         over_time: columns of ``OVER_TIME_SCHEMA``; the upstream "all" is the sum.
         width: length of its windows.
@@ -201,8 +203,8 @@ def depth_of(
             "workers": count,
             "lower_bound": bool(silent) or (any(bounds) if code < 0 else bounds[-1]),
         }
-        backends.append({"upstream": name, **figures})
         tables.append(_over_time(windows, name, steps, arrivals, count, (first, last)))
+        backends.append({"upstream": name, **figures, "peak_utilisation": _peak_utilisation(tables[-1])})
     overall = {key: value for key, value in backends.pop().items() if key != "upstream"}
     if not len(visits):
         overall |= dict.fromkeys(UNKNOWN_WITHOUT_VISITS)
@@ -214,7 +216,7 @@ def depth_of(
         window=whole if len(visits) else None,
         overall=overall,
         backends=backends,
-        peak=_peak(visits, [each["waiting"] for each in counted]),
+        peak=_peak(visits, [each["waiting"] for each in counted], backends),
         seen=_by_depth(waiting_on_arrival[chosen], wait[chosen]),
         over_time=pl.concat(tables) if len(visits) else pl.DataFrame(schema=OVER_TIME_SCHEMA),
         width=windows.seconds,
@@ -281,13 +283,21 @@ def _by_depth(waiting: Ints, wait: Floats) -> pl.DataFrame:
     ).filter(pl.col("requests") > 0)
 
 
-def _peak(visits: Visits, queues: Sequence[Steps]) -> dict[str, Any] | None:
+def _peak_utilisation(over_time: pl.DataFrame) -> float | None:
+    """Return the utilisation in the window with the deepest queue; of several, the busiest; None without a queue."""
+    most = over_time["most_waiting"].max()
+    if not most:
+        return None
+    return float(over_time.filter(pl.col("most_waiting") == most)["utilisation"].max())  # type: ignore[arg-type]
+
+
+def _peak(visits: Visits, queues: Sequence[Steps], backends: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     deepest: dict[str, Any] | None = None
-    for steps, name in zip(queues, visits.backends, strict=True):
+    for steps, name, figures in zip(queues, visits.backends, backends, strict=True):
         if len(steps.level) and (deepest is None or steps.level.max() > deepest["waiting"]):
             k = int(steps.level.argmax())
             at = visits.base + timedelta(seconds=float(steps.at[k]))
-            deepest = {"upstream": name, "waiting": int(steps.level[k]), "at": at}
+            deepest = {"upstream": name, "waiting": int(steps.level[k]), "at": at, "busy": figures["peak_utilisation"]}
     return deepest
 
 

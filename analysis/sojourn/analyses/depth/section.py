@@ -62,13 +62,22 @@ def sentence(result: DepthResult) -> str:
     if result.peak is None or result.peak["waiting"] < 1:
         return text + "; no request waited."
     at, where = result.peak["at"], printable(result.peak["upstream"] or NO_VALUE, 60)
+    least = "at least " if overall["lower_bound"] else ""
+    busy = "" if result.peak["busy"] is None else f", with {least}{percent(result.peak['busy'])} of its workers busy"
     return (
-        f"{text}; the deepest queue was {counted(result.peak['waiting'], 'request')} at {where}, at {at:%H:%M:%S} UTC."
+        f"{text}; the deepest queue was {counted(result.peak['waiting'], 'request')} at {where}, at {at:%H:%M:%S} "
+        f"UTC{busy}."
     )
 
 
 def _busy(figures: dict[str, Any], lower_bound: str = "at least ") -> str:
     return (lower_bound if figures["lower_bound"] else "") + percent(figures["utilisation"])
+
+
+def _at_peak(row: dict[str, Any]) -> str:
+    """Return the utilisation of a backend at its deepest queue."""
+    share = row["peak_utilisation"]
+    return "–" if share is None else ("≥ " if row["lower_bound"] else "") + percent(share)
 
 
 def _failures(result: DepthResult) -> list[str]:
@@ -96,10 +105,11 @@ def _failures(result: DepthResult) -> list[str]:
 
 def _tables(result: DepthResult) -> tuple[Table, ...]:
     backends = Table(
-        ("backend", "workers", "busy", "waiting", "on arrival", "most", "mean wait (ms)"),
+        ("backend", "workers", "busy", "at its peak", "waiting", "on arrival", "most", "mean wait (ms)"),
         tuple(
             (
-                row["upstream"] or NO_VALUE, f"{row['workers']}", _busy(row, "≥ "), f"{row['waiting']:.2f}",
+                row["upstream"] or NO_VALUE, f"{row['workers']}", _busy(row, "≥ "), _at_peak(row),
+                f"{row['waiting']:.2f}",
                 f"{row['seen_waiting']:.2f}", f"{row['most_waiting']:,}", milliseconds(row["mean_wait"]),
             )
             for row in result.backends

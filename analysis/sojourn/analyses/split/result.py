@@ -48,6 +48,8 @@ class SplitResult(OpenedRequests, Result):
         requests: number of requests.
         inner: the part of the service time in which requests wait inside the app; None: services do not depend on the
             load, or are no large part of the time.
+        incident: figures of the incident (``audit.incident``): requests, response_time, queueing_delay, service_time
+            (mean and quantiles, s), queueing_share; None without one.
         wire: the result of captures of the same requests (``sojourn.analyses.pcap``), if there are any.
     """
 
@@ -68,6 +70,7 @@ class SplitResult(OpenedRequests, Result):
     notes: list[str] = field(default_factory=list)
     requests: int = 0
     inner: InnerWaits | None = None
+    incident: dict[str, Any] | None = None
     wire: WireResult | None = None
 
     @property
@@ -119,6 +122,7 @@ class SplitResult(OpenedRequests, Result):
                 "evidence": self.evidence.to_dict(),
                 "queueing_share": self.queueing_share,
                 "tail": self.tail,
+                "incident": self._incident(),
                 "queue_source": self.sources,
                 "wasted_seconds": self.wasted,
                 "audit": self.audit.to_dict(),
@@ -128,6 +132,22 @@ class SplitResult(OpenedRequests, Result):
                 **({} if self.wire is None else {"wire": self.wire.to_split()}),
             }
         )
+
+    def _incident(self) -> dict[str, Any] | None:
+        """Return the ``incident`` object of the JSON output."""
+        incident = self.audit.incident
+        if incident is None or self.incident is None:
+            return None
+        return {
+            "from": iso(incident.begin),
+            "to": iso(incident.end),
+            "seconds": (incident.end - incident.begin).total_seconds(),
+            "share_of_waiting": incident.share_of_waiting,
+            "usual_wait": incident.usual_wait,
+            "arrivals": incident.arrivals,
+            "services": incident.services,
+            **self.incident,
+        }
 
     def write_parquet(self, path: str | os.PathLike[str]) -> None:
         """Write ``rows`` to a Parquet file, whole or not at all.
