@@ -328,6 +328,11 @@ def overlap_parts() -> dict[str, str]:
     return {"tick": f"multiIf({cases}, 1)", "slack": str(round(SLACK * 1e6)), "looked_at": str(LOOKED_AT)}
 
 
+def route_in_store(*, several: bool) -> str:
+    """Return the expression for the name of a route: with its service, if the requests are of several services."""
+    return "if(service IS NULL OR route IS NULL, route, concat(service, ' ', route))" if several else "route"
+
+
 def group_parts(group: str, *, exact: bool) -> dict[str, str]:
     """Return the ``$names`` of ``grouped.sql``."""
     return {"group": group, "figures": figures(GROUP_COLUMNS, exact=exact)}

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from sojourn.analyses.capacity.analysis import Capacity
 from sojourn.analyses.capacity.analysis import capacity as capacity_of_windows
 from sojourn.analyses.capacity.knee import Slo
+from sojourn.analyses.capacity.mix import mix_of
 from sojourn.analyses.capacity.sizing import INSTANCES
-from sojourn.analyses.capacity.store import store_load_windows
+from sojourn.analyses.capacity.store import store_load_windows, store_mix
 from sojourn.model.coverage import APP_LOG, Coverage
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import listed
@@ -77,11 +78,13 @@ def capacity(
             )
         _refuse_app_log(StoreMeasures(sources.only_store, chosen).coverage())
         windows = store_load_windows(sources.only_store, chosen, width=window, by_instance=by_instance)
+        mix = store_mix(sources.only_store, chosen, windows, objectives)
     else:
         opened = requests_from(sources or requests, since=since, until=until, where=where)
         refuse_part_of_backends(opened)
         _refuse_app_log(opened.measures.coverage())
         windows = load_windows(opened.rows, width=window, by_instance=by_instance)
+        mix = mix_of(opened.rows, windows, objectives)
         if target_rate is not None and per_instance is None:
             dependence = LoadDependence.of(visits_of(opened))
     return capacity_of_windows(
@@ -91,6 +94,7 @@ def capacity(
         headroom=headroom,
         per_instance=per_instance,
         dependence=dependence,
+        mix=mix,
     )
 
 
