@@ -16,6 +16,7 @@ from sojourn.model.coverage import Coverage, waits_of
 from sojourn.model.evidence import NO_WAYS, Ways, evidence_columns, evidence_of, idle_ways, is_way_possible
 from sojourn.model.figures import Summary
 from sojourn.model.frame import INSTANT
+from sojourn.model.groups import route_name
 from sojourn.model.measures import (
     EDGE,
     GROUP_COLUMNS,
@@ -119,10 +120,16 @@ class FrameMeasures:
         """The ways to backends, where a clock's offset is not known well: only there can a way be long."""
         return idle_ways(self._served, self.clock) if is_way_possible(self.clock) else NO_WAYS
 
+    def _grouped_rows(self, group: str) -> pl.LazyFrame:
+        """Return the rows with the names of their groups: of routes with their service, where there are several."""
+        return self._rows.with_columns(route_name(self._rows)) if group == "route" else self._rows
+
     def grouped(self, group: str, limit: int) -> tuple[list[Row], int]:
         """See ``Measures``."""
+        rows = self._grouped_rows(group)
+        served = without_upgraded(rows)
         table = (
-            self._served.group_by(group)
+            served.group_by(group)
             .agg(
                 pl.len().alias("requests"),
                 pl.col("request_time").sum().alias("seconds"),
@@ -134,19 +141,19 @@ class FrameMeasures:
         )
         largest = table.head(limit)
         if self.count is None:
-            figures = summaries_by(self._served, largest.select(group), GROUP_COLUMNS)
+            figures = summaries_by(served, largest.select(group), GROUP_COLUMNS)
         else:
-            groups = large.Groups.of(self._rows, self.count, largest.select(group), SERVED)
-            quantiles = large.summaries(self._rows, self.count, {name: pl.col(name) for name in GROUP_COLUMNS}, groups)
+            groups = large.Groups.of(rows, self.count, largest.select(group), SERVED)
+            quantiles = large.summaries(rows, self.count, {name: pl.col(name) for name in GROUP_COLUMNS}, groups)
             figures = {
                 column: [_whole(each, ends, column) for each, ends in zip(part, largest.to_dicts(), strict=True)]
                 for column, part in quantiles.items()
             }
-        rows = largest.select(group, "requests", "seconds", "share").to_dicts()
+        groups_of = largest.select(group, "requests", "seconds", "share").to_dicts()
         for column, each in figures.items():
-            for row, own in zip(rows, each, strict=True):
+            for row, own in zip(groups_of, each, strict=True):
                 row.update({f"{column}/{figure}": value for figure, value in own.items()})
-        return rows, len(table)
+        return groups_of, len(table)
 
     def grouped_each(self, groups: Sequence[str], limit: int) -> list[tuple[list[Row], int]]:
         """See ``Measures``."""
@@ -285,7 +292,8 @@ class FrameMeasures:
     def parts_by(self, group: str, limit: int) -> pl.DataFrame:
         """See ``Measures``."""
         return (
-            self._served.group_by(pl.col(group).cast(pl.String).fill_null("–").alias("group"))
+            without_upgraded(self._grouped_rows(group))
+            .group_by(pl.col(group).cast(pl.String).fill_null("–").alias("group"))
             .agg(
                 pl.len().alias("requests"),
                 pl.col("request_time").sum().alias("total"),
@@ -322,7 +330,7 @@ class FrameMeasures:
 
     def bins_by(self, group: str, limit: int, column: str, bins: LogBins) -> pl.DataFrame:
         """See ``Measures``."""
-        return binned.bins_by(self._served, group, limit, column, bins)
+        return binned.bins_by(without_upgraded(self._grouped_rows(group)), group, limit, column, bins)
 
     def hexagons(self, lattice: Hexagons) -> pl.DataFrame:
         """See ``Measures``."""

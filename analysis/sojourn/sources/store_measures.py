@@ -105,7 +105,7 @@ class StoreMeasures(ChartMeasures):
 
     def grouped(self, group: str, limit: int) -> tuple[list[Row], int]:
         """See ``Measures``."""
-        rows = self._rows("grouped", sql.group_parts(group, exact=self._exact), limit=limit)
+        rows = self._rows("grouped", sql.group_parts(self._group_of(group), exact=self._exact), limit=limit)
         groups = []
         for row in rows:
             group_row = {group: row["value"], "requests": row["requests"], "share": row["share"]}
@@ -235,6 +235,17 @@ class StoreMeasures(ChartMeasures):
     def requests_of_window(self) -> int:
         """Number of requests that conditions select from."""
         return int((self._of_window if self._selection.where else self)._counted["requests"])
+
+    def _group_of(self, group: str) -> str:
+        """Return the expression for a group: of routes, with their service, where there are several."""
+        if group != "route":
+            return group
+        return sql.route_in_store("split", several=self._services > 1)
+
+    @functools.cached_property
+    def _services(self) -> int:
+        (row,) = self._query(sql.over_chosen("services", self._which, taken="1"))
+        return int(row["services"])
 
     @functools.cached_property
     def _summary(self) -> Row:

@@ -328,9 +328,10 @@ def overlap_parts() -> dict[str, str]:
     return {"tick": f"multiIf({cases}, 1)", "slack": str(round(SLACK * 1e6)), "looked_at": str(LOOKED_AT)}
 
 
-def route_in_store(*, several: bool) -> str:
-    """Return the expression for the name of a route: with its service, if the requests are of several services."""
-    return "if(service IS NULL OR route IS NULL, route, concat(service, ' ', route))" if several else "route"
+def route_in_store(table: str, *, several: bool) -> str:
+    """Return the expression for the name of a route of a table: with its service, if there are several services."""
+    service, route = f"{table}.service", f"{table}.route"
+    return f"if({service} IS NULL OR {route} IS NULL, {route}, concat({service}, ' ', {route}))" if several else "route"
 
 
 def group_parts(group: str, *, exact: bool) -> dict[str, str]:

@@ -12,6 +12,7 @@ import polars as pl
 from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.model.errors import SojournError
 from sojourn.model.frame import HALF_MICROSECOND, is_extra
+from sojourn.model.groups import route_name
 from sojourn.timeline.ordered_rows import OrderedRows
 
 MOST_CLASSES = 50
@@ -35,6 +36,14 @@ def codes_of(values: pl.Series, names: list[str]) -> Ints:
 def small_codes(codes: Ints) -> npt.NDArray[np.integer[Any]]:
     """Return codes in 16 bits if they fit: these are sorted by radix."""
     return codes.astype(np.uint16) if codes.max(initial=0) <= np.iinfo(np.uint16).max else codes
+
+
+def named_column(rows: pl.DataFrame | OrderedRows, column: str) -> pl.Series:
+    """Return a column whose values are classes: routes with the name of their service, where there are several."""
+    if column != "route" or "service" not in rows.columns:
+        return rows[column]
+    table = pl.DataFrame({"service": rows["service"], "route": rows["route"]})
+    return table.select(route_name(table)).to_series()
 
 
 def checked_column(values: pl.Series, column: str) -> pl.Series:

@@ -42,7 +42,15 @@ from sojourn.timeline.charge import (
     matrices,
     refuse_too_many,
 )
-from sojourn.timeline.classes import MOST_CLASSES, checked_column, classes_of, largest, selected_by, summed
+from sojourn.timeline.classes import (
+    MOST_CLASSES,
+    checked_column,
+    classes_of,
+    largest,
+    named_column,
+    selected_by,
+    summed,
+)
 from sojourn.timeline.free_workers import LookedFree, looked_free
 from sojourn.timeline.services import Services, services_of
 from sojourn.timeline.tables import (
@@ -199,10 +207,10 @@ def blame_of(
     is_victim = selected_by(visits.rows, where or {})
     refuse_too_many(visits)
     wait = np.where(is_victim, visits.wait, 0.0)
-    victim, victims = classes_of(checked_column(visits.rows[by], by))
+    victim, victims = classes_of(checked_column(named_column(visits.rows, by), by))
     culprit, culprits = victim, victims
     if culprit_by not in (None, by):
-        culprit, culprits = classes_of(checked_column(visits.rows[culprit_by], culprit_by))
+        culprit, culprits = classes_of(checked_column(named_column(visits.rows, culprit_by), culprit_by))
     # The last class, without a name: requests without a service time.
     culprit_index = np.where(services.known, culprit, len(culprits))
     first, last = (float(visits.wait_end.min()), float(visits.wait_end.max())) if len(visits) else (0.0, 0.0)

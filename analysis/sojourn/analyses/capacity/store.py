@@ -89,8 +89,10 @@ def store_mix(dsn: str, selection: Selection, windows: LoadWindows, slos: Sequen
             answer = store.client.query(text, parameters=which.bound(text, **parameters))
             return [dict(zip(answer.column_names, row, strict=True)) for row in answer.result_rows]
 
-        (count,) = rows_of(sql.over_chosen("services_of_load", which, taken="1"))
-        text = sql.over_chosen("routes_of_load", which, taken="1", route=route_in_store(several=count["services"] > 1))  # type: ignore[operator]
+        (count,) = rows_of(sql.over_chosen("services", which, taken="1"))
+        text = sql.over_chosen(
+            "routes_of_load", which, taken="1", route=route_in_store("chosen", several=count["services"] > 1)
+        )  # type: ignore[operator]
         for slo in slos:
             rows = rows_of(text, begin=sql.micros(windows.begin), width=round(windows.width * 1e6), limit=slo.limit)
             tables.append(pl.DataFrame(rows, SCHEMA))

@@ -9,6 +9,7 @@ from sojourn.analyses.audit.analysis import audit_of
 from sojourn.analyses.audit.incident import Incident
 from sojourn.analyses.audit.reading import alternative_of
 from sojourn.analyses.audit.result import Audit
+from sojourn.analyses.split.culprit import QUEUEING, culprit_of, with_culprit
 from sojourn.analyses.split.inside import inner_waits
 from sojourn.analyses.split.notes import notes
 from sojourn.analyses.split.result import SplitResult
@@ -60,6 +61,20 @@ def split_of(
     if inner is not None:
         evidence = inner.in_evidence(evidence, inner.mean)
         tail_evidence = inner.in_evidence(tail_evidence, inner.tail_mean)
+    judged = _verdict(
+        means,
+        tail_means,
+        p99,
+        overall,
+        checked.known,
+        slo,
+        (evidence, tail_evidence),
+        directives,
+        (waits, tail_waits),
+        alternative_of(requests.records),
+    )
+    culprit = culprit_of(requests) if judged.cause == QUEUEING else None
+    judged = _marked(with_culprit(judged, culprit), requests, checked)
     result = SplitResult(
         measures=measures,
         records=requests.records,
@@ -81,22 +96,8 @@ def split_of(
             }
         },
         audit=checked,
-        verdict=_marked(
-            _verdict(
-                means,
-                tail_means,
-                p99,
-                overall,
-                checked.known,
-                slo,
-                (evidence, tail_evidence),
-                directives,
-                (waits, tail_waits),
-                alternative_of(requests.records),
-            ),
-            requests,
-            checked,
-        ),
+        verdict=judged,
+        culprit=culprit,
         by={},
         by_total={},
         sources={s: n for s in QUEUE_SOURCES if (n := overall[f"source/{s}"])},
