@@ -3,7 +3,7 @@
 >>> import sojourn
 >>> result = sojourn.split("docs/examples/shop.jsonl.gz", spans="docs/examples/shop-spans.jsonl.gz")
 >>> print(result)
-It is a queue, not the code: of 390 ms on average, 76 % went waiting for a worker. Of the slowest 1 % (4.00 s and more), 97 % was queueing.
+A queue, caused by /export: 5.6 % of the requests, which hold a worker for 1.1 s each, caused 54 % of the waiting. Make them shorter, or give them workers of their own. Of 390 ms on average, 76 % went waiting for a worker. Of the slowest 1 % (4.00 s and more), 97 % was queueing. In an incident from 00:01:00 to 00:01:25 UTC, when services took 2 times as long, requests waited 1.4 s on average; otherwise 50.0 ms.
 >>> print(sojourn.blame(result))
 /export caused 54 % of all queueing seconds (it is 5.6 % of requests), 81 % of those charged to requests in service; another 33 % was imbalance between backends.
 

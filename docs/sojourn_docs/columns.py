@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import polars as pl
+from sojourn.analyses.split.run import split_from
 from sojourn.components.expressions import SPAN_FACTS
-from sojourn.components.split import checked_split
 from sojourn.model.components import COMPONENTS
 from sojourn.model.frame import SCHEMA
 
@@ -93,7 +93,9 @@ OF_THE_SPLIT: dict[str, tuple[str, str]] = {
     "app_service": ("s", "service time by header, else by span"),
     "queue_source": ("", "where the queue comes from: `stamp`, `span`, `duration`, `inferred`, `none`"),
     "wasted": ("s", "a worker was held for a client already gone; from its span"),
-    "clock_offset": ("s", "the app's clock less nginx's, as used for this request"),
+    "clock_offset": ("s", "the app's clock less nginx's, as subtracted from the delay; 0 where it is not significant"),
+    "clock_tolerance": ("s", "how far the offset may be below `clock_offset`: a queue below 0 by less is not negative"),
+    "log_requests": ("", "number of requests of the log, the same in every row: a frame with fewer rows was filtered"),
     "queueing_delay": ("s", "`proxy_queue` + `connect` + `queue`"),
     "queue_by_duration": ("s", "`header` - `connect` - `app_service`: the same wait without any clock"),
     "inferred_workers": ("", "number of workers with which the queue was inferred; null where it is not"),
@@ -123,7 +125,7 @@ def page() -> str:
 def _split_schema() -> Mapping[str, pl.DataType]:
     """Return the types of a frame after the split."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    return checked_split(pl.DataFrame({"time": [now], "status": [200], "request_time": [0.1]})).schema
+    return split_from(pl.DataFrame({"time": [now], "status": [200], "request_time": [0.1]})).rows.collect_schema()
 
 
 def _table(schema: Mapping[str, pl.DataType], described: Mapping[str, tuple[str, str]]) -> list[str]:

@@ -11,7 +11,7 @@ import sojourn
 # The path to it comes with split_support.
 from clock_support import EPOCH, Seen, Skew, lines_of, requests_through
 from one_worker_log import event_loop, serial
-from sojourn.store import load
+from sojourn.store import connect, load
 from split_support import BASE, assert_same_split, export, line
 
 SKEWS: dict[str, Skew] = {
@@ -48,6 +48,19 @@ def test_as_the_log(store_dsn: str, tmp_path: Path, skew: Skew) -> None:
     assert len(other["segments"]) == 1
     assert_same_split(log, store_dsn)
     assert_same_split(log, store_dsn, records=False, since=EPOCH + 40, until=EPOCH + 80)
+
+
+def test_an_offset_within_its_uncertainty_is_not_subtracted(store_dsn: str, tmp_path: Path) -> None:
+    log = tmp_path / "access.jsonl"
+    log_of(log, lambda _: 0.0004, lambda _: 0.137)
+    load(store_dsn, log)
+    assert_same_split(log, store_dsn)
+    assert "queue" not in sojourn.split(store_dsn).audit.negative
+    ask = "SELECT DISTINCT upstream, clock_offset FROM requests_split ORDER BY upstream"
+    with connect(store_dsn) as store:
+        offsets = dict(store.client.query(ask).result_rows)
+        assert store.client.query("SELECT sum(negative) FROM rollup_minute FINAL").result_rows == [(0,)]
+    assert offsets == {"10.0.0.0:80": 0.0, "10.0.0.1:80": pytest.approx(0.137, abs=1e-3)}
 
 
 def test_abandoned_requests_are_split_by_the_clock_of_their_time(store_dsn: str, tmp_path: Path) -> None:

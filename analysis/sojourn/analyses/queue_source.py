@@ -36,6 +36,7 @@ class QueueSource:
         gaps: sentences on the backends whose queue is neither measured nor inferred: the reason, and what to add.
         moved: sentences on the backends whose number of workers changed.
         bounds: names of the backends whose inferred queue is a lower bound.
+        filtered: a sentence, if the rows of a frame are only some of the requests of their log; otherwise empty.
         way_in_doubt: how much of the mean wait may be the way to a backend, s (``sojourn.model.evidence``).
     """
 
@@ -45,6 +46,7 @@ class QueueSource:
     gaps: tuple[str, ...] = ()
     moved: tuple[str, ...] = ()
     bounds: tuple[str, ...] = ()
+    filtered: tuple[str, ...] = ()
     way_in_doubt: float = 0.0
 
     def word(self, backends: Sequence[str | None]) -> str:
@@ -58,8 +60,9 @@ MEASURED = QueueSource()
 
 def queue_source_of(requests: OpenedRequests, rows: pl.LazyFrame) -> QueueSource:
     """Return how the queueing delays of ``rows``, which are some of the requests, are known."""
+    filtered = _filtered(requests)
     if not {COLUMN, "upstream"} <= set(rows.collect_schema().names()):
-        return MEASURED
+        return QueueSource(filtered=filtered)
     counts = rows.group_by(COLUMN).len().sort(COLUMN).collect(engine="streaming")
     inferred = rows.filter(pl.col(COLUMN) == INFERRED).select(pl.col("upstream").unique()).collect(engine="streaming")
     return QueueSource(
@@ -69,7 +72,19 @@ def queue_source_of(requests: OpenedRequests, rows: pl.LazyFrame) -> QueueSource
         gaps=gaps_of(requests),
         moved=tuple(_moved(each) for each in requests.inferred if each.result.windows and _is_inferred(each)),
         bounds=tuple(each.name for each in requests.inferred if each.result.verdict == LOWER_BOUND),
+        filtered=filtered,
         way_in_doubt=requests.once("way in doubt", lambda: _way_in_doubt(requests.measures)),
+    )
+
+
+def _filtered(requests: OpenedRequests) -> tuple[str, ...]:
+    if requests.log_requests is None:
+        return ()
+    size = int(requests.rows.select(pl.len()).collect().item())
+    return (
+        f"The frame has {size:,} of {counted(requests.log_requests, 'request')} of its log. Workers that the others "
+        "held look free here, and waits for them look like waits for nothing. Pass all rows, and select by where=, "
+        "since= and until=.",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import polars as pl
@@ -40,6 +40,7 @@ def split_rows(
     *,
     app_log: AppLog | None = None,
     infer: bool = True,
+    workers: int | Mapping[str, int] | None = None,
     computed: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda rows: rows,
 ) -> Split:
     """Return canonical rows with the components of every request.
@@ -51,6 +52,7 @@ def split_rows(
         app_log: the app's own log; it adds what spans do not have, by ``request_id``.
         clock: offsets estimated from more requests than these, as from ``clock_of``; None: estimated from these.
         infer: infer the queue of each backend whose app reported nothing.
+        workers: with this number of workers per backend, or one number for all; None: inferred.
         computed: computes the lazy rows before they are read several times, and again when queues were inferred.
 
     Raises:
@@ -63,7 +65,7 @@ def split_rows(
     measured = with_components(with_clock_offset(facts, clock))
     if not infer:
         return Split(measured.with_columns(inferred_workers=pl.lit(None, pl.Int64)), clock, (), match)
-    result, inferred = inferred_rows(computed(measured))
+    result, inferred = inferred_rows(computed(measured), workers)
     if any(each.result.verdict != REFUSED for each in inferred):
         result = computed(result)
     return Split(result, clock, tuple(inferred), match)

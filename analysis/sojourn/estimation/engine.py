@@ -156,7 +156,7 @@ def _starts(arrival: Floats, departure: Floats, service: Floats) -> Floats:
 
 def _judged(result: Inference, queue: Queue, inside: Ints, *, fixed: bool) -> Inference:
     failed = [check for check in result.checks if check.failed]
-    number = f"{counted(result.workers, 'worker')}" + (" (given)" if fixed else "")
+    number = f"{counted(result.workers, 'worker')}" + (" (as stated)" if fixed else "")
     if not failed:
         reason = f"The responses fit a first-come-first-served queue with {number}."
         if result.wait.mean() < queue.error / 2:
@@ -169,12 +169,13 @@ def _judged(result: Inference, queue: Queue, inside: Ints, *, fixed: bool) -> In
     sharp = int((inside == ceiling - 1).sum()) >= SHARP and int((inside >= ceiling).sum()) < WITNESSES
     # With nearly constant services few requests overtake others, and the ceiling says nothing.
     sharp = sharp and ceiling > 1 and result.workers <= _widened(ceiling)
-    if sharp and int((result.depth > 1.5 * ceiling).sum()) >= DEEP and not fixed:
-        service = service_times(result.arrival, result.departure, queue.ordered, np.full(len(inside), ceiling))
+    least = result.workers if fixed else ceiling
+    if sharp and least >= ceiling and int((result.depth > 1.5 * ceiling).sum()) >= DEEP and not result.windows:
+        service = service_times(result.arrival, result.departure, queue.ordered, np.full(len(inside), least))
         start = _starts(result.arrival, result.departure, service)
         bound = replace(
-            result, start=start, verdict=LOWER_BOUND, workers=ceiling, lowest=ceiling, highest=ceiling,
-            reason=f"At least, with {counted(ceiling, 'worker')}: {because}.",
+            result, start=start, verdict=LOWER_BOUND, workers=least, lowest=least, highest=least,
+            reason=f"At least, with {counted(least, 'worker')}: {because}.",
         )  # fmt: skip
         return _with_contradictions(bound, queue.error)
     return without_starts(result, _sentence(because))

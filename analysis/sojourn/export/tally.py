@@ -13,6 +13,7 @@ from sojourn.export.labels import Labels
 from sojourn.export.metrics import BUCKETS, GROUP, HISTOGRAM, METRICS, STATUS_CLASSES, UNKNOWN
 from sojourn.model.components import COMPONENTS, GIVEN_UP_STATUSES, SWITCHING_PROTOCOLS
 from sojourn.model.frame import HALF_MICROSECOND
+from sojourn.model.measures import ROUNDING
 from sojourn.model.objective import Objective
 
 COLUMNS_OF = {
@@ -24,7 +25,7 @@ COLUMNS_OF = {
 
 READ = (
     "time", "status", "request_time", "attempts", *GROUP, "trace_id", "proxied", "answered", "queue_source",
-    "queueing_delay", *COMPONENTS,
+    "queueing_delay", "half_tick", "clock_tolerance", *COMPONENTS,
 )  # fmt: skip
 """Columns of split rows that ``Tally.add`` reads."""
 
@@ -89,7 +90,8 @@ class Tally:
         self._count("sojourn_abandoned_seconds_total", proxied, GROUP, seconds.sum())
         backend = ("service", "upstream")
         below = (-pl.col("queueing_delay")).clip(0)
-        self._count("sojourn_negative_queueing_delays_total", proxied, backend, (below > 0).sum())
+        uncertain = pl.col("half_tick") + pl.col("clock_tolerance") + ROUNDING
+        self._count("sojourn_negative_queueing_delays_total", proxied, backend, (below > uncertain).sum())
         self._count("sojourn_negative_queueing_delay_seconds_total", proxied, backend, below.sum())
         self._count("sojourn_queue_source_total", proxied, ("service", "queue_source"), pl.len())
         for objective in self._objectives:

@@ -50,6 +50,14 @@ Where = Annotated[
     list[str] | None,
     typer.Option("--where", metavar="COLUMN=VALUE", help="Only requests with this value. Repeatable."),
 ]
+WhereAnalysed = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="COLUMN=VALUE",
+        help="Analyse only requests with this value; all requests hold workers. Repeatable.",
+    ),
+]
 LogFormatOption = Annotated[
     str | None,
     typer.Option(

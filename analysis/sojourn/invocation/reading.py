@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -50,10 +50,13 @@ def requests_of(
     since: str | None = None,
     until: str | None = None,
     where: list[str] | None = None,
+    workers: int | Mapping[str, int] | None = None,
     columns: Sequence[str] = (),
     quiet: bool = False,
 ) -> OpenedRequests:
     """Read requests row by row; ``columns`` are read besides what the components need; the others are as the options.
+
+    ``workers``: where a queue is inferred.
 
     Raises:
         SojournError: a source cannot be read, or no request is left.
@@ -68,6 +71,7 @@ def requests_of(
             spans=spans or (),
             app_log=with_app_log_format(app_log or (), app_log_format),
             columns=("request_id", *columns),
+            workers=workers,
             **options,
         ) as requests:
             if requests.empty:

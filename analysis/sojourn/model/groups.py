@@ -1,5 +1,27 @@
-"""The columns that a split can be grouped by, and short names of times, in a module that loads without Polars."""
+"""The columns that a split can be grouped by, short names of times, and the names of routes; loads without Polars."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import polars as pl
 
 GROUPS = ("route", "upstream", "worker", "status", "service")
 DEFAULT_GROUPS = ("route", "upstream")
 TIMES = {"response": "request_time", "queueing": "queueing_delay", "service": "service_time"}
+
+
+def route_name(rows: pl.LazyFrame | pl.DataFrame) -> pl.Expr:
+    """Return the expression for the name of a route: "shop /", if the rows are of several services; "/" otherwise."""
+    import polars as pl  # noqa: PLC0415 - takes its time to load
+
+    route = pl.col("route")
+    names = rows.lazy().collect_schema().names()
+    if "service" not in names:
+        return route
+    services = rows.lazy().select(pl.col("service").drop_nulls().n_unique()).collect(engine="streaming").item()
+    if services < 2:
+        return route
+    both = pl.col("service").is_not_null() & route.is_not_null()
+    return pl.when(both).then(pl.concat_str("service", "route", separator=" ")).otherwise(route).alias("route")

@@ -135,6 +135,9 @@ class Measures(Protocol):
     def coverage(self) -> Coverage:
         """Return the coverage of the requests of each backend."""
 
+    def between(self, begin: datetime, end: datetime) -> Measures:
+        """Return the aggregates of the requests that arrived in [begin, end), by the same clock offsets."""
+
     def phases(self, instant: str, tick: int) -> int:
         """Return how many of the ten last digits occur among an instant's multiples of ``tick`` (us)."""
 

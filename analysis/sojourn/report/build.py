@@ -76,7 +76,14 @@ def write_report(
     columns = columns_of(by, packets)
     with DrawingProcess() as process:
         result = split_from(
-            requests, columns=columns, spans=spans, app_log=app_log, since=since, until=until, where=where
+            requests,
+            columns=columns,
+            spans=spans,
+            app_log=app_log,
+            since=since,
+            until=until,
+            where=where,
+            workers=workers,
         )
         earlier = None if before is None else split_from(before, columns=columns, where=where)
         sources = NO_SOURCES if read_already(requests) else NamedSources.of(requests)  # type: ignore[arg-type]
@@ -185,7 +192,7 @@ def sections_of(
     for question in questions:
         if question.name in SHARE_VISITS:
             answer(question)
-    result.forget("visits")
+    result.whole.forget("visits")
     _collect(result)
     for question in questions:
         if question.name not in SHARE_VISITS:

@@ -25,7 +25,7 @@ from sojourn.invocation.options import (
     SplitBy,
     TableColumns,
     Until,
-    Where,
+    WhereAnalysed,
     WorkersOption,
     column_of,
     workers_of,
@@ -67,7 +67,7 @@ def report(
     captures: CapturesOption = None,
     since: Since = None,
     until: Until = None,
-    where: Where = None,
+    where: WhereAnalysed = None,
     log_format: LogFormatOption = None,
     app_log_format: AppLogFormatOption = None,
     table_columns: TableColumns = None,
@@ -92,7 +92,7 @@ def report(
         columns = columns_of(column, packets)
         result = read_split(
             by_kind, spans=spans, app_log=app_log, app_log_format=app_log_format,
-            since=since, until=until, where=where, columns=columns,
+            since=since, until=until, where=where, workers=counts, columns=columns,
             by=DEFAULT_GROUPS, slo=slo, quiet=quiet,
         )  # fmt: skip
         earlier = None

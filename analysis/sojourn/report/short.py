@@ -86,6 +86,6 @@ def _cost(result: SplitResult) -> str:
     # Unknown waits count as 0.
     least = "at least " if result.sources.get("none") else ""
     return (
-        f"{counted(result.requests, 'request')} waited in a queue for {least}{duration(max(queued, 0.0))} in all; "
+        f"{counted(result.requests, 'request')} spent {least}{duration(max(queued, 0.0))} in all waiting in a queue; "
         f"{slow}."
     )

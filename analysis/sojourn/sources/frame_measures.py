@@ -16,6 +16,7 @@ from sojourn.model.coverage import Coverage, waits_of
 from sojourn.model.evidence import NO_WAYS, Ways, evidence_columns, evidence_of, idle_ways, is_way_possible
 from sojourn.model.figures import Summary
 from sojourn.model.frame import INSTANT
+from sojourn.model.groups import route_name
 from sojourn.model.measures import (
     EDGE,
     GROUP_COLUMNS,
@@ -67,9 +68,9 @@ class FrameMeasures:
         """``count``: of the rows, where they lie on disk and figures are to be made a column at a time."""
         self.clock = pl.DataFrame() if clock is None else clock
         self.notes: list[str] = []
-        self._duplicates = duplicates
+        self.duplicates = duplicates
         self._rows = rows
-        self._count = count
+        self.count = count
         self._served = without_upgraded(rows)
 
     def overall(self) -> Row:
@@ -99,10 +100,10 @@ class FrameMeasures:
         difference = pl.when(pl.col("queue_source") == "stamp").then(pl.col("queue") - pl.col("queue_by_duration"))
         rows = self._rows.with_columns(difference.alias(DIFFERENCE))
         served = without_upgraded(rows)
-        if self._count is None:
+        if self.count is None:
             return summaries(served, columns)
         ends = _row(served.select(_mean_and_max(columns)))
-        quantiles = large.summaries(rows, self._count, {name: pl.when(SERVED).then(pl.col(name)) for name in columns})
+        quantiles = large.summaries(rows, self.count, {name: pl.when(SERVED).then(pl.col(name)) for name in columns})
         return {name: _whole(figures[0], ends, name) for name, figures in quantiles.items()}
 
     def means(self, at_least: float | None = None) -> Means:
@@ -119,38 +120,44 @@ class FrameMeasures:
         """The ways to backends, where a clock's offset is not known well: only there can a way be long."""
         return idle_ways(self._served, self.clock) if is_way_possible(self.clock) else NO_WAYS
 
+    def _grouped_rows(self, group: str) -> pl.LazyFrame:
+        """Return the rows with the names of their groups: of routes with their service, where there are several."""
+        return self._rows.with_columns(route_name(self._rows)) if group == "route" else self._rows
+
     def grouped(self, group: str, limit: int) -> tuple[list[Row], int]:
         """See ``Measures``."""
+        rows = self._grouped_rows(group)
+        served = without_upgraded(rows)
         table = (
-            self._served.group_by(group)
+            served.group_by(group)
             .agg(
                 pl.len().alias("requests"),
                 pl.col("request_time").sum().alias("seconds"),
                 group_share(),
-                *(_mean_and_max(GROUP_COLUMNS) if self._count is not None else ()),
+                *(_mean_and_max(GROUP_COLUMNS) if self.count is not None else ()),
             )
             .sort("seconds", group, descending=[True, False], nulls_last=True)
             .collect(engine="streaming")
         )
         largest = table.head(limit)
-        if self._count is None:
-            figures = summaries_by(self._served, largest.select(group), GROUP_COLUMNS)
+        if self.count is None:
+            figures = summaries_by(served, largest.select(group), GROUP_COLUMNS)
         else:
-            groups = large.Groups.of(self._rows, self._count, largest.select(group), SERVED)
-            quantiles = large.summaries(self._rows, self._count, {name: pl.col(name) for name in GROUP_COLUMNS}, groups)
+            groups = large.Groups.of(rows, self.count, largest.select(group), SERVED)
+            quantiles = large.summaries(rows, self.count, {name: pl.col(name) for name in GROUP_COLUMNS}, groups)
             figures = {
                 column: [_whole(each, ends, column) for each, ends in zip(part, largest.to_dicts(), strict=True)]
                 for column, part in quantiles.items()
             }
-        rows = largest.select(group, "requests", "seconds", "share").to_dicts()
+        groups_of = largest.select(group, "requests", "seconds", "share").to_dicts()
         for column, each in figures.items():
-            for row, own in zip(rows, each, strict=True):
+            for row, own in zip(groups_of, each, strict=True):
                 row.update({f"{column}/{figure}": value for figure, value in own.items()})
-        return rows, len(table)
+        return groups_of, len(table)
 
     def grouped_each(self, groups: Sequence[str], limit: int) -> list[tuple[list[Row], int]]:
         """See ``Measures``."""
-        if self._count is not None:
+        if self.count is not None:
             return [self.grouped(group, limit) for group in groups]
         return in_threads(lambda group: self.grouped(group, limit), groups)
 
@@ -175,7 +182,14 @@ class FrameMeasures:
         )
         summaries = self._summaries
         ranked = {"differ": summaries[DIFFERENCE]["p50"], "p99": summaries["request_time"]["p99"]}
-        return {**dict.fromkeys(ticks, False), **row, **ranked, "duplicates": self._duplicates}
+        return {**dict.fromkeys(ticks, False), **row, **ranked, "duplicates": self.duplicates}
+
+    def between(self, begin: datetime, end: datetime) -> FrameMeasures:
+        """See ``Measures``."""
+        arrived = (pl.col("start") >= pl.lit(begin, INSTANT)) & (pl.col("start") < pl.lit(end, INSTANT))
+        rows = self._rows.filter(arrived)
+        count = None if self.count is None else int(rows.select(pl.len()).collect().item())
+        return FrameMeasures(rows, self.clock, 0, count)
 
     def coverage(self) -> Coverage:
         """See ``Measures``."""
@@ -278,7 +292,8 @@ class FrameMeasures:
     def parts_by(self, group: str, limit: int) -> pl.DataFrame:
         """See ``Measures``."""
         return (
-            self._served.group_by(pl.col(group).cast(pl.String).fill_null("–").alias("group"))
+            without_upgraded(self._grouped_rows(group))
+            .group_by(pl.col(group).cast(pl.String).fill_null("–").alias("group"))
             .agg(
                 pl.len().alias("requests"),
                 pl.col("request_time").sum().alias("total"),
@@ -315,7 +330,7 @@ class FrameMeasures:
 
     def bins_by(self, group: str, limit: int, column: str, bins: LogBins) -> pl.DataFrame:
         """See ``Measures``."""
-        return binned.bins_by(self._served, group, limit, column, bins)
+        return binned.bins_by(without_upgraded(self._grouped_rows(group)), group, limit, column, bins)
 
     def hexagons(self, lattice: Hexagons) -> pl.DataFrame:
         """See ``Measures``."""
@@ -331,8 +346,8 @@ def group_share() -> pl.Expr:
 
 
 def _tolerance(component: str) -> pl.Expr:
-    """Return how far below 0 a component may be without counting as negative, s: half a tick of the clock."""
-    return pl.col("half_tick") + ROUNDING if component == "queue" else pl.lit(ROUNDING)
+    """Return how far below 0 a component may be without counting as negative, s: by the resolution of the clocks."""
+    return pl.col("half_tick") + pl.col("clock_tolerance") + ROUNDING if component == "queue" else pl.lit(ROUNDING)
 
 
 def _mean_and_max(columns: Sequence[str]) -> list[pl.Expr]:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TextIO, TypeGuard, cast
 
 import polars as pl
 
 from sojourn.components.split import split_rows
-from sojourn.model.column_errors import not_read
 from sojourn.model.errors import SojournError
-from sojourn.model.frame import COLUMNS, SCHEMA, SPLIT_COLUMNS, Records, Requests, Selection
+from sojourn.model.frame import COLUMNS, SPLIT_COLUMNS, Records, Requests, Selection
 from sojourn.model.instants import Instant
 from sojourn.readers.inputs import NamedSources, Source, SourcesLike, listed
 from sojourn.sources.frame_measures import FrameMeasures
 from sojourn.sources.frames import Frame, frame_of, has_components, requests_of_frame, with_components
-from sojourn.sources.open_requests import OpenedRequests, Where, of_requests
+from sojourn.sources.open_requests import OpenedRequests, Where, of_requests, selected
 from sojourn.sources.requests import Progress, read
 from sojourn.sources.store_measures import StoreMeasures
 from sojourn.sources.store_rows import read_store, stored_records
@@ -37,6 +38,7 @@ def open_sources(
     since: Instant = None,
     until: Instant = None,
     where: Where = None,
+    workers: int | Mapping[str, int] | None = None,
     rejects_to: TextIO | None = None,
     on_size: Callable[[int | None], None] | None = None,
     on_progress: Progress | None = None,
@@ -57,6 +59,7 @@ def open_sources(
             datetime, or unix seconds.
         until: only requests that arrived before this instant.
         where: column -> value that a row must have.
+        workers: per backend, or the same for all, where a queue is inferred; None: inferred.
         rejects_to: as for ``sojourn.read``.
         on_size: as for ``sojourn.read``.
         on_progress: as for ``sojourn.read``.
@@ -83,12 +86,12 @@ def open_sources(
         columns=tuple(dict.fromkeys(names)),
         since=since,
         until=until,
-        where=where,
         rejects_to=rejects_to,
         on_size=on_size,
         on_progress=on_progress,
     )
-    result = of_requests(requests)
+    # Conditions select from all requests: queues, clocks and workers are those of all.
+    result = of_requests(requests, where=where, workers=workers)
     del requests  # and with them their folder, unless the result's rows lie in it
     yield result
 
@@ -100,16 +103,30 @@ def _open_store(dsn: str, selection: Selection, rejects_to: TextIO | None) -> It
     One connection serves every query inside the block.
     """
     measures = StoreMeasures(dsn, selection)
+    with measures.session() as store:
+        records = stored_records(store, selection, rejects_to)
+        yield _of_store(dsn, selection, measures, records, store.dsn)
+
+
+def _of_store(dsn: str, selection: Selection, measures: StoreMeasures, records: Records, name: str) -> OpenedRequests:
     fetched: list[Requests] = []  # the temporary folder lives as long as the rows
 
     def rows() -> pl.LazyFrame:
         requests = read_store(dsn, COLUMNS, selection.since, selection.until, selection.where)
         fetched.append(requests)
-        return split_rows(requests.rows, requests.spans, infer=False).rows
+        split = split_rows(requests.rows, requests.spans, measures.clock if selection.where else None, infer=False)
+        size = measures.requests_of_window
+        return split.rows.with_columns(log_requests=pl.lit(size, pl.UInt32))
 
-    with measures.session() as store:
-        records = stored_records(store, selection, rejects_to)
-        yield OpenedRequests(measures=measures, records=records, names=(store.dsn,), _rows=rows)
+    @functools.cache
+    def whole() -> OpenedRequests:
+        window = replace(selection, where={})
+        return _of_store(dsn, window, StoreMeasures(dsn, window), records, name)
+
+    return OpenedRequests(
+        measures=measures, records=records, names=(name,), where=selection.where, _rows=rows,
+        _whole=whole if selection.where else None,
+    )  # fmt: skip
 
 
 def requests_from(
@@ -121,6 +138,7 @@ def requests_from(
     since: Instant = None,
     until: Instant = None,
     where: Where = None,
+    workers: int | Mapping[str, int] | None = None,
 ) -> OpenedRequests:
     """Return requests in any form with their components.
 
@@ -134,6 +152,7 @@ def requests_from(
             datetime, or unix seconds.
         until: only requests that arrived before this instant.
         where: only requests with these values.
+        workers: per backend, or the same for all, where the queues of sources are inferred; None: inferred.
 
     Raises:
         SojournError: a source cannot be read, the frame is not a frame of requests, a column of ``where`` does not
@@ -142,23 +161,29 @@ def requests_from(
     frame = frame_of(requests)
     if frame is not None and not has_components(frame):
         canonical_requests = requests_of_frame(frame, listed(spans), listed(app_log))
-        return of_requests(canonical_requests, since=since, until=until, where=where)
+        return of_requests(canonical_requests, since=since, until=until, where=where, workers=workers)
     if frame is not None or isinstance(requests, OpenedRequests | Requests):
         if listed(spans):
             raise SojournError("spans are joined when requests are read: give them to sojourn.split or sojourn.read")
         if listed(app_log):
             raise SojournError("an app log is joined when requests are read: give it to sojourn.split or sojourn.read")
         if isinstance(requests, Requests):
-            return of_requests(requests, since=since, until=until, where=where)
+            return of_requests(requests, since=since, until=until, where=where, workers=workers)
         selection = Selection.of(since, until, where)
         if isinstance(requests, OpenedRequests):
-            return _selected(requests, requests.rows, selection) if selection.narrows else requests
+            return selected(requests, selection)
         assert frame is not None  # noqa: S101 - what else there is returned above
-        opened = _opened_frame(with_components(frame))
-        return _selected(opened, opened.rows, selection) if selection.narrows else opened
+        return selected(_opened_frame(with_components(frame)), selection)
     requests = cast(SourcesLike, requests)
     with open_sources(
-        requests, spans=spans, app_log=app_log, columns=("request_id", *columns), since=since, until=until, where=where
+        requests,
+        spans=spans,
+        app_log=app_log,
+        columns=("request_id", *columns),
+        since=since,
+        until=until,
+        where=where,
+        workers=workers,
     ) as result:
         return result
 
@@ -172,21 +197,14 @@ def _opened_frame(rows: pl.LazyFrame) -> OpenedRequests:
     """Return the opened requests of a frame with components."""
     count = int(rows.select(pl.len()).collect(engine="streaming").item())
     return OpenedRequests(
-        measures=FrameMeasures(rows), records=Records(read=count), names=("frame",), audited=False, _rows=lambda: rows
-    )
+        measures=FrameMeasures(rows), records=Records(read=count), names=("frame",), audited=False,
+        log_requests=_log_requests(rows), _rows=lambda: rows,
+    )  # fmt: skip
 
 
-def _selected(requests: OpenedRequests, rows: pl.LazyFrame, selection: Selection) -> OpenedRequests:
-    names = rows.collect_schema().names()
-    missing = [name for name in selection.columns if name not in names and name in SCHEMA]
-    if missing:
-        raise SojournError(not_read(missing[0], names))
-    selected = (selection.of_rows(rows), requests)  # which holds on to the folder the rows lie in
-    return OpenedRequests(
-        measures=FrameMeasures(selected[0], requests.measures.clock),
-        records=requests.records,
-        names=requests.names,
-        audited=requests.audited,
-        app_log=requests.app_log,
-        _rows=lambda: selected[0],
-    )
+def _log_requests(rows: pl.LazyFrame) -> int | None:
+    """Return the number of requests of the log of which these rows are a part; None: of all, or unknown."""
+    if "log_requests" not in rows.collect_schema().names():
+        return None
+    size, log = rows.select(pl.len(), pl.col("log_requests").max()).collect().row(0)
+    return None if log is None or size >= log else int(log)

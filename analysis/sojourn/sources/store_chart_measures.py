@@ -35,6 +35,10 @@ class ChartMeasures(ABC):
         """Return the rows of ``sql/<name>.sql``."""
 
     @abstractmethod
+    def _group_of(self, group: str) -> str:
+        """Return the expression for a group."""
+
+    @abstractmethod
     def _one(self, name: str, parts: dict[str, str] | None = None, **parameters: object) -> Row:
         """Return its only row."""
 
@@ -69,7 +73,7 @@ class ChartMeasures(ABC):
 
     def parts_by(self, group: str, limit: int) -> pl.DataFrame:
         """See ``Measures``."""
-        rows = self._rows("parts_by", {"group": group}, limit=limit)
+        rows = self._rows("parts_by", {"group": self._group_of(group)}, limit=limit)
         schema = {"value": pl.String(), "requests": pl.Int64(), "total": pl.Float64(), **PARTS_SCHEMA}
         return _parts(rows, schema).rename({"value": "group"})
 
@@ -108,7 +112,7 @@ class ChartMeasures(ABC):
 
     def bins_by(self, group: str, limit: int, column: str, bins: LogBins) -> pl.DataFrame:
         """See ``Measures``."""
-        rows = self._rows("bins_by", {"group": group, "column": column}, limit=limit, **_bins(bins))
+        rows = self._rows("bins_by", {"group": self._group_of(group), "column": column}, limit=limit, **_bins(bins))
         schema = {"value": pl.String(), "bin": pl.Int32(), "requests": pl.Int64(), "total": pl.Float64()}
         return _parts(rows, schema).rename({"value": "group"})
 

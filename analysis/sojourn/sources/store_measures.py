@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -36,12 +37,17 @@ class StoreMeasures(ChartMeasures):
     Args:
         dsn: the store; connected to for every question, or once for all inside ``session``.
         selection: which requests.
+        clocks: the requests whose clock offsets are used; None: all that the conditions select from.
         exact_rows: quantiles are exact up to this many requests; beyond, of values cut off after four digits.
     """
 
-    def __init__(self, dsn: str, selection: Selection, *, exact_rows: int = EXACT_ROWS) -> None:
+    def __init__(
+        self, dsn: str, selection: Selection, *, exact_rows: int = EXACT_ROWS, clocks: StoreMeasures | None = None
+    ) -> None:
         self._dsn = dsn
         self._which = sql.chosen(selection)
+        self._selection = selection
+        self._clocks = clocks
         self._exact_rows = exact_rows
         self._open: Store | None = None
 
@@ -99,7 +105,7 @@ class StoreMeasures(ChartMeasures):
 
     def grouped(self, group: str, limit: int) -> tuple[list[Row], int]:
         """See ``Measures``."""
-        rows = self._rows("grouped", sql.group_parts(group, exact=self._exact), limit=limit)
+        rows = self._rows("grouped", sql.group_parts(self._group_of(group), exact=self._exact), limit=limit)
         groups = []
         for row in rows:
             group_row = {group: row["value"], "requests": row["requests"], "share": row["share"]}
@@ -126,6 +132,18 @@ class StoreMeasures(ChartMeasures):
             "duplicates": None,
             **{name: value for name, value in row.items() if name.split("/")[0] in INSTANTS},
         }
+
+    def between(self, begin: datetime, end: datetime) -> StoreMeasures:
+        """See ``Measures``."""
+        since, until = self._selection.since, self._selection.until
+        selection = replace(
+            self._selection,
+            since=begin if since is None else max(begin, since),
+            until=end if until is None else min(end, until),
+        )
+        part = StoreMeasures(self._dsn, selection, exact_rows=self._exact_rows, clocks=self)
+        part._open = self._open
+        return part
 
     def coverage(self) -> Coverage:
         """See ``Measures``."""
@@ -176,7 +194,14 @@ class StoreMeasures(ChartMeasures):
 
     @functools.cached_property
     def _offsets(self) -> tuple[pl.DataFrame, dict[str, object]]:
-        """Return the clock table, and the parameters that the statements need of it."""
+        """Return the clock table, and the parameters that the statements need of it: those of all requests."""
+        if self._clocks is not None:
+            return self._clocks._offsets
+        if self._selection.where:
+            with self.session() as store:
+                whole = self._of_window
+                whole._open = store
+                return whole._offsets
         numbers = pl.DataFrame(schema={**dict.fromkeys(PAIR, pl.String()), "pair": pl.UInt64()})
 
         def ask(width: int, within: pl.DataFrame | None) -> pl.DataFrame:
@@ -188,7 +213,7 @@ class StoreMeasures(ChartMeasures):
                 parameters = {name: selected[column].to_list() for name, column in names.items()}
             part = "1" if within is None else sql.WITHIN
             statement = sql.statement("clock_bounds", self._which, self._spans, within=part)
-            rows = self._query(statement, pairs=[], offsets=[], width=width, **parameters)
+            rows = self._query(statement, pairs=[], offsets=[], tolerances=[], width=width, **parameters)
             bounds = pl.DataFrame(
                 [{**row, "coarse": bool(row["coarse"])} for row in rows], {**BOUNDS_SCHEMA, "pair": pl.UInt64()}
             )
@@ -200,6 +225,27 @@ class StoreMeasures(ChartMeasures):
         clock = clocks(ask, *ends)
         pairs = clock.select(PAIR).join(numbers, on=list(PAIR), nulls_equal=True, how="left", maintain_order="left")
         return clock, {"pairs": pairs["pair"].to_list(), **_lines(clock)}
+
+    @functools.cached_property
+    def _of_window(self) -> StoreMeasures:
+        """The same of all requests, without conditions."""
+        return StoreMeasures(self._dsn, replace(self._selection, where={}), exact_rows=self._exact_rows)
+
+    @property
+    def requests_of_window(self) -> int:
+        """Number of requests that conditions select from."""
+        return int((self._of_window if self._selection.where else self)._counted["requests"])
+
+    def _group_of(self, group: str) -> str:
+        """Return the expression for a group: of routes, with their service, where there are several."""
+        if group != "route":
+            return group
+        return sql.route_in_store("split", several=self._services > 1)
+
+    @functools.cached_property
+    def _services(self) -> int:
+        (row,) = self._query(sql.over_chosen("services", self._which, taken="1"))
+        return int(row["services"])
 
     @functools.cached_property
     def _summary(self) -> Row:
@@ -239,10 +285,10 @@ class StoreMeasures(ChartMeasures):
 def _lines(clock: pl.DataFrame) -> dict[str, object]:
     """Return the parameters of ``clocked_by_pair``, or of ``clocked_by_time`` where a clock drifted or was set."""
     if clock.is_empty():
-        return {"offsets": []}
+        return {"offsets": [], "tolerances": []}
     lines = Lines.of(clock)
     if lines.constant:
-        return {"offsets": clock["offset"].to_list()}
+        return {"offsets": clock["correction"].to_list(), "tolerances": clock["tolerance"].to_list()}
     table = pl.DataFrame(
         {"begins": lines.begin, "middles": lines.middle, "levels": lines.offset, "drifts": lines.drift}
     )
@@ -252,7 +298,10 @@ def _lines(clock: pl.DataFrame) -> dict[str, object]:
     lists = table.group_by("pair", maintain_order=True).agg(pl.all()).drop("pair")
     # The last line is that of a pair without any.
     none: dict[str, list[float]] = {"begins": [BEFORE_ALL], "middles": [0], "levels": [0.0], "drifts": [0.0]}
-    return {name: [*lists[name].to_list(), none[name]] for name in lists.columns}
+    return {
+        "tolerances": clock["tolerance"].to_list(),
+        **{name: [*lists[name].to_list(), none[name]] for name in lists.columns},
+    }
 
 
 def _plain(value: Any) -> Any:

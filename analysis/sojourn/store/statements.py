@@ -304,7 +304,8 @@ def summary_parts(*, exact: bool, ways: Ways) -> dict[str, str]:
         "means": means("served", ways=ways),
         "component_sum": "(" + " + ".join(f"ifNull({name}, 0)" for name in COMPONENTS) + ")",
         "negative": ",\n    ".join(
-            f'countIf(served AND {name} < -{ROUNDING}{" - half_tick" * (name == "queue")}) AS "negative/{name}"'
+            f"countIf(served AND {name} < -{ROUNDING}{' - half_tick - clock_tolerance' * (name == 'queue')}) "
+            f'AS "negative/{name}"'
             for name in COMPONENTS
         ),
         "ticks": _ticks(),
@@ -325,6 +326,12 @@ def overlap_parts() -> dict[str, str]:
     """Return the ``$names`` of ``overlaps.sql``, in us."""
     cases = ", ".join(f"min(begun % {tick} = 0) OVER (PARTITION BY upstream), {tick}" for tick in TICKS)
     return {"tick": f"multiIf({cases}, 1)", "slack": str(round(SLACK * 1e6)), "looked_at": str(LOOKED_AT)}
+
+
+def route_in_store(table: str, *, several: bool) -> str:
+    """Return the expression for the name of a route of a table: with its service, if there are several services."""
+    service, route = f"{table}.service", f"{table}.route"
+    return f"if({service} IS NULL OR {route} IS NULL, {route}, concat({service}, ' ', {route}))" if several else "route"
 
 
 def group_parts(group: str, *, exact: bool) -> dict[str, str]:

@@ -12,6 +12,7 @@ import polars as pl
 from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.model.errors import SojournError
 from sojourn.model.frame import HALF_MICROSECOND, is_extra
+from sojourn.model.groups import route_name
 from sojourn.timeline.ordered_rows import OrderedRows
 
 MOST_CLASSES = 50
@@ -37,6 +38,14 @@ def small_codes(codes: Ints) -> npt.NDArray[np.integer[Any]]:
     return codes.astype(np.uint16) if codes.max(initial=0) <= np.iinfo(np.uint16).max else codes
 
 
+def named_column(rows: pl.DataFrame | OrderedRows, column: str) -> pl.Series:
+    """Return a column whose values are classes: routes with the name of their service, where there are several."""
+    if column != "route" or "service" not in rows.columns:
+        return rows[column]
+    table = pl.DataFrame({"service": rows["service"], "route": rows["route"]})
+    return table.select(route_name(table)).to_series()
+
+
 def checked_column(values: pl.Series, column: str) -> pl.Series:
     """Check a column that the user named.
 
@@ -46,6 +55,19 @@ def checked_column(values: pl.Series, column: str) -> pl.Series:
     if len(values) and is_extra(column) and values.null_count() == len(values):
         raise SojournError(f"no request has a value for {column!r}: the log has no such key")
     return values
+
+
+def selected_by(rows: pl.DataFrame | OrderedRows, where: Mapping[str, object]) -> Bools:
+    """Return which rows have the values of ``where``, as ``having``.
+
+    Raises:
+        SojournError: there are rows, and none has them.
+    """
+    selected = having(rows, where)
+    if where and not selected.any():
+        conditions = ", ".join(f"{column} = {value}" for column, value in where.items())
+        raise SojournError(f"no request with a known wait meets the condition ({conditions})")
+    return selected
 
 
 def having(rows: pl.DataFrame | OrderedRows, where: Mapping[str, object]) -> Bools:

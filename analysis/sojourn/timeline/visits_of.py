@@ -57,7 +57,15 @@ def visits(
     return visits_of_rows(source.rows, columns=columns, workers=workers, waits_unknown=waits_unknown)
 
 
-SHARED = ("header", "response", "request_id", "uri", "app_service", "span_seconds")  # needed by some analysis
+SHARED = (
+    "header",
+    "response",
+    "request_id",
+    "uri",
+    "app_service",
+    "span_seconds",
+    "clock_tolerance",
+)  # needed by some analysis
 
 
 def visits_of(requests: OpenedRequests, *, columns: Sequence[str] = (), workers: WorkersLike = None) -> Visits:

@@ -58,7 +58,7 @@ g          next column to group by: route, upstream, worker, status, service
 w          window of the table: now (10 s), 1 min, 10 min
 s, ←, →    column to sort by
 ↑, ↓       scroll the table
-f          filter: text of a route, backend, worker, status or service, or COLUMN=VALUE
+f          filter: text of a route, backend, worker, status or service, or COLUMN=VALUE; Esc removes it
 p, space   pause the display; the log is still read
 +, -       redraw more or less often
 t          theme: the terminal's own colours, dark, light
@@ -68,7 +68,8 @@ Times in milliseconds. A request counts when it ends, because nginx logs it then
 queueing: waiting for a worker; service: the app's own work; queued share: of all seconds; errors: 499 and 5xx.
 Backends: workers and requests in queue refer to the minute that ended one log lag ago: a request that has not ended \
 is not in the log yet.
-Waited: causes of the last minute's waits. imbalance: another backend was free. dispatch: its own backend was free.
+Caused by: causes of the last minute's waits; caused: share of each group.
+imbalance: another backend was free. dispatch: its own backend was free.
 bound: another process was free. Others: `sojourn blame` explains them."""
 
 
@@ -169,7 +170,7 @@ class WatchApp(App[None]):
         Binding("up", "scroll(-1)", show=False),
         # Priority: handled before the next key is dispatched, so that key already goes to the filter.
         Binding("f", "filter", "filter", priority=True),
-        Binding("escape", "filter(False)", show=False),
+        Binding("escape", "escape", show=False),
         Binding("p,space", "next('paused')", "pause"),
         Binding("plus,equals_sign", "every(-1)", "every", key_display="+/-"),
         Binding("minus", "every(1)", show=False),
@@ -276,6 +277,13 @@ class WatchApp(App[None]):
         text = event.value.strip()
         self.action_filter(opened=False)
         self.action_choose("where", text)
+
+    def action_escape(self) -> None:
+        """Close the filter field without a change; where it is closed, remove the filter."""
+        if self.query_one(Filter).display:
+            self.action_filter(opened=False)
+        elif self.choice.where:
+            self.action_choose("where", "")
 
     def action_filter(self, opened: bool = True) -> None:
         """Open the filter field, or close it without a change."""

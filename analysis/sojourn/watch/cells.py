@@ -101,6 +101,7 @@ COLUMNS = (
     Column(
         "share", "queued", "queued", "share", "share of queueing", "", lambda row, _: row["queueing_share"], share_text
     ),
+    Column("caused", "caused", "caused", "1 min", "waiting caused", QUEUEING, lambda row, _: row["caused"], share_text),
     Column(
         "errors", "errors", "", "errors", "errors", "",
         lambda row, _: row["errors"] / row["requests"] if row["requests"] else None, share_text,
@@ -109,7 +110,7 @@ COLUMNS = (
 # Headings of columns in ms -> the short form that fits one column.
 TIMES = {"response": "resp.", "queueing": "queue", "service": "serv."}
 # Columns by priority, for widths that cannot hold all.
-RANK = ("rate", "p99", "queueing", "share", "errors", "queueing99", "service", "p50", "service99")
+RANK = ("rate", "p99", "queueing", "caused", "share", "errors", "queueing99", "service", "p50", "service99")
 SECONDS = "seconds"
 SORTS = (SECONDS, *(column.key for column in COLUMNS))
 """Sort keys of groups: the seconds of all their requests, or a column."""
@@ -161,6 +162,7 @@ def row_of(figures: Figures) -> dict[str, Any]:
         "response_time": figures.response,
         "queueing_delay": figures.queueing,
         "service_time": figures.service,
+        "caused": None,
     }
 
 

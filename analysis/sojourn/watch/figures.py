@@ -11,7 +11,7 @@ import polars as pl
 from sojourn.model.components import COMPONENTS, PROXY_STATUSES, failed
 from sojourn.model.coverage import Coverage, Waits
 from sojourn.model.figures import Summary
-from sojourn.model.groups import GROUPS
+from sojourn.model.groups import GROUPS, route_name
 from sojourn.model.measures import GROUP_COLUMNS
 from sojourn.model.statistics import summary_exprs, summary_of
 from sojourn.model.verdict import SLO, Verdict, verdict
@@ -82,7 +82,10 @@ def fitting(text: str) -> pl.Expr:
     """Return the condition of a filter: ``COLUMN=VALUE`` of a group column, or case-insensitive text in any of them."""
     column, equals, value = text.partition("=")
     if equals and column.strip() in GROUPS:
-        return (pl.col(column.strip()).cast(pl.String) == value.strip()).fill_null(False)
+        matches = pl.col(column.strip()).cast(pl.String) == value.strip()
+        if column.strip() == "route":  # or its name where there are several services
+            matches |= pl.concat_str("service", "route", separator=" ") == value.strip()
+        return matches.fill_null(False)
     text = text.strip().lower()
     return pl.any_horizontal(
         pl.col(name).cast(pl.String).str.to_lowercase().str.contains(text, literal=True).fill_null(False)
@@ -92,9 +95,12 @@ def fitting(text: str) -> pl.Expr:
 
 def figures(rows: pl.LazyFrame, seconds: float, by: str, where: str = "", slo: float = SLO) -> Figures:
     """Compute the figures of split rows, of a window of ``seconds``, that match the filter ``where`` (``fitting``)."""
-    columns = dict.fromkeys((by, "status", "time", "request_time", "queueing_delay", *COVERAGE_COLUMNS, *COMPONENTS))
+    needed = ("service", "status", "time", "request_time", "queueing_delay", *COVERAGE_COLUMNS, *COMPONENTS)
+    columns = dict.fromkeys((by, *needed))
     matching = without_upgraded(rows).filter(fitting(where)) if where else without_upgraded(rows)
     served = matching.select(*columns).collect(engine="streaming")
+    if by == "route":
+        served = served.with_columns(route_name(served))
     coverage = coverage_of_frame(served.lazy())
     distributions = [expr for column in GROUP_COLUMNS for expr in summary_exprs(column)]
     row = served.select(

@@ -18,10 +18,11 @@ import polars as pl
 from sojourn.model.arrays import Bools
 from sojourn.model.formatting import iso
 from sojourn.model.frame import INSTANT
+from sojourn.model.groups import route_name
 from sojourn.sources.frame_measures import without_upgraded
 from sojourn.timeline.backend_state import backend_state
 from sojourn.timeline.charge import DISPATCH, accounts
-from sojourn.timeline.classes import classes_of
+from sojourn.timeline.classes import classes_of, named_column
 from sojourn.timeline.free_workers import MUCH
 from sojourn.timeline.services import Services, services_of
 from sojourn.timeline.suspicions import HIDDEN
@@ -134,7 +135,7 @@ def queues(rows: pl.LazyFrame, now: datetime, lag: float, *, by: str, where: str
 def _culprits(
     requests: Visits, services: Services, caused: npt.NDArray[np.float64], by: str, waited: float
 ) -> list[dict[str, Any]]:
-    culprit, names = classes_of(requests.rows[by])
+    culprit, names = classes_of(named_column(requests.rows, by))
     charged_to = np.where(services.known, culprit, len(names))
     table = culprits_table(charged_to, culprit, names, caused, float(caused.sum()), waited)
     ranked = table.filter(pl.col("seconds") > 0).select("culprit", "seconds", share="of_waited")
@@ -144,7 +145,7 @@ def _culprits(
 def _slowest(rows: pl.LazyFrame, by: str) -> list[dict[str, Any]]:
     seconds = pl.col("request_time").sum()
     table = (
-        rows.group_by(pl.col(by).cast(pl.String).alias("culprit"))
+        rows.group_by((route_name(rows) if by == "route" else pl.col(by)).cast(pl.String).alias("culprit"))
         .agg(seconds=seconds)
         .with_columns(share=pl.col("seconds") / pl.col("seconds").sum())
         .filter(pl.col("seconds") > 0)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from sojourn.model.formatting import duration, printable, unbroken
+from sojourn.model.formatting import counted, duration, printable, unbroken
 from sojourn.watch.cells import (
     BAD,
     BOLD,
@@ -148,14 +149,27 @@ def _header(view: View, looks: Looks) -> Line:
 
 
 def _verdict(view: View, width: int, most: int) -> list[Line]:
-    name, figures = next(((n, w) for n, w in view.windows.items() if w.judged), ("", None))
-    if figures is None or figures.judged is None:
-        return [(Part("No request ended in the last ten minutes.", BOLD),)]
-    text = figures.judged.sentence if name == "now" else f"{LABELS[name]}: {figures.judged.sentence}"
+    judged = view.judged
+    if judged is None:
+        text, style = _no_verdict(view), BOLD
+    else:
+        text = judged.sentence if view.judged_window == "now" else f"{LABELS[view.judged_window]}: {judged.sentence}"
+        style = STYLES.get(judged.cause, BOLD)
     lines = _wrapped(text, width)
     if len(lines) > most:
         lines = [*lines[: most - 1], lines[most - 1][: width - 1] + "…"]
-    return [(Part(line, STYLES.get(figures.judged.cause, BOLD)),) for line in lines]
+    return [(Part(line, style),) for line in lines]
+
+
+def _no_verdict(view: View) -> str:
+    """Return why there is no verdict."""
+    requests = view.windows["10m"].requests
+    if requests:
+        return f"{counted(requests, 'request')} in ten minutes: too few for a verdict."
+    if view.where and view.in_memory:
+        only = printable(view.where, 60)
+        return f"None of {counted(view.in_memory, 'request')} of the last ten minutes matches {only}; Esc shows all."
+    return "No request ended in the last ten minutes."
 
 
 def _headings(columns: tuple[Column, ...], room: int, sort: str, count: int) -> list[Line]:
@@ -184,7 +198,7 @@ def _window(name: str, figures: Figures, columns: tuple[Column, ...], room: int)
 
 def _groups(view: View, looks: Looks, columns: tuple[Column, ...], room: int) -> list[Line]:
     window = view.windows[looks.window]
-    rows = sorted_rows(window.groups, looks.sort, window.seconds)
+    rows = sorted_rows(_with_caused(view, window.groups), looks.sort, window.seconds)
     first = min(looks.scroll, max(len(rows) - 1, 0))
     more = (
         f", from {first + 1} of {window.values}" if first else f", {window.values} in all" if window.values > 1 else ""
@@ -196,6 +210,16 @@ def _groups(view: View, looks: Looks, columns: tuple[Column, ...], room: int) ->
     )
     cells = ((row["value"], _cells(columns, row, window.seconds)) for row in rows[first:])
     return [title, *((_name(view.by, value, room), *parts) for value, parts in cells)]
+
+
+def _with_caused(view: View, groups: Sequence[dict[str, object]]) -> list[dict[str, object]]:
+    """Return groups with the share of the last minute's waiting that each caused."""
+    queues = view.queues
+    shares: dict[str, float] = {}
+    if queues is not None and queues.kind == WAITING and queues.waited > 0:
+        shares = {row["culprit"]: row["share"] for row in queues.culprits if row["culprit"] is not None}
+    absent = 0.0 if shares else None
+    return [{**row, "caused": shares.get(str(row["value"]), absent)} for row in groups]
 
 
 def _name(by: str, value: object, room: int) -> Part:
@@ -220,20 +244,26 @@ def _culprits(view: View, width: int) -> list[Line]:
     queues = view.queues
     if queues is None or (not queues.culprits and queues.waited <= 0):
         return []
-    accounts = [(printable(row["culprit"] or "–", 40), row["share"]) for row in queues.culprits[:MOST_CULPRITS]]
-    begin = "The last minute's seconds went to"
-    if queues.kind == WAITING:
-        begin = f"Waited {duration(queues.waited)} in the last minute:"
-        free = LOOKED_FREE if queues.looked_free else "dispatch"
-        others = [(free if name == "dispatch" else name, seconds) for name, seconds in queues.accounts.items()]
-        accounts += [(name, seconds / queues.waited) for name, seconds in others if queues.waited > 0]
-    ranked = sorted((account for account in accounts if account[1] >= LEAST_SHARE), key=lambda account: -account[1])
+    culprits = [(printable(row["culprit"] or "–", 40), row["share"]) for row in queues.culprits[:MOST_CULPRITS]]
+    caused = ", ".join(f"{name} {share_text(share)}" for name, share in culprits if share >= LEAST_SHARE)
+    if queues.kind != WAITING:
+        return [(Part(line),) for line in _wrapped(f"The last minute's seconds went to {caused}", width)[:2]]
+    free = LOOKED_FREE if queues.looked_free else "dispatch"
+    seconds = {free if name == "dispatch" else name: seconds for name, seconds in queues.accounts.items()}
+    shares = {name: each / queues.waited for name, each in seconds.items() if each >= LEAST_SHARE * queues.waited > 0}
+    ranked = sorted(shares, key=lambda name: -shares[name])
+    total = f"total wait {duration(queues.waited)} in the last minute"
+    leads = bool(caused) and culprits[0][1] >= max(shares.values(), default=0.0)
     for explanations in (FREE, {}):  # explanations are left out where two lines cannot hold them
-        shares = ", ".join(f"{explanations.get(name, name)} {share_text(share)}" for name, share in ranked)
-        lines = _wrapped(f"{begin} {shares}", width)
+        others = ", ".join(f"{explanations.get(name, name)} {share_text(shares[name])}" for name in ranked)
+        if leads:
+            text = f"Caused by {caused}; {total}{others and f': {others}'}"
+        else:
+            text = f"{total.capitalize()}: {others}{caused and f'; caused by {caused}'}"
+        lines = _wrapped(text, width)
         if len(lines) <= 2:
             break
-    return [(Part(line, QUEUEING if queues.kind == WAITING else ""),) for line in lines[:2]]
+    return [(Part(line, QUEUEING),) for line in lines[:2]]
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -15,6 +15,8 @@ from sojourn.watch.queues import Queues
 
 WINDOWS = {"now": 10.0, "1m": 60.0, "10m": 600.0}
 """Name of a window -> its length, s."""
+LEAST_JUDGED = 30
+"""Requests of a window; fewer allow no verdict."""
 BUCKETS = round(WINDOWS["10m"] / BUCKET)
 
 
@@ -59,8 +61,14 @@ class View:
 
     @property
     def judged(self) -> Verdict | None:
-        """The verdict of the shortest window with a request in it."""
-        return next((w.judged for w in self.windows.values() if w.judged), None)
+        """The verdict of the shortest window with ``LEAST_JUDGED`` requests in it."""
+        window = self.judged_window
+        return None if window is None else self.windows[window].judged
+
+    @property
+    def judged_window(self) -> str | None:
+        """The shortest window with enough requests for a verdict; None without any."""
+        return next((name for name, w in self.windows.items() if w.judged and w.requests >= LEAST_JUDGED), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the object that ``sojourn watch --json`` prints."""

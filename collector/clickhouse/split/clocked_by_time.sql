@@ -3,7 +3,8 @@
 -- clock says, corrected by the offset there was when nginx turned to it. A pair without lines has a line of zero.
 SELECT
     * EXCEPT (line, begins, middles, levels, drifts, began, first, read, last),
-    levels[last] + drifts[last] * (read - middles[last]) / 1e6 AS clock_offset
+    levels[last] + drifts[last] * (read - middles[last]) / 1e6 AS clock_offset,
+    transform(pair, {pairs:Array(UInt64)}, {tolerances:Array(Float64)}, 0.) AS clock_tolerance
 FROM (
     SELECT
         *,

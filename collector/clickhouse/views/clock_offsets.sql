@@ -8,13 +8,18 @@ WITH
     upper_seen - likely AS gap,
     -- A gap a network can explain is divided evenly; a larger one is a queue that was never empty.
     if(gap <= connecting + 0.010, gap / 2, (connecting + tick) / 2) AS one_way,
-    least(likely + one_way, upper_seen) AS offset_seen
+    least(likely + one_way, upper_seen) AS offset_seen,
+    -- The clocks may well be the same: nothing is subtracted from delays.
+    abs(offset_seen) <= greatest(least(upper_seen, likely + connecting + 0.010) - offset_seen, offset_seen - lower_bound, tick) AS same,
+    if(same, 0, offset_seen) AS corrected
 SELECT
     hour,
     proxy,
     upstream,
     offset_seen AS offset,
     greatest(upper_seen - offset_seen, offset_seen - lower_bound, tick) AS uncertainty,
+    corrected AS correction,
+    greatest(corrected - lower_bound, 0) AS tolerance,
     lower_bound AS lower,
     upper_seen AS upper,
     n AS requests

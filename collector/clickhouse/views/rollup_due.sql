@@ -22,8 +22,8 @@ LEFT JOIN
         countIf(status = ${abandoned}) AS abandoned,
         countIf(served AND answered AND queueing_delay IS NULL AND service_time IS NULL) AS unmeasured,
         countIf(served AND answered AND of_app) AS app_alone,
-        -- A request that did not wait is up to half a tick below zero: the stamp's resolution, and no fault.
-        countIf(served AND queueing_delay < -half_tick - 1e-7) AS negative,
+        -- A request that did not wait is below zero by up to half a tick, and the uncertainty of the offset: no fault.
+        countIf(served AND queueing_delay < -half_tick - clock_tolerance - 1e-7) AS negative,
         sumIf(request_time, served) AS response_seconds,
         ${part_seconds_sums}
         ${wait_sums}
@@ -39,7 +39,7 @@ LEFT JOIN
     (
         SELECT
             toStartOfMinute(time) AS minute,
-            service, route, proxy, upstream, worker, status, served, failed, answered, half_tick, request_time, queueing_delay, service_time,
+            service, route, proxy, upstream, worker, status, served, failed, answered, half_tick, clock_tolerance, request_time, queueing_delay, service_time,
             proxied, proxy_queue, connect, ifNull(vantage = 'app', false) AS of_app,
             ${part_values}
             bucket_of(request_time) AS bucket

@@ -116,6 +116,20 @@ def test_given_workers_are_used_and_contradictions_counted() -> None:
     assert few.contradictions > 100
 
 
+def test_stated_workers_keep_a_lower_bound() -> None:
+    """A tenth of the load is not in the log: the wait is at least that of the requests in it."""
+    rng = np.random.default_rng(3)
+    log = served(4, 0.9)
+    seen = log.selected(rng.random(len(log.arrival)) >= 0.1)
+    free, stated = inferred(seen), infer(seen.arrival, seen.departure, seen.routes, workers=4)
+    assert (free.verdict, free.workers) == (LOWER_BOUND, 4)
+    assert (stated.verdict, stated.workers) == (LOWER_BOUND, 4)
+    assert stated.wait.mean() == pytest.approx(free.wait.mean())
+    assert stated.wait.mean() < seen.wait.mean()
+    wrong = infer(seen.arrival, seen.departure, seen.routes, workers=2)
+    assert wrong.verdict == REFUSED
+
+
 def test_refuses_what_cannot_be_known() -> None:
     log = served(4, 0.85)
     few = infer(log.arrival[:400], log.departure[:400], log.routes[:400])

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 import sojourn
+from clock_support import lines_of, requests_through
 from export_support import exported, histograms_of, samples_of, value_of
 from pool_simulator import PoolSettings, as_lines, simulated_pool, span_lines
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -124,6 +125,26 @@ def test_negative_delays_do_not_decrease_the_sum(tmp_path: Path) -> None:
     assert negative > 0
     assert histogram.sum - negative == pytest.approx(exact)
     assert histogram.counts[0] == 1
+
+
+@pytest.mark.parametrize(("skew", "corrected"), [(0.0, False), (0.0004, False), (-0.0004, False), (0.137, True)])
+def test_clocks_within_their_uncertainty_are_one_clock_and_no_delay_is_negative(
+    tmp_path: Path, skew: float, corrected: bool
+) -> None:
+    """An app on nginx's machine: instants cut to a millisecond, hardly any queue."""
+    log = tmp_path / "access.jsonl"
+    log.write_bytes(lines_of(list(requests_through(lambda _: skew, requests=3000, rate=5, service=0.002))))
+    with exported([log]) as exporter:
+        samples = samples_of(exporter)
+    assert value_of(samples, "sojourn_negative_queueing_delays_total") == 0
+    result = sojourn.split(log)
+    assert "queue" not in result.audit.negative
+    assert sojourn.blame(log).negative == 0
+    (offset,) = result.rows.select(pl.col("clock_offset").unique()).collect()["clock_offset"]
+    assert offset == (pytest.approx(skew, abs=1e-3) if corrected else 0.0)
+    (pair,) = result.clock.to_dicts()
+    assert pair["offset"] == pytest.approx(skew, abs=1e-3)
+    assert pair["correction"] == offset
 
 
 def test_switched_protocols_are_in_no_histogram(tmp_path: Path) -> None:

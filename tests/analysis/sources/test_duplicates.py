@@ -103,7 +103,8 @@ def test_duplicates_with_selection_and_parquet(tmp_path: Path) -> None:
     assert RECORD not in whole.rows.collect_schema()
     whole.write_parquet(tmp_path / "a.parquet")
     part = sojourn.split(tmp_path / "a.jsonl", where={"upstream": "10.0.0.1:8080"})
-    assert part.audit.duplicates == part.requests == whole.rows.filter(upstream="10.0.0.1:8080").collect().height
+    assert part.audit.duplicates == whole.audit.duplicates == 400
+    assert part.requests == whole.rows.filter(upstream="10.0.0.1:8080").collect().height
     (tmp_path / "b.parquet").write_bytes((tmp_path / "a.parquet").read_bytes())
     again = sojourn.split([tmp_path / "a.parquet", tmp_path / "b.parquet"])
     assert (again.requests, again.audit.duplicates) == (400, 400)

@@ -15,7 +15,7 @@ import sojourn
 from pool_simulator import EPOCH as POOL_EPOCH
 from pool_simulator import PoolSettings, as_lines, simulated_pool
 from sojourn.analyses.blame.run import blame
-from sojourn.model.formatting import duration
+from sojourn.model.formatting import duration, percent
 from sojourn.model.measures import GROUP_COLUMNS
 from sojourn.sources.live import recent as recent_module
 from sojourn.sources.live.log_clock import LogClock
@@ -240,15 +240,42 @@ def test_log_without_app_times_ranks_by_response_time(tmp_path: Path, snapshot: 
 
 
 def test_unanswered_requests_count_by_status(tmp_path: Path) -> None:
-    lines = [given_up(EPOCH + k, 60.0, status) for k, status in enumerate(["504", "499", "502", "503", "504"])]
+    lines = [given_up(EPOCH + k, 60.0, status) for k, status in enumerate(6 * ["504", "499", "502", "503", "504"])]
     (tmp_path / "log").write_bytes(b"".join(lines))
     with watching(tmp_path / "log", replay=True) as watcher:
         view = watcher.view(Choice(), datetime.now(UTC))
-    assert view.windows["1m"].statuses == {499: 1, 502: 1, 503: 1, 504: 2}
-    assert view.windows["1m"].errors == view.windows["1m"].requests == 5
+    assert view.windows["1m"].statuses == {499: 6, 502: 6, 503: 6, 504: 12}
+    assert view.windows["1m"].errors == view.windows["1m"].requests == 30
     assert view.judged is not None
     assert view.judged.cause == "unknown"
-    assert "504 0.50/s" in text_of(screen(view, Looks(), 80))
+    assert "504 0.41/s" in text_of(screen(view, Looks(), 80))
+
+
+def test_few_requests_allow_no_verdict(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    (tmp_path / "log").write_bytes(b"".join(record(EPOCH + k, 2.0, 0.1) for k in range(27)))
+    with watching(tmp_path / "log", replay=True) as watcher:
+        view = watcher.view(Choice(), datetime.now(UTC))
+    assert view.judged is None
+    assert view.to_dict()["verdict"] is None
+    assert text_of(screen(view, Looks(), 80)).splitlines()[1] == snapshot
+
+
+def test_a_filter_that_matches_nothing_says_so(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    (tmp_path / "log").write_bytes(b"".join(record(EPOCH + k, 0.2, 0.1) for k in range(100)))
+    with watching(tmp_path / "log", replay=True) as watcher:
+        view = watcher.view(Choice(where="/nowhere"), datetime.now(UTC))
+    assert view.windows["10m"].requests == 0
+    assert text_of(screen(view, Looks(), 80)).splitlines()[1] == snapshot
+
+
+def test_culprits_and_their_share_of_the_waiting_are_beside_each_group(latest: View) -> None:
+    assert latest.queues is not None
+    top = latest.queues.culprits[0]
+    text = text_of(screen(latest, Looks(), 140))
+    (line,) = (line for line in text.splitlines() if line.startswith(f"{top['culprit']} "))
+    share = percent(top["share"])
+    assert " ".join(line.rsplit(maxsplit=4)[1:3]) == share
+    assert f"aused by {top['culprit']} {share}" in " ".join(text.split())
 
 
 def test_empty_log(tmp_path: Path) -> None:
@@ -356,14 +383,14 @@ def test_screen_of_eighty_columns_shows_the_figures(latest: View) -> None:
     ]  # type: ignore[operator]
     assert "10.0.0.1:8080" in text
     assert latest.queues is not None
-    assert f"Waited {latest.queues.waited:.1f} s" in text or "min" in text
+    assert "otal wait" in text
 
 
 def test_headings_at_80_columns(latest: View) -> None:
     lines = text_of(screen(latest, Looks(), 80, 30)).splitlines()
-    assert [line.split() for line in lines if "response ms" in line or "share errors" in line] == [
-        ["response", "ms", "queueing", "ms", "service", "ms", "queued"],
-        ["req/s", "p50", "p99", "mean", "p99", "mean", "p99", "share", "errors"],
+    assert [line.split() for line in lines if "response ms" in line or "min errors" in line] == [
+        ["response", "ms", "queueing", "ms", "serv.", "queued", "caused"],
+        ["req/s", "p50", "p99", "mean", "p99", "mean", "share", "1", "min", "errors"],
     ]
     assert latest.queues is not None
     title = lines.index(f"backends, 1 min; workers and queue as of {duration(latest.queues.lag)} ago, the log's lag")
@@ -393,14 +420,15 @@ def test_backends_on_long_sockets_are_distinguishable(latest: View) -> None:
 
 @pytest.mark.parametrize("sort", SORTS)
 def test_every_column_sorts(latest: View, sort: str) -> None:
-    rows = latest.windows["10m"].groups
+    rows = [{**row, "caused": n % 3 / 3} for n, row in enumerate(latest.windows["10m"].groups)]
     order = [row["value"] for row in sorted_rows(rows, sort, 600)]
     expected: dict[str, Any] = {
         "seconds": lambda row: row["seconds"], "rate": lambda row: row["requests"],
         "p50": lambda row: row["response_time"]["p50"], "p99": lambda row: row["response_time"]["p99"],
         "queueing": lambda row: row["queueing_delay"]["mean"], "queueing99": lambda row: row["queueing_delay"]["p99"],
         "service": lambda row: row["service_time"]["mean"], "service99": lambda row: row["service_time"]["p99"],
-        "share": lambda row: row["queueing_share"], "errors": lambda row: row["errors"] / row["requests"],
+        "share": lambda row: row["queueing_share"], "caused": lambda row: row["caused"],
+        "errors": lambda row: row["errors"] / row["requests"],
     }  # fmt: skip
     assert order == [row["value"] for row in sorted(rows, key=expected[sort], reverse=True)]
 

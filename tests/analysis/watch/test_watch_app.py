@@ -167,7 +167,10 @@ def test_filter_can_be_applied_and_cancelled(log: Path) -> None:
             assert " behind  only /r2" in lines_of(app)[0]
             await pilot.press("f", "x", "escape")
             assert app.choice.where == "/r2"
-            await pilot.press("f", "ctrl+u", "enter")
+            await pilot.press("escape")
+            assert app.choice.where == ""
+            await drawn(app, lambda view: view.windows["10m"].requests == 600)
+            await pilot.press("f", "x", "enter", "f", "ctrl+u", "enter")
             assert app.choice.where == ""
             await pilot.press("f")
             app.query_one(Input).value = "y" * 199

@@ -83,7 +83,7 @@ def test_an_incident_on_a_terminal(terminal: Terminal, log: Path, tmp_path: Path
             )
 
     terminal.keys(f"{SOJOURN} watch {log} --every 0.5; echo left=$?", "Enter")
-    terminal.shows("by route, 1 min", "/slow", "/fast", "10.0.0.1:80", "Waited", "q quit")
+    terminal.shows("by route, 1 min", "/slow", "/fast", "10.0.0.1:80", "otal wait", "q quit")
     terminal.shows("It is a queue")
 
     append("/appended")

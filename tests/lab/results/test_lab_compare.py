@@ -72,6 +72,19 @@ def test_rounds_give_an_interval_for_any_figure(tmp_path: Path) -> None:
     assert len(result.figures) > len(comparison(before, after).figures)
 
 
+def test_interval_of_a_fall_ends_above_minus_100_per_cent(tmp_path: Path) -> None:
+    """Of few requests a difference of means is wider than the mean itself; a ratio of times is above 0."""
+    before = recorded_run(tmp_path / "a", queueing=0.2, requests=60, seed=2)
+    after = recorded_run(tmp_path / "b", queueing=0.02, requests=60, seed=1)
+    queue = figure(comparison(before, after), QUEUEING)
+    assert queue.basis == "requests"
+    assert queue.low is not None
+    assert queue.high is not None
+    assert queue.change is not None
+    assert -1.0 < queue.low < queue.change < queue.high < 0.0
+    assert queue.low < -0.9 < queue.high, "the known truth"
+
+
 def test_requests_of_two_rounds_are_pooled(tmp_path: Path) -> None:
     before = recorded_run(tmp_path / "a", queueing=0.2, rounds=2, seed=1)
     after = recorded_run(tmp_path / "b", queueing=0.1, rounds=2, seed=2)

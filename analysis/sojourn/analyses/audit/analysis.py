@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 import numpy as np
 import polars as pl
 
+from sojourn.analyses.audit.incident import incident_of
 from sojourn.analyses.audit.reading import checks_of
 from sojourn.analyses.audit.result import TREND_SIGNIFICANCE, Audit
 from sojourn.estimation.inferred import REFUSED
@@ -35,7 +36,7 @@ def audit_of(requests: OpenedRequests) -> Audit:
 
     def compute() -> Audit:
         overall, figures = requests.once("overall", measures.overall), requests.once("figures", measures.figures)
-        checked = audit(measures, overall["upgraded"], figures["queueing_delay"]["p50"])
+        checked = audit(measures, overall["upgraded"], figures["queueing_delay"]["p50"], overall["requests"])
         if any(each.result.reconstructed and each.result.verdict != REFUSED for each in requests.inferred):
             checked.reconstructed, checked.ticks["time"] = True, SECOND
         checked.app_log = requests.app_log
@@ -46,13 +47,14 @@ def audit_of(requests: OpenedRequests) -> Audit:
     return requests.once("audit", compute)
 
 
-def audit(rows: pl.LazyFrame | Measures, upgraded: int, median_delay: float | None = None) -> Audit:
+def audit(rows: pl.LazyFrame | Measures, upgraded: int, median_delay: float | None = None, requests: int = 0) -> Audit:
     """Check the rows or the aggregates of a split.
 
     Args:
         rows: the rows or the aggregates.
         upgraded: number of upgraded connections left out.
         median_delay: median queueing delay, s, which clocks must resolve; None: unknown.
+        requests: their number; of few, no incident is looked for.
     """
     measures = measured(rows)
     result = Audit(upgraded=upgraded, median_delay=median_delay)
@@ -68,6 +70,9 @@ def audit(rows: pl.LazyFrame | Measures, upgraded: int, median_delay: float | No
         inner = _inner_window(row["first"], row["last"], row["p99"])
         _little(measures, inner, result)
         _trend(measures, inner, result)
+        result.incident = incident_of(measures, row["first"], row["last"], requests)
+        if result.incident is not None:
+            result.stationary, result.trend = False, f"an incident {result.incident.interval}"
         _utilisation(measures, row["first"], result)
     return result
 

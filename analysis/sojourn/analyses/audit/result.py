@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from sojourn.analyses.audit.incident import Incident
 from sojourn.components.app_log import AppLogMatch
 from sojourn.model.checks import FAIL, PASS, UNKNOWN, Check
 from sojourn.model.coverage import MANY_IMPOSSIBLE, Coverage
@@ -43,6 +44,7 @@ class Audit:
         little_ratio: N / (lambda R).
         stationary: no trend in arrivals or response time; None: unknown.
         trend: the result of the trend test as text.
+        incident: the interval in which requests waited far longer than in the rest; None: there is none.
         utilisation: one row per backend: upstream, workers, busy (s of services, until the release where a span shows
             it), utilisation, in_one_worker (requests that one worker serves at a time).
         known: coverage of the requests of each backend.
@@ -70,6 +72,7 @@ class Audit:
     little_ratio: float | None = None
     stationary: bool | None = None
     trend: str = "too few requests for a test"
+    incident: Incident | None = None
     utilisation: list[dict[str, Any]] = field(default_factory=list)
     known: Coverage = field(default_factory=lambda: Coverage(()))
     garbled: int = 0

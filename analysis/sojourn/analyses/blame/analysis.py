@@ -29,7 +29,6 @@ from sojourn.analyses.blame.inside import InnerBlame, inner_blame
 from sojourn.analyses.queue_source import MEASURED, QueueSource
 from sojourn.model.arrays import Floats, Ints
 from sojourn.model.components import STAMP_TICK
-from sojourn.model.errors import SojournError
 from sojourn.model.formatting import iso
 from sojourn.model.measures import ROUNDING
 from sojourn.model.parallel import in_threads
@@ -43,7 +42,15 @@ from sojourn.timeline.charge import (
     matrices,
     refuse_too_many,
 )
-from sojourn.timeline.classes import MOST_CLASSES, checked_column, classes_of, having, largest, summed
+from sojourn.timeline.classes import (
+    MOST_CLASSES,
+    checked_column,
+    classes_of,
+    largest,
+    named_column,
+    selected_by,
+    summed,
+)
 from sojourn.timeline.free_workers import LookedFree, looked_free
 from sojourn.timeline.services import Services, services_of
 from sojourn.timeline.tables import (
@@ -57,6 +64,8 @@ from sojourn.timeline.tables import (
 )
 from sojourn.timeline.visits import Visits
 from sojourn.timeline.windows import Windows
+
+TOLERANCE = "clock_tolerance"
 
 MOST_ROWS = 1_000  # of a list in the JSON
 
@@ -86,8 +95,8 @@ class BlameResult(Result):
             each (its mean length); empty where all workers were held for services only.
         costliest: single requests: request_id, uri, culprit, upstream, arrival, held, seconds (that others waited).
         chain: the classes that filled the queue and those that held the workers.
-        negative, negative_seconds: waits below 0 by more than half a tick of nginx's clock; all negative waits are
-            summed with their sign under dispatch.
+        negative, negative_seconds: waits below 0 by more than half a tick and ``clock_tolerance``; all negative waits
+            are summed with their sign under dispatch.
         silent: requests without a service time.
         left_out: reason -> requests, as in ``Visits``.
         queue_source: how the queueing delays are known.
@@ -197,16 +206,13 @@ def blame_of(
             requests for the interpreter where numba is not installed.
     """
     services = services_of(visits)
-    is_victim = having(visits.rows, where or {})
-    if where and not is_victim.any():
-        conditions = ", ".join(f"{column} = {value}" for column, value in where.items())
-        raise SojournError(f"no request with a known wait meets the condition ({conditions})")
+    is_victim = selected_by(visits.rows, where or {})
     refuse_too_many(visits)
     wait = np.where(is_victim, visits.wait, 0.0)
-    victim, victims = classes_of(checked_column(visits.rows[by], by))
+    victim, victims = classes_of(checked_column(named_column(visits.rows, by), by))
     culprit, culprits = victim, victims
     if culprit_by not in (None, by):
-        culprit, culprits = classes_of(checked_column(visits.rows[culprit_by], culprit_by))
+        culprit, culprits = classes_of(checked_column(named_column(visits.rows, culprit_by), culprit_by))
     # The last class, without a name: requests without a service time.
     culprit_index = np.where(services.known, culprit, len(culprits))
     first, last = (float(visits.wait_end.min()), float(visits.wait_end.max())) if len(visits) else (0.0, 0.0)
@@ -220,7 +226,8 @@ def blame_of(
     else:
         charged = accounts(visits, services, is_victim)
     waited, blamed = float(wait.sum()), float(charged.blamed.sum())
-    negative = wait < -STAMP_TICK / 2e6 - ROUNDING
+    tolerance = visits.rows[TOLERANCE].to_numpy() if TOLERANCE in visits.rows.columns else 0.0
+    negative = wait < -STAMP_TICK / 2e6 - ROUNDING - tolerance
     table = culprits_table(culprit_index, culprit, culprits, charged.caused, blamed, waited)
     few_victims, victim_names = largest(victim, victims, summed(victim, wait, len(victims)))
     few_culprits, culprit_names = largest(culprit, culprits, summed(culprit, charged.caused, len(culprits)))

@@ -69,6 +69,7 @@ def blame(
     columns = (*classes, *(column_of(name, "--where") for name in conditions), "uri")
     requests = requests_of(
         sources,
+        workers=counts,
         spans=spans,
         app_log=app_log,
         app_log_format=app_log_format,

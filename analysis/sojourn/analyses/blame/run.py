@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sojourn.analyses.blame.analysis import BlameResult, blame_of
+from sojourn.analyses.blame.analysis import TOLERANCE, BlameResult, blame_of
 from sojourn.analyses.queue_source import COLUMN, queue_source_of
 from sojourn.model.column_errors import not_read
 from sojourn.model.errors import SojournError
 from sojourn.model.instants import Instant
 from sojourn.readers.inputs import Source
-from sojourn.sources.open_requests import Where
+from sojourn.sources.open_requests import Where, with_all_holders
 from sojourn.sources.opening import RequestsLike, requests_from
 from sojourn.timeline.visits import WorkersLike
 from sojourn.timeline.visits_of import visits_of
@@ -54,11 +54,15 @@ def blame(
         SojournError: a source cannot be read, or a column does not exist.
     """
     columns = (by, culprit or by, *(where or {}))
-    source = requests_from(requests, columns=(*columns, "uri"), spans=spans, app_log=app_log, since=since, until=until)
+    source = requests_from(
+        requests, columns=(*columns, "uri"), spans=spans, app_log=app_log, since=since, until=until, workers=workers
+    )
     names = source.rows.collect_schema().names()
     for column in columns:
         if column not in names:
             raise SojournError(not_read(column, names))
-    visited = visits_of(source, columns=(*columns, COLUMN), workers=workers)
+    source, conditions = with_all_holders(source, where)
+    columns = (*columns, *conditions)
+    visited = visits_of(source, columns=(*columns, COLUMN, TOLERANCE), workers=workers)
     queue_source = queue_source_of(source, visited.table.lazy())
-    return blame_of(visited, by=by, culprit_by=culprit, where=where, queue_source=queue_source)
+    return blame_of(visited, by=by, culprit_by=culprit, where=conditions, queue_source=queue_source)

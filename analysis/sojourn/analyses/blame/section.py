@@ -80,7 +80,9 @@ def sentence(result: BlameResult) -> str:
 
 
 def _without_queue(result: BlameResult) -> str:
-    """Return that hardly any request waits for a worker, or that most wait inside the app; "" if neither."""
+    """Return that hardly any request waits for a worker, most wait inside the app, or holders are missing, or ""."""
+    if result.queue_source.filtered:
+        return result.queue_source.filtered[0]
     mean, inner = result.waited / result.requests, result.inner
     if inner is not None and inner.waited > max(result.waited, LITTLE * result.requests):
         top = inner.culprits.row(0, named=True)

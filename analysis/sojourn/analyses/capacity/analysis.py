@@ -13,6 +13,7 @@ import polars as pl
 
 from sojourn.analyses.capacity.knee import LEAST_WINDOWS as KNEE_WINDOWS
 from sojourn.analyses.capacity.knee import Knee, Slo, knee_of
+from sojourn.analyses.capacity.mix import Mix, explained_by_mix
 from sojourn.analyses.capacity.sizing import AS_GIVEN, Sizing, instances_needed, sized
 from sojourn.analyses.capacity.usl import LEAST_WINDOWS as USL_WINDOWS
 from sojourn.analyses.capacity.usl import Usl, fit_usl
@@ -170,6 +171,7 @@ def capacity(
     headroom: float = 0.0,
     per_instance: float | None = None,
     dependence: LoadDependence | None = None,
+    mix: Mix | None = None,
     seed: int = 0,
 ) -> Capacity:
     """Estimate the capacity from windows of load.
@@ -181,6 +183,7 @@ def capacity(
         headroom: additional capacity, as a share of the target.
         per_instance: known rate of one instance, requests/s.
         dependence: of the services of the same requests; None: not tested.
+        mix: the routes of the same requests by window, for each objective; None: unknown.
         seed: seed of the bootstraps.
 
     Raises:
@@ -190,6 +193,8 @@ def capacity(
     loop = loop_of(table if windows.whole is None else windows.whole)
     quiet, busy, ramp = _varied(table, loop)
     knees = tuple(_knee(table, slo, loop, ramp, seed) for slo in slos)
+    if mix is not None and mix.tables and not windows.by_instance and not loop.closed:
+        knees = tuple(explained_by_mix(knee, table, each) for knee, each in zip(knees, mix.tables, strict=True))
     usl, reason = _usl(table, loop, ramp, seed)
     return Capacity(
         windows=windows,

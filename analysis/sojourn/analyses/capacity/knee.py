@@ -71,6 +71,7 @@ class Knee:
         at_least: it held up to this rate, the highest seen.
         at_most: it was broken from this rate on, the lowest seen.
         reason: why there is no rate.
+        route: of which the requests, or the services alone, break the objective at any rate.
     """
 
     slo: Slo
@@ -80,6 +81,7 @@ class Knee:
     at_least: float | None = None
     at_most: float | None = None
     reason: str | None = None
+    route: str | None = None
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values, as in the JSON."""

@@ -7,19 +7,24 @@ from collections.abc import Sequence
 from sojourn.analyses.capacity.analysis import Capacity
 from sojourn.analyses.capacity.analysis import capacity as capacity_of_windows
 from sojourn.analyses.capacity.knee import Slo
+from sojourn.analyses.capacity.mix import mix_of
 from sojourn.analyses.capacity.sizing import INSTANCES
-from sojourn.analyses.capacity.store import store_load_windows
+from sojourn.analyses.capacity.store import store_load_windows, store_mix
 from sojourn.model.coverage import APP_LOG, Coverage
 from sojourn.model.errors import SojournError
+from sojourn.model.formatting import listed
 from sojourn.model.frame import Selection
 from sojourn.model.instants import Instant
 from sojourn.readers.inputs import NamedSources
-from sojourn.sources.open_requests import Where
+from sojourn.sources.open_requests import Where, refuse_part_of_backends
 from sojourn.sources.opening import RequestsLike, read_already, requests_from
 from sojourn.sources.store_measures import StoreMeasures
 from sojourn.timeline.contention.load_dependence import LoadDependence
 from sojourn.timeline.load_windows import load_windows
 from sojourn.timeline.visits_of import visits_of
+
+WORKERS_OF_THEIR_OWN = {"service", "upstream", "proxy"}
+"""Columns by which requests of a store are selected: their values rarely share workers."""
 
 
 def capacity(
@@ -68,12 +73,20 @@ def capacity(
     if sources is not None and sources.only_store is not None:
         # A store sends a row a window instead of every request.
         chosen = Selection.of(since, until, where)
+        if sharing := set(chosen.where) - WORKERS_OF_THEIR_OWN:
+            raise SojournError(
+                f"a condition on {min(sharing)} leaves out requests of the same backends, which hold the same workers: "
+                f"select by {listed(sorted(WORKERS_OF_THEIR_OWN))}"
+            )
         _refuse_app_log(StoreMeasures(sources.only_store, chosen).coverage())
         windows = store_load_windows(sources.only_store, chosen, width=window, by_instance=by_instance)
+        mix = store_mix(sources.only_store, chosen, windows, objectives)
     else:
         opened = requests_from(sources or requests, since=since, until=until, where=where)
+        refuse_part_of_backends(opened)
         _refuse_app_log(opened.measures.coverage())
         windows = load_windows(opened.rows, width=window, by_instance=by_instance)
+        mix = mix_of(opened.rows, windows, objectives)
         if target_rate is not None and per_instance is None:
             dependence = LoadDependence.of(visits_of(opened))
     return capacity_of_windows(
@@ -83,6 +96,7 @@ def capacity(
         headroom=headroom,
         per_instance=per_instance,
         dependence=dependence,
+        mix=mix,
     )
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import polars as pl
 
+from sojourn.analyses.capacity.knee import Slo
+from sojourn.analyses.capacity.mix import SCHEMA, Mix
 from sojourn.model.figures import QUANTILES
 from sojourn.model.formatting import counted
 from sojourn.model.frame import Selection
 from sojourn.sources.store_measures import EXACT_ROWS
 from sojourn.store import statements as sql
 from sojourn.store.client import connect, in_utc, plainly
+from sojourn.store.statements import route_in_store
 from sojourn.timeline.load_windows import (
     RAW,
     LoadWindows,
@@ -67,6 +71,32 @@ def store_load_windows(
     cut = f"There are more than {counted(exact_rows, 'request')}: quantiles have four digits."
     windows = finished(raws, span, micros, by_instance=by_instance, notes=() if exact else (cut,))
     return without_silences(windows, empty_stretches(windows))
+
+
+def store_mix(dsn: str, selection: Selection, windows: LoadWindows, slos: Sequence[Slo]) -> Mix:
+    """Return the same mix as ``mix_of``, by the service times in the apps' headers, computed by a store.
+
+    Raises:
+        SojournError: the store cannot be reached or queried.
+    """
+    which = sql.chosen(selection)
+    if windows.by_instance or not slos:
+        return Mix(())
+    tables = []
+    with connect(dsn) as store, plainly(store, "counting the routes of its load"):
+
+        def rows_of(text: str, **parameters: object) -> list[dict[str, object]]:
+            answer = store.client.query(text, parameters=which.bound(text, **parameters))
+            return [dict(zip(answer.column_names, row, strict=True)) for row in answer.result_rows]
+
+        (count,) = rows_of(sql.over_chosen("services", which, taken="1"))
+        text = sql.over_chosen(
+            "routes_of_load", which, taken="1", route=route_in_store("chosen", several=count["services"] > 1)
+        )  # type: ignore[operator]
+        for slo in slos:
+            rows = rows_of(text, begin=sql.micros(windows.begin), width=round(windows.width * 1e6), limit=slo.limit)
+            tables.append(pl.DataFrame(rows, SCHEMA))
+    return Mix(tables)
 
 
 def _raw(rows: list[dict[str, object]]) -> pl.DataFrame:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import polars as pl
 
 from sojourn.analyses.compare.change import Change, cause_of, change_of, made_of, moved, signed
 from sojourn.analyses.compare.contributions import GroupChange, contributions, largest_groups
@@ -22,6 +23,7 @@ from sojourn.model.components import COMPONENTS
 from sojourn.model.errors import SojournError
 from sojourn.model.figures import QUANTILES
 from sojourn.model.formatting import percent
+from sojourn.model.groups import route_name
 from sojourn.model.result import Result
 from sojourn.model.verdict import unknown_share
 from sojourn.timeline.time_blocks import (
@@ -209,8 +211,9 @@ def compare(
             raise SojournError(f"{name}: no requests to compare; check the source and the time window")
         if by not in (columns := side.rows.collect_schema().names()):
             raise SojournError(f"{name}: {not_read(by, columns)}")
-    largest, total = largest_groups((a.rows, b.rows), by, GROUPS)
-    parts = blocks(a.rows, by, largest), blocks(b.rows, by, largest)
+    rows = _named(a.rows, b.rows, by)
+    largest, total = largest_groups(rows, by, GROUPS)
+    parts = blocks(rows[0], by, largest), blocks(rows[1], by, largest)
     as_is = np.ones((1, WINDOWS))
     weights = np.vstack([as_is, resampled_windows(seed)]), np.vstack([as_is, resampled_windows(seed + 1)])
     tails: list[dict[str, float]] = [side.tail[TAIL]["components"] for side in (a, b)]  # type: ignore[misc]
@@ -232,6 +235,15 @@ def compare(
         groups=tuple(contributions(*parts, *weights)),
         groups_total=total,
     )
+
+
+def _named(a: pl.LazyFrame, b: pl.LazyFrame, by: str) -> tuple[pl.LazyFrame, pl.LazyFrame]:
+    """Return rows with names of routes that contain the service, where both sides together are of several."""
+    needed = {"service", "route"}
+    if by != "route" or not all(needed <= set(side.collect_schema().names()) for side in (a, b)):
+        return a, b
+    name = route_name(pl.concat([side.select("service", "route") for side in (a, b)]))
+    return a.with_columns(name), b.with_columns(name)
 
 
 def _figures(

@@ -28,7 +28,7 @@ from sojourn.model.formatting import iso
 from sojourn.model.frame import INSTANT
 from sojourn.model.result import Result
 from sojourn.timeline.busiest_excerpt import Scene, scene_of
-from sojourn.timeline.classes import summed
+from sojourn.timeline.classes import selected_by, summed
 from sojourn.timeline.concurrency import counts_on_arrival
 from sojourn.timeline.free_workers import is_lower_bound
 from sojourn.timeline.phases import PHASES
@@ -65,13 +65,17 @@ class DepthResult(Result):
     """The result of ``depth``. Seconds; numbers of requests that are not integers are averages.
 
     Attributes:
-        requests: with a known wait.
+        requests: with a known wait; with ``where``, those that were selected.
+        present: requests with a known wait that hold workers and are ahead in the queues: all.
+        where: column -> value: the requests that count as waiting and arriving; empty: all.
         window: from the first of their instants to the last; None without requests.
         overall, backends: waiting, gone, in_service, in_system, utilisation (time averages), most_waiting, arrivals,
-            mean_wait, seen_waiting, seen_in_system (averages over arrivals), workers, lower_bound (whether workers were
+            mean_wait, seen_waiting, seen_in_system (averages over arrivals), peak_utilisation (of the window with the
+            deepest queue; None without a queue), workers, lower_bound (whether workers were
             held for longer than their services show, or lines may be missing, so utilisation is at least this);
             ``backends`` with upstream.
-        peak: upstream, waiting, at: the deepest queue; None without a queue.
+        peak: upstream, waiting, at, busy (share of its workers, in the window of that instant): the deepest queue; None
+            without a queue.
         seen: low, high (requests waiting at the same backend on arrival, inclusive), requests, share, wait (mean).
         over_time: columns of ``OVER_TIME_SCHEMA``; the upstream "all" is the sum.
         width: length of its windows.
@@ -87,6 +91,8 @@ class DepthResult(Result):
     TABLES: ClassVar = ("over_time", "backends", "seen", "workers")
 
     requests: int
+    present: int
+    where: dict[str, object]
     window: tuple[datetime, datetime] | None
     overall: dict[str, Any]
     backends: list[dict[str, Any]]
@@ -106,6 +112,8 @@ class DepthResult(Result):
         """Return the object that ``sojourn depth --json`` prints."""
         return {
             "visits": self.requests,
+            "present": self.present,
+            "where": self.where,
             "window": self.window and {"from": iso(self.window[0]), "to": iso(self.window[1])},
             "overall": self.overall,
             "backends": self.backends,
@@ -124,15 +132,26 @@ class DepthResult(Result):
         }
 
 
-def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueSource = MEASURED) -> DepthResult:
+def depth_of(
+    visits: Visits,
+    *,
+    where: Mapping[str, object] | None = None,
+    width: float | None = None,
+    queue_source: QueueSource = MEASURED,
+) -> DepthResult:
     """Compute the depth of visits.
 
     Args:
         visits: with a column ``header``, a request without a service time is in service until its answer begins; with
             ``app_service`` and ``span_seconds``, the time that streaming adds is known.
+        where: column -> value: only these requests count as waiting and arriving; all hold workers.
         width: length of the windows over time, s; None: the shortest that gives at most 240.
         queue_source: how the queueing delays are known.
+
+    Raises:
+        SojournError: no request with a known wait meets ``where``.
     """
+    chosen = selected_by(visits.rows, where or {})
     services = services_of(visits)
     late = services.begin > visits.wait_end + MICROSECOND
     starts = np.where(late, services.begin, visits.wait_end)
@@ -151,23 +170,33 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
     backends, tables, wait = [], [], visits.wait
     silent = silences(visits.arrival, np.fmax(visits.wait_end, services.end))
     counted = [
-        {key: Steps.of(begin[members], end[members]) for key, (begin, end) in intervals.items()}
+        {
+            key: Steps.of(*((begin[members], end[members]) if key == "in_service" else (begin[some], end[some])))
+            for key, (begin, end) in intervals.items()
+        }
         for members in visits.at_backend
+        for some in (members[chosen[members]],)
     ]
     # Of all together only the queue is counted once more: its maximum is not a sum.
-    queue = Steps.of(*intervals["waiting"])
+    queue = Steps.of(*(instants[chosen] for instants in intervals["waiting"]))
+    everyone = queue if chosen.all() else Steps.of(*intervals["waiting"])
     together = {key: Together([each[key] for each in counted]) for key in intervals} | {"waiting": queue}
     bounds: list[bool] = []
     for code, name in [*enumerate(visits.backends), (-1, ALL)]:
-        members = slice(None) if code < 0 else visits.at_backend[code]
+        every = np.arange(len(visits)) if code < 0 else visits.at_backend[code]
+        members = every[chosen[every]]
         steps: Mapping[str, Steps | Together] = together if code < 0 else counted[code]
         count = int(visits.workers.count.sum() if code < 0 else visits.workers.count[code])
         figures = _figures(steps, first, last, count)
         arrivals = visits.arrival[members]
         waiting, serving = waiting_on_arrival[members], serving_on_arrival[members]
         if code >= 0:
-            one, on_arrival = counted[code], (waiting, serving)
-            bounds.append(is_lower_bound(visits, code, one["waiting"], one["in_service"], on_arrival, last - first))
+            on_arrival = (waiting_on_arrival[every], serving_on_arrival[every])
+            all_waiting = (
+                counted[code]["waiting"] if chosen.all() else Steps.of(*(i[every] for i in intervals["waiting"]))
+            )
+            held = counted[code]["in_service"]
+            bounds.append(is_lower_bound(visits, code, all_waiting, held, on_arrival, last - first))
         figures |= {
             "arrivals": len(arrivals),
             "mean_wait": float(wait[members].mean()) if len(arrivals) else 0.0,
@@ -176,19 +205,21 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
             "workers": count,
             "lower_bound": bool(silent) or (any(bounds) if code < 0 else bounds[-1]),
         }
-        backends.append({"upstream": name, **figures})
         tables.append(_over_time(windows, name, steps, arrivals, count, (first, last)))
+        backends.append({"upstream": name, **figures, "peak_utilisation": _peak_utilisation(tables[-1])})
     overall = {key: value for key, value in backends.pop().items() if key != "upstream"}
     if not len(visits):
         overall |= dict.fromkeys(UNKNOWN_WITHOUT_VISITS)
     whole = (visits.base + timedelta(seconds=first), visits.base + timedelta(seconds=last))
     return DepthResult(
-        requests=len(visits),
+        requests=int(chosen.sum()),
+        present=len(visits),
+        where=dict(where or {}),
         window=whole if len(visits) else None,
         overall=overall,
         backends=backends,
-        peak=_peak(visits, [each["waiting"] for each in counted]),
-        seen=_by_depth(waiting_on_arrival, wait),
+        peak=_peak(visits, [each["waiting"] for each in counted], backends),
+        seen=_by_depth(waiting_on_arrival[chosen], wait[chosen]),
         over_time=pl.concat(tables) if len(visits) else pl.DataFrame(schema=OVER_TIME_SCHEMA),
         width=windows.seconds,
         held=_held(visits),
@@ -197,7 +228,7 @@ def depth_of(visits: Visits, *, width: float | None = None, queue_source: QueueS
         left_out=dict(visits.left_out),
         queue_source=queue_source,
         silence=clause(silent) if silent else None,
-        scene=scene_of(visits, DRAWN, waiting=queue) if len(visits) and "time" in visits.rows.columns else None,
+        scene=scene_of(visits, DRAWN, waiting=everyone) if len(visits) and "time" in visits.rows.columns else None,
     )
 
 
@@ -254,13 +285,21 @@ def _by_depth(waiting: Ints, wait: Floats) -> pl.DataFrame:
     ).filter(pl.col("requests") > 0)
 
 
-def _peak(visits: Visits, queues: Sequence[Steps]) -> dict[str, Any] | None:
+def _peak_utilisation(over_time: pl.DataFrame) -> float | None:
+    """Return the utilisation in the window with the deepest queue; of several, the busiest; None without a queue."""
+    most = over_time["most_waiting"].max()
+    if not most:
+        return None
+    return float(over_time.filter(pl.col("most_waiting") == most)["utilisation"].max())  # type: ignore[arg-type]
+
+
+def _peak(visits: Visits, queues: Sequence[Steps], backends: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     deepest: dict[str, Any] | None = None
-    for steps, name in zip(queues, visits.backends, strict=True):
+    for steps, name, figures in zip(queues, visits.backends, backends, strict=True):
         if len(steps.level) and (deepest is None or steps.level.max() > deepest["waiting"]):
             k = int(steps.level.argmax())
             at = visits.base + timedelta(seconds=float(steps.at[k]))
-            deepest = {"upstream": name, "waiting": int(steps.level[k]), "at": at}
+            deepest = {"upstream": name, "waiting": int(steps.level[k]), "at": at, "busy": figures["peak_utilisation"]}
     return deepest
 
 

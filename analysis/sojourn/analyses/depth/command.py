@@ -18,7 +18,7 @@ from sojourn.invocation.options import (
     Spans,
     TableColumns,
     Until,
-    Where,
+    WhereAnalysed,
     WorkersOption,
     workers_of,
 )
@@ -32,7 +32,7 @@ def depth(
     workers: WorkersOption = None,
     since: Since = None,
     until: Until = None,
-    where: Where = None,
+    where: WhereAnalysed = None,
     log_format: LogFormatOption = None,
     app_log_format: AppLogFormatOption = None,
     table_columns: TableColumns = None,
@@ -47,6 +47,7 @@ def depth(
     counts = workers_of(workers)
     requests = requests_of(
         sources,
+        workers=counts,
         spans=spans,
         app_log=app_log,
         app_log_format=app_log_format,

@@ -8,7 +8,7 @@ from sojourn.analyses.depth.analysis import DepthResult, depth_of
 from sojourn.analyses.queue_source import COLUMN, queue_source_of
 from sojourn.model.instants import Instant
 from sojourn.readers.inputs import Source
-from sojourn.sources.open_requests import Where
+from sojourn.sources.open_requests import Where, with_all_holders
 from sojourn.sources.opening import RequestsLike, requests_from
 from sojourn.timeline.visits import WorkersLike
 from sojourn.timeline.visits_of import visits_of
@@ -38,7 +38,7 @@ def depth(
         since: only requests that arrived at or after this instant: ISO 8601 with a zone, an aware
             datetime, or unix seconds.
         until: only requests that arrived before this instant.
-        where: only requests with these values.
+        where: count only these requests as waiting; all requests hold workers and are ahead in the queues.
 
     Returns:
         The averages over all backends (``overall``) and per backend, ``seen`` on arrival and ``over_time``.
@@ -46,6 +46,9 @@ def depth(
     Raises:
         SojournError: a source cannot be read, or a column does not exist.
     """
-    source = requests_from(requests, spans=spans, app_log=app_log, since=since, until=until, where=where)
-    visited = visits_of(source, columns=(COLUMN,), workers=workers)
-    return depth_of(visited, queue_source=queue_source_of(source, visited.table.lazy()))
+    source = requests_from(
+        requests, spans=spans, app_log=app_log, since=since, until=until, where=where, workers=workers
+    )
+    source, conditions = with_all_holders(source, where)
+    visited = visits_of(source, columns=(COLUMN, *conditions), workers=workers)
+    return depth_of(visited, where=conditions, queue_source=queue_source_of(source, visited.table.lazy()))

@@ -50,21 +50,34 @@ def sentence(result: DepthResult) -> str:
     """Return the finding in one sentence."""
     if not result.requests:
         return "The queue is unknown: no request reports how long it waited."
+    if result.queue_source.filtered:
+        return result.queue_source.filtered[0]
     overall = result.overall
+    conditions = ", ".join(f"{column} = {printable(str(value), 60)}" for column, value in result.where.items())
     text = (
-        f"On average {overall['waiting']:.2f} requests waited and {overall['in_service']:.2f} of "
-        f"{overall['workers']} workers were busy ({_busy(overall)})"
+        f"On average {overall['waiting']:.2f} requests{conditions and f' with {conditions}'} waited and "
+        f"{overall['in_service']:.2f} of {overall['workers']} workers were busy{conditions and ' with all requests'} "
+        f"({_busy(overall)})"
     )
     if result.peak is None or result.peak["waiting"] < 1:
         return text + "; no request waited."
     at, where = result.peak["at"], printable(result.peak["upstream"] or NO_VALUE, 60)
+    least = "at least " if overall["lower_bound"] else ""
+    busy = "" if result.peak["busy"] is None else f", with {least}{percent(result.peak['busy'])} of its workers busy"
     return (
-        f"{text}; the deepest queue was {counted(result.peak['waiting'], 'request')} at {where}, at {at:%H:%M:%S} UTC."
+        f"{text}; the deepest queue was {counted(result.peak['waiting'], 'request')} at {where}, at {at:%H:%M:%S} "
+        f"UTC{busy}."
     )
 
 
 def _busy(figures: dict[str, Any], lower_bound: str = "at least ") -> str:
     return (lower_bound if figures["lower_bound"] else "") + percent(figures["utilisation"])
+
+
+def _at_peak(row: dict[str, Any]) -> str:
+    """Return the utilisation of a backend at its deepest queue."""
+    share = row["peak_utilisation"]
+    return "–" if share is None else ("≥ " if row["lower_bound"] else "") + percent(share)
 
 
 def _failures(result: DepthResult) -> list[str]:
@@ -92,10 +105,11 @@ def _failures(result: DepthResult) -> list[str]:
 
 def _tables(result: DepthResult) -> tuple[Table, ...]:
     backends = Table(
-        ("backend", "workers", "busy", "waiting", "on arrival", "most", "mean wait (ms)"),
+        ("backend", "workers", "busy", "at its peak", "waiting", "on arrival", "most", "mean wait (ms)"),
         tuple(
             (
-                row["upstream"] or NO_VALUE, f"{row['workers']}", _busy(row, "≥ "), f"{row['waiting']:.2f}",
+                row["upstream"] or NO_VALUE, f"{row['workers']}", _busy(row, "≥ "), _at_peak(row),
+                f"{row['waiting']:.2f}",
                 f"{row['seen_waiting']:.2f}", f"{row['most_waiting']:,}", milliseconds(row["mean_wait"]),
             )
             for row in result.backends
@@ -160,7 +174,7 @@ def _notes(result: DepthResult) -> list[str]:
     notes += slots(result.workers)
     notes += [*joined(result.workers), *holding(result.workers)]
     unlike = []
-    for row in result.backends:
+    for row in () if result.where else result.backends:  # averages of some and of all are not comparable
         time, arrivals = row["in_system"], row["seen_in_system"]
         if max(time, arrivals) > FEW and abs(time - arrivals) > UNLIKE * max(time, arrivals):
             unlike.append((abs(time - arrivals), row["upstream"] or NO_VALUE, time, arrivals))

@@ -30,6 +30,7 @@ from sojourn.model.components import GIVEN_UP_STATUSES
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import iso
 from sojourn.model.frame import INSTANT, Records
+from sojourn.model.groups import route_name
 from sojourn.model.result import Result
 from sojourn.sources.frame_measures import without_upgraded
 from sojourn.timeline.classes import NO_VALUE, checked_column
@@ -188,6 +189,8 @@ def _table(rows: pl.LazyFrame, by: str, app_log: pl.DataFrame | None) -> pl.Data
     names = rows.collect_schema().names()
     if by not in names:
         raise SojournError(not_read(by, names))
+    if by == "route":
+        rows = rows.with_columns(route_name(rows))
     served = _with_held(_with_app_log(_each_once(without_upgraded(rows), names), app_log), rows, names)
     status = pl.col("status")
     seconds = pl.coalesce("span_seconds", "late_seconds")

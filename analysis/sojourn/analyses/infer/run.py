@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import polars as pl
+
 from sojourn.analyses.infer.analysis import InferResult, result_of
 from sojourn.components.inferred.backends import inferences
 from sojourn.model.coverage import APP_LOG
@@ -41,7 +43,7 @@ def infer(
         since: only requests that arrived at or after this instant: ISO 8601 with a zone, an aware
             datetime, or unix seconds.
         until: only requests that arrived before this instant.
-        where: only requests with these values. Requests that are left out are load that is not seen.
+        where: only backends of requests with these values; all requests of these backends are read.
 
     Returns:
         Per backend: verdict and reason, number of workers, waits and services, their ranges, and the checks.
@@ -50,8 +52,10 @@ def infer(
         SojournError: a source cannot be read, or every backend reported its queueing delay.
     """
     source = requests_from(requests, spans=spans, app_log=app_log, since=since, until=until, where=where)
+    chosen = set(source.rows.select(pl.col("upstream").unique()).collect()["upstream"])
+    source = source.whole
     backends = list(source.inferred) if workers is None else []
-    backends = backends or list(inferences(source.rows, workers))
+    backends = [each for each in backends or inferences(source.rows, workers) if each.upstream in chosen]
     if not backends and source.of_app:
         raise SojournError(f"there is nothing to infer. {APP_LOG}")
     if not backends:

@@ -274,7 +274,7 @@ def laws(
         lower_bound = each.station.silence is not None or not understated_backends.isdisjoint(backends)
         source = queue_source.word(backends)
         results.append(replace(each, wait_source=source, apart=tuple(clauses), lower_bound=lower_bound))
-    failures = (*(audit.failures() if audit is not None else ()), *queue_source.moved)
+    failures = (*(audit.failures() if audit is not None else ()), *queue_source.moved, *queue_source.filtered)
     return Laws(tuple(results), stationary, trend, failures, dict(visits.left_out), queue_source)
 
 

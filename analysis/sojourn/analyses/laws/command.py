@@ -45,6 +45,7 @@ def laws(
     counts = workers_of(workers)
     requests = requests_of(
         sources,
+        workers=counts,
         spans=spans,
         app_log=app_log,
         app_log_format=app_log_format,

@@ -11,7 +11,7 @@ from sojourn.analyses.queue_source import COLUMN, explained, queue_source_of
 from sojourn.model.errors import SojournError
 from sojourn.model.instants import Instant
 from sojourn.readers.inputs import Source
-from sojourn.sources.open_requests import Where
+from sojourn.sources.open_requests import Where, refuse_part_of_backends
 from sojourn.sources.opening import RequestsLike, requests_from
 from sojourn.timeline.visits import WorkersLike
 from sojourn.timeline.visits_of import visits_of
@@ -38,7 +38,10 @@ def laws(
     Raises:
         SojournError: a source cannot be read, or no backend has enough requests.
     """
-    source = requests_from(requests, spans=spans, app_log=app_log, since=since, until=until, where=where)
+    source = requests_from(
+        requests, spans=spans, app_log=app_log, since=since, until=until, where=where, workers=workers
+    )
+    refuse_part_of_backends(source)
     audit = audit_of(source) if source.audited else None
     visited = visits_of(source, columns=(COLUMN,), workers=workers)
     try:

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sojourn.analyses.audit.analysis import audit_of
+from sojourn.analyses.audit.incident import Incident
 from sojourn.analyses.audit.reading import alternative_of
+from sojourn.analyses.audit.result import Audit
+from sojourn.analyses.split.culprit import QUEUEING, culprit_of, with_culprit
 from sojourn.analyses.split.inside import inner_waits
 from sojourn.analyses.split.notes import notes
 from sojourn.analyses.split.result import SplitResult
@@ -17,7 +20,7 @@ from sojourn.model.coverage import Coverage, Waits
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted
 from sojourn.model.groups import GROUPS
-from sojourn.model.measures import GROUP_COLUMNS, Row
+from sojourn.model.measures import GROUP_COLUMNS, Measures, Row
 from sojourn.model.statistics import summary_of
 from sojourn.model.verdict import Directives, Evidence, Verdict, verdict
 from sojourn.sources.open_requests import OpenedRequests
@@ -61,6 +64,20 @@ def split_of(
     if inner is not None:
         evidence = inner.in_evidence(evidence, inner.mean)
         tail_evidence = inner.in_evidence(tail_evidence, inner.tail_mean)
+    judged = _verdict(
+        means,
+        tail_means,
+        p99,
+        overall,
+        checked.known,
+        slo,
+        (evidence, tail_evidence),
+        directives,
+        (waits, tail_waits),
+        alternative_of(requests.records),
+    )
+    culprit = culprit_of(requests) if judged.cause == QUEUEING else None
+    judged = _marked(with_culprit(judged, culprit), requests, checked)
     result = SplitResult(
         measures=measures,
         records=requests.records,
@@ -82,22 +99,8 @@ def split_of(
             }
         },
         audit=checked,
-        verdict=_marked(
-            _verdict(
-                means,
-                tail_means,
-                p99,
-                overall,
-                checked.known,
-                slo,
-                (evidence, tail_evidence),
-                directives,
-                (waits, tail_waits),
-                alternative_of(requests.records),
-            ),
-            requests,
-            checked.known,
-        ),
+        verdict=judged,
+        culprit=culprit,
         by={},
         by_total={},
         sources={s: n for s in QUEUE_SOURCES if (n := overall[f"source/{s}"])},
@@ -105,13 +108,30 @@ def split_of(
         requests=overall["requests"],
         inferred=requests.inferred,
         inner=inner,
+        incident=_incident(measures, checked.incident),
         _rows=lambda: requests.rows,
         _derived=requests._derived,
+        where=requests.where,
+        _whole=requests._whole,
     )
     for group, (rows, total) in zip(by, measures.grouped_each(by, GROUP_LIMIT), strict=True):
         result.by[group], result.by_total[group] = _group_rows(group, rows), total
     result.notes = [*measures.notes, *notes(result), *(inner.notes if inner is not None else ())]
     return result
+
+
+def _incident(measures: Measures, incident: Incident | None) -> dict[str, object] | None:
+    """Return the figures of the requests of an incident."""
+    if incident is None:
+        return None
+    part = measures.between(incident.begin, incident.end)
+    figures = part.figures()
+    names = ("request_time", "queueing_delay", "service_time")
+    return {
+        "requests": incident.requests,
+        **{"response_time" if name == "request_time" else name: figures[name] for name in names},
+        "queueing_share": part.means().waits.share,
+    }
 
 
 def _verdict(
@@ -137,12 +157,14 @@ def _verdict(
     return verdict(means, tail, p99, requests, slo, coverage, evidence, directives, waits, alternative)
 
 
-def _marked(judged: Verdict, requests: OpenedRequests, coverage: Coverage) -> Verdict:
-    """Return the verdict with the information that queueing delays are inferred, where they are."""
+def _marked(judged: Verdict, requests: OpenedRequests, audit: Audit) -> Verdict:
+    """Return the verdict with the incident, and with the information that queueing delays are inferred."""
+    if audit.incident is not None and judged.cause != "unknown":
+        judged = replace(judged, sentence=f"{judged.sentence} {audit.incident.sentence}")
     inferred = [each for each in requests.inferred if each.result.verdict != REFUSED]
     if not inferred:
         return judged
-    only = len(inferred) == 1 and len(coverage.backends) == 1
+    only = len(inferred) == 1 and len(audit.known.backends) == 1
     more = f" and {len(inferred) - 1} more" if len(inferred) > 1 else ""
     which = "" if only else f" of {inferred[0].name}{more}"
     bound = ", and is at least that" if any(each.result.verdict == LOWER_BOUND for each in inferred) else ""

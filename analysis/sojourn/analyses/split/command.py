@@ -7,7 +7,7 @@ delay; and from the app's start to its response headers: the service time.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
@@ -129,6 +129,7 @@ def read_split(
     since: str | None = None,
     until: str | None = None,
     where: list[str] | None = None,
+    workers: int | Mapping[str, int] | None = None,
     columns: Sequence[str] | None = (),
     by: Sequence[str] = (),
     slo: float = SLO,
@@ -149,7 +150,9 @@ def read_split(
 
         app_logs = with_app_log_format(app_log or (), app_log_format)
         logs = with_formats(sources, log_format, table_columns)
-        result = run(logs, spans=spans or (), app_log=app_logs, by=by, slo=slo, columns=read, **options)
+        result = run(
+            logs, spans=spans or (), app_log=app_logs, by=by, slo=slo, columns=read, workers=workers, **options
+        )
     if not result.requests:
         raise SojournError(nothing(result.records))
     return result

@@ -25,6 +25,7 @@ from sojourn.timeline.held_times import SAMPLE, HeldTimes, held_times
 
 if TYPE_CHECKING:
     from sojourn.analyses.pcap.result import WireResult
+    from sojourn.analyses.split.culprit import Culprit
     from sojourn.analyses.split.inside import InnerWaits
 
 
@@ -51,6 +52,10 @@ class SplitResult(OpenedRequests, Result):
         requests: number of requests.
         inner: the part of the service time in which requests wait inside the app; None: services do not depend on the
             load, or are no large part of the time.
+        culprit: the route that the queue is due to, with few of the requests and most of the waiting; None: there is
+            none, or it was not looked for.
+        incident: figures of ``audit.incident``: requests, response_time, queueing_delay, service_time (mean and
+            quantiles, s), queueing_share; None without one.
         wire: the result of captures of the same requests (``sojourn.analyses.pcap``), if there are any.
     """
 
@@ -71,6 +76,8 @@ class SplitResult(OpenedRequests, Result):
     notes: list[str] = field(default_factory=list)
     requests: int = 0
     inner: InnerWaits | None = None
+    culprit: Culprit | None = None
+    incident: dict[str, Any] | None = None
     wire: WireResult | None = None
 
     @property
@@ -163,15 +170,32 @@ class SplitResult(OpenedRequests, Result):
                 "evidence": self.evidence.to_dict(),
                 "queueing_share": self.queueing_share,
                 "tail": self.tail,
+                "incident": self._incident(),
                 "queue_source": self.sources,
                 "wasted_seconds": self.wasted,
                 "audit": self.audit.to_dict(),
-                "verdict": self.verdict.to_dict(),
+                "verdict": {**self.verdict.to_dict(), "culprit": self.culprit and self.culprit.to_dict()},
                 "notes": self.notes,
                 "by": self.by,
                 **({} if self.wire is None else {"wire": self.wire.to_split()}),
             }
         )
+
+    def _incident(self) -> dict[str, Any] | None:
+        """Return the ``incident`` object of the JSON output."""
+        incident = self.audit.incident
+        if incident is None or self.incident is None:
+            return None
+        return {
+            "from": iso(incident.begin),
+            "to": iso(incident.end),
+            "seconds": (incident.end - incident.begin).total_seconds(),
+            "share_of_waiting": incident.share_of_waiting,
+            "usual_wait": incident.usual_wait,
+            "arrivals": incident.arrivals,
+            "services": incident.services,
+            **self.incident,
+        }
 
     def write_parquet(self, path: str | os.PathLike[str]) -> None:
         """Write ``rows`` to a Parquet file, whole or not at all.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO, cast
 
@@ -33,6 +33,7 @@ def split(
     until: Instant = None,
     where: Where = None,
     slo: float = SLO,
+    workers: int | Mapping[str, int] | None = None,
     all_columns: bool = False,
     columns: Sequence[str] = (),
     captures: Sequence[Source] | Source = (),
@@ -61,6 +62,7 @@ def split(
         until: only requests that arrived before this instant.
         where: column -> value that a row must have.
         slo: a p99 below this, with little queueing, is healthy, in seconds.
+        workers: per backend, or one number for all, where a queue is inferred; None: inferred.
         all_columns: also read columns that the split does not need (ids, uri, addresses), for ``write_parquet``.
         columns: additional columns to read: canonical ones, or other keys of the log.
         captures: captures of the same requests, as for ``sojourn.pcap``; their result is ``wire``.
@@ -96,6 +98,7 @@ def split(
         since=since,
         until=until,
         where=where,
+        workers=workers,
         rejects_to=rejects_to,
         on_size=on_size,
         on_progress=on_progress,
@@ -151,6 +154,7 @@ def split_from(
     since: Instant = None,
     until: Instant = None,
     where: Where = None,
+    workers: int | Mapping[str, int] | None = None,
     by: Sequence[str] = DEFAULT_GROUPS,
 ) -> SplitResult:
     """Return the split of requests in any form; a split of which all requests are meant is returned as it is.
@@ -162,6 +166,13 @@ def split_from(
     if isinstance(requests, SplitResult) and not joined and since is None and until is None and not where:
         return requests
     source = requests_from(
-        requests, columns=columns, spans=spans, app_log=app_log, since=since, until=until, where=where
+        requests,
+        columns=columns,
+        spans=spans,
+        app_log=app_log,
+        since=since,
+        until=until,
+        where=where,
+        workers=workers,
     )
     return split_of(source, by=by, slo=SLO)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sojourn.analyses.split.pictures import split_pictures
 from sojourn.analyses.split.result import SplitResult
-from sojourn.analyses.split.table import audit_sentence, read_sentence
+from sojourn.analyses.split.table import audit_sentence, incident_rows, incident_title, read_sentence
 from sojourn.model.components import COMPONENTS
 from sojourn.model.figures import Summary
 from sojourn.model.formatting import group_name, milliseconds, percent
@@ -33,7 +33,7 @@ def split_section(result: SplitResult) -> Section:
         sentence=result.verdict.sentence if result.requests else "There are no requests to split.",
         measures=_measures(result),
         failures=tuple(result.audit.failures()) if result.requests else (),
-        tables=(_components(result), *_groups(result)) if result.requests else (),
+        tables=(_components(result), *_incident(result), *_groups(result)) if result.requests else (),
         pictures=tuple(split_pictures(result)),
         notes=(f"{read_sentence(result)}.", *((audit_sentence(result),) if result.requests else ()), *result.notes),
     )
@@ -61,6 +61,18 @@ def _components(result: SplitResult) -> Table:
         if name == "service_time" and result.held is not None:
             rows.append(("worker held", "", *_figures(result.held.time)))
     return Table(("ms", "share", *FIGURES), tuple(rows))
+
+
+def _incident(result: SplitResult) -> tuple[Table, ...]:
+    if result.incident is None:
+        return ()
+    keys = ("mean", "p50", "p99")
+    headings = ("", *(f"{key}, {part}" for key in keys for part in ("incident", "whole")))
+    rows = tuple(
+        (name, *(milliseconds(part[key]) for key in keys for part in (inside, whole)))
+        for name, inside, whole in incident_rows(result)
+    )
+    return (Table(headings, rows, title=incident_title(result)),)
 
 
 def _figures(summary: Summary) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ MOST_ROWS = 10
 GROUP_HEADINGS = (
     "\nrequests", "response\np50", "\np99", "queueing\nmean", "\np99", "service\nmean", "\np99", "queueing\nshare",
 )  # fmt: skip
+STATIONARITY = {True: "no trend found", False: "NOT stationary", None: "stationarity unknown"}
 CAUSE_STYLE = {"healthy": "bold green", "queueing": "bold red", "retries": "bold red"}
 
 
@@ -37,6 +38,9 @@ def _parts(result: SplitResult) -> Iterator[RenderableType]:
     yield Text(read_sentence(result), style="dim")
     yield Text()
     yield _components(result)
+    if result.incident is not None:
+        yield Text()
+        yield _incident(result)
     for group, rows in result.by.items():
         if len(rows) > 1 or (rows and rows[0][group] is not None):
             yield Text()
@@ -75,7 +79,7 @@ def audit_sentence(result: SplitResult) -> str:
     ]
     if audit.little_ratio is not None:
         parts.append(f"Little's law N/λR = {formatted(audit.little_ratio, '.3f')}")
-    parts.append({True: "stationary", False: "NOT stationary", None: "stationarity unknown"}[audit.stationary])
+    parts.append(STATIONARITY[audit.stationary])
     if audit.negative.get("queue"):
         parts.append(f"{counted(audit.negative['queue'], 'negative queueing delay')}")
     if audit.app_known is not None:
@@ -160,6 +164,37 @@ def _components(result: SplitResult) -> Table:
         table.add_row(label, *_figures(result.means[name] / total if total else None, summary, tail[name]), style=style)
         if name == "service_time" and result.held is not None:
             table.add_row("  worker held", *_figures(None, result.held.time, None), style="dim")
+    return table
+
+
+def incident_rows(result: SplitResult) -> list[tuple[str, Summary, Summary]]:
+    """Return name, figures of the incident and of the whole."""
+    incident = result.incident or {}
+    wholes = {"response time": result.response_time} | {
+        name.replace("_", " "): result.components[name] for name in ("queueing_delay", "service_time")
+    }
+    return [(name, incident[name.replace(" ", "_")], whole) for name, whole in wholes.items()]
+
+
+def incident_title(result: SplitResult) -> str:
+    """Return the heading of the figures of the incident."""
+    incident = result.audit.incident
+    requests = counted(result.incident["requests"], "request") if result.incident else ""
+    return f"ms; incident: {requests} {'' if incident is None else incident.interval}"
+
+
+def _incident(result: SplitResult) -> Table:
+    table = Table(
+        title=incident_title(result), title_justify="left", title_style="dim", box=None, pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )  # fmt: skip
+    headings = [f"{name}\n{part}" for name in ("mean", "p50", "p99") for part in ("incident", "whole")]
+    table.add_column("", no_wrap=True)
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, inside, whole in incident_rows(result):
+        figures = [milliseconds(part[key]) for key in ("mean", "p50", "p99") for part in (inside, whole)]
+        table.add_row(name + (result.mark if name != "response time" else ""), *figures)
     return table
 
 

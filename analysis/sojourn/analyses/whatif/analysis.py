@@ -94,6 +94,7 @@ def whatif(
         raise SojournError(f"cores: {cores} is not a number of 1 or more")
     changes = [change_of(settings) for settings in variants]
     workload = workload_of(rows, workers=workers, seed=seed)
+    has_spans = bool(rows.select(pl.col("span_seconds").is_not_null().any()).collect().item())
     if not len(workload):
         raise SojournError("no request to replay: none was sent to a backend")
     if closed_loop and any(change.pools for change in changes):
@@ -171,6 +172,7 @@ def whatif(
         replayed=replayed,
         error=error,
         refused=refused,
+        has_spans=has_spans,
         forced=refused is not None and force,
         variants=predictions,
         withheld=withheld,

@@ -124,6 +124,7 @@ def whatif(
     columns = ("remote_addr", "connection")
     requests = requests_of(
         sources,
+        workers=counts,
         spans=spans,
         app_log=app_log,
         app_log_format=app_log_format,

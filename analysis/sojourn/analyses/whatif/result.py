@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
@@ -11,6 +12,12 @@ import numpy as np
 from sojourn.model.arrays import Floats
 from sojourn.model.figures import Summary, summary
 from sojourn.model.result import Result
+
+GRADED = ("mean", "p99")
+"""Figures of the response time by whose errors a replay is graded."""
+EXACT = 0.03
+"""Largest relative error of an exact replay."""
+EXACT_GRADE, ROUGH, NO_GRADE = "exact", "rough", "refused"
 
 
 @dataclass(frozen=True)
@@ -80,6 +87,7 @@ class WhatIfResult(Result):
             recorded configuration.
         error: figure of the response time -> replayed / measured - 1.
         refused: why there is no prediction; None if there is one.
+        has_spans: whether the app's spans are joined.
         forced: the replay is too far off, and variants were predicted nevertheless.
         variants: the best first.
         withheld: changes that are not predicted, although others are.
@@ -105,6 +113,7 @@ class WhatIfResult(Result):
     replayed: dict[str, Summary]
     error: dict[str, float]
     refused: str | None
+    has_spans: bool
     forced: bool
     variants: list[Variant]
     withheld: list[Withheld]
@@ -124,6 +133,18 @@ class WhatIfResult(Result):
     measured_values: Floats = field(repr=False)
     replayed_values: Floats = field(repr=False)
 
+    @property
+    def largest_error(self) -> float:
+        """The larger relative error of the replay's mean and p99, without sign; NaN if one is unknown."""
+        return max((abs(self.error[name]) for name in GRADED), key=lambda error: (math.isnan(error), error))
+
+    @property
+    def grade(self) -> str:
+        """How good predictions are: ``EXACT_GRADE``, ``ROUGH`` (± ``largest_error``), or ``NO_GRADE`` without any."""
+        if self.refused is not None:
+            return NO_GRADE
+        return EXACT_GRADE if self.largest_error <= EXACT else ROUGH
+
     def to_dict(self) -> dict[str, Any]:
         """Return the object that ``sojourn whatif --json`` prints."""
         window = self.window and {
@@ -131,9 +152,9 @@ class WhatIfResult(Result):
             "to": self.window[1].isoformat().replace("+00:00", "Z"),
         }
         names = (
-            "requests", "measured", "replayed", "error", "refused", "forced", "rank", "closed_loop", "linked",
-            "dependence", "contention", "courses", "system", "workers", "imputed", "left_early", "notes",
-            "queue_source",
+            "requests", "measured", "replayed", "error", "grade", "refused", "has_spans", "forced", "rank",
+            "closed_loop", "linked", "dependence", "contention", "courses", "system", "workers", "imputed",
+            "left_early", "notes", "queue_source",
         )  # fmt: skip
         return {
             "window": window,

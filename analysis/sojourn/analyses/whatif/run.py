@@ -12,7 +12,7 @@ from sojourn.analyses.whatif.result import WhatIfResult
 from sojourn.model.errors import SojournError
 from sojourn.model.instants import Instant
 from sojourn.readers.inputs import Source
-from sojourn.sources.open_requests import Where
+from sojourn.sources.open_requests import Where, refuse_part_of_backends
 from sojourn.sources.opening import RequestsLike, requests_from
 from sojourn.timeline.visits import WorkersLike
 
@@ -76,7 +76,9 @@ def whatif(
         since=since,
         until=until,
         where=where,
+        workers=workers,
     )
+    refuse_part_of_backends(source)
     queue_source = queue_source_of(source, source.rows.filter(pl.col("proxied")))
     try:
         return whatif_of_rows(

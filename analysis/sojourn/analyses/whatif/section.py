@@ -7,7 +7,7 @@ from functools import partial
 
 from sojourn.analyses.question import ReportContext
 from sojourn.analyses.whatif.charts import p99_by_variant, responses
-from sojourn.analyses.whatif.result import Variant, WhatIfResult
+from sojourn.analyses.whatif.result import ROUGH, Variant, WhatIfResult
 from sojourn.analyses.whatif.run import whatif
 from sojourn.analyses.whatif.variants import written
 from sojourn.model.formatting import duration, formatted, milliseconds, percent, printable
@@ -35,6 +35,7 @@ IN_WORDS = {
     "processes": "one queue for all processes of each backend",
     "absent": "workers that are never absent",
 }
+SPANS = " The app's spans (--spans) show for how long workers were held."
 RANKED = {"p99": "p99", "p90": "p90", "p50": "the median", "mean": "the mean", "goodput": "goodput"}
 
 
@@ -120,7 +121,7 @@ def short_of(result: WhatIfResult) -> str:
         f"By a replay of these requests with {change}, {share} would take "
         f"{duration(best.response_time[result.rank])}{longer} instead of "
         f"{duration(result.replayed['response_time'][result.rank])} (95 %: {duration(low)} to {duration(high)})"
-        f"{assumed}."
+        f"{assumed}{_rough(result)}."
     )
 
 
@@ -148,13 +149,14 @@ def _helps(result: WhatIfResult) -> bool:
 def sentence(result: WhatIfResult) -> str:
     """Return the best variant in one sentence, or why there is none."""
     if not result.variants:
-        return f"No prediction: {result.refused or result.withheld[0].reason}."
+        return f"No prediction: {result.refused or result.withheld[0].reason}.{_remedy(result)}"
     best = result.variants[0]
     unchanged, predicted = result.replayed["response_time"], best.response_time
     if result.rank == "goodput":
         present = f"{result.system['goodput']:.3g}"
         return (
-            f"{name_of(best)} would bring goodput from {present} to {best.goodput:.3g} requests/s{_assumption(best)}."
+            f"{name_of(best)} would bring goodput from {present} to {best.goodput:.3g} requests/s{_assumption(best)}"
+            f"{_rough(result)}."
         )
     low, high = best.change_interval[result.rank]
     if best.change[result.rank] >= 0:
@@ -165,7 +167,29 @@ def sentence(result: WhatIfResult) -> str:
     return (
         f"{name_of(best)} would bring {RANKED[result.rank]} from {milliseconds(unchanged[result.rank])} to "
         f"{milliseconds(predicted[result.rank])} ms ({formatted(best.change[result.rank], '+.0%')}; 95 %: "
-        f"{formatted(low, '+.0%')} to {formatted(high, '+.0%')}){_assumption(best)}."
+        f"{formatted(low, '+.0%')} to {formatted(high, '+.0%')}){_assumption(best)}{_rough(result)}."
+    )
+
+
+def _remedy(result: WhatIfResult) -> str:
+    """Return what may allow a prediction, as the end of a text."""
+    if result.refused is None:
+        return ""
+    spans = "" if result.has_spans or "--spans" in result.refused else SPANS
+    return f"{spans} --force predicts all the same, and marks the prediction as unreliable."
+
+
+def _grade(result: WhatIfResult) -> str:
+    """Return the grade of predictions, in words."""
+    return f"Rough (±{percent(result.largest_error)})" if result.grade == ROUGH else result.grade.capitalize()
+
+
+def _rough(result: WhatIfResult) -> str:
+    """Return that a prediction is rough, as the end of a sentence; "" if it is exact."""
+    if result.grade != ROUGH:
+        return ""
+    return (
+        f"; a rough prediction, as the replay of the recorded configuration is off by {percent(result.largest_error)}"
     )
 
 
@@ -205,7 +229,9 @@ def _fit(result: WhatIfResult) -> Table:
         ("replayed", *(milliseconds(replayed[name]) for name in ("mean", "p50", "p90", "p99"))),
         ("error", *(_off(result.error[name]) for name in ("mean", "p50", "p90", "p99"))),
     ]
-    return Table(("response time, ms", "mean", "p50", "p90", "p99"), tuple(rows), "Does the replay fit?")
+    return Table(
+        ("response time, ms", "mean", "p50", "p90", "p99"), tuple(rows), f"Does the replay fit? {_grade(result)}"
+    )
 
 
 def _off(error: float) -> str:

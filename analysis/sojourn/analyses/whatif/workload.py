@@ -19,7 +19,7 @@ from sojourn.model.one_worker import SLACK
 from sojourn.queueing.replay import replay
 from sojourn.queueing.system import System
 from sojourn.timeline.after_times import completed
-from sojourn.timeline.classes import classes_of, codes_of
+from sojourn.timeline.classes import classes_of, codes_of, named_column
 from sojourn.timeline.held_places import absences
 from sojourn.timeline.services import services_of
 from sojourn.timeline.steps import Steps
@@ -89,7 +89,7 @@ class Workload:
     @property
     def route(self) -> npt.NDArray[np.object_]:
         """The route of each request; None for those without one."""
-        return self.visits.rows["route"].to_numpy()
+        return named_column(self.visits.rows, "route").to_numpy()
 
     @cached_property
     def limits(self) -> dict[int, int]:
@@ -208,7 +208,9 @@ def workload_of(
         raise SojournError("no request has a service time: log the app's service times, or give its spans (--spans)")
     routes = _routes(recorded)
     if drawn.any():
-        services[drawn] = head[drawn] = _drawn(services, drawn, recorded.rows["route"], routes, seed, earlier)
+        services[drawn] = head[drawn] = _drawn(
+            services, drawn, named_column(recorded.rows, "route"), routes, seed, earlier
+        )
     before = _numbers(table["upload"]) + _numbers(table["retries"])
     response, wait = _numbers(table["request_time"]), recorded.wait
     measured = answered & ~drawn & ~np.isnan(wait)
@@ -290,7 +292,7 @@ def _numbers(column: pl.Series) -> Floats:
 
 
 def _routes(visits: Visits) -> tuple[Ints, list[str]]:
-    values = visits.rows["route"]
+    values = named_column(visits.rows, "route")
     names: list[str] = values.drop_nulls().unique().sort().to_list()
     return codes_of(values, names), names
 

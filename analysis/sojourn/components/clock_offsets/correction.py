@@ -25,7 +25,7 @@ class Lines:
         pair: number of the pair, in the order of the clock table.
         begin: us since 1970; a pair's first segment holds for all time before it, its last one for all time after.
         middle: us since 1970.
-        offset: s.
+        offset: s, what delays are corrected by.
         drift: s/s.
     """
 
@@ -44,7 +44,7 @@ class Lines:
             table["pair"].to_numpy(),
             begin.to_numpy(),
             (begin + (end - begin) // 2).to_numpy(),
-            table["offset"].to_numpy(),
+            table["correction"].to_numpy(),
             table["drift"].to_numpy(),
         )
 
@@ -67,15 +67,19 @@ class Lines:
 def with_clock_offset(rows: pl.LazyFrame, clock: pl.DataFrame) -> pl.LazyFrame:
     """Return ``rows``, which have the app facts, with ``clock_offset`` (s) of their pair at their time.
 
-    Null where there is no estimate. The time is when the app read its clock: where durations do not tell it (header
+    It is the ``correction`` of the estimate: 0 where the offset is not significant, null where there is no estimate.
+    ``clock_tolerance`` (s) is how far the offset may be below it; 0 without an estimate.
+
+    The time is when the app read its clock: where durations do not tell it (header
     received less service time), it is what the app's clock says, corrected by the offset there was when nginx turned
     to it.
     """
     if clock.is_empty():
-        return rows.with_columns(clock_offset=pl.lit(None, pl.Float64))
+        return rows.with_columns(clock_offset=pl.lit(None, pl.Float64), clock_tolerance=pl.lit(0.0))
+    rows = rows.with_columns(clock_tolerance=_of_pair(clock, clock["tolerance"]).fill_null(0.0))
     lines = Lines.of(clock)
     if lines.constant:
-        return rows.with_columns(clock_offset=_of_pair(clock, clock["offset"]))
+        return rows.with_columns(clock_offset=_of_pair(clock, clock["correction"]))
 
     def offsets(row: pl.Series) -> pl.Series:
         parts = row.struct.unnest()

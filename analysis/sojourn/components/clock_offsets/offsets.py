@@ -36,6 +36,7 @@ SEGMENT = pl.Struct(
         "to": INSTANT,
         "offset": pl.Float64(),  # s, half-way between from and to
         "uncertainty": pl.Float64(),
+        "correction": pl.Float64(),  # s, the offset where it is significant, otherwise 0: what delays are corrected by
         "drift": pl.Float64(),  # s/s, the app's clock gains so much on nginx's
         "drift_lower": pl.Float64(),  # what the bounds allow; null where they contradict each other
         "drift_upper": pl.Float64(),
@@ -50,6 +51,8 @@ CLOCK_SCHEMA = {
     "upstream": pl.String(),
     "offset": pl.Float64(),  # s, the app's clock less nginx's; of several segments the mean, weighted by their time
     "uncertainty": pl.Float64(),  # s, the offset lies within +- this; of several segments the largest
+    "correction": pl.Float64(),  # s, what delays are corrected by; of several segments the mean, weighted by their time
+    "tolerance": pl.Float64(),  # s, how far the offset may be below the correction
     "lower": pl.Float64(),
     "upper": pl.Float64(),
     "requests": pl.UInt32(),  # rows the estimate rests on
@@ -289,6 +292,8 @@ def _row(pair: Pair, parts: list[Stretch]) -> dict[str, Any]:
         **dict(zip(PAIR, pair, strict=True)),
         "offset": float(weights @ [part.offset for part in parts]) if len(parts) > 1 else parts[0].offset,
         "uncertainty": max(part.uncertainty for part in parts),
+        "correction": float(weights @ [part.correction for part in parts]) if len(parts) > 1 else parts[0].correction,
+        "tolerance": max(part.tolerance for part in parts),
         "lower": min(part.lower for part in parts),
         "upper": max(part.upper for part in parts),
         "requests": sum(int(part.windows.requests.sum()) for part in parts),
@@ -306,6 +311,7 @@ def _segment(part: Stretch) -> dict[str, Any]:
         "to": _instant(part.windows.latest.max()),
         "offset": part.offset,
         "uncertainty": part.uncertainty,
+        "correction": part.correction,
         "drift": part.drift,
         "drift_lower": least,
         "drift_upper": greatest,

@@ -34,6 +34,7 @@ class Stretch:
         lower, upper: s, bounds of the offset half-way, the drift taken out.
         offset, uncertainty: s, the offset half-way lies within +- the uncertainty.
         idle: the bounds are as near as a network explains: the queue was seen empty.
+        correction: s, what delays are corrected by half-way: the offset, or 0 where the clocks may well be the same.
     """
 
     windows: Envelopes
@@ -44,6 +45,12 @@ class Stretch:
     offset: float
     uncertainty: float
     idle: bool
+    correction: float
+
+    @property
+    def tolerance(self) -> float:
+        """How far the offset may be below ``correction``, s: no queue loosens the lower bound."""
+        return max(self.correction - self.lower, 0.0)
 
     def at(self, windows: Envelopes) -> Floats:
         """Return the line in the middle of some windows, s."""
@@ -83,7 +90,10 @@ def stretch(windows: Envelopes) -> Stretch:
     # line, which a clock that drifts unevenly leaves on either side.
     offset = likely + one_way if drift else min(likely + one_way, upper)
     uncertainty = max(upper - offset, abs(offset - lower), tick)
-    return Stretch(windows, drift, allowed, lower, upper, offset, uncertainty, idle)
+    # A queue that was never empty leaves the upper bound open, not what a network explains.
+    plausible = upper if idle else min(upper, likely + round_trip + NETWORK_GAP)
+    same = not drift and abs(offset) <= max(plausible - offset, abs(offset - lower), tick)
+    return Stretch(windows, drift, allowed, lower, upper, offset, uncertainty, idle, 0.0 if same else offset)
 
 
 def _nearer(windows: Envelopes, drift: float, x: Floats) -> bool:

@@ -6,6 +6,7 @@ mixed within a backend, and ``queue_source`` says which one a row has.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -37,19 +38,22 @@ def inferred_note(rows: pl.LazyFrame) -> str:
     return f"Queueing delays of {backends} are inferred from the log, not measured."
 
 
-def inferred_rows(rows: pl.LazyFrame) -> tuple[pl.LazyFrame, list[BackendInference]]:
+def inferred_rows(
+    rows: pl.LazyFrame, workers: int | Mapping[str, int] | None = None
+) -> tuple[pl.LazyFrame, list[BackendInference]]:
     """Return split rows with the queues that can be inferred, and the inference of each backend that reported none.
 
     Rows of such a backend get ``queue``, ``queueing_delay``, ``service_time``, ``queue_source`` ("inferred") and
     ``inferred_workers``; what was ``unattributed`` of them becomes these. A wait that ends after the response headers,
     which a gateway sent before the work began, is part of what was ``transfer``. Where instants of whole seconds are
-    reconstructed, ``start`` is the reconstructed one, and ``time`` that instant plus the duration.
+    reconstructed, ``start`` is the reconstructed one, and ``time`` that instant plus the duration. ``workers``: per
+    backend, or the same for all; None: inferred.
     """
     names = rows.collect_schema().names()
     rows = rows.with_columns(inferred_workers=pl.lit(None, pl.Int64))
     if not set(NEEDED) <= set(names):
         return rows, []
-    backends = list(inferences(rows))
+    backends = list(inferences(rows, workers))
     usable = [backend for backend in backends if backend.result.verdict != REFUSED]
     if not usable:
         return rows, backends

@@ -2,8 +2,8 @@
 
 There are two kinds of interval. For a case that both runs repeated at least three times: Student's t over the
 logarithms of the ratios of successive rounds, for any figure. Otherwise, for the response time and its parts: the
-requests of each run, resampled in blocks of neighbouring windows (`sojourn.timeline.time_blocks`). The latter cover
-variation within a run, not variation between runs.
+requests of each run, resampled in blocks of neighbouring windows (`sojourn.timeline.time_blocks`), by the logarithms of
+the ratios of the resamples. The latter cover variation within a run, not variation between runs.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def compared_runs(a: ArchivedRun, b: ArchivedRun, *, every: bool = False) -> Run
 def _change(
     case: str, path: str, rounds_a: list[Any], rounds_b: list[Any], by_requests: tuple[float, float] | None
 ) -> FigureChange | None:
-    """Return one figure of both runs; None if either lacks it. `by_requests`: ends of the absolute change."""
+    """Return one figure of both runs; None if either lacks it. `by_requests`: ends of after / before - 1."""
     before, after = median_at(path, rounds_a), median_at(path, rounds_b)
     if before is None or after is None:
         return None
@@ -143,8 +143,8 @@ def _change(
     rounds = list(zip(rounds_a, rounds_b, strict=False))
     ends = interval_by_rounds([(number_at(path, a), number_at(path, b)) for a, b in rounds])
     basis = "rounds" if ends is not None else None
-    if ends is None and by_requests is not None and before > 0.0:
-        ends, basis = (by_requests[0] / before, by_requests[1] / before), "requests"
+    if ends is None and by_requests is not None:
+        ends, basis = by_requests, "requests"
     if ends is None:
         return FigureChange(case, path, before, after, change)
     low, high = ends

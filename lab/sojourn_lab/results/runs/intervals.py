@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -29,7 +30,9 @@ BEGINNING = datetime(2000, 1, 1)
 def interval_by_requests(
     a: ArchivedRun, b: ArchivedRun, names_a: Sequence[str], names_b: Sequence[str]
 ) -> tuple[dict[str, tuple[float, float]], str | None]:
-    """Return path -> ends of the 95 % interval of after - before (s), and the reason if there is none.
+    """Return path -> ends of the 95 % interval of after / before - 1, and the reason if there is none.
+
+    A figure that is not above 0 in some resample has no ratio, and no interval.
 
     Args:
         a: the run before.
@@ -47,12 +50,11 @@ def interval_by_requests(
         one, other = (_resampled(side, seed) for seed, side in enumerate(sides))
     except (pl.exceptions.PolarsError, OSError) as error:
         return {}, f"requests.parquet cannot be compared: {str(error).splitlines()[0]}"
-    intervals = {
-        path: _ends(other[path] - one[path], _exactly(a, names_a, path), _exactly(b, names_b, path)) for path in one
+    paths = [path for path in one if fewest >= LEAST_FOR_TAIL or not path.endswith("p99")]
+    ends = {
+        path: _ends(one[path], other[path], _exactly(a, names_a, path), _exactly(b, names_b, path)) for path in paths
     }
-    return {
-        path: ends for path, ends in intervals.items() if fewest >= LEAST_FOR_TAIL or not path.endswith("p99")
-    }, None
+    return {path: interval for path, interval in ends.items() if interval is not None}, None
 
 
 def _requests(run: ArchivedRun, names: Sequence[str]) -> pl.DataFrame:
@@ -87,11 +89,18 @@ def _resampled(requests: pl.DataFrame, seed: int) -> dict[str, npt.NDArray[np.fl
     return dict(zip(REQUEST_FIGURES, figures, strict=True))
 
 
-def _ends(spread: npt.NDArray[np.float64], before: float | None, after: float | None) -> tuple[float, float]:
-    """Return the interval around the exact change: binning affects resamples and their base alike."""
-    exact = float(spread[0]) if before is None or after is None else after - before
-    change = change_of(0.0, exact, spread)
-    return change.low, change.high
+def _ends(
+    one: npt.NDArray[np.float64], other: npt.NDArray[np.float64], before: float | None, after: float | None
+) -> tuple[float, float] | None:
+    """Return the interval of the ratio less 1, from the logarithms of the ratios of resamples; None without ratios.
+
+    It lies around the exact ratio: binning affects resamples and their base alike.
+    """
+    exact = (float(one[0]), float(other[0])) if before is None or after is None else (before, after)
+    if min(one.min(), other.min(), *exact) <= 0.0:
+        return None
+    change = change_of(0.0, math.log(exact[1] / exact[0]), np.log(other / one))
+    return math.expm1(change.low), math.expm1(change.high)
 
 
 def _exactly(run: ArchivedRun, names: Sequence[str], path: str) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -234,6 +235,20 @@ def test_workers_can_be_given(log: tuple[Path, np.ndarray[Any, Any]]) -> None:
         assert (backend["verdict"], backend["workers_set"]) == ("inferred", [4, 4])
     (wrong,) = json.loads(run("infer", log[0], "--workers", "2", "--json"))["backends"]
     assert (wrong["verdict"], wrong["contradictions"] > 100) == ("refused", True)
+
+
+@pytest.mark.parametrize("verb", ["split", "depth", "blame", "laws"])
+def test_a_stated_number_of_workers_is_what_every_question_infers_with(tmp_path: Path, verb: str) -> None:
+    """Instants of whole seconds: these are too few requests for an unknown number of workers."""
+    text, waits = plain_log(4_000)
+    log = tmp_path / "seconds.log"
+    log.write_bytes(re.sub(rb'"-" "-" [0-9.]+ ', b'"-" "-" ', text))
+    assert sojourn.split(log).queueing_share is None
+    result = getattr(sojourn, verb)(log, workers=4)
+    split = sojourn.split(log, workers=4)
+    assert split.sources == {"inferred": 4_000}
+    assert split.components["queueing_delay"]["mean"] == pytest.approx(waits.mean(), rel=0.15)
+    assert "give --workers" not in str(result.section)
 
 
 def test_backends_are_inferred_one_by_one(log: tuple[Path, np.ndarray[Any, Any]], tmp_path: Path) -> None:

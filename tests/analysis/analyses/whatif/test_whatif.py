@@ -66,6 +66,24 @@ def test_replay_of_the_recorded_configuration_matches_the_measurements(predicted
     assert all(abs(error) < 0.02 for error in predicted.error.values()), predicted.error
 
 
+def test_predictions_are_graded_by_the_error_of_the_replay(
+    pool: pl.LazyFrame, small: pl.LazyFrame, predicted: WhatIfResult, snapshot: SnapshotAssertion
+) -> None:
+    assert predicted.grade == predicted.to_dict()["grade"] == "exact"
+    # Two in a hundred requests are not in the log: their load is missing from the replay.
+    seen = np.random.default_rng(1).random(AS_IT_WAS.requests) >= 0.02
+    rows = pool.collect()
+    rough = whatif(rows.filter(pl.Series(seen[: len(rows)])).lazy(), [{"workers": "+1"}])
+    assert rough.refused is None
+    assert rough.grade == "rough"
+    assert rough.largest_error == pytest.approx(max(abs(rough.error[name]) for name in ("mean", "p99")))
+    assert 0.03 < rough.largest_error <= 0.15
+    refused = whatif(small, [{"workers": "+1"}], workers=1)
+    assert refused.grade == "refused"
+    assert not refused.has_spans
+    assert [whatif_section(each).sentence for each in (rough, refused)] == snapshot
+
+
 @pytest.mark.parametrize(
     ("settings", "change"),
     [
