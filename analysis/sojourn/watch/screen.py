@@ -149,11 +149,11 @@ def _header(view: View, looks: Looks) -> Line:
 
 
 def _verdict(view: View, width: int, most: int) -> list[Line]:
-    judged = view.judged
-    if judged is None:
+    judged, window = view.judged, view.judged_window
+    if judged is None or window is None:
         text, style = _no_verdict(view), BOLD
     else:
-        text = judged.sentence if view.judged_window == "now" else f"{LABELS[view.judged_window]}: {judged.sentence}"
+        text = judged.sentence if window == "now" else f"{LABELS[window]}: {judged.sentence}"
         style = STYLES.get(judged.cause, BOLD)
     lines = _wrapped(text, width)
     if len(lines) > most:

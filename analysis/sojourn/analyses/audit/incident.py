@@ -33,7 +33,7 @@ LONGEST = 0.5  # of the log's time
 FEWEST = 100  # requests
 FEWEST_OTHERS = 8  # windows, whose deviation is compared with
 MICROSECOND = timedelta(microseconds=1)
-NAMED = 1.2  # times the usual rate or service: less is not named as a cause
+LEAST_RATIO = 1.2  # times the usual rate or service: less is not named as a cause
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class Incident:
     @property
     def sentence(self) -> str:
         """The incident in one sentence."""
-        parts = [f"{self.arrivals:.2g} times as many requests arrived"] if self.arrivals >= NAMED else []
-        if self.services is not None and self.services >= NAMED:
+        parts = [f"{self.arrivals:.2g} times as many requests arrived"] if self.arrivals >= LEAST_RATIO else []
+        if self.services is not None and self.services >= LEAST_RATIO:
             parts.append(f"services took {self.services:.2g} times as long")
         before = f", when {' and '.join(parts)}," if parts else ""
         return (
@@ -96,10 +96,10 @@ def incident_of(measures: Measures, first: datetime, last: datetime, requests: i
     arrived = table["requests"].to_numpy()
     for sums, values in ((count, 1.0), (waited, table["queueing delay"]), (served, table["service time"])):
         np.add.at(sums, places, arrived * np.asarray(values))
-    found = interval(count, waited, served)
-    if found is None:
+    bounds = interval(count, waited, served)
+    if bounds is None:
         return None
-    low, peak, high = found
+    low, peak, high = bounds
     inside = np.zeros(len(count), np.bool_)
     inside[low:high] = True
     rising = slice(max(low - 1, 0), peak + 1)

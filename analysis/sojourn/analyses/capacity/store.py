@@ -91,8 +91,8 @@ def store_mix(dsn: str, selection: Selection, windows: LoadWindows, slos: Sequen
 
         (count,) = rows_of(sql.over_chosen("services", which, taken="1"))
         text = sql.over_chosen(
-            "routes_of_load", which, taken="1", route=route_in_store("chosen", several=count["services"] > 1)
-        )  # type: ignore[operator]
+            "routes_of_load", which, taken="1", route=route_in_store("chosen", several=int(str(count["services"])) > 1)
+        )
         for slo in slos:
             rows = rows_of(text, begin=sql.micros(windows.begin), width=round(windows.width * 1e6), limit=slo.limit)
             tables.append(pl.DataFrame(rows, SCHEMA))

@@ -22,7 +22,11 @@ MOST_ROWS = 10
 GROUP_HEADINGS = (
     "\nrequests", "response\np50", "\np99", "queueing\nmean", "\np99", "service\nmean", "\np99", "queueing\nshare",
 )  # fmt: skip
-STATIONARITY = {True: "no trend found", False: "NOT stationary", None: "stationarity unknown"}
+STATIONARITY = {
+    True: "no trend found",  # codespell:ignore found
+    False: "NOT stationary",
+    None: "stationarity unknown",
+}
 CAUSE_STYLE = {"healthy": "bold green", "queueing": "bold red", "retries": "bold red"}
 
 

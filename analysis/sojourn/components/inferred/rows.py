@@ -60,13 +60,13 @@ def inferred_rows(
     count = int(rows.select(pl.len()).collect(engine="streaming").item())
     waits = np.full(count, np.nan, np.result_type(*(backend.waits.dtype for backend in usable)))
     moved = any(len(backend.later) for backend in usable)
-    workers, later = np.zeros(count, np.uint16), np.zeros(count if moved else 0, np.int64)
+    numbers, later = np.zeros(count, np.uint16), np.zeros(count if moved else 0, np.int64)
     for backend in usable:
-        waits[backend.rows], workers[backend.rows] = backend.waits, backend.numbers
+        waits[backend.rows], numbers[backend.rows] = backend.waits, backend.numbers
         if len(backend.later):
             later[backend.rows] = backend.later
     # Beside the rows, in their order: a join of as many rows would need far more memory.
-    beside = pl.DataFrame({"__wait": waits, "__workers": workers, **({"__later": later} if moved else {})})
+    beside = pl.DataFrame({"__wait": waits, "__workers": numbers, **({"__later": later} if moved else {})})
     joined = pl.concat([rows, beside.lazy()], how="horizontal")
     connect = pl.col("connect").fill_null(0.0)
     until_headers = pl.coalesce("header", "response")
