@@ -160,7 +160,8 @@ def with_components(rows: pl.LazyFrame) -> pl.LazyFrame:
     # Columns that the user's frame may have left out: not every analysis needs them.
     added = {
         "half_tick": pl.lit(0.0), "clock_tolerance": pl.lit(0.0), "proxy_queue": pl.lit(0.0),
-        "vantage": pl.lit(None, pl.String), "time_step": pl.lit(None, pl.Float64), "inferred_workers": pl.lit(None, pl.Int64),
+        "vantage": pl.lit(None, pl.String), "time_step": pl.lit(None, pl.Float64),
+        "inferred_workers": pl.lit(None, pl.Int64),
     }  # fmt: skip
     used = [name for name in USED if name not in added]
     if not set(schema) >= set(used):

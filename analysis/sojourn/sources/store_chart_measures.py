@@ -31,10 +31,6 @@ class ChartMeasures(ABC):
         """Whether quantiles are exact."""
 
     @abstractmethod
-    def _group_of(self, group: str) -> str:
-        """Return the expression for a group."""
-
-    @abstractmethod
     def _rows(self, name: str, parts: dict[str, str] | None = None, **parameters: object) -> list[Row]:
         """Return the rows of ``sql/<name>.sql``."""
 
