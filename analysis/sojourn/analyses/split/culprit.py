@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.analyses.blame.run import blame
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import duration, percent, printable
 from sojourn.model.verdict import OPENINGS, Verdict
 from sojourn.sources.frame_measures import FrameMeasures
 from sojourn.sources.open_requests import OpenedRequests
-from sojourn.timeline.classes import named_column
+from sojourn.timeline.charge import accounts, refuse_too_many
+from sojourn.timeline.classes import NO_VALUE, classes_of, having, named_column, summed
+from sojourn.timeline.services import services_of
 from sojourn.timeline.visits_of import visits_of
 
 QUEUEING = "queueing"
@@ -44,25 +45,35 @@ class Culprit:
 
 
 def culprit_of(requests: OpenedRequests) -> Culprit | None:
-    """Return the route that a queue is due to; None without one, of a store, and of more than ``MOST_REQUESTS``."""
-    if not isinstance(requests.measures, FrameMeasures):
+    """Return the route that a queue is due to; None without one, and where it is not looked for.
+
+    It is not looked for in a store, in a part of a log, and in more than ``MOST_REQUESTS``.
+    """
+    if not isinstance(requests.measures, FrameMeasures) or requests.log_requests is not None:
         return None
     if requests.whole.once("overall", requests.whole.measures.overall)["requests"] > MOST_REQUESTS:
         return None
+    visits = visits_of(requests.whole, columns=tuple(requests.where))
+    services = services_of(visits)
+    is_victim = having(visits.rows, requests.where)
     try:
-        result = blame(requests)
+        refuse_too_many(visits)
     except SojournError:
         return None
-    if result.queue_source.filtered or result.culprits.is_empty() or not result.present:
+    charged = accounts(visits, services, is_victim)
+    waited = float(np.where(is_victim, visits.wait, 0.0).sum())
+    if waited <= 0:
         return None
-    top = result.culprits.row(0, named=True)
-    part = top["requests"] / result.present
-    if top["culprit"] is None or top["of_waited"] < max(LEAST_SHARE, CONTRAST * part):
-        return None
-    visits = visits_of(requests.whole)
-    own = named_column(visits.rows, "route").eq_missing(top["culprit"]).to_numpy()
+    codes, names = classes_of(named_column(visits.rows, "route"))
+    # A request without a service time is an unknown culprit, as for ``blame``.
+    caused = summed(codes, np.where(services.known, charged.caused, 0.0), len(names))
+    top = int(caused.argmax())
+    own = codes == top
+    share, part = float(caused[top]) / waited, float(own.mean())
     held = visits.held[own & ~np.isnan(visits.held)]
-    return Culprit(top["culprit"], top["of_waited"], part, float(held.mean())) if len(held) else None
+    if names[top] == NO_VALUE or not len(held) or share < max(LEAST_SHARE, CONTRAST * part):
+        return None
+    return Culprit(names[top], share, part, float(held.mean()))
 
 
 def with_culprit(judged: Verdict, culprit: Culprit | None) -> Verdict:
