@@ -18,6 +18,7 @@ _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u280
     map(chr, range(0xFE00, 0xFE10)), map(chr, range(0xE0100, 0xE01F0))
 )
 _MARKS = {"Mn", "Me"}
+_PATH = re.compile(r"[\w/.~%:{}*+@-]*")
 _PILE = 3  # marks on one letter; more would be drawn over the lines around it
 
 
@@ -52,12 +53,12 @@ def shortened(text: str, width: int) -> str:
 
 
 def _joined(begin: str, end: str) -> str:
-    """Return the begin and the end of a text without its middle, of a path both cut at a slash."""
-    whole = begin[: begin.rfind("/") + 1]
-    if len(whole) > 1:
-        begin = whole
-    last = end[end.find("/") :] if "/" in end[:-1] else end
-    return f"{begin}…{last}"
+    """Return the begin and the end of a text without its middle, of a path both cut at a slash where it is near."""
+    whole, last = begin[: begin.rfind("/") + 1], end[end.find("/") :] if "/" in end[:-1] else ""
+    if begin.startswith("/") and _PATH.fullmatch(begin + end):
+        begin = whole if 2 * len(whole) >= len(begin) else begin
+        end = last if 2 * len(last) >= len(end) else end
+    return f"{begin}…{end}"
 
 
 def _safe(raw: str) -> str:
