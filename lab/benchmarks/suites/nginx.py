@@ -25,7 +25,7 @@ PROXY = "include sojourn/sojourn_proxy.conf;"
 BARE_HEADERS = (
     'proxy_set_header X-Request-Start t=$msec; proxy_set_header X-Queue-Start "";'
     " proxy_set_header X-Request-ID $request_id;"
-    ' proxy_set_header traceparent $http_traceparent; proxy_set_header tracestate $http_tracestate;'
+    " proxy_set_header traceparent $http_traceparent; proxy_set_header tracestate $http_tracestate;"
 )
 # Variables of nginx for the keys of the record, to write the same record without a map.
 BARE = {
