@@ -57,6 +57,7 @@ OPENINGS = {
     NETWORK: "It is the network, not a queue",
     "unknown": "Unknown",
 }
+OPENING_OF_MIXED = "No single cause"
 # What delays a phase, where nothing tells it apart and no configuration is known.
 DELAYS = {
     "before": ("`auth_request`", "`limit_req`", "a cache lock"),
@@ -346,7 +347,7 @@ def _opening(cause: str, shares: dict[str, float], average: str, words: dict[str
     if cause == "mixed":
         first, second = sorted(shares, key=lambda c: -shares[c])[:2]
         return (
-            f"No single cause: of {average}, {_percent(shares[first])} went {words[first]} and "
+            f"{OPENING_OF_MIXED}: of {average}, {_percent(shares[first])} went {words[first]} and "
             f"{_percent(shares[second])} {words[second]}"
         )
     return f"{opening}: of {average}, {_percent(shares[cause])} went {words[cause]}"

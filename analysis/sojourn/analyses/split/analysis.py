@@ -9,7 +9,7 @@ from sojourn.analyses.audit.analysis import audit_of
 from sojourn.analyses.audit.incident import Incident
 from sojourn.analyses.audit.reading import alternative_of
 from sojourn.analyses.audit.result import Audit
-from sojourn.analyses.split.culprit import QUEUEING, culprit_of, with_culprit
+from sojourn.analyses.split.culprit import MIXED, QUEUEING, culprit_of, with_culprit
 from sojourn.analyses.split.inside import inner_waits
 from sojourn.analyses.split.notes import notes
 from sojourn.analyses.split.result import SplitResult
@@ -76,7 +76,7 @@ def split_of(
         (waits, tail_waits),
         alternative_of(requests.records),
     )
-    culprit = culprit_of(requests) if judged.cause == QUEUEING else None
+    culprit = culprit_of(requests) if judged.cause in (QUEUEING, MIXED) else None
     judged = _marked(with_culprit(judged, culprit), requests, checked)
     result = SplitResult(
         measures=measures,

@@ -9,7 +9,7 @@ import numpy as np
 
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import duration, percent, printable
-from sojourn.model.verdict import OPENINGS, Verdict
+from sojourn.model.verdict import OPENING_OF_MIXED, OPENINGS, Verdict
 from sojourn.sources.frame_measures import FrameMeasures
 from sojourn.sources.open_requests import OpenedRequests
 from sojourn.timeline.charge import accounts, refuse_too_many
@@ -17,7 +17,7 @@ from sojourn.timeline.classes import NO_VALUE, classes_of, having, named_column,
 from sojourn.timeline.services import services_of
 from sojourn.timeline.visits_of import visits_of
 
-QUEUEING = "queueing"
+QUEUEING, MIXED = "queueing", "mixed"
 MOST_REQUESTS = 200_000  # of more, the split does not compute the causes of all waits
 LEAST_SHARE = 0.4  # of the waiting
 CONTRAST = 2.0  # times its share of the requests
@@ -32,12 +32,14 @@ class Culprit:
         share: of all waiting, what it caused.
         requests: its share of the requests.
         held: mean time for which each of its requests holds a worker, s.
+        of_held: its share of the time for which workers are held.
     """
 
     route: str
     share: float
     requests: float
     held: float
+    of_held: float
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as in the JSON."""
@@ -71,22 +73,29 @@ def culprit_of(requests: OpenedRequests) -> Culprit | None:
     own = codes == top
     share, part = float(caused[top]) / waited, float(own.mean())
     held = visits.held[own & ~np.isnan(visits.held)]
+    of_held = float(held.sum() / np.nansum(visits.held)) if len(held) else 0.0
     if names[top] == NO_VALUE or not len(held) or share < max(LEAST_SHARE, CONTRAST * part):
         return None
-    return Culprit(names[top], share, part, float(held.mean()))
+    return Culprit(names[top], share, part, float(held.mean()), of_held)
 
 
 def with_culprit(judged: Verdict, culprit: Culprit | None) -> Verdict:
-    """Return the verdict on a queue that begins with the route which causes it, and what helps."""
-    opening = f"{OPENINGS[QUEUEING]}: of "
-    if culprit is None or judged.cause != QUEUEING or not judged.sentence.startswith(opening):
+    """Return the verdict on a queue that begins with the route which causes it, and what helps.
+
+    A verdict without a single cause begins with the route if the work, too, is mostly of its requests.
+    """
+    opening = f"{OPENINGS[QUEUEING]}: of " if judged.cause == QUEUEING else f"{OPENING_OF_MIXED}: of "
+    if culprit is None or judged.cause not in (QUEUEING, MIXED) or not judged.sentence.startswith(opening):
         return judged
-    route = printable(culprit.route, 60)
+    if judged.cause == MIXED and culprit.of_held < LEAST_SHARE:
+        return judged
+    begin = "A queue, caused by" if judged.cause == QUEUEING else "One route is slow, and makes others wait:"
+    work = "" if judged.cause == QUEUEING else f" and had {percent(culprit.of_held)} of the workers' time"
     return replace(
         judged,
         sentence=(
-            f"A queue, caused by {route}: {percent(culprit.requests)} of the requests, which hold a worker for "
-            f"{duration(culprit.held)} each, caused {percent(culprit.share)} of the waiting. Make them shorter, or "
-            f"give them workers of their own. Of {judged.sentence.removeprefix(opening)}"
+            f"{begin} {printable(culprit.route, 60)}: {percent(culprit.requests)} of the requests, which hold a worker "
+            f"for {duration(culprit.held)} each, caused {percent(culprit.share)} of the waiting{work}. Make them "
+            f"shorter, or give them workers of their own. Of {judged.sentence.removeprefix(opening)}"
         ),
     )
