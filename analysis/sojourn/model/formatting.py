@@ -132,6 +132,12 @@ def tally(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{printable(name)} {count:,}" for name, count in sorted(counts.items()))
 
 
+def headline(text: str) -> tuple[str, str]:
+    """Return the first sentence of a text, and the others; a sentence begins with a capital letter."""
+    first, *rest = re.split(r"(?<=[.!?]) (?=[A-Z])", text, maxsplit=1)
+    return first, "".join(rest)
+
+
 def unbroken(text: str) -> str:
     """Return ``text`` with no-break spaces between numbers and their units."""
     return re.sub(r"(?<=\d) (?=(?:%|ms|s|min|h|d)\b|%)", "\u00a0", text)

@@ -237,9 +237,13 @@ def _tails(panels: list[Panel], _: Drawing) -> Makers:
 
 
 def _over_time(panels: list[Panel], _: Drawing) -> Makers:
-    return [
-        functools.partial(charts.response_over_time, charts.over_time_table(panel.result.measures)) for panel in panels
-    ]
+    makers: Makers = []
+    for panel in panels:
+        incident = panel.result.audit.incident
+        interval = incident and (incident.begin, incident.end)
+        table = charts.over_time_table(panel.result.measures)
+        makers.append(functools.partial(charts.response_over_time, table, interval))
+    return makers
 
 
 def _heatmaps(panels: list[Panel], drawing: Drawing) -> Makers:

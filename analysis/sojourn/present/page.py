@@ -13,7 +13,7 @@ import markupsafe
 
 from sojourn.model.components import COMPONENTS
 from sojourn.model.figures import FIGURES
-from sojourn.model.formatting import counted, duration, group_name, milliseconds, percent, printable, unbroken
+from sojourn.model.formatting import counted, duration, group_name, headline, milliseconds, percent, printable, unbroken
 from sojourn.model.version import version
 from sojourn.present.files import written_whole
 from sojourn.present.pictures import Drawing, Drawings, with_unique_ids
@@ -171,6 +171,7 @@ def _environment() -> jinja2.Environment:
         printable=printable,
         group_name=group_name,
         unbroken=unbroken,
+        headline=headline,
     )
     return environment
 

@@ -7,6 +7,7 @@ ten million.
 from __future__ import annotations
 
 import math
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -142,10 +143,10 @@ def log_seconds(**scale: Any) -> dict[str, Any]:
     return {"scale": alt.Scale(type="log", **scale), "axis": alt.Axis(tickCount=8, format="~g")}
 
 
-def response_over_time(table: pl.DataFrame) -> alt.LayerChart:
+def response_over_time(table: pl.DataFrame, incident: tuple[datetime, datetime] | None = None) -> alt.LayerChart:
     """Draw the mean response time by arrival, split into queueing, service and everything else; its p99 as a line.
 
-    Of ``over_time_table``.
+    Of ``over_time_table``; the interval of an incident is shaded.
     """
     x = alt.X("arrived:T", title="arrival (UTC)", scale=alt.Scale(type="utc"))
     areas = (
@@ -174,7 +175,22 @@ def response_over_time(table: pl.DataFrame) -> alt.LayerChart:
         .mark_line(color=RESPONSE, strokeDash=[4, 3])
         .encode(x=x, y=alt.Y("p99:Q"))
     )
-    return (areas + line).properties(width=WIDTH, height=HEIGHT)
+    if incident is None:
+        return (areas + line).properties(width=WIDTH, height=HEIGHT)
+    interval = pl.DataFrame({"begin": [incident[0]], "end": [incident[1]]})
+    shade = (
+        alt.Chart(inline(interval))
+        .mark_rect(color=RESPONSE, opacity=0.25)
+        .encode(
+            x=alt.X("begin:T", title="arrival (UTC)", scale=alt.Scale(type="utc")),
+            x2="end:T",
+            tooltip=[
+                alt.Tooltip("begin:T", title="incident from", format="%H:%M:%S"),
+                alt.Tooltip("end:T", title="to", format="%H:%M:%S"),
+            ],
+        )
+    )
+    return (shade + areas + line).properties(width=WIDTH, height=HEIGHT)
 
 
 def over_time_table(rows: Rows) -> pl.DataFrame:

@@ -115,11 +115,15 @@ def percentiles(result: SplitResult) -> Picture:
 def over_time(result: SplitResult) -> Picture:
     """Return the mean response time by arrival, divided, and its p99."""
     table = charts.over_time_table(result.measures)
+    incident = result.audit.incident
+    caption = (
+        "Mean response time by arrival, divided into queueing, service and everything else. The dashed line is p99."
+    )
     return Picture(
         "time",
         "Over time",
-        "Mean response time by arrival, divided into queueing, service and everything else. The dashed line is p99.",
-        functools.partial(charts.response_over_time, table),
+        caption if incident is None else f"{caption} The incident is shaded.",
+        functools.partial(charts.response_over_time, table, incident and (incident.begin, incident.end)),
         readings.over_time(table, readings.has_waits(result)),
     )
 
