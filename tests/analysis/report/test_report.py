@@ -15,7 +15,7 @@ from analysis_support import line
 from simulator import BAD_LINES, Settings, as_lines, simulated_log
 from sojourn.analyses.split import charts as plots
 from sojourn.analyses.split import charts_curves
-from sojourn.model.formatting import printable, unbroken
+from sojourn.model.formatting import headline, printable, unbroken
 from sojourn.report.html import report_page
 
 HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
@@ -86,7 +86,9 @@ def test_hostile_content_remains_text(page: Path) -> None:
 
 def test_page_has_verdict_tables_audit_and_refused_lines(page: Path, result: sojourn.SplitResult) -> None:
     text = page.read_text()
-    assert unbroken(result.verdict.sentence) in text
+    first, rest = headline(result.verdict.sentence)
+    assert f">{unbroken(first)}</p>" in text
+    assert f">{unbroken(rest)}</p>" in text
     headings = re.findall(r"<h([1-6])[^>]*>([^<]*)</h\1>", text)
     assert {"The split", "By route", "By upstream", "Audit", "Refused lines"} <= {name for _, name in headings}
     for reason in result.records.reasons:

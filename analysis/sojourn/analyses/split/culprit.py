@@ -89,13 +89,16 @@ def with_culprit(judged: Verdict, culprit: Culprit | None) -> Verdict:
         return judged
     if judged.cause == MIXED and culprit.of_held < LEAST_SHARE:
         return judged
-    begin = "A queue, caused by" if judged.cause == QUEUEING else "One route is slow, and makes others wait:"
-    work = "" if judged.cause == QUEUEING else f" and had {percent(culprit.of_held)} of the workers' time"
+    route = printable(culprit.route, 60)
+    begin, work = f"A queue, caused by {route}", ""
+    if judged.cause == MIXED:
+        begin = f"One route, {route}, is slow and makes others wait"
+        work = f" and had {percent(culprit.of_held)} of the workers' time"
     return replace(
         judged,
         sentence=(
-            f"{begin} {printable(culprit.route, 60)}: {percent(culprit.requests)} of the requests, which hold a worker "
-            f"for {duration(culprit.held)} each, caused {percent(culprit.share)} of the waiting{work}. Make them "
-            f"shorter, or give them workers of their own. Of {judged.sentence.removeprefix(opening)}"
+            f"{begin}: {percent(culprit.requests)} of the requests, which hold a worker for {duration(culprit.held)} "
+            f"each, caused {percent(culprit.share)} of the waiting{work}. Make them shorter, or give them workers of "
+            f"their own. Of {judged.sentence.removeprefix(opening)}"
         ),
     )
