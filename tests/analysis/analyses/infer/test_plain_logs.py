@@ -133,7 +133,7 @@ def test_an_unknown_queue_is_not_0(logs: dict[str, Path]) -> None:
     assert set(rows["queueing delay"]) == {"–"}
     assert result.mark == ""
     output = CliRunner().invoke(app, ["split", str(logs["refused"])]).stdout
-    (line,) = (line for line in output.splitlines() if line.startswith("queueing delay "))
+    (line,) = (line for line in output.splitlines() if line.startswith("queueing delay  "))
     assert set(line.removeprefix("queueing delay").split()) == {"–"}
     depth = sojourn.depth(result)
     assert (depth.overall["utilisation"], depth.overall["waiting"]) == (None, None)
