@@ -26,6 +26,28 @@ _PORTS = ("PORT", "APP", "TLS", "SPARE", "OTHER")
 _PLACEHOLDER = re.compile(rb"@([A-Z]+)@")
 
 
+_CONF = """\
+user root;
+pid @RUN@/nginx.pid;
+error_log @LOGS@/error.log;
+events { worker_connections 1024; }
+http {
+    access_log @LOGS@/access.log;
+    HTTP
+    server {
+        listen 127.0.0.1:@PORT@;
+        server_name shop.example;
+        SERVER
+    }
+}
+"""
+
+
+def conf_text(server: str, http: str = "") -> str:
+    """Return a configuration with these lines in its server, and at its http level."""
+    return _CONF.replace("SERVER", server).replace("HTTP", http)
+
+
 @dataclass
 class Tree:
     """A configuration in a folder of its own.

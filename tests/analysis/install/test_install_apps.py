@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from doctor_support import got
-from install_support import DEADLINE_S, Tree, nginx_of, tree_at
+from install_support import DEADLINE_S, Tree, conf_text, nginx_of, tree_at
 from sojourn.install import apps
 from sojourn.install.apps import apps_behind
 from sojourn_lab.runtime.ports import wait_for_port
@@ -21,22 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DOCS = Path(__file__).parents[3] / "docs" / "how-to"
-CONF = """\
-user root;
-pid @RUN@/nginx.pid;
-error_log @LOGS@/error.log;
-events { worker_connections 1024; }
-http {
-    access_log @LOGS@/access.log;
-    server {
-        listen 127.0.0.1:@PORT@;
-        server_name shop.example;
-        location / { proxy_pass http://127.0.0.1:@APP@; }
+LOCATIONS = """\
+location / { proxy_pass http://127.0.0.1:@APP@; }
         location /admin { proxy_pass http://127.0.0.1:@APP@; }
-        location /gone { proxy_pass http://127.0.0.1:@SPARE@; }
-    }
-}
-"""
+        location /gone { proxy_pass http://127.0.0.1:@SPARE@; }"""
 APP = """\
 def app(environ, start_response):
     start_response("200 OK", [("Content-Type", "text/plain")])
@@ -54,7 +42,7 @@ def gunicorn(one: Tree) -> Iterator[None]:
 
 
 def test_lines_for_gunicorn_work_as_printed(tmp_path: Path) -> None:
-    one = tree_at(tmp_path, {"nginx.conf": CONF})
+    one = tree_at(tmp_path, {"nginx.conf": conf_text(LOCATIONS)})
     code_of_app = tmp_path / "shop.py"
     code_of_app.write_text(APP)
     with nginx_of(one), gunicorn(one):

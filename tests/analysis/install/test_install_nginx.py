@@ -12,33 +12,18 @@ from pathlib import Path
 
 import pytest
 from doctor_support import got
-from install_support import DEADLINE_S, Tree, apps_of, nginx_of, tree_at
+from install_support import DEADLINE_S, Tree, apps_of, conf_text, nginx_of, tree_at
 from sojourn.install import nginx as use_case
 from sojourn.install import rotation
 from sojourn.install.nginx_program import nginx_program
 
-HEAD = """\
-user root;
-pid @RUN@/nginx.pid;
-error_log @LOGS@/error.log;
-events { worker_connections 1024; }
-http {
-    access_log @LOGS@/access.log;
-    HTTP
-    server {
-        listen 127.0.0.1:@PORT@;
-        server_name shop.example;
-        SERVER
-    }
-}
-"""
 PLAIN = "location / {\n            proxy_pass http://127.0.0.1:@APP@;\n        }"
 Received = list[dict[str, list[str]]]
 
 
 def tree(folder: Path, server: str = PLAIN, http: str = "", **files: str) -> Tree:
-    text = HEAD.replace("SERVER", server).replace("HTTP", http)
-    return tree_at(folder, {"nginx.conf": text, **{f"{name}.conf": content for name, content in files.items()}})
+    others = {f"{name}.conf": content for name, content in files.items()}
+    return tree_at(folder, {"nginx.conf": conf_text(server, http), **others})
 
 
 @contextmanager
@@ -239,7 +224,7 @@ def test_installs_at_places_that_are_added_later_and_removes_all(tmp_path: Path)
         got(one.port, "/later")
         assert "x-request-start" in received[-1]
         assert one.uninstall("--yes")[0] == 0
-        text = HEAD.replace("SERVER", PLAIN.replace("location / {", later, 1)).replace("HTTP", "")
+        text = conf_text(PLAIN.replace("location / {", later, 1))
         assert one.conf.read_bytes() == one.filled(text.encode())
         assert not (one.etc / "sojourn").exists()
 
