@@ -9,6 +9,7 @@ from typing import Any
 
 VECTOR: dict[str, Any] = json.loads((Path(__file__).parents[1] / "vectors/held.json").read_text("utf-8"))
 BEGIN: int = VECTOR["begin"]
+HALF_TICK = 0.0005  # s: of an offset that is not significant, nothing is subtracted
 Held = dict[tuple[int, str, str], float]
 """(Minute after ``BEGIN``, backend, phase) -> seconds."""
 
@@ -54,9 +55,9 @@ def scheduled(*minutes: int) -> Held:
 
 
 def differences(held: Held, other: Held) -> dict[tuple[int, str, str], tuple[float | None, float | None]]:
-    """Where two are not the same, to the tolerance of the vector."""
+    """Where two are not the same, to the tolerance of the vector and the half millisecond of a stamp's clock."""
     return {
         key: (held.get(key), other.get(key))
         for key in held.keys() | other.keys()
-        if key not in held or key not in other or abs(held[key] - other[key]) > VECTOR["tolerance"]
+        if key not in held or key not in other or abs(held[key] - other[key]) > VECTOR["tolerance"] + HALF_TICK
     }

@@ -72,7 +72,7 @@ METRICS = (
     Metric("sojourn_wasted_seconds_total", COUNTER, GROUP, "s",
            "Worker time spent on abandoned requests; only with the app's spans (--spans)."),
     Metric("sojourn_negative_queueing_delays_total", COUNTER, _BACKEND, "{request}",
-           "Requests whose queueing delay was negative by more than the uncertainty of the clocks: a clock changed."),
+           "Requests whose queueing delay was negative: the clocks differ, or one changed."),
     Metric("sojourn_negative_queueing_delay_seconds_total", COUNTER, _BACKEND, "s",
            "Sum of the negative queueing delays, without sign; histogram sum less this is the exact sum."),
     Metric("sojourn_queue_source_total", COUNTER, ("service", "source"), "{request}",

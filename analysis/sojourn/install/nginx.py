@@ -153,7 +153,7 @@ def _write_includes(
     """
     folder = _folder_of(path)
     files = include_files()
-    listed = dict(files)
+    in_manifest = dict(files)
     for name, content in files.items():
         target = os.path.join(folder, name)
         if not os.path.exists(target) or earlier.get(name):
@@ -161,13 +161,13 @@ def _write_includes(
         elif name in earlier:
             plan.left.append(f"{target}: remains, because it was edited since its installation.")
         elif name == USER_FILE:
-            del listed[name]
+            del in_manifest[name]
         elif Path(target).read_bytes() != content:
             raise SojournError(f"{target}: exists, and is not the file of this version: move the folder away")
     if rule is not None:
         writing.set(*rule)
-        listed[rule[0]] = rule[1]
-    writing.set(os.path.join(folder, MANIFEST), manifest_of(listed))
+        in_manifest[rule[0]] = rule[1]
+    writing.set(os.path.join(folder, MANIFEST), manifest_of(in_manifest))
     return [file for file in writing.after if os.path.dirname(file) == os.path.realpath(folder)]
 
 

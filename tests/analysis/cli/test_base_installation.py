@@ -86,6 +86,9 @@ CASES: list[tuple[str, str]] = [
     (f"export {SHOP} --once", ""),
     (f"export {SHOP} --otlp http://127.0.0.1:1", "otlp"),
     (f"doctor {SHOP}", ""),
+    ("install nginx OUT/nginx.conf", ""),
+    ("install app OUT/nginx.conf", ""),
+    ("uninstall nginx OUT/nginx.conf", ""),
     ("config", ""),
     ("store init chdb://OUT/store", "store"),
     (f"store load chdb://OUT/store {SHOP}", "store"),
@@ -98,6 +101,7 @@ CASES: list[tuple[str, str]] = [
 def done(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str, str]]:
     """Command -> exit status, stdout and stderr."""
     folder = str(tmp_path_factory.mktemp("base"))
+    Path(folder, "nginx.conf").write_text("events {}\nhttp { server { location / { proxy_pass http://10.0.0.1; } } }\n")
     commands = [command.replace("OUT", folder).split() for command, _ in CASES]
     ran = subprocess.run(
         [sys.executable, "-c", RUN], input=json.dumps((sorted({*EXTRAS, *WITH_THEM}), commands)),

@@ -196,12 +196,12 @@ def test_a_plugin_of_another_distribution_is_listed_and_run(tmp_path: Path) -> N
         "[console_scripts]\nother = other_verbs:app\n\n[sojourn.commands]\n# a comment\nother = other_verbs:app\n"
     )
     environment = {**os.environ, "PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{tmp_path}"}
-    for arguments, words in ((["--help"], "other     Say something else."), (["other", "say"], "said\n")):
+    for arguments, words in ((["--help"], "other Say something else."), (["other", "say"], "said")):
         done = subprocess.run(
             [sys.executable, "-m", "sojourn", *arguments],
             capture_output=True, text=True, check=True, timeout=60, env=environment,
         )  # fmt: skip
-        assert words in done.stdout
+        assert words in " ".join(done.stdout.split())
 
 
 def test_a_split_without_options_loads_no_heavy_library() -> None:

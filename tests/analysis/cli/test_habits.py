@@ -34,6 +34,8 @@ ABSENT = {
     "capture": ["capture", "--nginx", "/nowhere/nginx.conf", "--out", "/nowhere/f.pcap"],
     "compare": ["compare", "/nowhere/a.jsonl", "/nowhere/b.jsonl"],
     "export": ["export", "/nowhere/a.jsonl", "--once"],
+    "install": ["install", "nginx", "/nowhere/nginx.conf"],
+    "uninstall": ["uninstall", "nginx", "/nowhere/nginx.conf"],
     "movie": ["movie", "/nowhere/a.jsonl", "--out", "/nowhere/f.html"],
     "plot": ["plot", "/nowhere/a.jsonl", "ccdf", "--out", "/nowhere/f.svg"],
     "report": ["report", "/nowhere/a.jsonl", "--html", "/nowhere/f.html"],
@@ -41,6 +43,7 @@ ABSENT = {
     "store": ["store", "load", "chdb:///nowhere/store", "/nowhere/a.jsonl"],
     "watch": ["watch", "/nowhere/a.jsonl", "--once"],
 }
+GROUPS = ("store", "install", "uninstall")
 
 
 def ended(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
@@ -66,7 +69,7 @@ def test_exit_codes_of_every_verb(
         assert len(stderr) > 10
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "store"])
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in GROUPS])
 def test_every_verb_that_is_interrupted_ends_with_130(
     verb: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sojourn
 from pool_simulator import PoolSettings, Route, simulated_pool
-from sojourn.store import init, load
+from sojourn.store import load
 
 ROUTES = {"/": Route(1.0, 0.06)}
 
@@ -31,11 +31,10 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", params=["file", "store"])
-def source(request: pytest.FixtureRequest, log: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+def source(request: pytest.FixtureRequest, log: Path) -> str:
     if request.param == "file":
         return str(log)
-    dsn = f"chdb://{tmp_path_factory.mktemp('store')}/db"
-    init(dsn)
+    dsn: str = request.getfixturevalue("make_store")()
     load(dsn, log)
     return dsn
 

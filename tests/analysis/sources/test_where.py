@@ -47,11 +47,10 @@ def ran(*arguments: object) -> dict[str, Any]:
 
 
 @pytest.fixture(params=["file", "store"])
-def source(request: pytest.FixtureRequest, log: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+def source(request: pytest.FixtureRequest, log: Path) -> str:
     if request.param == "file":
         return str(log)
-    dsn = f"chdb://{tmp_path_factory.mktemp('store')}/db"
-    sojourn.store.init(dsn)
+    dsn: str = request.getfixturevalue("store_dsn")
     sojourn.store.load(dsn, log)
     return dsn
 

@@ -26,7 +26,7 @@ from sojourn.model.formatting import printable
 from sojourn.model.frame import SCHEMA, Selection
 from sojourn.queueing.system import System
 from sojourn_lab.errors import LabError
-from sojourn_lab.runtime.external import Limits, target_of
+from sojourn_lab.runtime.target import target_url
 
 from fuzz import nasty
 from fuzz.refusals import refusal
@@ -66,7 +66,7 @@ _READERS: tuple[Callable[[str], object], ...] = (
     lambda text: change_of(pairs([text], "--set")),
     lambda text: str(Slo.of(text)),
     lambda text: str(parse(text)),
-    lambda text: target_of(text, Limits()),
+    target_url,
     *(partial(Server, kind) for kind in KINDS),
     server_of,
 )

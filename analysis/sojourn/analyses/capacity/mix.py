@@ -4,7 +4,8 @@ Of each window of load the requests of each route are counted. How well a number
 from the others is the area under the ROC curve (Hanley & McNeil 1982): the share of pairs of such windows in which the
 number is larger in the one that broke it; 0.5 is chance. The number of a route's requests is the better explanation if
 its area is ``CLEAR``, exceeds the rate's by ``BETTER``, and differs from chance by ``SIGNIFICANT`` standard deviations
-(Mann & Whitney 1947). And no rate keeps an objective that service times alone exceed.
+(Mann & Whitney 1947). And no rate keeps an objective that service times alone exceed, also in the windows of the least
+load: services that share something are shorter there.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from sojourn.sources.frame_measures import without_upgraded
 from sojourn.timeline.load_windows import LoadWindows
 
 CLEAR, BETTER, SIGNIFICANT = 0.8, 0.1, 4.0
+QUIET = 4  # of all windows, one in so many is of the least load
 FEWEST = 3  # windows that broke the objective, and that kept it
 ROUTES = 20  # with most requests
 SCHEMA = {
@@ -77,7 +79,9 @@ def explained_by_mix(knee: Knee, table: pl.DataFrame, mix: pl.DataFrame) -> Knee
     """
     if knee.slo.metric == "errors" or mix.is_empty():
         return knee
-    if (alone := _alone(knee.slo, mix)) is not None:
+    quiet = table.sort("rate").head(max(math.ceil(len(table) / QUIET), FEWEST))["window"]
+    in_quiet = _alone(knee.slo, mix.filter(pl.col("window").is_in(quiet.to_list())))
+    if in_quiet is not None and (alone := _alone(knee.slo, mix)) is not None:
         return Knee(knee.slo, reason=alone[1], route=alone[0])
     broke = (table[knee.slo.metric] > knee.slo.limit).fill_null(value=False).to_numpy()
     if min(broke.sum(), (~broke).sum()) < FEWEST:
@@ -106,6 +110,8 @@ def explained_by_mix(knee: Knee, table: pl.DataFrame, mix: pl.DataFrame) -> Knee
 def _alone(slo: Slo, mix: pl.DataFrame) -> tuple[str, str] | None:
     """Return the route whose services alone exceed the objective, and that as a clause; None if none does."""
     requests, above = int(mix["requests"].sum()), int(mix["above"].sum())
+    if not requests:
+        return None
     if slo.metric == "mean":
         broken = float(mix["service"].sum()) > slo.limit * requests
     else:

@@ -29,7 +29,7 @@ const SERVICE_TIME = {
 const NEGATIVE = {
   kind: 'Counter',
   name: 'sojourn_negative_queueing_delays_total',
-  help: 'Requests whose queueing delay was negative: the clocks differ, or their offset is not known well.',
+  help: 'Requests whose queueing delay was negative: the clocks differ, or one changed.',
   labelNames: ['service'],
 };
 

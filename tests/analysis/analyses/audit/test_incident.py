@@ -11,7 +11,7 @@ import pytest
 import sojourn
 from pool_simulator import EPOCH, PoolSettings, Surge, as_lines, simulated_pool
 from sojourn.analyses.audit.incident import Incident
-from sojourn.store import init, load
+from sojourn.store import load
 from syrupy.assertion import SnapshotAssertion
 
 BEGIN, END = 100.0, 125.0
@@ -66,11 +66,9 @@ def test_figures_of_the_incident_are_those_of_its_requests(surge: Path, snapshot
     assert [row[0] for row in result.section.tables[1].rows] == ["response time", "queueing delay", "service time"]
 
 
-def test_a_store_names_the_same_incident(surge: Path, tmp_path: Path) -> None:
-    dsn = f"chdb://{tmp_path}/db"
-    init(dsn)
-    load(dsn, surge)
-    one, other = (sojourn.split(source).to_dict()["incident"] for source in (surge, dsn))
+def test_a_store_names_the_same_incident(surge: Path, store_dsn: str) -> None:
+    load(store_dsn, surge)
+    one, other = (sojourn.split(source).to_dict()["incident"] for source in (surge, store_dsn))
     assert other.keys() == one.keys()
     for key in one:
         expected = one[key]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import sojourn
 from pool_simulator import PoolSettings, Route, Surge, as_lines, simulated_pool
-from sojourn.store import init, load
+from sojourn.store import load
 from syrupy.assertion import SnapshotAssertion
 
 LIGHT = {"/": Route(0.96, 0.030), "/reports": Route(0.04, 0.500)}
@@ -35,20 +36,24 @@ def log_of(folder: Path, settings: PoolSettings) -> str:
     return str(log)
 
 
-def as_store(log: str, folder: Path) -> str:
-    dsn = f"chdb://{folder}/db"
-    init(dsn)
-    load(dsn, log)
-    return dsn
+@pytest.fixture(params=["file", "store"])
+def source_of(request: pytest.FixtureRequest) -> Callable[[str], str]:
+    """Returns the source for a log: itself, or a store with it."""
+
+    def of(log: str) -> str:
+        if request.param == "file":
+            return log
+        dsn: str = request.getfixturevalue("store_dsn")
+        load(dsn, log)
+        return dsn
+
+    return of
 
 
-@pytest.mark.parametrize("engine", ["file", "store"])
 def test_the_mix_breaks_the_objective_and_not_the_rate(
-    tmp_path: Path, engine: str, snapshot: SnapshotAssertion
+    tmp_path: Path, source_of: Callable[[str], str], snapshot: SnapshotAssertion
 ) -> None:
-    log = log_of(tmp_path, BY_MIX)
-    source = as_store(log, tmp_path) if engine == "store" else log
-    result = sojourn.capacity(source, slo="mean=0.4", window=5)
+    result = sojourn.capacity(source_of(log_of(tmp_path, BY_MIX)), slo="mean=0.4", window=5)
     (knee,) = result.knees
     assert knee.rate is None
     assert knee.route == "/reports"
@@ -64,11 +69,11 @@ def test_a_rate_remains_where_the_rate_breaks_the_objective(tmp_path: Path) -> N
     assert 50 < knee.rate < 90
 
 
-@pytest.mark.parametrize("engine", ["file", "store"])
-def test_no_rate_keeps_an_objective_that_services_alone_exceed(tmp_path: Path, engine: str) -> None:
+def test_no_rate_keeps_an_objective_that_services_alone_exceed(
+    tmp_path: Path, source_of: Callable[[str], str]
+) -> None:
     log = log_of(tmp_path, BY_SERVICE)
-    source = as_store(log, tmp_path) if engine == "store" else log
-    (knee,) = sojourn.capacity(source, slo="p99=0.5", window=5, target_rate=100.0).knees
+    (knee,) = sojourn.capacity(source_of(log), slo="p99=0.5", window=5, target_rate=100.0).knees
     assert (knee.rate, knee.at_least, knee.route) == (None, None, "/reports")
     rows = sojourn.split(log).rows.collect()
     above = np.mean(rows["service_time"].to_numpy() > 0.5)

@@ -13,8 +13,7 @@ module Sojourn
       QUEUEING_DELAY => "Time that requests waited for a worker; negative values count in the lowest bucket, " \
                         "and not in the sum.",
       SERVICE_TIME => "Time from the app's start to its response headers.",
-      NEGATIVE_DELAYS => "Requests whose queueing delay was negative: the clocks differ, or their offset is not " \
-                         "known well.",
+      NEGATIVE_DELAYS => "Requests whose queueing delay was negative: the clocks differ, or one changed.",
       NEGATIVE_SECONDS => "Sum of the negative queueing delays, without sign; histogram sum less this is the exact sum."
     }.freeze
 

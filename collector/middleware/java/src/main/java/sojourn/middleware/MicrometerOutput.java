@@ -37,7 +37,7 @@ public final class MicrometerOutput extends Prometheus {
     private static final String SERVICE_TIME_HELP = "Time from the app's start to its response headers.";
     private static final String NEGATIVE = "sojourn_negative_queueing_delays_total";
     private static final String NEGATIVE_HELP =
-            "Requests whose queueing delay was negative: the clocks differ, or their offset is not known well.";
+            "Requests whose queueing delay was negative: the clocks differ, or one changed.";
     private static final String NEGATIVE_SECONDS = "sojourn_negative_queueing_delay_seconds_total";
     private static final String NEGATIVE_SECONDS_HELP =
             "Sum of the negative queueing delays, without sign; histogram sum less this is the exact sum.";
