@@ -13,7 +13,17 @@ import markupsafe
 
 from sojourn.model.components import COMPONENTS
 from sojourn.model.figures import FIGURES
-from sojourn.model.formatting import counted, duration, group_name, headline, milliseconds, percent, printable, unbroken
+from sojourn.model.formatting import (
+    counted,
+    duration,
+    group_name,
+    headline,
+    percent,
+    printable,
+    share_of_time,
+    time_in_ms,
+    unbroken,
+)
 from sojourn.model.version import version
 from sojourn.present.files import written_whole
 from sojourn.present.pictures import Drawing, Drawings, with_unique_ids
@@ -165,7 +175,8 @@ def is_page(path: str | os.PathLike[str]) -> bool:
 def _environment() -> jinja2.Environment:
     environment = templates_of("sojourn.present")
     environment.filters.update(
-        ms=milliseconds,
+        ms=time_in_ms,
+        share=share_of_time,
         duration=duration,
         percent=percent,
         printable=printable,

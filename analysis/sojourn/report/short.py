@@ -12,7 +12,7 @@ from sojourn.analyses.split.page import MOST, WORTH
 from sojourn.analyses.split.pictures import any_served
 from sojourn.analyses.split.result import SplitResult
 from sojourn.model.coverage import APP_LOG
-from sojourn.model.formatting import counted, duration, formatted
+from sojourn.model.formatting import counted, duration, formatted, listed
 from sojourn.model.verdict import queueing_seconds
 from sojourn.present.page import Line
 from sojourn.present.section import Section
@@ -67,11 +67,14 @@ def _happened(result: SplitResult) -> str:
     service, unknown = means["service_time"], means["unattributed"]
     rest = total - queueing - service
     where = "are unknown" if unknown > MOST * rest and unknown > WORTH * total else "elsewhere"
-    return (
-        f"Of every 10 seconds of response time, {_tenths(queueing / total)} were spent in a queue in front of "
-        f"the app{result.mark}, {_tenths(service / total)} in the app's own work{result.mark} and "
-        f"{_tenths(rest / total)} {where}."
-    )
+    parts = [
+        f"{_tenths(queueing / total)} were spent in a queue in front of the app{result.mark}",
+        f"{_tenths(service / total)} in the app's own work{result.mark}",
+        f"{_tenths(rest / total)} {where}",
+    ]
+    if _tenths(rest / total) == "0.0" or -result.uncertainty <= rest < 0:
+        del parts[-1]
+    return f"Of every 10 seconds of response time, {listed(parts)}."
 
 
 def _tenths(share: float) -> str:

@@ -42,7 +42,10 @@ def split_part(result: SplitResult) -> SplitPart:
 
 
 def _parts(result: SplitResult) -> list[Part]:
-    """Return the mean response time in three parts; a negative part (clock error) has no width."""
+    """Return the mean response time in three parts; a negative part (clock error) has no width.
+
+    A part that is negative within the uncertainty of the clocks is left out.
+    """
     total = sum(result.means.values())
     if total <= 0:
         return []
@@ -64,4 +67,5 @@ def _parts(result: SplitResult) -> list[Part]:
     return [
         Part(name, colour, value, max(value, 0.0) / drawn_total)
         for (name, value), colour in zip(seconds.items(), colours, strict=True)
+        if not -result.uncertainty <= value < 0
     ]

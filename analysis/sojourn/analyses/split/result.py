@@ -13,7 +13,7 @@ import polars as pl
 from sojourn.analyses.audit.result import Audit
 from sojourn.components.clock_offsets.correction import plain_clocks
 from sojourn.model.figures import Summary
-from sojourn.model.formatting import iso, rounded
+from sojourn.model.formatting import RESOLUTION, iso, rounded
 from sojourn.model.groups import TIMES
 from sojourn.model.result import Result
 from sojourn.model.verdict import Evidence, Verdict, queueing_seconds
@@ -99,6 +99,13 @@ class SplitResult(OpenedRequests, Result):
         """
         total = sum(self.means.values())
         return queueing_seconds(self.means) / total if total and self.queueing_share is not None else None
+
+    @property
+    def uncertainty(self) -> float:
+        """Uncertainty of a mean time, s: that of the clock offsets, weighted by requests, or nginx's resolution."""
+        clocks = self.clock.filter(pl.col("uncertainty").is_finite()).select("uncertainty", "requests").rows()
+        seconds = sum(uncertainty * requests for uncertainty, requests in clocks)
+        return max(RESOLUTION, seconds / max(sum(requests for _, requests in clocks), 1))
 
     @property
     def mark(self) -> str:
