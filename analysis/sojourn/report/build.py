@@ -28,6 +28,8 @@ from sojourn.timeline.visits import WorkersLike
 
 SHARE_VISITS = ("blame", "depth", "laws")
 """Questions that start from the same visits. They are answered first, and the visits are released before the others."""
+OF_QUEUES = frozenset(("infer", "blame", "depth", "whatif", "laws", "clock"))
+"""Questions that a log without the times of a queue does not answer: its verdict has the lines to add instead."""
 NO_SOURCES = NamedSources((), (), ())
 LARGE = 100_000  # requests; the garbage of fewer is not worth the time to collect it
 
@@ -187,7 +189,7 @@ def sections_of(
             sections[question.name] = section
             on_section(section)
 
-    questions = reported()
+    questions = [each for each in reported() if not (result.lacks_times and each.name in OF_QUEUES)]
     _collect(result)
     for question in questions:
         if question.name in SHARE_VISITS:

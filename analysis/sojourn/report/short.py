@@ -21,9 +21,12 @@ UNPREDICTED = ("No prediction", "Not available")  # begins of the sentence of a 
 
 
 def in_short(result: SplitResult, sections: Sequence[Section]) -> list[Line]:
-    """Return the lines; empty without served requests, or without sections that add to the verdict."""
+    """Return the lines.
+
+    They are empty without served requests, without the times of a queue, and without sections that add to the verdict.
+    """
     by_key = {section.key: section for section in sections}
-    if not any_served(result) or not by_key.keys() & {"blame", "whatif", "goodput"}:
+    if result.lacks_times or not any_served(result) or not by_key.keys() & {"blame", "whatif", "goodput"}:
         return []
     lines = [
         _line("Cause", _happened(result), by_key, "blame"),

@@ -32,7 +32,7 @@ def split_section(result: SplitResult) -> Section:
         title="Where the time went",
         sentence=result.verdict.sentence if result.requests else "There are no requests to split.",
         measures=_measures(result),
-        failures=tuple(result.audit.failures()) if result.requests else (),
+        failures=tuple(result.failed_checks) if result.requests else (),
         tables=(_components(result), *_incident(result), *_groups(result)) if result.requests else (),
         pictures=tuple(split_pictures(result)),
         notes=(f"{read_sentence(result)}.", *((audit_sentence(result),) if result.requests else ()), *result.notes),

@@ -48,9 +48,13 @@ def split_table(result: SplitResult) -> RenderableType:
 
 
 def _parts(result: SplitResult) -> Iterator[RenderableType]:
-    for failure in result.audit.failures():
+    verdict = Text(result.verdict.sentence, style=CAUSE_STYLE.get(result.verdict.cause, "bold"))
+    if result.lacks_times:
+        yield verdict
+    for failure in result.failed_checks:
         yield Text(f"AUDIT  {printable(failure, 400)}", style="bold yellow")
-    yield Text(result.verdict.sentence, style=CAUSE_STYLE.get(result.verdict.cause, "bold"))
+    if not result.lacks_times:
+        yield verdict
     yield Text(read_sentence(result), style="dim")
     yield Text()
     yield _components(result)
