@@ -60,7 +60,7 @@ def write_report(
         slo: objective for p99 of the response time, s.
         before: earlier requests to compare with.
         captures: captures of the same requests.
-        title: heading; None: the names of the sources.
+        title: heading; None: the services, or the names of the sources.
         spans: the app's spans, if ``requests`` are sources.
         app_log: the app's own access log, as for ``sojourn.split``.
         since: only requests that arrived at or after this instant: ISO 8601 with a zone, an aware
