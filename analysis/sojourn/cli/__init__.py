@@ -196,5 +196,7 @@ def _in_words(error: BaseException) -> str:
 
 
 def _end(text: str, code: int) -> NoReturn:
-    print(f"sojourn: {printable(text, 1_000)}", file=sys.stderr)  # noqa: T201
+    text, gap, lines = text.partition("\n\n")  # lines for a configuration
+    text = printable(text, 1_000) + "".join(f"\n{printable(line)}" for line in (gap + lines).splitlines()[1:])
+    print(f"sojourn: {text}", file=sys.stderr)  # noqa: T201
     raise SystemExit(code) from None

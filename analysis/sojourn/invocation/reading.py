@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from sojourn.invocation.options import conditions_of
 from sojourn.invocation.progress import BytesRead, instant, reading_bar
 from sojourn.model.errors import SojournError
-from sojourn.model.formatting import counted, tally
 
 if TYPE_CHECKING:
     from sojourn.model.frame import Records
@@ -80,19 +79,11 @@ def requests_of(
 
 
 def nothing(records: Records) -> str:
-    """Return the reason that no request is left."""
+    """Return the reason that no request is left; behind an empty line, lines for nginx's configuration."""
     if not records.read:
         return "no request: the sources are empty"
     if records.accepted:
         return "no request is left: none arrived in the window or fits --where"
-    from sojourn.readers.foreign_logs import refused_as  # noqa: PLC0415 - for a failure only
+    from sojourn.readers.missing_times import refused_lines  # noqa: PLC0415 - for a failure only
 
-    refused = f"{records.rejected:,} refused ({tally(records.reasons)})"
-    counts = f"no request could be used: {counted(records.read, 'line')} read, {refused}"
-    hint = refused_as(records)
-    warnings = [text for facts in records.formats for text in facts.warnings]
-    if warnings:
-        return f"{counts}. {' '.join(warnings)}"
-    if hint:
-        return f"{counts}. {hint}"
-    return f"{counts}; sojourn doctor says what the log lacks, and --log-format names a format that is not recognised"
+    return refused_lines(records)

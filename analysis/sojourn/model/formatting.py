@@ -19,6 +19,7 @@ _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u280
 )
 _MARKS = {"Mn", "Me"}
 _PATH = re.compile(r"[\w/.~%:{}*+@-]*")
+RESOLUTION = 1e-3  # s: nginx's clock
 _PILE = 3  # marks on one letter; more would be drawn over the lines around it
 
 
@@ -82,6 +83,21 @@ def iso(instant: datetime) -> str:
 def milliseconds(seconds: float | None) -> str:
     """Return seconds as milliseconds with three significant digits: 1,204 / 99.8 / 0.31; – for None."""
     return "–" if seconds is None else three_digits(seconds * 1000)
+
+
+def time_in_ms(seconds: float | None, uncertainty: float = RESOLUTION) -> str:
+    """Return a time as ``milliseconds`` does; 0 for a negative time that is within the uncertainty of the clocks, s."""
+    return milliseconds(without_noise(seconds, seconds, uncertainty))
+
+
+def share_of_time(share: float | None, seconds: float | None, uncertainty: float = RESOLUTION) -> str:
+    """Return the share of a time as ``percent`` does; 0 % for a negative time within the uncertainty, as there."""
+    return percent(without_noise(share, seconds, uncertainty))
+
+
+def without_noise(value: float | None, seconds: float | None, uncertainty: float = RESOLUTION) -> float | None:
+    """Return a figure of a time of ``seconds``; 0 if the time is negative within the uncertainty of the clocks, s."""
+    return 0.0 if seconds is not None and -uncertainty <= seconds < 0 else value
 
 
 def three_digits(value: float) -> str:

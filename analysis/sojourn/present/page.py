@@ -13,7 +13,17 @@ import markupsafe
 
 from sojourn.model.components import COMPONENTS
 from sojourn.model.figures import FIGURES
-from sojourn.model.formatting import counted, duration, group_name, headline, milliseconds, percent, printable, unbroken
+from sojourn.model.formatting import (
+    counted,
+    duration,
+    group_name,
+    headline,
+    percent,
+    printable,
+    share_of_time,
+    time_in_ms,
+    unbroken,
+)
 from sojourn.model.version import version
 from sojourn.present.files import written_whole
 from sojourn.present.pictures import Drawing, Drawings, with_unique_ids
@@ -65,6 +75,7 @@ class SplitPart:
         parts: the mean response time in three parts.
         read, audit, clocks: sentences.
         rejects: refused lines, safe to show.
+        title: the services, or the names of the sources.
     """
 
     result: Any
@@ -74,6 +85,7 @@ class SplitPart:
     audit: str
     clocks: str
     rejects: Sequence[dict[str, object]]
+    title: str
 
 
 @dataclass(frozen=True)
@@ -82,7 +94,7 @@ class Page:
 
     Attributes:
         split: the split; None: the page has only ``lead``.
-        title: heading; empty: the names of the sources.
+        title: heading; empty: that of the split.
         sections: sections after the split; their failures are repeated at the top.
         lead: first section; its sentence replaces the split's verdict.
         opening: pictures before the sentence of ``lead``.
@@ -127,9 +139,8 @@ class Page:
             for section in (*leads, *self.sections)
         }
         result = None if self.split is None else self.split.result
-        names = () if result is None else result.names
         return environment.get_template("report.html").render(
-            title=printable(self.title, 300) or ", ".join(printable(name, 60) for name in names[:3]) or "split",
+            title=printable(self.title, 300) or (self.split.title if self.split is not None else "") or "split",
             result=result,
             split=self.split,
             lead=self.lead,
@@ -165,7 +176,8 @@ def is_page(path: str | os.PathLike[str]) -> bool:
 def _environment() -> jinja2.Environment:
     environment = templates_of("sojourn.present")
     environment.filters.update(
-        ms=milliseconds,
+        ms=time_in_ms,
+        share=share_of_time,
         duration=duration,
         percent=percent,
         printable=printable,

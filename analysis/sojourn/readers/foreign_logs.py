@@ -16,9 +16,11 @@ from sojourn.readers.formats.suggestion import Suggestion, suggested_format
 LINES = 200  # of the refused lines
 LENGTH = 2_000  # characters of a line
 TIMED = (
-    "log_format timed '$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent '\n"
-    '    \'"$http_referer" "$http_user_agent" $msec $request_time $upstream_addr $upstream_response_time\';\n'
-    "access_log /var/log/nginx/access.log timed;"
+    'log_format timed escape=json \'{"time":"$msec","method":"$request_method",\'\n'
+    '    \'"uri":"$uri","status":"$status","request_time":"$request_time",\'\n'
+    '    \'"upstream_addr":"$upstream_addr",\'\n'
+    '    \'"upstream_response_time":"$upstream_response_time"}\';\n'
+    "access_log /var/log/nginx/sojourn.jsonl timed;"
 )
 SWITCH = "include sojourn/sojourn.conf;\naccess_log /var/log/nginx/sojourn.jsonl sojourn;"
 IN_NGINX = "nginx.conf, inside http"
@@ -130,8 +132,8 @@ COMBINED = ForeignFormat(
     "the common or combined format of nginx, Apache and gunicorn",
     "the second in which each request ended and no duration",
     "response times and upstream times",
-    "add $msec $request_time $upstream_addr $upstream_response_time to nginx's log_format, or %D to Apache's "
-    "LogFormat; the queue is then inferred",
+    "log $msec, $request_time, $upstream_addr and $upstream_response_time of nginx; the queue is then inferred. Or add "
+    "%D to Apache's LogFormat",
     TIMED,
     IN_NGINX,
 )

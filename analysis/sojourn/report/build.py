@@ -28,6 +28,8 @@ from sojourn.timeline.visits import WorkersLike
 
 SHARE_VISITS = ("blame", "depth", "laws")
 """Questions that start from the same visits. They are answered first, and the visits are released before the others."""
+OF_QUEUES = frozenset(("infer", "blame", "depth", "whatif", "laws", "clock"))
+"""Questions that a log without the times of a queue does not answer: its verdict has the lines to add instead."""
 NO_SOURCES = NamedSources((), (), ())
 LARGE = 100_000  # requests; the garbage of fewer is not worth the time to collect it
 
@@ -58,7 +60,7 @@ def write_report(
         slo: objective for p99 of the response time, s.
         before: earlier requests to compare with.
         captures: captures of the same requests.
-        title: heading; None: the names of the sources.
+        title: heading; None: the services, or the names of the sources.
         spans: the app's spans, if ``requests`` are sources.
         app_log: the app's own access log, as for ``sojourn.split``.
         since: only requests that arrived at or after this instant: ISO 8601 with a zone, an aware
@@ -187,7 +189,7 @@ def sections_of(
             sections[question.name] = section
             on_section(section)
 
-    questions = reported()
+    questions = [each for each in reported() if not (result.lacks_times and each.name in OF_QUEUES)]
     _collect(result)
     for question in questions:
         if question.name in SHARE_VISITS:

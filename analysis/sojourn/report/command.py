@@ -134,10 +134,10 @@ def _say(result: SplitResult, lines: Sequence[Line], html: Path) -> None:
     from sojourn.analyses.queue_source import gaps_of  # noqa: PLC0415 - Polars takes its time to load
 
     console = Console()
-    for failure in result.audit.failures():
-        console.print(Text(f"AUDIT  {printable(failure, 400)}", style="bold yellow"))
-    console.print(Text(result.verdict.sentence, style="bold"))
-    for gap in gaps_of(result):
+    verdict = Text(result.verdict.sentence, style="bold")
+    failures = [Text(f"AUDIT  {printable(failure, 400)}", style="bold yellow") for failure in result.failed_checks]
+    console.print(*([verdict, *failures] if result.lacks_times else [*failures, verdict]), sep="\n")
+    for gap in () if result.lacks_times else gaps_of(result):
         console.print(Text(f"NOTE  {printable(gap, 600)}", style="yellow"))
     for line in lines:
         doubt = " (in doubt: see the page)" if line.doubtful else ""

@@ -12,7 +12,7 @@ from sojourn.analyses.split.page import MOST, WORTH
 from sojourn.analyses.split.pictures import any_served
 from sojourn.analyses.split.result import SplitResult
 from sojourn.model.coverage import APP_LOG
-from sojourn.model.formatting import counted, duration, formatted
+from sojourn.model.formatting import counted, duration, formatted, listed
 from sojourn.model.verdict import queueing_seconds
 from sojourn.present.page import Line
 from sojourn.present.section import Section
@@ -21,9 +21,12 @@ UNPREDICTED = ("No prediction", "Not available")  # begins of the sentence of a 
 
 
 def in_short(result: SplitResult, sections: Sequence[Section]) -> list[Line]:
-    """Return the lines; empty without served requests, or without sections that add to the verdict."""
+    """Return the lines.
+
+    They are empty without served requests, without the times of a queue, and without sections that add to the verdict.
+    """
     by_key = {section.key: section for section in sections}
-    if not any_served(result) or not by_key.keys() & {"blame", "whatif", "goodput"}:
+    if result.lacks_times or not any_served(result) or not by_key.keys() & {"blame", "whatif", "goodput"}:
         return []
     lines = [
         _line("Cause", _happened(result), by_key, "blame"),
@@ -67,11 +70,14 @@ def _happened(result: SplitResult) -> str:
     service, unknown = means["service_time"], means["unattributed"]
     rest = total - queueing - service
     where = "are unknown" if unknown > MOST * rest and unknown > WORTH * total else "elsewhere"
-    return (
-        f"Of every 10 seconds of response time, {_tenths(queueing / total)} were spent in a queue in front of "
-        f"the app{result.mark}, {_tenths(service / total)} in the app's own work{result.mark} and "
-        f"{_tenths(rest / total)} {where}."
-    )
+    parts = [
+        f"{_tenths(queueing / total)} were spent in a queue in front of the app{result.mark}",
+        f"{_tenths(service / total)} in the app's own work{result.mark}",
+        f"{_tenths(rest / total)} {where}",
+    ]
+    if _tenths(rest / total) == "0.0" or -result.uncertainty <= rest < 0:
+        del parts[-1]
+    return f"Of every 10 seconds of response time, {listed(parts)}."
 
 
 def _tenths(share: float) -> str:

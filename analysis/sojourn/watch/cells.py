@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from rich.cells import set_cell_size
 
-from sojourn.model.formatting import milliseconds, percent, printable, shortened
+from sojourn.model.formatting import percent, printable, shortened, time_in_ms, without_noise
 from sojourn.present import palette
 from sojourn.watch.figures import Figures
 
@@ -69,6 +69,10 @@ def _of(distribution: str, figure: str) -> Callable[[dict[str, Any], float], flo
     return lambda row, _seconds: row[distribution][figure]
 
 
+def _queued(row: dict[str, Any], _seconds: float) -> float | None:
+    return without_noise(row["queueing_share"], row["queueing_delay"]["mean"])
+
+
 def rate_text(rate: float | None) -> str:
     """Format requests per second with three significant digits."""
     if rate is None:
@@ -79,8 +83,8 @@ def rate_text(rate: float | None) -> str:
 
 
 def time_text(seconds: float | None) -> str:
-    """Format a time in ms without its unit; from ``LONG`` on, in seconds with it."""
-    return f"{seconds:,.0f} s" if seconds is not None and seconds >= LONG else milliseconds(seconds)
+    """Format a time in ms without its unit, as ``time_in_ms`` does; from ``LONG`` on, in seconds with it."""
+    return f"{seconds:,.0f} s" if seconds is not None and seconds >= LONG else time_in_ms(seconds)
 
 
 def share_text(share: float | None) -> str:
@@ -99,7 +103,7 @@ COLUMNS = (
     Column("service", "s mean", "service", "mean", "mean service", SERVICE, _of("service_time", "mean"), time_text),
     Column("service99", "s p99", "service", "p99", "service p99", SERVICE, _of("service_time", "p99"), time_text),
     Column(
-        "share", "queued", "queued", "share", "share of queueing", "", lambda row, _: row["queueing_share"], share_text
+        "share", "queued", "queued", "share", "share of queueing", "", _queued, share_text
     ),
     Column("caused", "caused", "caused", "1 min", "waiting caused", QUEUEING, lambda row, _: row["caused"], share_text),
     Column(

@@ -21,7 +21,7 @@ from sojourn.analyses.audit.result import Audit
 from sojourn.analyses.laws.applicability import reason_against
 from sojourn.analyses.queue_source import MEASURED, QueueSource, slots
 from sojourn.model.errors import SojournError
-from sojourn.model.formatting import formatted, listed, milliseconds, printable
+from sojourn.model.formatting import duration, formatted, listed, milliseconds, printable
 from sojourn.model.one_worker import doubt
 from sojourn.model.result import Result
 from sojourn.queueing.theory import allen_cunneen_wait, kingman_wait, mg1_wait, mmc_wait
@@ -128,18 +128,30 @@ class StationLaws:
                 f"{self.label}: as one queue they would wait {predicted} ms ({NAMES[law.law]}); {self.wait_source} "
                 f"{measured} ms."
             )
-        if law.error is None:
-            return f"{self.label}: {NAMES[law.law]} applies."
+        if law.error is None or (self._predicts_none(law) and self.station.mean_wait < TICK):
+            below = "" if law.error is None else f"; the {self.wait_source} wait is below 1 ms, as predicted"
+            return f"{self.label}: {NAMES[law.law]} applies{below}."
         if abs(law.error) > self.doubt + DOUBTFUL:
             return f"{self.label}: no law is near the measurement. {self._error_of(law)}."
-        text = f"{self.label}: {NAMES[law.law]} applies, with an error of {formatted(law.error, '+.0%')}"
+        text = f"{self.label}: {NAMES[law.law]} applies, with an error of {self.off_by(law)}"
         if self.doubt > DOUBTFUL:
             text += f"; the uncertainty of the {self.wait_source} wait is ±{self.doubt:.0%}"
         return f"{text}."
 
+    def off_by(self, law: Prediction) -> str:
+        """Return the error of a law; empty if the predicted wait is below nginx's resolution."""
+        if law.error is None or self._predicts_none(law):
+            return ""
+        return formatted(law.error, "+.0%")
+
+    def _predicts_none(self, law: Prediction) -> bool:
+        return law.mean_wait is not None and law.mean_wait < TICK
+
     def _error_of(self, law: Prediction) -> str:
         """Return the error of a law, and what may cause it."""
-        error = f"The error of {NAMES[law.law]} is {formatted(law.error or 0.0, '+.0%')}"
+        error = f"The error of {NAMES[law.law]} is {self.off_by(law)}"
+        if self._predicts_none(law):
+            error = f"{NAMES[law.law]} predicts no wait; {self.wait_source} {duration(self.station.mean_wait)}"
         if self.apart:
             return f"{error}. The laws know nothing of {listed(list(self.apart))}; `sojourn blame` measures it"
         causes = "bursts, timeouts or another discipline"

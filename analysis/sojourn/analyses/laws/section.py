@@ -8,7 +8,7 @@ from sojourn.analyses.laws import run
 from sojourn.analyses.laws.analysis import NAMES, UNCERTAIN, Laws, StationLaws
 from sojourn.analyses.laws.charts import wait_against_utilisation
 from sojourn.analyses.question import ReportContext
-from sojourn.model.formatting import duration, formatted, milliseconds, percent, printable
+from sojourn.model.formatting import duration, milliseconds, percent, printable
 from sojourn.present.display import lay_out
 from sojourn.present.section import Picture, Section, Table
 
@@ -57,7 +57,7 @@ def _predictions(result: Laws) -> Table:
         for prediction in laws.predictions:
             applies = "applies" if laws.doubt > UNCERTAIN else "best match"
             mark = applies if prediction.law == laws.believe else ""
-            error = "" if prediction.error is None else formatted(prediction.error, "+.0%")
+            error = laws.off_by(prediction)
             value = milliseconds(prediction.mean_wait)
             # The sentence states the trend once.
             reason = "not stationary" if (prediction.reason or "").startswith("not stationary") else prediction.reason

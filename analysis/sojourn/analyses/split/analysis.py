@@ -23,6 +23,7 @@ from sojourn.model.groups import GROUPS
 from sojourn.model.measures import GROUP_COLUMNS, Measures, Row
 from sojourn.model.statistics import summary_of
 from sojourn.model.verdict import Directives, Evidence, Verdict, verdict
+from sojourn.readers.missing_times import lacks_times, lines_to_add
 from sojourn.sources.open_requests import OpenedRequests
 
 GROUP_LIMIT = 1_000  # rows of one grouping in the JSON, the busiest first
@@ -78,6 +79,9 @@ def split_of(
     )
     culprit = culprit_of(requests) if judged.cause in (QUEUEING, MIXED) else None
     judged = _marked(with_culprit(judged, culprit), requests, checked)
+    addable = waits.share is None and lacks_times(requests.records.formats)
+    if addable:
+        judged = Verdict("unknown", lines_to_add(), "unknown")
     result = SplitResult(
         measures=measures,
         records=requests.records,
@@ -101,6 +105,7 @@ def split_of(
         audit=checked,
         verdict=judged,
         culprit=culprit,
+        lacks_times=addable,
         by={},
         by_total={},
         sources={s: n for s in QUEUE_SOURCES if (n := overall[f"source/{s}"])},

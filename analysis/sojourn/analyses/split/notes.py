@@ -23,7 +23,7 @@ def notes(result: SplitResult) -> list[str]:
     app_log = result.audit.app_log
     sentences += [] if app_log is None else [printable(each, 600) for each in app_log.sentences]
     only_tables = bool(formats) and all(each.format == TABLE for each in formats)
-    sentences += [each.sentence for each in result.inferred]
+    sentences += [] if result.lacks_times else [each.sentence for each in result.inferred]
     coverage = result.audit.known
     total = coverage.total
     of_apps = only_tables and all(each.vantage == APP for each in formats)  # the note about the format says it
@@ -33,7 +33,7 @@ def notes(result: SplitResult) -> list[str]:
             "begin when a worker takes the request: how long it waited until then is unknown, and so is the client's "
             "response time. The proxy's log has both; --app-log joins the two."
         )
-    elif total.incomplete > FEW * total.answered and not of_apps:
+    elif total.incomplete > FEW * total.answered and not of_apps and not result.lacks_times:
         sentences.append(
             f"{total.incomplete:,} of {counted(total.answered, 'answer')} came without the app's service time "
             f"({coverage.incomplete_backends()}): their queueing delay and service time are unknown. "

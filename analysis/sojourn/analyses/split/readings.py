@@ -13,7 +13,7 @@ from sojourn.analyses.split.charts_hexbin import Hexbin
 from sojourn.analyses.split.charts_ridgeline import THERE, Ridges
 from sojourn.analyses.split.result import SplitResult
 from sojourn.model.figures import QUANTILES
-from sojourn.model.formatting import counted, duration, listed, percent, printable
+from sojourn.model.formatting import RESOLUTION, counted, duration, listed, percent, printable, without_noise
 from sojourn.present.chart_parts import LINES
 from sojourn.present.palette import PARTS
 from sojourn.timeline.classes import NO_VALUE
@@ -85,7 +85,7 @@ def tail(table: pl.DataFrame, with_waits: bool = True) -> str:
 
 
 def by_group(table: pl.DataFrame, group: str, with_waits: bool = True) -> str:
-    """Describe the slowest and the fastest value of a group, in a ``charts.split_by_table``."""
+    """Describe the slowest value of a group and the fastest of 1 ms or more, in a ``charts.split_by_table``."""
     means = (
         table.group_by("group", maintain_order=True)
         .agg(
@@ -102,6 +102,7 @@ def by_group(table: pl.DataFrame, group: str, with_waits: bool = True) -> str:
     text = f"{_group_name(group, top['group'])} took longest, {duration(top['mean'])} on average{queued}"
     if len(means) == GROUPS:
         text = f"Of the {GROUPS} with the most seconds {text}"
+    means = means[:1] + [row for row in means[1:] if row["mean"] >= RESOLUTION]
     if len(means) == 1:
         return text + "."
     return f"{text}; {_group_name(group, means[-1]['group'])} was fastest with {duration(means[-1]['mean'])}."
@@ -118,8 +119,8 @@ def exceeding(result: SplitResult) -> str:
     if wait["p99"] is None:
         return f"{NO_WAIT}; {served}; one in a hundred took {duration(result.response_time['p99'])} or more in all."
     return (
-        f"One request in a hundred waited {duration(wait['p99'])} or more, half waited {duration(wait['p50'])} or "
-        f"less; {served}."
+        f"One request in a hundred waited {duration(wait['p99'])} or more, half waited "
+        f"{duration(without_noise(wait['p50'], wait['p50'], result.uncertainty))} or less; {served}."
     )
 
 
@@ -131,7 +132,7 @@ def percentiles(result: SplitResult, table: pl.DataFrame) -> str:
         curve = table.filter(pl.col("part") == name)
         ends = [curve.filter(pl.col("one_in") == n)["seconds"].to_list() for n in (2, last)]
         if all(ends):
-            low, high = (duration(end[0]) for end in ends)
+            low, high = (duration(without_noise(end[0], end[0], result.uncertainty)) for end in ends)
             grows = "" if parts and " from " in parts[-1] else "grows "
             parts.append(f"{name} is {low} throughout" if low == high else f"{name} {grows}from {low} to {high}")
     if not parts:

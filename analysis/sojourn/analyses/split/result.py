@@ -13,7 +13,7 @@ import polars as pl
 from sojourn.analyses.audit.result import Audit
 from sojourn.components.clock_offsets.correction import plain_clocks
 from sojourn.model.figures import Summary
-from sojourn.model.formatting import iso, rounded
+from sojourn.model.formatting import RESOLUTION, iso, rounded
 from sojourn.model.groups import TIMES
 from sojourn.model.result import Result
 from sojourn.model.verdict import Evidence, Verdict, queueing_seconds
@@ -56,6 +56,7 @@ class SplitResult(OpenedRequests, Result):
             none, or it was not looked for.
         incident: figures of ``audit.incident``: requests, response_time, queueing_delay, service_time (mean and
             quantiles, s), queueing_share; None without one.
+        lacks_times: no queue can be seen for lack of times in the log; the verdict has the lines to add.
         wire: the result of captures of the same requests (``sojourn.analyses.pcap``), if there are any.
     """
 
@@ -79,6 +80,7 @@ class SplitResult(OpenedRequests, Result):
     culprit: Culprit | None = None
     incident: dict[str, Any] | None = None
     wire: WireResult | None = None
+    lacks_times: bool = False
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -99,6 +101,23 @@ class SplitResult(OpenedRequests, Result):
         """
         total = sum(self.means.values())
         return queueing_seconds(self.means) / total if total and self.queueing_share is not None else None
+
+    @property
+    def failed_checks(self) -> list[str]:
+        """The sentences of failed checks of the audit, without those that the lines in the verdict also correct."""
+        corrected = {
+            check.sentence
+            for check in self.audit.checks
+            if self.lacks_times and check.name in ("headers", "resolution")
+        }
+        return [sentence for sentence in self.audit.failures() if sentence not in corrected]
+
+    @property
+    def uncertainty(self) -> float:
+        """Uncertainty of a mean time, s: that of the clock offsets, weighted by requests, or nginx's resolution."""
+        clocks = self.clock.filter(pl.col("uncertainty").is_finite()).select("uncertainty", "requests").rows()
+        seconds = sum(uncertainty * requests for uncertainty, requests in clocks)
+        return max(RESOLUTION, seconds / max(sum(requests for _, requests in clocks), 1))
 
     @property
     def mark(self) -> str:

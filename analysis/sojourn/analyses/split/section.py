@@ -7,7 +7,7 @@ from sojourn.analyses.split.result import SplitResult
 from sojourn.analyses.split.table import audit_sentence, incident_rows, incident_title, read_sentence
 from sojourn.model.components import COMPONENTS
 from sojourn.model.figures import Summary
-from sojourn.model.formatting import group_name, milliseconds, percent
+from sojourn.model.formatting import group_name, milliseconds, share_of_time, time_in_ms
 from sojourn.model.verdict import CAUSES
 from sojourn.present.display import lay_out
 from sojourn.present.section import Section, Table
@@ -32,7 +32,7 @@ def split_section(result: SplitResult) -> Section:
         title="Where the time went",
         sentence=result.verdict.sentence if result.requests else "There are no requests to split.",
         measures=_measures(result),
-        failures=tuple(result.audit.failures()) if result.requests else (),
+        failures=tuple(result.failed_checks) if result.requests else (),
         tables=(_components(result), *_incident(result), *_groups(result)) if result.requests else (),
         pictures=tuple(split_pictures(result)),
         notes=(f"{read_sentence(result)}.", *((audit_sentence(result),) if result.requests else ()), *result.notes),
@@ -47,7 +47,8 @@ def _measures(result: SplitResult) -> str:
 
 def _components(result: SplitResult) -> Table:
     total = sum(result.means.values())
-    rows = [("response time", "", *_figures(result.response_time))]
+    within = result.uncertainty
+    rows = [("response time", "", *_figures(result.response_time, within))]
     parts = ("queueing_delay", "service_time", *(name for name in COMPONENTS if name not in QUEUEING_AND_SERVICE))
     for name in parts:
         summary = result.components[name]
@@ -57,9 +58,9 @@ def _components(result: SplitResult) -> Table:
             )
             label = name.replace("_", " ") + (result.mark if name in ("queueing_delay", "service_time") else "")
             share = result.queueing_of_all if name == "queueing_delay" else share
-            rows.append((label, percent(share), *_figures(summary)))
+            rows.append((label, share_of_time(share, summary["mean"], within), *_figures(summary, within)))
         if name == "service_time" and result.held is not None:
-            rows.append(("worker held", "", *_figures(result.held.time)))
+            rows.append(("worker held", "", *_figures(result.held.time, within)))
     return Table(("ms", "share", *FIGURES), tuple(rows))
 
 
@@ -69,14 +70,14 @@ def _incident(result: SplitResult) -> tuple[Table, ...]:
     keys = ("mean", "p50", "p99")
     headings = ("", *(f"{key}, {part}" for key in keys for part in ("incident", "whole")))
     rows = tuple(
-        (name, *(milliseconds(part[key]) for key in keys for part in (inside, whole)))
+        (name, *(time_in_ms(part[key], result.uncertainty) for key in keys for part in (inside, whole)))
         for name, inside, whole in incident_rows(result)
     )
     return (Table(headings, rows, title=incident_title(result)),)
 
 
-def _figures(summary: Summary) -> tuple[str, ...]:
-    return tuple(milliseconds(summary[key]) for key in FIGURES)
+def _figures(summary: Summary, uncertainty: float) -> tuple[str, ...]:
+    return tuple(time_in_ms(summary[key], uncertainty) for key in FIGURES)
 
 
 def _groups(result: SplitResult) -> list[Table]:
@@ -89,9 +90,13 @@ def _groups(result: SplitResult) -> list[Table]:
                 group_name(row[group]),
                 f"{row['requests']:,}",
                 milliseconds(row["response_time"]["p99"]),  # type: ignore[index]
-                milliseconds(row["queueing_delay"]["p99"]),  # type: ignore[index]
+                time_in_ms(row["queueing_delay"]["p99"], result.uncertainty),  # type: ignore[index]
                 milliseconds(row["service_time"]["p99"]),  # type: ignore[index]
-                percent(row.get("queueing_share")),  # type: ignore[arg-type]
+                share_of_time(
+                    row["queueing_share"],  # type: ignore[arg-type]
+                    row["queueing_delay"]["mean"],  # type: ignore[index]
+                    result.uncertainty,
+                ),
             )
             for row in rows
         )

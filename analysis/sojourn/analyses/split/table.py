@@ -9,11 +9,23 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from sojourn.analyses.audit.result import IDENTITY_TOLERANCE
 from sojourn.analyses.split.result import SplitResult
 from sojourn.components.clock_offsets.correction import plain_clocks
 from sojourn.model.components import COMPONENTS
 from sojourn.model.figures import FIGURES, Summary
-from sojourn.model.formatting import counted, duration, formatted, group_name, milliseconds, percent, printable, tally
+from sojourn.model.formatting import (
+    counted,
+    duration,
+    formatted,
+    group_name,
+    milliseconds,
+    percent,
+    printable,
+    share_of_time,
+    tally,
+    time_in_ms,
+)
 from sojourn.model.verdict import CAUSES, queueing_seconds
 from sojourn.present.fitted_table import FittedTable
 
@@ -36,9 +48,13 @@ def split_table(result: SplitResult) -> RenderableType:
 
 
 def _parts(result: SplitResult) -> Iterator[RenderableType]:
-    for failure in result.audit.failures():
+    verdict = Text(result.verdict.sentence, style=CAUSE_STYLE.get(result.verdict.cause, "bold"))
+    if result.lacks_times:
+        yield verdict
+    for failure in result.failed_checks:
         yield Text(f"AUDIT  {printable(failure, 400)}", style="bold yellow")
-    yield Text(result.verdict.sentence, style=CAUSE_STYLE.get(result.verdict.cause, "bold"))
+    if not result.lacks_times:
+        yield verdict
     yield Text(read_sentence(result), style="dim")
     yield Text()
     yield _components(result)
@@ -78,9 +94,9 @@ def read_sentence(result: SplitResult) -> str:
 def audit_sentence(result: SplitResult) -> str:
     """Return the checks in one line."""
     audit = result.audit
-    parts = [
-        f"identity closes to {formatted(audit.identity_max_error, '.1g')} s" if result.requests else "nothing to audit"
-    ]
+    parts = [] if result.requests else ["nothing to audit"]
+    if audit.identity_max_error > IDENTITY_TOLERANCE:
+        parts.append(f"the components miss the response time by up to {duration(audit.identity_max_error)}")
     if audit.little_ratio is not None:
         parts.append(f"Little's law N/λR = {formatted(audit.little_ratio, '.3f')}")
     parts.append(STATIONARITY[audit.stationary])
@@ -144,14 +160,17 @@ def _components(result: SplitResult) -> Table:
     tail: dict[str, float] = result.tail["p99"]["components"]  # type: ignore[assignment]
     table.add_row(
         "response time",
-        *_figures(1.0 if total else None, result.response_time, sum(tail.values())),
+        *_figures(result, 1.0 if total else None, result.response_time, sum(tail.values())),
         style="bold",
     )
     has_waits = result.tail["p99"]["queueing_share"] is not None
     table.add_row(
         f"queueing delay{result.mark}",
         *_figures(
-            result.queueing_of_all, result.components["queueing_delay"], queueing_seconds(tail) if has_waits else None
+            result,
+            result.queueing_of_all,
+            result.components["queueing_delay"],
+            queueing_seconds(tail) if has_waits else None,
         ),
         style="red",
     )
@@ -165,9 +184,10 @@ def _components(result: SplitResult) -> Table:
         style = "cyan" if name == "service_time" else ""
         label = name.replace("_", " ") + (result.mark if name == "service_time" else "")
         label = f"  {label}" if name in CAUSES["queueing"] else label
-        table.add_row(label, *_figures(result.means[name] / total if total else None, summary, tail[name]), style=style)
+        share = result.means[name] / total if total else None
+        table.add_row(label, *_figures(result, share, summary, tail[name]), style=style)
         if name == "service_time" and result.held is not None:
-            table.add_row("  worker held", *_figures(None, result.held.time, None), style="dim")
+            table.add_row("  worker held", *_figures(result, None, result.held.time, None), style="dim")
     return table
 
 
@@ -197,7 +217,9 @@ def _incident(result: SplitResult) -> Table:
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     for name, inside, whole in incident_rows(result):
-        figures = [milliseconds(part[key]) for key in ("mean", "p50", "p99") for part in (inside, whole)]
+        figures = [
+            time_in_ms(part[key], result.uncertainty) for key in ("mean", "p50", "p99") for part in (inside, whole)
+        ]
         table.add_row(name + (result.mark if name != "response time" else ""), *figures)
     return table
 
@@ -208,9 +230,9 @@ def _worth_a_row(summary: Summary) -> bool:
     return any(value is not None and abs(value) > 0.002 for value in figures)
 
 
-def _figures(share: float | None, summary: Summary, tail: float | None) -> list[str]:
-    values = [milliseconds(summary[name]) for name in FIGURES]
-    return [percent(share), *values, milliseconds(tail)]
+def _figures(result: SplitResult, share: float | None, summary: Summary, tail: float | None) -> list[str]:
+    values = [time_in_ms(value, result.uncertainty) for value in (*(summary[name] for name in FIGURES), tail)]
+    return [share_of_time(share, summary["mean"], result.uncertainty), *values]
 
 
 def _grouped(result: SplitResult, group: str, rows: list[dict[str, object]]) -> FittedTable:
@@ -221,9 +243,9 @@ def _grouped(result: SplitResult, group: str, rows: list[dict[str, object]]) -> 
             group_name(row[group]),
             f"{row['requests']:,}",
             milliseconds(response["p50"]), milliseconds(response["p99"]),  # type: ignore[index]
-            milliseconds(queueing["mean"]), milliseconds(queueing["p99"]),  # type: ignore[index]
+            time_in_ms(queueing["mean"], result.uncertainty), time_in_ms(queueing["p99"], result.uncertainty),  # type: ignore[index]
             milliseconds(service["mean"]), milliseconds(service["p99"]),  # type: ignore[index]
-            percent(row["queueing_share"]),  # type: ignore[arg-type]
+            share_of_time(row["queueing_share"], queueing["mean"], result.uncertainty),  # type: ignore[arg-type,index]
         ])  # fmt: skip
     more = result.by_total[group] - len(cells)
     return FittedTable((f"\nby {group}", *GROUP_HEADINGS), cells, more=more, gap=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import json
 import math
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pool_simulator import PoolSettings, Route, as_lines, simulated_pool
 from sojourn.analyses.audit.result import Audit
-from sojourn.analyses.laws.analysis import NAMES, Laws, Prediction, StationLaws, laws
+from sojourn.analyses.laws.analysis import NAMES, TICK, Laws, Prediction, StationLaws, laws
 from sojourn.analyses.laws.charts import wait_against_utilisation
 from sojourn.analyses.laws.section import laws_section
 from sojourn.cli import app
@@ -243,6 +244,24 @@ def test_the_command(log: Path) -> None:
     assert set(station["laws"]) == set(NAMES)
     for one in station["laws"].values():
         assert (one["mean_wait"] is None) != (one["reason"] is None)
+
+
+def test_error_of_a_wait_below_the_resolution_is_not_printed() -> None:
+    rng = np.random.default_rng(3)
+    station = only(laws(queue(np.cumsum(exponential(rng, 1.0, 30_000)), exponential(rng, 0.01, 30_000), 1)))
+    believed = station.believed
+    assert believed is not None
+    assert believed.mean_wait is not None
+    assert (believed.mean_wait < TICK, station.station.mean_wait < TICK) == (True, True)
+    assert "%" not in station.sentence
+    assert station.off_by(believed) == ""
+    waits_long = replace(
+        station,
+        station=replace(station.station, mean_wait=0.2, wait_error=0.01),
+        predictions=tuple(replace(each, error=-0.999) for each in station.predictions),
+    )
+    assert "predicts no wait; measured 200 ms" in waits_long.sentence
+    assert "%" not in waits_long.sentence
 
 
 def test_wrong_usage(log: Path) -> None:
