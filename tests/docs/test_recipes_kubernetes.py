@@ -197,8 +197,8 @@ def test_the_split_of_envoys_log_with_the_apps_headers(keys, tmp_path: Path) -> 
     assert [facts.format for facts in result.records.formats] == ["envoy-json"]
     assert (result.records.accepted, result.sources) == (3, {"stamp": 3})
     row = result.rows.collect().to_dicts()[0]
-    offset = result.to_dict()["clock"][0]["offset"]
-    assert row["queue"] + offset == pytest.approx(0.250321 - 0.0005, abs=2e-6)  # the stamp is cut to milliseconds
+    subtracted = result.to_dict()["clock"][0]["correction"]
+    assert row["queue"] + subtracted == pytest.approx(0.250321 - 0.0005, abs=2e-6)  # the stamp is cut to milliseconds
     assert row["service_time"] == pytest.approx(0.100210)
     assert (row["request_time"], row["header"], row["upload"]) == (0.363, 0.352, 0.0)
     assert (row["worker"], row["route"], row["upstream"]) == ("7", "/orders/:id", "10.0.0.2:8000")

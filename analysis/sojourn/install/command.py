@@ -44,9 +44,9 @@ def install_nginx(
     use_ours: Annotated[
         list[str] | None, typer.Option("--replace", metavar="HEADER", help="Replace your line for such a header.")
     ] = None,
-    requests: Annotated[
-        bool, typer.Option("--requests/--no-requests", help="Send one request through each changed location.")
-    ] = True,
+    no_requests: Annotated[
+        bool, typer.Option("--no-requests", help="Send no request through the changed locations.")
+    ] = False,
     backup: Backups = None,
 ) -> None:
     """Add the stamp, the log and the headers to a configuration of nginx.
@@ -66,7 +66,7 @@ def install_nginx(
             proposal = installation(_first_file(conf), answers, None if log is None else str(log.absolute()))
     show_proposal(proposal, yes=yes)
     if yes and proposal.writing.changed:
-        outcome = carried_out(proposal, try_requests=requests, backups=backup, on_step=typer.echo)
+        outcome = carried_out(proposal, try_requests=not no_requests, backups=backup, on_step=typer.echo)
         show_installation(proposal, outcome)
 
 

@@ -264,7 +264,7 @@ def carried_out(
         refusal = program.refusal(proposal.conf)
         if refusal is not None and refusal != refused_before:
             raise SojournError(f"nginx refuses the new configuration: {refusal}")
-        on_step("nginx -t: accepted" if refusal is None else f"nginx -t: refused as before: {refusal}")
+        on_step("nginx accepts the configuration" if refusal is None else f"nginx refuses it, as before: {refusal}")
         if refusal is None and proposal.master is not None:
             if (reason := reload(proposal.master)) is not None:
                 raise SojournError(reason)

@@ -50,7 +50,9 @@ def shortened(text: str, width: int) -> str:
     end = next((text[k:] for k in range(len(text)) if cell_len(text[k:]) <= tail), "")
     head = max(width - 1 - cell_len(end), 0)
     begin = next(text[:k] for k in range(min(len(text), head), -1, -1) if cell_len(text[:k]) <= head)
-    return _joined(begin, end) if width > 0 else ""
+    if width <= 0:
+        return ""
+    return _joined(begin, end) if text.count("/") > 1 else f"{begin}…{end}"
 
 
 def _joined(begin: str, end: str) -> str:

@@ -49,7 +49,12 @@ def instant_of(value: str | datetime | float, name: str = "") -> datetime:
             f"{before}{printable(repr(value), 100)} has no time zone, so it is another instant in every zone: {remedy}"
         )
     # Subclasses, such as the timestamps of pandas, are not what engines take.
-    utc = parsed.astimezone(UTC)
+    try:
+        utc = parsed.astimezone(UTC)
+    except OverflowError:
+        raise ArgumentError(
+            f"{before}{printable(repr(value), 100)} is before the year 1 or after 9999 in UTC"
+        ) from None
     return datetime.combine(utc.date(), utc.time(), UTC)
 
 

@@ -157,7 +157,7 @@ def plot(
     from sojourn.present.drawing import specification, tables_of  # noqa: PLC0415
 
     columns = columns_of(KINDS[name], by)
-    groups = () if columns is not None else (by or "route",)
+    groups = () if columns is not None else ("route" if by in (None, CONCURRENCY) else by,)
     results = {
         title: read_split(
             log, log_format=log_format, table_columns=table_columns, spans=spans, app_log=app_log,

@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "blame LOG --by upstream",
             ["seconds of blamed of all requests", "begin (UTC) lasted blamed most arrivals main culprit"],
         ),
-        ("depth LOG", ["workers busy waiting on arrival most mean wait (ms)"]),
+        ("depth LOG", ["workers busy at its peak waiting on arrival most (ms)"]),
         ("clock LOG", ["clock from to offset ± ppm ppm allowed requests"]),
         ("laws LOG", ["load λ/s S ms c util. c_a² c_s² disp."]),
         ("goodput LOG --by upstream", ["upstream requests given up unknown wasted (s) worked (s) wasted"]),

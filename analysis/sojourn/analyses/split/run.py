@@ -81,7 +81,9 @@ def split(
     checked_groups(by)
     directives = None if nginx is None else delaying_directives(Path(nginx))
     if read_already(sources):
-        opened = requests_from(sources, spans=spans, app_log=app_log, since=since, until=until, where=where)
+        opened = requests_from(
+            sources, spans=spans, app_log=app_log, since=since, until=until, where=where, workers=workers
+        )
         _checked_columns(opened, columns)
         result = split_of(opened, by=by, slo=slo, directives=directives)
         if captures:

@@ -69,9 +69,7 @@ def test_a_rate_remains_where_the_rate_breaks_the_objective(tmp_path: Path) -> N
     assert 50 < knee.rate < 90
 
 
-def test_no_rate_keeps_an_objective_that_services_alone_exceed(
-    tmp_path: Path, source_of: Callable[[str], str]
-) -> None:
+def test_no_rate_keeps_an_objective_that_services_alone_exceed(tmp_path: Path, source_of: Callable[[str], str]) -> None:
     log = log_of(tmp_path, BY_SERVICE)
     (knee,) = sojourn.capacity(source_of(log), slo="p99=0.5", window=5, target_rate=100.0).knees
     assert (knee.rate, knee.at_least, knee.route) == (None, None, "/reports")
