@@ -11,7 +11,7 @@ def _(mo):
 
     Figures that can be printed, the numbers behind them with intervals, and the sentence for the methods section.
 
-        marimo edit analysis/notebooks/distributions_for_a_paper.py -- --log access.jsonl --out figures
+        marimo edit analysis/notebooks/distributions_for_a_paper.py -- --log /var/log/nginx/sojourn.jsonl --out figures
 
     With `--out` the figures are written as PDF, one file each; lines and letters stay what they are at any size.
     """)

@@ -12,7 +12,7 @@ def _(mo):
     The first look at a log, from the verdict to a change worth making. It opens on an example: 3,087 requests to a shop
     with two backends of two workers each. For your own:
 
-        marimo edit analysis/notebooks/first_analysis.py -- --log access.jsonl --spans spans.jsonl
+        marimo edit analysis/notebooks/first_analysis.py -- --log /var/log/nginx/sojourn.jsonl --spans spans.jsonl
 
     `--spans` may be left out; without the app's spans nothing is known of requests that nginx gave up on.
     """)

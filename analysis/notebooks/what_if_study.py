@@ -12,7 +12,7 @@ def _(mo):
     A study of one change: does the model fit, what would the change have brought, how far would it carry, and what does
     theory say of it. It opens on an example, a shop in which exports hold the workers.
 
-        marimo edit analysis/notebooks/what_if_study.py -- --log access.jsonl --spans spans.jsonl
+        marimo edit analysis/notebooks/what_if_study.py -- --log /var/log/nginx/sojourn.jsonl --spans spans.jsonl
     """)
     return
 

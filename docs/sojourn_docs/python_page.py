@@ -15,7 +15,7 @@ HEAD = f"""# Python
 {NOTE}
 
     import sojourn
-    result = sojourn.split("access.jsonl")
+    result = sojourn.split("/var/log/nginx/sojourn.jsonl")
     print(result.verdict.sentence)
 
 Everything the command line does is a function, typed, with the same names and units: durations are seconds, instants

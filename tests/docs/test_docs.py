@@ -53,6 +53,12 @@ def test_the_explanation_has_every_component_and_the_reference_every_cause() -> 
         assert cause in reference
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_guides_have_one_name_for_the_log_of_nginx(page: Path) -> None:
+    calls = re.findall(r"(?:sojourn|/var/log/nginx/)[^`'\n]*?\baccess\.jsonl", page.read_text())
+    assert not calls
+
+
 def test_make_alone_lists_the_targets_of_the_readme() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for target in ("setup", "demo", "test", "lint", "format", "bench", "clean"):

@@ -133,7 +133,7 @@ def _schema(store: Store, name: str) -> Iterator[Finding]:
 
 def _feeds(store: Store, name: str, *, empty: bool) -> Iterator[Finding]:
     quoted = quote(name)
-    load = f"sojourn store load {quoted} access.jsonl"
+    load = f"sojourn store load {quoted} /var/log/nginx/sojourn.jsonl"
     if empty:
         why = "No log was loaded, or the pipeline does not reach it; refused lines are in dead_letters."
         yield Finding("store-empty", ERROR, name, f"{name} contains no request.", why, load, name, RUN)

@@ -18,6 +18,7 @@ _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u280
     map(chr, range(0xFE00, 0xFE10)), map(chr, range(0xE0100, 0xE01F0))
 )
 _MARKS = {"Mn", "Me"}
+_ROUTE = re.compile(r"(?:(\S+) )?(/.*)", re.DOTALL)  # of a service, or of the only one
 _PATH = re.compile(r"[\w/.~%:{}*+@-]*")
 RESOLUTION = 1e-3  # s: nginx's clock
 _PILE = 3  # marks on one letter; more would be drawn over the lines around it
@@ -42,10 +43,14 @@ def printable(text: object, limit: int = 120) -> str:
 def shortened(text: str, width: int) -> str:
     """Return a name at most ``width`` terminal columns wide; the middle of a longer one is left out.
 
-    A path loses whole segments, if it has several.
+    A path loses whole segments, if it has several. A service before it is shortened to a third of the width at most.
     """
     if cell_len(text) <= width:
         return text
+    if (route := _ROUTE.fullmatch(text)) is not None and route[1]:
+        service_width = max(width - 1 - cell_len(route[2]), min(cell_len(route[1]), width // 3))
+        service = shortened(route[1], service_width)
+        return f"{service} {shortened(route[2], width - 1 - cell_len(service))}" if width > 2 else shortened("/", width)
     tail = max(width - 1, 0) // 2
     end = next((text[k:] for k in range(len(text)) if cell_len(text[k:]) <= tail), "")
     head = max(width - 1 - cell_len(end), 0)
@@ -53,6 +58,11 @@ def shortened(text: str, width: int) -> str:
     if width <= 0:
         return ""
     return _joined(begin, end) if text.count("/") > 1 else f"{begin}…{end}"
+
+
+def is_route(text: str) -> bool:
+    """Return whether a text is a route: a path, or a service and a path ("shop /reports/monthly")."""
+    return _ROUTE.fullmatch(text) is not None
 
 
 def _joined(begin: str, end: str) -> str:

@@ -10,7 +10,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from sojourn.model.formatting import printable, shortened
+from sojourn.model.formatting import is_route, printable, shortened
 
 MOST_NAME = 60  # columns of a name at most
 FIGURE = 24  # columns: longer cells are names, in any column
@@ -83,8 +83,10 @@ class FittedTable:
 
 
 def _narrowed(cell: str, width: int) -> str:
-    """Return text broken between words, with long words shortened."""
+    """Return text broken between words, with long words shortened; a route is shortened as a whole."""
     if cell_len(cell) <= width:
         return cell
     indent = cell[: len(cell) - len(cell.lstrip())]
+    if is_route(cell.strip()):
+        return indent + shortened(cell.strip(), width - len(indent))
     return indent + " ".join(shortened(word, width - len(indent)) for word in cell.split())

@@ -18,9 +18,11 @@ from sojourn.model.formatting import (
     duration,
     group_name,
     headline,
+    is_route,
     percent,
     printable,
     share_of_time,
+    shortened,
     time_in_ms,
     unbroken,
 )
@@ -184,7 +186,9 @@ def _environment() -> jinja2.Environment:
         group_name=group_name,
         unbroken=unbroken,
         headline=headline,
+        shortened=shortened,
     )
+    environment.tests["route"] = is_route
     return environment
 
 

@@ -8,7 +8,20 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sojourn.model.formatting import counted, duration, formatted, milliseconds, percent, printable, shortened, tally
+from rich.cells import cell_len
+from sojourn.model.formatting import (
+    counted,
+    duration,
+    formatted,
+    is_route,
+    milliseconds,
+    percent,
+    printable,
+    share_of_time,
+    shortened,
+    tally,
+    time_in_ms,
+)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +87,16 @@ def test_no_time_and_no_share_is_a_negative_zero(value: float) -> None:
 
 
 @pytest.mark.parametrize(
+    ("seconds", "uncertainty", "text"),
+    [(-0.0002, 0.001, "0"), (-0.0011, 0.001, "-1.10"), (-0.02, 0.03, "0"), (0.0002, 0.001, "0.20"), (None, 0.001, "–")],
+)
+def test_negative_time_within_the_uncertainty_is_zero(seconds: float | None, uncertainty: float, text: str) -> None:
+    assert time_in_ms(seconds, uncertainty) == text
+    share = None if seconds is None else math.copysign(0.5, seconds)
+    assert share_of_time(share, seconds, uncertainty) == {"0": "0 %", "-1.10": "-50 %", "0.20": "50 %", "–": "–"}[text]
+
+
+@pytest.mark.parametrize(
     ("number", "text"), [(0, "0 lines were"), (1, "1 line was"), (2, "2 lines were"), (2000, "2,000 lines were")]
 )
 def test_a_number_agrees_with_its_noun_and_verb(number: int, text: str) -> None:
@@ -108,6 +131,25 @@ def test_a_tally_lists_names_safely_and_in_order() -> None:
 )
 def test_a_long_path_loses_whole_segments(path: str, limit: int, label: str) -> None:
     assert printable(path, limit) == shortened(path, limit) == label
+
+
+@pytest.mark.parametrize(
+    ("route", "width", "label"),
+    [
+        ("shop.localhost /reports/monthly", 31, "shop.localhost /reports/monthly"),
+        ("shop.localhost /reports/monthly", 28, "shop.…lhost /reports/monthly"),
+        ("shop /api/v1/customers/orders/items", 24, "shop /api/v1/…/items"),
+        ("shop /a", 2, "/"),
+    ],
+)
+def test_a_long_route_of_a_service_keeps_the_last_segment(route: str, width: int, label: str) -> None:
+    assert shortened(route, width) == label
+    assert cell_len(label) <= width
+
+
+@pytest.mark.parametrize(("text", "expected"), [("/a b", True), ("shop /a", True), ("shop", False), ("a b /c", False)])
+def test_route_is_a_path_with_at_most_a_service(text: str, expected: bool) -> None:
+    assert is_route(text) is expected
 
 
 @pytest.mark.parametrize("name", ["/averyveryveryverylongsegmentwithoutslashes", "backend-0123456789.internal"])

@@ -8,11 +8,15 @@ import re
 from pathlib import Path
 
 import pytest
+import sojourn
+from analysis_support import line
 from rich.cells import cell_len
 from rich.console import Console
+from sojourn.analyses.split.page import split_part
 from sojourn.cli import app
 from sojourn.model.formatting import printable, shortened
 from sojourn.present.fitted_table import FittedTable
+from sojourn.present.page import Page
 from typer.testing import CliRunner
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
@@ -103,3 +107,28 @@ def test_a_name_has_room_where_no_word_of_a_heading_has() -> None:
     *_, row = console.export_text().splitlines()
     assert row.split()[1:] == ["1,234"] * 4
     assert len(row.split()[0]) >= 8
+
+
+@pytest.mark.parametrize("width", [30, 40, 60])
+def test_a_route_is_shortened_and_takes_one_line(width: int) -> None:
+    routes = [
+        "shop.localhost /reports/monthly",
+        "shop.localhost /api/v1/customers/:id/returns",
+        "/health check/with spaces",
+    ]
+    table = FittedTable(("route", "mean"), [(route, "1,234") for route in routes])
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(table)
+    _, *rows = console.export_text().splitlines()
+    assert [row.split()[-1] for row in rows] == ["1,234"] * 3
+    assert [re.sub(r"\s+1,234$", "", row)[-3:] for row in rows] == ["hly", "rns", "ces"]
+
+
+def test_a_page_shortens_a_route_and_never_breaks_it(tmp_path: Path) -> None:
+    route = "/api/v1/customers/:customer/orders/:order/items/:item/returns"
+    log = tmp_path / "a.jsonl"
+    log.write_bytes(b"".join(line(route=name, service="shop") for name in (route, "/x")))
+    page = Page(split=split_part(sojourn.split(log))).text()
+    cells = re.findall(r'<span class="route" title="(.*?)">(.*?)</span>', page)
+    assert cells == [(route, shortened(route, 48)), ("/x", "/x")]
+    assert re.search(r"\.route {[^}]*white-space: nowrap", page)
