@@ -240,7 +240,7 @@ def _over_time(panels: list[Panel], _: Drawing) -> Makers:
     makers: Makers = []
     for panel in panels:
         incident = panel.result.audit.incident
-        interval = incident and (incident.begin, incident.end)
+        interval = None if incident is None else (incident.begin, incident.end)
         table = charts.over_time_table(panel.result.measures)
         makers.append(functools.partial(charts.response_over_time, table, interval))
     return makers
