@@ -55,8 +55,9 @@ def install_nginx(
     files, tests and reloads nginx, sends a request through each changed location, and puts everything back if any of
     this fails.
     """
+    from sojourn.install.carrying_out import carried_out  # noqa: PLC0415
     from sojourn.install.display import show_installation, show_proposal  # noqa: PLC0415 - rich takes its time to load
-    from sojourn.install.nginx import carried_out, installation  # noqa: PLC0415
+    from sojourn.install.proposal import installation  # noqa: PLC0415
 
     choices = _choices(keep or [], use_ours or [])
     proposal = installation(_first_file(conf), choices, None if log is None else str(log.absolute()))
@@ -85,8 +86,9 @@ def uninstall_nginx(conf: Conf = Path(DEFAULT_CONF), yes: Yes = False, backup: B
 
     Without --yes, prints the change as a unified diff and changes nothing.
     """
+    from sojourn.install.carrying_out import carried_out  # noqa: PLC0415
     from sojourn.install.display import show_removal  # noqa: PLC0415
-    from sojourn.install.nginx import carried_out, removal  # noqa: PLC0415
+    from sojourn.install.proposal import removal  # noqa: PLC0415
 
     proposal = removal(_first_file(conf))
     show_removal(proposal, yes=yes)

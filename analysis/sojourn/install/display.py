@@ -13,8 +13,9 @@ from rich.text import Text
 from sojourn.doctor.display import show
 from sojourn.doctor.nginx_headers import REQUEST_HEADERS
 from sojourn.install.apps import AppBehind, is_checkout
+from sojourn.install.carrying_out import Outcome
 from sojourn.install.duplicates import CHOICES, YOURS
-from sojourn.install.nginx import Outcome, Proposal
+from sojourn.install.proposal import Proposal
 from sojourn.install.trial import Trial
 from sojourn.model.formatting import counted, printable
 

@@ -101,7 +101,7 @@ class Writing:
             except OSError as error:
                 for earlier in done:
                     _replace(earlier, otherwise[earlier])
-                raise SojournError(f"{path}: cannot be written ({error.strerror}); all files are as before") from None
+                raise SojournError(f"{path}: cannot be written ({error.strerror})") from None
             done.append(path)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from doctor_support import got
 from install_support import DEADLINE_S, Tree, apps_of, conf_text, nginx_of, tree_at
-from sojourn.install import nginx as use_case
+from sojourn.install import proposal as use_case
 from sojourn.install import rotation
 from sojourn.install.nginx_program import nginx_program
 

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sojourn.doctor.nginx_headers import ANSWER_HEADERS, REQUEST_NAMES
 from sojourn.doctor.nginx_levels import Conf, Pass
+from sojourn.install.changes import Plan, Settings
 from sojourn.install.duplicates import OURS, YOURS
 from sojourn.install.marked_text import changed, restored
 from sojourn.install.nginx_program import nginx_program
-from sojourn.install.plan import Plan, Settings, planned
+from sojourn.install.plan import planned
 from sojourn.nginx.includes import include_files
 from sojourn.nginx.syntax import reading_of_files
 
