@@ -1,7 +1,7 @@
 """Plan the lines that stamp the requests of locations.
 
-nginx inherits a directive that may be repeated only at a level without one of its own. Lines that are added at a location
-therefore repeat the inherited ones that they would cancel.
+nginx inherits a directive that may be repeated only at a level without one of its own. Lines that are added at a
+location therefore repeat the inherited ones that they would cancel.
 """
 
 from __future__ import annotations
@@ -97,9 +97,8 @@ def _changes_of(conf: Conf, settings: Settings, handover: Pass, present: list[Du
         elif each.header == ID.lower():
             changes += _logged_id(conf, level, each.value)
         elif each.header == TRACE and each.value not in _OF_CLIENT:
-            changes.append(
-                added_at_top(level, ["set $sojourn_trace drop;"])
-            )  # the log has no id that the app did not get
+            # The log has no trace that the app did not get.
+            changes.append(added_at_top(level, ["set $sojourn_trace drop;"]))
     return changes
 
 

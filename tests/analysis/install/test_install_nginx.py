@@ -103,6 +103,33 @@ def test_an_empty_id_of_the_user_is_logged_as_an_id_of_nginx(tmp_path: Path) -> 
         assert len(row_of_request(one)["request_id"]) == 32
 
 
+CONTEXT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+OWN = "00-11111111111111111111111111111111-2222222222222222-00"
+
+
+@pytest.mark.parametrize(
+    ("line", "sent", "logged"),
+    [
+        ("", CONTEXT, CONTEXT[3:35]),
+        ("proxy_set_header traceparent $http_traceparent;", CONTEXT, CONTEXT[3:35]),
+        (f"proxy_set_header traceparent {OWN};", OWN, ""),
+    ],
+)
+def test_the_trace_context_of_the_app_does_not_change(tmp_path: Path, line: str, sent: str, logged: str) -> None:
+    """The log has the trace of the client's context where the app got that, and none that the app did not get."""
+    one = tree(tmp_path, f"location / {{ {line} proxy_pass http://127.0.0.1:@APP@; }}")
+    headers = {"traceparent": CONTEXT, "tracestate": "vendor=1"}
+    with running(one) as received:
+        got(one.port, headers=headers)
+        before = received[-1]
+        assert one.install("--yes")[0] == 0
+        row = row_of_request(one, headers=headers)
+        names = ("traceparent", "tracestate")
+        assert [received[-1].get(name) for name in names] == [before.get(name) for name in names]
+        assert received[-1]["traceparent"] == [sent]
+        assert row["trace_id"] == logged
+
+
 @pytest.mark.parametrize("options", [(), ("--keep", "X-Request-Start")])
 def test_one_stamp_is_sent(tmp_path: Path, options: Sequence[str]) -> None:
     one = tree(tmp_path, "location / { proxy_set_header X-Request-Start $msec; proxy_pass http://127.0.0.1:@APP@; }")
