@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import indent
 
-from sojourn.model.formatting import counted, printable, tally
+from sojourn.model.formatting import counted, duration, printable, tally
 from sojourn.model.frame import APP, TABLE, WHOLE, LogFacts, Records
 from sojourn.readers.foreign_logs import IN_NGINX, TIMED, format_of_rejects, refused_as
 
@@ -25,10 +25,16 @@ def lacks_times(formats: Sequence[LogFacts]) -> bool:
     )
 
 
-def lines_to_add() -> str:
-    """Return the verdict on a log that ``lacks_times``: where to add lines, and behind an empty line the lines."""
+def lines_to_add(mean: float, alternative: str) -> str:
+    """Return the verdict on a log that ``lacks_times``: where to add lines, and behind an empty line the lines.
+
+    Args:
+        mean: mean response time, s.
+        alternative: what else the times may be, as in ``sojourn.model.frame.LogFacts``; empty without a doubt.
+    """
+    doubt = f" The response times are {duration(mean)} on average ({alternative})." if alternative else ""
     return (
-        f"{OPENING} Add these lines to {IN_NGINX}; the queue is then inferred. Or run `sojourn install nginx`, which "
+        f"{OPENING}{doubt} Add these lines to {IN_NGINX}; the queue is then inferred. Or run `sojourn install nginx`, which "
         f"also adds the stamp; it is then measured.{_LINES}"
     )
 

@@ -81,7 +81,7 @@ def split_of(
     judged = _marked(with_culprit(judged, culprit), requests, checked)
     addable = waits.share is None and lacks_times(requests.records.formats)
     if addable:
-        judged = Verdict("unknown", lines_to_add(), "unknown")
+        judged = Verdict("unknown", lines_to_add(sum(means.values()), alternative_of(requests.records)), "unknown")
     result = SplitResult(
         measures=measures,
         records=requests.records,

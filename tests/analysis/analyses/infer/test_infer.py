@@ -156,7 +156,7 @@ def test_an_own_log_of_a_silent_app_is_inferred_too(tmp_path: Path) -> None:
     ("change", "advice"),
     [
         (lambda line: " ".join((*line.rsplit(" ", 4)[:1], *line.rsplit(" ", 4)[2:])), "with $msec"),
-        (lambda line: " ".join(line.rsplit(" ", 4)[:3]), "add $upstream_response_time"),
+        (lambda line: " ".join(line.rsplit(" ", 4)[:3]), '"upstream_response_time":"$upstream_response_time"'),
     ],
     ids=["no milliseconds", "no time of the backend"],
 )
