@@ -34,8 +34,8 @@ def lines_to_add(mean: float, alternative: str) -> str:
     """
     doubt = f" The response times are {duration(mean)} on average ({alternative})." if alternative else ""
     return (
-        f"{OPENING}{doubt} Add these lines to {IN_NGINX}; the queue is then inferred. Or run `sojourn install nginx`, which "
-        f"also adds the stamp; it is then measured.{_LINES}"
+        f"{OPENING}{doubt} Add these lines to {IN_NGINX}; the queue is then inferred. Or run `sojourn install nginx`, "
+        f"which also adds the stamp; it is then measured.{_LINES}"
     )
 
 
