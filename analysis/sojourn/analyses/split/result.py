@@ -115,6 +115,8 @@ class SplitResult(OpenedRequests, Result):
     @property
     def uncertainty(self) -> float:
         """Uncertainty of a mean time, s: that of the clock offsets, weighted by requests, or nginx's resolution."""
+        if self.clock.is_empty():  # of a frame, whose clocks are unknown
+            return RESOLUTION
         clocks = self.clock.filter(pl.col("uncertainty").is_finite()).select("uncertainty", "requests").rows()
         seconds = sum(uncertainty * requests for uncertainty, requests in clocks)
         return max(RESOLUTION, seconds / max(sum(requests for _, requests in clocks), 1))
