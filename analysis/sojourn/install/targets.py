@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from sojourn.doctor.nginx_levels import Level
 
@@ -85,9 +86,15 @@ def _address_of(text: str) -> tuple[str, int] | str | None:
     host, port = (match["host"] or "", int(match["port"])) if match else (text, 80)
     if port > 65_535:
         return None
-    if host in ("", "*", "0.0.0.0"):  # noqa: S104 - an address to connect to, not one to listen at
+    if host in ("", "*"):
         return "127.0.0.1", port
-    return ("::1" if host == "[::]" else host.strip("[]")), port
+    plain = host.strip("[]")
+    try:
+        address = ip_address(plain)
+    except ValueError:
+        return plain, port
+    # A socket at every address answers at this machine's own.
+    return (("::1" if address.version == 6 else "127.0.0.1") if address.is_unspecified else plain), port
 
 
 def _host_of(server: Level) -> str:
