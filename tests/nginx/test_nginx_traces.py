@@ -103,12 +103,12 @@ def test_a_dropped_context_is_sent_by_trusted_peers_only(
     nginx = shop(http=SETTINGS[setting], trusted=trusted)
     get(nginx, headers=CLIENTS["sampled"])
     (row,) = logged(nginx)
-    kept = trusted == TRUSTED
+    is_trusted = trusted == TRUSTED
     assert context_of(app.requests[0]) == {
-        "traceparent": [VALID] if kept else [],
-        "tracestate": [STATE] if kept else [],
+        "traceparent": [VALID] if is_trusted else [],
+        "tracestate": [STATE] if is_trusted else [],
     }
-    assert (row["trace_id"], row["span_id"]) == ((TRACE, PARENT) if kept else ("", ""))
+    assert (row["trace_id"], row["span_id"]) == ((TRACE, PARENT) if is_trusted else ("", ""))
 
 
 def test_the_setting_of_a_location(shop: Callable[..., Nginx], app: Upstream) -> None:

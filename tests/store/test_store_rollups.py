@@ -216,9 +216,9 @@ def test_clock_offsets_are_those_of_the_analysis(store_dsn: str, simulated: Path
     assert first == last
     columns = ("upstream", "offset", "uncertainty", "correction", "tolerance", "lower", "upper", "requests")
     result = ask(store_dsn, f"SELECT {', '.join(columns)} FROM clock_offsets ORDER BY upstream")
-    wanted = expected.sort("upstream").select(columns).rows()
-    assert len(result) == len(wanted) == 2
-    for row, other in zip(result, wanted, strict=True):
+    rows = expected.sort("upstream").select(columns).rows()
+    assert len(result) == len(rows) == 2
+    for row, other in zip(result, rows, strict=True):
         assert row[0] == other[0]
         assert row[1:] == pytest.approx(other[1:], abs=1e-9)
 

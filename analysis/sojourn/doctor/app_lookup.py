@@ -62,10 +62,8 @@ def servers_at(addresses: Iterable[str], *, on_this_machine: bool, ask: bool) ->
 
 def listening_servers(addresses: Iterable[str]) -> dict[str, AppServer]:
     """Return the servers of processes that listen at addresses of this machine; an address without one is left out."""
-    commands = {
-        address: [_command(each) for each in processes] for address, processes in listening_processes(addresses).items()
-    }
-    return {address: server_of_processes(each) for address, each in commands.items()}
+    processes = listening_processes(addresses)
+    return {address: server_of_processes([*map(command_of, several)]) for address, several in processes.items()}
 
 
 def listening_processes(addresses: Iterable[str]) -> dict[str, list[Path]]:
@@ -114,11 +112,18 @@ def _socket_inodes(process: Path) -> set[str]:
     return inodes
 
 
-def _command(process: Path) -> str:
+def words_of(process: Path) -> list[str]:
+    """Return the words of the command of a process (its folder in /proc); none of one that has ended or is hidden."""
     try:
-        return (process / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+        text = (process / "cmdline").read_bytes().decode("utf-8", "replace")
     except OSError:
-        return ""
+        return []
+    return text.rstrip("\0").split("\0")
+
+
+def command_of(process: Path) -> str:
+    """Return the command of a process (its folder in /proc) as one text; empty if it has ended or is hidden."""
+    return " ".join(words_of(process)).strip()
 
 
 def answering_server(address: str) -> AppServer:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sojourn.doctor.app_lookup import listening_processes
+from sojourn.doctor.app_lookup import listening_processes, words_of
 from sojourn.doctor.app_servers import AppServer
 from sojourn.doctor.nginx import diagnosed_conf
 from sojourn.doctor.nginx_levels import Conf
@@ -163,7 +163,7 @@ def apps_behind(path: Path) -> list[AppBehind]:
     for address, app in apps.items():
         of_app = sorted(processes.get(address, []), key=lambda each: int(each.name))
         app.processes = len(of_app)
-        words = _words(of_app[-1]) if of_app else []
+        words = words_of(of_app[-1]) if of_app else []
         app.folder = _link(of_app[-1] / "cwd") if of_app else ""
         language = app.server.language
         app.command = _COMMANDS.get(language, "").format(python=_python(words), folder=middleware_folder())
@@ -223,13 +223,6 @@ def _packages(language: str, words: list[str], folder: str) -> set[str]:
     except (OSError, ValueError, AttributeError):
         return set()
     return set()
-
-
-def _words(process: Path) -> list[str]:
-    try:
-        return (process / "cmdline").read_bytes().decode("utf-8", "replace").rstrip("\0").split("\0")
-    except OSError:
-        return []
 
 
 def _link(path: Path) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sojourn.doctor.doctor import diagnose
 from sojourn.doctor.findings import ERROR, Diagnosis, Finding
-from sojourn.install.changes import Plan
+from sojourn.install.changes import Plan, is_off
 from sojourn.install.files import backup_folder
 from sojourn.install.nginx_program import reload
 from sojourn.install.proposal import DENIED, Proposal
@@ -128,7 +128,7 @@ def _key(finding: Finding) -> tuple[str, str]:
 def _targets(plan: Plan, untried: list[str]) -> list[Target]:
     targets: dict[tuple[object, ...], Target] = {}
     for each in plan.passes:
-        if any(line.args[:1] == ["off"] for line in each.block.effective("access_log")) and each.level not in plan.logs:
+        if is_off(each.block.effective("access_log")) and each.level not in plan.logs:
             untried.append(f"{each.level.title}: no request was sent, because it is not logged")
             continue
         target = target_of(each.level)

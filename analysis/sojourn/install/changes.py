@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from sojourn.doctor.nginx_levels import INDENT, Conf, Level, Pass, anchor, place_of, word
+from sojourn.doctor.nginx_levels import INDENT, Conf, Level, Pass, anchor, place_of, written
 from sojourn.install.duplicates import Duplicate
 from sojourn.install.marked_text import Change
 from sojourn.model.formatting import printable
 from sojourn.nginx.syntax import Directive
+
+FORMAT = "sojourn"
+"""The name of the log format."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +89,10 @@ def key_of(directive: Directive) -> tuple[str, int]:
     return os.path.realpath(directive.place.file), directive.place.begin
 
 
-def source_of(conf: Conf, directive: Directive) -> str:
+def source_of(directive: Directive) -> str:
     """Return a directive as its file has it, on one line where only blanks are between its words."""
-    place = directive.place
-    text = conf.read.files[place.file][place.begin : place.end]
-    return text if "\n" not in text else " ".join([directive.name, *map(word, directive.args)]) + ";"
+    text = written(directive)
+    return text if "\n" not in text else written(replace(directive, source=""))
 
 
 def including_places(conf: Conf, file: str) -> list[str]:
@@ -107,3 +109,13 @@ def including_places(conf: Conf, file: str) -> list[str]:
         if each.via is not None and os.path.realpath(each.place.file) == file
     ]
     return list(dict.fromkeys(printable(each, 300) for each in places))
+
+
+def is_off(access_logs: Iterable[Directive]) -> bool:
+    """Return whether these ``access_log`` lines switch the log off: one ``off`` cancels the others of its level."""
+    return any(each.args[:1] == ["off"] for each in access_logs)
+
+
+def is_ours(access_log: Directive) -> bool:
+    """Return whether an ``access_log`` line is in Sojourn's format."""
+    return FORMAT in access_log.args[1:2]

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from sojourn.nginx.syntax import ends_in_comment
+
 ADDED = "# sojourn: installed"
 ADDED_IN_LINE = f"{ADDED}, in line"
 """The first of several added lines that stand inside a line of the original: the line break before it is added, too."""
@@ -23,9 +25,6 @@ first and the one behind the last."""
 _REST = re.compile(r"[ \t]*(?:#[^\n]*|\r)?(?:\n|$)")
 _ADDED_LINE = re.compile(rf"{re.escape(ADDED)}(?P<split>, in line)?[ \t]*\r?\n?$")
 _OFF_LINE = re.compile(rf"(?P<mark>{'|'.join(map(re.escape, (OFF_IN_LINE, OFF_BEGIN, OFF_END, OFF)))})")
-_WORD_OR_COMMENT = re.compile(
-    r"""\s+|(?P<comment>\#.*)|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|(?:\\.|[^\s;{}])+|.""", re.S
-)
 
 
 @dataclass(frozen=True, order=True)
@@ -116,9 +115,5 @@ def is_changed(text: str) -> bool:
 
 def _join(lines: list[str]) -> None:
     """Remove the line break at the end, unless it ends a comment, which would hide what follows."""
-    if lines and not _ends_in_comment(lines[-1]):
+    if lines and not ends_in_comment(lines[-1]):
         lines[-1] = re.sub(r"\r?\n$", "", lines[-1])
-
-
-def _ends_in_comment(line: str) -> bool:
-    return any(match["comment"] for match in _WORD_OR_COMMENT.finditer(line.rstrip("\r\n")))

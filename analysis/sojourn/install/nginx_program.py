@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -13,14 +12,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sojourn.doctor.app_lookup import command_of
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import printable
+from sojourn.nginx.program import nginx_path
 from sojourn.nginx.syntax import Directive
 
 PATIENCE_S = 20.0
 _BETWEEN_LOOKS_S = 0.02
 _PROC = Path("/proc")
-_MASTER = "nginx: master process"
+_MASTER, _WORKER = "nginx: master process", "nginx: worker process"
 _EMERG = re.compile(r".*?\[(?:emerg|alert)\] (?:\d+#\d+: )?")
 
 
@@ -31,10 +32,12 @@ class NginxProgram:
     Attributes:
         path: of the program.
         built_with: option of its build -> value, such as ``--modules-path``.
+        has_njs: whether njs is a part of the program.
     """
 
     path: str
     built_with: dict[str, str] = field(default_factory=dict)
+    has_njs: bool = False
 
     def folder_of(self, option: str, default: str) -> str:
         """Return the path of an option of its build, below its prefix if it is relative."""
@@ -72,7 +75,7 @@ class NginxProgram:
             name: file name of the module.
         """
         loaded = any(each.args and each.args[0].endswith(name) for each in root.block if each.name == "load_module")
-        if loaded or any("njs" in value for key, value in self.built_with.items() if key.startswith("--add-module")):
+        if loaded or self.has_njs:
             return ""
         module = os.path.join(self.modules, name)
         if not os.path.isfile(module):
@@ -86,14 +89,12 @@ class NginxProgram:
 
 def nginx_program() -> NginxProgram | None:
     """Return the nginx of this machine (or OpenResty, which is one); None without one."""
-    folders = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin", "/usr/local/nginx/sbin"])
-    path = shutil.which("nginx", path=folders) or shutil.which("openresty", path=folders)
+    path = nginx_path("nginx", "openresty")
     if path is None:
         return None
-    done = _run([path, "-V"])
-    options = re.findall(r"(--[\w-]+)=('[^']*'|\S+)", done.stderr)
-    return NginxProgram(path, {f"{name}{number}" if name == "--add-module" else name: value.strip("'")
-                               for number, (name, value) in enumerate(options)})  # fmt: skip
+    build = _run([path, "-V"]).stderr
+    options = {name: value.strip("'") for name, value in re.findall(r"(--[\w-]+)=('[^']*'|\S+)", build)}
+    return NginxProgram(path, options, re.search(r"--add-module=\S*njs", build) is not None)
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
@@ -122,11 +123,11 @@ def master_of(conf: str | Path, root: Directive, program: NginxProgram) -> int |
         program.folder_of("--pid-path", "logs/nginx.pid"))  # fmt: skip
     with suppress(OSError, ValueError):
         pid = int(Path(file).read_text())
-        if _command(pid).startswith(_MASTER):
+        if command_of(_PROC / str(pid)).startswith(_MASTER):
             return pid
     is_default = os.path.realpath(conf) == os.path.realpath(program.default_conf)
     for process in _PROC.glob("[0-9]*"):
-        words = _command(int(process.name)).split()
+        words = command_of(process).split()
         if " ".join(words[:3]) != _MASTER:
             continue
         read = words[words.index("-c") + 1] if "-c" in words[:-1] else None
@@ -157,20 +158,9 @@ def reload(master: int) -> str | None:
 
 def _workers(master: int) -> set[int]:
     """Return the workers of an nginx that accept requests."""
-    children = [int(word) for word in _text(_PROC / str(master) / "task" / str(master) / "children").split()]
-    return {pid for pid in children if _command(pid).startswith("nginx: worker process") and not _ends(pid)}
-
-
-def _ends(pid: int) -> bool:
-    return "shutting down" in _command(pid)
-
-
-def _command(pid: int) -> str:
-    return _text(_PROC / str(pid) / "cmdline").replace("\0", " ").strip()
-
-
-def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        children = (_PROC / str(master) / "task" / str(master) / "children").read_text()
     except OSError:
-        return ""
+        return set()
+    titles = {int(word): command_of(_PROC / word) for word in children.split()}
+    return {pid for pid, title in titles.items() if title.startswith(_WORKER) and "shutting down" not in title}

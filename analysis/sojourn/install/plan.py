@@ -7,12 +7,21 @@ from collections.abc import Iterator
 
 from sojourn.doctor.nginx_headers import HTTP_INCLUDE, HTTP_INCLUDE_WITHOUT_NJS
 from sojourn.doctor.nginx_levels import Conf, Level, place_of, word
-from sojourn.install.changes import Placed, Plan, Settings, added_at_top, added_behind, including_places, key_of
+from sojourn.install.changes import (
+    FORMAT,
+    Placed,
+    Plan,
+    Settings,
+    added_at_top,
+    added_behind,
+    including_places,
+    is_off,
+    is_ours,
+    key_of,
+)
 from sojourn.install.marked_text import Change
 from sojourn.install.stamping import stamping
-from sojourn.nginx.syntax import Directive
 
-FORMAT = "sojourn"
 MODULE = "ngx_http_js_module.so"
 
 
@@ -57,17 +66,17 @@ def _logs(conf: Conf, settings: Settings, plan: Plan) -> Iterator[Placed]:
     servers = [each for each in conf.levels if each.directive.name == "server"]
     for level in (conf.http, *conf.levels):
         own = level.own("access_log")
-        if own and not _is_off(own) and not any(_is_ours(each) for each in own):
+        if own and not is_off(own) and not any(is_ours(each) for each in own):
             plan.logs.append(level)
             yield added_behind(own[-1], [line], 1)
     if any(each.holder("access_log") is None for each in servers):
         plan.logs.append(conf.http)
         yield added_at_top(conf.http, [f"access_log {word(settings.default_log)};", line], 1)
     below: list[Level] = []
-    logging = {key_of(each.level.directive) for each in conf.passes if not _is_off(each.block.effective("access_log"))}
+    logging = {key_of(each.level.directive) for each in conf.passes if not is_off(each.block.effective("access_log"))}
     for each in conf.passes:
         holder = each.block.holder("access_log")
-        if holder is None or not _is_off(holder.own("access_log")):
+        if holder is None or not is_off(holder.own("access_log")):
             continue
         if holder in (each.level, each.block):
             plan.left.append(f"{place_of(each.directive, each.level)}: not logged, because of its own access_log off.")
@@ -82,16 +91,7 @@ def _logs(conf: Conf, settings: Settings, plan: Plan) -> Iterator[Placed]:
             yield added_at_top(each.level, [line], 1)
 
 
-def _is_off(lines: list[Directive]) -> bool:
-    return any(each.args[:1] == ["off"] for each in lines)
-
-
-def _is_ours(line: Directive) -> bool:
-    return FORMAT in line.args[1:2]
-
-
 def _logs_everywhere(conf: Conf) -> bool:
     return all(
-        any(_is_ours(line) or line.args[:1] == ["off"] for line in each.block.effective("access_log"))
-        for each in conf.passes
+        any(is_ours(line) or is_off([line]) for line in each.block.effective("access_log")) for each in conf.passes
     )

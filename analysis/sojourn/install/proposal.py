@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sojourn.doctor.nginx_headers import INCLUDES_FOLDER
 from sojourn.doctor.nginx_levels import Conf
-from sojourn.install.changes import Plan, Settings
+from sojourn.install.changes import Plan, Settings, is_ours
 from sojourn.install.files import MANIFEST, Writing, installed_files, manifest_of
 from sojourn.install.marked_text import changed, is_changed, restored
 from sojourn.install.nginx_program import NginxProgram, master_of, nginx_program
@@ -19,7 +19,6 @@ from sojourn.model.errors import SojournError
 from sojourn.nginx.includes import USER_FILE, include_files
 from sojourn.nginx.syntax import reading_of_files
 
-DEFAULT_CONF = "/etc/nginx/nginx.conf"
 LOG_NAME = "sojourn.jsonl"
 DENIED = "13: Permission denied"  # only root may test the configuration of a running nginx
 
@@ -145,6 +144,11 @@ def _write_includes(
         writing.set(*rule)
         in_manifest[rule[0]] = rule[1]
     writing.set(os.path.join(folder, MANIFEST), manifest_of(in_manifest))
+    return _files_in(folder, writing)
+
+
+def _files_in(folder: str, writing: Writing) -> list[str]:
+    """Return the real paths of the files of a folder that are written or removed."""
     return [file for file in writing.after if os.path.dirname(file) == os.path.realpath(folder)]
 
 
@@ -171,14 +175,14 @@ def removal(path: Path) -> Proposal:
             if os.path.exists(target):
                 writing.set(target, None)
         writing.set(os.path.join(folder, MANIFEST), None)
-        included = [file for file in writing.after if os.path.dirname(file) == os.path.realpath(folder)]
-    logs = [each.args[0] for level in (conf.http, *conf.levels) for each in level.own("access_log")
-            if each.args[1:2] == ["sojourn"]]  # fmt: skip
-    proposal = Proposal(path, writing, Plan(), logs[0] if logs else "", included, edited, program)
-    if program is not None:
-        proposal.master = master_of(path, conf.read.root, program)
-    proposal.plan.left = [f"{each}: still includes a file of {folder}" for each in needed]
-    return proposal
+        included = _files_in(folder, writing)
+    lines = [each for level in (conf.http, *conf.levels) for each in level.own("access_log")]
+    logs = [each.args[0] for each in lines if is_ours(each)]
+    plan = Plan(left=[f"{each}: still includes a file of {folder}" for each in needed])
+    return Proposal(
+        path, writing, plan, logs[0] if logs else "", included, edited, program,
+        master=master_of(path, conf.read.root, program) if program is not None else None,
+    )  # fmt: skip
 
 
 def _restored_files(conf: Conf, keep: str | None = None) -> Writing:

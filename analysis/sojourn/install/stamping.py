@@ -89,7 +89,7 @@ def _changes_of(conf: Conf, settings: Settings, handover: Pass, present: list[Du
     replaced = {header.name.lower() for header in REQUEST_HEADERS} - theirs
     replaced |= {name.lower() for name in ANSWER_HEADERS}
     for name in (setter(family), f"{family}_hide_header"):
-        lines += _repeated(conf, level, name, replaced)
+        lines += _repeated(level, name, replaced)
     changes = [added_behind(handover.outermost, lines)]
     for each in present:
         if each.remains == OURS:
@@ -126,7 +126,7 @@ def _stamping_lines(settings: Settings, family: str, theirs: set[str]) -> list[s
     return [line for number, line in enumerate(own) if number >= len(names) or names[number] not in theirs]
 
 
-def _repeated(conf: Conf, level: Level, name: str, replaced: set[str]) -> list[str]:
+def _repeated(level: Level, name: str, replaced: set[str]) -> list[str]:
     """Return the inherited lines of a directive that a level repeats, because lines of its own would cancel them."""
     holder = level.holder(name)
     if holder is None or holder is level:
@@ -140,7 +140,7 @@ def _repeated(conf: Conf, level: Level, name: str, replaced: set[str]) -> list[s
         ):
             if not any(each.via is other for other in whole):
                 whole.append(each.via)
-                lines.append(source_of(conf, each.via))
+                lines.append(source_of(each.via))
         elif each.args and header_name(each.args[0]) not in replaced:
-            lines.append(source_of(conf, each))
+            lines.append(source_of(each))
     return lines

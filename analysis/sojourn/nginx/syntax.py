@@ -169,6 +169,11 @@ def parsed(text: str, name: str = "nginx.conf") -> Directive:
     return Directive("", [], name, _parsed((name, text), lambda _: [], 0))
 
 
+def ends_in_comment(line: str) -> bool:
+    """Return whether the end of a line is a comment, so that nothing may follow it on that line."""
+    return any(match[0].startswith("#") for match in _TOKEN.finditer(line.rstrip("\r\n")))
+
+
 def _dump_of_nginx(path: Path) -> tuple[list[tuple[str, str]], str | None]:
     """Return (name, text) of each file nginx reads, ``path`` first; or none, and the reason."""
     _text(path)  # a missing file is the user's error: stop

@@ -237,13 +237,12 @@ def _tails(panels: list[Panel], _: Drawing) -> Makers:
 
 
 def _over_time(panels: list[Panel], _: Drawing) -> Makers:
-    makers: Makers = []
-    for panel in panels:
-        incident = panel.result.audit.incident
-        interval = None if incident is None else (incident.begin, incident.end)
-        table = charts.over_time_table(panel.result.measures)
-        makers.append(functools.partial(charts.response_over_time, table, interval))
-    return makers
+    return [
+        functools.partial(
+            charts.response_over_time, charts.over_time_table(panel.result.measures), panel.result.audit.incident
+        )
+        for panel in panels
+    ]
 
 
 def _heatmaps(panels: list[Panel], drawing: Drawing) -> Makers:

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from sojourn.nginx.program import nginx_path
+
 from sojourn_lab.errors import LabError
 from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime.ports import free_port, port_answers
@@ -37,9 +39,8 @@ _TEMP_FOLDERS = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 def nginx_program() -> Path | None:
     """Return the nginx executable; sbin is searched too, because an ordinary user's PATH lacks it."""
-    path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin", "/usr/local/nginx/sbin"))
-    program = shutil.which("nginx", path=path)
-    return Path(program) if program else None
+    path = nginx_path("nginx")
+    return Path(path) if path else None
 
 
 @functools.cache

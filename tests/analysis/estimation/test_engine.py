@@ -120,13 +120,13 @@ def test_stated_workers_keep_a_lower_bound() -> None:
     """A tenth of the load is not in the log: the wait is at least that of the requests in it."""
     rng = np.random.default_rng(3)
     log = served(4, 0.9)
-    seen = log.selected(rng.random(len(log.arrival)) >= 0.1)
-    free, stated = inferred(seen), infer(seen.arrival, seen.departure, seen.routes, workers=4)
+    part = log.selected(rng.random(len(log.arrival)) >= 0.1)
+    free, stated = inferred(part), infer(part.arrival, part.departure, part.routes, workers=4)
     assert (free.verdict, free.workers) == (LOWER_BOUND, 4)
     assert (stated.verdict, stated.workers) == (LOWER_BOUND, 4)
     assert stated.wait.mean() == pytest.approx(free.wait.mean())
-    assert stated.wait.mean() < seen.wait.mean()
-    wrong = infer(seen.arrival, seen.departure, seen.routes, workers=2)
+    assert stated.wait.mean() < part.wait.mean()
+    wrong = infer(part.arrival, part.departure, part.routes, workers=2)
     assert wrong.verdict == REFUSED
 
 

@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from sojourn.model.arrays import Floats
+from sojourn.model.arrays import Bools, Floats
 from sojourn.model.formatting import duration
 from sojourn.model.measures import Measures, microseconds_between, window_width
 
@@ -100,8 +100,8 @@ def incident_of(measures: Measures, first: datetime, last: datetime, requests: i
     if bounds is None:
         return None
     low, peak, high = bounds
-    inside = np.zeros(len(count), np.bool_)
-    inside[low:high] = True
+    inside = _windows_of(count, low, high)
+    wait, usual_wait = _waits(count, waited, inside)
     rising = slice(max(low - 1, 0), peak + 1)
     rate, usual_rate = count[rising].mean(), count[~inside].mean()
     usual_service = served[~inside].sum() / max(count[~inside].sum(), 1.0)
@@ -111,8 +111,8 @@ def incident_of(measures: Measures, first: datetime, last: datetime, requests: i
         begin=first + low * step,
         end=min(first + high * step, last + MICROSECOND),
         requests=int(count[inside].sum()),
-        wait=float(waited[inside].sum() / count[inside].sum()),
-        usual_wait=float(waited[~inside].sum() / max(count[~inside].sum(), 1.0)),
+        wait=wait,
+        usual_wait=usual_wait,
         share_of_waiting=float(waited[inside].sum() / waited.sum()),
         arrivals=float(rate / usual_rate) if usual_rate > 0 else float("inf"),
         services=None if services is None else float(services),
@@ -135,10 +135,8 @@ def interval(count: Floats, waited: Floats, served: Floats) -> tuple[int, int, i
     edges = np.flatnonzero(np.diff(np.r_[False, mean >= max(LEAVE * usual, LEAVE_AT), False]))
     runs = [(int(low), int(high)) for low, high in zip(edges[::2], edges[1::2], strict=True)]
     low, high = max((run for run in runs if enters[slice(*run)].any()), key=lambda run: waited[slice(*run)].sum())
-    inside = np.zeros(len(count), np.bool_)
-    inside[low:high] = True
-    wait = waited[inside].sum() / count[inside].sum()
-    usual_wait = waited[~inside].sum() / max(count[~inside].sum(), 1.0)
+    inside = _windows_of(count, low, high)
+    wait, usual_wait = _waits(count, waited, inside)
     peak = low + int(np.argmax(mean[low:high]))
     is_incident = (
         count[inside].sum() >= FEWEST
@@ -150,7 +148,21 @@ def interval(count: Floats, waited: Floats, served: Floats) -> tuple[int, int, i
     return (low, peak, high) if is_incident and is_evident else None
 
 
-def _surplus(values: Floats, low: int, peak: int, inside: np.ndarray) -> float:
+def _windows_of(count: Floats, low: int, high: int) -> Bools:
+    """Return which of the windows are in an interval."""
+    places = np.arange(len(count))
+    return (places >= low) & (places < high)
+
+
+def _waits(count: Floats, waited: Floats, inside: Bools) -> tuple[float, float]:
+    """Return the mean wait of the requests in some windows, and in the others, s."""
+    return (
+        float(waited[inside].sum() / count[inside].sum()),
+        float(waited[~inside].sum() / max(count[~inside].sum(), 1.0)),
+    )
+
+
+def _surplus(values: Floats, low: int, peak: int, inside: Bools) -> float:
     """Return by how many standard deviations the windows until the peak exceed as many others; 0 of too few others."""
     before = max(low - 1, 0)
     others = values[~inside]

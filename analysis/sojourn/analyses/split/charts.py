@@ -7,12 +7,12 @@ ten million.
 from __future__ import annotations
 
 import math
-from datetime import datetime
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from sojourn.analyses.audit.incident import Incident
 from sojourn.model.formatting import printable
 from sojourn.model.measures import Measures
 from sojourn.present.chart_libraries import alt
@@ -143,7 +143,7 @@ def log_seconds(**scale: Any) -> dict[str, Any]:
     return {"scale": alt.Scale(type="log", **scale), "axis": alt.Axis(tickCount=8, format="~g")}
 
 
-def response_over_time(table: pl.DataFrame, incident: tuple[datetime, datetime] | None = None) -> alt.LayerChart:
+def response_over_time(table: pl.DataFrame, incident: Incident | None = None) -> alt.LayerChart:
     """Draw the mean response time by arrival, split into queueing, service and everything else; its p99 as a line.
 
     Of ``over_time_table``; the interval of an incident is shaded.
@@ -177,7 +177,7 @@ def response_over_time(table: pl.DataFrame, incident: tuple[datetime, datetime] 
     )
     if incident is None:
         return (areas + line).properties(width=WIDTH, height=HEIGHT)
-    interval = pl.DataFrame({"begin": [incident[0]], "end": [incident[1]]})
+    interval = pl.DataFrame({"begin": [incident.begin], "end": [incident.end]})
     shade = (
         alt.Chart(inline(interval))
         .mark_rect(color=RESPONSE, opacity=0.25)

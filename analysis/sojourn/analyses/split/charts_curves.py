@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -73,6 +74,7 @@ def ccdfs(table: pl.DataFrame, series: Series | None = None, bands: pl.DataFrame
         bands: as from ``sojourn.analyses.split.bands.bands_of``, drawn behind the lines; None: none.
     """
     series = series or times_series()
+    x = alt.X("seconds:Q", title="time (s)", **log_seconds())
     y = alt.Y(
         "exceeding:Q",
         title="share of requests that took longer",
@@ -83,7 +85,7 @@ def ccdfs(table: pl.DataFrame, series: Series | None = None, bands: pl.DataFrame
         alt.Chart(inline(table))
         .mark_line(interpolate="step-after", strokeWidth=2, clip=True)
         .encode(
-            x=alt.X("seconds:Q", title="time (s)", **log_seconds()),
+            x=x,
             y=y,
             color=series.colour(banded=bands is not None),
             strokeDash=series.dash(),
@@ -94,20 +96,22 @@ def ccdfs(table: pl.DataFrame, series: Series | None = None, bands: pl.DataFrame
             ],
         )
     )
-    drawn: Chart = lines
-    if bands is not None:
-        behind = (
-            alt.Chart(inline(bands.drop_nulls()))
-            .mark_area(interpolate="step-after", opacity=BAND, clip=True)
-            .encode(
-                x=alt.X("seconds:Q", title="time (s)", **log_seconds()),
-                y=alt.Y("low:Q", title=y["title"], scale=alt.Scale(type="log"), axis=y["axis"]),
-                y2=alt.Y2("high:Q"),
-                color=series.colour(banded=True),
-            )
-        )
-        drawn = behind + lines
-    return drawn.properties(width=WIDTH, height=HEIGHT)
+    return _before_band(lines, bands, series, x, y, interpolate="step-after").properties(width=WIDTH, height=HEIGHT)
+
+
+def _before_band(
+    lines: alt.Chart, bands: pl.DataFrame | None, series: Series, x: alt.X, y: alt.Y, **mark: Any
+) -> Chart:
+    """Return lines, before areas from ``low`` to ``high`` on the same axes."""
+    if bands is None:
+        return lines
+    low = alt.Y("low:Q", title=y["title"], scale=y["scale"], axis=y["axis"])
+    behind = (
+        alt.Chart(inline(bands.drop_nulls()))
+        .mark_area(opacity=BAND, clip=True, **mark)
+        .encode(x=x, y=low, y2=alt.Y2("high:Q"), color=series.colour(banded=True))
+    )
+    return behind + lines
 
 
 ALL_TIMES = {column: name for column, (name, _, _) in LINES.items()}
@@ -170,14 +174,21 @@ def percentile_curve(
         scale=alt.Scale(type="log", nice=False, domain=[1, max(last, 2)]),
         axis=alt.Axis(values=[n for n in NINES if n <= last], labelExpr=shares),
     )
-    scale = alt.Scale(type="log") if wide else alt.Scale()
-    axis = alt.Axis(tickCount=6, format="~g")
+    y = alt.Y(
+        "seconds:Q",
+        title="time (s)",
+        scale=alt.Scale(type="log") if wide else alt.Scale(),
+        axis=alt.Axis(tickCount=6, format="~g"),
+    )
+    if wide:
+        table = table.with_columns(pl.col("seconds").clip(lower_bound=SMALLEST))
+        bands = bands if bands is None else bands.with_columns(pl.col("low", "high").clip(lower_bound=SMALLEST))
     lines = (
-        alt.Chart(inline(table.with_columns(pl.col("seconds").clip(lower_bound=SMALLEST)) if wide else table))
+        alt.Chart(inline(table))
         .mark_line(strokeWidth=2, clip=True)
         .encode(
             x=x,
-            y=alt.Y("seconds:Q", title="time (s)", scale=scale, axis=axis),
+            y=y,
             color=series.colour(banded=bands is not None),
             strokeDash=series.dash(),
             tooltip=[
@@ -187,22 +198,7 @@ def percentile_curve(
             ],
         )
     )
-    drawn: Chart = lines
-    if bands is not None:
-        ends = bands.drop_nulls()
-        ends = ends.with_columns(pl.col("low", "high").clip(lower_bound=SMALLEST)) if wide else ends
-        behind = (
-            alt.Chart(inline(ends))
-            .mark_area(opacity=BAND, clip=True)
-            .encode(
-                x=x,
-                y=alt.Y("low:Q", title="time (s)", scale=scale, axis=axis),
-                y2=alt.Y2("high:Q"),
-                color=series.colour(banded=True),
-            )
-        )
-        drawn = behind + lines
-    return drawn.properties(width=WIDTH, height=HEIGHT)
+    return _before_band(lines, bands, series, x, y).properties(width=WIDTH, height=HEIGHT)
 
 
 def _is_wide(table: pl.DataFrame) -> bool:

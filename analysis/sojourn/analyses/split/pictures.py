@@ -123,9 +123,7 @@ def over_time(result: SplitResult) -> Picture:
         "time",
         "Over time",
         caption if incident is None else f"{caption} The incident is shaded.",
-        functools.partial(
-            charts.response_over_time, table, None if incident is None else (incident.begin, incident.end)
-        ),
+        functools.partial(charts.response_over_time, table, incident),
         readings.over_time(table, readings.has_waits(result)),
     )
 

@@ -71,9 +71,9 @@ def test_predictions_are_graded_by_the_error_of_the_replay(
 ) -> None:
     assert predicted.grade == predicted.to_dict()["grade"] == "exact"
     # Two in a hundred requests are not in the log: their load is missing from the replay.
-    seen = np.random.default_rng(1).random(AS_IT_WAS.requests) >= 0.02
+    in_log = np.random.default_rng(1).random(AS_IT_WAS.requests) >= 0.02
     rows = pool.collect()
-    rough = whatif(rows.filter(pl.Series(seen[: len(rows)])).lazy(), [{"workers": "+1"}])
+    rough = whatif(rows.filter(pl.Series(in_log[: len(rows)])).lazy(), [{"workers": "+1"}])
     assert rough.refused is None
     assert rough.grade == "rough"
     assert rough.largest_error == pytest.approx(max(abs(rough.error[name]) for name in ("mean", "p99")))
