@@ -14,7 +14,8 @@ case $stage in
     run) requirements=requirements/run.txt needed="nginx libnginx-mod-http-js" wanted="" ;;
     # What the tests can do without is installed where the distribution has it; what is missing is named by a skip.
     test) requirements=requirements/dev.txt needed="nginx libnginx-mod-http-js"
-        wanted="njs unicorn ruby-rack siege chromium zstd tcpdump tshark goaccess haproxy jq nodejs curl
+        wanted="libnginx-mod-stream libnginx-mod-mail libnginx-mod-http-lua
+            njs unicorn ruby-rack siege chromium zstd tcpdump tshark goaccess haproxy jq nodejs curl
             tmux libatomic1 php-fpm puma uwsgi-core uwsgi-plugin-python3 apache2-bin libtomcat10-java
             varnish default-jdk-headless maven php-cli composer phpunit php-nyholm-psr7 php-symfony-http-kernel
             php-illuminate-routing php-illuminate-events libapache2-mod-php ruby-minitest ruby-railties ruby-sinatra
