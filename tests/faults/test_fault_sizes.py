@@ -103,7 +103,6 @@ def test_a_share_of_nothing_is_none(tmp_path: Path, store_dsn: str) -> None:
         assert not NO_NUMBER.search(ended("split", source).out)
 
 
-MANY = 30_000
 MOST = 1_200_000  # KiB
 PEAK = """
 import re, sys
@@ -116,13 +115,14 @@ finally:
 """
 
 
-def test_thirty_thousand_of_every_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize("many", [5_000, pytest.param(30_000, marks=pytest.mark.thorough)])
+def test_many_of_every_name(tmp_path: Path, many: int) -> None:
     """A different route, service and worker for every request: output and memory are bounded."""
     log = tmp_path / "access.jsonl"
     line = record(EPOCH, 0.008, 0.011, route="/R", worker="W", upstream_addr="10.0.0.1:80").decode()
     head, tail = line.replace('"shop"', '"S"').split(f'"{EPOCH:.3f}"')
     with log.open("w") as file:
-        for k in range(MANY):
+        for k in range(many):
             rest = tail.replace("/R", f"/r{k}").replace('"S"', f'"s{k}"').replace('"W"', f'"w{k}"')
             file.write(f'{head}"{EPOCH + k / 1000:.3f}"{rest}')
     done = subprocess.run(
@@ -132,10 +132,10 @@ def test_thirty_thousand_of_every_name(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert int(done.stderr.split()[-1]) < MOST
     document = json.loads(done.stdout)
-    assert document["requests"] == MANY
+    assert document["requests"] == many
     assert len(done.stdout) < 4_000_000
     assert all(len(rows) <= 1_000 for rows in document["by"].values())
-    assert f"{MANY - 10:,} more" in ended("split", str(log)).out
+    assert f"{many - 10:,} more" in ended("split", str(log)).out
     once = ended("watch", str(log), "--once")
     assert once.code == 0
     assert len(once.out.splitlines()) < 300  # 200 groups, and no more

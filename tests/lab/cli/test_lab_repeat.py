@@ -65,7 +65,12 @@ def test_void_run_is_repeated_once_with_a_lower_load(tmp_path: Path) -> None:
     assert "run.void" in done.stderr
 
 
-def test_void_run_says_so_once_with_its_reason(tmp_path: Path) -> None:
+@pytest.mark.parametrize("neighbours", [1, 30])
+def test_void_run_says_so_once_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, neighbours: int
+) -> None:
+    processes = ", ".join(f"backup (process {1000 + number}, 61% of a core)" for number in range(neighbours))
+    monkeypatch.setattr("sojourn_lab.results.run_record.what_to_do", lambda _: f"Close {processes} and run it again.")
     done = lab(tmp_path, "--once", criteria=IMPOSSIBLE)
     record = json.loads((tmp_path / "run" / "run.json").read_bytes())
     text = " ".join(done.stdout.split())

@@ -142,7 +142,9 @@ def test_lines_of_the_run_are_split_and_those_of_others_left_out(tmp_path: Path)
     assert target_log["lines"] > target_log["requests"], "others sent requests as well"
     assert record["faults"] == []
     for case in record["cases"]:
-        assert case["split"]["requests"] == case["client"]["answered"] > 10
+        # A request at an end of the window may be sent within it and arrive at nginx after it.
+        assert abs(case["split"]["requests"] - case["client"]["answered"]) <= 1
+        assert case["client"]["answered"] > 10
         assert case["split"]["components"]["service_time"]["mean"] == pytest.approx(SLEEP, abs=0.02)
         assert case["split"]["response_time"]["mean"] <= case["client"]["latency"]["uncorrected"]["mean"] + 0.002
         assert case["app_times"]["source"] == "measured"
