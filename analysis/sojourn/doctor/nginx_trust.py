@@ -13,6 +13,7 @@ from sojourn.doctor.nginx_levels import Conf, Level, Pass, after, instead_of, pl
 from sojourn.model.formatting import printable
 from sojourn.nginx.syntax import Directive
 
+LEAK = "headers-leak"
 WIDEST = {4: 8, 6: 16}  # bits: a wider network is not a list of own proxies
 # Directive -> (the value with which names with underscores get through, the other one).
 _UNDERSCORES = {"underscores_in_headers": ("on", "off"), "ignore_invalid_headers": ("off", "on")}
@@ -138,7 +139,7 @@ def _leak(handover: Pass, holder: Level, missing: list[str]) -> Finding:
     text = "\n".join(f"{hider} {name};" for name in missing)
     own = holder.own(hider)
     return Finding(
-        "headers-leak",
+        LEAK,
         WARNING,
         holder.title,
         f"{holder.title} sends {', '.join(missing)} to clients.",

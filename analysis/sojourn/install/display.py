@@ -145,6 +145,7 @@ def show_removal(proposal: Proposal, *, yes: bool) -> None:
         _print(
             "", f"Also removed: {counted(len(proposal.included), 'file')} in {os.path.dirname(proposal.included[0])}."
         )
+    _section("Clients get the headers of a middleware that remains, because your line sends a stamp", proposal.leaking)
     _section("Edited since the installation; the backup has them", proposal.edited)
     _section("Left as it is", [*proposal.plan.left, *([f"{proposal.log} (the log)"] if proposal.log else [])])
     _print("", *_next_step(proposal, "uninstall", yes=yes))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sojourn.doctor.nginx_headers import INCLUDES_FOLDER
 from sojourn.doctor.nginx_levels import Conf
+from sojourn.doctor.nginx_trust import LEAK, header_findings
 from sojourn.install.changes import Plan, Settings, is_ours
 from sojourn.install.files import MANIFEST, Writing, installed_files, manifest_of
 from sojourn.install.marked_text import changed, is_changed, restored
@@ -37,6 +38,7 @@ class Proposal:
         program: the nginx of this machine; None without one.
         master: the process of the nginx that runs with the configuration; None without one.
         njs: whether the variables need the njs module.
+        leaking: of a removal, the places that send a stamp of the user's to an app and do not hide its headers.
     """
 
     conf: Path
@@ -48,6 +50,7 @@ class Proposal:
     program: NginxProgram | None = None
     master: int | None = None
     njs: bool = True
+    leaking: list[str] = field(default_factory=list)
 
     @property
     def diff(self) -> str:
@@ -182,7 +185,19 @@ def removal(path: Path) -> Proposal:
     return Proposal(
         path, writing, plan, logs[0] if logs else "", included, edited, program,
         master=master_of(path, conf.read.root, program) if program is not None else None,
+        leaking=_leaking(path, writing),
     )  # fmt: skip
+
+
+def _leaking(path: Path, writing: Writing) -> list[str]:
+    """Return the places from which clients get the headers of an app, after a change, if its middleware remains."""
+    texts = {
+        file: content.decode("utf-8", "surrogateescape")
+        for file, content in writing.after.items()
+        if content is not None
+    }
+    findings = header_findings(Conf(path, reading_of_files(path, contents=texts)))
+    return [each.where for each in findings if each.code == LEAK]
 
 
 def _restored_files(conf: Conf, keep: str | None = None) -> Writing:

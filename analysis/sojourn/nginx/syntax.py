@@ -6,10 +6,11 @@ import glob
 import os
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
+from types import MappingProxyType
 
 from sojourn.model.errors import CaptureError
 from sojourn.model.formatting import printable
@@ -138,25 +139,33 @@ def reading(path: Path) -> Reading:
     return replace(reading_of_files(path, errors="replace"), refusal=reason)
 
 
-def reading_of_files(path: Path, errors: str = "surrogateescape") -> Reading:
+def reading_of_files(
+    path: Path, errors: str = "surrogateescape", contents: Mapping[str, str] = MappingProxyType({})
+) -> Reading:
     """Read a configuration with its includes from the files themselves.
 
     Args:
         path: the first file.
         errors: how bytes that are not UTF-8 are decoded. With the default, the texts are those of the files to the
             byte: ``text.encode("utf-8", "surrogateescape")`` is the content.
+        contents: real path -> text that is read in place of that of the file.
 
     Raises:
         CaptureError: a file cannot be read, or is not a configuration.
     """
     notes: list[str] = []
-    texts = {str(path): _text(path, errors)}
+
+    def text_of(name: str) -> str:
+        text = contents.get(os.path.realpath(name))
+        return _text(Path(name), errors) if text is None else text
+
+    texts = {str(path): text_of(str(path))}
 
     def from_disk(pattern: str) -> list[tuple[str, str]]:
         names = sorted(glob.glob(pattern))
         if not names and not glob.has_magic(pattern):
             notes.append(f"{printable(pattern)} is included, but does not exist.")
-        texts.update((name, _text(Path(name), errors)) for name in names)
+        texts.update((name, text_of(name)) for name in names)
         return [(name, texts[name]) for name in names]
 
     include = _beside(Path(os.path.abspath(path)).parent, from_disk)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from doctor_support import got
 from install_support import DEADLINE_S, Tree, apps_of, conf_text, nginx_of, tree_at
+from sojourn.doctor.nginx_headers import ANSWER_HEADERS
 from sojourn.install import proposal as use_case
 from sojourn.install import rotation
 from sojourn.install.nginx_program import nginx_program
@@ -254,6 +256,28 @@ def test_installs_at_places_that_are_added_later_and_removes_all(tmp_path: Path)
         text = conf_text(PLAIN.replace("location / {", later, 1))
         assert one.conf.read_bytes() == one.filled(text.encode())
         assert not (one.etc / "sojourn").exists()
+
+
+def test_removal_lists_places_that_send_a_stamp_of_the_user_to_a_middleware(tmp_path: Path) -> None:
+    """The stamp is switched off by the installation, or inherited; a place that hides the headers is not listed."""
+    own = 'proxy_set_header X-Request-Start "t=${msec}";'
+    hidden = " ".join(f"proxy_hide_header {name};" for name in ANSWER_HEADERS)
+    handed = "proxy_pass http://127.0.0.1:@APP@;"
+    one = tree(
+        tmp_path,
+        f"""
+    location / {{ {handed} }}
+    location /own {{ {own} {handed} }}
+    location /emptied {{ proxy_set_header X-Request-Start ""; {handed} }}
+    location /hidden {{ {own} {hidden} {handed} }}
+    location /inner/ {{ {own} location /inner/a {{ {handed} }} }}
+""",
+    )
+    with running(one):
+        assert one.install("--yes")[0] == 0
+        output = one.uninstall()[1].partition("Clients get the headers")[2].partition("Left as it is")[0]
+        listed = re.findall(r"^  - .*inside location (\S+)", output, re.M)
+        assert listed == ["/own", "/inner/a"]
 
 
 def test_an_edited_list_of_trusted_peers_is_in_the_backup(tmp_path: Path) -> None:
