@@ -44,6 +44,15 @@ class Writing:
         """The real paths of the files whose content changes, in order."""
         return sorted(path for path in self.after if self.after[path] != self.before[path])
 
+    @property
+    def texts(self) -> dict[str, str]:
+        """Real path -> text after the change, of the files that exist then; bytes that are not UTF-8 as surrogates."""
+        return {
+            path: content.decode("utf-8", "surrogateescape")
+            for path, content in self.after.items()
+            if content is not None
+        }
+
     def diff(self, leave_out: Iterable[str] = ()) -> str:
         """Return the change as a unified diff, without some files."""
         omitted = set(leave_out)

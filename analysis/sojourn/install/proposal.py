@@ -191,12 +191,7 @@ def removal(path: Path) -> Proposal:
 
 def _leaking(path: Path, writing: Writing) -> list[str]:
     """Return the places from which clients get the headers of an app, after a change, if its middleware remains."""
-    texts = {
-        file: content.decode("utf-8", "surrogateescape")
-        for file, content in writing.after.items()
-        if content is not None
-    }
-    findings = header_findings(Conf(path, reading_of_files(path, contents=texts)))
+    findings = header_findings(Conf(path, reading_of_files(path, contents=writing.texts)))
     return [each.where for each in findings if each.code == LEAK]
 
 
@@ -211,12 +206,11 @@ def _restored_files(conf: Conf, keep: str | None = None) -> Writing:
 def _still_included(conf: Conf, writing: Writing, folder: str) -> list[str]:
     """Return the files of a configuration that include the folder by lines that were not installed."""
     names = []
+    texts = writing.texts
     for name, text in conf.read.files.items():
         if os.path.dirname(os.path.realpath(name)) == os.path.realpath(folder):
             continue
-        content = writing.after.get(os.path.realpath(name))
-        rest = content.decode("utf-8", "surrogateescape") if content is not None else text
-        lines = (line.split("#")[0] for line in rest.splitlines())
+        lines = (line.split("#")[0] for line in texts.get(os.path.realpath(name), text).splitlines())
         if any("include" in line and f"{INCLUDES_FOLDER}/" in line for line in lines):
             names.append(name)
     return names

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from apps_behind import METHOD, Way, exchanged, nginx_before, way_to
@@ -20,6 +18,7 @@ from sojourn.doctor.doctor import diagnose
 from sojourn.doctor.findings import Edit, Finding
 from sojourn.doctor.nginx_headers import FAMILIES, include_name, is_of_sojourn, setter
 from sojourn_lab.runtime.nginx import Nginx
+from wide_tables import one_of
 
 NO_NGINX = Nginx.why_unavailable()
 pytestmark = pytest.mark.skipif(NO_NGINX is not None, reason=NO_NGINX or "")
@@ -156,17 +155,7 @@ def assert_mended(conf: Laid, family: str) -> None:
     assert not [each for each in of_log if each.code in ("log-stamp", "stamp-missing", "log-keys")]
 
 
-def one_of(share: int, *axes: Sequence[Any]) -> list[Any]:
-    """Return all combinations; one of `share`, by the sum of the places on the axes, is in the ordinary tests."""
-    return [
-        pytest.param(
-            *(each for _, each in places), marks=[pytest.mark.thorough] * bool(sum(n for n, _ in places) % share)
-        )
-        for places in itertools.product(*map(enumerate, axes))
-    ]
-
-
-@pytest.mark.parametrize(("family", "level", "log", "together"), one_of(3, FAMILIES, LEVELS, list(LOGS), [False, True]))
+@pytest.mark.parametrize(("family", "level", "log", "together"), one_of(3, FAMILIES, LEVELS, LOGS, [False, True]))
 def test_a_habit_of_the_user_ends_in_one_stamp(
     tmp_path: Path, ways: dict[str, Way], family: str, level: str, log: str, together: bool
 ) -> None:
@@ -193,7 +182,7 @@ DOUBLED = {
 MINE_INCLUDE = tuple(f"include sojourn/{include_name(family)};" for family in FAMILIES)
 
 
-@pytest.mark.parametrize(("family", "form"), one_of(3, FAMILIES, list(DOUBLED)))
+@pytest.mark.parametrize(("family", "form"), one_of(3, FAMILIES, DOUBLED))
 def test_of_doubled_lines_sojourns_remains(tmp_path: Path, ways: dict[str, Way], family: str, form: str) -> None:
     """Each removal is of a line of the user's, and one by one they leave one line of each header."""
     values = {

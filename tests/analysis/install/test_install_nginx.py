@@ -276,8 +276,8 @@ def test_removal_lists_places_that_send_a_stamp_of_the_user_to_a_middleware(tmp_
     with running(one):
         assert one.install("--yes")[0] == 0
         output = one.uninstall()[1].partition("Clients get the headers")[2].partition("Left as it is")[0]
-        listed = re.findall(r"^  - .*inside location (\S+)", output, re.M)
-        assert listed == ["/own", "/inner/a"]
+        locations = re.findall(r"^  - .*inside location (\S+)", output, re.M)
+        assert locations == ["/own", "/inner/a"]
 
 
 def test_an_edited_list_of_trusted_peers_is_in_the_backup(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from sojourn.readers.formats.catalogue import FORMATS
 from sojourn.readers.formats.detect import detected_format
 from sojourn.readers.formats.from_text import format_from_text
 from sojourn.store import load
+from wide_tables import one_of
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "vectors/log_formats.json").read_text())["cases"]
 IDS = [case["name"] for case in CASES]
@@ -69,7 +70,7 @@ def test_components_add_up_to_the_response_time(tmp_path: Path, case: dict[str, 
     assert set(result.rows.collect()["queue_source"]) == {"none"}
 
 
-@pytest.mark.parametrize("part", [0, *(pytest.param(each, marks=pytest.mark.thorough) for each in (1, 2, 3))])
+@pytest.mark.parametrize("part", one_of(4, range(4)))
 def test_a_store_holds_what_the_file_reader_reads(tmp_path: Path, store_dsn: str, part: int) -> None:
     """Every line is a row of its own, equal lines too; loading again adds none."""
     columns = (

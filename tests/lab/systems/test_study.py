@@ -13,6 +13,7 @@ from systems.__main__ import main
 from systems.page import page
 from systems.registry import KINDS
 from systems.study import REFUSED, RIGHT, WRONG, Finding, Statement, studied
+from wide_tables import one_of
 
 ABOUT = (
     "verdict", "queue", "free workers", "accounts", "culprit", "utilisation", "laws", "workers=+1", "workers=+2",
@@ -23,8 +24,6 @@ ABOUT_PLAIN_LOGS = (
     "inferred wait", "verdict", "queue", "free workers", "culprit", "utilisation", "laws", "workers=+1", "workers=+2",
     "service:ROUTE=x0.5", "processes=one_queue", "limit=+1", "absent=none", "pool=+1",
 )  # fmt: skip
-# The ordinary tests have every third kind.
-SOME_KINDS = [pytest.param(name, marks=[pytest.mark.thorough] * bool(number % 3)) for number, name in enumerate(KINDS)]
 PLAIN = sorted(name for name, kind in KINDS.items() if kind.theme == "plain")
 
 
@@ -34,7 +33,7 @@ def finding(name: str) -> Finding:
 
 
 @pytest.mark.parametrize("about", ABOUT)
-@pytest.mark.parametrize("name", SOME_KINDS)
+@pytest.mark.parametrize("name", one_of(3, KINDS))
 def test_statement_is_right_or_refused(name: str, about: str) -> None:
     for each in finding(name).statements:
         if each.about == about:
@@ -46,7 +45,7 @@ def test_nothing_is_refused_for_a_plain_system(name: str) -> None:
     assert [each.about for each in finding(name).statements if each.judgement == REFUSED] == []
 
 
-@pytest.mark.parametrize("name", SOME_KINDS)
+@pytest.mark.parametrize("name", one_of(3, KINDS))
 def test_statement_on_a_log_without_the_times_of_the_app_is_right_or_refused(name: str) -> None:
     statements = finding(name).plain
     assert [each for each in statements if each.judgement not in (RIGHT, REFUSED)] == []
