@@ -41,18 +41,21 @@ SMALLEST = 0.010  # s: a smaller difference is within the way to a worker and th
 TAIL = 0.95
 
 
-def signal_refusal(workload: Workload, since: float, contention: Contention | None) -> str | None:
+def signal_refusal(
+    workload: Workload, since: float, contention: Contention | None, *, of_absences: bool = True
+) -> str | None:
     """Return why no signal may be given, a key of ``REASONS``; None if it may.
 
     Args:
         workload: the requests of the window, and those that were present when it began.
         since: begin of the window, s after ``workload.visits.base``; the waits of later arrivals are compared.
         contention: what their services share; None: they do not depend on the load.
+        of_absences: whether absent workers are a reason: an autoscaler removes and adds some all the time.
     """
     visits = workload.visits
     if visits.workers.several_at_once:
         return SEVERAL
-    if (reason := _of_workers(workload)) is not None:
+    if (reason := _of_workers(workload, of_absences=of_absences)) is not None:
         return reason
     measured = _waits(workload)
     judged = (visits.arrival > since) & ~np.isnan(measured)
@@ -80,12 +83,12 @@ def signal_refusal(workload: Workload, since: float, contention: Contention | No
     return None if fits else WAITS
 
 
-def _of_workers(workload: Workload) -> str | None:
+def _of_workers(workload: Workload, *, of_absences: bool) -> str | None:
     """Return why another number of workers cannot be computed, whatever the waits are; None if it can."""
     visits = workload.visits
     if workload.limits:
         return LIMITED
-    if visits.with_suspect(ABSENT):
+    if of_absences and visits.with_suspect(ABSENT):
         return AWAY
     for code, binding in workload.bindings.items():
         sizes = visits.places.workers[visits.places.backend == code]
