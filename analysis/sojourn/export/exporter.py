@@ -215,7 +215,7 @@ class Exporter:
         rows = split.rows.collect(engine="streaming")
         labels = self.tally.labels
         if self._live is not None:
-            self._live.learn(rows, labels, recent.known_since(), now)
+            self._live.learn(recent.known_since(), now)
         samples = list(_clock_samples(clock, rows, labels))
         of_service = dict(_by_label(rows.filter("proxied"), labels))
         for service in sorted(self._services):

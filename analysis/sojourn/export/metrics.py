@@ -126,8 +126,8 @@ METRICS = (
     Metric("sojourn_live_refused", GAUGE, ("service", "reason"), "1",
            "With --status: 1 while workers needed by the method live are not computed, else 0: no_count (a page does "
            "not answer), too_few_counts (more proxies write the log than are counted), unlogged_requests, log_late, "
-           "app_saturated (the app counts, and all its workers are busy), no_service_time, or a reason of "
-           "sojourn_signal_refused."),
+           "app_saturated (the app counts, and all its workers are busy), no_service_time, window_too_short (service "
+           "times are longer than a fifth of --hold), or a reason of sojourn_signal_refused."),
     Metric("sojourn_saturation", GAUGE, ("service",), "1",
            "Offered load per worker, a/c with a = arrival rate times mean service time (Erlang 1917): at 1 or more the "
            "queue grows without limit."),

@@ -1,7 +1,7 @@
 """The counts of requests in an answer of nginx, of another proxy, or of the app: how many began, how many there are.
 
-Sources: ngx_http_stub_status_module; ngx_http_api_module of NGINX Plus, and Angie's; Envoy's statistics of clusters; the
-middleware's own gauge; PHP-FPM's status page.
+Sources: ngx_http_stub_status_module; ngx_http_api_module of NGINX Plus, and Angie's; Envoy's statistics of clusters;
+the middleware's own gauge; PHP-FPM's status page.
 """
 
 from __future__ import annotations

@@ -12,15 +12,17 @@ import polars as pl
 
 from sojourn.export.labels import Labels
 from sojourn.export.live.demand import Demand
-from sojourn.export.live.ledger import Ledger
+from sojourn.export.live.ledger import ALL, Ledger, Passed
 from sojourn.export.live.poller import Poller, Source
-from sojourn.export.live.reconciliation import Counts, Logged, Reconciliation, counts_of, reconciled
+from sojourn.export.live.reconciliation import Counts, Reconciliation, counts_of, reconciled
 from sojourn.export.refusal import AWAY, REASONS
 from sojourn.export.settings import LONGEST_LAG, MINUTE, Settings
 from sojourn.export.tally import Sample
 from sojourn.model.arrays import Floats
+from sojourn.model.components import SWITCHING_PROTOCOLS
 from sojourn.queueing.live_staffing import Autoscaler, live_workers, sure_rate
 
+COLUMNS = ("time", "request_time", "service", "upstream", "status", "proxy")
 METHOD = "live"
 NO_COUNT = "no_count"
 TOO_FEW = "too_few_counts"
@@ -28,6 +30,7 @@ UNLOGGED = "unlogged_requests"
 LATE = "log_late"
 SATURATED = "app_saturated"
 NO_TIMES = "no_service_time"
+SHORT = "window_too_short"
 LIVE_REASONS = {
     NO_COUNT: "a page of --status does not answer, or has no counts",
     TOO_FEW: "the log has requests of more proxies than --status counts",
@@ -35,6 +38,7 @@ LIVE_REASONS = {
     LATE: "requests begin, and the log has no lines of them",
     SATURATED: "the app counts the requests that it has begun, and all its workers are busy: others wait uncounted",
     NO_TIMES: "no service time of the service was ever known",
+    SHORT: "service times are longer than the time that the rate is computed from, a fifth of --hold",
     **{reason: text for reason, text in REASONS.items() if reason != AWAY},
 }
 STALE = 2.0  # s without a count
@@ -67,40 +71,35 @@ class LiveSignal:
         self.poller = Poller(sources, span)
         self._ledger = Ledger(span)
         self._demands: dict[str, Demand] = {}
-        self._reconciled: dict[str | None, Reconciliation] = {}
-        self._others: Mapping[str | None, float] = {}
-        self._proxies: dict[str | None, int] = {}
-        self._total = 0.0
+        self._scopes = tuple(dict.fromkeys(source.service or ALL for source in sources))
+        self._reconciled: dict[str, Reconciliation] = {}
+        self._proxies: dict[str | None, dict[str, float]] = {}
 
     def add(self, rows: pl.DataFrame, labels: Labels) -> None:
-        """Hold when requests ended; of canonical rows (columns ``time``, ``service``, ``upstream``)."""
-        ends: dict[str | None, Floats] = {}
-        table = rows.select("service", has_app=pl.col("upstream").is_not_null(), at=pl.col("time").dt.epoch("us") / 1e6)
-        for (service, has_app), own in table.group_by("service", "has_app"):
+        """Hold when requests began and ended; of canonical rows (columns ``COLUMNS``)."""
+        passed: dict[str | None, list[Passed]] = {}
+        for (service, has_app), own in rows.select(*COLUMNS).group_by("service", pl.col("upstream").is_not_null()):
+            end = own["time"].dt.epoch("us").to_numpy() / 1e6
+            is_open = (own["status"] == SWITCHING_PROTOCOLS).fill_null(value=False).to_numpy()
             name = labels.value("service", str(service or "")) if has_app else None
-            instants = own["at"].to_numpy()
-            ends[name] = np.concatenate([ends[name], instants]) if name in ends else instants
-        self._ledger.add(ends)
+            begin = end - own["request_time"].fill_null(0.0).to_numpy()
+            passed.setdefault(name, []).append(Passed(begin, end, is_open))
+            for proxy in own["proxy"].drop_nulls().unique():
+                for scope in (name, ALL):
+                    self._proxies.setdefault(scope, {})[proxy] = float(end.max())
+        self._ledger.add({name: Passed.of(each) for name, each in passed.items()})
 
     def read(self, wall: float, *, complete: bool) -> None:
         """Learn that the log was read at ``wall``, unix s; ``complete``: all of it that had been written."""
         self._ledger.read(wall, complete=complete)
 
-    def learn(self, rows: pl.DataFrame, labels: Labels, since: datetime, now: datetime) -> None:
-        """Compare the counts with the log; ``rows``: split rows of the last minutes, known from ``since`` on."""
-        values = {name: labels.value("service", name) for name in rows["service"].unique().to_list()}
-        pairs = rows.select("service", "proxied").iter_rows()
-        service = pl.Series([values[name] if proxied else None for name, proxied in pairs], dtype=pl.String)
-        begin = max(since.timestamp(), now.timestamp() - MINUTE - LONGEST_LAG)
-        for scope in dict.fromkeys(source.service for source in self.poller.sources):
-            own = service == scope if scope is not None else pl.repeat(True, len(rows), eager=True)
-            logged = Logged.of(rows.filter(own), service.filter(own), begin, now.timestamp())
-            counts = self._counts(scope)
-            self._reconciled[scope] = reconciled(counts, logged, self._ledger, scope, alone=scope is not None)
-            self._proxies[scope] = logged.proxies
-            if scope is None:
-                self._others = logged.means()
-                self._total = sum(self._others.values())
+    def learn(self, since: datetime, now: datetime) -> None:
+        """Compare the counts with the log, which is known from ``since`` to ``now``."""
+        end = now.timestamp()
+        complete = end - min(self._ledger.longest(end - MINUTE), LONGEST_LAG)
+        begin = max(since.timestamp(), complete - MINUTE)
+        for scope in self._scopes:
+            self._reconciled[scope] = reconciled(self._counts(scope), self._ledger, scope, begin, complete)
 
     def set_demand(self, service: str, demand: Demand) -> None:
         """Hold what the requests of a service need."""
@@ -113,8 +112,10 @@ class LiveSignal:
     def samples(self, services: Sequence[str], now: float | None = None) -> Iterator[Sample]:
         """Yield the gauges of the services as of ``now``, unix s; None: the local time."""
         now = time.time() if now is None else now
+        scopes = {scope: self._counts(scope) for scope in self._scopes}
+        present = self._ledger.present(ALL, scopes[ALL].time) if ALL in scopes else np.empty(0)
         for service in services:
-            reason, course = self._course(service, now)
+            reason, course = self._course(service, scopes, present, now)
             for name in LIVE_REASONS:
                 yield Sample("sojourn_live_refused", (service, name), float(name == reason))
             if course is None:
@@ -140,20 +141,30 @@ class LiveSignal:
             workers = min(np.ceil(needed * demand.factor), demand.useful)
             yield Sample("sojourn_workers_needed", (service, objective.text, METHOD), float(workers))
 
-    def _course(self, service: str, now: float) -> tuple[str | None, _Course | None]:
-        """Return why no number may be given, or None, and the arrivals."""
-        scope = service if any(source.service == service for source in self.poller.sources) else None
-        counts = self._counts(scope)
-        if not len(counts) or now - counts.time[-1] > max(STALE, 5 * self.poller.every):
+    def _course(
+        self, service: str, scopes: Mapping[str, Counts], present: Floats, now: float
+    ) -> tuple[str | None, _Course | None]:
+        """Return why no number may be given, or None, and the arrivals.
+
+        Args:
+            service: whose.
+            scopes: the counts of each scope.
+            present: requests of the log in progress at each reading of ``ALL``.
+            now: unix s.
+        """
+        scope = service if service in scopes else ALL
+        counts = scopes.get(scope)
+        if counts is None or not len(counts) or now - counts.time[-1] > max(STALE, 5 * self.poller.every):
             return NO_COUNT, None
         reconciliation = self._reconciled.get(scope, Reconciliation())
-        if counts.has_waiting and self._is_short(scope, reconciliation):
+        if counts.has_waiting and self._is_short(scope, reconciliation, now):
             return TOO_FEW, None
-        exact = scope is not None or not self._has_others(service, reconciliation, now)
+        exact = scope != ALL or not self._has_others(service, reconciliation, now)
         if exact and counts.arrived is not None:
             reason, course = None, _exact(counts, counts.arrived, reconciliation)
         else:
-            reason, course = self._by_log(service, scope, counts, reconciliation, now)
+            others = present - self._ledger.present(service, counts.time) if scope == ALL else np.zeros(len(counts))
+            reason, course = self._by_log(service, scope, counts, others, now)
         return reason or self._refused(service, course, has_waiting=counts.has_waiting), course
 
     def _refused(self, service: str, course: _Course, *, has_waiting: bool) -> str | None:
@@ -163,20 +174,23 @@ class LiveSignal:
             return NO_TIMES
         if demand.refused is not None:
             return demand.refused
+        if demand.times.mean > self._window:
+            return SHORT
         if not has_waiting and (demand.workers is None or (course.in_progress or 0.0) >= demand.workers):
             return SATURATED
         return None if len(course.time) > 1 else NO_COUNT
 
-    def _counts(self, scope: str | None) -> Counts:
-        numbers = [number for number, source in enumerate(self.poller.sources) if source.service == scope]
-        return counts_of(self.poller.ticks() if numbers else [], numbers)
+    def _counts(self, scope: str) -> Counts:
+        numbers = [number for number, source in enumerate(self.poller.sources) if (source.service or ALL) == scope]
+        return counts_of(self.poller.ticks(), numbers)
 
-    def _is_short(self, scope: str | None, reconciliation: Reconciliation) -> bool:
+    def _is_short(self, scope: str, reconciliation: Reconciliation, now: float) -> bool:
         """Return whether the log has requests that no source counts."""
-        sources = sum(source.service == scope for source in self.poller.sources)
+        sources = sum((source.service or ALL) == scope for source in self.poller.sources)
         unlogged = reconciliation.unlogged
         missing = unlogged is not None and unlogged < -max(FEW_UNLOGGED * reconciliation.rate, 0.2)
-        return missing or self._proxies.get(scope, 0) > sources
+        proxies = sum(last > now - MINUTE for last in self._proxies.get(scope, {}).values())
+        return missing or proxies > sources
 
     def _has_others(self, service: str, reconciliation: Reconciliation, now: float) -> bool:
         """Return whether a proxy counts other requests than those of a service."""
@@ -186,23 +200,27 @@ class LiveSignal:
         return self._ledger.others_since(service, now - MINUTE)
 
     def _by_log(
-        self, service: str, scope: str | None, counts: Counts, reconciliation: Reconciliation, now: float
+        self, service: str, scope: str, counts: Counts, others: Floats, now: float
     ) -> tuple[str | None, _Course]:
-        """Return the arrivals as those that ended, by the log, and those in progress at the same instant."""
+        """Return the arrivals as those that ended, by the log, and those in progress at the same instant.
+
+        ``others``: requests of other services in progress at each reading, of those that have ended.
+        """
+        reconciliation = self._reconciled.get(scope, Reconciliation())
         beyond = reconciliation.beyond or 0.0
-        others = 0.0 if scope is not None else self._total - self._others.get(service, 0.0)
         in_progress = counts.in_progress - beyond - others
-        latest = None if reconciliation.beyond is None else max(float(in_progress[-1]), 0.0)
         until = self._complete_until(counts, reconciliation, now)
-        inside = counts.time <= (until if until is not None else -np.inf)
+        tail = self._ledger.tail_of_others(service) if scope == ALL else 0.0
+        inside = counts.time <= (-np.inf if until is None else until - tail)
         inside[: counts.restarted] = False
-        at = counts.time[inside]
-        course = _Course(at, self._ledger.ended(at, service) + in_progress[inside], latest)
+        present = in_progress[inside]
+        latest = None if reconciliation.beyond is None or not len(present) else max(float(present[-1]), 0.0)
+        course = _Course(counts.time[inside], self._ledger.ended(service, counts.time[inside]) + present, latest)
         if until is not None and now - until > LATEST:
             return LATE, course
         unlogged = reconciliation.unlogged or 0.0
         many = unlogged > max(MANY_UNLOGGED * reconciliation.rate, 1.0)
-        if scope is None and many and beyond > max(LONG_UNLOGGED * reconciliation.in_progress, 1.0):
+        if scope == ALL and many and beyond > max(LONG_UNLOGGED * reconciliation.in_progress, 1.0):
             return UNLOGGED, course
         return None, course
 
