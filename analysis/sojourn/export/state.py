@@ -21,7 +21,7 @@ from sojourn.analyses.whatif.workload import Workload, workload_of
 from sojourn.export.labels import Labels
 from sojourn.export.live.demand import Demand, demand_of
 from sojourn.export.memory import Memory
-from sojourn.export.refusal import AWAY, REASONS, signal_refusal
+from sojourn.export.refusal import REASONS, live_refusal, signal_refusal
 from sojourn.export.settings import LONGEST_LAG, MINUTE
 from sojourn.export.tally import Sample
 from sojourn.model.arrays import Bools
@@ -128,9 +128,9 @@ class ServiceState:
             return
         requests = workload.visits
         workers = float(requests.workers.count.sum())
-        refused, refused_to_all, contention = self._refused(entered.drop("__arrival"))
+        refused, live_refused, contention = self._refused(entered.drop("__arrival"))
         sharing = _sharing(workload, contention)
-        self._judged = workload, workers if is_counted.all() else None, sharing, refused_to_all
+        self._judged = workload, workers if is_counted.all() else None, sharing, live_refused
         yield from self._refusals(refused)
         yield from self._bottleneck(contention)
         if refused is not None:
@@ -173,15 +173,14 @@ class ServiceState:
         return replace(workload, visits=requests), is_counted
 
     def _refused(self, rows: pl.DataFrame) -> tuple[str | None, str | None, Contention | None]:
-        """Return why no signal may be given, the same if workers may be absent, and what services share."""
+        """Return why no signal may be given, the same of the live one, and what services share."""
         workload, is_counted = self._workload(rows)
         contention = LoadDependence.of(workload.visits).contention
         if not is_counted.all():
             return None, None, contention
         since = (self._begin - workload.visits.base).total_seconds()
         refused = signal_refusal(workload, since, contention)
-        away = refused == AWAY
-        return refused, signal_refusal(workload, since, contention, of_absences=False) if away else refused, contention
+        return refused, live_refusal(workload, since, contention, refused), contention
 
     def _bottleneck(self, contention: Contention | None) -> Iterator[Sample]:
         """Yield 1 for the resource that saturates first, 0 for each other one."""
