@@ -115,8 +115,9 @@ METRICS = (
            "(the same address, method and URI within a minute of a failure). replay: their arrivals and "
            "service times through c workers, first come first served, behind the requests that wait now; erlang_c: "
            "P(wait > t) = C(c, a) exp(-(c - a)t/S) (Erlang 1917); square_root: a + beta sqrt(a) with the beta of "
-           "Halfin and Whitt (1981); live (--status): arrivals counted when they arrive, as of the scrape. Where services share cores or a dependency, replay only, and the objective is for "
-           "all waiting, in the queue and inside; absent where no number of workers holds it."),
+           "Halfin and Whitt (1981); live (--status): arrivals counted when they arrive, as of the scrape. "
+           "Where services share cores or a dependency, replay only, and the objective is for all waiting, in the "
+           "queue and inside; absent where no number of workers holds it."),
     Metric("sojourn_requests_in_progress", GAUGE, ("service",), "{request}",
            "Requests in progress now, waiting and in service, without long polls and WebSockets; with --status only."),
     Metric("sojourn_live_refused", GAUGE, ("service", "reason"), "1",
