@@ -1,4 +1,4 @@
-"""Requests whose begins and ends are given, counted by a proxy and logged at their ends, and the live signal of them."""
+"""Requests with chosen begins and ends, counted by a proxy and logged at their ends, and the live signal of them."""
 
 from __future__ import annotations
 
