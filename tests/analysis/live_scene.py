@@ -56,7 +56,7 @@ class Requests:
 
 @dataclass
 class Scene:
-    """A live signal that is told of requests second by second.
+    """A live signal to which requests happen second by second.
 
     Attributes:
         requests: of all services.

@@ -128,4 +128,6 @@ def test_help_names_every_reason(reason: str) -> None:
 
 def test_help_names_every_reason_of_the_live_signal() -> None:
     help_of_both = BY_NAME["sojourn_live_refused"].help + BY_NAME["sojourn_signal_refused"].help
+    guide = Path("docs/how-to/what-to-scale-on.md").read_text()
     assert [reason for reason in LIVE_REASONS if reason not in help_of_both] == []
+    assert [reason for reason in LIVE_REASONS if reason not in REASONS and f"| `{reason}` |" not in guide] == []
