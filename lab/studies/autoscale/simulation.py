@@ -16,16 +16,17 @@ import heapq
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from sojourn_lab.scenario.experiment_settings import Autoscale
 
-from studies.autoscale.controller import Look, desired_workers
+from studies.autoscale.controller import Look
 from studies.autoscale.figures import worker_seconds
 from studies.autoscale.loop import STEP
+from studies.autoscale.other_controllers import controller_of
 
 SAMPLE_PERIOD = 0.2
 """Seconds between two samples of the counts, as `sojourn export --status` reads them."""
@@ -110,25 +111,35 @@ class FixedPolicy:
         return self.workers
 
 
-@dataclass
 class AutoscalerPolicy:
-    """The lab's autoscaler: a signal, and the rule, the limits and the hysteresis of its settings.
+    """The lab's autoscaler: a signal, and the controller that the settings of a case have.
 
-    Attributes:
+    Args:
         settings: of the case.
-        signal: returns the value of the signal, None without one.
+        signal: returns the value of the signal, None without one; None: that of the requests in flight per worker, the
+            mean since the last look.
         target: the value per worker that a ratio aims at; None: that of the settings.
     """
 
-    settings: Autoscale
-    signal: Callable[[float, Observation], float | None]
-    target: float | None = None
-    looks: list[Look] = field(default_factory=list)
+    def __init__(
+        self,
+        settings: Autoscale,
+        signal: Callable[[float, Observation], float | None] | None = None,
+        target: float | None = None,
+    ) -> None:
+        self._controller = controller_of(settings, settings.target if target is None else target)
+        self._signal = signal
+        self._samples = 0
 
     def look(self, now: float, observation: Observation) -> int:
-        """Return the number of workers that the rule of the signal sets."""
-        self.looks.append(Look(now, observation.desired, self.signal(now, observation)))
-        return desired_workers(self.settings, self.settings.target if self.target is None else self.target, self.looks)
+        """Return the number of workers that the controller sets."""
+        samples = [(each.time, each.in_progress) for each in observation.samples[self._samples :]]
+        self._samples = len(observation.samples)
+        if self._signal is not None:
+            value = self._signal(now, observation)
+        else:
+            value = sum(count for _, count in samples) / len(samples) / observation.living if samples else None
+        return self._controller.desired(Look(now, observation.desired, value, observation.ready, samples))
 
 
 @dataclass(frozen=True)
