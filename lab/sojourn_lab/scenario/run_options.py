@@ -48,8 +48,7 @@ class RunOptions:
         """Return the options that are set, by name; for the record of a run."""
         options = {name: getattr(self, name) for name in self.__dataclass_fields__}
         changed_options = {name: value for name, value in options.items() if value not in (None, False, ())}
-        lists = {name: list(changed_options[name]) for name in ("settings", "cases") if name in changed_options}
-        return {**changed_options, **lists}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in changed_options.items()}
 
 
 def scenario_with_options(
@@ -81,8 +80,7 @@ def scenario_with_options(
     if short is not None:
         length = short.duration if short.duration is not None else scenario.duration
         scenario = replace(_lengthened(without_long_cases(scenario), length), repeats=short.repeats or scenario.repeats)
-    if options.cases:
-        scenario = _with_cases(scenario, options.cases)
+    scenario = _with_cases(scenario, options.cases)
     scenario = scenario_with_time_scaled(scenario, scale)
     if options.duration is not None:
         # All cases, including those with their own duration.
@@ -114,7 +112,9 @@ def _captured(scenario: Scenario) -> Scenario:
 
 
 def _with_cases(scenario: Scenario, patterns: tuple[str, ...]) -> Scenario:
-    """Return the scenario with the cases whose names match a pattern."""
+    """Return the scenario with the cases whose names match a pattern; without patterns with all."""
+    if not patterns:
+        return scenario
     for pattern in patterns:
         if not any(fnmatchcase(case.name, pattern) for case in scenario.cases):
             names = ", ".join(case.name for case in scenario.cases)
