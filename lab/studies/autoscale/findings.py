@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from sojourn.model.formatting import counted, formatted, listed
 
-from studies.autoscale.recorded import Cell, Figure, Measurement
+from studies.autoscale.recorded import FLOOR, Cell, Figure, Measurement
 
 COMPARED_LOADS = ("diurnal", "spiky")
 """Loads under which the signals have lines of settings."""
@@ -79,12 +79,13 @@ def _idle_processor(measurement: Measurement) -> Iterator[str]:
 
 def _fronts(measurement: Measurement) -> Iterator[str]:
     for load, cells in _compared(measurement):
-        best = front(cells)
-        yield (
-            f"**{_title(load)}: no other measured setting is both better and cheaper than** "
-            + listed([f"{name_of(cell)}, {result_of(cell)}" for cell in best])
-            + "."
-        )
+        best = front([cell for cell in cells if cell.within.mean >= FLOOR])
+        if best:
+            yield (
+                f"**{_title(load)}: no other measured setting is both better and cheaper than** "
+                + "; ".join(f"{name_of(cell)}, {result_of(cell)}" for cell in best)
+                + f". Settings with less than {FLOOR:.0%} of the requests within the objective are left out."
+            )
 
 
 def _same_attainment(measurement: Measurement) -> Iterator[str]:

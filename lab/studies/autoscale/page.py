@@ -25,8 +25,8 @@ from studies.autoscale.other_controllers import (
     SCALE_UP_RATE,
     STABLE_WINDOW,
 )
-from studies.autoscale.pictures import FLOOR, front_name, has_front
-from studies.autoscale.recorded import Cell, Measured, Measurement
+from studies.autoscale.pictures import front_name, has_front
+from studies.autoscale.recorded import FLOOR, Cell, Measured, Measurement
 from studies.autoscale.workers import OWN_STARTUP
 from studies.page_output import versions_text
 
@@ -63,12 +63,15 @@ TABLE = """
 COLUMNS = """
 *In violation*: time in windows whose requests did not meet the objective. *Overshoot*: the most
 workers above the yardstick at any time. *Changes* of the number that was set, *reversals* of their direction. *No
-answer*: requests that clients gave up on after {timeout} s, or that failed.
+answer*: requests that clients gave up on after {timeout} s, or that failed. Where a case was repeated with other
+requests the figures are means, and in brackets is the range.
 """
 
 PICTURE = """
 ![For each signal the workers over the offered load, and the queueing delay](../images/autoscale-{load}.svg)
+"""
 
+LEGEND = """
 Left: the workers that were set (blue), the yardstick (grey line), and the offered load in busy workers (area).
 Right: the 95th percentile of the queueing delay in windows of {window} s, and the threshold (dashed); at the
 upper end requests got no answer.
@@ -171,14 +174,17 @@ def page(measurement: Measurement) -> str:
     )
 
 
-def _load_section(measurement: Measurement, load: str, duration: float, timeout: float) -> str:
+def _load_section(measurement: Measurement, load: str, duration: float, timeout: float | None) -> str:
+    """Return what was measured under a load; `timeout`: of the clients, only where table and picture are explained."""
     cells = measurement.cases[load]
     window = f"{next(iter(cells.values())).first.windows[0]['seconds']:g}"
     defaults = {name: cell for name, cell in cells.items() if not cell.setting}
+    columns = "" if timeout is None else COLUMNS.format(timeout=f"{timeout:g}")
+    legend = "" if timeout is None else LEGEND.format(window=window)
     return (
         f"\n## {load.replace('_', ' ').capitalize()} load\n\n{_load(load, cells, duration)}\n{TABLE}"
         f"{''.join(_row(cell) for cell in defaults.values())}"
-        f"{COLUMNS.format(timeout=f'{timeout:g}')}{PICTURE.format(load=load, window=window)}{_front(measurement, load)}"
+        f"{columns}{PICTURE.format(load=load)}{legend}{_front(measurement, load)}"
     )
 
 

@@ -11,7 +11,7 @@ from sojourn.present.drawing import specification, svg
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 from sojourn_lab.scenario.experiment_settings import Signal
 
-from studies.autoscale.recorded import Cell, Measured, Measurement
+from studies.autoscale.recorded import FLOOR, Cell, Measured, Measurement
 
 WIDTH, HEIGHT = 380, 90  # px
 DELAYS = (0.001, 5.0)
@@ -19,9 +19,6 @@ DELAYS = (0.001, 5.0)
 
 
 FRONT_WIDTH, FRONT_HEIGHT = 520, 340  # px
-
-FLOOR = 0.3
-"""The least share of requests within the objective in the picture of the front."""
 
 COLOURS = {
     "cpu": "#bbbbbb",

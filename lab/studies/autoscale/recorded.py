@@ -22,6 +22,9 @@ LOADS = ("diurnal", "spiky", "slow_start", "second")
 SETTINGS = ("target", "factor", "signal_share")
 """Fields of the settings of which the scenario has lines."""
 
+FLOOR = 0.3
+"""The least share of requests within the objective with which a setting is a part of the front."""
+
 
 @dataclass(frozen=True)
 class Measured:
