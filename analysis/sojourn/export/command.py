@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sojourn.export.metrics import BUCKETS, RESPONSE_LABELS
-from sojourn.export.settings import EVERY, LIMITS, WINDOW, Settings
+from sojourn.export.settings import EVERY, HOLD, LIMITS, STARTUP, WINDOW, Settings
 from sojourn.invocation.options import LogFormatOption, WorkersOption, workers_of
 from sojourn.invocation.progress import pipe_closed_early_is_fine
 from sojourn.invocation.reading import nothing
@@ -52,7 +52,8 @@ def export(
         list[str] | None,
         typer.Option(
             metavar="[MEASURE:]pN=S",
-            help="Objective of queueing_delay (default) or response_time. Repeatable. Default: " + DEFAULT + ".",
+            help="Objective of queueing_delay (default) or response_time; 0.1:0.95 is short for p95=0.1. Repeatable. "
+            "Default: " + DEFAULT + ".",
         ),
     ] = None,
     spans: Annotated[
@@ -61,6 +62,24 @@ def export(
             metavar="FILE", help="The app's spans (OTLP/JSON lines) while they are written: wasted work. Repeatable."
         ),
     ] = None,
+    status: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[SERVICE=]URL",
+            help="Count requests when they begin, here: nginx's stub_status, the API of NGINX Plus or Angie, Envoy's "
+            "stats, or the middleware's gauge; with SERVICE, that service's alone. Read 5 times a second, for the "
+            "workers needed now (method live). Repeatable.",
+        ),
+    ] = None,
+    hold: Annotated[
+        float,
+        typer.Option(
+            metavar="S", min=1, max=86_400, help="The autoscaler keeps the highest number of workers for S seconds."
+        ),
+    ] = HOLD,
+    startup: Annotated[
+        float, typer.Option(metavar="S", min=0, max=3600, help="A new worker is ready after S seconds.")
+    ] = STARTUP,
     workers: WorkersOption = None,
     window: Annotated[
         float, typer.Option(metavar="S", min=5, max=3600, help="Compute the signals from this many seconds.")
@@ -104,6 +123,8 @@ def export(
         objectives=list({each.text: each for each in objectives}.values()),
         window=window,
         every=every,
+        hold=hold,
+        startup=startup,
         workers=workers_of(workers),
         labels=_labels(labels),
         limits={"route": routes},
@@ -114,7 +135,9 @@ def export(
         from sojourn.sources.live.opening import refuse_endless  # noqa: PLC0415
 
         refuse_endless(logs)
-    exporter = _exporter(logs, spans or [], settings, from_beginning or once, log_format)
+        if status:
+            raise typer.BadParameter("counts are read while requests run, not of a whole log", param_hint="--status")
+    exporter = _exporter(logs, spans or [], status or [], settings, from_beginning or once, log_format)
     try:
         if once:
             _print_once(exporter)
@@ -125,16 +148,31 @@ def export(
 
 
 def _exporter(
-    logs: Sequence[str], spans: Sequence[str], settings: Settings, from_beginning: bool, log_format: str | None
+    logs: Sequence[str],
+    spans: Sequence[str],
+    status: Sequence[str],
+    settings: Settings,
+    from_beginning: bool,
+    log_format: str | None,
 ) -> Exporter:
     from sojourn.export.exporter import Exporter  # noqa: PLC0415 - Polars and DuckDB take their time to load
+    from sojourn.export.live.poller import source_of  # noqa: PLC0415
     from sojourn.sources.live.opening import opened_followers  # noqa: PLC0415
     from sojourn.sources.log_files import format_of_text  # noqa: PLC0415
 
+    sources = [source_of(text) for text in dict.fromkeys(status)]
     form = None if log_format is None else format_of_text(log_format)
     followers, tails = opened_followers(logs, from_start=from_beginning, form=form, seconds=settings.retention)
     of_spans, _ = opened_followers(spans, from_start=True)
-    return Exporter(followers, tails, spans=of_spans, settings=settings, from_beginning=from_beginning, form=form)
+    return Exporter(
+        followers,
+        tails,
+        spans=of_spans,
+        status=sources,
+        settings=settings,
+        from_beginning=from_beginning,
+        form=form,
+    )
 
 
 def _print_once(exporter: Exporter) -> None:

@@ -14,6 +14,8 @@ import polars as pl
 from sojourn.components.split import clock_of, split_rows
 from sojourn.export.histograms import Histogram
 from sojourn.export.labels import Labels
+from sojourn.export.live.poller import Source
+from sojourn.export.live.signal import LiveSignal
 from sojourn.export.memory import Memory
 from sojourn.export.metrics import GROUP
 from sojourn.export.settings import Settings
@@ -26,7 +28,7 @@ from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.units import Units
 from sojourn.sources.live.follow import READ_BYTES, Follower
 from sojourn.sources.live.pace import Paced
-from sojourn.sources.live.reader import POLL_INTERVAL, LiveReader
+from sojourn.sources.live.reader import LITTLE, POLL_INTERVAL, LiveReader
 from sojourn.sources.live.recent import Recent
 from sojourn.sources.live.tail import Tail
 
@@ -57,6 +59,7 @@ class Exporter:
         followers: of the logs.
         tails: start positions of the files that existed at the start.
         spans: of files of the app's spans; without any, wasted work is unknown.
+        status: where requests are counted when they begin; without any, there are no gauges of them.
         settings: what is exported.
         from_beginning: count the requests of the whole log, and let its last record define the current time; otherwise
             only requests that are logged from now on are counted.
@@ -69,6 +72,7 @@ class Exporter:
         tails: Sequence[Tail] = (),
         *,
         spans: Sequence[Follower] = (),
+        status: Sequence[Source] = (),
         settings: Settings | None = None,
         from_beginning: bool = False,
         form: LineFormat | Units | None = None,
@@ -88,6 +92,7 @@ class Exporter:
             on_rows=self._count,
         )  # fmt: skip
         self._wasted = WastedWork(spans) if spans else None
+        self._live = LiveSignal(status, self.settings) if status else None
         self._counting = from_beginning
         self._clock = Paced(self._clock_of, CLOCK_SHARE)
         self._state = Paced(self._state_of, GAUGE_SHARE)
@@ -104,6 +109,8 @@ class Exporter:
     def close(self) -> None:
         """Close the logs."""
         self._reader.close()
+        if self._live is not None:
+            self._live.poller.close()
         if self._wasted is not None:
             self._wasted.close()
 
@@ -113,6 +120,8 @@ class Exporter:
         if not self._counting:
             self.tally.labels.other.clear()
         self._counting = True
+        if self._live is not None:
+            self._live.poller.start()
 
     def run(self, stop: threading.Event) -> None:
         """Read new lines until ``stop``; after ``start``."""
@@ -131,6 +140,9 @@ class Exporter:
         """Count the lines written since the last update; ``wall`` is the local time; ``gauges``: compute them too."""
         self._reader.poll()
         self._reader.read(wall)
+        if self._live is not None:
+            with self.lock:
+                self._live.read(wall.timestamp(), complete=self._reader.behind < LITTLE)
         if self._wasted is not None:
             rows = self._wasted.matched(self._reader.now(wall))
             with self.lock:
@@ -163,6 +175,8 @@ class Exporter:
         yield from self.tally.counters()
         yield from self._logs
         yield from self._gauges
+        if self._live is not None:
+            yield from self._live.samples(sorted(self._services))
         for objective in self.settings.objectives:
             yield Sample("sojourn_objective_ratio", (objective.text,), objective.share)
             yield Sample("sojourn_objective_threshold_seconds", (objective.text,), objective.seconds)
@@ -183,6 +197,9 @@ class Exporter:
         proxied = rows.filter(pl.col("upstream").is_not_null())["service"].unique()
         self._services.update(labels.value("service", name) for name in proxied)
         self._memory.add(rows, labels)
+        if self._live is not None:
+            with self.lock:
+                self._live.add(rows, labels)
 
     def _clock_of(self, now: datetime) -> pl.DataFrame:
         recent = self._reader.recent
@@ -197,6 +214,8 @@ class Exporter:
         split = split_rows(recent.rows(now, recent.span), clock=clock, infer=False)
         rows = split.rows.collect(engine="streaming")
         labels = self.tally.labels
+        if self._live is not None:
+            self._live.learn(recent.known_since(), now)
         samples = list(_clock_samples(clock, rows, labels))
         of_service = dict(_by_label(rows.filter("proxied"), labels))
         for service in sorted(self._services):
@@ -209,7 +228,10 @@ class Exporter:
         state = ServiceState(service, rows, now, since, settings.window, self._memory, settings.workers)
         if not state.is_long_enough:
             return []
-        return [*state.backends(self.tally.labels), *state.signals(settings.objectives)]
+        samples = [*state.backends(self.tally.labels), *state.signals(settings.objectives)]
+        if self._live is not None and (demand := state.demand(self._live.demand(service))) is not None:
+            self._live.set_demand(service, demand)
+        return samples
 
     def _about_logs(self) -> Iterator[Sample]:
         reader = self._reader

@@ -116,7 +116,18 @@ METRICS = (
            "service times through c workers, first come first served, behind the requests that wait now; erlang_c: "
            "P(wait > t) = C(c, a) exp(-(c - a)t/S) (Erlang 1917); square_root: a + beta sqrt(a) with the beta of "
            "Halfin and Whitt (1981). Where services share cores or a dependency, replay only, and the objective is for "
-           "all waiting, in the queue and inside; absent where no number of workers holds it."),
+           "all waiting, in the queue and inside; absent where no number of workers holds it. live (with --status): "
+           "from requests that are counted when they begin, computed when the metrics are read: C(c, a) with the "
+           "exponent of Allen and Cunneen, for the highest rate that the count is sure of, and workers for the queue "
+           "that there is; never more than help where services share cores, a dependency or a pool."),
+    Metric("sojourn_requests_in_progress", GAUGE, ("service",), "{request}",
+           "Requests that have begun and not ended, now (with --status): waiting and in service, without long polls, "
+           "WebSockets and requests of other services."),
+    Metric("sojourn_live_refused", GAUGE, ("service", "reason"), "1",
+           "With --status: 1 while workers needed by the method live are not computed, else 0: no_count (a page does "
+           "not answer), too_few_counts (more proxies write the log than are counted), unlogged_requests, log_late, "
+           "app_saturated (the app counts, and all its workers are busy), no_service_time, window_too_short (service "
+           "times are longer than a fifth of --hold), or a reason of sojourn_signal_refused."),
     Metric("sojourn_saturation", GAUGE, ("service",), "1",
            "Offered load per worker, a/c with a = arrival rate times mean service time (Erlang 1917): at 1 or more the "
            "queue grows without limit."),

@@ -17,8 +17,11 @@ from sojourn.analyses.whatif.withheld import WithheldError
 from sojourn.analyses.whatif.workload import Workload
 from sojourn.model.arrays import Floats
 from sojourn.model.components import GIVEN_UP_STATUSES
+from sojourn.timeline.classes import classes_of
 from sojourn.timeline.contention.resources import Contention
+from sojourn.timeline.services import services_of
 from sojourn.timeline.suspicions import ABSENT
+from sojourn.timeline.visits import Visits
 
 SEVERAL = "several_in_one_worker"
 WAITS = "waits_not_reproduced"
@@ -41,18 +44,21 @@ SMALLEST = 0.010  # s: a smaller difference is within the way to a worker and th
 TAIL = 0.95
 
 
-def signal_refusal(workload: Workload, since: float, contention: Contention | None) -> str | None:
+def signal_refusal(
+    workload: Workload, since: float, contention: Contention | None, *, of_absences: bool = True
+) -> str | None:
     """Return why no signal may be given, a key of ``REASONS``; None if it may.
 
     Args:
         workload: the requests of the window, and those that were present when it began.
         since: begin of the window, s after ``workload.visits.base``; the waits of later arrivals are compared.
         contention: what their services share; None: they do not depend on the load.
+        of_absences: whether absent workers are a reason: an autoscaler removes and adds some all the time.
     """
     visits = workload.visits
     if visits.workers.several_at_once:
         return SEVERAL
-    if (reason := _of_workers(workload)) is not None:
+    if (reason := _of_workers(workload, of_absences=of_absences)) is not None:
         return reason
     measured = _waits(workload)
     judged = (visits.arrival > since) & ~np.isnan(measured)
@@ -80,12 +86,61 @@ def signal_refusal(workload: Workload, since: float, contention: Contention | No
     return None if fits else WAITS
 
 
-def _of_workers(workload: Workload) -> str | None:
+def live_refusal(workload: Workload, since: float, contention: Contention | None, refused: str | None) -> str | None:
+    """Return why the workers needed may not be computed from arrivals, a key of ``REASONS``; None: they may.
+
+    An autoscaler adds and removes workers, so that a replay with the same number of them waits for another time. Then
+    it is enough that waiting requests wait for what their own workers do.
+
+    Args:
+        workload: as of ``signal_refusal``.
+        since: as well.
+        contention: as well.
+        refused: what ``signal_refusal`` returned.
+    """
+    if refused == AWAY:
+        refused = signal_refusal(workload, since, contention, of_absences=False)
+    if refused == WAITS and (idle := idle_while_waiting(workload.visits, since)) is not None:
+        gap, wait = idle
+        return None if gap <= max(RELATIVE * wait, SMALLEST) else WAITS
+    return refused
+
+
+def idle_while_waiting(visits: Visits, since: float) -> tuple[float, float] | None:
+    """Return for how long workers did nothing in the log while the request that they served next waited.
+
+    Args:
+        visits: the requests.
+        since: s after ``visits.base``; later arrivals are judged, each except the first of its worker.
+
+    Returns:
+        The mean of this time and of the waits, s; None where too few workers have names.
+    """
+    services = services_of(visits)
+    names = visits.column_at("worker", np.arange(len(visits)))
+    worker, classes = classes_of(names)
+    has_times = ~np.isnan(services.begin) & ~np.isnan(services.end) & names.is_not_null().to_numpy()
+    group = visits.backend * np.int64(len(classes)) + worker
+    rows = np.flatnonzero(has_times)
+    rows = rows[np.lexsort((services.begin[rows], group[rows]))]
+    if not len(rows):
+        return None
+    group, arrival, begin = group[rows], visits.arrival[rows], services.begin[rows]
+    judged = np.append(False, group[1:] == group[:-1]) & (arrival > since)
+    if int(judged.sum()) < FEWEST:
+        return None
+    free = np.append(0.0, services.end[rows][:-1])
+    wait = np.maximum(begin - arrival, 0.0)[judged]
+    gap = np.maximum(begin - np.maximum(arrival, free), 0.0)[judged]
+    return float(gap.mean()), float(wait.mean())
+
+
+def _of_workers(workload: Workload, *, of_absences: bool) -> str | None:
     """Return why another number of workers cannot be computed, whatever the waits are; None if it can."""
     visits = workload.visits
     if workload.limits:
         return LIMITED
-    if visits.with_suspect(ABSENT):
+    if of_absences and visits.with_suspect(ABSENT):
         return AWAY
     for code, binding in workload.bindings.items():
         sizes = visits.places.workers[visits.places.backend == code]

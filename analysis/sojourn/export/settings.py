@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 WINDOW = 60.0  # s; length of the window of the signals
 EVERY = 5.0  # s between two computations of the gauges
+HOLD = 300.0  # s; the scale-down stabilisation of Kubernetes
+STARTUP = 0.0  # s
 LIMITS = {"service": 50, "route": 100, "upstream": 200}
 """Number of values of each label."""
 MINUTE = 60.0  # s; the lag is the longest response time in it
@@ -28,6 +30,8 @@ class Settings:
         objectives: that requests are counted for, and workers computed for.
         window: length of the window of the signals, s.
         every: time between two computations of the gauges, s.
+        hold: for how long the autoscaler keeps the highest number of workers, s.
+        startup: time until a new worker is ready, s.
         workers: per backend, or the same for all; None: read off the log.
         labels: labels with values.
         limits: label -> number of values.
@@ -38,6 +42,8 @@ class Settings:
     objectives: Sequence[Objective] = ()
     window: float = WINDOW
     every: float = EVERY
+    hold: float = HOLD
+    startup: float = STARTUP
     workers: WorkersLike = None
     labels: Sequence[str] = RESPONSE_LABELS
     limits: Mapping[str, int] = field(default_factory=dict)

@@ -19,8 +19,9 @@ from sojourn.analyses.whatif.sharing import Sharing
 from sojourn.analyses.whatif.workers_needed import workers_needed
 from sojourn.analyses.whatif.workload import Workload, workload_of
 from sojourn.export.labels import Labels
+from sojourn.export.live.demand import Demand, demand_of
 from sojourn.export.memory import Memory
-from sojourn.export.refusal import REASONS, signal_refusal
+from sojourn.export.refusal import REASONS, live_refusal, signal_refusal
 from sojourn.export.settings import LONGEST_LAG, MINUTE
 from sojourn.export.tally import Sample
 from sojourn.model.arrays import Bools
@@ -70,6 +71,7 @@ class ServiceState:
         self.as_of = now - timedelta(seconds=lag)
         self._begin = max(complete_since, self.as_of - timedelta(seconds=window))
         self._workers = workers
+        self._judged: tuple[Workload, float | None, Sharing | None, str | None] | None = None
         ended = without_upgraded(rows).filter(pl.col("time") > pl.lit(self._begin, INSTANT))
         self._rows = ended.filter("proxied")
 
@@ -126,12 +128,13 @@ class ServiceState:
             return
         requests = workload.visits
         workers = float(requests.workers.count.sum())
-        refused, contention = self._refused(entered.drop("__arrival"))
+        refused, live_refused, contention = self._refused(entered.drop("__arrival"))
+        sharing = _sharing(workload, contention)
+        self._judged = workload, workers if is_counted.all() else None, sharing, live_refused
         yield from self._refusals(refused)
         yield from self._bottleneck(contention)
         if refused is not None:
             return
-        sharing = _sharing(workload, contention)
         slowed = 0.0 if sharing is None else float((workload.head - workload.read - sharing.demand).sum())
         load = (float(workload.services.sum()) - slowed) / self.seconds
         yield Sample("sojourn_offered_load_workers", (self.service,), load)
@@ -147,6 +150,17 @@ class ServiceState:
                 if needed is not None:
                     yield Sample("sojourn_workers_needed", (self.service, objective.text, method), needed)
 
+    def demand(self, before: Demand | None) -> Demand | None:
+        """Return what the recent requests need, after ``signals``; None: it is not known.
+
+        Args:
+            before: the demand of earlier requests.
+        """
+        if self._judged is None:
+            return None
+        workload, workers, sharing, refused = self._judged
+        return demand_of(workload, workers, sharing, before, refused)
+
     def _workload(self, rows: pl.DataFrame) -> tuple[Workload, Bools]:
         """Return the workload of rows, and for each backend whether its number of workers is known.
 
@@ -158,14 +172,15 @@ class ServiceState:
         requests, is_counted = self._memory.with_workers(self.service, workload.visits, self.as_of)
         return replace(workload, visits=requests), is_counted
 
-    def _refused(self, rows: pl.DataFrame) -> tuple[str | None, Contention | None]:
-        """Return why no signal may be given, and what services share."""
+    def _refused(self, rows: pl.DataFrame) -> tuple[str | None, str | None, Contention | None]:
+        """Return why no signal may be given, the same of the live one, and what services share."""
         workload, is_counted = self._workload(rows)
         contention = LoadDependence.of(workload.visits).contention
         if not is_counted.all():
-            return None, contention
+            return None, None, contention
         since = (self._begin - workload.visits.base).total_seconds()
-        return signal_refusal(workload, since, contention), contention
+        refused = signal_refusal(workload, since, contention)
+        return refused, live_refusal(workload, since, contention, refused), contention
 
     def _bottleneck(self, contention: Contention | None) -> Iterator[Sample]:
         """Yield 1 for the resource that saturates first, 0 for each other one."""

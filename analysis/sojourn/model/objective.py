@@ -10,6 +10,7 @@ from sojourn.model.errors import SojournError
 
 MEASURES = ("queueing_delay", "response_time")
 DEFAULT = "queueing_delay:p95=0.1"
+_SHORT = re.compile(r"(\d+(?:\.\d+)?):0?\.(\d{1,2})(\d*)")
 _TEXT = re.compile(r"(?:(\w+):)?p(\d{1,2})(\d*)=(\d+(?:\.\d+)?)")
 
 
@@ -33,10 +34,12 @@ class Objective:
 def objective_of(text: str) -> Objective:
     """Parse ``[MEASURE:]pN=SECONDS``; ``p999`` is 99.9 %, and the measure is ``queueing_delay`` by default.
 
+    ``SECONDS:SHARE`` is short for an objective of the queueing delay: ``0.1:0.95`` is ``queueing_delay:p95=0.1``.
+
     Raises:
         SojournError: the text is no objective.
     """
-    match = _TEXT.fullmatch(text.strip())
+    match = _TEXT.fullmatch(_SHORT.sub(_long, text.strip()))
     if not match:
         raise SojournError(f"{text!r}: give [queueing_delay:|response_time:]pN=SECONDS, such as {DEFAULT}")
     measure, percent, more, seconds = match.groups()
@@ -48,3 +51,8 @@ def objective_of(text: str) -> Objective:
         raise SojournError(f"{text!r}: the share must be between p1 and p99.9…, and the time above 0 s")
     written = f"{measure}:p{percent}{more}={float(seconds):g}"
     return Objective(written, measure, share, float(seconds))
+
+
+def _long(match: re.Match[str]) -> str:
+    seconds, percent, more = match.groups()
+    return f"p{percent:0<2}{more}={seconds}"

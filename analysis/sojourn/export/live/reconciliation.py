@@ -1,0 +1,116 @@
+"""Counts of requests in front of the app, compared with the log of the same time.
+
+What is counted and not in the log is the same at all times, as far as one can know: connections that remain open
+(WebSockets, server-sent events, long polls), and requests whose log is switched off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sojourn.export.live.ledger import Ledger
+from sojourn.export.live.poller import Tick
+from sojourn.model.arrays import Floats
+
+FEWEST = 5  # readings that are compared
+LEAST = 1.0  # s of them
+LATEST = 2.0  # s of them that say how many requests are in progress and not in the log
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The counts of some sources together, over time; n readings.
+
+    Attributes:
+        time: unix s, n.
+        arrived: requests that have begun so far, n, without the queries; None: a source does not say it.
+        in_progress: requests, n.
+        has_waiting: whether requests that wait for a worker are counted.
+    """
+
+    time: Floats
+    arrived: Floats | None
+    in_progress: Floats
+    has_waiting: bool
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @property
+    def restarted(self) -> int:
+        """The first reading after a counter last fell."""
+        if self.arrived is None:
+            return 0
+        fell = np.flatnonzero(np.diff(self.arrived) < 0)
+        return int(fell[-1]) + 1 if len(fell) else 0
+
+
+def counts_of(ticks: Sequence[Tick], sources: Sequence[int]) -> Counts:
+    """Return the sums over sources, by their positions, at the readings that all of them answered."""
+    complete = [tick for tick in ticks if all(tick.counts[number] is not None for number in sources)]
+    each = [[tick.counts[number] for number in sources] for tick in complete]
+    arrived = None
+    if complete and all(count is not None and count.arrived is not None for counts in each for count in counts):
+        totals = [
+            sum(
+                (count.arrived or 0) - (tick.reads[number] if count.has_query else 0)
+                for number, count in zip(sources, counts, strict=True)
+                if count is not None
+            )
+            for tick, counts in zip(complete, each, strict=True)
+        ]
+        arrived = np.array(totals, np.float64)
+    return Counts(
+        np.array([tick.time for tick in complete]),
+        arrived,
+        np.array([sum(count.in_progress for count in counts if count is not None) for counts in each], np.float64),
+        all(count.has_waiting for counts in each for count in counts if count is not None),
+    )
+
+
+@dataclass(frozen=True)
+class Reconciliation:
+    """What is counted and not in the log.
+
+    Attributes:
+        beyond: requests in progress that remain open, or are not logged, the median of the last readings
+            that can be compared; None: not known yet.
+        rate: requests/s in the log.
+        unlogged: requests/s that begin and are not in the log, below 0 where fewer begin than end; None: not known.
+        in_progress: requests in progress, mean, by the log.
+    """
+
+    beyond: float | None = None
+    rate: float = 0.0
+    unlogged: float | None = None
+    in_progress: float = 0.0
+
+
+def reconciled(counts: Counts, ledger: Ledger, service: str, since: float, until: float) -> Reconciliation:
+    """Return how counts and the log of the same requests differ.
+
+    Args:
+        counts: of the requests.
+        ledger: of the log.
+        service: whose requests are counted; ``ALL``: everybody's.
+        since: from when on the log is complete, unix s.
+        until: until when it is, unix s: all requests that were present have ended.
+    """
+    inside = (counts.time >= since) & (counts.time <= until)
+    inside[: counts.restarted] = False
+    at = counts.time[inside]
+    if len(at) < FEWEST or at[-1] - at[0] < LEAST:
+        return Reconciliation()
+    present = ledger.present(service, at)
+    in_progress = counts.in_progress[inside]
+    seconds = float(at[-1] - at[0])
+    ended = float(np.diff(ledger.ended(service, at[[0, -1]]))[0])
+    unlogged = None
+    if counts.arrived is not None:
+        arrived = counts.arrived[inside]
+        unlogged = float(arrived[-1] - arrived[0] - (in_progress[-1] - in_progress[0]) - ended) / seconds
+    beyond = (in_progress - present)[at >= at[-1] - LATEST]
+    return Reconciliation(float(np.median(beyond)), ended / seconds, unlogged, float(present.mean()))

@@ -1,0 +1,244 @@
+"""The workers that are needed now, from the requests that have begun: computed when the gauge is read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import polars as pl
+
+from sojourn.export.labels import Labels
+from sojourn.export.live.demand import Demand
+from sojourn.export.live.ledger import ALL, Ledger, Passed
+from sojourn.export.live.poller import Poller, Source
+from sojourn.export.live.reconciliation import Counts, Reconciliation, counts_of, reconciled
+from sojourn.export.refusal import AWAY, REASONS
+from sojourn.export.settings import LONGEST_LAG, MINUTE, Settings
+from sojourn.export.tally import Sample
+from sojourn.model.arrays import Floats
+from sojourn.model.components import SWITCHING_PROTOCOLS
+from sojourn.queueing.live_staffing import Autoscaler, live_workers, sure_rate
+
+COLUMNS = ("time", "request_time", "service", "upstream", "status", "proxy")
+METHOD = "live"
+NO_COUNT = "no_count"
+TOO_FEW = "too_few_counts"
+UNLOGGED = "unlogged_requests"
+LATE = "log_late"
+SATURATED = "app_saturated"
+NO_TIMES = "no_service_time"
+SHORT = "window_too_short"
+LIVE_REASONS = {
+    NO_COUNT: "a page of --status does not answer, or has no counts",
+    TOO_FEW: "the log has requests of more proxies than --status counts",
+    UNLOGGED: "requests that are not in the log last as long as others, and whose they are is not known",
+    LATE: "requests begin, and the log has no lines of them",
+    SATURATED: "the app counts the requests that it has begun, and all its workers are busy: others wait uncounted",
+    NO_TIMES: "no service time of the service was ever known",
+    SHORT: "service times are longer than the time that the rate is computed from, a fifth of --hold",
+    **{reason: text for reason, text in REASONS.items() if reason != AWAY},
+}
+STALE = 2.0  # s without a count
+FEW_UNLOGGED = 0.02  # of the rate: so many do not change it
+MANY_UNLOGGED, LONG_UNLOGGED = 0.1, 0.2  # of the rate, and of the requests in progress
+LATEST = 5.0  # s for which requests may begin without a line of the log
+
+
+@dataclass(frozen=True)
+class _Course:
+    """The arrivals of a service, and how many of its requests are in progress now; None: not known."""
+
+    time: Floats
+    arrived: Floats
+    in_progress: float | None
+
+
+class LiveSignal:
+    """Workers needed, by the counts of some sources.
+
+    Args:
+        sources: where requests are counted.
+        settings: what is exported.
+    """
+
+    def __init__(self, sources: Sequence[Source], settings: Settings) -> None:
+        self._settings = settings
+        self._window = min(settings.window, settings.hold / 5)
+        span = max(self._window, MINUTE + LONGEST_LAG) + STALE
+        self.poller = Poller(sources, span)
+        self._ledger = Ledger(span)
+        self._demands: dict[str, Demand] = {}
+        self._scopes = tuple(dict.fromkeys(source.service or ALL for source in sources))
+        self._reconciled: dict[str, Reconciliation] = {}
+        self._proxies: dict[str | None, dict[str, float]] = {}
+
+    def add(self, rows: pl.DataFrame, labels: Labels) -> None:
+        """Hold when requests began and ended; of canonical rows (columns ``COLUMNS``)."""
+        passed: dict[str | None, list[Passed]] = {}
+        for (service, has_app), own in rows.select(*COLUMNS).group_by("service", pl.col("upstream").is_not_null()):
+            end = own["time"].dt.epoch("us").to_numpy() / 1e6
+            is_open = (own["status"] == SWITCHING_PROTOCOLS).fill_null(value=False).to_numpy()
+            name = labels.value("service", str(service or "")) if has_app else None
+            begin = end - own["request_time"].fill_null(0.0).to_numpy()
+            passed.setdefault(name, []).append(Passed(begin, end, is_open))
+            for proxy in own["proxy"].drop_nulls().unique():
+                for scope in (name, ALL):
+                    self._proxies.setdefault(scope, {})[proxy] = float(end.max())
+        self._ledger.add({name: Passed.of(each) for name, each in passed.items()})
+
+    def read(self, wall: float, *, complete: bool) -> None:
+        """Learn that the log was read at ``wall``, unix s; ``complete``: all of it that had been written."""
+        self._ledger.read(wall, complete=complete)
+
+    def learn(self, since: datetime, now: datetime) -> None:
+        """Compare the counts with the log, which is known from ``since`` to ``now``."""
+        end = now.timestamp()
+        complete = end - min(self._ledger.longest(end - MINUTE), LONGEST_LAG)
+        begin = max(since.timestamp(), complete - MINUTE)
+        for scope in self._scopes:
+            self._reconciled[scope] = reconciled(self._counts(scope), self._ledger, scope, begin, complete)
+
+    def set_demand(self, service: str, demand: Demand) -> None:
+        """Hold what the requests of a service need."""
+        self._demands[service] = demand
+
+    def demand(self, service: str) -> Demand | None:
+        """Return what the requests of a service need."""
+        return self._demands.get(service)
+
+    def samples(self, services: Sequence[str], now: float | None = None) -> Iterator[Sample]:
+        """Yield the gauges of the services as of ``now``, unix s; None: the local time."""
+        now = time.time() if now is None else now
+        scopes = {scope: self._counts(scope) for scope in self._scopes}
+        present = self._ledger.present(ALL, scopes[ALL].time) if ALL in scopes else np.empty(0)
+        for service in services:
+            reason, course = self._course(service, scopes, present, now)
+            for name in LIVE_REASONS:
+                yield Sample("sojourn_live_refused", (service, name), float(name == reason))
+            if course is None:
+                continue
+            if course.in_progress is not None:
+                yield Sample("sojourn_requests_in_progress", (service,), course.in_progress)
+            if reason is None:
+                yield from self._needed(service, course)
+
+    def _needed(self, service: str, course: _Course) -> Iterator[Sample]:
+        rate = sure_rate(list(zip(course.time.tolist(), course.arrived.tolist(), strict=True)), self._window)
+        demand = self._demands[service]
+        if rate is None or demand.times is None:
+            return
+        autoscaler = Autoscaler(self._settings.hold, self._settings.startup)
+        ready = None if demand.workers is None else demand.workers / demand.factor
+        for objective in self._settings.objectives:
+            if objective.measure != "queueing_delay":
+                continue
+            needed = live_workers(
+                rate, course.in_progress, ready, demand.times, objective.seconds, objective.share, autoscaler
+            )
+            workers = min(np.ceil(needed * demand.factor), demand.useful)
+            yield Sample("sojourn_workers_needed", (service, objective.text, METHOD), float(workers))
+
+    def _course(
+        self, service: str, scopes: Mapping[str, Counts], present: Floats, now: float
+    ) -> tuple[str | None, _Course | None]:
+        """Return why no number may be given, or None, and the arrivals.
+
+        Args:
+            service: whose.
+            scopes: the counts of each scope.
+            present: requests of the log in progress at each reading of ``ALL``.
+            now: unix s.
+        """
+        scope = service if service in scopes else ALL
+        counts = scopes.get(scope)
+        if counts is None or not len(counts) or now - counts.time[-1] > max(STALE, 5 * self.poller.every):
+            return NO_COUNT, None
+        reconciliation = self._reconciled.get(scope, Reconciliation())
+        if counts.has_waiting and self._is_short(scope, reconciliation, now):
+            return TOO_FEW, None
+        exact = scope != ALL or not self._has_others(service, reconciliation, now)
+        if exact and counts.arrived is not None:
+            reason, course = None, _exact(counts, counts.arrived, reconciliation)
+        else:
+            others = present - self._ledger.present(service, counts.time) if scope == ALL else np.zeros(len(counts))
+            reason, course = self._by_log(service, scope, counts, others, now)
+        return reason or self._refused(service, course, has_waiting=counts.has_waiting), course
+
+    def _refused(self, service: str, course: _Course, *, has_waiting: bool) -> str | None:
+        """Return why arrivals do not say how many workers are needed; None: they do."""
+        demand = self._demands.get(service, Demand())
+        if demand.times is None:
+            return NO_TIMES
+        if demand.refused is not None:
+            return demand.refused
+        if demand.times.mean > self._window:
+            return SHORT
+        if not has_waiting and (demand.workers is None or (course.in_progress or 0.0) >= demand.workers):
+            return SATURATED
+        return None if len(course.time) > 1 else NO_COUNT
+
+    def _counts(self, scope: str) -> Counts:
+        numbers = [number for number, source in enumerate(self.poller.sources) if (source.service or ALL) == scope]
+        return counts_of(self.poller.ticks(), numbers)
+
+    def _is_short(self, scope: str, reconciliation: Reconciliation, now: float) -> bool:
+        """Return whether the log has requests that no source counts."""
+        sources = sum((source.service or ALL) == scope for source in self.poller.sources)
+        unlogged = reconciliation.unlogged
+        missing = unlogged is not None and unlogged < -max(FEW_UNLOGGED * reconciliation.rate, 0.2)
+        proxies = sum(last > now - MINUTE for last in self._proxies.get(scope, {}).values())
+        return missing or proxies > sources
+
+    def _has_others(self, service: str, reconciliation: Reconciliation, now: float) -> bool:
+        """Return whether a proxy counts other requests than those of a service."""
+        unlogged = reconciliation.unlogged
+        if unlogged is None or unlogged > max(FEW_UNLOGGED * reconciliation.rate, 0.05):
+            return True
+        return self._ledger.others_since(service, now - MINUTE)
+
+    def _by_log(
+        self, service: str, scope: str, counts: Counts, others: Floats, now: float
+    ) -> tuple[str | None, _Course]:
+        """Return the arrivals as those that ended, by the log, and those in progress at the same instant.
+
+        ``others``: requests of other services in progress at each reading, of those that have ended.
+        """
+        reconciliation = self._reconciled.get(scope, Reconciliation())
+        beyond = reconciliation.beyond or 0.0
+        in_progress = counts.in_progress - beyond - others
+        until = self._complete_until(counts, reconciliation, now)
+        tail = self._ledger.tail_of_others(service) if scope == ALL else 0.0
+        inside = counts.time <= (-np.inf if until is None else until - tail)
+        inside[: counts.restarted] = False
+        present = in_progress[inside]
+        latest = None if reconciliation.beyond is None or not len(present) else max(float(present[-1]), 0.0)
+        course = _Course(counts.time[inside], self._ledger.ended(service, counts.time[inside]) + present, latest)
+        if until is not None and now - until > LATEST:
+            return LATE, course
+        unlogged = reconciliation.unlogged or 0.0
+        many = unlogged > max(MANY_UNLOGGED * reconciliation.rate, 1.0)
+        if scope == ALL and many and beyond > max(LONG_UNLOGGED * reconciliation.in_progress, 1.0):
+            return UNLOGGED, course
+        return None, course
+
+    def _complete_until(self, counts: Counts, reconciliation: Reconciliation, now: float) -> float | None:
+        """Return until when the log has every request that ended: not, where requests begin and no line is written."""
+        until, last = self._ledger.complete_until, self._ledger.last
+        if until is None or last is None or counts.arrived is None or until - last < STALE:
+            return until
+        since = int(np.searchsorted(counts.time, last))
+        if since >= len(counts) - 1:
+            return until
+        ended = np.diff(counts.arrived[[since, -1]] - counts.in_progress[[since, -1]])[0]
+        expected = max(reconciliation.unlogged or 0.0, 0.0) * (now - last)
+        return last if ended > 5.0 + 3.0 * expected else until
+
+
+def _exact(counts: Counts, arrived: Floats, reconciliation: Reconciliation) -> _Course:
+    """Return the arrivals where every counted request is of the service."""
+    since, beyond = counts.restarted, reconciliation.beyond
+    now = None if beyond is None else max(float(counts.in_progress[-1]) - beyond, 0.0)
+    return _Course(counts.time[since:], arrived[since:], now)
