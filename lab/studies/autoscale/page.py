@@ -166,7 +166,10 @@ def page(measurement: Measurement) -> str:
         threshold=milliseconds(settings.threshold),
         window=f"{one.windows[0]['seconds']:g}",
     )
-    loads = "".join(_load_section(measurement, load, scenario.duration, scenario.timeout) for load in measurement.cases)
+    loads = "".join(
+        _load_section(measurement, load, scenario.duration, None if number else scenario.timeout)
+        for number, load in enumerate(measurement.cases)
+    )
     items = "\n".join(f"- {text}" for text in findings(measurement))
     tail = TAIL.format(versions=versions_text(measurement.run.versions, PROGRAMS))
     return filled(

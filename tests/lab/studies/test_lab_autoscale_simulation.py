@@ -83,7 +83,7 @@ def test_oldest_worker_goes_after_its_request_one_at_a_time() -> None:
     policy = Recording([3, 1])
     simulated = simulate([1.9, 1.95, 1.99], [1.0, 2.0, 3.0], policy, workers=3, until=4.0)
     assert simulated.waits.tolist() == [0.0, 0.0, 0.0]
-    # At 2 and 2.05 s the two oldest are told to go: one ends at 2.9 s, the other one at 3.95 s.
+    # At 2 and 2.05 s the two oldest get the signal: one ends at 2.9 s, the other one at 3.95 s.
     assert [count for _, count in simulated.live] == [3, 3, 3, 2, 1]
     assert simulated.worker_seconds(0.0, 4.0) == pytest.approx(2.9 + 3.95 + 4.0)
     assert policy.counts[-1] == (4.0, 3, 1, 1, 1)
