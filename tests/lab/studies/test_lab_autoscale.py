@@ -524,10 +524,10 @@ def test_autoscaling_in_its_short_form(tmp_path: Path) -> None:
     folder = max(tmp_path.glob("run-*"))
     measurement = measurement_of([folder])
     assert list(measurement.cases) == ["spiky"]
-    assert list(measurement.cases["spiky"]) == ["cpu", "workers_needed"]
+    assert list(measurement.cases["spiky"]) == ["cpu", "workers_live"]
     text = page(measurement)
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `")]
-    assert [row[0] for row in rows] == ["`cpu`", "`workers_needed`"]
+    assert [row[0] for row in rows] == ["`cpu`", "`workers_live`"]
     idle, scaled = (each.first.figures for each in measurement.cases["spiky"].values())
     assert idle["worker_seconds"] == pytest.approx(2 * 12.0, rel=0.02)
     assert scaled["worker_seconds"] > 1.5 * idle["worker_seconds"]
