@@ -120,7 +120,9 @@ def _with_cases(scenario: Scenario, patterns: tuple[str, ...]) -> Scenario:
             names = ", ".join(case.name for case in scenario.cases)
             raise ScenarioError(f"--case {pattern}: no case of {scenario.name} has such a name; there are {names}")
     left_out = {case.name for case in scenario.cases if not any(fnmatchcase(case.name, each) for each in patterns)}
-    return _without_cases(scenario, left_out, f"{scenario.name} with --case {' --case '.join(patterns)}")
+    part = _without_cases(scenario, left_out, f"{scenario.name} with --case {' --case '.join(patterns)}")
+    # What a whole run shows has figures of all cases.
+    return msgspec.structs.replace(part, learned="") if left_out else part
 
 
 def without_long_cases(scenario: Scenario) -> Scenario:
@@ -135,10 +137,12 @@ def _without_cases(scenario: Scenario, left_out: set[str], what: str) -> Scenari
         return scenario
     remaining = [case for case in scenario.cases if case.name not in left_out]
     contrasts = [each for each in scenario.contrasts if not {each.a, each.b} & left_out]
+    predictions = [each for each in scenario.predictions if not {each.before, each.after} & left_out]
 
     def still_meant(criterion: Criterion) -> bool:
         if criterion.predictions is not None:
-            return True
+            changes = [each for each in scenario.predictions if fnmatchcase(each.change, criterion.predictions)]
+            return any(each in predictions for each in changes) or not changes
         if criterion.contrasts is not None:
             about = [each for each in scenario.contrasts if fnmatchcase(each.name, criterion.contrasts)]
             return any(each in contrasts for each in about) or not about
@@ -152,6 +156,7 @@ def _without_cases(scenario: Scenario, left_out: set[str], what: str) -> Scenari
             cases=remaining,
             criteria=[each for each in scenario.criteria if still_meant(each)],
             contrasts=contrasts,
+            predictions=predictions,
         )
     except ValueError as error:
         raise ScenarioError(f"{what}: {error}") from None

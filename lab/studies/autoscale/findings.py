@@ -146,7 +146,9 @@ def _absent_gauge(measurement: Measurement) -> Iterator[str]:
     absent = sum(each.figures["looks_without_value"] for each in runs)
     looks = sum(each.figures["looks"] for each in runs)
     if absent:
-        reasons = sorted({look["refused"] for each in runs for look in each.looks if look["refused"]})
+        reasons = sorted(
+            {look["refused"] for each in runs for look in each.looks if look["refused"] and look["time"] >= 0}
+        )
         why = f"; reasons that the exporter published: {listed(reasons)}" if reasons else ""
         yield f"**The gauge of method `live` was absent** at {absent} of {counted(looks, 'look')}{why}."
 

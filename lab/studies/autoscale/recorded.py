@@ -162,12 +162,16 @@ def measurement_of(folders: Sequence[Path]) -> Measurement:
     repetition, as are the rounds of a run. Of a case that was changed between two runs only the last form counts.
 
     Raises:
-        LabError: a folder has no run of the scenario, or no run has a case with figures.
+        LabError: a folder has no run of the scenario, no run has a case with figures, or the runs have other times.
     """
     cells: dict[str, dict[str, Cell]] = {load: {} for load in LOADS}
-    run = None
+    run: Run | None = None
     for folder in folders:
-        run = run_of(folder, SCENARIO)
+        earlier, run = run, run_of(folder, SCENARIO)
+        if earlier is not None and _times(run) != _times(earlier):
+            raise LabError(
+                f"{folder} has another scale, duration or warm-up than {folders[0]}: they cannot be compared"
+            )
         for measured in _measured(folder, run):
             load, _, name = measured.case.name.partition("-")
             of_load = cells.setdefault(load, {})
@@ -181,6 +185,10 @@ def measurement_of(folders: Sequence[Path]) -> Measurement:
         if of_load
     }
     return Measurement(ordered, run)
+
+
+def _times(run: Run) -> tuple[float, float, float]:
+    return run.scale, run.scenario.duration, run.scenario.warmup
 
 
 def merged(cell: Cell | None, measured: Measured) -> Cell:

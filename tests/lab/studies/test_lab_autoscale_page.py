@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from lab_support import find_scenario
+from sojourn_lab.errors import LabError
 from sojourn_lab.results.run_schema import CaseResult, Rows, Run, WindowTimes, run_bytes
 from studies.autoscale.__main__ import main
 from studies.autoscale.findings import findings, front, name_of
@@ -48,6 +49,7 @@ def recorded_run(
     void: tuple[str, ...] = (),
     absent: int = 0,
     rounds: int = 1,
+    duration: float = 100.0,
 ) -> Path:
     """Write a run with some cases, of two windows and two looks each."""
     window = WindowTimes("2026-01-01T00:00:10.000000Z", "2026-01-01T00:01:50.000000Z")
@@ -100,7 +102,7 @@ def recorded_run(
                 ],
             }
             (logs / "timeline.json").write_bytes(msgspec.json.encode(timeline))
-    scenario = msgspec.structs.replace(SCENARIO, seed=seed)
+    scenario = msgspec.structs.replace(SCENARIO, seed=seed, duration=duration)
     run = Run(
         scenario, 1.0, window.since, window.until, 1.0, 1.0, {"nginx": "1.22.1"}, cases, [], Rows(0, 0, 0), [],
         bool(void), [], [], True,
@@ -220,6 +222,13 @@ def test_later_run_with_the_same_seeds_replaces_an_earlier_one_unless_it_is_void
     assert merged(0.7, 0.8, void=True) == 0.7
     void = measurement_of([recorded_run(tmp_path / "void", {name: (0.8, 1.0)}, void=(name,))])
     assert "- spiky, `workers_live`: the machine was busy." in page(void)
+
+
+def test_rejects_runs_of_other_durations(tmp_path: Path) -> None:
+    figures = {"spiky-in_flight": (0.8, 1.0)}
+    runs = [recorded_run(tmp_path / "1", figures), recorded_run(tmp_path / "2", figures, duration=50.0)]
+    with pytest.raises(LabError, match="another scale, duration or warm-up"):
+        measurement_of(runs)
 
 
 def test_pictures_show_the_loads_and_the_front(measurement: Measurement, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import statistics
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -10,10 +12,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lab_support import find_scenario
+from sojourn.queueing.live_staffing import Autoscaler as LiveAutoscaler
+from sojourn.queueing.live_staffing import ServiceTimes, live_workers, sure_rate
+from sojourn_lab.load.generator.loops import open_schedule
+from sojourn_lab.load.plan import Plan
 from sojourn_lab.load.schedules import poisson_instants
 from sojourn_lab.scenario.experiment_settings import Autoscale, Signal
 from studies.autoscale.controller import Controller, Look
-from studies.autoscale.oracle import waits_of
+from studies.autoscale.measure import SCENARIO_FILE
+from studies.autoscale.oracle import Objective, waits_of, window_edges, workers_needed
 from studies.autoscale.other_controllers import Knative, TargetTracking, controller_of
 from studies.autoscale.simulation import (
     SAMPLE_PERIOD,
@@ -23,6 +31,8 @@ from studies.autoscale.simulation import (
     Simulated,
     simulate,
 )
+
+SCENARIO = find_scenario(str(SCENARIO_FILE))
 
 
 def settings(signal: Signal, **more: float) -> Autoscale:
@@ -202,6 +212,67 @@ def test_target_tracking_needs_three_looks_in_the_loop() -> None:
     assert numbers[0] == numbers[1] == 3
     assert numbers[2] > 12
     assert simulated.within_share(0.1, 20.0, 25.0) < 0.2
+
+
+def live_signal(hold: float, startup: float) -> Callable[[float, Observation], float | None]:
+    """The live workers needed of a service that nginx alone serves, by the exporter's formulas."""
+
+    def signal(now: float, observation: Observation) -> float | None:
+        del now
+        services, samples = observation.services(), observation.samples[-60:]
+        rate = sure_rate([(each.time, each.arrived) for each in samples], hold / 5.0)
+        if rate is None or not services:
+            return None
+        mean = statistics.fmean(services)
+        cs2 = statistics.variance(services) / mean**2 if len(services) > 20 else 1.0
+        times, autoscaler = ServiceTimes(mean, cs2), LiveAutoscaler(hold, startup)
+        return live_workers(rate, observation.in_progress, observation.ready, times, 0.1, 0.95, autoscaler)
+
+    return signal
+
+
+def test_live_signal_holds_the_objective_of_a_steady_load() -> None:
+    rng = np.random.default_rng(3)
+    arrivals = poisson_instants(45.0, 200.0, rng)
+    policy = AutoscalerPolicy(settings("workers_live"), live_signal(10.0, 0.3))
+    simulated = simulate(arrivals, rng.exponential(0.1, len(arrivals)), policy, startup=0.3, until=200.0)
+    assert 0.965 <= simulated.within_share(0.1, 10.0) <= 0.995
+    # 4.5 busy workers need 7.
+    assert 6.5 <= simulated.worker_seconds(10.0, 200.0) / 190.0 <= 9.0
+
+
+@pytest.mark.parametrize(
+    ("name", "within", "cost"),
+    [
+        # 95 % of single runs of an independent simulation of the same requests.
+        ("diurnal-workers_live", (0.94, 0.99), (1.18, 1.29)),
+        ("spiky-workers_live", (0.78, 0.90), (1.34, 1.48)),
+    ],
+)
+def test_live_signal_in_the_loop_of_the_study(
+    name: str, within: tuple[float, float], cost: tuple[float, float]
+) -> None:
+    case = next(each for each in SCENARIO.cases if each.name == name)
+    assert case.load is not None
+    assert case.seed is not None
+    seeds = [SCENARIO.seed, case.seed]
+    plan = Plan(
+        case=name, url="", seed=seeds, load=case.load, service_time=0.1, distribution="exponential", warmup=10.0,
+        duration=100.0, timeout=5.0, client_log="", summary="",
+    )  # fmt: skip
+    arrivals, services = open_schedule(plan, np.random.default_rng(seeds))
+    needed = workers_needed(arrivals, services, window_edges(10.0, 110.0, 4.0), Objective(0.1, 0.95), 64)
+    runs = [
+        simulate(
+            arrivals, services, AutoscalerPolicy(settings("workers_live"), live_signal(10.0, 0.3)), phase=phase,
+            startup=0.3, timeout=5.0, until=110.0,
+        )
+        for phase in (0.3, 0.8, 1.3, 1.8)
+    ]  # fmt: skip
+    attained = statistics.fmean(run.within_share(0.1, 10.0, 110.0) for run in runs)
+    spent = statistics.fmean(run.worker_seconds(10.0, 110.0) for run in runs)
+    assert within[0] <= attained <= within[1]
+    assert cost[0] <= spent / (4.0 * sum(needed)) <= cost[1]
 
 
 def test_lost_scrapes_do_not_repeat_the_number_that_is_held() -> None:
