@@ -141,9 +141,19 @@ SERVICE_ALERTS = (
         "warning",
         "Signal refused",
         "no number of workers can be given for {{ $labels.service }}: {{ $labels.reason }}",
-        "For 30 min the exporter has refused workers needed, saturation, offered load and time to drain, because the "
-        "recent requests contradict what these assume. Autoscalers use the queueing delay instead, and the alerts on "
-        "saturation do not fire.",
+        "For 30 min the exporter has refused workers needed (all methods but live), saturation, offered load and time "
+        "to drain, because the recent requests contradict what these assume. Autoscalers without a live number use the "
+        "queueing delay instead, and the alerts on saturation do not fire.",
+    ),
+    Alert(
+        "SojournLiveRefused",
+        "max by (service, reason) (sojourn_live_refused) == 1",
+        "15m",
+        "warning",
+        "Live number refused",
+        "no live number of workers can be given for {{ $labels.service }}: {{ $labels.reason }}",
+        "For 15 min an exporter with --status has refused the live number of workers needed. Autoscalers scale up on "
+        "the queueing delay instead, and remove no worker.",
     ),
     Alert(
         "SojournImbalance",

@@ -17,6 +17,7 @@ from sojourn_dashboards.promql import QUEUEING, RESPONSE, SERVICE
 ITSELF = "/d/sojourn-prometheus/queueing-delay-prometheus"
 NO_OBJECTIVE = "no objective is configured, or no request in this range"
 NO_WORKERS = "the number of workers is not known: neither --workers nor a worker in the log"
+NO_STATUS = "no exporter is configured with --status"
 NO_UPSTREAM = "no queueing delay is known in this range"
 
 
@@ -143,21 +144,39 @@ def _load() -> list[Any]:
             empty=NO_WORKERS,
         ),
         lines(
+            queries.SCALING,
+            "Scaling",
+            "What an autoscaler gets, and what follows, of all services chosen: offered load, requests in progress, "
+            "workers, and workers needed by the method live, the largest over the objectives of each exporter, summed. "
+            "On the right, the share of the requests that met the objective; of several objectives the lowest.",
+            "short",
+            empty=NO_WORKERS,
+            units={queries.WITHIN: "percentunit"},
+        ),
+        lines(
             queries.WORKERS_NEEDED,
             "Workers needed",
-            "Smallest number of workers that holds an objective: by a replay of the recent requests, by Erlang C "
-            "(1917), by the square-root rule (Halfin and Whitt 1981); beside the workers there are and the offered "
-            "load.",
+            "Smallest number of workers that holds an objective: by arrivals counted when they arrive (live, with "
+            "--status), by a replay of the recent requests, by Erlang C (1917), by the square-root rule (Halfin and "
+            "Whitt 1981); beside the workers there are and the offered load.",
             "short",
             empty=NO_OBJECTIVE,
-            width=8,
+        ),
+        lines(
+            queries.LIVE_REFUSED,
+            "Live refused",
+            "1 while the exporter refuses the live number of workers needed, by reason. Autoscalers use the queueing "
+            "delay then. Only with --status.",
+            "none",
+            empty=NO_STATUS,
+            width=4,
         ),
         lines(
             queries.REFUSED,
             "Signal refused",
-            "1 while the exporter refuses workers needed, saturation, offered load and time to drain, by reason: "
-            "they would be computed from assumptions that the recent requests contradict. Utilisation is a lower "
-            "bound then.",
+            "1 while the exporter refuses workers needed (all methods but live), saturation, offered load and time to "
+            "drain, by reason: they would be computed from assumptions that the recent requests contradict. "
+            "Utilisation is a lower bound then.",
             "none",
             empty=NO_OBJECTIVE,
             width=4,
@@ -169,7 +188,7 @@ def _load() -> list[Any]:
             "of a pool inside the app. More workers help where it is workers.",
             "none",
             empty=NO_WORKERS,
-            width=4,
+            width=5,
         ),
         lines(
             queries.DRAIN,
@@ -178,7 +197,7 @@ def _load() -> list[Any]:
             f"Shown up to {queries.LONGEST} s, which also stands for a queue that does not shrink.",
             "s",
             empty=NO_WORKERS,
-            width=4,
+            width=5,
         ),
         lines(
             queries.FREE_WORKERS,
@@ -187,7 +206,7 @@ def _load() -> list[Any]:
             "worker: a matter of the balancer, or of how the backend distributes requests.",
             "percentunit",
             empty=NO_WORKERS,
-            width=4,
+            width=6,
         ),
     ]
 

@@ -114,6 +114,18 @@ WORKERS_NEEDED = (
     Series("{{service}} workers", workers("service", SERVICE)),
     Series("{{service}} offered load", f"sum by (service) (sojourn_offered_load_workers{{{SERVICE}}})"),
 )
+WITHIN = "within the objective"
+SCALING = (
+    Series("offered load", f"sum(sojourn_offered_load_workers{{{SERVICE}}})"),
+    Series("requests in progress", f"sum(sojourn_requests_in_progress{{{SERVICE}}})"),
+    Series("workers", workers("", SERVICE)),
+    Series(
+        "workers needed, live",
+        f'sum(max by (service, {EXPORTER}) (sojourn_workers_needed{{{SERVICE},method="live"}}))',
+    ),
+    Series(WITHIN, f"min({_met(WINDOW)})"),
+)
+LIVE_REFUSED = (Series("{{service}} {{reason}}", f"max by (service, reason) (sojourn_live_refused{{{SERVICE}}})"),)
 REFUSED = (Series("{{service}} {{reason}}", f"max by (service, reason) (sojourn_signal_refused{{{SERVICE}}})"),)
 BOTTLENECK = (Series("{{service}} {{resource}}", f"max by (service, resource) (sojourn_bottleneck{{{SERVICE}}}) > 0"),)
 DRAIN = (Series("{{service}}", f"clamp_max(max by (service) (sojourn_seconds_to_drain{{{SERVICE}}}), {LONGEST})"),)

@@ -56,12 +56,13 @@ def test_spans_and_the_apps_cannot_leave_the_machine() -> None:
         assert set(SERVICES[name]["networks"]) == {"web", "telemetry"}
 
 
-def test_metrics_stay_between_the_exporter_prometheus_and_grafana() -> None:
-    """The exporter listens on all addresses of its container; its only network reaches no other service."""
-    assert COMPOSE["networks"]["metrics"]["internal"]
-    assert SERVICES["export"]["networks"] == ["metrics"]
-    members = {name for name, service in SERVICES.items() if "metrics" in service.get("networks", [])}
-    assert members == {"export", "prometheus", "grafana"}
+def test_metrics_stay_between_the_exporter_prometheus_grafana_and_nginx() -> None:
+    """The exporter listens on all addresses of its container; beside these, its networks reach nginx only."""
+    assert SERVICES["export"]["networks"] == ["metrics", "status"]
+    for network, expected in (("metrics", {"export", "prometheus", "grafana"}), ("status", {"export", "nginx"})):
+        assert COMPOSE["networks"][network]["internal"]
+        members = {name for name, service in SERVICES.items() if network in service.get("networks", [])}
+        assert members == expected
 
 
 def test_grafana_has_no_anonymous_access_and_no_sign_up() -> None:

@@ -49,7 +49,8 @@ RATIO, THRESHOLD = 0.99, 0.3
 WAITING = {"10.0.0.1:8080": 0.6, "10.0.0.2:8080": 0.7, "10.0.0.3:8080": 0.02, "10.0.0.4:8080": 0.08}
 IN_SERVICE = {"10.0.0.1:8080": 0.8, "10.0.0.2:8080": 0.4, "10.0.0.3:8080": 0.1, "10.0.0.4:8080": 0.08}
 WORKERS = {"10.0.0.1:8080": 1, "10.0.0.2:8080": 1, "10.0.0.3:8080": 4, "10.0.0.4:8080": 4}
-NEEDED = {"replay": 3, "erlang_c": 4, "square_root": 5}
+NEEDED = {"live": 6, "replay": 3, "erlang_c": 4, "square_root": 5}
+IN_PROGRESS = {"shop": 3.0, "api": 1.0, "hostile": 0.0}
 LOAD = {"shop": 1.2, "api": 0.1, "hostile": 0.08}
 REFUSED = ("hostile", "waits_not_reproduced")
 DRAIN = {"shop": float("inf"), "api": 2.5, "hostile": 0.0}
@@ -154,6 +155,10 @@ def _gauges(now: float) -> dict[str, list[tuple[Labels, float]]]:
         "sojourn_offered_load_workers": [({"service": s}, LOAD[s]) for s in SERVICES],
         "sojourn_seconds_to_drain": [({"service": s}, DRAIN[s]) for s in SERVICES],
         "sojourn_signal_refused": [
+            ({"service": s, "reason": reason}, float((s, reason) == REFUSED)) for s in SERVICES for reason in REASONS
+        ],
+        "sojourn_requests_in_progress": [({"service": s}, IN_PROGRESS[s]) for s in SERVICES],
+        "sojourn_live_refused": [
             ({"service": s, "reason": reason}, float((s, reason) == REFUSED)) for s in SERVICES for reason in REASONS
         ],
         "sojourn_bottleneck": [

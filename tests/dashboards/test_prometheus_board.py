@@ -18,6 +18,7 @@ from prometheus_fixtures import (
     BACKENDS,
     ELSE,
     GROUPS,
+    IN_PROGRESS,
     IN_SERVICE,
     LOAD,
     MET,
@@ -166,6 +167,12 @@ FIGURES: dict[tuple[str, str], dict[str, Any]] = {
     },
     ("Workers needed", "{{service}} workers"): {"shop workers": 2},
     ("Workers needed", "{{service}} offered load"): {"shop offered load": LOAD["shop"]},
+    ("Scaling", "offered load"): {"offered load": LOAD["shop"]},
+    ("Scaling", "requests in progress"): {"requests in progress": IN_PROGRESS["shop"]},
+    ("Scaling", "workers"): {"workers": 2},
+    ("Scaling", "workers needed, live"): {"workers needed, live": NEEDED["live"]},
+    ("Scaling", "within the objective"): {"within the objective": MET["shop"]},
+    ("Live refused", "{{service}} {{reason}}"): {f"shop {reason}": 0 for reason in REASONS},
     ("Signal refused", "{{service}} {{reason}}"): {f"shop {reason}": 0 for reason in REASONS},
     ("Bottleneck", "{{service}} {{resource}}"): {f"shop {SHORT}": 1},
     ("Seconds to drain", "{{service}}"): {"shop": _LIMITED},
@@ -316,7 +323,13 @@ def live(server: FilledPrometheus) -> tuple[FilledPrometheus, float]:
     return server, time.time()
 
 
-NOT_IN_THE_LOG = {"Time of abandoned requests: wasted"}
+# Spans, and nginx's counters (--status): the exporter has neither.
+NOT_IN_THE_LOG = {
+    "Time of abandoned requests: wasted",
+    "Scaling: requests in progress",
+    "Scaling: workers needed, live",
+    "Live refused: {{service}} {{reason}}",
+}
 
 
 @pytest.mark.parametrize(("panel", "target"), TARGETS)

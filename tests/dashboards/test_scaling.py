@@ -11,6 +11,7 @@ import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -25,15 +26,19 @@ MANIFESTS = ("hpa.yaml", "keda.yaml", "scrape.yaml")
 KINDS = {
     "hpa.yaml": {"autoscaling/v2 HorizontalPodAutoscaler"},
     "keda.yaml": {"keda.sh/v1alpha1 ScaledObject"},
-    "scrape.yaml": {"apps/v1 Deployment", "monitoring.coreos.com/v1 PodMonitor"},
+    "scrape.yaml": {"v1 ConfigMap", "apps/v1 Deployment", "monitoring.coreos.com/v1 PodMonitor"},
 }
 RULES: list[dict[str, Any]] = yaml.safe_load((SCALING / "prometheus-adapter.yaml").read_text())["externalRules"]
 HPA: dict[str, Any] = yaml.safe_load((SCALING / "hpa.yaml").read_text())["spec"]
 KEDA: dict[str, Any] = yaml.safe_load((SCALING / "keda.yaml").read_text())["spec"]
+SCRAPE: list[dict[str, Any]] = list(yaml.safe_load_all((SCALING / "scrape.yaml").read_text()))
 # Fields of a rule, as the adapter's documentation has them.
 FIELDS = {"seriesQuery", "seriesFilters", "resources", "name", "metricsQuery"}
 BUILD_DEADLINE_S = 400
 BUCKETS = ("0.05", "0.1", "0.25", "+Inf")
+SYNC_S = 15  # the HPA's own interval
+Inputs = list[dict[str, str]]
+Cases = list[tuple[str, Samples]]
 
 
 def api_name(rule: dict[str, Any]) -> str:
@@ -150,8 +155,39 @@ def test_scaling_down_is_slower_than_scaling_up() -> None:
     assert slow < fast
 
 
-def needed(instance: str, objective: str, value: int, service: str = "shop", method: str = "replay") -> dict[str, str]:
-    labels = {"service": service, "objective": objective, "method": method, "instance": instance}
+def option(arguments: list[str], name: str) -> str:
+    """Return the value of an option of a command."""
+    return arguments[arguments.index(name) + 1]
+
+
+def test_exporter_holds_as_long_as_the_autoscaler() -> None:
+    (deployment,) = [manifest for manifest in SCRAPE if manifest["kind"] == "Deployment"]
+    _, export = deployment["spec"]["template"]["spec"]["containers"]
+    hold = int(option(export["args"], "--hold"))
+    assert hold == HPA["behavior"]["scaleDown"]["stabilizationWindowSeconds"]
+    # The rate is that of a fifth of it, and an autoscaler's decision is not older than its own interval.
+    (monitor,) = [manifest for manifest in SCRAPE if manifest["kind"] == "PodMonitor"]
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    interval, timeout = (int(endpoint[key].removesuffix("s")) for key in ("interval", "scrapeTimeout"))
+    assert timeout < interval <= min(SYNC_S, hold / 5)
+
+
+def test_exporter_reads_the_counters_of_the_nginx_beside_it() -> None:
+    (deployment,) = [manifest for manifest in SCRAPE if manifest["kind"] == "Deployment"]
+    (config,) = [manifest for manifest in SCRAPE if manifest["kind"] == "ConfigMap"]
+    pod = deployment["spec"]["template"]["spec"]
+    nginx, export = pod["containers"]
+    url = urlsplit(option(export["args"], "--status"))
+    (text,) = config["data"].values()
+    assert f"listen {url.netloc};" in text
+    assert f"location = {url.path} {{" in text
+    (volume,) = [one["name"] for one in pod["volumes"] if one.get("configMap") == {"name": config["metadata"]["name"]}]
+    (mount,) = [one for one in nginx["volumeMounts"] if one["name"] == volume]
+    assert f"include {mount['mountPath']}/*.conf;" in (SCALING / "scrape.yaml").read_text()
+
+
+def needed(instance: str, objective: str, value: int, service: str = "shop", method: str = "live") -> dict[str, str]:
+    labels = {"service": service, "objective": objective, "method": method, "job": "sojourn", "instance": instance}
     return series("sojourn_workers_needed", labels, f"{value}x40")
 
 
@@ -168,43 +204,72 @@ def gauge(name: str, value: str, **labels: str) -> dict[str, str]:
     return series(name, labels, f"{value}x40")
 
 
-# Two exporters, a and b, of one service; a second service; one without workers and requests.
-SERIES = [
-    needed("a", "queueing_delay:p95=0.1", 9),
-    needed("a", "response_time:p99=1", 12),
-    needed("b", "queueing_delay:p95=0.1", 5),
-    needed("a", "queueing_delay:p95=0.1", 70, method="erlang_c"),
-    needed("a", "queueing_delay:p95=0.1", 3, service="blog"),
-    gauge("sojourn_offered_load_workers", "3.5", service="shop", instance="a"),
-    gauge("sojourn_offered_load_workers", "2.5", service="shop", instance="b"),
-    gauge("sojourn_offered_load_workers", "0", service="idle", instance="a"),
+def refusals(metric: str, instance: str, *, service: str = "shop", reason: str = "", until: int = 41) -> Inputs:
+    """Return 1 for the reason, 0 for the others; the exporter is not reached from sample ``until`` on."""
+    return [
+        series(
+            metric,
+            {"service": service, "reason": each, "job": "sojourn", "instance": instance},
+            f"{float(each == reason):g}x{until - 1} stale",
+        )
+        for each in REASONS
+    ]
+
+
+def live_refusals(instance: str, reason: str = "", service: str = "shop") -> Inputs:
+    return refusals("sojourn_live_refused", instance, service=service, reason=reason)
+
+
+def replay_refusals(instance: str, reason: str = "", service: str = "shop") -> Inputs:
+    return refusals("sojourn_signal_refused", instance, service=service, reason=reason)
+
+
+REASONS = ("waits_not_reproduced", "limit_in_front")
+P95, P99 = "queueing_delay:p95=0.1", "response_time:p99=1"
+SHOP, IDLE, BLOG = {"service": "shop"}, {"service": "idle"}, {"service": "blog"}
+# Eight workers, counted by two exporters. Of the queueing delay, the 95th of 100 lies halfway between 0.1 s (90) and
+# 0.25 s (100).
+WORKERS: Inputs = [
     gauge("sojourn_workers", "4", service="shop", upstream="10.0.0.1:80", instance="a"),
     gauge("sojourn_workers", "4", service="shop", upstream="10.0.0.1:80", instance="b"),
     gauge("sojourn_workers", "4", service="shop", upstream="10.0.0.2:80", instance="a"),
+    *delays("shop", (50, 90, 100, 100)),
+]
+FORMULAS: Inputs = [
+    needed(instance, P95, 70 + number, method=method)
+    for number, method in enumerate(("erlang_c", "square_root"))
+    for instance in ("a", "b")
+]
+# Two exporters with --status, a and b, of one service; a second service; one without workers and requests.
+OTHERS: Inputs = [
+    needed("a", P95, 3, service="blog", method="replay"),
+    gauge("sojourn_offered_load_workers", "3.5", service="shop", instance="a"),
+    gauge("sojourn_offered_load_workers", "2.5", service="shop", instance="b"),
+    gauge("sojourn_offered_load_workers", "0", service="idle", instance="a"),
     gauge("sojourn_workers", "0", service="idle", upstream="10.0.0.3:80", instance="a"),
     gauge("sojourn_seconds_to_drain", "12", service="shop", instance="a"),
     gauge("sojourn_seconds_to_drain", "1e18", service="idle", instance="a"),
-    *delays("shop", (50, 90, 100, 100)),
     *delays("idle", (0, 0, 0, 0)),
+    *replay_refusals("a", service="idle"),
+    *replay_refusals("b", service="idle"),
+    *FORMULAS,
 ]
-REASON = "waits_not_reproduced"
-NOT_REFUSED = [
-    gauge("sojourn_signal_refused", "0", service=service, reason=REASON, instance=instance)
-    for service in ("shop", "idle")
-    for instance in ("a", "b")
+LIVE: Inputs = [
+    needed("a", P95, 9),
+    needed("a", P99, 12),
+    needed("b", P95, 5),
+    *live_refusals("a"),
+    *live_refusals("b"),
+    *replay_refusals("a"),
+    *replay_refusals("b"),
 ]
-# Exporter a refuses, so that only b gives a number.
-REFUSED = [
-    *(
-        row
-        for row in SERIES
-        if not (row["series"].startswith("sojourn_workers_needed") and 'instance="a"' in row["series"])
-    ),
-    gauge("sojourn_signal_refused", "1", service="shop", reason=REASON, instance="a"),
-    gauge("sojourn_signal_refused", "0", service="shop", reason=REASON, instance="b"),
+REPLAY: Inputs = [
+    needed("a", P95, 8, method="replay"),
+    needed("a", P99, 14, method="replay"),
+    needed("b", P95, 6, method="replay"),
+    *replay_refusals("a"),
+    *replay_refusals("b"),
 ]
-SHOP, IDLE = {"service": "shop"}, {"service": "idle"}
-# Of the queueing delay, the 95th of 100 lies halfway between 0.1 s (90) and 0.25 s (100).
 EXPECTED: dict[str, Samples] = {
     "sojourn_workers_needed": [(SHOP, 17.0)],
     "sojourn_offered_load_workers": [(SHOP, 6.0)],
@@ -214,53 +279,128 @@ EXPECTED: dict[str, Samples] = {
     "sojourn_seconds_to_drain": [(SHOP, 12.0)],
 }
 ALL_SERVICES: dict[str, Samples] = {
-    "sojourn_workers_needed": [({"service": "blog"}, 3.0), (SHOP, 17.0)],
+    "sojourn_workers_needed": [(BLOG, 3.0), (SHOP, 17.0)],
     "sojourn_offered_load_workers": [(IDLE, 0.0), (SHOP, 6.0)],
     "sojourn_saturation": [(SHOP, 0.75)],
     "sojourn_queueing_delay_p95_seconds": [(SHOP, 0.175)],
     "sojourn_queueing_delay_p95_while_refused_seconds": [(IDLE, 0.0), (SHOP, 0.0)],
     "sojourn_seconds_to_drain": [(IDLE, 3600.0), (SHOP, 12.0)],
 }
+NEEDED = "sojourn_workers_needed"
+DELAY = "sojourn_queueing_delay_p95_while_refused_seconds"
+REFUSED: Cases = [
+    # The HPA has no number of workers and removes no pod; KEDA keeps the eight workers; both scale up on the delay.
+    (QUERIES[NEEDED], []),
+    (QUERIES[DELAY], [(SHOP, 0.175)]),
+    (TRIGGER["metadata"]["query"], [({}, 8.0)]),
+    (WHILE_REFUSED["metadata"]["query"], [({}, 0.175)]),
+]
+
+
+def number_of_workers(workers: float) -> Cases:
+    """Return the cases of a number that is not refused: it counts, and the queueing delay does not."""
+    return [
+        (QUERIES[NEEDED], [(SHOP, workers)]),
+        (QUERIES[DELAY], [(SHOP, 0.0)]),
+        (TRIGGER["metadata"]["query"], [({}, workers)]),
+        (WHILE_REFUSED["metadata"]["query"], [({}, 0.0)]),
+    ]
+
+
+def without(inputs: Inputs, metric: str, **labels: str) -> Inputs:
+    """Return the series without those of a metric that have the labels."""
+    matchers = [f'{key}="{value}"' for key, value in labels.items()]
+    return [
+        row
+        for row in inputs
+        if not (row["series"].startswith(f"{metric}{{") and all(matcher in row["series"] for matcher in matchers))
+    ]
 
 
 def test_queries_return_one_number_for_a_service(tmp_path: Path) -> None:
     assert set(EXPECTED) == set(QUERIES)
     cases = [(QUERIES[name], samples) for name, samples in EXPECTED.items()]
-    triggers = [(TRIGGER["metadata"]["query"], [({}, 17.0)]), (WHILE_REFUSED["metadata"]["query"], [({}, 0.0)])]
-    assert_queries(tmp_path, [*SERIES, *NOT_REFUSED], [*cases, *triggers])
+    assert_queries(tmp_path, [*LIVE, *WORKERS, *OTHERS], [*cases, *number_of_workers(17.0)])
 
 
-def test_refused_number_gives_way_to_the_queueing_delay(tmp_path: Path) -> None:
-    """KEDA keeps the eight workers; the HPA has no number of workers and removes no pod."""
-    delay = "sojourn_queueing_delay_p95_while_refused_seconds"
-    assert_queries(
-        tmp_path,
-        REFUSED,
-        [
-            (QUERIES["sojourn_workers_needed"], []),
-            (QUERIES[delay], [(SHOP, 0.175)]),
-            (TRIGGER["metadata"]["query"], [({}, 8.0)]),
-            (WHILE_REFUSED["metadata"]["query"], [({}, 0.175)]),
-        ],
-    )
+def test_live_number_counts_beside_that_of_the_replay(tmp_path: Path) -> None:
+    """Whatever the replay says, and also while it is refused: with --status the exporter judges live by itself."""
+    replayed = [needed("a", P95, 30, method="replay"), needed("b", P95, 2, method="replay")]
+    assert_queries(tmp_path, [*LIVE, *replayed, *WORKERS, *FORMULAS], number_of_workers(17.0))
+    refused = [*without(LIVE, "sojourn_signal_refused", instance="a"), *replay_refusals("a", REASONS[0])]
+    assert_queries(tmp_path, [*refused, *WORKERS, *FORMULAS], number_of_workers(17.0))
+
+
+def test_replay_counts_where_there_is_no_live_number(tmp_path: Path) -> None:
+    assert_queries(tmp_path, [*REPLAY, *WORKERS, *FORMULAS], number_of_workers(20.0))
+
+
+def test_replay_counts_for_an_objective_without_live_number(tmp_path: Path) -> None:
+    inputs = [
+        *without(LIVE, NEEDED, objective=P99),
+        needed("a", P95, 30, method="replay"),
+        needed("a", P99, 14, method="replay"),
+    ]
+    assert_queries(tmp_path, [*inputs, *WORKERS, *FORMULAS], number_of_workers(19.0))
+
+
+def test_replay_counts_for_an_exporter_without_status(tmp_path: Path) -> None:
+    """Exporter a is configured with --status, b is not."""
+    live = [row for row in LIVE if 'instance="a"' in row["series"]]
+    replayed = [row for row in REPLAY if 'instance="b"' in row["series"]]
+    assert_queries(tmp_path, [*live, *replayed, *WORKERS, *FORMULAS], number_of_workers(18.0))
+    refused = [*without(replayed, NEEDED), *replay_refusals("b", REASONS[0])]
+    refused = [*without(refused, "sojourn_signal_refused"), *replay_refusals("b", REASONS[0])]
+    assert_queries(tmp_path, [*live, *refused, *WORKERS, *FORMULAS], REFUSED)
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_refused_live_number_gives_way_to_the_queueing_delay(tmp_path: Path, reason: str) -> None:
+    """Also where a replay has a number: of the other exporter, and of the same one."""
+    inputs = without(without(LIVE, NEEDED, instance="a"), "sojourn_live_refused", instance="a")
+    replayed = [needed("a", P95, 9, method="replay"), needed("b", P95, 5, method="replay")]
+    assert_queries(tmp_path, [*inputs, *live_refusals("a", reason), *replayed, *WORKERS, *FORMULAS], REFUSED)
+
+
+def test_refused_replay_gives_way_to_the_queueing_delay(tmp_path: Path) -> None:
+    inputs = without(without(REPLAY, NEEDED, instance="a"), "sojourn_signal_refused", instance="a")
+    assert_queries(tmp_path, [*inputs, *replay_refusals("a", REASONS[0]), *WORKERS, *FORMULAS], REFUSED)
+
+
+def test_refused_replay_without_live_number_gives_way_to_the_queueing_delay(tmp_path: Path) -> None:
+    """Live is not refused, but there is no number yet."""
+    inputs = without(without(LIVE, NEEDED, instance="a"), "sojourn_signal_refused", instance="a")
+    assert_queries(tmp_path, [*inputs, *replay_refusals("a", REASONS[0]), *WORKERS, *FORMULAS], REFUSED)
 
 
 def test_exporter_that_is_down_gives_no_number(tmp_path: Path) -> None:
     """KEDA's fallback is for this, so that neither trigger may read as 0."""
     cases = [(trigger["metadata"]["query"], []) for trigger in KEDA["triggers"]]
-    assert_queries(tmp_path, [gauge("up", "0", job="sojourn")], cases)
+    assert_queries(tmp_path, [gauge("up", "0", job="sojourn", instance="a")], cases)
+    recent = refusals("sojourn_signal_refused", "a", until=10)
+    assert_queries(tmp_path, [series("up", {"job": "sojourn", "instance": "a"}, "1x9 0x30"), *recent], cases)
+
+
+def test_one_of_two_exporters_that_is_down_leaves_no_smaller_sum(tmp_path: Path) -> None:
+    """Only while its target exists: a pod that was removed has no ``up``, and its requests go to the others."""
+    inputs = [row for row in LIVE if 'instance="b"' in row["series"]]
+    gone = [*refusals("sojourn_signal_refused", "a", until=10), *refusals("sojourn_live_refused", "a", until=10)]
+    up = [gauge("up", "1", job="sojourn", instance="b"), gauge("up", "0", job="other", instance="a")]
+    assert_queries(tmp_path, [*inputs, *gone, *up, *WORKERS, *FORMULAS], number_of_workers(5.0))
+    down = series("up", {"job": "sojourn", "instance": "a"}, "1x9 0x30")
+    assert_queries(tmp_path, [*inputs, *gone, *up, down, *WORKERS, *FORMULAS], REFUSED)
 
 
 def test_queries_without_a_matcher_return_every_service(tmp_path: Path) -> None:
     cases = [(rendered(rule, ""), ALL_SERVICES[api_name(rule)]) for rule in RULES]
-    assert_queries(tmp_path, [*SERIES, *NOT_REFUSED], cases)
+    assert_queries(tmp_path, [*LIVE, *WORKERS, *OTHERS], cases)
 
 
 def test_services_without_requests_have_no_percentile_and_no_saturation(tmp_path: Path) -> None:
     names = ("sojourn_queueing_delay_p95_seconds", "sojourn_saturation")
     cases = [(rendered(rule, 'service="idle"'), []) for rule in RULES if api_name(rule) in names]
     assert len(cases) == len(names)
-    assert_queries(tmp_path, SERIES, cases)
+    assert_queries(tmp_path, [*LIVE, *WORKERS, *OTHERS], cases)
 
 
 def test_prometheus_accepts_its_configuration(tmp_path: Path) -> None:
@@ -273,7 +413,19 @@ def test_prometheus_scrapes_the_exporter_of_compose() -> None:
     (target,) = jobs["sojourn"]["static_configs"][0]["targets"]
     service, port = target.split(":")
     command = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"][service]["command"]
-    assert command[command.index("--listen") + 1] == f"0.0.0.0:{port}"
+    assert option(command, "--listen") == f"0.0.0.0:{port}"
+
+
+def test_exporter_of_compose_reads_the_counters_of_its_nginx() -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    url = urlsplit(option(services["export"]["command"], "--status"))
+    assert url.hostname in services
+    assert set(services["export"]["networks"]) & set(services["nginx"]["networks"])
+    text = (ROOT / "lab/images/nginx/nginx.conf").read_text()
+    (block,) = re.findall(rf"listen {url.port};\s+location = (\S+) {{([^}}]*)}}", text)
+    assert block[0] == url.path
+    assert "include sojourn/sojourn_status.conf;" in block[1]
+    assert not any(f":{url.port}" in published for published in services["nginx"]["ports"])
 
 
 def replicas(present: int, value: float, average: float, tolerance: float = 0.1) -> int:

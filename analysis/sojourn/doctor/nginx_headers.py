@@ -76,7 +76,13 @@ def header_name(name: str) -> str:
 
 INCLUDES_FOLDER = "sojourn"
 HTTP_INCLUDE, HTTP_INCLUDE_WITHOUT_NJS = "sojourn.conf", "sojourn_without_njs.conf"
-SETTINGS_FILES = (HTTP_INCLUDE, HTTP_INCLUDE_WITHOUT_NJS, "sojourn_variables.conf", "sojourn_server_timing.conf")
+SETTINGS_FILES = (
+    HTTP_INCLUDE,
+    HTTP_INCLUDE_WITHOUT_NJS,
+    "sojourn_variables.conf",
+    "sojourn_server_timing.conf",
+    "sojourn_status.conf",
+)
 """Sojourn's files for nginx besides those of the families; ``trusted.conf`` belongs to the user."""
 INCLUDE_PLACE = "the location in nginx.conf, beside proxy_pass (beside fastcgi_pass: sojourn_fastcgi.conf, and so on)"
 """Where ``include_line("proxy")`` belongs, if the directive of the location is unknown."""

@@ -119,7 +119,7 @@ METRICS = (
            "all waiting, in the queue and inside; absent where no number of workers holds it. live (with --status): "
            "from requests that are counted when they begin, computed when the metrics are read: C(c, a) with the "
            "exponent of Allen and Cunneen, for the highest rate that the count is sure of, and workers for the queue "
-           "that there is; never more than help where services share cores, a dependency or a pool."),
+           "that there is; never more than help where services share cores or a dependency."),
     Metric("sojourn_requests_in_progress", GAUGE, ("service",), "{request}",
            "Requests that have begun and not ended, now (with --status): waiting and in service, without long polls, "
            "WebSockets and requests of other services."),

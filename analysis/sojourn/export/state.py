@@ -129,7 +129,7 @@ class ServiceState:
         requests = workload.visits
         workers = float(requests.workers.count.sum())
         refused, live_refused, contention = self._refused(entered.drop("__arrival"))
-        sharing = _sharing(workload, contention)
+        sharing = None if live_refused is not None else _sharing(workload, contention)
         self._judged = workload, workers if is_counted.all() else None, sharing, live_refused
         yield from self._refusals(refused)
         yield from self._bottleneck(contention)
@@ -232,7 +232,9 @@ class ServiceState:
 
 def _sharing(workload: Workload, contention: Contention | None) -> Sharing | None:
     """Return the likeliest law of a contention for other requests of the same backends."""
-    return Sharing.likeliest(workload, contention and contention.on(workload.visits))
+    if contention is None or contention.inner:  # the queues inside are those of other requests
+        return None
+    return Sharing.likeliest(workload, contention.on(workload.visits))
 
 
 def retried(rows: pl.DataFrame) -> pl.Series:

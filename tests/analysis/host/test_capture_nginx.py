@@ -190,5 +190,5 @@ def test_a_circle_of_includes_and_a_missing_file(tmp_path: Path, monkeypatch: py
 
 def test_the_projects_own_nginx_is_understood() -> None:
     result = proxied_by(Path(__file__).parents[3] / "lab/images/nginx/nginx.conf", lambda _: ["10.0.0.1"])
-    assert result.ports == [8080]
+    assert result.ports == [8080, 8081]
     assert result.backends == [Endpoint("10.0.0.1", 8000)]

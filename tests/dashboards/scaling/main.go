@@ -17,6 +17,7 @@ import (
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	apps "k8s.io/api/apps/v1"
 	autoscaling "k8s.io/api/autoscaling/v2"
+	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	documents "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
@@ -64,6 +65,8 @@ func decode(header meta.TypeMeta, document []byte) error {
 	switch header.APIVersion + " " + header.Kind {
 	case "autoscaling/v2 HorizontalPodAutoscaler":
 		return yaml.UnmarshalStrict(document, &autoscaling.HorizontalPodAutoscaler{})
+	case "v1 ConfigMap":
+		return yaml.UnmarshalStrict(document, &core.ConfigMap{})
 	case "apps/v1 Deployment":
 		return yaml.UnmarshalStrict(document, &apps.Deployment{})
 	case "monitoring.coreos.com/v1 PodMonitor":

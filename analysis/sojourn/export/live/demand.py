@@ -1,6 +1,6 @@
 """What the number of workers is computed from besides the rate of arrivals: service times, and what bounds workers.
 
-Where services share cores, a dependency or a pool, a service time is the one without others in progress, and workers
+Where services share cores or a dependency, a service time is the one without others in progress, and workers
 beyond those with which the resource is busy do not help.
 """
 
@@ -17,7 +17,7 @@ from sojourn.export.memory import LAST_TIMES
 from sojourn.export.refusal import SHARED
 from sojourn.model.arrays import Floats
 from sojourn.queueing.live_staffing import ServiceTimes
-from sojourn.queueing.speed_laws import Law, Places
+from sojourn.queueing.speed_laws import Law
 from sojourn.timeline.contention.resources import BACKEND, HOST
 
 FEWEST = 21  # service times that show how much they vary
@@ -97,8 +97,6 @@ def _bounded(demand: Demand, workload: Workload, sharing: Sharing, held: Floats)
 
 def _useful(law: Law, most: int) -> float:
     """Return the fewest services in progress with which a resource does as much as it can."""
-    if isinstance(law, Places):
-        return law.number
     number = np.arange(most + 1)
     done = number * law.speeds(most)
     least = int(np.argmax(done >= BUSY * done.max()))
@@ -107,6 +105,4 @@ def _useful(law: Law, most: int) -> float:
 
 def _slowed(law: Law, size: int) -> float:
     """Return by how much as many services as a backend has workers slow each other."""
-    if isinstance(law, Places):
-        return max(size / law.number, 1.0)
     return 1.0 / float(law.speeds(size)[size])

@@ -130,7 +130,8 @@ class Poller:
         try:
             count, problem = source.count(), ""
         except NO_ANSWER as error:
-            count, problem = None, printable(str(error) or type(error).__name__)
+            text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            count, problem = None, printable(text)
         self._reads[number] += count is not None
         if (count is None) != self._failing[number]:
             self._failing[number] = count is None

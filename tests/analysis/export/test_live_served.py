@@ -1,0 +1,106 @@
+"""`sojourn export --status` beside a real nginx: requests that wait are there before the log has a line of them."""
+
+from __future__ import annotations
+
+import threading
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from prometheus_server import Served, exporting
+from sojourn.cli import app
+from sojourn_lab.runtime.backends import started_backend
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.proxy import Upstreams, http_text, server_text
+from sojourn_lab.scenario.topology import Topology
+from typer.testing import CliRunner
+from watch_support import until
+
+STATUS = "location = /status { stub_status; access_log off; }"
+FILES = "location = /file { return 204; }"
+needs_nginx = pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")
+
+
+def get(url: str) -> None:
+    try:
+        urllib.request.urlopen(url, timeout=60).close()
+    except (OSError, urllib.error.URLError):
+        pass  # nginx was ended
+
+
+def live(served: Served) -> float:
+    return served.value("sojourn_workers_needed", method="live")
+
+
+def refused(served: Served, reason: str) -> float:
+    return served.value("sojourn_live_refused", reason=reason)
+
+
+@needs_nginx
+@pytest.mark.parametrize("beside", [False, True], ids=["one service", "files beside it"])
+def test_workers_are_needed_before_a_request_ends(tmp_path: Path, beside: bool) -> None:
+    topology = Topology(backends=1, workers=2, server="gunicorn")
+    backend = started_backend("backend-1", topology, tmp_path)
+    upstreams, log = Upstreams(own=[backend.address]), tmp_path / "access.jsonl"
+    server = server_text(topology, upstreams) + STATUS + FILES
+    try:
+        backend.wait_until_ready()
+        with (
+            Nginx(tmp_path, server, access_log=log, http=http_text(topology, upstreams)) as nginx,
+            exporting(
+                tmp_path, str(log), "--status", f"{nginx.url}/status", "--objective", "0.1:0.95", "--hold", "10"
+            ) as served,
+            ThreadPoolExecutor(40) as clients,
+        ):
+            for _ in range(40):
+                get(f"{nginx.url}/sleep/0.1")
+                if beside:
+                    get(f"{nginx.url}/file")
+            until(lambda: live(served) >= 1)
+            before = len(log.read_text().splitlines())
+            waiting = [clients.submit(get, f"{nginx.url}/sleep/6") for _ in range(40)]
+            until(lambda: live(served) >= 5 and served.value("sojourn_requests_in_progress") > 35)
+            assert len(log.read_text().splitlines()) == before, "a request has ended"
+            assert served.value("sojourn_workers_needed", method="live", objective="queueing_delay:p95=0.1") >= 5
+            ended = threading.Thread(target=nginx.stop)
+            ended.start()
+            until(lambda: refused(served, "no_count") == 1)
+            assert live(served) == 0, "there is no series"
+            assert "status: http://127.0.0.1" in served.errors
+            backend.process.stop()
+            ended.join(60)
+            for each in waiting:
+                each.result(60)
+    finally:
+        backend.process.stop()
+
+
+def test_page_that_cannot_be_read_is_named_once_and_all_else_is_served(tmp_path: Path) -> None:
+    log = tmp_path / "access.jsonl"
+    log.touch()
+    with exporting(tmp_path, str(log), "--status", "http://user:secret@127.0.0.1:1/status") as served:
+        until(lambda: "no counts of requests" in served.errors)
+        assert served.value("sojourn_log_missing") == 0
+        assert "secret" not in served.errors
+        assert served.errors.count("\nstatus: ") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--status", "127.0.0.1:80"), "is not [SERVICE=]URL"),
+        (("--status", "http://127.0.0.1:80/s", "--once"), "not of a whole log"),
+        (("--objective", "0.1:1.5"), "give [queueing_delay:|response_time:]pN=SECONDS"),
+        (("--hold", "0"), "--hold"),
+        (("--startup", "-1"), "--startup"),
+    ],
+)
+def test_invalid_options_are_refused(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    log = tmp_path / "access.jsonl"
+    log.touch()
+    result = CliRunner().invoke(app, ["--no-config", "export", str(log), *arguments])
+    assert result.exit_code != 0
+    output = " ".join((result.output + str(result.exception)).split())
+    assert message in output

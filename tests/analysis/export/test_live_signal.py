@@ -1,0 +1,177 @@
+"""The live signal: requests that no line shows yet, other services, open connections, and when it is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from live_scene import STATUS, Scene, in_progress, lasting, needed, poisson, refused
+from sojourn.export.live.demand import Demand
+from sojourn.export.live.signal import LIVE_REASONS
+from sojourn.export.metrics import BY_NAME
+from sojourn.export.refusal import WAITS
+from sojourn.queueing.live_staffing import ServiceTimes
+
+STEADY = lasting(poisson(20.0, 0.0, 60.0), 0.1)
+STATIC = lasting(poisson(400.0, 0.0, 60.0, seed=2), 0.001, service=None)
+JUMP = lasting(poisson(80.0, 30.0, 60.0, seed=3), 100.0)  # they all wait
+AT = 20.0
+
+
+def test_steady_load_needs_a_few_more_workers_than_it_keeps_busy() -> None:
+    samples = Scene([STEADY]).run(AT)
+    assert needed(samples) in (3.0, 4.0, 5.0)
+    assert refused(samples) == []
+    assert in_progress(samples) == pytest.approx(2.0, abs=4.0)
+    names = {key[0]: len(key) - 1 for key in samples}
+    assert {name: len(BY_NAME[name].labels) for name in names} == names
+    assert not any(key[2] == "response_time:p99=1" for key in samples if key[0] == "sojourn_workers_needed")
+
+
+def test_requests_that_no_line_shows_are_counted_at_once() -> None:
+    """Eight a second for each of the 20 before, none of which ends: after a second the number is there."""
+    scene = Scene([STEADY, JUMP])
+    before = needed(scene.run(30.0))
+    after = scene.run(31.0)
+    assert before is not None
+    assert needed(after) == pytest.approx(13.0, abs=3.0)
+    assert in_progress(after) == pytest.approx(80.0, rel=0.35)
+    assert needed(scene.run(33.0)) >= needed(after)
+
+
+@pytest.mark.parametrize("other", [None, "blog"])
+def test_jump_of_others_changes_nothing(other: str | None) -> None:
+    begin = np.concatenate([poisson(20.0, 0.0, 30.0, seed=4), poisson(400.0, 30.0, 60.0, seed=5)])
+    others = lasting(np.sort(begin), 0.1, service=other)
+    scene, alone = Scene([STEADY, others]), Scene([STEADY, lasting(np.arange(0.5, 60.0), 0.001, service=None)])
+    for instant in (29.0, 30.5, 31.0, 32.0, 40.0):
+        samples, expected = scene.run(instant), alone.run(instant)
+        assert refused(samples) == refused(expected) == []
+        assert abs((needed(samples) or 0.0) - (needed(expected) or 0.0)) <= 1.0, instant
+
+
+def test_jump_is_there_beside_static_files() -> None:
+    scene = Scene([STEADY, STATIC, JUMP])
+    before, after = scene.run(30.0), scene.run(32.0)
+    assert needed(before) in (3.0, 4.0, 5.0)
+    assert needed(after) == pytest.approx(14.0, abs=4.0)
+
+
+@pytest.mark.parametrize("is_logged", [True, False], ids=["logged at their ends", "never logged"])
+def test_open_connections_are_not_in_progress(is_logged: bool) -> None:
+    sockets = lasting(poisson(5.0, 0.0, 20.0, seed=6), 1_000.0, status=101, is_logged=is_logged)
+    sockets_and_polls = [sockets, lasting(np.arange(0.0, 60.0, 0.5), 45.0)]
+    samples = Scene([STEADY, *sockets_and_polls]).run(50.0)
+    assert refused(samples) == []
+    assert in_progress(samples) == pytest.approx(2.0, abs=6.0)
+    assert needed(samples) in (3.0, 4.0, 5.0, 6.0)
+
+
+def test_queries_are_not_requests() -> None:
+    """The page is asked five times a second; a request comes every five seconds."""
+    samples = Scene([lasting(np.arange(0.0, 60.0, 5.0), 0.1)]).run(AT)
+    assert needed(samples) == 0.0
+    assert in_progress(samples) == 0.0
+
+
+def test_counter_of_a_restarted_proxy_begins_anew() -> None:
+    scene = Scene([STEADY])
+    scene.run(AT)
+    scene._reads -= 100_000  # the count falls
+    samples = scene.run(AT + 4.0)
+    assert refused(samples) == []
+    assert needed(samples) in (3.0, 4.0, 5.0)
+
+
+def test_page_that_answers_no_more_gives_no_number() -> None:
+    scene = Scene([STEADY])
+    assert needed(scene.run(AT)) is not None
+    scene.signal.read(scene.now + 3.0, complete=True)
+    late = scene.signal.samples(["shop"], 1_767_225_600.0 + AT + 3.0)
+    samples = {(sample.name, *sample.labels): sample.value for sample in late}
+    assert (needed(samples), refused(samples)) == (None, ["no_count"])
+    assert in_progress(samples) is None
+
+
+def test_every_reason_has_a_series() -> None:
+    samples = Scene([STEADY]).run(AT)
+    reasons = [key[2] for key in samples if key[0] == "sojourn_live_refused"]
+    assert reasons == list(LIVE_REASONS)
+
+
+def test_two_proxies_are_added_up_and_one_of_two_is_not_enough() -> None:
+    """The log has the requests of both."""
+    other = lasting(poisson(20.0, 0.0, 60.0, seed=7), 0.1, proxy="edge-2")
+    each = [lambda requests: requests.proxy == "edge", lambda requests: requests.proxy == "edge-2"]
+    both = Scene([STEADY, other], (STATUS, f"{STATUS}2"), each).run(AT)
+    assert needed(both) in (6.0, 7.0, 8.0)
+    one = Scene([STEADY, other], (STATUS,), each[:1]).run(AT)
+    assert (needed(one), refused(one)) == (None, ["too_few_counts"])
+
+
+def test_more_requests_in_the_log_than_are_counted() -> None:
+    """Two proxies of one name."""
+    other = lasting(poisson(20.0, 0.0, 60.0, seed=7), 0.1)
+    samples = Scene([STEADY, other], (STATUS,), [lambda requests: requests is STEADY]).run(AT)
+    assert (needed(samples), refused(samples)) == (None, ["too_few_counts"])
+
+
+def test_long_requests_that_are_not_logged_are_refused_and_short_ones_are_not() -> None:
+    begin = poisson(40.0, 0.0, 60.0, seed=8)
+    hidden = Scene([STEADY, lasting(begin, 0.5, service="hidden", is_logged=False)]).run(AT)
+    assert (needed(hidden), refused(hidden)) == (None, ["unlogged_requests"])
+    checks = Scene([STEADY, lasting(begin, 0.001, service=None, is_logged=False)]).run(AT)
+    assert refused(checks) == []
+    assert needed(checks) in (3.0, 4.0, 5.0)
+
+
+def test_log_that_falls_silent_is_late_where_it_is_needed() -> None:
+    """Alone behind the proxy, the service needs no line; beside others it does."""
+    alone = Scene([STEADY], silent_after=30.0)
+    assert needed(alone.run(33.0)) in (3.0, 4.0, 5.0)
+    beside = Scene([STEADY, STATIC], silent_after=30.0)
+    assert needed(beside.run(30.0)) in (3.0, 4.0, 5.0)
+    assert refused(beside.run(38.0)) == ["log_late"]
+
+
+@pytest.mark.parametrize("delay", [0.3, 1.5])
+def test_delayed_log_is_compared_with_the_counts_of_its_time(delay: float) -> None:
+    samples = Scene([STEADY, STATIC], delay=delay).run(30.0)
+    assert refused(samples) == []
+    assert needed(samples) in (3.0, 4.0, 5.0)
+    assert in_progress(samples) == pytest.approx(2.0, abs=5.0)
+
+
+def test_app_that_counts_is_refused_while_all_its_workers_are_busy() -> None:
+    calm = Scene([STEADY], has_waiting=False, has_total=False)
+    assert refused(calm.run(AT)) == []
+    assert needed(calm.run(AT)) in (3.0, 4.0, 5.0)
+    full = Scene([STEADY, JUMP], has_waiting=False, has_total=False)
+    assert refused(full.run(32.0)) == ["app_saturated"]
+
+
+def test_count_of_a_service_alone_needs_no_line_of_others() -> None:
+    scene = Scene([STEADY, STATIC, JUMP], (f"shop={STATUS}",), [lambda requests: requests.service == "shop"])
+    assert needed(scene.run(30.0)) in (3.0, 4.0, 5.0)
+    assert needed(scene.run(31.0)) == pytest.approx(13.0, abs=3.0)
+
+
+@pytest.mark.parametrize(
+    ("demand", "reason"),
+    [
+        (Demand(), "no_service_time"),
+        (Demand(ServiceTimes(0.1), 8.0, refused=WAITS), WAITS),
+        (Demand(ServiceTimes(3.0), 8.0), "window_too_short"),
+    ],
+)
+def test_demand_that_is_not_known_is_refused(demand: Demand, reason: str) -> None:
+    samples = Scene([STEADY], demands={"shop": demand}).run(AT)
+    assert (needed(samples), refused(samples)) == (None, [reason])
+    assert in_progress(samples) is not None
+
+
+def test_workers_that_do_not_help_are_not_needed() -> None:
+    bounded = Scene([STEADY, JUMP], demands={"shop": Demand(ServiceTimes(0.1), 2.0, useful=3.0)})
+    assert needed(bounded.run(32.0)) == 3.0
+    slowed = Scene([STEADY], demands={"shop": Demand(ServiceTimes(0.1), 8.0, factor=2.0)})
+    plain = Scene([STEADY], demands={"shop": Demand(ServiceTimes(0.1), 4.0)})
+    assert needed(slowed.run(AT)) == 2 * (needed(plain.run(AT)) or 0.0)
