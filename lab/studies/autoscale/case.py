@@ -56,7 +56,7 @@ LEAST_WINDOW, EVERY = 5.0, 1.0
 MOST_UNLIMITED = 64
 """The most workers of the yardstick: it has no limits of its own."""
 
-SECOND_PATH = "/lab-second"
+SECOND_PATH, SECOND_SUMMARY = "/lab-second", "second.json"
 SECOND_LOCATION = f"""
         location {SECOND_PATH}/ {{
             return 200 "small\\n";
@@ -101,9 +101,12 @@ def run_case(stage: Stage) -> Outcome:
         )
         spin_up = time.monotonic() - begun
         with loop:
+            second = None
             if settings.beside is not None:
-                _start_second(stage, stack, plan, servers.nginx.url, settings.beside)
+                second = _started_second(stage, stack, plan, servers.nginx.url, settings.beside)
             _offer(stage, msgspec.structs.replace(plan, url=servers.nginx.url), loop)
+            if second is not None:
+                _await_end(second, plan.timeout + MARGIN)
         loop.check()
         stopping = time.monotonic()
         with stage.interrupts.shielded():
@@ -122,7 +125,14 @@ def run_case(stage: Stage) -> Outcome:
     return Outcome(
         since=summary.window.since,
         until=summary.window.until,
-        figures={**figures, "unlogged": unlogged, "busy_cores": busy, "target": target, **_client(summary)},
+        figures={
+            **figures,
+            "unlogged": unlogged,
+            "busy_cores": busy,
+            "target": target,
+            **_client(summary),
+            **_second(stage),
+        },
         void=summary.void,
         spin_up=spin_up,
         tear_down=tear_down,
@@ -266,8 +276,8 @@ def _exporter(stage: Stage, stack: contextlib.ExitStack, settings: Autoscale, st
     return addresses[0]
 
 
-def _start_second(stage: Stage, stack: contextlib.ExitStack, plan: Plan, url: str, rate: float) -> None:
-    """Start the load of the second service; it ends with the case at the latest."""
+def _started_second(stage: Stage, stack: contextlib.ExitStack, plan: Plan, url: str, rate: float) -> Process:
+    """Start the generator of the second service's load, and return it; it ends with the case at the latest."""
     second = msgspec.structs.replace(
         plan,
         case=f"{stage.name}.second",
@@ -277,7 +287,7 @@ def _start_second(stage: Stage, stack: contextlib.ExitStack, plan: Plan, url: st
         service_time=0.0,
         distribution="constant",
         client_log=str(stage.logs / "second.jsonl"),
-        summary=str(stage.logs / "second.json"),
+        summary=str(stage.logs / SECOND_SUMMARY),
     )
     path = stage.logs / "second-plan.json"
     path.write_bytes(msgspec.json.encode(second))
@@ -287,6 +297,21 @@ def _start_second(stage: Stage, stack: contextlib.ExitStack, plan: Plan, url: st
         generator.start()
         generator.mark_as_load()
         stack.callback(generator.stop)
+    return generator
+
+
+def _await_end(generator: Process, seconds: float) -> None:
+    """Wait until a generator has ended well; LabError if it has not."""
+    generator.wait_until(lambda: generator.exit_code() == 0, seconds, "the load of the second service to end")
+
+
+def _second(stage: Stage) -> dict[str, Any]:
+    """Return what was offered to the second service, and what failed of it; empty where there is none."""
+    path = stage.logs / SECOND_SUMMARY
+    if not path.exists():
+        return {}
+    summary = msgspec.json.decode(path.read_bytes(), type=Summary)
+    return {"second": {"offered": summary.offered, "failed": summary.failed}}
 
 
 def _offer(stage: Stage, plan: Plan, loop: Loop) -> None:

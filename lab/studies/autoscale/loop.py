@@ -50,6 +50,7 @@ class Values:
         age: of its state, s: from the instant that it is as of to this look.
         workers_live: the exporter's gauge, method `live`.
         refused: why it is absent; empty: no reason is published.
+        in_progress: requests in progress, by the exporter.
     """
 
     time: float
@@ -62,6 +63,7 @@ class Values:
     age: float | None = None
     workers_live: float | None = None
     refused: str = ""
+    in_progress: float | None = None
 
 
 @dataclass
@@ -164,8 +166,10 @@ class Loop(SamplerThread):
         if signal in values and look.value is None:
             self.recorded.without_value.append(now)
         age = None if scrape is None or scrape.as_of is None else now - scrape.as_of
-        refused = "" if scrape is None else scrape.refused
-        self.recorded.values.append(Values(now, len(live), self._workers.desired, **values, age=age, refused=refused))
+        refused, in_progress = ("", None) if scrape is None else (scrape.refused, scrape.in_progress)
+        self.recorded.values.append(
+            Values(now, len(live), self._workers.desired, **values, age=age, refused=refused, in_progress=in_progress)
+        )
 
 
 def _mean(samples: Sequence[tuple[float, int]], workers: int) -> float | None:

@@ -24,6 +24,7 @@ STATUS_LOCATION = f"""
 
 DELAY, NEEDED = "sojourn_queueing_delay_seconds", "sojourn_workers_needed"
 AS_OF, REFUSED = "sojourn_state_timestamp_seconds", "sojourn_live_refused"
+IN_PROGRESS = "sojourn_requests_in_progress"
 METHOD, LIVE_METHOD = "replay", "live"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
@@ -41,6 +42,7 @@ class Scrape:
         as_of: the instant that it is as of, unix s; None: no value yet.
         live: workers needed, by the count of the requests that have arrived; None: it is absent.
         refused: why it is absent; empty: no reason is published.
+        in_progress: requests in progress, from which it is computed; None: it is absent.
     """
 
     delays: Mapping[float, float]
@@ -48,6 +50,7 @@ class Scrape:
     as_of: float | None = None
     live: float | None = None
     refused: str = ""
+    in_progress: float | None = None
 
 
 def fetched(url: str) -> str | None:
@@ -84,11 +87,11 @@ def scrape_of(text: str, service: str) -> Scrape:
         LabError: the text is no exposition.
     """
     delays: dict[float, float] = {}
-    needed = as_of = live = None
+    needed = as_of = live = in_progress = None
     refused = ""
     try:
         for family in text_string_to_metric_families(text):  # type: ignore[no-untyped-call]
-            if family.name not in (DELAY, NEEDED, AS_OF, REFUSED):
+            if family.name not in (DELAY, NEEDED, AS_OF, REFUSED, IN_PROGRESS):
                 continue
             for sample in family.samples:
                 if sample.labels.get("service") != service:
@@ -100,13 +103,15 @@ def scrape_of(text: str, service: str) -> Scrape:
                     needed = sample.value
                 elif sample.name == NEEDED and sample.labels.get("method") == LIVE_METHOD:
                     live = sample.value
+                elif sample.name == IN_PROGRESS:
+                    in_progress = sample.value
                 elif sample.name == REFUSED and sample.value == 1.0:
                     refused = sample.labels.get("reason", "")
                 elif sample.name == AS_OF:
                     as_of = sample.value
     except ValueError as error:
         raise LabError(f"the exporter's metrics cannot be read: {error}") from None
-    return Scrape(delays, needed, as_of, live, refused)
+    return Scrape(delays, needed, as_of, live, refused, in_progress)
 
 
 def quantile_between(before: Mapping[float, float], after: Mapping[float, float], share: float) -> float | None:
