@@ -1,4 +1,4 @@
-"""Requests whose begins and ends are given, counted by a proxy and logged at their ends, and the live signal of them."""
+"""Requests with chosen begins and ends, counted by a proxy and logged at their ends, and the live signal of them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Requests:
 
 @dataclass
 class Scene:
-    """A live signal that is told of requests second by second.
+    """A live signal to which requests happen second by second.
 
     Attributes:
         requests: of all services.

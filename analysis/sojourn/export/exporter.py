@@ -28,12 +28,13 @@ from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.units import Units
 from sojourn.sources.live.follow import READ_BYTES, Follower
 from sojourn.sources.live.pace import Paced
-from sojourn.sources.live.reader import LITTLE, POLL_INTERVAL, LiveReader
+from sojourn.sources.live.reader import POLL_INTERVAL, LiveReader
 from sojourn.sources.live.recent import Recent
 from sojourn.sources.live.tail import Tail
 
 READ_EVERY = 1.0  # s between two readings of what was polled
 READ_COLUMNS = tuple(dict.fromkeys((*READ, *JOINED)))
+LITTLE_UNREAD = 100_000  # bytes: written while others are fetched
 PAUSE = 0.02  # s between two polls of an idle pipe
 CLOCK_SHARE, GAUGE_SHARE = 0.02, 0.1
 """Share of one processor that each computation may use."""
@@ -139,10 +140,11 @@ class Exporter:
     def update(self, wall: datetime, *, gauges: bool = True) -> None:
         """Count the lines written since the last update; ``wall`` is the local time; ``gauges``: compute them too."""
         self._reader.poll()
+        complete = self._reader.unfetched < LITTLE_UNREAD
         self._reader.read(wall)
         if self._live is not None:
             with self.lock:
-                self._live.read(wall.timestamp(), complete=self._reader.behind < LITTLE)
+                self._live.read(wall.timestamp(), complete=complete)
         if self._wasted is not None:
             rows = self._wasted.matched(self._reader.now(wall))
             with self.lock:

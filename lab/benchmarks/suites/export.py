@@ -1,4 +1,7 @@
-"""Processor time of `sojourn export` per request on a busy log, against mtail that counts one histogram of the same."""
+"""Processor time of `sojourn export` per request on a busy log, against mtail that counts one histogram of the same.
+
+And what it costs in addition to count requests when they begin (``--status``), against itself without.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,13 @@ import time
 import urllib.request
 from pathlib import Path
 
+from sojourn_lab.experiments.endurance.counters_page import counters_page
 from sojourn_lab.experiments.endurance.of_export import counted, exporter_url
 from sojourn_lab.experiments.endurance.usage import usage_of
 from sojourn_lab.runtime.ports import free_port
 from sojourn_lab.runtime.process import Process
 
-from benchmarks.rows import Measurements, Settings, compared_row
+from benchmarks.rows import Measurements, Row, Settings, compared_row
 
 RATE, SECONDS = 5_000.0, 40.0
 WARM = 10.0  # s of load before the measurement: caches fill, and the first gauges load code
@@ -36,6 +40,7 @@ counter lines_total
 def run(settings: Settings) -> Measurements:
     """Measure µs of processor per request of both, at the same time and on the same log."""
     measurements = Measurements()
+    measurements.rows.append(_with_status(settings))
     mtail = shutil.which("mtail")
     if mtail is None:
         measurements.skipped.append("export: mtail is not installed")
@@ -59,6 +64,64 @@ def run(settings: Settings) -> Measurements:
         )
     )  # fmt: skip
     return measurements
+
+
+def _with_status(settings: Settings) -> Row:
+    """Return the row of an exporter that counts requests when they begin, beside one that does not."""
+    counting, plain, peaks = [], [], []
+    for turn in range(settings.repeats):
+        settings.progress(f"export with --status {turn + 1}")
+        folder = settings.folder / f"export-status-{turn}"
+        folder.mkdir()
+        own, other, peak = _status_round(folder, max(settings.scale, 0.1) * SECONDS)
+        counting.append(own)
+        plain.append(other)
+        peaks.append(peak)
+    return compared_row(
+        f"export with --status of {RATE:,.0f} requests/s", "µs of processor per request", counting, "without", plain,
+        peak_mb=max(peaks) / 1e6, note="both are scraped once a second",
+    )  # fmt: skip
+
+
+def _status_round(folder: Path, seconds: float) -> tuple[float, float, float]:
+    """Return µs per request with --status and without, and the private memory of the first in bytes."""
+    log = folder / "access.jsonl"
+    log.touch()
+    command = [sys.executable, "-m", "sojourn", "--no-config", "export", str(log), "--listen", "127.0.0.1:0"]
+    writing = [sys.executable, "-m", "sojourn_lab.experiments.endurance.log_writer", str(log), str(RATE)]
+    with (
+        counters_page(RATE) as page,
+        Process([*command, "--status", page], name="counting", folder=folder) as counting,
+        Process(command, name="plain", folder=folder) as plain,
+    ):
+        urls = [exporter_url(each) for each in (counting, plain)]
+        with Process([*writing, str(WARM + seconds)], name="writer", folder=folder) as writer:
+            _scraped(urls, WARM)
+            before = [
+                (usage_of(each.pid).cpu, counted(_text(url))) for each, url in zip((counting, plain), urls, strict=True)
+            ]
+            _scraped(urls, seconds - 1.0)
+            after = [
+                (usage_of(each.pid), counted(_text(url))) for each, url in zip((counting, plain), urls, strict=True)
+            ]
+            text = _text(urls[0])
+            writer.wait(READ_SECONDS)
+    if 'sojourn_workers_needed{method="live"' not in text:
+        print([l for l in text.splitlines() if l.startswith("sojourn_live_refused") and l.endswith(" 1.0")])
+        raise RuntimeError("the exporter with --status gave no live number")
+    spent = [
+        (last.cpu - cpu) / (lines - first) * 1e6 for (cpu, first), (last, lines) in zip(before, after, strict=True)
+    ]
+    return spent[0], spent[1], float(after[0][0].resident)
+
+
+def _scraped(urls: list[str], seconds: float) -> None:
+    """Scrape once a second for a time."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        for url in urls:
+            _text(url)
+        time.sleep(max(min(1.0, deadline - time.monotonic()), 0.0))
 
 
 def _round(folder: Path, mtail: str, seconds: float) -> tuple[float, float, float]:

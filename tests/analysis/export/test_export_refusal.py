@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import sojourn
 from export_support import exported, samples_of
+from sojourn.analyses.whatif.workload import workload_of
+from sojourn.export.live.signal import LIVE_REASONS
 from sojourn.export.metrics import BY_NAME
-from sojourn.export.refusal import REASONS
+from sojourn.export.refusal import REASONS, live_refusal, signal_refusal
+from sojourn.timeline.contention.load_dependence import LoadDependence
 from worker_log import WorkerSystem, of_route, worker_log
 
 SIGNALS = {
@@ -89,6 +93,41 @@ def test_processes_of_one_worker_keep_the_signals(tmp_path: Path) -> None:
     assert _exported(tmp_path / "a.jsonl", WorkerSystem(load=0.8, groups=4)) == (SIGNALS, [])
 
 
+def _judged(path: Path) -> tuple[str | None, str | None]:
+    """Return why the signals are refused, and why the live one is, of a whole log."""
+    rows = sojourn.split(path).rows
+    table = rows.collect()
+    workload = workload_of(table.lazy())
+    contention = LoadDependence.of(workload.visits).contention
+    refused = signal_refusal(workload, 0.0, contention)
+    return refused, live_refusal(workload, 0.0, contention, refused)
+
+
+@pytest.mark.parametrize(
+    ("system", "refused", "live"),
+    [
+        (WorkerSystem(load=0.9), None, None),
+        (WorkerSystem(load=0.9, after=of_route("/", 0.02)), None, None),
+        (WorkerSystem(load=0.7, restart=(100, 1.0)), "workers_absent", None),
+        (WorkerSystem(load=0.9, hidden=0.5), "waits_not_reproduced", "waits_not_reproduced"),
+        (WorkerSystem(workers=8, load=0.42, limit=4), "limit_in_front", "limit_in_front"),
+    ],
+    ids=["plain", "after", "workers that come and go", "hidden load", "limit"],
+)
+def test_live_signal_allows_for_workers_that_come_and_go(
+    tmp_path: Path, system: WorkerSystem, refused: str | None, live: str | None
+) -> None:
+    worker_log(tmp_path / "a.jsonl", system)
+    assert _judged(tmp_path / "a.jsonl") == (refused, live)
+
+
 @pytest.mark.parametrize("reason", REASONS)
 def test_help_names_every_reason(reason: str) -> None:
     assert reason in BY_NAME["sojourn_signal_refused"].help
+
+
+def test_help_names_every_reason_of_the_live_signal() -> None:
+    help_of_both = BY_NAME["sojourn_live_refused"].help + BY_NAME["sojourn_signal_refused"].help
+    guide = Path("docs/how-to/what-to-scale-on.md").read_text()
+    assert [reason for reason in LIVE_REASONS if reason not in help_of_both] == []
+    assert [reason for reason in LIVE_REASONS if reason not in REASONS and f"| `{reason}` |" not in guide] == []

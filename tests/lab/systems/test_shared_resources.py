@@ -32,6 +32,14 @@ def written(folder: Path, name: str) -> tuple[Path, Truth]:
     return log, truth
 
 
+def state_of(log: Path) -> ServiceState:
+    """The state of a service at the end of its log."""
+    rows = sojourn.split(log, columns=("remote_addr", "connection", "method", "uri")).rows
+    table_of = rows.collect()
+    first, last = table_of["start"].min(), table_of["time"].max()
+    return ServiceState("shop", rows, last, first, (last - first).total_seconds(), Memory())  # type: ignore[arg-type, operator]
+
+
 def test_systems_drawn_at_random_are_predicted_or_refused() -> None:
     outcomes = [contended_outcome(seed) for seed in (2, 3, 9, 14, 19, 24, 39)]
     inside = [low <= each.capacity <= high for each in outcomes for low, high in each.intervals]
@@ -160,15 +168,47 @@ def test_where_no_law_fits_the_split_says_that_it_cannot_tell(tmp_path: Path) ->
 )
 def test_the_gauge_names_the_resource_that_is_short(tmp_path: Path, name: str, short: str) -> None:
     log, _ = written(tmp_path, name)
-    rows = sojourn.split(log, columns=("remote_addr", "connection", "method", "uri")).rows
-    table_of = rows.collect()
-    first, last = table_of["start"].min(), table_of["time"].max()
-    state = ServiceState("shop", rows, last, first, (last - first).total_seconds(), Memory())  # type: ignore[arg-type, operator]
+    state = state_of(log)
     samples = list(state.signals([objective_of("queueing_delay:p95=0.1")]))
     values = {sample.labels[1]: sample.value for sample in samples if sample.name == "sojourn_bottleneck"}
     assert values == {each: float(each == short) for each in ("workers", "cores", "dependency", "places")}
     needed = [sample for sample in samples if sample.name == "sojourn_workers_needed"]
     assert bool(needed) == (short == "workers")
+
+
+@pytest.mark.parametrize("name", ["shared-cores", "saturating-database"])
+def test_live_signal_has_no_more_workers_than_help(tmp_path: Path, name: str) -> None:
+    """Its service times are those of a request alone, and of more workers the truth says that they do not help."""
+    log, truth = written(tmp_path, name)
+    state = state_of(log)
+    list(state.signals([objective_of("queueing_delay:p95=0.1")]))
+    demand = state.demand(None)
+    assert demand is not None
+    assert (demand.refused, demand.factor) == (None, 1.0)
+    assert demand.times is not None
+    last = sorted(truth.served().requests, key=lambda request: request.headers)[-500:]
+    alone = sum(request.headers - request.begun - request.inner for request in last) / len(last)
+    assert demand.times.mean == pytest.approx(alone, rel=0.1)
+    assert demand.useful <= truth.served().workers
+    assert truth.response(Change(workers=4))[0] >= truth.response(Change())[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("cores-of-a-host", "service_depends_on_load"),
+        ("inner-pool", "several_in_one_worker"),
+        ("pool-behind-workers", "service_depends_on_load"),
+        ("pool-of-4", None),
+    ],
+)
+def test_live_signal_is_refused_where_more_workers_may_not_help(tmp_path: Path, name: str, reason: str | None) -> None:
+    state = state_of(written(tmp_path, name)[0])
+    list(state.signals([objective_of("queueing_delay:p95=0.1")]))
+    demand = state.demand(None)
+    assert demand is not None
+    assert demand.refused == reason
+    assert demand.useful == float("inf")
 
 
 def test_a_pool_of_threads_inside_an_async_app_has_its_places(tmp_path: Path) -> None:

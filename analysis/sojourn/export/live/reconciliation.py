@@ -95,7 +95,7 @@ def reconciled(counts: Counts, ledger: Ledger, service: str, since: float, until
     Args:
         counts: of the requests.
         ledger: of the log.
-        service: whose requests are counted; ``ALL``: everybody's.
+        service: whose requests are counted; ``ALL``: those of every service.
         since: from when on the log is complete, unix s.
         until: until when it is, unix s: all requests that were present have ended.
     """

@@ -44,7 +44,7 @@ LIVE_REASONS = {
 STALE = 2.0  # s without a count
 FEW_UNLOGGED = 0.02  # of the rate: so many do not change it
 MANY_UNLOGGED, LONG_UNLOGGED = 0.1, 0.2  # of the rate, and of the requests in progress
-LATEST = 5.0  # s for which requests may begin without a line of the log
+LATEST = 15.0  # s for which requests may begin without a line of the log
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,12 @@ class LiveSignal:
     def learn(self, since: datetime, now: datetime) -> None:
         """Compare the counts with the log, which is known from ``since`` to ``now``."""
         end = now.timestamp()
-        complete = end - min(self._ledger.longest(end - MINUTE), LONGEST_LAG)
-        begin = max(since.timestamp(), complete - MINUTE)
+        longest = min(self._ledger.longest(end - MINUTE), LONGEST_LAG)
         for scope in self._scopes:
-            self._reconciled[scope] = reconciled(self._counts(scope), self._ledger, scope, begin, complete)
+            counts, before = self._counts(scope), self._reconciled.get(scope, Reconciliation())
+            until = min(self._complete_until(counts, before, end) or end, end) - longest
+            begin = max(since.timestamp(), until - MINUTE)
+            self._reconciled[scope] = reconciled(counts, self._ledger, scope, begin, until)
 
     def set_demand(self, service: str, demand: Demand) -> None:
         """Hold what the requests of a service need."""

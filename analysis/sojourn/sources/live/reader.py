@@ -73,7 +73,12 @@ class LiveReader:
     @property
     def behind(self) -> int:
         """Bytes written and not read yet."""
-        return sum(follower.behind for follower in self.followers) + self._unparsed
+        return self.unfetched + self._unparsed
+
+    @property
+    def unfetched(self) -> int:
+        """Bytes written and not fetched yet."""
+        return sum(follower.behind for follower in self.followers)
 
     @property
     def _unparsed(self) -> int:

@@ -1,6 +1,7 @@
 """`python -m sojourn_lab.experiments.endurance.of_export`: run `sojourn export` for a long time on a busy log.
 
-A process writes records at a rate and rotates the log; the exporter follows it and is scraped every fifteen seconds.
+A process writes records at a rate and rotates the log; the exporter follows it, reads a page with the counters of such
+a load (``--status``), and is scraped every fifteen seconds.
 Its memory must be flat, its processor time is measured, and in the end it must have counted every record. Exit code: 0
 if so, 1 otherwise.
 """
@@ -20,6 +21,7 @@ from pathlib import Path
 from sojourn.model.formatting import formatted
 
 from sojourn_lab.errors import LabError
+from sojourn_lab.experiments.endurance.counters_page import counters_page
 from sojourn_lab.experiments.endurance.growth import Growth, growth_of
 from sojourn_lab.experiments.endurance.usage import Usage, usage_of
 from sojourn_lab.experiments.endurance.verdict import ALLOWED_BYTES
@@ -72,7 +74,10 @@ def export_run(folder: Path, rate: float, seconds: float) -> ExportRun:
     run = ExportRun()
     command = [sys.executable, "-m", "sojourn", "--no-config", "export", str(log), "--listen", "127.0.0.1:0"]
     writing = [sys.executable, "-m", "sojourn_lab.experiments.endurance.log_writer", str(log), str(rate), str(seconds)]
-    with Process(command, name="export", folder=folder) as exporter:
+    with (
+        counters_page(rate) as page,
+        Process([*command, "--status", page], name="export", folder=folder) as exporter,
+    ):
         url = exporter_url(exporter)
         with Process(writing, name="writer", folder=folder) as writer:
             begun = time.monotonic()
