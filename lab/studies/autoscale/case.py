@@ -26,14 +26,16 @@ from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.runtime.process import Process
 from sojourn_lab.runtime.proxy import Upstreams, http_text, server_text
 from sojourn_lab.scenario.experiment_settings import Autoscale
-from sojourn_lab.scenario.load import ClosedLoad, PoissonLoad
+from sojourn_lab.scenario.load import ClosedLoad
 from sojourn_lab.scenario.topology import changed
 
 from studies.autoscale.figures import Needed, case_figures, waits_in
 from studies.autoscale.loop import Loop
 from studies.autoscale.oracle import Objective, window_edges, workers_needed
+from studies.autoscale.policies import FixedPolicy
+from studies.autoscale.second import LOCATION, await_end, second_figures, started_second
 from studies.autoscale.signals import STATUS_LOCATION, STATUS_PATH
-from studies.autoscale.simulation import FixedPolicy, simulate
+from studies.autoscale.simulation import simulate
 from studies.autoscale.workers import OWN_STARTUP, Workers, cores_per_worker, cpu_times
 
 MARGIN = 30.0
@@ -55,14 +57,6 @@ LEAST_WINDOW, EVERY = 5.0, 1.0
 
 MOST_UNLIMITED = 64
 """The most workers of the yardstick: it has no limits of its own."""
-
-SECOND_PATH, SECOND_SUMMARY = "/lab-second", "second.json"
-SECOND_LOCATION = f"""
-        location {SECOND_PATH}/ {{
-            return 200 "small\\n";
-        }}
-"""
-"""The second service, for the server block: nginx answers and logs its requests."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +97,10 @@ def run_case(stage: Stage) -> Outcome:
         with loop:
             second = None
             if settings.beside is not None:
-                second = _started_second(stage, stack, plan, servers.nginx.url, settings.beside)
+                second = started_second(stage, stack, plan, servers.nginx.url, settings.beside)
             _offer(stage, msgspec.structs.replace(plan, url=servers.nginx.url), loop)
             if second is not None:
-                _await_end(second, plan.timeout + MARGIN)
+                await_end(second, plan.timeout + MARGIN)
         loop.check()
         stopping = time.monotonic()
         with stage.interrupts.shielded():
@@ -131,7 +125,7 @@ def run_case(stage: Stage) -> Outcome:
             "busy_cores": busy,
             "target": target,
             **_client(summary),
-            **_second(stage),
+            **second_figures(stage),
         },
         void=summary.void,
         spin_up=spin_up,
@@ -191,7 +185,7 @@ def _started(stage: Stage, stack: contextlib.ExitStack, workers: int) -> Servers
         stack.callback(backend.process.stop)
     backend.wait_until_ready()
     upstreams = Upstreams(own=[backend.address])
-    second = SECOND_LOCATION if stage.case.autoscale is not None and stage.case.autoscale.beside is not None else ""
+    second = LOCATION if stage.case.autoscale is not None and stage.case.autoscale.beside is not None else ""
     with stage.interrupts.shielded():
         nginx = Nginx(
             stage.logs,
@@ -274,44 +268,6 @@ def _exporter(stage: Stage, stack: contextlib.ExitStack, settings: Autoscale, st
 
     exporter.wait_until(listens, START_SECONDS, "the exporter to print its address")
     return addresses[0]
-
-
-def _started_second(stage: Stage, stack: contextlib.ExitStack, plan: Plan, url: str, rate: float) -> Process:
-    """Start the generator of the second service's load, and return it; it ends with the case at the latest."""
-    second = msgspec.structs.replace(
-        plan,
-        case=f"{stage.name}.second",
-        url=url + SECOND_PATH,
-        seed=[*plan.seed, 1],
-        load=PoissonLoad(rate),
-        service_time=0.0,
-        distribution="constant",
-        client_log=str(stage.logs / "second.jsonl"),
-        summary=str(stage.logs / SECOND_SUMMARY),
-    )
-    path = stage.logs / "second-plan.json"
-    path.write_bytes(msgspec.json.encode(second))
-    command = [sys.executable, "-m", "sojourn_lab.load.generator", str(path)]
-    with stage.interrupts.shielded():
-        generator = Process(command, name="second-generator", folder=stage.logs)
-        generator.start()
-        generator.mark_as_load()
-        stack.callback(generator.stop)
-    return generator
-
-
-def _await_end(generator: Process, seconds: float) -> None:
-    """Wait until a generator has ended well; LabError if it has not."""
-    generator.wait_until(lambda: generator.exit_code() == 0, seconds, "the load of the second service to end")
-
-
-def _second(stage: Stage) -> dict[str, Any]:
-    """Return what was offered to the second service, and what failed of it; empty where there is none."""
-    path = stage.logs / SECOND_SUMMARY
-    if not path.exists():
-        return {}
-    summary = msgspec.json.decode(path.read_bytes(), type=Summary)
-    return {"second": {"offered": summary.offered, "failed": summary.failed}}
 
 
 def _offer(stage: Stage, plan: Plan, loop: Loop) -> None:

@@ -8,26 +8,11 @@ from collections.abc import Mapping
 from functools import partial
 
 from sojourn.model.formatting import formatted, milliseconds
-from sojourn_lab.scenario.experiment_settings import Autoscale
 
-from studies.autoscale.case import EVERY
-from studies.autoscale.controller import CALM, STEP_DOWN, STEPS_UP, TOLERANCE
 from studies.autoscale.findings import findings, name_of, share_text
-from studies.autoscale.loop import SAMPLES
-from studies.autoscale.other_controllers import (
-    COOLDOWN,
-    HIGH_POINTS,
-    LOW,
-    LOW_POINTS,
-    PANIC_THRESHOLD,
-    PANIC_WINDOW,
-    REAL_STABILISATION,
-    SCALE_UP_RATE,
-    STABLE_WINDOW,
-)
+from studies.autoscale.parameters import parameters
 from studies.autoscale.pictures import front_name, has_front
-from studies.autoscale.recorded import FLOOR, Cell, Measured, Measurement
-from studies.autoscale.workers import OWN_STARTUP
+from studies.autoscale.recorded import FLOOR, Cell, Measurement
 from studies.page_output import versions_text
 
 PROGRAMS = ("gunicorn", "nginx", "python")
@@ -89,44 +74,6 @@ SETTINGS_TABLE = """| signal | setting | within the objective | of the yardstick
 | --- | --- | --- | --- | --- |
 """
 
-PARAMETERS = """
-## Parameters
-
-All signals have the same limits and the same period; all but `knative` and `aws_tracking` the same hysteresis, that of
-Kubernetes' Horizontal Pod Autoscaler (HPA): the number is the highest recommendation of the last {stabilisation} s. So
-it rises at once and falls late. A look without a value recommends nothing. The HPA's rule: desired =
-ceil(workers · value / target), and no change where value / target is 1 ± {tolerance}.
-
-- `cpu`: cores per worker since the last look, from /proc, by the HPA's rule with a target of {target} of a core.
-  Workers that have just started are left out.
-- `cpu_of_busy`: the same, with a target of {target} of what a busy worker of this app uses: {busy} of a core,
-  measured before the load.
-- `in_flight`: requests in nginx (`stub_status`) per worker, mean of {samples} samples since the last look, by the
-  HPA's rule with a target of {target}.
-- `queueing_delay`: its {percentile}th percentile since the last look, from the exporter's histogram, linear
-  within a bucket. Steps: {steps}; below {calm} of the threshold × {down}; at least one worker more or less.
-- `knative`: requests in nginx per worker, by the rules of the Knative Pod Autoscaler: target {target}; the mean of a
-  stable window of {stable} s; a panic window of {panic} s, which decides while it needs at least {panic_threshold:g} ×
-  the ready workers, and until a stable window after that (nothing is removed meanwhile); at most × {up:g} up and half
-  down at one look. Its windows of {real_stable:g} and {real_panic:g} s are in proportion to the {stabilisation} s that
-  stand for the HPA's {real:g} s.
-- `aws_tracking`: requests in nginx per worker, by the rules of AWS's target tracking: target {target}; {high} looks in
-  sequence above it add workers in proportion, {low} below {low_share} of it remove them; cooldown {cooldown} s, in the
-  same proportion.
-- `workers_needed`: the exporter's gauge, method `replay`, set as it is. The exporter's `--window` is
-  {exporter_window} s, four looks; its default of 60 s is four looks of the HPA, which looks every 15 s.
-  `--every` is {every} s.
-- `workers_live`: the exporter's gauge, method `live`, set as it is. `--status` is nginx's `stub_status`, `--hold`
-  {stabilisation} s, `--startup` {startup} s and what the app takes to load. No other case has `--status`: nginx counts
-  these requests, too.
-- `fixed_mean`, `fixed_peak`: the mean and the maximum of the yardstick. {fixed}
-
-Settings: the targets of the signals that have one; for `queueing_delay` a factor on the threshold; for
-`workers_needed` and `workers_live` the share of the requests for which the exporter computes the gauge.
-
-A request is in the log when it ends; it is in nginx's count when it arrives.
-"""
-
 VOIDS = """
 **Void** are cases in which the generator was late or other programs took processor time
 ([why](../../lab/README.md#void-runs)); a few milliseconds of lateness hardly change the table, but the figures are
@@ -173,7 +120,7 @@ def page(measurement: Measurement) -> str:
     items = "\n".join(f"- {text}" for text in findings(measurement))
     tail = TAIL.format(versions=versions_text(measurement.run.versions, PROGRAMS))
     return filled(
-        head + loads + FINDINGS.format(items=items) + _voids(measurement) + _parameters(measurement, one) + tail
+        head + loads + FINDINGS.format(items=items) + _voids(measurement) + parameters(measurement, one) + tail
     )
 
 
@@ -217,18 +164,6 @@ def _voids(measurement: Measurement) -> str:
         for reason in cell.void
     ]
     return VOIDS + "".join(reasons) if reasons else ""
-
-
-def _busy(measurement: Measurement) -> str:
-    """Return what a busy worker used of a core, over the cases that measured it."""
-    cores = [
-        each.figures["busy_cores"]
-        for cells in measurement.cases.values()
-        for cell in cells.values()
-        for each in cell.repetitions
-        if cell.signal == "cpu_of_busy"
-    ]
-    return " to ".join(dict.fromkeys(f"{value:.3f}" for value in (min(cores), max(cores)))) if cores else "–"
 
 
 def filled(text: str, width: int = 120) -> str:
@@ -278,39 +213,3 @@ def _row(cell: Cell) -> str:
         *(mean(name) for name in ("overshoot", "changes", "reversals", "unanswered")),
     ]
     return "| " + " | ".join(cells) + " |\n"
-
-
-def _parameters(measurement: Measurement, one: Measured) -> str:
-    settings = one.settings
-    fixed = [
-        f"{load.replace('_', ' ').capitalize()}: {' and '.join(numbers)}"
-        for load, cells in measurement.cases.items()
-        if (numbers := [f"{cell.first.figures['workers']['most']}" for cell in cells.values() if cell.is_fixed])
-    ]
-    time_scale = settings.stabilisation / REAL_STABILISATION
-    return PARAMETERS.format(
-        stabilisation=f"{settings.stabilisation:g}",
-        target=f"{Autoscale('cpu').target:g}",
-        tolerance=f"{TOLERANCE:g}",
-        busy=_busy(measurement),
-        samples=SAMPLES,
-        percentile=f"{100.0 * settings.share:g}",
-        steps=", ".join(f"above {least:g} × the threshold × {factor:g}" for least, factor in STEPS_UP),
-        calm=f"{CALM:g}",
-        down=f"{STEP_DOWN:g}",
-        stable=f"{STABLE_WINDOW * time_scale:g}",
-        panic=f"{PANIC_WINDOW * time_scale:g}",
-        panic_threshold=PANIC_THRESHOLD,
-        up=SCALE_UP_RATE,
-        real_stable=STABLE_WINDOW,
-        real_panic=PANIC_WINDOW,
-        real=REAL_STABILISATION,
-        high=HIGH_POINTS,
-        low=LOW_POINTS,
-        low_share=f"{LOW:.0%}",
-        cooldown=f"{COOLDOWN * time_scale:g}",
-        exporter_window=f"{settings.window:g}",
-        every=f"{EVERY:g}",
-        startup=f"{OWN_STARTUP:g}",
-        fixed="; ".join(fixed) + ("." if fixed else ""),
-    )

@@ -23,14 +23,8 @@ from studies.autoscale.controller import Controller, Look
 from studies.autoscale.measure import SCENARIO_FILE
 from studies.autoscale.oracle import Objective, waits_of, window_edges, workers_needed
 from studies.autoscale.other_controllers import Knative, TargetTracking, controller_of
-from studies.autoscale.simulation import (
-    SAMPLE_PERIOD,
-    AutoscalerPolicy,
-    FixedPolicy,
-    Observation,
-    Simulated,
-    simulate,
-)
+from studies.autoscale.policies import AutoscalerPolicy, FixedPolicy, Observation
+from studies.autoscale.simulation import SAMPLE_PERIOD, Simulated, simulate
 
 SCENARIO = find_scenario(str(SCENARIO_FILE))
 
