@@ -78,6 +78,10 @@ def run_scenario(
             help="Set a key of the file: topology.workers=2, cases.lifo.load.rate=9; repeatable.",
         ),
     ] = None,
+    cases: Annotated[
+        list[str] | None,
+        typer.Option("--case", metavar="PATTERN", help="Run only the cases whose names match; repeatable."),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder of the run; it must not exist. Default: runs/<scenario>-<UTC time>."),
@@ -132,7 +136,7 @@ def run_scenario(
     """Run scenarios, each into its folder; repeat a void run once. Exit 1 if it is void again or a criterion failed."""
     options = RunOptions(
         quick=quick, scale=scale, duration=duration, full=full, seed=seed, settings=tuple(settings or ()),
-        server=server, capture=capture,
+        server=server, capture=capture, cases=tuple(cases or ()),
     )  # fmt: skip
     chosen = [path.stem for path in shipped_scenario_paths()] if every else list(names or ())
     if every and names:

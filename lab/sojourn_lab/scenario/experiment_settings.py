@@ -16,7 +16,18 @@ from sojourn_lab.scenario.topology_parts import Workers
 OTHER_KINDS = ("websocket", "grpc", "collector", "pipeline")
 """Keys of a case that replace its `load`."""
 
-Signal = Literal["cpu", "cpu_of_busy", "in_flight", "queueing_delay", "workers_needed", "fixed_mean", "fixed_peak"]
+Signal = Literal[
+    "cpu",
+    "cpu_of_busy",
+    "in_flight",
+    "queueing_delay",
+    "knative",
+    "aws_tracking",
+    "workers_needed",
+    "workers_live",
+    "fixed_mean",
+    "fixed_peak",
+]
 """What an autoscaler goes by; the last two are no signals: the number of workers is constant, as the yardstick says."""
 
 
@@ -139,10 +150,13 @@ class Autoscale(Settings, frozen=True):
     """An autoscaler beside the case's `load`: every `period` seconds it sets the number of gunicorn's workers.
 
     `signal`: what it goes by. `target`: the value per worker that it aims at: a share of a core (`cpu`), of what a busy
-    worker of this app uses of a core (`cpu_of_busy`), or requests in flight (`in_flight`). The number rises at once and
-    falls when no recommendation of the last `stabilisation` seconds was higher, within `minimum` and `maximum`. The
-    objective: `share` of the requests wait at most `threshold` seconds. `window`: seconds of requests that the
-    exporter's gauges cover.
+    worker of this app uses of a core (`cpu_of_busy`), or requests in flight (`in_flight`, `knative`, `aws_tracking`).
+    The number rises at once and falls when no recommendation of the last `stabilisation` seconds was higher, within
+    `minimum` and `maximum`; `knative` and `aws_tracking` have rules of their own, whose times are in proportion to
+    `stabilisation`. The objective: `share` of the requests wait at most `threshold` seconds. `factor`: a
+    `queueing_delay` is compared with so many thresholds. `signal_share`: the share for which the exporter computes
+    `workers_needed` and `workers_live`; None: that of the objective. `window`: seconds of requests that the exporter's
+    gauges cover. `beside`: requests a second to a second service, which the same nginx answers by itself.
     """
 
     signal: Signal
@@ -153,13 +167,20 @@ class Autoscale(Settings, frozen=True):
     target: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.7
     threshold: Positive = 0.1
     share: Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)] = 0.95
+    factor: Annotated[float, msgspec.Meta(gt=0.0, le=100.0)] = 1.0
+    signal_share: Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)] | None = None
     window: Positive = 8.0
+    beside: Rate | None = None
 
     def __post_init__(self) -> None:
         if self.minimum > self.maximum:
             raise ValueError("`minimum` must not exceed `maximum`")
 
     def with_time_scaled(self, scale: float) -> Self:
-        """Return the settings with every duration multiplied by `scale`."""
+        """Return the settings with every duration multiplied by `scale` and every rate divided by it."""
         times = ("period", "stabilisation", "threshold", "window")
-        return msgspec.structs.replace(self, **{name: scaled_seconds(getattr(self, name), scale) for name in times})
+        return msgspec.structs.replace(
+            self,
+            beside=None if self.beside is None else self.beside / scale,
+            **{name: scaled_seconds(getattr(self, name), scale) for name in times},
+        )

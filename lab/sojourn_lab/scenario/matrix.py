@@ -16,7 +16,10 @@ MOST = 1_000
 """The most cases of one matrix: each takes seconds at least."""
 OWN_KEYS = ("service_time", "distribution")
 """Matrix keys of the case itself; all others are keys of its load or of an experiment's table."""
-TABLES = {"signal": "autoscale", "server": "topology", "workers": "topology"}
+TABLES = {
+    **dict.fromkeys(("signal", "target", "factor", "signal_share"), "autoscale"),
+    **dict.fromkeys(("server", "workers"), "topology"),
+}
 """Matrix keys of an experiment's table or of the topology, and the table."""
 
 

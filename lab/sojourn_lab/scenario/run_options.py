@@ -31,6 +31,7 @@ class RunOptions:
         settings: `key=value`, the key being a path into the file; `cases.<name>.…` for one case, `cases.*.…` for all.
         server: the kind of app server.
         capture: record the packets of nginx and its app servers.
+        cases: patterns of the names of cases; the others are left out.
     """
 
     quick: bool = False
@@ -41,12 +42,13 @@ class RunOptions:
     settings: tuple[str, ...] = ()
     server: Server | None = None
     capture: bool = False
+    cases: tuple[str, ...] = ()
 
     def changes(self) -> dict[str, Any]:
         """Return the options that are set, by name; for the record of a run."""
         options = {name: getattr(self, name) for name in self.__dataclass_fields__}
         changed_options = {name: value for name, value in options.items() if value not in (None, False, ())}
-        return {**changed_options, **({"settings": list(self.settings)} if self.settings else {})}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in changed_options.items()}
 
 
 def scenario_with_options(
@@ -78,6 +80,7 @@ def scenario_with_options(
     if short is not None:
         length = short.duration if short.duration is not None else scenario.duration
         scenario = replace(_lengthened(without_long_cases(scenario), length), repeats=short.repeats or scenario.repeats)
+    scenario = _with_cases(scenario, options.cases)
     scenario = scenario_with_time_scaled(scenario, scale)
     if options.duration is not None:
         # All cases, including those with their own duration.
@@ -108,33 +111,55 @@ def _captured(scenario: Scenario) -> Scenario:
     return msgspec.structs.replace(scenario, capture=True, analyses=analyses)
 
 
+def _with_cases(scenario: Scenario, patterns: tuple[str, ...]) -> Scenario:
+    """Return the scenario with the cases whose names match a pattern; without patterns with all."""
+    if not patterns:
+        return scenario
+    for pattern in patterns:
+        if not any(fnmatchcase(case.name, pattern) for case in scenario.cases):
+            names = ", ".join(case.name for case in scenario.cases)
+            raise ScenarioError(f"--case {pattern}: no case of {scenario.name} has such a name; there are {names}")
+    left_out = {case.name for case in scenario.cases if not any(fnmatchcase(case.name, each) for each in patterns)}
+    part = _without_cases(scenario, left_out, f"{scenario.name} with --case {' --case '.join(patterns)}")
+    # What a whole run shows has figures of all cases.
+    return msgspec.structs.replace(part, learned="") if left_out else part
+
+
 def without_long_cases(scenario: Scenario) -> Scenario:
     """Return the scenario without the cases that its short form leaves out, and without criteria of those alone."""
     left_out = {case.name for case in scenario.cases if not case.quick}
+    return _without_cases(scenario, left_out, f"the short form of {scenario.name}")
+
+
+def _without_cases(scenario: Scenario, left_out: set[str], what: str) -> Scenario:
+    """Return the scenario without some cases, and without criteria of those alone; `what` it is, for an error."""
     if not left_out:
         return scenario
-    quick_cases = [case for case in scenario.cases if case.quick]
+    remaining = [case for case in scenario.cases if case.name not in left_out]
     contrasts = [each for each in scenario.contrasts if not {each.a, each.b} & left_out]
+    predictions = [each for each in scenario.predictions if not {each.before, each.after} & left_out]
 
     def still_meant(criterion: Criterion) -> bool:
         if criterion.predictions is not None:
-            return True
+            changes = [each for each in scenario.predictions if fnmatchcase(each.change, criterion.predictions)]
+            return any(each in predictions for each in changes) or not changes
         if criterion.contrasts is not None:
             about = [each for each in scenario.contrasts if fnmatchcase(each.name, criterion.contrasts)]
             return any(each in contrasts for each in about) or not about
         meant = [case for case in scenario.cases if fnmatchcase(case.name, criterion.cases)]
         # A criterion that matches no case at all is kept: it fails, and the failure must be visible.
-        return not criterion.other_cases() & left_out and (any(case.quick for case in meant) or not meant)
+        return not criterion.other_cases() & left_out and (any(case in remaining for case in meant) or not meant)
 
     try:
         return msgspec.structs.replace(
             scenario,
-            cases=quick_cases,
+            cases=remaining,
             criteria=[each for each in scenario.criteria if still_meant(each)],
             contrasts=contrasts,
+            predictions=predictions,
         )
     except ValueError as error:
-        raise ScenarioError(f"the short form of {scenario.name}: {error}") from None
+        raise ScenarioError(f"{what}: {error}") from None
 
 
 def _lengthened(scenario: Scenario, duration: float) -> Scenario:

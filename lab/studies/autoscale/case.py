@@ -6,12 +6,14 @@ import contextlib
 import re
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 from sojourn_lab.errors import LabError
 from sojourn_lab.experiments.stage import Stage
 from sojourn_lab.load.generator.loops import open_schedule
@@ -30,8 +32,11 @@ from sojourn_lab.scenario.topology import changed
 from studies.autoscale.figures import Needed, case_figures, waits_in
 from studies.autoscale.loop import Loop
 from studies.autoscale.oracle import Objective, window_edges, workers_needed
-from studies.autoscale.signals import STATUS_LOCATION
-from studies.autoscale.workers import Workers, cores_per_worker, cpu_times
+from studies.autoscale.policies import FixedPolicy
+from studies.autoscale.second import LOCATION, await_end, second_figures, started_second
+from studies.autoscale.signals import STATUS_LOCATION, STATUS_PATH
+from studies.autoscale.simulation import simulate
+from studies.autoscale.workers import OWN_STARTUP, Workers, cores_per_worker, cpu_times
 
 MARGIN = 30.0
 """Seconds that the generator may exceed its plan."""
@@ -85,12 +90,17 @@ def run_case(stage: Stage) -> Outcome:
             target,
             servers.workers,
             nginx=servers.nginx.url,
-            exporter=_exporter(stage, stack, settings),
+            exporter=_exporter(stage, stack, settings, servers.nginx.url + STATUS_PATH),
             service=stage.name,
         )
         spin_up = time.monotonic() - begun
         with loop:
+            second = None
+            if settings.beside is not None:
+                second = started_second(stage, stack, plan, servers.nginx.url, settings.beside)
             _offer(stage, msgspec.structs.replace(plan, url=servers.nginx.url), loop)
+            if second is not None:
+                await_end(second, plan.timeout + MARGIN)
         loop.check()
         stopping = time.monotonic()
         with stage.interrupts.shielded():
@@ -104,18 +114,47 @@ def run_case(stage: Stage) -> Outcome:
     waits, unlogged = waits_in(records, delays, summary.window)
     figures, windows = case_figures(waits, loop.recorded, yardstick, objective)
     looks = [{**asdict(each), "time": each.time - summary.window.since} for each in loop.recorded.values]
-    timeline = {"windows": windows, "looks": looks}
+    timeline = {"windows": windows, "looks": looks, "fixed": _fixed_line(plan, instants, services, needed, objective)}
     (stage.logs / TIMELINE).write_bytes(msgspec.json.encode(timeline) + b"\n")
     return Outcome(
         since=summary.window.since,
         until=summary.window.until,
-        figures={**figures, "unlogged": unlogged, "busy_cores": busy, "target": target, **_client(summary)},
+        figures={
+            **figures,
+            "unlogged": unlogged,
+            "busy_cores": busy,
+            "target": target,
+            **_client(summary),
+            **second_figures(stage),
+        },
         void=summary.void,
         spin_up=spin_up,
         tear_down=tear_down,
         client_log=Path(plan.client_log),
         spans=[] if servers.spans is None else [servers.spans],
     )
+
+
+def _fixed_line(
+    plan: Plan,
+    instants: NDArray[np.float64],
+    services: NDArray[np.float64],
+    needed: Sequence[int],
+    objective: Objective,
+) -> list[dict[str, float]]:
+    """Return the requests within the objective for each fixed number from the yardstick's mean to its maximum.
+
+    The schedule is replayed, first come first served. Each has `workers` and `within_share`.
+    """
+    since, until = plan.warmup, plan.warmup + plan.duration
+    line = []
+    for workers in range(_fixed_mean(needed), max(needed) + 1):
+        replayed = simulate(instants, services, FixedPolicy(workers), workers=workers, timeout=plan.timeout)
+        line.append({
+            "workers": float(workers),
+            "within_share": replayed.within_share(objective.threshold, since, until),
+        })  # fmt: skip
+    return line
 
 
 def _client(summary: Summary) -> dict[str, Any]:
@@ -125,10 +164,14 @@ def _client(summary: Summary) -> dict[str, Any]:
     }
 
 
+def _fixed_mean(needed: Sequence[int]) -> int:
+    return max(1, round(sum(needed) / len(needed)))
+
+
 def _first_workers(settings: Autoscale, needed: list[int]) -> int:
     """Return the workers at the start: the minimum, or the yardstick's mean or maximum where they are fixed."""
     if settings.signal == "fixed_mean":
-        return max(1, round(sum(needed) / len(needed)))
+        return _fixed_mean(needed)
     return max(needed) if settings.signal == "fixed_peak" else settings.minimum
 
 
@@ -137,21 +180,23 @@ def _started(stage: Stage, stack: contextlib.ExitStack, workers: int) -> Servers
     stage.watcher.stage("starting nginx and gunicorn")
     topology = changed(stage.topology, workers=workers)
     with stage.interrupts.shielded():
-        backend = started_backend("backend-1", topology, stage.logs)
+        loading = {"LAB_LOADING": repr(topology.loading)} if topology.loading else {}
+        backend = started_backend("backend-1", topology, stage.logs, loading)
         stack.callback(backend.process.stop)
     backend.wait_until_ready()
     upstreams = Upstreams(own=[backend.address])
+    second = LOCATION if stage.case.autoscale is not None and stage.case.autoscale.beside is not None else ""
     with stage.interrupts.shielded():
         nginx = Nginx(
             stage.logs,
-            server_text(topology, upstreams) + STATUS_LOCATION,
+            server_text(topology, upstreams) + STATUS_LOCATION + second,
             access_log=stage.access_log,
             http=http_text(topology, upstreams),
             workers=topology.nginx_workers,
         )
         nginx.start()
         stack.callback(nginx.stop)
-    return Servers(Workers(backend.process, workers), nginx, backend.spans)
+    return Servers(Workers(backend.process, workers, topology.loading + OWN_STARTUP), nginx, backend.spans)
 
 
 def _busy_cores(servers: Servers, stage: Stage) -> float:
@@ -183,15 +228,31 @@ def _busy_cores(servers: Servers, stage: Stage) -> float:
     return cores
 
 
-def _exporter(stage: Stage, stack: contextlib.ExitStack, settings: Autoscale) -> str:
+def exporter_options(settings: Autoscale, status: str, startup: float) -> list[str]:
+    """Return the options of `sojourn export` for a case.
+
+    Args:
+        settings: signal, objective, window and stabilisation.
+        status: URL of nginx's `stub_status`; only the signal that needs it gets it: nginx counts these requests, too.
+        startup: seconds from the start of a worker until it is ready.
+    """
+    share = settings.share if settings.signal_share is None else settings.signal_share
+    live = ["--status", status, "--hold", f"{settings.stabilisation:g}", "--startup", f"{startup:g}"]
+    return [
+        *("--objective", f"queueing_delay:p{100.0 * share:g}={settings.threshold:g}"),
+        *("--labels", "service"),
+        *("--window", f"{max(settings.window, LEAST_WINDOW):g}"),
+        *("--every", f"{EVERY:g}"),
+        *(live if settings.signal == "workers_live" else []),
+    ]
+
+
+def _exporter(stage: Stage, stack: contextlib.ExitStack, settings: Autoscale, status: str) -> str:
     """Start `sojourn export` on the access log and return the URL of its metrics."""
     command = [
         *(sys.executable, "-m", "sojourn", "--no-config", "export", str(stage.access_log)),
         *("--listen", "127.0.0.1:0"),
-        *("--objective", f"queueing_delay:p{100.0 * settings.share:g}={settings.threshold:g}"),
-        *("--labels", "service"),
-        *("--window", f"{max(settings.window, LEAST_WINDOW):g}"),
-        *("--every", f"{EVERY:g}"),
+        *exporter_options(settings, status, stage.topology.loading + OWN_STARTUP),
     ]
     with stage.interrupts.shielded():
         exporter = Process(command, name="exporter", folder=stage.logs)

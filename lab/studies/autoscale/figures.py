@@ -132,4 +132,5 @@ def case_figures(
         "violation": {"seconds": violated, "share": violated / (until - since)},
         "looks": len(looks),
         "missed_looks": recorded.missed,
+        "looks_without_value": sum(since <= instant < until for instant in recorded.without_value),
     }, windows

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.measure.sampling import SamplerThread
-from sojourn_lab.scenario.experiment_settings import Autoscale
+from sojourn_lab.scenario.experiment_settings import Autoscale, Signal
 
-from studies.autoscale.controller import Look, desired_workers
+from studies.autoscale.controller import Look
+from studies.autoscale.other_controllers import controller_of
 from studies.autoscale.signals import (
     STATUS_PATH,
     Scrape,
@@ -27,6 +28,12 @@ STEP = 0.05
 SAMPLES = 10
 """Samples of the requests in flight in one period; their mean is the signal."""
 
+OF_IN_FLIGHT: tuple[Signal, ...] = ("in_flight", "knative", "aws_tracking")
+"""Signals that need them."""
+
+SAME_VALUE: dict[Signal, Signal] = {"cpu_of_busy": "cpu", "knative": "in_flight", "aws_tracking": "in_flight"}
+"""Signals that have the value of another one; their targets or their rules differ."""
+
 
 @dataclass(frozen=True)
 class Values:
@@ -39,8 +46,11 @@ class Values:
         cpu: cores per worker since the last look; None: unknown, as for the others.
         in_flight: requests in nginx per worker, mean since the last look.
         queueing_delay: its 95th percentile since the last look, s.
-        workers_needed: the exporter's gauge.
+        workers_needed: the exporter's gauge, method `replay`.
         age: of its state, s: from the instant that it is as of to this look.
+        workers_live: the exporter's gauge, method `live`.
+        refused: why it is absent; empty: no reason is published.
+        in_progress: requests in progress, by the exporter.
     """
 
     time: float
@@ -51,21 +61,26 @@ class Values:
     queueing_delay: float | None
     workers_needed: float | None
     age: float | None = None
+    workers_live: float | None = None
+    refused: str = ""
+    in_progress: float | None = None
 
 
 @dataclass
 class Recorded:
-    """What the loop has seen.
+    """What the loop has measured.
 
     Attributes:
         values: one of each look.
         live: (unix s, workers that live), several in a second.
         missed: scrapes without an answer.
+        without_value: instants of looks whose signal had no value, unix s.
     """
 
     values: list[Values] = field(default_factory=list)
     live: list[tuple[float, int]] = field(default_factory=list)
     missed: int = 0
+    without_value: list[float] = field(default_factory=list)
 
 
 class Loop(SamplerThread):
@@ -85,13 +100,12 @@ class Loop(SamplerThread):
     ) -> None:
         super().__init__("autoscaler")
         self._settings = settings
-        self._target = target
+        self._controller = controller_of(settings, target)
         self._workers = workers
         self._status = nginx + STATUS_PATH
         self._exporter = exporter
         self._service = service
-        self._looks: list[Look] = []
-        self._in_flight: list[int] = []
+        self._in_flight: list[tuple[float, int]] = []
         self._cpu: CpuTimes | None = None
         self._delays: Scrape | None = None
         self._error: Exception | None = None
@@ -110,9 +124,11 @@ class Loop(SamplerThread):
 
     def _looped(self) -> None:
         period = self._settings.period
-        due: list[tuple[float, float, Callable[[], None]]] = []
         start = time.monotonic()
-        due = [(start, period / SAMPLES, self._sample_in_flight), (start, period, self._look)]
+        due: list[tuple[float, float, Callable[[], None]]] = [(start, period, self._look)]
+        if self._settings.signal in OF_IN_FLIGHT:
+            # Only there: each of these requests counts in nginx, too.
+            due.insert(0, (start, period / SAMPLES, self._sample_in_flight))
         while not self._end.wait(STEP):
             self.recorded.live.append((time.time(), self._workers.step()))
             now = time.monotonic()
@@ -125,11 +141,11 @@ class Loop(SamplerThread):
     def _sample_in_flight(self) -> None:
         status = fetched(self._status)
         if status is not None:
-            self._in_flight.append(requests_in_flight(status))
+            self._in_flight.append((time.monotonic(), requests_in_flight(status)))
 
     def _look(self) -> None:
-        live = self._workers.live()
-        cpu = cpu_times(live, time.monotonic())
+        live, ready = self._workers.live(), self._workers.ready()
+        cpu = cpu_times(ready, time.monotonic())
         text = fetched(self._exporter)
         scrape = None if text is None else scrape_of(text, self._service)
         if scrape is None:
@@ -139,20 +155,25 @@ class Loop(SamplerThread):
             "in_flight": _mean(self._in_flight, len(live)),
             "queueing_delay": _delay(self._delays, scrape, self._settings.share),
             "workers_needed": None if scrape is None else scrape.needed,
+            "workers_live": None if scrape is None else scrape.live,
         }
+        signal = SAME_VALUE.get(self._settings.signal, self._settings.signal)
+        look = Look(time.monotonic(), self._workers.desired, values.get(signal), len(ready), self._in_flight)
         self._cpu, self._in_flight = cpu, []
         self._delays = scrape if scrape is not None else self._delays
-        signal = {"cpu_of_busy": "cpu"}.get(self._settings.signal, self._settings.signal)
-        self._looks.append(Look(time.monotonic(), self._workers.desired, values.get(signal)))
-        if not self._settings.signal.startswith("fixed"):
-            self._workers.desired = desired_workers(self._settings, self._target, self._looks)
+        self._workers.desired = self._controller.desired(look)
         now = time.time()
+        if signal in values and look.value is None:
+            self.recorded.without_value.append(now)
         age = None if scrape is None or scrape.as_of is None else now - scrape.as_of
-        self.recorded.values.append(Values(now, len(live), self._workers.desired, **values, age=age))
+        refused, in_progress = ("", None) if scrape is None else (scrape.refused, scrape.in_progress)
+        self.recorded.values.append(
+            Values(now, len(live), self._workers.desired, **values, age=age, refused=refused, in_progress=in_progress)
+        )
 
 
-def _mean(samples: Sequence[int], workers: int) -> float | None:
-    return sum(samples) / (len(samples) * workers) if samples and workers else None
+def _mean(samples: Sequence[tuple[float, int]], workers: int) -> float | None:
+    return sum(count for _, count in samples) / (len(samples) * workers) if samples and workers else None
 
 
 def _delay(before: Scrape | None, after: Scrape | None, share: float) -> float | None:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import re
-import statistics
 import textwrap
 from collections.abc import Mapping
 from functools import partial
 
-from sojourn.model.formatting import formatted, listed, milliseconds
+from sojourn.model.formatting import formatted, milliseconds
 
-from studies.autoscale.case import EVERY
-from studies.autoscale.controller import CALM, STEP_DOWN, STEPS_UP, TOLERANCE
-from studies.autoscale.loop import SAMPLES
-from studies.autoscale.recorded import LOADS, Measured, Measurement
+from studies.autoscale.findings import findings, name_of, share_text
+from studies.autoscale.parameters import parameters
+from studies.autoscale.pictures import front_name, has_front
+from studies.autoscale.recorded import FLOOR, Cell, Measurement
 from studies.page_output import versions_text
 
 PROGRAMS = ("gunicorn", "nginx", "python")
-SIGNALS = ("cpu", "cpu_of_busy", "in_flight", "queueing_delay", "workers_needed")
 
 HEAD = """# Autoscaling: which signal says how many workers an app needs
 
@@ -37,6 +35,9 @@ with it.
 LOAD = {
     "diurnal": "A day in {duration} s: the rate rises from {low} to {high} requests a second, and falls again.",
     "spiky": "Steps: {steps}.",
+    "slow_start": "The spiky load, and an app that takes {loading} s to load: a worker is ready so much later.",
+    "second": "The spiky load, and beside it {beside} requests a second to a second service, which the same nginx"
+    " answers by itself and logs.",
 }
 
 TABLE = """
@@ -47,39 +48,30 @@ TABLE = """
 COLUMNS = """
 *In violation*: time in windows whose requests did not meet the objective. *Overshoot*: the most
 workers above the yardstick at any time. *Changes* of the number that was set, *reversals* of their direction. *No
-answer*: requests that clients gave up on after {timeout} s, or that failed.
+answer*: requests that clients gave up on after {timeout} s, or that failed. Where a case was repeated with other
+requests the figures are means, and in brackets is the range.
 """
 
 PICTURE = """
 ![For each signal the workers over the offered load, and the queueing delay](../images/autoscale-{load}.svg)
+"""
 
+LEGEND = """
 Left: the workers that were set (blue), the yardstick (grey line), and the offered load in busy workers (area).
 Right: the 95th percentile of the queueing delay in windows of {window} s, and the threshold (dashed); at the
 upper end requests got no answer.
 """
 
-PARAMETERS = """
-## Parameters
+FRONT = """
+![For each signal the requests within the objective against the cost, with each of its settings]({picture})
 
-All signals have the same limits, the same period and the same hysteresis, that of Kubernetes' Horizontal Pod
-Autoscaler (HPA): the number is the highest recommendation of the last {stabilisation} s. So it rises at once and
-falls late. The HPA's rule: desired = ceil(workers · value / target), and no change where value / target is 1 ±
-{tolerance}.
+A line per signal, a point per setting, the default filled; bars are the range of the repetitions. Grey: fixed numbers
+of workers, replayed. Settings with less than {floor} of the requests within the objective are left out.
 
-- `cpu`: cores per worker since the last look, from /proc, by the HPA's rule with a target of {target} of a core.
-  Workers that have just started are left out.
-- `cpu_of_busy`: the same, with a target of {target} of what a busy worker of this app uses: {busy} of a core,
-  measured before the load.
-- `in_flight`: requests in nginx (`stub_status`) per worker, mean of {samples} samples since the last look, by the
-  HPA's rule with a target of {target}.
-- `queueing_delay`: its {percentile}th percentile since the last look, from the exporter's histogram, linear
-  within a bucket. Steps: {steps}; below {calm} of the threshold × {down}; at least one worker more or less.
-- `workers_needed`: the exporter's gauge, method `replay`, set as it is. The exporter's `--window` is
-  {exporter_window} s, four looks; its default of 60 s is four looks of the HPA, which looks every 15 s.
-  `--every` is {every} s.
-- `fixed_mean`, `fixed_peak`: the mean and the maximum of the yardstick. {fixed}
+{table}"""
 
-A request is in the log, and so in the exporter's values, when it ends; it is in nginx's count when it arrives.
+SETTINGS_TABLE = """| signal | setting | within the objective | of the yardstick's worker-seconds | runs |
+| --- | --- | --- | --- | --- |
 """
 
 VOIDS = """
@@ -92,33 +84,16 @@ less certain:
 FINDINGS = """
 ## What the runs show
 
-Beside each signal: the requests within the objective, and the cost.
+Beside each signal: the requests within the objective, and the worker-seconds as a share of the yardstick's.
 
-- **CPU at the usual target does nothing.** A busy worker of this app uses {busy} of a core, so {target} of a core
-  per worker is never reached: the number of workers is the minimum all the time.
-- **CPU with a target for this app follows a slow rise, not a step**: {cpu_of_busy}. It says how busy the workers
-  are, and nothing about the queue: when all are busy, the rule multiplies their number by at most 1 / {target} at
-  each look, however many requests wait.
-- **Requests in flight know first**: {in_flight}. nginx counts a request when it arrives. A request that waits
-  counts as much as one that is served, so a queue makes the number overshoot.
-- **The queueing delay says that workers are missing, not how many**: {queueing_delay}. The steps overshoot, and
-  requests report their delay when they end.
-- **The workers needed come late**: {workers_needed}. The gauge is as of {age} s before the look (median): a request
-  is in the log when it ends, so the state is complete only as far back as the slowest request of the last minute. To
-  that come the exporter's window and its second between two computations. The load of these runs multiplies within
-  seconds; the delay is the same where it takes minutes.
-- **A fixed number at the peak** needs no signal: {fixed_peak}. Against steps that are shorter than the hysteresis and
-  the delays of a signal, no autoscaler of these is better and cheaper.
-
-One run per case, without intervals. Cases that were repeated differed by up to eight percentage points within the
-objective, and by up to 15 % in worker-seconds: smaller differences mean nothing.
+{items}
 """
 
 TAIL = """
-To measure it again, in about half an hour:
+To measure it again, in about two hours; or in parts (`--case`), and with other requests (`--seed`, `--set repeats=3`):
 
     PYTHONPATH=lab python -m studies.autoscale.measure --out RUN
-    PYTHONPATH=lab python -m studies.autoscale RUN --pictures docs/images --out docs/reference/autoscale.md
+    PYTHONPATH=lab python -m studies.autoscale RUN... --pictures docs/images --out docs/reference/autoscale.md
 
 {versions}
 """
@@ -127,70 +102,68 @@ To measure it again, in about half an hour:
 def page(measurement: Measurement) -> str:
     """Return the page with the figures of the runs."""
     scenario = measurement.run.scenario
-    measured = [each for signals in measurement.cases.values() for each in signals.values()]
-    settings = measured[0].settings
-    window = f"{measured[0].windows[0]['seconds']:g}"
+    one = next(cell.first for cells in measurement.cases.values() for cell in cells.values())
+    settings = one.settings
     head = HEAD.format(
         period=f"{settings.period:g}",
         minimum=settings.minimum,
         maximum=settings.maximum,
-        service=milliseconds(measured[0].case.mean_service_time),
+        service=milliseconds(one.case.mean_service_time),
         share=f"{settings.share:.0%}",
         threshold=milliseconds(settings.threshold),
-        window=window,
+        window=f"{one.windows[0]['seconds']:g}",
     )
     loads = "".join(
-        f"\n## {load.capitalize()} load\n\n{_load(load, signals, scenario.duration)}\n{TABLE}"
-        f"{''.join(_row(name, each) for name, each in signals.items())}"
-        f"{COLUMNS.format(timeout=f'{scenario.timeout:g}')}{PICTURE.format(load=load, window=window)}"
-        for load, signals in measurement.cases.items()
+        _load_section(measurement, load, scenario.duration, None if number else scenario.timeout)
+        for number, load in enumerate(measurement.cases)
     )
+    items = "\n".join(f"- {text}" for text in findings(measurement))
     tail = TAIL.format(versions=versions_text(measurement.run.versions, PROGRAMS))
     return filled(
-        head + loads + _findings(measurement) + _voids(measurement) + _parameters(measurement, measured[0]) + tail
+        head + loads + FINDINGS.format(items=items) + _voids(measurement) + parameters(measurement, one) + tail
     )
 
 
-def _findings(measurement: Measurement) -> str:
-    """Return the findings; empty if a signal was not measured with every load."""
-    loads = measurement.cases
-    names = (*SIGNALS, "fixed_peak")
-    if set(loads) != set(LOADS) or any(name not in signals for signals in loads.values() for name in names):
+def _load_section(measurement: Measurement, load: str, duration: float, timeout: float | None) -> str:
+    """Return what was measured under a load; `timeout`: of the clients, only where table and picture are explained."""
+    cells = measurement.cases[load]
+    window = f"{next(iter(cells.values())).first.windows[0]['seconds']:g}"
+    defaults = {name: cell for name, cell in cells.items() if not cell.setting}
+    columns = "" if timeout is None else COLUMNS.format(timeout=f"{timeout:g}")
+    legend = "" if timeout is None else LEGEND.format(window=window)
+    return (
+        f"\n## {load.replace('_', ' ').capitalize()} load\n\n{_load(load, cells, duration)}\n{TABLE}"
+        f"{''.join(_row(cell) for cell in defaults.values())}"
+        f"{columns}{PICTURE.format(load=load)}{legend}{_front(measurement, load)}"
+    )
+
+
+def _front(measurement: Measurement, load: str) -> str:
+    """Return the front of attainment and cost; empty under a load without lines of settings."""
+    lines = measurement.lines(load)
+    if not has_front(lines):
         return ""
-
-    def result(name: str) -> str:
-        return listed([_result(load, signals[name]) for load, signals in loads.items()])
-
-    needed = [signals["workers_needed"] for signals in loads.values()]
-    ages = [look["age"] for each in needed for look in each.looks if look["age"] is not None]
-    return FINDINGS.format(
-        busy=_busy(measurement),
-        target=f"{needed[0].settings.target:g}",
-        age=formatted(statistics.median(ages), ".1f"),
-        **{name: result(name) for name in names},
+    rows = [
+        f"| `{signal}` | {cell.value:g} | {share_text(cell.within, '.1%')} | {share_text(cell.cost)} |"
+        f" {len(cell.repetitions)} |\n"
+        for signal, line in lines.items()
+        for cell in line
+        if len(line) > 1
+    ]
+    return FRONT.format(
+        picture=f"../images/{front_name(load)}", floor=f"{FLOOR:.0%}", table=SETTINGS_TABLE + "".join(rows)
     )
-
-
-def _result(load: str, measured: Measured) -> str:
-    share, cost = measured.figures["within_share"] or 0.0, measured.figures["of_oracle"]
-    return f"{load} {share:.0%} of the requests for {cost:.0%} of the yardstick's worker-seconds"
 
 
 def _voids(measurement: Measurement) -> str:
     """Return why cases are void; empty if none is."""
     reasons = [
-        f"- {load}, `{name}`: {reason}.\n"
-        for load, signals in measurement.cases.items()
-        for name, each in signals.items()
-        for reason in each.void
+        f"- {load}, {name_of(cell)}: {reason}.\n"
+        for load, cells in measurement.cases.items()
+        for cell in cells.values()
+        for reason in cell.void
     ]
     return VOIDS + "".join(reasons) if reasons else ""
-
-
-def _busy(measurement: Measurement) -> str:
-    """Return what a busy worker used of a core, in each case that measured it."""
-    cases = [signals["cpu_of_busy"] for signals in measurement.cases.values() if "cpu_of_busy" in signals]
-    return " and ".join(f"{each.figures['busy_cores']:.3f}" for each in cases) or "–"
 
 
 def filled(text: str, width: int = 120) -> str:
@@ -210,51 +183,33 @@ def _filled(block: str, width: int) -> str:
     return block[: len(block) - len(block.lstrip("\n"))] + text + block[len(block.rstrip("\n")) :]
 
 
-def _load(load: str, signals: Mapping[str, Measured], duration: float) -> str:
-    case = next(iter(signals.values())).case
-    if load == "diurnal":
-        low, high = getattr(case.load, "low", 0.0), getattr(case.load, "high", 0.0)
-        return LOAD[load].format(duration=f"{duration:g}", low=f"{low:g}", high=f"{high:g}")
+def _load(load: str, cells: Mapping[str, Cell], duration: float) -> str:
+    case = next(iter(cells.values())).first.case
+    beside = case.autoscale.beside if case.autoscale is not None else None
+    low, high = getattr(case.load, "low", 0.0), getattr(case.load, "high", 0.0)
     rates, at = getattr(case.load, "rates", [0.0]), getattr(case.load, "at", [])
     steps = [f"{rates[0]:g} requests a second"]
     steps += [f"{rate:g} from {instant:g} s" for rate, instant in zip(rates[1:], at, strict=True) if instant < duration]
-    return LOAD.get(load, "{steps}").format(steps=", ".join(steps))
+    return LOAD.get(load, "{steps}").format(
+        duration=f"{duration:g}",
+        low=f"{low:g}",
+        high=f"{high:g}",
+        steps=", ".join(steps),
+        loading=f"{case.topology.loading or 0.0:g}",
+        beside=f"{beside or 0.0:g}",
+    )
 
 
-def _row(name: str, measured: Measured) -> str:
-    figures = measured.figures
+def _row(cell: Cell) -> str:
+    def mean(*path: str, spec: str = ",.0f") -> str:
+        return formatted(cell.figure(*path).mean, spec)
+
     cells = [
-        f"`{name}`" + (" (void)" if measured.void else ""),
-        formatted(figures["within_share"] or 0.0, ".1%"),
-        formatted(figures["worker_seconds"], ",.0f"),
-        formatted(figures["of_oracle"], ".0%"),
-        f"{figures['violation']['seconds']:g} s",
-        str(figures["overshoot"]),
-        str(figures["changes"]),
-        str(figures["reversals"]),
-        str(figures["unanswered"]),
+        f"`{cell.signal}`" + (" (void)" if cell.void else ""),
+        share_text(cell.within, ".1%"),
+        mean("worker_seconds"),
+        share_text(cell.cost),
+        f"{mean('violation', 'seconds')} s",
+        *(mean(name) for name in ("overshoot", "changes", "reversals", "unanswered")),
     ]
     return "| " + " | ".join(cells) + " |\n"
-
-
-def _parameters(measurement: Measurement, one: Measured) -> str:
-    settings = one.settings
-    fixed = [
-        f"{load.capitalize()}: {' and '.join(str(each.figures['workers']['most']) for each in fixed_ones)}"
-        for load, signals in measurement.cases.items()
-        if (fixed_ones := [each for name, each in signals.items() if name.startswith("fixed")])
-    ]
-    return PARAMETERS.format(
-        stabilisation=f"{settings.stabilisation:g}",
-        target=f"{settings.target:g}",
-        tolerance=f"{TOLERANCE:g}",
-        busy=_busy(measurement),
-        samples=SAMPLES,
-        percentile=f"{100.0 * settings.share:g}",
-        steps=", ".join(f"above {least:g} × the threshold × {factor:g}" for least, factor in STEPS_UP),
-        calm=f"{CALM:g}",
-        down=f"{STEP_DOWN:g}",
-        exporter_window=f"{settings.window:g}",
-        every=f"{EVERY:g}",
-        fixed="; ".join(fixed),
-    )

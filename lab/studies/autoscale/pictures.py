@@ -1,40 +1,120 @@
-"""A picture per load: for each signal the workers over the offered load, and the queueing delay."""
+"""The pictures of a load: each signal over the time, and the front of attainment and cost."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sojourn.present.chart_libraries import alt
 from sojourn.present.drawing import specification, svg
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE
+from sojourn_lab.scenario.experiment_settings import Signal
 
-from studies.autoscale.recorded import Measured, Measurement
+from studies.autoscale.recorded import FLOOR, Cell, Measured, Measurement
 
 WIDTH, HEIGHT = 380, 90  # px
 DELAYS = (0.001, 5.0)
 """Ends of the axis of delays, s; a delay outside is drawn at its end."""
 
 
+FRONT_WIDTH, FRONT_HEIGHT = 520, 340  # px
+
+COLOURS = {
+    "cpu": "#bbbbbb",
+    "cpu_of_busy": "#E69F00",
+    "in_flight": "#56B4E9",
+    "queueing_delay": QUEUEING,
+    "knative": "#009E73",
+    "aws_tracking": "#CC79A7",
+    "workers_needed": "#8c7a00",
+    "workers_live": SERVICE,
+}
+
+
 def write_pictures(measurement: Measurement, folder: Path) -> list[Path]:
-    """Write ``autoscale-LOAD.svg`` for each load, and return the files."""
+    """Write ``autoscale-LOAD.svg`` for each load and, where signals have settings, the front; return the files."""
     paths = []
-    for load, signals in measurement.cases.items():
+    for load, cells in measurement.cases.items():
         path = folder / f"autoscale-{load}.svg"
-        path.write_text(svg(specification(picture(signals))), encoding="utf-8")
+        path.write_text(svg(specification(picture(cells))), encoding="utf-8")
         paths.append(path)
+        lines = measurement.lines(load)
+        if has_front(lines):
+            path = folder / front_name(load)
+            path.write_text(svg(specification(front_picture(lines))), encoding="utf-8")
+            paths.append(path)
     return paths
 
 
-def picture(signals: Mapping[str, Measured]) -> alt.VConcatChart:
-    """Return the chart of one load; yardsticks with a fixed number of workers are left out."""
-    rows = {name: each for name, each in signals.items() if not name.startswith("fixed")} or signals
+def front_name(load: str) -> str:
+    """Return the name of the file with the front of a load."""
+    return f"autoscale-{load}-front.svg"
+
+
+def has_front(lines: Mapping[Signal, Sequence[Cell]]) -> bool:
+    """Return whether any signal has more than one setting, with points in the picture."""
+    return any(len(_points(line)) > 1 for line in lines.values())
+
+
+def _points(line: Sequence[Cell]) -> list[Cell]:
+    return [cell for cell in line if cell.within.mean >= FLOOR]
+
+
+def picture(cells: Mapping[str, Cell]) -> alt.VConcatChart:
+    """Return the chart of one load, with the default settings; fixed numbers of workers are left out."""
+    defaults = {name: cell for name, cell in cells.items() if not cell.setting} or cells
+    rows = {name: cell.first for name, cell in defaults.items() if not cell.is_fixed}
+    rows = rows or {name: cell.first for name, cell in defaults.items()}
     most = max(look["wanted"] for each in rows.values() for look in each.looks)
     return alt.vconcat(
         *(_row(name, each, most, last=number == len(rows)) for number, (name, each) in enumerate(rows.items(), 1)),
         spacing=8,
     )
+
+
+def front_picture(lines: Mapping[Signal, Sequence[Cell]]) -> alt.LayerChart:
+    """Return attainment against cost: a line per signal through its settings, with the range of the repetitions."""
+    drawn = {signal: points for signal, line in lines.items() if (points := _points(line))}
+    rows = [
+        {
+            "signal": signal,
+            "order": cell.value,
+            "default": not cell.setting,
+            **{f"cost_{end}": getattr(cell.cost, end) for end in ("mean", "low", "high")},
+            **{f"within_{end}": getattr(cell.within, end) for end in ("mean", "low", "high")},
+        }
+        for signal, line in drawn.items()
+        for cell in line
+    ]
+    signals = list(drawn)
+    scale = alt.Scale(domain=signals, range=[COLOURS[signal] for signal in signals])
+    colour = alt.Color("signal:N", title=None, scale=scale)
+    zero = alt.Scale(zero=False)
+    percent = alt.Axis(format="%")
+    x = alt.X("cost_mean:Q", title="worker-seconds, of the yardstick's", scale=zero, axis=percent)
+    y = alt.Y("within_mean:Q", title="requests within the objective", scale=zero, axis=percent)
+    base = _chart(rows)
+    filled = alt.condition(alt.datum.default, colour, alt.value("white"))
+    return alt.LayerChart(layer=[
+        _chart(_fixed_rows(lines)).mark_line(color=OTHER, strokeDash=[4, 3], point={"color": OTHER, "size": 15})
+        .encode(x=x, y=y, order="order:Q"),
+        base.mark_line(strokeWidth=1.5).encode(x=x, y=y, color=colour, order="order:Q"),
+        base.mark_rule().encode(x=alt.X("cost_low:Q"), x2="cost_high:Q", y=y, color=colour),
+        base.mark_rule().encode(x=x, y=alt.Y("within_low:Q"), y2="within_high:Q", color=colour),
+        base.mark_point(filled=True, size=55, opacity=1).encode(x=x, y=y, fill=filled, stroke=colour),
+    ]).properties(width=FRONT_WIDTH, height=FRONT_HEIGHT)  # fmt: skip
+
+
+def _fixed_rows(lines: Mapping[Signal, Sequence[Cell]]) -> list[dict[str, Any]]:
+    """Return the points of the replayed fixed numbers; they are of the requests of the first case."""
+    one = next(iter(lines.values()))[0].first
+    oracle = one.figures["oracle"]["mean"]
+    return [
+        {"order": each["workers"], "cost_mean": each["workers"] / oracle, "within_mean": each["within_share"]}
+        for each in one.fixed
+        if each["within_share"] >= FLOOR
+    ]
 
 
 def _row(name: str, measured: Measured, most: int, *, last: bool) -> alt.HConcatChart:

@@ -23,8 +23,9 @@ STATUS_LOCATION = f"""
 """nginx's own counters, for the server block."""
 
 DELAY, NEEDED = "sojourn_queueing_delay_seconds", "sojourn_workers_needed"
-AS_OF = "sojourn_state_timestamp_seconds"
-METHOD = "replay"
+AS_OF, REFUSED = "sojourn_state_timestamp_seconds", "sojourn_live_refused"
+IN_PROGRESS = "sojourn_requests_in_progress"
+METHOD, LIVE_METHOD = "replay", "live"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 TIMEOUT = 1.0
@@ -37,13 +38,19 @@ class Scrape:
 
     Attributes:
         delays: cumulative counts of the queueing delay's histogram, by upper bound, s.
-        needed: workers needed; None: no value yet.
+        needed: workers needed, by the replay of the log; None: no value yet.
         as_of: the instant that it is as of, unix s; None: no value yet.
+        live: workers needed, by the count of the requests that have arrived; None: it is absent.
+        refused: why it is absent; empty: no reason is published.
+        in_progress: requests in progress, from which it is computed; None: it is absent.
     """
 
     delays: Mapping[float, float]
     needed: float | None
     as_of: float | None = None
+    live: float | None = None
+    refused: str = ""
+    in_progress: float | None = None
 
 
 def fetched(url: str) -> str | None:
@@ -80,10 +87,11 @@ def scrape_of(text: str, service: str) -> Scrape:
         LabError: the text is no exposition.
     """
     delays: dict[float, float] = {}
-    needed = as_of = None
+    needed = as_of = live = in_progress = None
+    refused = ""
     try:
         for family in text_string_to_metric_families(text):  # type: ignore[no-untyped-call]
-            if family.name not in (DELAY, NEEDED, AS_OF):
+            if family.name not in (DELAY, NEEDED, AS_OF, REFUSED, IN_PROGRESS):
                 continue
             for sample in family.samples:
                 if sample.labels.get("service") != service:
@@ -93,11 +101,17 @@ def scrape_of(text: str, service: str) -> Scrape:
                     delays[bound] = delays.get(bound, 0.0) + sample.value
                 elif sample.name == NEEDED and sample.labels.get("method") == METHOD:
                     needed = sample.value
+                elif sample.name == NEEDED and sample.labels.get("method") == LIVE_METHOD:
+                    live = sample.value
+                elif sample.name == IN_PROGRESS:
+                    in_progress = sample.value
+                elif sample.name == REFUSED and sample.value == 1.0:
+                    refused = sample.labels.get("reason", "")
                 elif sample.name == AS_OF:
                     as_of = sample.value
     except ValueError as error:
         raise LabError(f"the exporter's metrics cannot be read: {error}") from None
-    return Scrape(delays, needed, as_of)
+    return Scrape(delays, needed, as_of, live, refused, in_progress)
 
 
 def quantile_between(before: Mapping[float, float], after: Mapping[float, float], share: float) -> float | None:

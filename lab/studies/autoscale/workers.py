@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import time
 from collections.abc import Mapping
@@ -10,6 +11,9 @@ from pathlib import Path
 
 from sojourn_lab.measure.proc import GONE, PROC, run_times_of
 from sojourn_lab.runtime.process import Process, group_members
+
+OWN_STARTUP = 0.3
+"""Seconds from the signal until a worker of the lab's app is ready, beside the time that the app takes to load."""
 
 PATIENCE = 3.0
 """Seconds after the last signal from which the workers that live are taken for the number that gunicorn keeps."""
@@ -29,12 +33,19 @@ class Workers:
 
     `step` sends at most one signal, SIGTTIN or SIGTTOU, and is called again and again: two equal signals at once would
     be one to a process. gunicorn removes its oldest worker, after the request that it serves.
+
+    Args:
+        gunicorn: its master.
+        workers: that it has, all of them ready.
+        startup: seconds from the start of a worker until it is ready.
     """
 
-    def __init__(self, gunicorn: Process, workers: int) -> None:
+    def __init__(self, gunicorn: Process, workers: int, startup: float = OWN_STARTUP) -> None:
         self._gunicorn = gunicorn
         self._configured = workers
+        self._startup = startup
         self._signalled = time.monotonic()
+        self._ready_at = dict.fromkeys(self.live(), self._signalled)
         self.desired = workers
         """The number to reach; the autoscaler sets it."""
 
@@ -42,9 +53,16 @@ class Workers:
         """Return the process ids of the workers that live, those that finish their last request included."""
         return live_workers(self._gunicorn.pid)
 
+    def ready(self) -> list[int]:
+        """Return the process ids of the workers that live and have had the time to start."""
+        now = time.monotonic()
+        return [pid for pid in self.live() if self._ready_at.get(pid, math.inf) <= now]
+
     def step(self) -> int:
         """Send a signal if gunicorn keeps another number than `desired`; return the workers that live."""
-        live, now = len(self.live()), time.monotonic()
+        pids, now = self.live(), time.monotonic()
+        live = len(pids)
+        self._ready_at = {pid: self._ready_at.get(pid, now + self._startup) for pid in pids}
         if self._configured == self.desired:
             if live != self._configured and now - self._signalled > PATIENCE:
                 # A signal was lost, or a worker has died, which gunicorn replaces.

@@ -74,9 +74,24 @@ def test_settings_override_the_file(file: str) -> None:
     assert RunOptions(seed=8, settings=settings).changes() == {"seed": 8, "settings": list(settings)}
 
 
+def test_cases_are_chosen_by_their_names(file: str) -> None:
+    criteria = "".join(
+        f'[[criteria]]\nname = "{name}"\ncases = "{name}"\nmetric = "client.failed"\nbelow = 1\n'
+        for name in ("a", "b", "*", "misspelt")
+    )
+    Path(file).write_text(TEXT + criteria)
+    options = RunOptions(cases=("b", "b*"))
+    scenario, _ = scenario_with_options(file, options)
+    assert [case.name for case in scenario.cases] == ["b"]
+    # A criterion of other cases alone goes with them; one that matches no case at all remains, and fails.
+    assert [each.name for each in scenario.criteria] == ["b", "*", "misspelt"]
+    assert options.changes() == {"cases": ["b", "b*"]}
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        (RunOptions(cases=("b", "c*")), r"--case c\*: no case of .* has such a name; there are a, b"),
         (RunOptions(settings=("rate",)), "not KEY=VALUE"),
         (RunOptions(settings=("cases.c.load.rate=2",)), "there is no 'c'"),
         (RunOptions(settings=("cases.a.load.rte=2",)), "rte"),

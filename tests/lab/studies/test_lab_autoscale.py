@@ -6,6 +6,7 @@ import math
 import time
 from pathlib import Path
 from threading import Thread
+from typing import get_args
 from urllib.request import urlopen
 
 import msgspec
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lab_support import eventually, find_scenario, missed, sound_run
-from prometheus_client import CollectorRegistry, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Gauge, Histogram, start_http_server
 from prometheus_client.openmetrics.exposition import generate_latest
 from sojourn.queueing.theory import erlang_c
 from sojourn_lab.errors import LabError
@@ -30,6 +31,7 @@ from sojourn_lab.scenario.experiment_settings import Autoscale, Signal
 from sojourn_lab.scenario.run_options import RunOptions, scenario_with_options
 from sojourn_lab.scenario.scaling import scenario_with_time_scaled
 from sojourn_lab.scenario.topology import Topology
+from studies.autoscale.case import exporter_options
 from studies.autoscale.controller import Look, desired_workers, recommended_workers
 from studies.autoscale.figures import (
     Needed,
@@ -40,7 +42,7 @@ from studies.autoscale.figures import (
     waits_in,
     worker_seconds,
 )
-from studies.autoscale.loop import Recorded, Values
+from studies.autoscale.loop import Loop, Recorded, Values
 from studies.autoscale.measure import SCENARIO_FILE
 from studies.autoscale.oracle import (
     Objective,
@@ -51,7 +53,7 @@ from studies.autoscale.oracle import (
 )
 from studies.autoscale.page import filled, page
 from studies.autoscale.pictures import write_pictures
-from studies.autoscale.recorded import measurement_of
+from studies.autoscale.recorded import SETTINGS, measurement_of
 from studies.autoscale.signals import (
     STATUS_LOCATION,
     STATUS_PATH,
@@ -89,12 +91,14 @@ def settings(signal: Signal, **more: float) -> Autoscale:
         ("workers_needed", 2, 7.0, 7),
         ("workers_needed", 2, 6.2, 7),
         ("workers_needed", 2, math.inf, 16),
-        ("workers_needed", 5, math.nan, 5),
-        ("cpu", 5, None, 5),
+        ("workers_needed", 5, math.nan, None),
+        ("workers_live", 2, 7.0, 7),
+        ("workers_live", 5, None, None),
+        ("cpu", 5, None, None),
         ("fixed_mean", 5, 3.0, 5),
     ],
 )
-def test_recommendation_of_one_look(signal: Signal, workers: int, value: float | None, recommended: int) -> None:
+def test_recommendation_of_one_look(signal: Signal, workers: int, value: float | None, recommended: int | None) -> None:
     assert recommended_workers(settings(signal), 0.7, Look(0.0, workers, value)) == recommended
 
 
@@ -110,6 +114,20 @@ def test_number_rises_at_once_and_falls_after_the_stabilisation_window() -> None
 def test_number_is_never_outside_its_limits(values: list[float | None], signal: Signal) -> None:
     looks = [Look(2.0 * number, 5, value) for number, value in enumerate(values)]
     assert 3 <= desired_workers(settings(signal, minimum=3, maximum=7), 0.7, looks) <= 7
+
+
+def test_factor_applies_to_the_threshold_of_the_delay() -> None:
+    def recommended(factor: float) -> int | None:
+        return recommended_workers(settings("queueing_delay", factor=factor), 0.7, Look(0.0, 8, 0.15))
+
+    assert [recommended(factor) for factor in (0.5, 1.0, 2.0)] == [12, 10, 8]
+
+
+def test_look_without_a_value_recommends_nothing() -> None:
+    looks = [Look(0.0, 3, 9.0), Look(2.0, 9, 4.0), *(Look(2.0 * number, 9, None) for number in range(2, 8))]
+    numbers = [desired_workers(settings("workers_live"), 0.7, looks[:count]) for count in range(1, 8)]
+    # Were the 9 that is set repeated by each lost scrape, it would be held for as long as scrapes are lost.
+    assert numbers == [9, 9, 9, 9, 9, 9, 4]
 
 
 def test_decision_needs_a_look() -> None:
@@ -171,7 +189,7 @@ def test_yardstick_stops_at_its_limit() -> None:
     assert workers_needed(arrivals, np.full(100, 1.0), [0.0, 1.0], OBJECTIVE, 5) == [5]
 
 
-def exposition(delays: list[float], needed: float) -> str:
+def exposition(delays: list[float], needed: float, live: float | None = None) -> str:
     registry = CollectorRegistry()
     buckets = (0.01, 0.1, 1.0, math.inf)
     histogram = Histogram(
@@ -184,6 +202,13 @@ def exposition(delays: list[float], needed: float) -> str:
     gauge.labels("mine", "queueing_delay:p95=0.1", "replay").set(needed)
     gauge.labels("mine", "queueing_delay:p95=0.1", "erlang_c").set(99.0)
     gauge.labels("other", "queueing_delay:p95=0.1", "replay").set(98.0)
+    gauge.labels("other", "queueing_delay:p95=0.1", "live").set(97.0)
+    refused = Gauge("sojourn_live_refused", "Refused", ["service", "reason"], registry=registry)
+    for service in ("mine", "other"):
+        for reason in ("no_status", "several_nginx"):
+            refused.labels(service, reason).set(service == "mine" and live is None and reason == "several_nginx")
+    if live is not None:
+        gauge.labels("mine", "queueing_delay:p95=0.1", "live").set(live)
     text: bytes = generate_latest(registry)
     return text.decode()
 
@@ -198,6 +223,28 @@ def test_quantile_is_of_what_was_counted_between_two_scrapes() -> None:
     assert quantile_between({}, before.delays, 0.95) == 1.0  # beyond the last bound
     assert quantile_between(after.delays, after.delays, 0.95) is None
     assert quantile_between({}, scrape_of(exposition([0.002] * 10, 1.0), "mine").delays, 0.5) == pytest.approx(0.005)
+
+
+def test_live_gauge_is_absent_with_a_reason() -> None:
+    assert (scrape_of(exposition([], 3.0, 6.0), "mine").live, scrape_of(exposition([], 3.0), "mine").live) == (
+        6.0,
+        None,
+    )
+    assert scrape_of(exposition([], 3.0), "mine").refused == "several_nginx"
+    assert scrape_of(exposition([], 3.0, 6.0), "mine").refused == ""
+    assert (scrape_of(exposition([], 3.0), "other").live, scrape_of(exposition([], 3.0), "other").refused) == (97.0, "")
+
+
+def test_only_the_live_signal_reads_the_counters_of_nginx_through_the_exporter() -> None:
+    def options(signal: Signal, **more: float) -> str:
+        return " ".join(exporter_options(settings(signal, **more), "http://127.0.0.1:80/lab-status", 5.3))
+
+    live = options("workers_live", signal_share=0.9)
+    assert "--status http://127.0.0.1:80/lab-status --hold 10 --startup 5.3" in live
+    assert "--objective queueing_delay:p90=0.1" in live
+    assert "--objective queueing_delay:p95=0.1" in options("workers_live")
+    signals = [name for name in get_args(Signal) if name != "workers_live"]
+    assert not [name for name in signals if "--status" in options(name)]
 
 
 def test_service_without_requests_has_no_values() -> None:
@@ -297,15 +344,42 @@ def test_scale_applies_to_every_duration_of_the_autoscaler() -> None:
     one = case.autoscale
     assert (one.period, one.stabilisation, one.threshold, one.window) == (1.0, 5.0, 0.05, 4.0)
     assert (one.target, one.minimum, one.maximum) == (0.7, 2, 16)
+    by_name = {case.name: case for case in scenario_with_time_scaled(SCENARIO, 0.5).cases}
+    second, slow = by_name["second-workers_live"], by_name["slow_start-workers_live"]
+    assert second.autoscale is not None
+    assert (second.autoscale.beside, slow.topology.loading) == (800.0, 2.5)
 
 
 def test_all_signals_of_a_load_get_the_same_requests_and_the_same_limits() -> None:
-    for load in ("diurnal", "spiky"):
+    for load in ("diurnal", "spiky", "slow_start"):
         cases = [case for case in SCENARIO.cases if case.name.startswith(load)]
-        assert len({case.autoscale.signal for case in cases if case.autoscale is not None}) == 7
+        settings_of = [case.autoscale for case in cases if case.autoscale is not None]
         assert all(case.same_draws(cases[0]) for case in cases)
-        limits = [msgspec.structs.replace(case.autoscale, signal="cpu") for case in cases if case.autoscale is not None]
-        assert all(each == limits[0] for each in limits)
+        first = settings_of[0]
+        same = {name: getattr(first, name) for name in ("signal", *SETTINGS)}
+        assert all(msgspec.structs.replace(each, **same) == first for each in settings_of)
+    spiky, other = (
+        next(case for case in SCENARIO.cases if case.name == name) for name in ("spiky-cpu", "second-workers_live")
+    )
+    assert spiky.same_draws(other)
+
+
+@pytest.mark.parametrize("load", ["diurnal", "spiky"])
+def test_each_autoscaler_has_three_settings_with_the_default_in_the_middle(load: str) -> None:
+    settings_of = [case.autoscale for case in SCENARIO.cases if case.name.startswith(load) and case.autoscale]
+    assert {each.signal for each in settings_of} == set(get_args(Signal))
+    for signal in get_args(Signal):
+        default = Autoscale(signal)
+        own = [each for each in settings_of if each.signal == signal]
+        if signal == "cpu" or signal.startswith("fixed"):
+            assert len(own) == 1
+            continue
+        changed = {name for each in own for name in SETTINGS if getattr(each, name) != getattr(default, name)}
+        assert len(changed) == 1
+        name = changed.pop()
+        values = [getattr(each, name) or each.share for each in own]
+        assert sorted(values)[1] == (getattr(default, name) or default.share)
+        assert len(set(values)) == 3
 
 
 def test_short_form_takes_less_than_a_minute() -> None:
@@ -352,6 +426,10 @@ def test_gunicorn_follows_the_number_that_is_wanted(tmp_path: Path) -> None:
             # More steps than signals: none may be sent beyond the number.
             eventually(lambda number=number: follows(number), 60.0, f"{number} workers")  # type: ignore[misc]
         assert [workers.step() for _ in range(3)] == [4, 4, 4]
+        eventually(lambda: len(workers.ready()) == 4, 60.0, "the time that a worker needs to start")
+        workers.desired = 5
+        eventually(lambda: workers.step() == 5, 60.0, "one worker more")
+        assert set(workers.ready()) < set(workers.live())
         assert backend.answers()
     finally:
         backend.process.stop()
@@ -391,6 +469,53 @@ def test_requests_in_flight_are_those_that_nginx_has_and_not_the_one_that_counts
 
 
 @needs_nginx
+def test_loop_of_the_live_signal_sets_the_gauge_and_leaves_nginx_alone(tmp_path: Path) -> None:
+    topology = Topology(backends=1, workers=2, server="gunicorn")
+    registry = CollectorRegistry()
+    gauge = Gauge("sojourn_workers_needed", "Workers", ["service", "objective", "method"], registry=registry)
+    gauge.labels("mine", "queueing_delay:p95=0.1", "replay").set(8.0)
+    live = gauge.labels("mine", "queueing_delay:p95=0.1", "live")
+    live.set(4.0)
+    backend = started_backend("backend-1", topology, tmp_path)
+    upstreams = Upstreams(own=[backend.address])
+    exporter, thread = start_http_server(0, "127.0.0.1", registry)
+    try:
+        backend.wait_until_ready()
+        server, log = server_text(topology, upstreams) + STATUS_LOCATION, tmp_path / "access.jsonl"
+        with Nginx(tmp_path, server, access_log=log, http=http_text(topology, upstreams)) as nginx:
+
+            def requests() -> int:
+                status = fetched(nginx.url + STATUS_PATH)
+                assert status is not None
+                return int(status.split()[9])
+
+            before = requests()
+            workers = Workers(backend.process, 2)
+            loop = Loop(
+                settings("workers_live", period=0.2, stabilisation=0.5), 0.7, workers, nginx=nginx.url,
+                exporter=f"http://127.0.0.1:{exporter.server_port}/metrics", service="mine",
+            )  # fmt: skip
+            with loop:
+                eventually(lambda: len(workers.live()) == 4, 60.0, "four workers")
+                live.set(3.0)
+                eventually(lambda: workers.desired == 3, 60.0, "the lower number, after the stabilisation")
+                exporter.shutdown()
+                exporter.server_close()
+                missed_before = loop.recorded.missed
+                eventually(lambda: loop.recorded.missed > missed_before + 3, 60.0, "lost scrapes")
+                assert workers.desired == 3
+            loop.check()
+            assert loop.recorded.without_value
+            assert {each.workers_needed for each in loop.recorded.values} == {8.0, None}
+            assert requests() == before + 1
+    finally:
+        exporter.shutdown()
+        exporter.server_close()
+        thread.join()
+        backend.process.stop()
+
+
+@needs_nginx
 @pytest.mark.alone
 @pytest.mark.scenario
 def test_autoscaling_in_its_short_form(tmp_path: Path) -> None:
@@ -399,11 +524,11 @@ def test_autoscaling_in_its_short_form(tmp_path: Path) -> None:
     folder = max(tmp_path.glob("run-*"))
     measurement = measurement_of([folder])
     assert list(measurement.cases) == ["spiky"]
-    assert list(measurement.cases["spiky"]) == ["cpu", "workers_needed"]
+    assert list(measurement.cases["spiky"]) == ["cpu", "workers_live"]
     text = page(measurement)
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `")]
-    assert [row[0] for row in rows] == ["`cpu`", "`workers_needed`"]
-    idle, scaled = (each.figures for each in measurement.cases["spiky"].values())
+    assert [row[0] for row in rows] == ["`cpu`", "`workers_live`"]
+    idle, scaled = (each.first.figures for each in measurement.cases["spiky"].values())
     assert idle["worker_seconds"] == pytest.approx(2 * 12.0, rel=0.02)
     assert scaled["worker_seconds"] > 1.5 * idle["worker_seconds"]
     assert scaled["within_share"] > idle["within_share"]
