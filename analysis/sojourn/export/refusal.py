@@ -45,7 +45,7 @@ TAIL = 0.95
 
 
 def signal_refusal(
-    workload: Workload, since: float, contention: Contention | None, *, of_absences: bool = True
+    workload: Workload, since: float, contention: Contention | None, *, but: frozenset[str] = frozenset()
 ) -> str | None:
     """Return why no signal may be given, a key of ``REASONS``; None if it may.
 
@@ -53,12 +53,12 @@ def signal_refusal(
         workload: the requests of the window, and those that were present when it began.
         since: begin of the window, s after ``workload.visits.base``; the waits of later arrivals are compared.
         contention: what their services share; None: they do not depend on the load.
-        of_absences: whether absent workers are a reason: an autoscaler removes and adds some all the time.
+        but: reasons that are left out.
     """
     visits = workload.visits
     if visits.workers.several_at_once:
         return SEVERAL
-    if (reason := _of_workers(workload, of_absences=of_absences)) is not None:
+    if (reason := _of_workers(workload, but)) is not None:
         return reason
     measured = _waits(workload)
     judged = (visits.arrival > since) & ~np.isnan(measured)
@@ -89,8 +89,8 @@ def signal_refusal(
 def live_refusal(workload: Workload, since: float, contention: Contention | None, refused: str | None) -> str | None:
     """Return why the workers needed may not be computed from arrivals, a key of ``REASONS``; None: they may.
 
-    An autoscaler adds and removes workers, so that a replay with the same number of them waits for another time. Then
-    it is enough that waiting requests wait for what their own workers do.
+    An autoscaler adds and removes workers, so that a replay with the same number of them waits for another time, and
+    workers that start seem to be limited. Then it is enough that waiting requests wait for what their own workers do.
 
     Args:
         workload: as of ``signal_refusal``.
@@ -98,12 +98,16 @@ def live_refusal(workload: Workload, since: float, contention: Contention | None
         contention: as well.
         refused: what ``signal_refusal`` returned.
     """
-    if refused == AWAY:
-        refused = signal_refusal(workload, since, contention, of_absences=False)
-    if refused == WAITS and (idle := idle_while_waiting(workload.visits, since)) is not None:
-        gap, wait = idle
-        return None if gap <= max(RELATIVE * wait, SMALLEST) else WAITS
-    return refused
+    if refused not in (AWAY, LIMITED, WAITS):
+        return refused
+    idle = idle_while_waiting(workload.visits, since)
+    if idle is None:
+        return signal_refusal(workload, since, contention, but=frozenset((AWAY,)))
+    gap, wait = idle
+    if gap > max(RELATIVE * wait, SMALLEST):
+        return LIMITED if refused == LIMITED else WAITS
+    refused = signal_refusal(workload, since, contention, but=frozenset((AWAY, LIMITED)))
+    return None if refused == WAITS else refused
 
 
 def idle_while_waiting(visits: Visits, since: float) -> tuple[float, float] | None:
@@ -135,12 +139,12 @@ def idle_while_waiting(visits: Visits, since: float) -> tuple[float, float] | No
     return float(gap.mean()), float(wait.mean())
 
 
-def _of_workers(workload: Workload, *, of_absences: bool) -> str | None:
+def _of_workers(workload: Workload, but: frozenset[str]) -> str | None:
     """Return why another number of workers cannot be computed, whatever the waits are; None if it can."""
     visits = workload.visits
-    if workload.limits:
+    if workload.limits and LIMITED not in but:
         return LIMITED
-    if of_absences and visits.with_suspect(ABSENT):
+    if visits.with_suspect(ABSENT) and AWAY not in but:
         return AWAY
     for code, binding in workload.bindings.items():
         sizes = visits.places.workers[visits.places.backend == code]

@@ -107,7 +107,6 @@ def _status_round(folder: Path, seconds: float) -> tuple[float, float, float]:
             text = _text(urls[0])
             writer.wait(READ_SECONDS)
     if 'sojourn_workers_needed{method="live"' not in text:
-        print([l for l in text.splitlines() if l.startswith("sojourn_live_refused") and l.endswith(" 1.0")])
         raise RuntimeError("the exporter with --status gave no live number")
     spent = [
         (last.cpu - cpu) / (lines - first) * 1e6 for (cpu, first), (last, lines) in zip(before, after, strict=True)
