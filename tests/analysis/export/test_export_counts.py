@@ -13,6 +13,7 @@ import pytest
 import sojourn
 from clock_support import lines_of, requests_through
 from export_support import exported, histograms_of, samples_of, value_of
+from live_scene import Scene, lasting, poisson
 from pool_simulator import PoolSettings, as_lines, simulated_pool, span_lines
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from sojourn.export.exposition import MetricsServer
@@ -100,7 +101,8 @@ def test_every_metric_of_the_table_is_exported(tmp_path: Path) -> None:
     plain.write_bytes(b"".join(as_lines(simulated_pool(PoolSettings(requests=1_000))[0])))
     with exported([plain]) as exporter:
         signals = {sample.name for sample in samples_of(exporter)}
-    assert {sample.name for sample in samples} | histograms | signals == {metric.name for metric in METRICS}
+    live = {key[0] for key in Scene([lasting(poisson(20.0, 0.0, 20.0), 0.1)]).run(20.0)}
+    assert {sample.name for sample in samples} | histograms | signals | live == {metric.name for metric in METRICS}
     assert value_of(samples, "sojourn_log_refused_lines_total", reason="invalid_json") == 1
     assert value_of(samples, "sojourn_negative_queueing_delays_total") >= 1
     assert value_of(samples, "sojourn_retries_total") == 1
