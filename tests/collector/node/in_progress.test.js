@@ -223,7 +223,7 @@ test('the processes of a cluster are added up, without one that was killed', { s
     const { wrap } = require(${JSON.stringify(PACKAGE)});
     const registry = new client.AggregatorRegistry(); // in a worker, it answers the primary process
     if (cluster.isPrimary) {
-      // A process that ends while it is asked fails the scrape.
+      // A process that ends during a query fails the scrape.
       const metrics = (req, res) => registry.clusterMetrics().then((text) => res.end(text), () => res.writeHead(500).end());
       const ready = [];
       cluster.on('message', (worker, port) => {
