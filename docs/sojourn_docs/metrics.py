@@ -16,6 +16,7 @@ from sojourn.export.metrics import BUCKETS as EXPORTED_BUCKETS
 from sojourn.export.metrics import METRICS, NATIVE_SCHEMA
 from sojourn.host.sample import COUNTERS, SETTINGS
 from sojourn_middleware import Telemetry, WSGIMiddleware
+from sojourn_middleware.in_progress import OTEL_NAME
 from sojourn_middleware.semantics import BUCKETS, HISTOGRAM, SCOPE, STAMP_EVENT
 from sojourn_middleware.stamp import REASONS, Stamp
 
@@ -51,6 +52,7 @@ ATTRIBUTES = {
     "queueing.worker": "as in `X-Worker`",
 }
 OF_THE_HISTOGRAM = ("http.request.method", "http.route", "http.response.status_code")
+OF_THE_REQUESTS = ("http.request.method", "url.scheme")
 
 AGENT = {
     "component_errors_total": "errors, by component",
@@ -86,7 +88,7 @@ def page() -> str:
     """
     spans, measured = _emitted()
     attributes = {name for span in spans for name in span.attributes or ()}
-    parts = [HEAD, "## The middleware", "", *_of_the_span(spans, attributes), "", *_of_histograms(measured)]
+    parts = [HEAD, "## The middleware", "", *_of_the_span(spans, attributes), "", *_of_metrics(measured)]
     parts += ["", "## The exporter", "", *_of_the_exporter()]
     parts += ["", "## The agent", "", *_of_the_agent(), "", "## The kernel", "", *_of_the_kernel(), ""]
     return "\n".join(parts)
@@ -111,12 +113,29 @@ def _of_the_span(spans: list[ReadableSpan], attributes: set[str]) -> list[str]:
     ]
 
 
-def _of_histograms(metrics: list[Any]) -> list[str]:
-    (metric,) = metrics
+def _of_metrics(metrics: list[Any]) -> list[str]:
+    by_name = {metric.name: metric for metric in metrics}
+    if set(by_name) != {HISTOGRAM, OTEL_NAME}:
+        raise ValueError("the metrics differ from their description in sojourn_docs/metrics.py")
+    return [*_of_the_histogram(by_name[HISTOGRAM]), "", *_of_the_requests(by_name[OTEL_NAME])]
+
+
+def _of_the_requests(metric: Any) -> list[str]:
+    if {name for point in metric.data.data_points for name in point.attributes} != set(OF_THE_REQUESTS):
+        raise ValueError("the requests in progress differ from their description in sojourn_docs/metrics.py")
+    return [
+        paragraph(
+            f"One up-down counter, `{metric.name}` ({metric.unit}): requests in progress, without WebSockets and",
+            f"server-sent events. Attributes: {', '.join(f'`{name}`' for name in OF_THE_REQUESTS)}.",
+        )
+    ]
+
+
+def _of_the_histogram(metric: Any) -> list[str]:
     points = list(metric.data.data_points)
     attributes = {name for point in points for name in point.attributes}
     bounds = {tuple(point.explicit_bounds) for point in points}
-    if metric.name != HISTOGRAM or attributes != set(OF_THE_HISTOGRAM) or bounds != {tuple(BUCKETS)}:
+    if attributes != set(OF_THE_HISTOGRAM) or bounds != {tuple(BUCKETS)}:
         raise ValueError("the histogram differs from its description in sojourn_docs/metrics.py")
     what = f"{metric.description[0].lower()}{metric.description[1:]}"
     return [

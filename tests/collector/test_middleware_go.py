@@ -24,6 +24,7 @@ from collector_support import (
     fetch_parallel,
     served,
 )
+from prometheus_client.parser import text_string_to_metric_families
 from sojourn_lab.runtime.process import Process
 
 MODULE = Path(__file__).parents[2] / "collector" / "middleware" / "go"
@@ -32,6 +33,7 @@ README = (MODULE / "README.md").read_text("utf-8")
 PROGRAMS = dict(re.findall(r"^```go\n// (\S+): main\.go\n(.*?)^```$", README, re.MULTILINE | re.DOTALL))
 COMMANDS = dict(re.findall(r"^```sh\n# ([^\n]+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL))
 ANSWERS = json.loads((Path(__file__).parents[1] / "vectors" / "answer_headers.json").read_text("utf-8"))["cases"]
+IN_PROGRESS = json.loads((Path(__file__).parents[1] / "vectors" / "prometheus.json").read_text("utf-8"))["in_progress"]
 OLDEST = (1, 22)
 SERVICE_S = 0.15
 # Without a cache of earlier builds, Go compiles its standard library first.
@@ -181,7 +183,7 @@ def test_nested_module_is_vetted(name: str) -> None:
 
 
 def test_every_block_of_the_readme_is_known() -> None:
-    assert set(PROGRAMS) == {"net/http", "chi", "gin", "echo", "otel"}
+    assert set(PROGRAMS) == {"net/http", "chi", "gin", "echo", "gauge", "otel"}
     assert set(COMMANDS) == {"install", "install with OpenTelemetry"}
     assert README.count("```go\n") + README.count("```sh\n") == len(PROGRAMS) + len(COMMANDS)
 
@@ -226,6 +228,17 @@ def on_a_free_port(program: str) -> str:
 def test_install_without_a_network(tmp_path: Path, version: tuple[int, int]) -> None:
     executable = new_module(tmp_path, on_a_free_port(PROGRAMS["net/http"]), COMMANDS["install"], OFFLINE)
     serves_the_readme(executable, tmp_path, "/users/{id}" if version >= (1, 23) else None, r"\d+\.[1-8]")
+
+
+def test_gauge_of_the_readme(tmp_path: Path) -> None:
+    executable = new_module(tmp_path, on_a_free_port(PROGRAMS["gauge"]), COMMANDS["install"], OFFLINE)
+    with served([str(executable), "{port}"], tmp_path) as (port, _):
+        assert fetch(port, "/users/7").body == b"user 7\n"
+        metrics = fetch(port, "/metrics")
+    name, labels, value = IN_PROGRESS["name"], {"service": "shop"}, 0
+    (family,) = text_string_to_metric_families(metrics.body.decode())
+    assert (family.name, family.type, family.documentation) == (name, IN_PROGRESS["kind"], IN_PROGRESS["help"])
+    assert [(sample.name, sample.labels, sample.value) for sample in family.samples] == [(name, labels, value)]
 
 
 def test_install_with_opentelemetry(tmp_path: Path, version: tuple[int, int]) -> None:

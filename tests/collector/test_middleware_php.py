@@ -31,11 +31,13 @@ from collector_support import (
 )
 from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.ports import free_port, wait_for_port
 from sojourn_lab.runtime.process import Process
 from sojourn_lab.runtime.servers.others import fpm_program
 
 APP = Path(__file__).parent / "php" / "app.php"
 PACKAGE = resource_file("middleware", "php")
+README = (PACKAGE / "README.md").read_text("utf-8")
 ANSWERS = json.loads((Path(__file__).parents[1] / "vectors" / "answer_headers.json").read_text("utf-8"))["cases"]
 APACHE_MODULES = Path("/usr/lib/apache2/modules")
 PARAMS = Path("/etc/nginx/fastcgi_params")
@@ -407,3 +409,73 @@ def test_headers_survive_without_output_buffer_and_with_callback_only_until_the_
         answer = fetch(server.port, "/callback")
         assert answer.headers["x-app"] == "called"
         assert not answer.headers.keys() & MEASURED
+
+
+# ---- Requests in progress: PHP-FPM's own status page
+
+HELD = """<?php
+for ($deadline = time() + 60; !file_exists(getenv('RELEASE')); usleep(10_000)) {
+    clearstatcache();
+    if (time() > $deadline) {
+        throw new RuntimeException('not released');
+    }
+}
+if (str_starts_with($_SERVER['REQUEST_URI'], '/error')) {
+    throw new DomainException('of the app');
+}
+echo 'ended';
+"""
+
+
+@contextmanager
+def fpm_with_status(folder: Path, children: int) -> Iterator[tuple[int, Path]]:
+    """nginx before a PHP-FPM with the README's status page: the port, and the file that ends the requests."""
+    program = fpm_program()
+    if program is None:
+        pytest.skip("php-fpm is not installed")
+    if (reason := Nginx.why_unavailable()) is not None or not PARAMS.is_file():
+        pytest.skip(reason or f"nginx without {PARAMS}")
+    (pool,) = re.findall(r"^```ini\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    (location,) = re.findall(r"^```nginx\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    backend, status = free_port(), free_port()
+    assert (pool.count("127.0.0.1:9001"), location.count("127.0.0.1:9001")) == (1, 1)
+    user = "user = root\n" if os.geteuid() == 0 else ""
+    (folder / "held.php").write_text(HELD)
+    (folder / "fpm.conf").write_text(
+        f"[global]\nerror_log = {folder}/fpm.log\n[app]\n{user}listen = 127.0.0.1:{backend}\npm = static\n"
+        f"pm.max_children = {children}\nenv[RELEASE] = {folder}/release\n"
+        f"php_admin_value[auto_prepend_file] = {PACKAGE}/auto_prepend.php\n" + pool.replace("9001", str(status))
+    )
+    app = (
+        f"location / {{ include {PARAMS}; fastcgi_param SCRIPT_FILENAME {folder}/held.php;"
+        f" fastcgi_pass 127.0.0.1:{backend}; }}"
+    )
+    command = [program, "-n", "-F", "-R", "-y", str(folder / "fpm.conf")]
+    with Process(command, name="php-fpm", folder=folder) as process:
+        wait_for_port("127.0.0.1", backend, DEADLINE_S, process)
+        wait_for_port("127.0.0.1", status, DEADLINE_S, process)
+        locations = location.replace("9001", str(status)) + app
+        with Nginx(folder, locations, access_log=folder / "access.jsonl").start() as nginx:
+            yield nginx.port, folder / "release"
+
+
+def fpm_status(port: int) -> tuple[int, int]:
+    """The active processes and the listen queue; the text and the JSON have the same names."""
+    page = json.loads(fetch(port, "/fpm-status?json").body)
+    text = dict(line.split(":", 1) for line in fetch(port, "/fpm-status").body.decode().splitlines() if ":" in line)
+    assert set(page) - {"processes"} <= set(text)
+    return page["active processes"], page["listen queue"]
+
+
+def test_status_page_of_fpm_has_the_requests_in_progress(tmp_path: Path) -> None:
+    """Busy children and the requests that wait for one, read while no child is free; a client leaves, the app fails."""
+    with fpm_with_status(tmp_path, 2) as (port, release):
+        assert fpm_status(port) == (0, 0)
+        with ExitStack() as clients:
+            for path in ("/", "/error", "/", "/"):
+                client = clients.enter_context(socket.create_connection(("127.0.0.1", port), 20))
+                client.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            eventually(lambda: fpm_status(port) == (2, 2), "two requests in service and two that wait")
+            client.close()
+            release.touch()
+            eventually(lambda: fpm_status(port) == (0, 0), "the end of the requests")

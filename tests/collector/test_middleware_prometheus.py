@@ -49,7 +49,7 @@ def sample(name: str, labels: Mapping[str, str], value: float) -> Sample:
 
 
 def expected_samples(case: Mapping[str, Any]) -> set[Sample]:
-    samples = {sample(counter["name"], counter["labels"], counter["value"]) for counter in case["counters"]}
+    samples = {sample(each["name"], each["labels"], each["value"]) for each in case["counters"] + case["gauges"]}
     bounds = [*map(float, TABLE["bounds"]), float("inf")]
     for histogram in case["histograms"]:
         for row, number in expanded(histogram):
@@ -138,7 +138,8 @@ def test_table_has_the_names_bounds_and_help_of_the_export(registry: CollectorRe
         assert (metric["kind"], metric["help"]) == (exported.kind, exported.help)
         assert registered.pop(metric["name"].removesuffix("_total")) == (exported.kind, exported.help)
         assert exported.labels[0] == "service"
-    assert not registered
+    gauge = TABLE["in_progress"]
+    assert registered == {gauge["name"]: (gauge["kind"], gauge["help"])}
 
 
 def ok(environ: Any, start_response: Any) -> list[bytes]:

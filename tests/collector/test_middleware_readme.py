@@ -87,7 +87,7 @@ def test_app_with_pools(tmp_path: Path) -> None:
     places = {sample.labels["pool"]: sample.value for sample in samples if sample.name == "sojourn_pool_places"}
     assert places == {"anyio_threads": 40, "main": 15}
     assert {sample.labels["service"] for sample in samples if "pool" in sample.labels} == {"shop"}
-    documented = set(re.findall(r"^\| gauge `(\w+)` \|", README, re.MULTILINE))
+    documented = set(re.findall(r"^\| gauge `(sojourn_pool_\w+)` \|", README, re.MULTILINE))
     assert documented == {sample.name for sample in samples if "pool" in sample.labels}
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -38,7 +41,7 @@ SERVICE_S = 0.15
 # minitest --verbose: Class#test_name = 0.01 s = .
 RESULT = re.compile(r"^(\w+#test_.+) = \d+\.\d+ s = (\S)$", re.M)
 LOADED = 'Dir["test/*_test.rb"].sort.each { |file| require File.expand_path(file) }'
-FROM_SOURCES = {"RUBYLIB": str(PACKAGE / "lib")}
+FROM_SOURCES = {"RUBYLIB": os.pathsep.join([str(PACKAGE / "lib"), *filter(None, [os.environ.get("RUBYLIB")])])}
 
 
 def needs(*programs: str) -> None:
@@ -248,6 +251,132 @@ def test_app_with_metrics_of_the_readme(tmp_path: Path, workers: str) -> None:
         for _ in range(3):
             assert fetch(port).body == b"hello\n"
         assert counted(port, "")["sojourn_queueing_delay_seconds_count"] == 3
+
+
+# ---- Requests in progress
+
+COUNTED = str(Path(CONFIG).with_name("counted.ru"))
+
+
+def in_progress(port: int) -> float:
+    """The requests in progress as one scrape shows them: exactly one series."""
+    names = {"sojourn_requests_in_progress", "http_server_active_requests"}
+    families = text_string_to_metric_families(fetch(port, "/metrics").body.decode())
+    (sample,) = (sample for family in families for sample in family.samples if sample.name in names)
+    assert sample.labels == ({"service": "shop"} if sample.name.startswith("sojourn") else {})
+    return sample.value
+
+
+def expect(port: int, requests: int) -> None:
+    eventually(lambda: in_progress(port) == requests, f"{requests} requests in progress")
+
+
+@contextmanager
+def counting(folder: Path, command: list[str], output: str) -> Iterator[tuple[int, Process, Path]]:
+    """A server of counted.ru: its port, its process, and the file that ends its requests."""
+    environment = {**FROM_SOURCES, "RELEASE": str(folder / "release"), "INTERFACE": str(PACKAGE / "test")}
+    if output == "prometheus":
+        needs_prometheus()
+        environment["METRICS"] = str(folder / "metrics")
+    with served(command, folder, environment) as (port, process):
+        yield port, process, folder / "release"
+
+
+@contextmanager
+def connected(port: int, path: str, text: bytes = b"") -> Iterator[socket.socket]:
+    """A connection with a request, after this text of the response."""
+    with socket.create_connection(("127.0.0.1", port), 20) as client:
+        client.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        received = b""
+        while text not in received:
+            received += client.recv(4096)
+        yield client
+
+
+def status_of(client: socket.socket) -> int:
+    return int(client.recv(4096).split(b" ", 2)[1])
+
+
+def servers(output: str) -> list[str]:
+    """The servers whose processes the output adds up."""
+    return ["threads", "processes", "unicorn"] if output == "prometheus" else ["threads"]
+
+
+def command_of(server: str, folder: Path) -> list[str]:
+    if server == "threads":
+        return puma("--threads", "6:6", config=COUNTED)
+    if server == "processes":
+        return puma("--workers", "2", "--threads", "6:6", config=COUNTED)
+    needs("unicorn")
+    config = folder / "unicorn.rb"
+    config.write_text("worker_processes 6\n")
+    listen = ("--listen", "127.0.0.1:{port}")
+    return ["unicorn", "--no-default-middleware", "--config-file", str(config), *listen, COUNTED]
+
+
+COUNTING = [(output, server) for output in ("opentelemetry", "prometheus") for server in servers(output)]
+
+
+@pytest.mark.parametrize(("output", "server"), COUNTING)
+def test_requests_that_the_app_holds_are_in_progress(tmp_path: Path, output: str, server: str) -> None:
+    with counting(tmp_path, command_of(server, tmp_path), output) as (port, _, release):
+        fetch(port)
+        expect(port, 0)
+        with (
+            connected(port, "/held") as held,
+            connected(port, "/error") as failing,
+            connected(port, "/lazy", b"first"),
+        ):
+            expect(port, 3)
+            release.touch()
+            assert (status_of(held), status_of(failing)) == (200, 500)
+            expect(port, 0)
+
+
+@pytest.mark.parametrize(("output", "server"), COUNTING)
+def test_request_of_a_client_that_has_left_ends_with_the_app(tmp_path: Path, output: str, server: str) -> None:
+    with counting(tmp_path, command_of(server, tmp_path), output) as (port, _, release):
+        with connected(port, "/held"), connected(port, "/lazy", b"first"):
+            expect(port, 2)
+        release.touch()
+        expect(port, 0)
+
+
+@pytest.mark.parametrize(("output", "server"), COUNTING)
+@pytest.mark.parametrize(("path", "text"), [("/events", b"data: first"), ("/websocket", b"101")])
+def test_lasting_connection_is_not_in_progress(
+    tmp_path: Path, output: str, server: str, path: str, text: bytes
+) -> None:
+    with (
+        counting(tmp_path, command_of(server, tmp_path), output) as (port, _, release),
+        connected(port, path, text),
+    ):
+        expect(port, 0)
+        with connected(port, "/held") as held:
+            expect(port, 1)
+            release.touch()
+            assert status_of(held) == 200
+        expect(port, 0)
+
+
+def test_killed_worker_leaves_no_count(tmp_path: Path) -> None:
+    """A worker that serves requests removes the file of the killed one."""
+    with counting(tmp_path, command_of("processes", tmp_path), "prometheus") as (port, process, release):
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        with connected(port, "/held"), connected(port, "/held"):
+            expect(port, 2)
+            for worker in children.read_text().split():
+                os.kill(int(worker), signal.SIGKILL)
+
+        def remaining() -> float:
+            # Without a worker there is no response.
+            with suppress(OSError, http.client.HTTPException):
+                fetch(port)
+                return in_progress(port)
+            return -1
+
+        eventually(lambda: remaining() == 0, "the gauge without those of the killed workers")
+        release.touch()
 
 
 @pytest.fixture(scope="module")

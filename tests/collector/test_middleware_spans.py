@@ -51,7 +51,11 @@ class Recorder:
         data = self.reader.get_metrics_data()
         if data is None:
             return []
-        (metric,) = data.resource_metrics[0].scope_metrics[0].metrics
+        metrics = data.resource_metrics[0].scope_metrics[0].metrics
+        histograms = [metric for metric in metrics if metric.name == "queueing.delay"]
+        if not histograms:
+            return []
+        (metric,) = histograms
         assert (metric.name, metric.unit) == ("queueing.delay", "s")
         return list(metric.data.data_points)  # type: ignore[arg-type]
 

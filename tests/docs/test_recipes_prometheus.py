@@ -17,7 +17,7 @@ from sojourn.export.metrics import BY_NAME
 
 TABLE = json.loads((Path(__file__).parents[1] / "vectors" / "prometheus.json").read_text("utf-8"))
 #: Metrics that the middleware exports, and no log contains.
-INSIDE = {metric["name"] for metric in TABLE["inside"]["metrics"]}
+INSIDE = {metric["name"] for metric in (*TABLE["inside"]["metrics"], TABLE["in_progress"])}
 PAGE = "prometheus.md"
 PAGES = (PAGE, "what-to-scale-on.md")
 BLOCKS = blocks_of(PAGE)

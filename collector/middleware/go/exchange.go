@@ -22,10 +22,11 @@ const (
 // it: a context of its own would be one more allocation.
 type exchange struct {
 	context.Context
-	m      *middleware
-	writer writer
-	served *http.Request // as the handler gets it; ServeMux sets its pattern
-	values [4]string     // the values of the headers, one slice each
+	m       *middleware
+	writer  writer
+	present *presence     // nil without counters
+	served  *http.Request // as the handler gets it; ServeMux sets its pattern
+	values  [4]string     // the values of the headers, one slice each
 
 	// The mutex guards the fields below: an http.TimeoutHandler runs the handler in another goroutine.
 	mu       sync.Mutex

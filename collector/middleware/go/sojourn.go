@@ -93,9 +93,15 @@ func AlwaysAnswer() Option {
 	return func(m *middleware) { m.alwaysAnswer = true }
 }
 
-// Observe adds an observer of every request, for example the one of package sojourn/middleware/otel.
+// Observe adds an observer of every request, for example the one of package sojourn/middleware/otel. If it is a [Counter],
+// it also counts the requests in progress.
 func Observe(observer Observer) Option {
-	return func(m *middleware) { m.observers = append(m.observers, observer) }
+	return func(m *middleware) {
+		m.observers = append(m.observers, observer)
+		if counter, ok := observer.(Counter); ok {
+			m.counters = append(m.counters, counter)
+		}
+	}
 }
 
 // Logger sets the log for failures of the measurement. The default is [slog.Default], at the time of the failure.
@@ -112,6 +118,7 @@ type middleware struct {
 	serverTiming bool
 	alwaysAnswer bool
 	observers    []Observer
+	counters     []Counter
 	logger       *slog.Logger
 
 	pid     string
@@ -147,6 +154,11 @@ func New(options ...Option) func(http.Handler) http.Handler {
 			panic("sojourn: Observe needs an observer, not nil")
 		}
 	}
+	for _, counter := range m.counters {
+		if gauge, ok := counter.(*Gauge); ok && gauge == nil {
+			panic("sojourn: InProgress needs a gauge, not nil")
+		}
+	}
 	if m.limit > 0 {
 		m.places = newPlaces(m.limit)
 		for place := range m.limit {
@@ -162,6 +174,14 @@ func New(options ...Option) func(http.Handler) http.Handler {
 func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	ctx := r.Context()
 	worker := m.pid
+	outermost := ctx.Value(exchangeKey{}) == nil
+	var present *presence
+	if outermost {
+		present = m.enter(ctx, r)
+		if present != nil {
+			defer present.leave()
+		}
+	}
 	// A place that a middleware outside has taken for this request counts for this one, too.
 	limited := m.places != nil && ctx.Value(m.places) == nil
 	if limited {
@@ -174,8 +194,8 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		defer m.places.release(place)
 		worker = m.workers[place-1]
 	}
-	if ctx.Value(exchangeKey{}) == nil {
-		x := &exchange{Context: ctx, m: m}
+	if outermost {
+		x := &exchange{Context: ctx, m: m, present: present}
 		x.measured.Worker = worker
 		x.serve(w, r, next)
 		return

@@ -48,6 +48,9 @@ func (w *writer) FlushError() error {
 func (w *writer) send(status int) {
 	if w.x.stop(status) {
 		w.x.addHeaders(w.ResponseWriter.Header())
+		if w.x.present != nil && (status == http.StatusSwitchingProtocols || hasEvents(w.ResponseWriter.Header())) {
+			w.x.present.leave()
+		}
 	}
 }
 
@@ -84,6 +87,7 @@ func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffer, err := h.w.ResponseWriter.(http.Hijacker).Hijack()
 	if err == nil {
 		h.w.x.stop(0)
+		h.w.x.present.leave()
 	}
 	return conn, buffer, err
 }

@@ -6,7 +6,7 @@ const assert = require('node:assert/strict');
 const http = require('node:http');
 const test = require('node:test');
 
-const { ManualClock, NOW_US, listen, raw, requireInstalled, skip, sojourn, table } = require('./support');
+const { ManualClock, NOW_US, eventually, listen, raw, requireInstalled, skip, sojourn, table } = require('./support');
 
 const STAMPS = table('request_start.json');
 const ANSWERS = table('answer_headers.json');
@@ -96,7 +96,7 @@ function unrolled(entries) {
   });
 }
 
-/** What a registry of prom-client has, in the form of the table: sorted lists of histograms and counters. */
+/** What a registry of prom-client has, in the form of the table: sorted lists of histograms, counters and gauges. */
 async function exported(registry) {
   const metrics = await registry.getMetricsAsJSON();
   const histograms = [];
@@ -114,10 +114,12 @@ async function exported(registry) {
     }
     histograms.push(...series.values());
   }
-  const counters = metrics
-    .filter(({ type }) => type === 'counter')
-    .flatMap(({ name, values }) => values.map(({ labels, value }) => ({ name, labels, value })));
-  return { histograms: sorted(histograms), counters: sorted(counters) };
+  const [counters, gauges] = ['counter', 'gauge'].map((kind) =>
+    metrics
+      .filter(({ name, type }) => type === kind && name !== 'sojourn_event_loop_delay_seconds')
+      .flatMap(({ name, values }) => values.map(({ labels, value }) => ({ name, labels, value }))),
+  );
+  return { histograms: sorted(histograms), counters: sorted(counters), gauges: sorted(gauges) };
 }
 
 function sorted(entries) {
@@ -157,7 +159,8 @@ test('prometheus.json', { skip }, async (t) => {
         const stamp = current.stamp === null ? '' : `X-Request-Start: ${current.stamp}\r\n`;
         await raw(port, `GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${stamp}\r\n`);
       }
-      const { histograms, counters } = await exported(registry);
+      await eventually(() => sojourn.stats().requests_in_progress === 0, 'the end of the requests');
+      const { histograms, counters, gauges } = await exported(registry);
       const expected = sorted(unrolled(each.histograms));
       const ids = (entries) => entries.map(({ name, labels, buckets }) => ({ name, labels, buckets }));
       assert.deepEqual(ids(histograms), ids(expected));
@@ -166,6 +169,7 @@ test('prometheus.json', { skip }, async (t) => {
         assert.ok(Math.abs(sum - expected[index].sum) < 1e-9, `${sum} is not ${expected[index].sum}`);
       }
       assert.deepEqual(counters, sorted(each.counters));
+      assert.deepEqual(gauges, sorted(each.gauges));
     });
   }
   await t.test('help texts and kinds', async () => {
@@ -174,7 +178,7 @@ test('prometheus.json', { skip }, async (t) => {
     const metrics = (await registry.getMetricsAsJSON()).map(({ name, type, help }) => ({ name, kind: type, help }));
     const byName = (one, other) => (one.name < other.name ? -1 : 1);
     const inside = METRICS.inside.metrics.filter(({ packages }) => packages.includes('node'));
-    const described = [...METRICS.metrics, ...inside].map(({ name, kind, help }) => ({ name, kind, help }));
+    const described = [...METRICS.metrics, METRICS.in_progress, ...inside].map(({ name, kind, help }) => ({ name, kind, help }));
     assert.deepEqual(metrics.sort(byName), described.sort(byName));
   });
 });

@@ -12,6 +12,9 @@
 // queueing.delay in seconds has http.request.method, http.route and http.response.status_code; negative delays are
 // omitted.
 //
+// The up-down counter http.server.active_requests has http.request.method and url.scheme; see [sojourn.Counter] for the
+// requests that are in it.
+//
 // Without a provider, set globally or with an option, nothing is recorded.
 package sojournotel
 
@@ -39,6 +42,7 @@ const ScopeName = "sojourn/middleware/otel"
 const (
 	stampEvent    = "http.proxy.request.started"
 	histogramName = "queueing.delay"
+	activeName    = "http.server.active_requests"
 )
 
 // The boundaries of http.server.request.duration in seconds, finer below 5 ms, for healthy queues, and wider above 10 s,
@@ -80,9 +84,10 @@ type observer struct {
 
 	tracer trace.Tracer
 	delay  metric.Float64Histogram
+	active metric.Int64UpDownCounter
 }
 
-// New returns an observer for [sojourn.Observe].
+// New returns an observer for [sojourn.Observe]. It is a [sojourn.Counter].
 func New(options ...Option) sojourn.Observer {
 	o := &observer{}
 	for _, option := range options {
@@ -96,7 +101,8 @@ func New(options ...Option) sojourn.Observer {
 	}
 	o.tracer = o.tracerProvider.Tracer(ScopeName)
 	var err error
-	o.delay, err = o.meterProvider.Meter(ScopeName).Float64Histogram(
+	meter := o.meterProvider.Meter(ScopeName)
+	o.delay, err = meter.Float64Histogram(
 		histogramName,
 		metric.WithUnit("s"),
 		metric.WithDescription("Time from the proxy's stamp to the start of the app"),
@@ -106,7 +112,23 @@ func New(options ...Option) sojourn.Observer {
 		// The instrument is usable nevertheless, as the API has it.
 		otel.Handle(fmt.Errorf("sojourn: the histogram %s: %w", histogramName, err))
 	}
+	o.active, err = meter.Int64UpDownCounter(
+		activeName,
+		metric.WithUnit("{request}"),
+		metric.WithDescription("Number of active HTTP server requests"),
+	)
+	if err != nil {
+		otel.Handle(fmt.Errorf("sojourn: the counter %s: %w", activeName, err))
+	}
 	return o
+}
+
+// Enter implements [sojourn.Counter].
+func (o *observer) Enter(ctx context.Context, r *http.Request) func() {
+	attributes := metric.WithAttributeSet(attribute.NewSet(
+		attribute.String("http.request.method", knownMethod(r.Method)), attribute.String("url.scheme", scheme(r))))
+	o.active.Add(ctx, 1, attributes)
+	return func() { o.active.Add(ctx, -1, attributes) }
 }
 
 // Begin implements [sojourn.Observer].
@@ -208,14 +230,10 @@ func (o *observer) record(ctx context.Context, method string, m sojourn.Measurem
 
 // requestAttributes returns what is known at the start, for a sampler.
 func requestAttributes(r *http.Request) []attribute.KeyValue {
-	scheme := "http"
-	if r.TLS != nil {
-		scheme = "https"
-	}
 	attributes := []attribute.KeyValue{
 		attribute.String("http.request.method", knownMethod(r.Method)),
 		attribute.String("url.path", r.URL.EscapedPath()),
-		attribute.String("url.scheme", scheme),
+		attribute.String("url.scheme", scheme(r)),
 		attribute.String("network.protocol.version", protocolVersion(r)),
 	}
 	if !methods[r.Method] {
@@ -229,6 +247,13 @@ func requestAttributes(r *http.Request) []attribute.KeyValue {
 		attributes = append(attributes, attribute.Int("server.port", port))
 	}
 	return attributes
+}
+
+func scheme(r *http.Request) string {
+	if r.TLS != nil {
+		return "https"
+	}
+	return "http"
 }
 
 func protocolVersion(r *http.Request) string {

@@ -403,3 +403,77 @@ func raw(t *testing.T, address, request string) {
 		t.Fatal(err)
 	}
 }
+
+// active returns the values of http.server.active_requests by method and scheme.
+func (s *sdk) active(t *testing.T) map[string]int64 {
+	t.Helper()
+	var data metricdata.ResourceMetrics
+	if err := s.reader.Collect(context.Background(), &data); err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]int64{}
+	for _, scope := range data.ScopeMetrics {
+		for _, one := range scope.Metrics {
+			if one.Name != "http.server.active_requests" {
+				continue
+			}
+			sum := one.Data.(metricdata.Sum[int64])
+			if sum.IsMonotonic || one.Unit != "{request}" {
+				t.Errorf("monotonic %v, unit %q", sum.IsMonotonic, one.Unit)
+			}
+			for _, point := range sum.DataPoints {
+				method, _ := point.Attributes.Value("http.request.method")
+				scheme, _ := point.Attributes.Value("url.scheme")
+				values[method.AsString()+" "+scheme.AsString()] = point.Value
+			}
+		}
+	}
+	return values
+}
+
+func TestRequestsInProgress(t *testing.T) {
+	s := newSDK()
+	released := make(chan struct{})
+	observer := New(WithTracerProvider(s.tracers), WithMeterProvider(s.meters))
+	// One request has a place, and the others wait for it.
+	handler := sojourn.New(sojourn.Observe(observer), sojourn.Limit(1))(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			r.Method = "CHANGED"
+			<-released
+		}))
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	ends := make(chan error, 3)
+	for _, method := range []string{"GET", "GET", "BREW"} {
+		r, err := http.NewRequest(method, server.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			response, err := server.Client().Do(r)
+			if err == nil {
+				response.Body.Close()
+			}
+			ends <- err
+		}()
+	}
+	want := func(get, other int64) {
+		t.Helper()
+		var values map[string]int64
+		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			values = s.active(t)
+			if len(values) == 2 && values["GET http"] == get && values["_OTHER http"] == other {
+				return
+			}
+		}
+		t.Fatalf("%v, want %d and %d", values, get, other)
+	}
+	want(2, 1)
+	close(released)
+	for range 3 {
+		if err := <-ends; err != nil {
+			t.Error(err)
+		}
+	}
+	want(0, 0)
+}

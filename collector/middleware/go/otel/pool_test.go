@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +63,9 @@ func (s *sdk) pools(t *testing.T) map[string]map[string]float64 {
 	}
 	for _, scope := range data.ScopeMetrics {
 		for _, one := range scope.Metrics {
+			if !strings.HasPrefix(one.Name, "queueing.pool.") {
+				continue
+			}
 			switch sum := one.Data.(type) {
 			case metricdata.Sum[int64]:
 				for _, point := range sum.DataPoints {

@@ -13,7 +13,7 @@ const MEASURED = Symbol.for('sojourn-middleware.exchange');
 
 const NO_TIMING = Object.freeze({ own: undefined, sent: undefined });
 
-/** Requests measured by this process: all, and those without an end yet. */
+/** Requests measured by this process: all, and those in progress. */
 const counts = { total: 0, inProgress: 0 };
 
 /** One request and its response, from the start of the app to the end of the response. */
@@ -37,6 +37,8 @@ class Exchange {
     this.worker = workerName();
     this.span = null;
     this.finished = false;
+    /** Whether the request counts among those in progress. */
+    this.inProgress = false;
   }
 
   get queueingDelay() {
@@ -93,17 +95,39 @@ class Exchange {
     if (route) this.route = printable(String(route));
   }
 
-  headersLeft(status) {
+  /**
+   * @param {number} status of the response
+   * @param {boolean} outlasts whether the response lasts until its client leaves: another protocol, or server-sent events
+   */
+  headersLeft(status, outlasts) {
     this.status = status;
+    if (outlasts) this.leave();
     this.span?.headersLeft();
     if (!this.finished) this.settings.prometheus?.record(this);
+  }
+
+  /** Count the request among those in progress. */
+  enter() {
+    this.inProgress = true;
+    counts.inProgress += 1;
+    this.settings.prometheus?.addInProgress(1);
+    this.span?.addInProgress(1);
+  }
+
+  /** Count it among those in progress no longer. Only the first call counts. */
+  leave() {
+    if (!this.inProgress) return;
+    this.inProgress = false;
+    counts.inProgress -= 1;
+    this.settings.prometheus?.addInProgress(-1);
+    this.span?.addInProgress(-1);
   }
 
   /** The response has ended, or its connection. Only the first call counts. */
   finish() {
     if (this.finished) return;
     this.finished = true;
-    counts.inProgress -= 1;
+    this.leave();
     this.span?.end();
     // With headers, it has been recorded when they left.
     if (this.status === null) this.settings.prometheus?.record(this);
@@ -137,9 +161,9 @@ function begin(settings, req, res, request = req, readRoute = expressRoute) {
       if (req.socket?.destroyed === true) exchange.finish();
     });
     counts.total += 1;
-    counts.inProgress += 1;
     res[MEASURED] = exchange;
     exchange.span = settings.telemetry?.start(exchange, res) ?? null;
+    exchange.enter();
     return exchange;
   } catch (error) {
     warnOnce('a request is not measured', error);

@@ -161,7 +161,7 @@ export interface Stats {
   pid: number;
   /** As in `X-Worker`. */
   worker: string;
-  /** Measured requests with a response that has not ended. */
+  /** Measured requests with a response that has not ended, without WebSockets and server-sent events. */
   requests_in_progress: number;
   /** Measured requests since the start of the process. */
   requests: number;

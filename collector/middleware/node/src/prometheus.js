@@ -1,7 +1,7 @@
 'use strict';
 
-// Histograms of the queueing delay and the service time, counters of negative delays, and the delay of the event loop, in
-// the app's registry of prom-client. An app that does not want them never loads it. A failure to record is one warning,
+// Histograms of the queueing delay and the service time, counters of negative delays, the requests in progress, and the
+// delay of the event loop, in the app's registry of prom-client. An app that does not want them never loads it. A failure to record is one warning,
 // never an error of the request.
 
 const { EVENT_LOOP_DELAY, delayQuantiles, startMonitor } = require('./event_loop');
@@ -42,6 +42,10 @@ const NEGATIVE_SECONDS = {
 
 const MOST_ROUTES = 100;
 const OTHER = 'other';
+
+// On a registry: its requests in progress by service, shared by all middleware that records there, also of several copies
+// of this package in one process.
+const IN_PROGRESS = Symbol.for('sojourn-middleware.requests-in-progress');
 
 /** The routes that a registry has, shared by all middleware that records there. */
 const routesOf = new WeakMap();
@@ -110,6 +114,19 @@ function eventLoopGauge(service) {
   };
 }
 
+/** Return the definition of the gauge that reads the requests in progress, by service, when the registry is collected. */
+function inProgressGauge(requests) {
+  return {
+    kind: 'Gauge',
+    name: 'sojourn_requests_in_progress',
+    help: 'Requests that the app has started and not finished, without WebSockets and server-sent events.',
+    labelNames: ['service'],
+    collect() {
+      for (const [service, number] of requests) this.set({ service }, number);
+    },
+  };
+}
+
 /** The metrics of one middleware. Several ones with the same registry have the same metrics. */
 class Prometheus {
   constructor(client, registry, service, delayName) {
@@ -123,6 +140,10 @@ class Prometheus {
       labelNames: REQUEST,
       buckets: BUCKETS,
     };
+    registry[IN_PROGRESS] ??= new Map();
+    this.requests = registry[IN_PROGRESS];
+    if (!this.requests.has(service)) this.requests.set(service, 0);
+    this.inProgress = inProgressGauge(this.requests);
     this.eventLoop = eventLoopGauge(service);
     startMonitor();
     if (!routesOf.has(registry)) routesOf.set(registry, new Set());
@@ -130,9 +151,16 @@ class Prometheus {
     // The registry describes the metrics, and a rate of the counters has its first value, before the first request.
     this.attempt(this.delay, () => {});
     this.attempt(SERVICE_TIME, () => {});
+    this.attempt(this.inProgress, () => {});
     this.attempt(this.eventLoop, () => {});
     this.count(NEGATIVE, 0);
     this.count(NEGATIVE_SECONDS, 0);
+  }
+
+  /** Add 1 to the requests in progress at the start of a request, and -1 at its end. Never throws. */
+  addInProgress(requests) {
+    this.requests.set(this.service, this.requests.get(this.service) + requests);
+    if (requests > 0) this.attempt(this.inProgress, () => {});
   }
 
   /** Record a request whose headers have left, or that has ended without any. Never throws. */

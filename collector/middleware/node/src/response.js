@@ -21,6 +21,8 @@ const [NONE, TIMING_ONLY] = [[], [TIMING.toLowerCase()]].map((names) => new Set(
 
 const SWITCHING_PROTOCOLS = 101;
 
+const EVENT_STREAM = /^\s*text\/event-stream\s*(;|$)/i;
+
 /** Add the headers of the exchange to its response when they leave. */
 function measureResponse(res, exchange) {
   const writeHead = res.writeHead;
@@ -30,24 +32,39 @@ function measureResponse(res, exchange) {
       return writeHead.apply(this, args);
     }
     let measured = args;
+    let outlasts = status === SWITCHING_PROTOCOLS;
     try {
       exchange.headersLeave();
+      outlasts ||= hasEvents(this, args);
       measured = withMeasurements(this, args, exchange);
     } catch (error) {
       warnOnce('a response leaves without its measurements', error);
     }
     // If it throws, the headers have not left: the app may call it again.
     const result = writeHead.apply(this, measured);
-    exchange.headersLeft(status);
+    exchange.headersLeft(status, outlasts);
     return result;
   };
+}
+
+/** Return the headers of writeHead(status[, reason][, headers]); null if there are none. */
+function headersOf(args) {
+  const headers = typeof args[1] === 'string' ? args[2] : (args[2] ?? args[1]);
+  return typeof headers === 'object' && headers !== null ? headers : null;
+}
+
+/** Return whether the response of a call of writeHead is a stream of server-sent events. */
+function hasEvents(res, args) {
+  const headers = headersOf(args);
+  const type = headers === null ? res.getHeader('Content-Type') : new AppHeaders(res, headers).value('Content-Type');
+  return type !== undefined && EVENT_STREAM.test(String(type));
 }
 
 /** Return the arguments of writeHead(status[, reason][, headers]) with the measurements; the app's object is copied. */
 function withMeasurements(res, args, exchange) {
   const hasReason = typeof args[1] === 'string';
-  const headers = hasReason ? args[2] : (args[2] ?? args[1]);
-  if (headers === null || headers === undefined || typeof headers !== 'object') {
+  const headers = headersOf(args);
+  if (headers === null) {
     setMeasurements(res, exchange);
     return args;
   }

@@ -12,6 +12,8 @@ const STAMP_EVENT = 'http.proxy.request.started';
 
 const HISTOGRAM = 'queueing.delay';
 
+const ACTIVE_REQUESTS = 'http.server.active_requests';
+
 // Seconds. The boundaries of http.server.request.duration, finer below 5 ms, for healthy queues, and wider above 10 s,
 // for overloaded ones.
 const BUCKETS = [
@@ -47,13 +49,22 @@ function serverOf(req) {
   return match === null ? [bare(host), undefined] : [bare(match[1]), Number(match[2])];
 }
 
+function schemeOf(req) {
+  return req.socket?.encrypted ? 'https' : 'http';
+}
+
+/** Return the attributes of the number of requests in progress. */
+function inProgressAttributes(req) {
+  return { 'http.request.method': knownMethod(req.method), 'url.scheme': schemeOf(req) };
+}
+
 /** Return the attributes known at the start of the request, for a sampler. */
 function firstAttributes(exchange) {
   const { req } = exchange;
   const attributes = {
     'http.request.method': knownMethod(req.method),
     'url.path': pathOf(req.originalUrl ?? req.url),
-    'url.scheme': req.socket?.encrypted ? 'https' : 'http',
+    'url.scheme': schemeOf(req),
     'network.protocol.version': req.httpVersion === '2.0' ? '2' : req.httpVersion,
   };
   if (!METHODS.has(req.method)) attributes['http.request.method_original'] = req.method;
@@ -90,12 +101,14 @@ function errorType(exchange) {
 }
 
 module.exports = {
+  ACTIVE_REQUESTS,
   BUCKETS,
   HISTOGRAM,
   SCOPE,
   STAMP_EVENT,
   errorType,
   firstAttributes,
+  inProgressAttributes,
   knownMethod,
   queueingAttributes,
   spanName,

@@ -1,17 +1,19 @@
 'use strict';
 
-// A span and a histogram value for each request, and the delay of the event loop, in the names of OpenTelemetry. A process that has set no provider
-// never loads its API. A failure to record is one warning, never an error of the request.
+// A span and a histogram value for each request, the requests in progress, and the delay of the event loop, in the names
+// of OpenTelemetry. A process that has set no provider never loads its API. A failure to record is one warning, never an error of the request.
 
 const { EVENT_LOOP_DELAY, delayQuantiles, startMonitor } = require('./event_loop');
 const { packageOfApp } = require('./optional');
 const {
+  ACTIVE_REQUESTS,
   BUCKETS,
   HISTOGRAM,
   SCOPE,
   STAMP_EVENT,
   errorType,
   firstAttributes,
+  inProgressAttributes,
   knownMethod,
   queueingAttributes,
   spanName,
@@ -46,7 +48,7 @@ class Telemetry {
   constructor(providers) {
     this.providers = providers ?? null;
     this.tracing = { source: undefined, tracer: null };
-    this.metering = { source: undefined, histogram: null };
+    this.metering = { source: undefined, histogram: null, inProgress: null };
   }
 
   /** Return the record of one request, or null if nothing is recorded. */
@@ -58,7 +60,7 @@ class Telemetry {
     if (traces === undefined && metrics === undefined) return null;
     try {
       const api = loadApi();
-      return new Recording(api, this.tracer(api, traces), this.histogram(api, metrics), exchange, res);
+      return new Recording(api, this.tracer(api, traces), this.meters(api, metrics), exchange, res);
     } catch (error) {
       warnOnce('spans and delays are not recorded', error);
       return null;
@@ -74,7 +76,7 @@ class Telemetry {
     return this.tracing.tracer;
   }
 
-  histogram(api, source) {
+  meters(api, source) {
     if (this.metering.source !== source) {
       const provider = this.providers === null ? api.metrics : source;
       const meter = source === undefined ? null : provider.getMeter(SCOPE);
@@ -83,10 +85,21 @@ class Telemetry {
         description: "Time from the proxy's stamp to the start of the app",
         advice: { explicitBucketBoundaries: BUCKETS },
       });
-      this.metering = { source, histogram: histogram ?? null };
+      this.metering = { source, histogram: histogram ?? null, inProgress: meter === null ? null : activeRequests(meter) };
       if (meter !== null) observeEventLoop(meter, source);
     }
-    return this.metering.histogram;
+    return this.metering;
+  }
+}
+
+/** Return the instrument of the requests in progress; null if the meter has none. */
+function activeRequests(meter) {
+  try {
+    const description = 'Number of active HTTP server requests';
+    return meter.createUpDownCounter(ACTIVE_REQUESTS, { unit: '{request}', description });
+  } catch (error) {
+    warnOnce('the requests in progress are not counted', error);
+    return null;
   }
 }
 
@@ -118,9 +131,12 @@ function instrumentedSpan(api, context) {
 
 /** What is recorded about one request. No method throws. */
 class Recording {
-  constructor(api, tracer, histogram, exchange, res) {
+  constructor(api, tracer, { histogram, inProgress }, exchange, res) {
     this.api = api;
     this.histogram = histogram;
+    this.inProgress = inProgress;
+    // A handler can change the request.
+    this.inProgressAttributes = inProgress === null ? null : inProgressAttributes(exchange.req);
     this.exchange = exchange;
     this.context = api.context.active();
     this.span = instrumentedSpan(api, this.context) ?? null;
@@ -148,6 +164,15 @@ class Recording {
   /** Call a function with the span as the active one. */
   run(callback) {
     return this.api.context.with(this.context, callback);
+  }
+
+  /** Add 1 to the requests in progress at the start of a request, and -1 at its end. */
+  addInProgress(requests) {
+    try {
+      this.inProgress?.add(requests, this.inProgressAttributes, this.context);
+    } catch (error) {
+      warnOnce('the requests in progress could not be counted', error);
+    }
   }
 
   /** Instrumentation may end its span before this package sees the end of the response. */

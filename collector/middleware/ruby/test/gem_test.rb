@@ -10,6 +10,7 @@ require "tmpdir"
 class GemTest < Minitest::Test
   FILES = %w[
     LICENSE README.md lib/sojourn-middleware.rb lib/sojourn/answer.rb lib/sojourn/exchange.rb
+    lib/sojourn/in_progress.rb
     lib/sojourn/middleware.rb lib/sojourn/prometheus_metrics.rb lib/sojourn/railtie.rb lib/sojourn/recording.rb lib/sojourn/route.rb
     lib/sojourn/semantics.rb lib/sojourn/stamp.rb lib/sojourn/telemetry.rb lib/sojourn/version.rb
     lib/sojourn/warnings.rb lib/sojourn/worker.rb

@@ -195,17 +195,26 @@ module OpenTelemetry
 
     # Refuses to create an instrument twice, and keeps all values.
     class MeterProvider
-      attr_reader :values
+      attr_reader :values, :active
 
       def initialize
         @names = []
         @values = []
+        @active = Hash.new(0)
       end
 
       def meter(_name, version:)
         raise ArgumentError, "a meter has a version" if version.empty?
 
         self
+      end
+
+      def create_up_down_counter(name, unit:, description:)
+        create_histogram(name, unit: unit, description: description)
+      end
+
+      def add(value, attributes:)
+        @active[attributes] += value
       end
 
       def create_histogram(name, unit:, description:)

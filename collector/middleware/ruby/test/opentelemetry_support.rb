@@ -58,6 +58,15 @@ module OtelSupport
     end
   end
 
+  # Attributes => value of each time series of http.server.active_requests.
+  def active
+    return @meters.active unless REAL
+
+    @reader.pull
+    points = @reader.metric_snapshots.select { |each| each.name == "http.server.active_requests" }.last.data_points
+    points.to_h { |point| [point.attributes, point.value] }
+  end
+
   # Calls the block with a current span, as automatic instrumentation around the middleware does.
   def within(span)
     token = OpenTelemetry::Context.attach(OpenTelemetry::Trace.context_with_span(span))

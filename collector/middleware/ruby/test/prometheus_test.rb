@@ -82,7 +82,7 @@ class PrometheusTableTest < Minitest::Test
     assert_equal TABLE["bounds"], Sojourn::PrometheusMetrics::BUCKETS
     middleware
     registered = @registry.metrics.to_h { |metric| [metric.name.to_s, [metric.type.to_s, metric.docstring]] }
-    assert_equal TABLE["metrics"].to_h { |metric| [metric["name"], metric.values_at("kind", "help")] }, registered
+    assert_equal [*TABLE["metrics"], TABLE["in_progress"]].to_h { |metric| [metric["name"], metric.values_at("kind", "help")] }, registered
   end
 
   def serve(vector)
@@ -105,7 +105,7 @@ class PrometheusTableTest < Minitest::Test
   end
 
   def expected(vector)
-    samples = vector["counters"].to_h { |each| [each.values_at("name", "labels"), each["value"].to_f] }
+    samples = (vector["counters"] + vector["gauges"]).to_h { |each| [each.values_at("name", "labels"), each["value"].to_f] }
     expand(vector["histograms"]) do |row, place|
       labels = row["labels"].transform_values { |text| text.gsub("#", place) }
       samples[["#{row["name"]}_count", labels]] = row["buckets"].last.to_f
@@ -184,6 +184,71 @@ class PrometheusTest < Minitest::Test
          .each(&:join)
     assert_equal [668.0, 668.0, 664.0], (%w[/0 /1 /2].map { |route| count(route: route) })
     assert_equal 2000.0, samples[["sojourn_negative_queueing_delays_total", { "service" => "" }]]
+  end
+
+  def in_progress(service = "")
+    samples[["sojourn_requests_in_progress", { "service" => service }]]
+  end
+
+  # Serves one request; returns its gauge while the app runs, after the app's return, and after the response.
+  def gauges(env = {}, **options)
+    during = nil
+    app = lambda do |request|
+      during = in_progress
+      yield request
+    end
+    middleware(app, **options).call({ **STAMPED, **env })
+    returned = in_progress
+    env.each_value { |callbacks| callbacks.each { |each| each.call(*Array.new(each.arity, nil)) } }
+    [during, returned, in_progress]
+  end
+
+  def test_request_is_in_progress_until_the_app_returns
+    assert_equal [1.0, 0.0, 0.0], (gauges { [200, {}, []] })
+  end
+
+  def test_request_is_in_progress_until_the_server_has_sent_the_response
+    %w[rack.after_reply rack.response_finished].each do |name|
+      assert_equal([1.0, 1.0, 0.0], gauges({ name => [] }) { [200, {}, []] })
+    end
+    assert_empty @log.lines
+  end
+
+  def test_lasting_responses_are_not_in_progress
+    [[101, {}], [200, { "Content-Type" => "Text/Event-Stream; charset=utf-8" }], [200, { "content-type" => "text/event-stream" }]]
+      .each { |status, headers| assert_equal([1.0, 0.0, 0.0], gauges({ "rack.after_reply" => [] }) { [status, headers, []] }) }
+    assert_equal([1.0, 1.0, 0.0], gauges({ "rack.after_reply" => [] }) { [200, { "Content-Type" => "text/event-streams" }, []] })
+    assert_empty @log.lines
+  end
+
+  def test_failed_app_and_a_hijacked_connection_are_not_in_progress
+    assert_raises(KeyError) { gauges({ "rack.after_reply" => [] }) { raise KeyError } }
+    assert_equal 0.0, in_progress
+    assert_equal([1.0, 0.0, 0.0], gauges({ "rack.after_reply" => [] }) { [-1, {}, []] })
+    catch(:async) { gauges { throw :async } }
+    assert_equal 0.0, in_progress
+  end
+
+  def test_callbacks_that_cannot_be_added_end_the_request
+    assert_equal [1.0, 0.0, 0.0], (gauges({ "rack.after_reply" => [].freeze }) { [200, {}, []] })
+    assert_match(/\Asojourn: the requests in progress are not counted: FrozenError/, @log.lines.first)
+  end
+
+  # The child ends with its request, as a process that is killed, and leaves its file; the next process removes it, and
+  # no file of a process that lives.
+  def test_processes_that_have_ended_have_no_requests_in_progress
+    Dir.mktmpdir do |folder|
+      Prometheus::Client.config.data_store = Prometheus::Client::DataStores::DirectFileStore.new(dir: folder)
+      file = ->(pid) { File.join(folder, "metric_sojourn_requests_in_progress___#{pid}.bin") }
+      middleware
+      child = fork { middleware(->(_) { exit! }).call(STAMPED.dup) }
+      Process.wait(child)
+      assert_equal 1.0, in_progress
+      FileUtils.cp(file.call(child), file.call(Process.ppid))
+      Process.wait(fork { middleware.call(STAMPED.dup); exit! })
+      refute_path_exists file.call(child)
+      assert_path_exists file.call(Process.ppid)
+    end
   end
 
   def test_name_of_another_metric_of_the_app_is_one_warning

@@ -199,6 +199,30 @@ class TelemetryTest < Minitest::Test
     assert_equal "GET", span.name
   end
 
+  def test_requests_in_progress
+    active = []
+    serve { active << OtelSupport.active.dup; [200, {}, []] }
+    assert_raises(KeyError) { serve({ "REQUEST_METHOD" => "BREW" }) { raise KeyError } }
+    series = ->(method) { { "http.request.method" => method, "url.scheme" => "https" } }
+    assert_equal [{ series.call("GET") => 1 }], active
+    assert_equal({ series.call("GET") => 0, series.call("_OTHER") => 0 }, OtelSupport.active)
+  end
+
+  def test_request_with_an_existing_span_is_in_progress
+    outer = OpenTelemetry.tracer_provider.tracer("rack", "1").start_span("GET", kind: :server)
+    active = nil
+    OtelSupport.within(outer) { serve { active = OtelSupport.active.values.dup; [200, {}, []] } }
+    assert_equal [[1], [0]], [active, OtelSupport.active.values]
+  end
+
+  def test_request_is_in_progress_until_the_server_has_sent_the_response
+    callbacks = []
+    serve({ "rack.after_reply" => callbacks })
+    assert_equal [1], OtelSupport.active.values
+    callbacks.each(&:call)
+    assert_equal [0], OtelSupport.active.values
+  end
+
   def test_attributes_are_valid_text
     serve({ "REQUEST_METHOD" => "br\xff".b, "PATH_INFO" => "/\xff".b, "HTTP_X_REQUEST_ID" => "\xff".b, "HTTP_HOST" => "[::1]:80" })
     values = span.attributes.values_at("http.request.method", "http.request.method_original", "url.path",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .answer import QUEUEING_DELAY, ROUTE, SERVICE_TIME, WORKER, replaced_names
 from .exchange import Exchange, Measurement, Options
+from .in_progress import is_event_stream
 from .request import ScopeRequest
 from .timing import current_timing
 from .wsgi import MEASURED
@@ -83,6 +84,8 @@ def _measured_send(exchange: Exchange, send: Send) -> Send:
         elif kind == "websocket.accept":
             message = _with_answer(exchange, message, 101)
         await send(message)
+        if kind == "websocket.accept" or (kind == "http.response.start" and _has_events(exchange, message)):
+            exchange.leave()
         if kind in _LAST:
             if not trailers and not message.get("more_body"):
                 exchange.finish()
@@ -90,6 +93,17 @@ def _measured_send(exchange: Exchange, send: Send) -> Send:
             exchange.finish()
 
     return measured_send
+
+
+def _has_events(exchange: Exchange, message: Message) -> bool:
+    """Return whether the response is a stream of server-sent events; False if that does not matter."""
+    if not exchange.in_progress:
+        return False
+    with suppress(TypeError, ValueError):  # Headers that are not valid in ASGI, which the server has sent all the same.
+        for name, value in message.get("headers") or ():
+            if name == b"content-type":
+                return is_event_stream(bytes(value).decode("latin-1"))
+    return False
 
 
 def _with_answer(exchange: Exchange, message: Message, status: int | None) -> Message:

@@ -101,6 +101,7 @@ class Measurement:
         except Exception:
             self.warn("a request is served unmeasured")
             return None
+        exchange.enter()
         if self.metrics is not None:
             self.sample_pools(self.metrics)
         return exchange
@@ -125,6 +126,7 @@ class Exchange:
     __slots__ = (
         "_finished",
         "_observed",
+        "in_progress",
         "measurement",
         "native",
         "request",
@@ -146,6 +148,8 @@ class Exchange:
         self.span: TelemetrySpan | None = None
         self._finished = False
         self._observed = False
+        #: Whether the request counts among those in progress.
+        self.in_progress = False
         if measurement.telemetry is not None:
             self.span = measurement.telemetry.start(self)
 
@@ -196,11 +200,36 @@ class Exchange:
         finally:
             self._observe()
 
+    def enter(self) -> None:
+        """Count the request among those in progress, if something counts them."""
+        self.in_progress = self.measurement.metrics is not None or self.span is not None
+        self._add_in_progress(1)
+
+    def leave(self) -> None:
+        """Count the request among those in progress no longer: it has ended, or it lasts until its client leaves.
+
+        Only the first call counts.
+        """
+        self._add_in_progress(-1)
+        self.in_progress = False
+
+    def _add_in_progress(self, requests: int) -> None:
+        if not self.in_progress:
+            return
+        try:
+            if self.measurement.metrics is not None:
+                self.measurement.metrics.add_in_progress(requests)
+        except Exception:
+            self.measurement.warn("the requests in progress could not be counted")
+        if self.span is not None:
+            self.span.add_in_progress(requests)
+
     def finish(self, error: BaseException | None = None) -> None:
         """End the request: the body has ended, or it failed with `error`. Only the first call counts."""
         if self._finished:
             return
         self._finished = True
+        self.leave()
         if self.measurement.metrics is not None and not self._observed:
             self.look_for_route()
             self._observe()

@@ -1,4 +1,4 @@
-"""Histograms of queueing delay and service time, and the pools, in a registry of Prometheus's `prometheus_client`.
+"""Histograms of queueing delay and service time, gauges of requests and pools, in a registry of `prometheus_client`.
 
 The library is imported only if the option ``prometheus`` is set. The registry is exposed by the app.
 """
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from .answer import printable_route
+from .in_progress import NAME as IN_PROGRESS
+from .in_progress import InProgress
 from .pool_metrics import POOL_METRICS, prometheus_pools
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ OTHER = "other"
 _LABELS = ("service", "route", "status_class")
 _STATUS_CLASSES = {number: f"{number}xx" for number in range(1, 6)}
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-_OTHER_NAMES = (SERVICE_TIME, NEGATIVE_DELAYS, NEGATIVE_SECONDS, *(metric.name for metric in POOL_METRICS))
+_OTHER_NAMES = (SERVICE_TIME, NEGATIVE_DELAYS, NEGATIVE_SECONDS, IN_PROGRESS, *(metric.name for metric in POOL_METRICS))
 _INSTALL = "try: pip install prometheus-client"
 
 _logger = logging.getLogger("sojourn_middleware")
@@ -61,6 +63,7 @@ class Registered:
         self._routes: dict[str, str] = {}
         self.negative_delays = Counter(NEGATIVE_DELAYS, HELP[NEGATIVE_DELAYS], ("service",), registry=registry)
         self.negative_seconds = Counter(NEGATIVE_SECONDS, HELP[NEGATIVE_SECONDS], ("service",), registry=registry)
+        self.in_progress = InProgress(registry)
         # The pools are those of the process: once in a registry, with the service of its first middleware.
         self.pools: PoolCollector | PoolGauges | None = None
         try:
@@ -110,11 +113,13 @@ class PrometheusMetrics:
             self._delay = shared.histogram(registry, name, HELP[QUEUEING_DELAY])
             self._service_time = shared.histogram(registry, SERVICE_TIME, HELP[SERVICE_TIME])
         self._route_label = shared.route_label
+        self._in_progress = shared.in_progress
         self._pools = shared.pools
         self._service = service
         # The two series exist from now on: PromQL subtracts nothing from a series that does not exist.
         self._negative_delays = shared.negative_delays.labels(service)
         self._negative_seconds = shared.negative_seconds.labels(service)
+        shared.in_progress.add(service, 0)
         # By route and class of status. The library's own search for a series takes longer than its observation.
         self._delays: dict[tuple[str, str], Any] = {}
         self._service_times: dict[tuple[str, str], Any] = {}
@@ -140,6 +145,10 @@ class PrometheusMetrics:
             if series is None:
                 series = self._service_times[key] = self._service_time.labels(self._service, *key)
             series.observe(service_time)
+
+    def add_in_progress(self, requests: int) -> None:
+        """Add 1 to the requests in progress at the start of a request, and -1 at its end."""
+        self._in_progress.add(self._service, requests)
 
     def sample_pools(self) -> None:
         """Write the state of the pools, where a scrape cannot read it itself."""

@@ -81,6 +81,14 @@ def first_attributes(exchange: MeasuredRequest) -> dict[str, Any]:
     return attributes
 
 
+def in_progress_attributes(exchange: MeasuredRequest) -> dict[str, Any]:
+    """Return the attributes of the number of requests in progress."""
+    return {
+        "http.request.method": standard_method(exchange.request.method),
+        "url.scheme": exchange.request.scheme,
+    }
+
+
 def _request_id(exchange: MeasuredRequest) -> dict[str, Any]:
     value = exchange.request.header("x-request-id")
     return {"http.request.header.x-request-id": [value]} if value else {}

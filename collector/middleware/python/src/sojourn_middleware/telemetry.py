@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from . import providers
+from .in_progress import OTEL_NAME
 from .pool_metrics import create_pool_instruments
 from .semantics import (
     BUCKETS,
@@ -26,6 +27,7 @@ from .semantics import (
     error_type,
     final_attributes,
     first_attributes,
+    in_progress_attributes,
     outer_attributes,
     span_name,
     standard_method,
@@ -132,9 +134,13 @@ class _Instruments:
             tracer_provider = trace.NoOpTracerProvider()
         self.tracer = tracer_provider.get_tracer(SCOPE)
         self.histogram = None
+        self.in_progress = None
         if meter_provider is not None:
             meter = meter_provider.get_meter(SCOPE)
             create_pool_instruments(meter)
+            self.in_progress = meter.create_up_down_counter(
+                OTEL_NAME, unit="{request}", description="Number of active HTTP server requests"
+            )
             self.histogram = meter.create_histogram(
                 HISTOGRAM,
                 unit="s",
@@ -185,6 +191,13 @@ class TelemetrySpan(ABC):
     def attach(self) -> Callable[[], None]:
         """Make this the current span, and return a function that restores the previous one."""
 
+    def add_in_progress(self, requests: int) -> None:
+        """Add 1 to the requests in progress at the start of a request, and -1 at its end."""
+        try:
+            self._add_in_progress(requests)
+        except Exception:
+            self._telemetry.warn("the requests in progress could not be counted")
+
     def headers_left(self) -> None:
         """Record the attributes that are known when the response headers leave."""
         try:
@@ -198,6 +211,9 @@ class TelemetrySpan(ABC):
             self._end(error)
         except Exception:
             self._telemetry.warn("a span could not be recorded")
+
+    @abstractmethod
+    def _add_in_progress(self, requests: int) -> None: ...
 
     @abstractmethod
     def _headers_left(self) -> None: ...
@@ -224,11 +240,16 @@ class OwnSpan(TelemetrySpan):
             start_time=self._started_at.wall_ns,
         )
         self._context = instruments.trace.set_span_in_context(self._span, parent)
+        self._kind = in_progress_attributes(exchange)
 
     def attach(self) -> Callable[[], None]:
         """Make this the current span, and return a function that restores the previous one."""
         token = self._otel.context.attach(self._context)
         return lambda: self._otel.context.detach(token)
+
+    def _add_in_progress(self, requests: int) -> None:
+        if self._otel.in_progress is not None:
+            self._otel.in_progress.add(requests, self._kind, self._context)
 
     def _headers_left(self) -> None:
         pass  # Its attributes are complete at the end.
@@ -279,6 +300,9 @@ class OuterSpan(TelemetrySpan):
     def attach(self) -> Callable[[], None]:
         """Do nothing: the span is the current one."""
         return _nothing
+
+    def _add_in_progress(self, requests: int) -> None:
+        pass  # The instrumentation counts its requests itself.
 
     def _headers_left(self) -> None:
         # Not at the end: the instrumentation may end its span as soon as it has seen the end of the body.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .exchange import Exchange, Measurement, Options
+from .in_progress import is_event_stream
 from .request import EnvironRequest
 from .timing import current_timing
 
@@ -88,6 +89,8 @@ class _Reply:
             self._pending = None
             measured = self.exchange.headers_left(_status_code(status), headers)
             self._server_write = self._start_response(status, measured, *exc_info)
+            if self.exchange.in_progress and _outlasts_its_service(status, headers):
+                self.exchange.leave()
         return self._server_write
 
     def _write(self, data: bytes) -> None:
@@ -108,7 +111,7 @@ class _Reply:
             raise
         if not complete:
             return _Body(body, self)
-        if exchange.span is None:
+        if exchange.span is None and not exchange.in_progress:
             return body
         if is_file:
             return _file_that_finishes(body, exchange)
@@ -235,6 +238,13 @@ def _close(body: object) -> None:
 def _status_code(status: str) -> int | None:
     code = str(status)[:3]
     return int(code) if code.isdecimal() else None
+
+
+def _outlasts_its_service(status: str, headers: Headers) -> bool:
+    """Return whether the connection belongs to another protocol from now on, or to server-sent events."""
+    return _status_code(status) == 101 or any(
+        name.lower() == "content-type" and is_event_stream(value) for name, value in headers
+    )
 
 
 def _has_no_body(exchange: Exchange, pending: tuple[Any, ...] | None) -> bool:

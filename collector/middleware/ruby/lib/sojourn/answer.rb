@@ -41,6 +41,12 @@ module Sojourn
       value && Route.present(value.is_a?(Array) ? value.last : value)
     end
 
+    # Whether the response is a stream of server-sent events.
+    def self.events?(headers)
+      _, value = headers.find { |name, _| name.to_s.casecmp?("content-type") }
+      value.to_s.match?(%r{\A\s*text/event-stream\s*(;|\z)}i)
+    end
+
     # A route as a header can carry it: a control character or a letter outside ASCII would break the header.
     def self.printable(route)
       route.b.gsub(/[^\x20-\x7e]/n) { |byte| format("%%%02X", byte.ord) }

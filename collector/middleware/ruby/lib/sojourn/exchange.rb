@@ -21,6 +21,24 @@ module Sojourn
       @worker = Worker.name(env)
     end
 
+    # What is to be called when the request is no longer in progress.
+    def leaves
+      @leaves ||= []
+    end
+
+    # Calls the block after the response, once, in this thread or in another one; false if the server does not report it
+    # (rack.response_finished of Rack 3, rack.after_reply of Puma and unicorn). The block gets the error of the body, or nil.
+    def after_response
+      if (callbacks = @env["rack.response_finished"]).is_a?(Array)
+        callbacks << ->(_env, _status, _headers, error) { yield error }
+      elsif (callbacks = @env["rack.after_reply"]).is_a?(Array)
+        callbacks << -> { yield nil }
+      else
+        return false
+      end
+      true
+    end
+
     # Negative if the two clocks disagree; nil without a valid stamp.
     def delay_ns
       @stamp.is_a?(Integer) ? @start_wall_ns - (@stamp * 1000) : nil

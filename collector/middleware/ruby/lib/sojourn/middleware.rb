@@ -69,6 +69,7 @@ module Sojourn
       exchange = begin_exchange(env)
       return @app.call(env) if exchange.nil?
 
+      enter(exchange)
       recording = @telemetry && @telemetry.start(exchange, @clock, @warnings)
       response = called(env, exchange, recording)
       answered?(response) ? measured(response, exchange, recording) : response
@@ -83,6 +84,35 @@ module Sojourn
     rescue StandardError => e
       @warnings.warn("a request is served unmeasured", e)
       nil
+    end
+
+    # Counts the request among those in progress.
+    def enter(exchange)
+      counted { exchange.leaves << @metrics.enter } if @metrics
+      counted { (leave = @telemetry.enter(exchange)) && exchange.leaves << leave } if @telemetry
+    end
+
+    # Counts it among those in progress no longer. Only the first call counts.
+    def leave(exchange)
+      counted { exchange.leaves.shift.call } until exchange.leaves.empty?
+    end
+
+    def counted
+      yield
+    rescue StandardError => e
+      @warnings.warn("the requests in progress are not counted", e)
+    end
+
+    # The request is in progress until the response is sent, if the server reports that. A connection of another protocol
+    # and a stream of server-sent events last until their client leaves.
+    def leave_after_response(exchange, status, headers)
+      return if exchange.leaves.empty?
+
+      lasting = status.to_i == 101 || Answer.events?(headers)
+      leave(exchange) if lasting || !exchange.after_response { leave(exchange) }
+    rescue StandardError => e
+      @warnings.warn("the requests in progress are not counted", e)
+      leave(exchange)
     end
 
     def stamp_of(env, wall)
@@ -108,6 +138,7 @@ module Sojourn
     end
 
     def failed(exchange, recording, error)
+      leave(exchange)
       recording.failed(error) if recording
       return if @metrics.nil?
 
@@ -138,6 +169,7 @@ module Sojourn
     ensure
       recording.answered if recording
       observe(exchange) if @metrics
+      leave_after_response(exchange, status, headers)
     end
 
     def observe(exchange)

@@ -1,7 +1,9 @@
 # frozen_string_literal: true
 
+require_relative "in_progress"
+
 module Sojourn
-  # Histograms of queueing delay and service time in a registry of Prometheus's client library (gem prometheus-client,
+  # Histograms of queueing delay and service time, and a gauge of the requests in progress, in a registry of Prometheus's client library (gem prometheus-client,
   # 2.1 and later), which is required only if the option prometheus is set. The registry is exposed by the app.
   class PrometheusMetrics
     QUEUEING_DELAY = "sojourn_queueing_delay_seconds"
@@ -41,7 +43,7 @@ module Sojourn
         LOCK.synchronize { yield(@by_registry[registry] ||= new(registry)) }
       end
 
-      attr_reader :negative_delays, :negative_seconds
+      attr_reader :negative_delays, :negative_seconds, :in_progress
 
       def initialize(registry)
         @registry = registry
@@ -50,6 +52,7 @@ module Sojourn
         @routes = {}.freeze
         @negative_delays = counter(NEGATIVE_DELAYS)
         @negative_seconds = counter(NEGATIVE_SECONDS)
+        @in_progress = InProgress.new(registry)
       end
 
       # The histogram of this name; the first call registers it.
@@ -114,7 +117,7 @@ module Sojourn
     end
 
     def self.name_of_metric(name)
-      valid = name.to_s.match?(NAME) && ![SERVICE_TIME, NEGATIVE_DELAYS, NEGATIVE_SECONDS].include?(name.to_s)
+      valid = name.to_s.match?(NAME) && ![SERVICE_TIME, NEGATIVE_DELAYS, NEGATIVE_SECONDS, InProgress::NAME].include?(name.to_s)
       return name.to_s if valid
 
       raise ArgumentError, "prometheus_name must be the name of a metric ([a-zA-Z_:][a-zA-Z0-9_:]*), and of no other " \
@@ -130,7 +133,14 @@ module Sojourn
         @service_time = shared.histogram(SERVICE_TIME, HELP[SERVICE_TIME])
         # The two series exist from now on: PromQL subtracts nothing from a series that does not exist.
         [shared.negative_delays, shared.negative_seconds].each { |counter| counter.increment(by: 0, labels: @labels) }
+        shared.in_progress.add(@labels[:service], 0)
       end
+    end
+
+    # Counts one request among those in progress; returns what ends it.
+    def enter
+      @shared.in_progress.add(@labels[:service], 1)
+      -> { @shared.in_progress.add(@labels[:service], -1) }
     end
 
     # Observes one request.

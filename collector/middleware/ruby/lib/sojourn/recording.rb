@@ -60,8 +60,8 @@ module Sojourn
     end
   end
 
-  # A SERVER span of its own. It lasts until the response has been sent, if the server reports that
-  # (rack.response_finished of Rack 3, rack.after_reply of Puma and unicorn), or else until the app returns.
+  # A SERVER span of its own. It lasts until the response has been sent, if the server reports that, or else until the
+  # app returns.
   class OwnRecording < Recording
     # Reads the headers of a propagator from a Rack env.
     module EnvGetter
@@ -98,7 +98,7 @@ module Sojourn
 
     def answered
       super
-      guarded { finish(nil) unless finish_after_response }
+      guarded { finish(nil) unless @exchange.after_response { |error| finish(error) } }
     end
 
     def failed(error)
@@ -107,15 +107,6 @@ module Sojourn
     end
 
     private
-
-    # Whether the server will end the span. It calls each of the callbacks once, in this thread or in another one.
-    def finish_after_response
-      if (callbacks = @exchange.env["rack.response_finished"]).is_a?(Array)
-        callbacks << ->(_env, _status, _headers, error) { finish(error) }
-      elsif (callbacks = @exchange.env["rack.after_reply"]).is_a?(Array)
-        callbacks << -> { finish(nil) }
-      end
-    end
 
     # Instrumentation inside this middleware leaves its own context attached until the body is closed; it then has to
     # be detached first, and this one after the response.

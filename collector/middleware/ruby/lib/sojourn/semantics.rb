@@ -11,6 +11,8 @@ module Sojourn
 
     HISTOGRAM = "queueing.delay"
 
+    ACTIVE_REQUESTS = "http.server.active_requests"
+
     METHODS = %w[GET HEAD POST PUT DELETE CONNECT OPTIONS TRACE PATCH QUERY].freeze
 
     module_function
@@ -72,6 +74,11 @@ module Sojourn
         "http.route" => exchange.route && text(exchange.route),
         "http.response.status_code" => exchange.status
       }.compact
+    end
+
+    # Attributes of the number of requests in progress.
+    def in_progress(env)
+      { "http.request.method" => known_method(env["REQUEST_METHOD"].to_s), "url.scheme" => text(env["rack.url_scheme"] || "http") }
     end
 
     # The class of the exception, or the status from 500 on; nil without an error.

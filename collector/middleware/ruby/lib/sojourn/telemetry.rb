@@ -17,8 +17,8 @@ module Sojourn
       @automatic = tracer_provider.nil? && meter_provider.nil?
       @tracer_provider = tracer_provider
       @meter_provider = meter_provider
-      # [provider, tracer] and [provider, histogram]: replaced as a whole, so that threads need no lock.
-      @tracer = @histogram = nil
+      # [provider, tracer], [provider, histogram], [provider, up-down counter]: replaced as a whole, so that threads need no lock.
+      @tracer = @histogram = @in_progress = nil
     end
 
     # The default, one for all middlewares of a process: a meter creates an instrument once.
@@ -42,6 +42,18 @@ module Sojourn
       nil
     end
 
+    # Counts one request among those in progress; returns what ends it, or nil if nothing counts it.
+    def enter(exchange)
+      return nil unless defined?(::OpenTelemetry::Trace)
+
+      counter = in_progress
+      return nil if counter.nil?
+
+      attributes = Semantics.in_progress(exchange.env)
+      counter.add(1, attributes: attributes)
+      -> { counter.add(-1, attributes: attributes) }
+    end
+
     private
 
     def tracer
@@ -56,8 +68,26 @@ module Sojourn
       tracer
     end
 
+    def meter_provider
+      @automatic ? global(:meter_provider, :ProxyMeterProvider) : @meter_provider
+    end
+
+    def in_progress
+      provider = meter_provider
+      return nil if provider.nil?
+
+      known, counter = @in_progress
+      return counter if known.equal?(provider)
+
+      counter = provider.meter(Semantics::SCOPE, version: VERSION).create_up_down_counter(
+        Semantics::ACTIVE_REQUESTS, unit: "{request}", description: "Number of active HTTP server requests"
+      )
+      @in_progress = [provider, counter].freeze
+      counter
+    end
+
     def histogram
-      provider = @automatic ? global(:meter_provider, :ProxyMeterProvider) : @meter_provider
+      provider = meter_provider
       return nil if provider.nil?
 
       known, histogram = @histogram

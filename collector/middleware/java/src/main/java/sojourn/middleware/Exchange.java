@@ -30,6 +30,8 @@ final class Exchange {
     private long serviceNanos = -1;
     private int status;
     private boolean finished;
+    private Runnable leavesMetrics = NOTHING;
+    private Runnable leavesTelemetry = NOTHING;
 
     Exchange(
             Measurement measurement,
@@ -56,6 +58,39 @@ final class Exchange {
         } catch (RuntimeException | LinkageError error) {
             measurement.warn("a span could not be started", error);
         }
+    }
+
+    /** Counts the request among those in progress. */
+    void enter(Prometheus.Recorder metrics, Telemetry telemetry) {
+        try {
+            leavesMetrics = metrics.enter();
+            leavesTelemetry = telemetry.enter(request);
+        } catch (RuntimeException | LinkageError error) {
+            measurement.warn("the requests in progress are not counted", error);
+        }
+    }
+
+    /** Counts the request among those in progress no longer. Only the first call counts. */
+    private void leave() {
+        Runnable first = leavesMetrics;
+        Runnable second = leavesTelemetry;
+        leavesMetrics = NOTHING;
+        leavesTelemetry = NOTHING;
+        try {
+            first.run();
+            second.run();
+        } catch (RuntimeException | LinkageError error) {
+            measurement.warn("the requests in progress are not counted", error);
+        }
+    }
+
+    /** Returns whether the response lasts until its client leaves: another protocol, or server-sent events. */
+    private static boolean lasts(ResponseHeaders headers, int currentStatus) {
+        if (currentStatus == 101) {
+            return true;
+        }
+        String type = headers.contentType();
+        return type != null && type.split(";", 2)[0].trim().equalsIgnoreCase("text/event-stream");
     }
 
     /** Returns start minus stamp in nanoseconds, negative if the clocks disagree; meaningful with a valid stamp only. */
@@ -119,6 +154,9 @@ final class Exchange {
             setRoute(headers, answers());
             if (measurement.serverTiming) {
                 setServerTiming(headers);
+            }
+            if (lasts(headers, currentStatus)) {
+                leave();
             }
         } catch (RuntimeException | LinkageError error) {
             measurement.warn("a response leaves without its measurements", error);
@@ -225,6 +263,7 @@ final class Exchange {
             status = finalStatus;
         }
         routeIsFinal = true;
+        leave();
         try {
             if (span != null) {
                 span.end(error);

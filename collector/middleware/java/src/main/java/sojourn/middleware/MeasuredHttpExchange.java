@@ -68,6 +68,11 @@ final class MeasuredHttpExchange extends HttpsExchange implements ResponseHeader
     }
 
     @Override
+    public String contentType() {
+        return target.getResponseHeaders().getFirst("Content-Type");
+    }
+
+    @Override
     public void set(String name, String value) {
         target.getResponseHeaders().set(name, value);
     }

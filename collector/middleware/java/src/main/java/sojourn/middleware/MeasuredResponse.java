@@ -86,6 +86,11 @@ final class MeasuredResponse extends HttpServletResponseWrapper implements Respo
     }
 
     @Override
+    public String contentType() {
+        return target().getContentType();
+    }
+
+    @Override
     public void set(String name, String value) {
         target().setHeader(name, value);
     }

@@ -51,6 +51,7 @@ final class Measurement {
             Stamp stamp = reader.read(request, wall / 1000);
             Exchange exchange = new Exchange(this, request, stamp, wall, monotonic, workers);
             exchange.start(telemetry);
+            exchange.enter(metrics, telemetry);
             return exchange;
         } catch (RuntimeException | LinkageError error) {
             warn("a request is served unmeasured", error);

@@ -1,6 +1,7 @@
 package sojourn.middleware;
 
 import io.micrometer.core.instrument.Counter;
+import io.micrometer.core.instrument.Gauge;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.Metrics;
 import io.micrometer.core.instrument.Tags;
@@ -14,11 +15,12 @@ import java.util.Set;
 import java.util.WeakHashMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BiConsumer;
 import java.util.stream.LongStream;
 
 /**
- * Histograms for Prometheus, in a registry of Micrometer (1.13 and later).
+ * Histograms and the requests in progress for Prometheus, in a registry of Micrometer (1.13 and later).
  *
  * <p>A registry of Prometheus exports them with the names, labels and buckets of {@code sojourn export}.
  */
@@ -42,11 +44,19 @@ public final class MicrometerOutput extends Prometheus {
     private static final String NEGATIVE_SECONDS_HELP =
             "Sum of the negative queueing delays, without sign; histogram sum less this is the exact sum.";
 
+    private static final String IN_PROGRESS = "sojourn_requests_in_progress";
+    private static final String IN_PROGRESS_HELP =
+            "Requests that the app has started and not finished, without WebSockets and server-sent events.";
+
     private static final int MOST_ROUTES = 100;
     private static final String OTHER = "other";
 
     /** The routes of each registry, which all filters with this registry share. */
     private static final Map<MeterRegistry, Set<String>> ROUTES = Collections.synchronizedMap(new WeakHashMap<>());
+
+    /** The requests in progress of each registry, by service. */
+    private static final Map<MeterRegistry, Map<String, AtomicLong>> REQUESTS =
+            Collections.synchronizedMap(new WeakHashMap<>());
 
     private final MeterRegistry registry;
 
@@ -71,7 +81,10 @@ public final class MicrometerOutput extends Prometheus {
     @Override
     Recorder recorder(String service, String delayName, BiConsumer<String, Throwable> warn) {
         Set<String> routes = ROUTES.computeIfAbsent(registry, each -> ConcurrentHashMap.newKeySet());
-        MeterRecorder recorder = new MeterRecorder(registry, routes, service, delayName, warn);
+        AtomicLong requests = REQUESTS.computeIfAbsent(registry, each -> new ConcurrentHashMap<>())
+                .computeIfAbsent(service, each -> new AtomicLong());
+        MeterRecorder recorder = new MeterRecorder(registry, routes, requests, service, delayName, warn);
+        recorder.registerRequests();
         // PromQL subtracts nothing from a series that does not exist.
         recorder.count(NEGATIVE, NEGATIVE_HELP, 0);
         recorder.count(NEGATIVE_SECONDS, NEGATIVE_SECONDS_HELP, 0);
@@ -82,10 +95,29 @@ public final class MicrometerOutput extends Prometheus {
     private record MeterRecorder(
             MeterRegistry registry,
             Set<String> routes,
+            AtomicLong requests,
             String service,
             String delayName,
             BiConsumer<String, Throwable> warn)
             implements Recorder {
+
+        /** Registers the gauge. A registry that has it already keeps it, with the same number. */
+        void registerRequests() {
+            try {
+                Gauge.builder(IN_PROGRESS, requests, AtomicLong::get)
+                        .description(IN_PROGRESS_HELP)
+                        .tags(Tags.of("service", service))
+                        .register(registry);
+            } catch (RuntimeException error) {
+                warn.accept("the requests in progress are not exported", error);
+            }
+        }
+
+        @Override
+        public Runnable enter() {
+            requests.incrementAndGet();
+            return requests::decrementAndGet;
+        }
 
         @Override
         public void record(Exchange exchange) {

@@ -2,7 +2,10 @@ package sojourn.middleware;
 
 import io.opentelemetry.api.GlobalOpenTelemetry;
 import io.opentelemetry.api.OpenTelemetry;
+import io.opentelemetry.api.common.Attributes;
 import io.opentelemetry.api.metrics.DoubleHistogram;
+import io.opentelemetry.api.metrics.LongUpDownCounter;
+import io.opentelemetry.api.metrics.Meter;
 import io.opentelemetry.api.trace.Span;
 import io.opentelemetry.api.trace.Tracer;
 import io.opentelemetry.api.trace.propagation.W3CTraceContextPropagator;
@@ -54,13 +57,29 @@ public final class OpenTelemetryOutput extends Telemetry {
         return new OpenTelemetryOutput(null);
     }
 
-    @Override
-    Telemetry.Recording start(Exchange exchange) {
+    private Instruments instruments() {
         Instruments current = instruments;
         if (current == null && global) {
             current = Instruments.ofGlobal();
             instruments = current;
         }
+        return current;
+    }
+
+    @Override
+    Runnable enter(RequestView request) {
+        Instruments current = instruments();
+        if (current == null) {
+            return () -> {};
+        }
+        Attributes attributes = OpenTelemetrySpan.inProgress(request);
+        current.inProgress.add(1, attributes);
+        return () -> current.inProgress.add(-1, attributes);
+    }
+
+    @Override
+    Telemetry.Recording start(Exchange exchange) {
+        Instruments current = instruments();
         Context context = Context.current();
         Span span = Span.fromContext(context);
         boolean hasSpan = span.getSpanContext().isValid() && !span.getSpanContext().isRemote();
@@ -70,20 +89,24 @@ public final class OpenTelemetryOutput extends Telemetry {
         return current == null ? null : current.serverSpan(exchange, context);
     }
 
-    /** The tracer, the propagator and the histogram of one instance of OpenTelemetry. */
+    /** The tracer, the propagator, the histogram and the counter of one instance of OpenTelemetry. */
     private static final class Instruments {
 
         private final Tracer tracer;
         private final TextMapPropagator propagator;
         private final DoubleHistogram histogram;
+        private final LongUpDownCounter inProgress;
 
         Instruments(OpenTelemetry openTelemetry) {
             tracer = openTelemetry.getTracer(SCOPE);
             TextMapPropagator configured = openTelemetry.getPropagators().getTextMapPropagator();
             propagator = configured.fields().isEmpty() ? W3CTraceContextPropagator.getInstance() : configured;
-            histogram = openTelemetry
-                    .getMeter(SCOPE)
-                    .histogramBuilder("queueing.delay")
+            Meter meter = openTelemetry.getMeter(SCOPE);
+            inProgress = meter.upDownCounterBuilder("http.server.active_requests")
+                    .setUnit("{request}")
+                    .setDescription("Number of active HTTP server requests")
+                    .build();
+            histogram = meter.histogramBuilder("queueing.delay")
                     .setUnit("s")
                     .setDescription("Time from the proxy's stamp to the start of the app")
                     .setExplicitBucketBoundariesAdvice(BUCKETS)

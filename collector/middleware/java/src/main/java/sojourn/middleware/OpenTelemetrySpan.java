@@ -68,6 +68,11 @@ final class OpenTelemetrySpan implements Telemetry.Recording {
         }
     }
 
+    /** Returns the attributes of the number of requests in progress. */
+    static Attributes inProgress(RequestView request) {
+        return Attributes.of(METHOD, known(request.method()), URL_SCHEME, request.scheme());
+    }
+
     static Span started(Tracer tracer, Exchange exchange, Context parent) {
         RequestView request = exchange.request;
         SpanBuilder builder = tracer.spanBuilder(name(request.method(), null))

@@ -17,7 +17,15 @@ public abstract class Prometheus {
     private static final Prometheus NONE = new Prometheus() {
         @Override
         Recorder recorder(String service, String delayName, BiConsumer<String, Throwable> warn) {
-            return exchange -> {};
+            return new Recorder() {
+                @Override
+                public Runnable enter() {
+                    return () -> {};
+                }
+
+                @Override
+                public void record(Exchange exchange) {}
+            };
         }
     };
 
@@ -64,8 +72,10 @@ public abstract class Prometheus {
     abstract Recorder recorder(String service, String delayName, BiConsumer<String, Throwable> warn);
 
     /** Records the requests of one filter. */
-    @FunctionalInterface
     interface Recorder {
+
+        /** Counts one request among those in progress; returns what ends it. */
+        Runnable enter();
 
         /** Records a request that has ended. */
         void record(Exchange exchange);

@@ -8,6 +8,9 @@ interface ResponseHeaders {
     /** Returns all values of a header, in their order. */
     Collection<String> values(String name);
 
+    /** Returns the content type; null if it is not set. */
+    String contentType();
+
     /** Replaces all values of a header. */
     void set(String name, String value);
 

@@ -15,6 +15,11 @@ public abstract class Telemetry {
         Recording start(Exchange exchange) {
             return null;
         }
+
+        @Override
+        Runnable enter(RequestView request) {
+            return () -> {};
+        }
     };
 
     Telemetry() {}
@@ -55,6 +60,9 @@ public abstract class Telemetry {
 
     /** Returns the span of a request that begins; null if nothing is recorded. */
     abstract Recording start(Exchange exchange);
+
+    /** Counts one request among those in progress; returns what ends it. */
+    abstract Runnable enter(RequestView request);
 
     /** The recording of one request. */
     interface Recording {

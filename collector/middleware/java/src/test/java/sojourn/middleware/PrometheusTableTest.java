@@ -189,7 +189,10 @@ class PrometheusTableTest {
         one.row().getAsJsonArray("counters").forEach(each -> expectedCounters.put(
                 series(each.getAsJsonObject()), each.getAsJsonObject().get("value").getAsDouble()));
         Map<Exposition.Series, Double> counters = new HashMap<>(exported.values());
-        counters.keySet().removeIf(series -> !series.name().endsWith("_total"));
+        one.row().getAsJsonArray("gauges").forEach(each -> expectedCounters.put(
+                series(each.getAsJsonObject()), each.getAsJsonObject().get("value").getAsDouble()));
+        counters.keySet()
+                .removeIf(series -> !series.name().endsWith("_total") && !series.name().endsWith("_in_progress"));
         assertEquals(expectedCounters, counters);
     }
 
@@ -220,7 +223,9 @@ class PrometheusTableTest {
         new Client(tomcat.port()).get("/", "X-Request-Start", clock.stamp(500));
         exportedAfter(1, registry);
         List<String> lines = registry.scrape().lines().toList();
-        for (JsonElement each : TABLE.table().getAsJsonArray("metrics")) {
+        List<JsonElement> metrics = new ArrayList<>(TABLE.table().getAsJsonArray("metrics").asList());
+        metrics.add(TABLE.table().get("in_progress"));
+        for (JsonElement each : metrics) {
             String name = each.getAsJsonObject().get("name").getAsString();
             String help = "# HELP " + name + " " + each.getAsJsonObject().get("help").getAsString();
             String type = "# TYPE " + name + " " + each.getAsJsonObject().get("kind").getAsString();
