@@ -89,9 +89,9 @@ def _of_node(_answer: dict[str, Any], text: str) -> Count:
 
 
 def _of_fpm(_answer: dict[str, Any], text: str) -> Count:
-    """Return the counts of PHP-FPM, of whose active processes the query is one."""
+    """Return the counts of PHP-FPM, whose page has a process of its own (``pm.status_listen``)."""
     queue = php_fpm_queue(text)
-    return Count(None, max((queue.busy or 0) - 1, 0) + (queue.waiting or 0), has_waiting=queue.waiting is not None)
+    return Count(None, (queue.busy or 0) + (queue.waiting or 0), has_waiting=queue.waiting is not None)
 
 
 _BY_KEY = {"sojourn": _of_node, "listen queue": _of_fpm, "requests": _of_zone, "current": _of_all}
