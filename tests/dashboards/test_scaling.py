@@ -17,6 +17,7 @@ import pytest
 import yaml
 from promtool import Samples, assert_queries, promtool, series
 from sojourn.export.metrics import BY_NAME
+from sojourn.export.settings import HOLD
 from sojourn.queueing.theory import erlang_c
 
 ROOT = Path(__file__).parents[2]
@@ -164,7 +165,7 @@ def test_exporter_holds_as_long_as_the_autoscaler() -> None:
     (deployment,) = [manifest for manifest in SCRAPE if manifest["kind"] == "Deployment"]
     _, export = deployment["spec"]["template"]["spec"]["containers"]
     hold = int(option(export["args"], "--hold"))
-    assert hold == HPA["behavior"]["scaleDown"]["stabilizationWindowSeconds"]
+    assert hold == HOLD == HPA["behavior"]["scaleDown"]["stabilizationWindowSeconds"]
     # The rate is that of a fifth of it, and an autoscaler's decision is not older than its own interval.
     (monitor,) = [manifest for manifest in SCRAPE if manifest["kind"] == "PodMonitor"]
     (endpoint,) = monitor["spec"]["podMetricsEndpoints"]

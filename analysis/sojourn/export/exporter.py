@@ -53,6 +53,25 @@ class Snapshot:
     samples: Mapping[str, Sequence[Sample]]
 
 
+@dataclass(frozen=True)
+class _Window:
+    """The requests that gauges are computed from, while others are read.
+
+    Attributes:
+        now: the log's time.
+        since: begin of the part of the log that is complete.
+        clock: offsets of the backends.
+        rows: the requests held.
+        services: label values.
+    """
+
+    now: datetime
+    since: datetime
+    clock: pl.DataFrame
+    rows: pl.LazyFrame
+    services: tuple[str, ...]
+
+
 class Exporter:
     """Logs that are being written, as metrics.
 
@@ -100,6 +119,7 @@ class Exporter:
         self._memory = Memory()
         self._services: set[str] = set()
         self._gauges: list[Sample] = []
+        self._failure: Exception | None = None
         self._logs: list[Sample] = []
 
     @property
@@ -125,17 +145,30 @@ class Exporter:
             self._live.poller.start()
 
     def run(self, stop: threading.Event) -> None:
-        """Read new lines until ``stop``; after ``start``."""
-        due = 0.0
-        while not stop.is_set():
-            wall = datetime.now(UTC)
-            self.update(wall, gauges=wall.timestamp() >= due)
-            if wall.timestamp() >= due:
-                due = wall.timestamp() + self.settings.every
-            waited = 0.0
-            while waited < READ_EVERY and self._reader.behind < READ_BYTES and not stop.wait(POLL_INTERVAL):
-                waited += POLL_INTERVAL
-                self._reader.poll()
+        """Read new lines until ``stop``, and compute the gauges meanwhile; after ``start``."""
+        due, computing = 0.0, threading.Thread()
+        try:
+            while not stop.is_set():
+                wall = datetime.now(UTC)
+                self.update(wall, gauges=False)
+                if self._failure is not None:
+                    raise self._failure
+                if wall.timestamp() >= due and not computing.is_alive():
+                    due = wall.timestamp() + self.settings.every
+                    window = self._window(self._reader.now(wall))
+                    computing = threading.Thread(target=self._compute, args=(window,), name="sojourn-gauges")
+                    computing.start()
+                self._rest(stop)
+        finally:
+            if computing.ident is not None:
+                computing.join()
+
+    def _rest(self, stop: threading.Event) -> None:
+        """Fetch lines until the next reading is due."""
+        waited = 0.0
+        while waited < READ_EVERY and self._reader.behind < READ_BYTES and not stop.wait(POLL_INTERVAL):
+            waited += POLL_INTERVAL
+            self._reader.poll()
 
     def update(self, wall: datetime, *, gauges: bool = True) -> None:
         """Count the lines written since the last update; ``wall`` is the local time; ``gauges``: compute them too."""
@@ -149,10 +182,11 @@ class Exporter:
             rows = self._wasted.matched(self._reader.now(wall))
             with self.lock:
                 self.tally.add_wasted(rows)
-        computed = self._state.get(self._reader.now(wall)) if gauges else self._gauges
         logs = list(self._about_logs())
         with self.lock:
-            self._gauges, self._logs = computed, logs
+            self._logs = logs
+        if gauges:
+            self._set_gauges(self._window(self._reader.now(wall)))
 
     def read_all(self) -> None:
         """Read the logs to their end, without waiting for more than pipes deliver; compute the gauges."""
@@ -207,27 +241,44 @@ class Exporter:
         recent = self._reader.recent
         return clock_of(recent.rows(now, recent.span))
 
-    def _state_of(self, now: datetime) -> list[Sample]:
-        """Return the gauges of every service."""
+    def _compute(self, window: _Window | None) -> None:
+        """Compute the gauges on a thread of their own."""
+        try:
+            self._set_gauges(window)
+        except Exception as error:  # raised by ``run``: in a thread it would be lost
+            self._failure = error
+
+    def _set_gauges(self, window: _Window | None) -> None:
+        computed = self._state.get(window)
+        with self.lock:
+            self._gauges = computed
+
+    def _window(self, now: datetime) -> _Window | None:
+        """Return the recent requests; None before the first."""
         recent = self._reader.recent
         if recent.last is None:
-            return []
-        clock = self._clock.get(recent.last)
-        split = split_rows(recent.rows(now, recent.span), clock=clock, infer=False)
-        rows = split.rows.collect(engine="streaming")
-        labels = self.tally.labels
+            return None
         if self._live is not None:
             self._live.learn(recent.known_since(), now)
-        samples = list(_clock_samples(clock, rows, labels))
+        rows = recent.rows(now, recent.span)
+        return _Window(now, recent.known_since(), self._clock.get(recent.last), rows, tuple(sorted(self._services)))
+
+    def _state_of(self, window: _Window | None) -> list[Sample]:
+        """Return the gauges of every service."""
+        if window is None:
+            return []
+        split = split_rows(window.rows, clock=window.clock, infer=False)
+        rows = split.rows.collect(engine="streaming")
+        labels = self.tally.labels
+        samples = list(_clock_samples(window.clock, rows, labels))
         of_service = dict(_by_label(rows.filter("proxied"), labels))
-        for service in sorted(self._services):
-            samples += self._of_service(service, of_service.get(service, rows.clear()).lazy(), now)
+        for service in window.services:
+            samples += self._of_service(service, of_service.get(service, rows.clear()).lazy(), window)
         return samples
 
-    def _of_service(self, service: str, rows: pl.LazyFrame, now: datetime) -> list[Sample]:
-        since = self._reader.recent.known_since()
+    def _of_service(self, service: str, rows: pl.LazyFrame, window: _Window) -> list[Sample]:
         settings = self.settings
-        state = ServiceState(service, rows, now, since, settings.window, self._memory, settings.workers)
+        state = ServiceState(service, rows, window.now, window.since, settings.window, self._memory, settings.workers)
         if not state.is_long_enough:
             return []
         samples = [*state.backends(self.tally.labels), *state.signals(settings.objectives)]

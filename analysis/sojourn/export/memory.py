@@ -40,7 +40,8 @@ class Memory:
 
     def service_times(self, service: str) -> Mapping[str | None, Floats]:
         """Return route -> the last service times, s."""
-        return {route: times for (name, route), times in self._times.items() if name == service}
+        # A copy: times of new requests are added while the state is computed.
+        return {route: times for (name, route), times in list(self._times.items()) if name == service}
 
     def with_workers(self, service: str, visits: Visits, now: datetime) -> tuple[Visits, Bools]:
         """Return visits with the last known number of workers where the log has no worker values, and what is known.

@@ -79,8 +79,9 @@ class Ledger:
         """Hold requests by service."""
         if not passed:
             return
-        for service, requests in {**passed, ALL: Passed.of(passed.values())}.items():
-            chunk = _Chunk(requests)
+        chunks = {service: _Chunk(requests) for service, requests in passed.items()}
+        alone = next(iter(chunks.values())) if len(chunks) == 1 else None
+        for service, chunk in {**chunks, ALL: alone or _Chunk(Passed.of(passed.values()))}.items():
             self._chunks.setdefault(service, deque()).append(chunk)
             self._last[service] = max(self._last.get(service, 0.0), float(chunk.ends[-1]))
             self._first = min(self._first, float(chunk.ends[0]))

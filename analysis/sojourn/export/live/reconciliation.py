@@ -6,6 +6,7 @@ What is counted and not in the log is the same at all times, as far as one can k
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -50,25 +51,23 @@ class Counts:
 
 def counts_of(ticks: Sequence[Tick], sources: Sequence[int]) -> Counts:
     """Return the sums over sources, by their positions, at the readings that all of them answered."""
-    complete = [tick for tick in ticks if all(tick.counts[number] is not None for number in sources)]
-    each = [[tick.counts[number] for number in sources] for tick in complete]
-    arrived = None
-    if complete and all(count is not None and count.arrived is not None for counts in each for count in counts):
-        totals = [
-            sum(
-                (count.arrived or 0) - (tick.reads[number] if count.has_query else 0)
-                for number, count in zip(sources, counts, strict=True)
-                if count is not None
-            )
-            for tick, counts in zip(complete, each, strict=True)
-        ]
-        arrived = np.array(totals, np.float64)
-    return Counts(
-        np.array([tick.time for tick in complete]),
-        arrived,
-        np.array([sum(count.in_progress for count in counts if count is not None) for counts in each], np.float64),
-        all(count.has_waiting for counts in each for count in counts if count is not None),
-    )
+    each = [
+        (tick.time, *counts) for tick in ticks if None not in (counts := [_summand(tick, number) for number in sources])
+    ]
+    if not each:
+        return Counts(np.empty(0), None, np.empty(0), has_waiting=True)
+    table = np.array([(time, *map(sum, zip(*counts, strict=True))) for time, *counts in each], np.float64)
+    time, arrived, in_progress, without = table.T
+    return Counts(time, None if np.isnan(arrived).any() else arrived, in_progress, has_waiting=not without.any())
+
+
+def _summand(tick: Tick, number: int) -> tuple[float, int, bool] | None:
+    """Return what arrived at a source (NaN: unknown), is in progress, and whether it leaves out waiting requests."""
+    count = tick.counts[number]
+    if count is None:
+        return None
+    arrived = math.nan if count.arrived is None else count.arrived - count.has_query * tick.reads[number]
+    return arrived, count.in_progress, not count.has_waiting
 
 
 @dataclass(frozen=True)

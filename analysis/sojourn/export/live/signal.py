@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 
 import numpy as np
 import polars as pl
@@ -115,7 +116,7 @@ class LiveSignal:
         """Yield the gauges of the services as of ``now``, unix s; None: the local time."""
         now = time.time() if now is None else now
         scopes = {scope: self._counts(scope) for scope in self._scopes}
-        present = self._ledger.present(ALL, scopes[ALL].time) if ALL in scopes else np.empty(0)
+        present = cache(lambda: self._ledger.present(ALL, scopes[ALL].time))
         for service in services:
             reason, course = self._course(service, scopes, present, now)
             for name in LIVE_REASONS:
@@ -144,14 +145,14 @@ class LiveSignal:
             yield Sample("sojourn_workers_needed", (service, objective.text, METHOD), float(workers))
 
     def _course(
-        self, service: str, scopes: Mapping[str, Counts], present: Floats, now: float
+        self, service: str, scopes: Mapping[str, Counts], present: Callable[[], Floats], now: float
     ) -> tuple[str | None, _Course | None]:
         """Return why no number may be given, or None, and the arrivals.
 
         Args:
             service: whose.
             scopes: the counts of each scope.
-            present: requests of the log in progress at each reading of ``ALL``.
+            present: returns the requests of the log in progress at each reading of ``ALL``.
             now: unix s.
         """
         scope = service if service in scopes else ALL
@@ -165,7 +166,7 @@ class LiveSignal:
         if exact and counts.arrived is not None:
             reason, course = None, _exact(counts, counts.arrived, reconciliation)
         else:
-            others = present - self._ledger.present(service, counts.time) if scope == ALL else np.zeros(len(counts))
+            others = present() - self._ledger.present(service, counts.time) if scope == ALL else np.zeros(len(counts))
             reason, course = self._by_log(service, scope, counts, others, now)
         return reason or self._refused(service, course, has_waiting=counts.has_waiting), course
 
