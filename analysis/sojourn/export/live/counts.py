@@ -121,7 +121,7 @@ def _of_clusters(kinds: dict[str, int]) -> Count | None:
 def _of_series(text: str) -> Count | None:
     """Return the counts of an exposition of Prometheus, summed over its series."""
     kinds: dict[str, int] = {}
-    gauges: dict[str, float] = {}
+    gauges: dict[str, int] = {}
     try:
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
@@ -129,10 +129,10 @@ def _of_series(text: str) -> Count | None:
                     kind = sample.name.removeprefix(_ENVOY_SERIES)
                     kinds[kind] = kinds.get(kind, 0) + int(sample.value)
                 elif sample.name.endswith(_GAUGES):
-                    gauges[sample.name] = gauges.get(sample.name, 0.0) + sample.value
+                    gauges[sample.name] = gauges.get(sample.name, 0) + int(sample.value)
     except (ValueError, OverflowError):
         return None
     if (clusters := _of_clusters(kinds)) is not None:
         return clusters
     # Of two names for the same requests, one counts.
-    return Count(None, max(round(max(gauges.values())), 0), has_waiting=False) if gauges else None
+    return Count(None, max(*gauges.values(), 0), has_waiting=False) if gauges else None

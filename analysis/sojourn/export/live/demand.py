@@ -7,7 +7,7 @@ beyond those with which the resource is busy do not help.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from sojourn.queueing.speed_laws import Law
 from sojourn.timeline.contention.resources import BACKEND, HOST
 
 FEWEST = 21  # service times that show how much they vary
+ROUNDING = 1e-5  # s, of an instant that is computed from two bases
 BUSY = 0.99  # of what a resource can do at most
 BEYOND = 64  # workers beyond four times the present number are not looked at
 
@@ -33,6 +34,8 @@ class Demand:
         times: how long they hold a worker; None: not known yet.
         workers: that are ready; None: not known.
         refused: why no number of workers may be given, a key of ``REASONS``; None: it may.
+        lasted: for how long the last requests held a worker, s, at most ``LAST_TIMES`` of them.
+        until: when the last one ended, unix s.
         useful: the most workers that help.
         factor: workers for each of those that the formula needs: those of one backend slow each other.
     """
@@ -40,15 +43,16 @@ class Demand:
     times: ServiceTimes | None = None
     workers: float | None = None
     refused: str | None = None
+    lasted: Floats = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
+    until: float = -math.inf
     useful: float = math.inf
     factor: float = 1.0
 
 
 def times_of(lasted: Floats) -> ServiceTimes:
-    """Return mean and variation of service times (s), in the order of their ends; of the last ones."""
-    last = lasted[-LAST_TIMES:]
-    mean = float(last.mean())
-    cs2 = float(last.var()) / mean**2 if len(last) >= FEWEST and mean > 0 else 1.0
+    """Return mean and variation of service times (s)."""
+    mean = float(lasted.mean())
+    cs2 = float(lasted.var()) / mean**2 if len(lasted) >= FEWEST and mean > 0 else 1.0
     return ServiceTimes(mean, cs2)
 
 
@@ -61,21 +65,26 @@ def demand_of(
         workload: of those that arrived in the window.
         workers: that are ready; None: not known.
         sharing: the law of what their services share; None: nothing.
-        before: the demand of earlier requests, whose times stand where there are few new ones.
+        before: the demand of earlier requests, to whose times those of later ones are added; None: there is none.
         refused: why no number of workers may be computed, a key of ``REASONS``; None: it may.
     """
     held = workload.services - workload.absence
     if sharing is not None:
         held = sharing.held(workload) - workload.absence
-    ends = workload.visits.busy_end
-    has_end = ~np.isnan(ends)
-    lasted = held[has_end][np.argsort(ends[has_end], kind="stable")]
-    if len(lasted) < FEWEST and before is not None and before.times is not None:
-        times = before.times
-    else:
-        times = times_of(lasted) if len(lasted) else times_of(held)
-    demand = Demand(times, workers, refused)
+    lasted, until = _last_times(workload, held, before or Demand())
+    # Without a request of known service time, those that were drawn from before.
+    times = times_of(lasted if len(lasted) else held)
+    demand = Demand(times, workers, refused, lasted, until)
     return demand if sharing is None or refused is not None else _bounded(demand, workload, sharing, held)
+
+
+def _last_times(workload: Workload, held: Floats, before: Demand) -> tuple[Floats, float]:
+    """Return for how long the last requests held a worker, s, and when the last one ended, unix s."""
+    ends = workload.visits.busy_end + workload.visits.base.timestamp()
+    later = np.flatnonzero(ends > before.until + ROUNDING)  # NaN, an unknown end, is not later
+    later = later[np.argsort(ends[later], kind="stable")]
+    lasted = np.concatenate([before.lasted, held[later]])[-LAST_TIMES:]
+    return lasted, float(ends[later[-1]]) if len(later) else before.until
 
 
 def _bounded(demand: Demand, workload: Workload, sharing: Sharing, held: Floats) -> Demand:
