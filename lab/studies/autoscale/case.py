@@ -36,6 +36,7 @@ from studies.autoscale.policies import FixedPolicy
 from studies.autoscale.second import LOCATION, await_end, second_figures, started_second
 from studies.autoscale.signals import STATUS_LOCATION, STATUS_PATH
 from studies.autoscale.simulation import simulate
+from studies.autoscale.startup import startup_figures, startup_times
 from studies.autoscale.workers import OWN_STARTUP, Workers, cores_per_worker, cpu_times
 
 MARGIN = 30.0
@@ -126,6 +127,7 @@ def run_case(stage: Stage) -> Outcome:
             "target": target,
             **_client(summary),
             **second_figures(stage),
+            "startup": startup_figures(startup_times(stage.access_log, stage.name, servers.workers.born)),
         },
         void=summary.void,
         spin_up=spin_up,

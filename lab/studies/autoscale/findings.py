@@ -22,6 +22,7 @@ def findings(measurement: Measurement) -> list[str]:
         *_fixed(measurement),
         *_late_gauge(measurement),
         *_absent_gauge(measurement),
+        *_startups(measurement),
         *_slow_start(measurement),
         *_second(measurement),
         *_spread(measurement),
@@ -151,6 +152,18 @@ def _absent_gauge(measurement: Measurement) -> Iterator[str]:
         )
         why = f"; reasons that the exporter published: {listed(reasons)}" if reasons else ""
         yield f"**The gauge of method `live` was absent** at {absent} of {counted(looks, 'look')}{why}."
+
+
+def _startups(measurement: Measurement) -> Iterator[str]:
+    cells = [cell for load in COMPARED_LOADS for cell in _autoscaled(measurement, load)]
+    figures = [each.figures.get("startup") or {} for cell in cells for each in cell.repetitions]
+    medians = [each["median"] for each in figures if each.get("median") is not None]
+    if medians:
+        usual, most = (formatted(each, ".2f") for each in (statistics.median(medians), max(medians)))
+        yield (
+            f"**A new worker needed {usual} s** from its start to its first request (median of the cases; up to"
+            f" {most} s in one): workers that start at the same time share the cores of the machine."
+        )
 
 
 def _slow_start(measurement: Measurement) -> Iterator[str]:

@@ -48,6 +48,8 @@ class Workers:
         self._ready_at = dict.fromkeys(self.live(), self._signalled)
         self.desired = workers
         """The number to reach; the autoscaler sets it."""
+        self.born: dict[int, float] = {}
+        """Process id -> when a later worker was first there, unix s."""
 
     def live(self) -> list[int]:
         """Return the process ids of the workers that live, those that finish their last request included."""
@@ -62,6 +64,7 @@ class Workers:
         """Send a signal if gunicorn keeps another number than `desired`; return the workers that live."""
         pids, now = self.live(), time.monotonic()
         live = len(pids)
+        self.born |= {pid: time.time() for pid in pids if pid not in self._ready_at and pid not in self.born}
         self._ready_at = {pid: self._ready_at.get(pid, now + self._startup) for pid in pids}
         if self._configured == self.desired:
             if live != self._configured and now - self._signalled > PATIENCE:
