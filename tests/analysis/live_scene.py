@@ -65,6 +65,9 @@ class Scene:
         demands: of each service.
         delay: s until a line is written.
         silent_after: no line is written any more, s.
+        has_waiting: whether the sources count requests that wait.
+        has_total: whether they count those that have begun so far.
+        hold: of the autoscaler, s.
     """
 
     requests: Sequence[Requests]
