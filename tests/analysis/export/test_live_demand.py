@@ -23,10 +23,10 @@ def workload(log: Path, since: float, until: float) -> Workload:
 
 def demands(log: Path, windows: list[tuple[float, float]]) -> list[Demand]:
     """The demand after each window."""
-    found: list[Demand] = []
+    each: list[Demand] = []
     for since, until in windows:
-        found.append(demand_of(workload(log, since, until), 1.0, None, found[-1] if found else None, None))
-    return found
+        each.append(demand_of(workload(log, since, until), 1.0, None, each[-1] if each else None, None))
+    return each
 
 
 def test_few_requests_are_added_to_those_before(tmp_path: Path) -> None:
