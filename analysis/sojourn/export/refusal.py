@@ -106,6 +106,8 @@ def live_refusal(workload: Workload, since: float, contention: Contention | None
     gap, wait = idle
     if gap > max(RELATIVE * wait, SMALLEST):
         return LIMITED if refused == LIMITED else WAITS
+    if refused == WAITS:  # the last reason of all
+        return None
     refused = signal_refusal(workload, since, contention, but=frozenset((AWAY, LIMITED)))
     return None if refused == WAITS else refused
 

@@ -17,6 +17,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from sojourn.model.arrays import Floats
 from sojourn.queueing.staffing import MOST
 
 SURE = 1.5
@@ -70,9 +73,10 @@ def sure_rate(samples: Sequence[tuple[float, float]], window: float, sure: float
     return best
 
 
-def since_restart(samples: Sequence[tuple[float, float]]) -> int:
-    """Return the position of the first sample (instant, s; arrivals) after a counter last fell; 0: it never fell."""
-    return max((k for k in range(1, len(samples)) if samples[k][1] < samples[k - 1][1]), default=0)
+def since_restart(arrived: Floats) -> int:
+    """Return the position of the first count of arrivals after a counter last fell; 0: it never fell."""
+    fell = np.flatnonzero(np.diff(arrived) < 0)
+    return int(fell[-1]) + 1 if len(fell) else 0
 
 
 def _steps(most: int) -> list[int]:

@@ -10,6 +10,8 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from sojourn_lab.experiments.endurance.counters_page import counters_page
@@ -48,15 +50,7 @@ def run(settings: Settings) -> Measurements:
         return measurements
     done = subprocess.run([mtail, "--version"], capture_output=True, text=True, check=False)
     measurements.versions["mtail"] = (done.stdout or done.stderr).split("mtail version ")[-1].split()[0]
-    ours, theirs, peaks = [], [], []
-    for turn in range(settings.repeats):
-        settings.progress(f"export {turn + 1}")
-        folder = settings.folder / f"export-{turn}"
-        folder.mkdir()
-        own, peer, peak = _round(folder, mtail, max(settings.scale, 0.1) * SECONDS)
-        ours.append(own)
-        theirs.append(peer)
-        peaks.append(peak)
+    ours, theirs, peaks = _rounds(settings, "export", partial(_round, mtail=mtail))
     measurements.rows.append(
         compared_row(
             f"a log of {RATE:,.0f} requests/s as metrics", "µs of processor per request", ours, "mtail", theirs,
@@ -69,15 +63,7 @@ def run(settings: Settings) -> Measurements:
 
 def _with_status(settings: Settings) -> Row:
     """Return the row of an exporter that counts requests when they begin, beside one that does not."""
-    counting, plain, peaks = [], [], []
-    for turn in range(settings.repeats):
-        settings.progress(f"export with --status {turn + 1}")
-        folder = settings.folder / f"export-status-{turn}"
-        folder.mkdir()
-        own, other, peak = _status_round(folder, max(settings.scale, 0.1) * SECONDS)
-        counting.append(own)
-        plain.append(other)
-        peaks.append(peak)
+    counting, plain, peaks = _rounds(settings, "export-status", _status_round)
     return compared_row(
         f"export with --status of {RATE:,.0f} requests/s", "µs of processor per request", counting, "without", plain,
         peak_mb=max(peaks) / 1e6, note=f"both are scraped every {SCRAPE_EVERY:g} s",
@@ -124,7 +110,21 @@ def _scraped(urls: list[str], seconds: float) -> None:
         time.sleep(max(min(SCRAPE_EVERY, deadline - time.monotonic()), 0.0))
 
 
-def _round(folder: Path, mtail: str, seconds: float) -> tuple[float, float, float]:
+def _rounds(
+    settings: Settings, name: str, measured: Callable[[Path, float], tuple[float, float, float]]
+) -> tuple[list[float], list[float], list[float]]:
+    """Return the figures of all rounds: of the one, of the other, and the memory of the first, bytes."""
+    rounds = []
+    for turn in range(settings.repeats):
+        settings.progress(f"{name} {turn + 1}")
+        folder = settings.folder / f"{name}-{turn}"
+        folder.mkdir()
+        rounds.append(measured(folder, max(settings.scale, 0.1) * SECONDS))
+    one, other, memory = zip(*rounds, strict=True)
+    return list(one), list(other), list(memory)
+
+
+def _round(folder: Path, seconds: float, mtail: str) -> tuple[float, float, float]:
     """Return µs per request of the exporter and of mtail, and the exporter's private memory in bytes."""
     log, program, port = folder / "access.jsonl", folder / "sojourn.mtail", free_port()
     log.touch()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import re
 import sys
 import threading
@@ -15,13 +14,13 @@ from dataclasses import dataclass
 from sojourn.export.live.counts import Count, count_of
 from sojourn.host.servers.address import Address, concealed, parse
 from sojourn.host.servers.connection import http_text
+from sojourn.host.servers.kinds import NO_ANSWER
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import printable
 
 EVERY = 0.2  # s between two readings
 MOST_TICKS = 2_000  # of a longer time there are as many readings, further apart
 PATIENCE = 1.0  # s for an answer
-NO_ANSWER = (OSError, http.client.HTTPException, ValueError)
 _TEXT = re.compile(r"(?:(?P<service>[^=:/?]+)=)?(?P<url>.+)", re.DOTALL)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from sojourn.export.live.ledger import Ledger
 from sojourn.export.live.poller import Tick
 from sojourn.model.arrays import Floats
+from sojourn.queueing.live_staffing import since_restart
 
 FEWEST = 5  # readings that are compared
 LEAST = 1.0  # s of them
@@ -43,10 +44,7 @@ class Counts:
     @property
     def restarted(self) -> int:
         """The first reading after a counter last fell."""
-        if self.arrived is None:
-            return 0
-        fell = np.flatnonzero(np.diff(self.arrived) < 0)
-        return int(fell[-1]) + 1 if len(fell) else 0
+        return 0 if self.arrived is None else since_restart(self.arrived)
 
 
 def counts_of(ticks: Sequence[Tick], sources: Sequence[int]) -> Counts:

@@ -72,7 +72,9 @@ class LiveSignal:
         self.poller = Poller(sources, span)
         self._ledger = Ledger(span)
         self._demands: dict[str, Demand] = {}
-        self._scopes = tuple(dict.fromkeys(source.service or ALL for source in sources))
+        self._scopes: dict[str, list[int]] = {}  # whose requests are counted -> the sources that do, by position
+        for number, source in enumerate(sources):
+            self._scopes.setdefault(source.service or ALL, []).append(number)
         self._reconciled: dict[str, Reconciliation] = {}
         self._proxies: dict[str | None, dict[str, float]] = {}
 
@@ -184,16 +186,14 @@ class LiveSignal:
         return None if len(course.time) > 1 else NO_COUNT
 
     def _counts(self, scope: str) -> Counts:
-        numbers = [number for number, source in enumerate(self.poller.sources) if (source.service or ALL) == scope]
-        return counts_of(self.poller.ticks(), numbers)
+        return counts_of(self.poller.ticks(), self._scopes[scope])
 
     def _is_short(self, scope: str, reconciliation: Reconciliation, now: float) -> bool:
         """Return whether the log has requests that no source counts."""
-        sources = sum((source.service or ALL) == scope for source in self.poller.sources)
         unlogged = reconciliation.unlogged
         missing = unlogged is not None and unlogged < -max(FEW_UNLOGGED * reconciliation.rate, 0.2)
         proxies = sum(last > now - MINUTE for last in self._proxies.get(scope, {}).values())
-        return missing or proxies > sources
+        return missing or proxies > len(self._scopes[scope])
 
     def _has_others(self, service: str, reconciliation: Reconciliation, now: float) -> bool:
         """Return whether a proxy counts other requests than those of a service."""
