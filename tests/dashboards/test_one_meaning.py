@@ -58,7 +58,9 @@ def engines(tmp_path_factory: pytest.TempPathFactory, make_store: Callable[[], s
     rows = sojourn.split(log, spans=[spans], columns=("request_id",)).rows.lazy().collect().to_dicts()
     measures = StoreMeasures(dsn, Selection())
     with measures.session() as store:
-        statement = over_steps("SELECT * FROM split", measures._which, with_spans=True)
+        statement = over_steps(
+            f"SELECT `chosen.request_id`, {', '.join(COLUMNS)} FROM split", measures._which, with_spans=True
+        )
         statements = measures._query(statement, **measures._offsets[1])
         boards = Boards(store.client)
         view = boards.sql("SELECT * FROM requests_split").rows

@@ -11,7 +11,7 @@ from sojourn.model.errors import SojournError
 MEASURES = ("queueing_delay", "response_time")
 DEFAULT = "queueing_delay:p95=0.1"
 _SHORT = re.compile(r"(\d+(?:\.\d+)?):0?\.(\d{1,2})(\d*)")
-_TEXT = re.compile(r"(?:(\w+):)?p(\d{1,2})(\d*)=(\d+(?:\.\d+)?)")
+_TEXT = re.compile(r"(?:(\w+):)?p(\d{2}(?:\.(?=\d))?|\d)(\d*)=(\d+(?:\.\d+)?)")
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Objective:
 
 
 def objective_of(text: str) -> Objective:
-    """Parse ``[MEASURE:]pN=SECONDS``; ``p999`` is 99.9 %, and the measure is ``queueing_delay`` by default.
+    """Parse ``[MEASURE:]pN=SECONDS``: ``p999`` and ``p99.9`` are 99.9 %; the default measure is ``queueing_delay``.
 
     ``SECONDS:SHARE`` is short for an objective of the queueing delay: ``0.1:0.95`` is ``queueing_delay:p95=0.1``.
 
@@ -44,6 +44,7 @@ def objective_of(text: str) -> Objective:
         raise SojournError(f"{text!r}: give [queueing_delay:|response_time:]pN=SECONDS, such as {DEFAULT}")
     measure, percent, more, seconds = match.groups()
     measure = measure or MEASURES[0]
+    percent = percent.removesuffix(".")
     share = float(f"{percent}.{more or 0}") / 100
     if measure not in MEASURES:
         raise SojournError(f"{text!r}: {measure} is not one of {', '.join(MEASURES)}")

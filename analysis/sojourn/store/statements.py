@@ -32,6 +32,7 @@ from sojourn.model.frame import HALF_MICROSECOND, INSTANT, SCHEMA, Selection
 from sojourn.model.measures import GROUP_COLUMNS, ROUNDING, STATUS_CLASSES, SUMMARY_COLUMNS
 from sojourn.model.one_worker import LOOKED_AT, SLACK, TICKS
 from sojourn.model.verdict import LARGE
+from sojourn.store.narrowing import narrowed
 from sojourn.store.schema import NULL_TEXT, STEPS, common_tables, constants, text_of
 from sojourn.store.waits import WAITS
 
@@ -150,7 +151,7 @@ WITHIN = """arrayExists(
 
 def of_requests(name: str, which: Chosen, *, once: bool = True) -> str:
     """Return ``sql/<name>.sql`` over the selected requests; without ``once``, with those delivered twice: cheaper."""
-    return Template(sql(name)).substitute(chosen=_chosen(which.conditions, once=once))
+    return narrowed(Template(sql(name)).substitute(chosen=_chosen(which.conditions, once=once)))
 
 
 def of_window(name: str, which: Chosen) -> str:
@@ -176,7 +177,7 @@ def refusals(which: Chosen, limit: int | None) -> str:
 
 def rows(columns: tuple[str, ...], conditions: str) -> str:
     """Return a statement for canonical columns of the selected rows, ordered by their end."""
-    return f"SELECT {', '.join(columns)} FROM ({_chosen(conditions)}) ORDER BY time"  # noqa: S608 - names of ours
+    return narrowed(f"SELECT {', '.join(columns)} FROM ({_chosen(conditions)}) ORDER BY time")  # noqa: S608 - names of ours
 
 
 def _chosen(conditions: str, *, once: bool = True) -> str:
@@ -211,13 +212,13 @@ def over_steps(ending: str, which: Chosen, with_spans: bool, *, changing: bool =
         "reported": "reported_with_spans" if with_spans else "reported_without_spans",
         "clocked": "clocked_by_time" if changing else "clocked_by_pair",
     }
-    return f"WITH {common_tables(files, **_of_rows(which.conditions), window=which.window)}\n{ending}"
+    return narrowed(f"WITH {common_tables(files, **_of_rows(which.conditions), window=which.window)}\n{ending}")
 
 
 def over_chosen(name: str, which: Chosen, **parts: str) -> str:
     """Return ``sql/<name>.sql``, a SELECT over the canonical rows alone."""
     steps = common_tables({"chosen": None}, **_of_rows(which.conditions))
-    return f"WITH {steps}\n{Template(sql(name)).substitute(parts)}"
+    return narrowed(f"WITH {steps}\n{Template(sql(name)).substitute(parts)}")
 
 
 def figures(columns: tuple[str, ...], *, exact: bool, only: str | None = None) -> str:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from sojourn.model.formatting import counted, formatted, listed
 
+from studies.autoscale.other_controllers import REAL_STABILISATION, STABLE_WINDOW
 from studies.autoscale.recorded import FLOOR, Cell, Figure, Measurement
+from studies.autoscale.simulated import Simulated
 
 COMPARED_LOADS = ("diurnal", "spiky")
 """Loads under which the signals have lines of settings."""
 
 
-def findings(measurement: Measurement) -> list[str]:
-    """Return what the runs show, in Markdown, an item each."""
+def findings(measurement: Measurement, simulated: Mapping[str, Sequence[Simulated]]) -> list[str]:
+    """Return what the runs, and the simulated settings of each load, show, in Markdown, an item each."""
     return [
         *_idle_processor(measurement),
         *_fronts(measurement),
         *_same_attainment(measurement),
+        *_certain(simulated),
         *_fixed(measurement),
         *_late_gauge(measurement),
         *_absent_gauge(measurement),
@@ -95,12 +98,12 @@ def _same_attainment(measurement: Measurement) -> Iterator[str]:
         if live is None:
             continue
         costs, never = [], []
-        for signal, line in measurement.lines(load).items():
-            if signal == "workers_live":
+        for series, line in measurement.lines(load).items():
+            if line[0].signal == "workers_live":
                 continue
             enough = [cell for cell in line if cell.within.mean >= live.within.mean]
             if not enough:
-                never.append(f"`{signal}`")
+                never.append(f"`{series}`")
                 continue
             cheapest = min(enough, key=lambda cell: cell.cost.mean)
             more = cheapest.cost.mean / live.cost.mean - 1.0
@@ -110,6 +113,37 @@ def _same_attainment(measurement: Measurement) -> Iterator[str]:
         parts += [f"is not attained by any measured setting of {listed(never)}"] if never else []
         if parts:
             yield f"{text} {', and '.join(parts)}."
+
+
+def _certain(simulated: Mapping[str, Sequence[Simulated]]) -> Iterator[str]:
+    """Yield which settings are better and cheaper beyond what chance explains."""
+    for load, settings in simulated.items():
+        own = [each for each in settings if each.cell.signal == "workers_live"]
+        others = [each for each in settings if each.cell.signal != "workers_live"]
+        if not own or not others:
+            continue
+        worse = [each for each in others if any(one.is_better(each) for one in own)]
+        ahead = [(each, one) for each in others for one in own if each.is_better(one)]
+        text = (
+            f"**{_title(load)}, simulated**: a setting of `workers_live` is better or cheaper beyond chance, and not"
+            f" worse in the other, than {len(worse)} of {counted(len(others), 'setting')} of other signals; "
+        )
+        if ahead:
+            pairs = [f"{name_of(each.cell)} than {name_of(one.cell)}" for each, one in ahead]
+            yield f"{text}in this sense better are {listed(pairs)}{_by_hold(ahead)}."
+        else:
+            yield f"{text}none of these is better in this sense than a setting of it."
+
+
+def _by_hold(ahead: Sequence[tuple[Simulated, Simulated]]) -> str:
+    """Return why the first of each pair is better: it holds its number for a shorter time; empty if any does not."""
+
+    def seconds(each: Simulated) -> float:
+        time_scale = each.cell.hold / REAL_STABILISATION
+        return STABLE_WINDOW * time_scale if each.cell.signal == "knative" else each.cell.hold
+
+    shorter = all(seconds(each) < seconds(one) for each, one in ahead)
+    return "; each of these holds its highest number for a shorter time" if shorter else ""
 
 
 def _fixed(measurement: Measurement) -> Iterator[str]:
@@ -168,13 +202,15 @@ def _startups(measurement: Measurement) -> Iterator[str]:
 
 def _slow_start(measurement: Measurement) -> Iterator[str]:
     cells = _autoscaled(measurement, "slow_start")
-    if cells:
-        loading = cells[0].first.case.topology.loading or 0.0
-        yield (
-            f"**Where the app takes {loading:g} s to load**: "
-            + listed([f"{name_of(cell)} {result_of(cell)}" for cell in cells])
-            + "."
-        )
+    if not cells:
+        return
+    loading = cells[0].first.case.topology.loading or 0.0
+    text = listed([f"{name_of(cell)} {result_of(cell)}" for cell in cells])
+    fixed = measurement.default("slow_start", "fixed_peak")
+    if fixed is not None and (worse := [cell for cell in cells if cell not in front([fixed, cell])]):
+        names = listed([name_of(cell) for cell in worse])
+        text += f". {name_of(fixed)}, {result_of(fixed)}, is better and cheaper than {names}"
+    yield f"**Where the app takes {loading:g} s to load**: {text}."
 
 
 def _second(measurement: Measurement) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from sojourn.model.formatting import formatted, milliseconds
@@ -12,7 +12,8 @@ from sojourn.model.formatting import formatted, milliseconds
 from studies.autoscale.findings import findings, name_of, share_text
 from studies.autoscale.parameters import parameters
 from studies.autoscale.pictures import front_name, has_front
-from studies.autoscale.recorded import FLOOR, Cell, Measurement
+from studies.autoscale.recorded import FLOOR, Cell, Figure, Measurement
+from studies.autoscale.simulated import Simulated
 from studies.page_output import versions_text
 
 PROGRAMS = ("gunicorn", "nginx", "python")
@@ -63,16 +64,23 @@ upper end requests got no answer.
 """
 
 FRONT = """
-![For each signal the requests within the objective against the cost, with each of its settings]({picture})
-
-A line per signal, a point per setting, the default filled; bars are the range of the repetitions. Grey: fixed numbers
-of workers, replayed. Settings with less than {floor} of the requests within the objective are left out.
+![For each signal the requests within the objective against the cost, with each of its settings]({measured})
+{simulated}
+A line per signal and hold, a point per setting, the default filled. Bars are the range of the repetitions, or the
+95 % intervals of the simulated means. Grey: fixed numbers of workers, replayed.
+Settings with less than {floor} of the requests within the objective are left out.
 
 {table}"""
 
-SETTINGS_TABLE = """| signal | setting | within the objective | of the yardstick's worker-seconds | runs |
-| --- | --- | --- | --- | --- |
+SIMULATED_FRONT = """
+Simulated, with the same {draws} loads for each setting:
+
+![The same of the simulated loop, with intervals]({picture})
 """
+
+SETTINGS_TABLE = """| signal | hold | setting | within the objective | of the yardstick's worker-seconds | runs | within, simulated | worker-seconds, simulated |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+"""  # noqa: E501 - a row of a table is one line
 
 VOIDS = """
 **Void** are cases in which the generator was late or other programs took processor time
@@ -99,8 +107,8 @@ To measure it again, in about two hours; or in parts (`--case`), and with other 
 """
 
 
-def page(measurement: Measurement) -> str:
-    """Return the page with the figures of the runs."""
+def page(measurement: Measurement, simulated: Mapping[str, Sequence[Simulated]]) -> str:
+    """Return the page with the figures of the runs, and the simulated settings of each load."""
     scenario = measurement.run.scenario
     one = next(cell.first for cells in measurement.cases.values() for cell in cells.values())
     settings = one.settings
@@ -114,17 +122,23 @@ def page(measurement: Measurement) -> str:
         window=f"{one.windows[0]['seconds']:g}",
     )
     loads = "".join(
-        _load_section(measurement, load, scenario.duration, None if number else scenario.timeout)
+        _load_section(measurement, simulated, load, scenario.duration, None if number else scenario.timeout)
         for number, load in enumerate(measurement.cases)
     )
-    items = "\n".join(f"- {text}" for text in findings(measurement))
+    items = "\n".join(f"- {text}" for text in findings(measurement, simulated))
     tail = TAIL.format(versions=versions_text(measurement.run.versions, PROGRAMS))
     return filled(
         head + loads + FINDINGS.format(items=items) + _voids(measurement) + parameters(measurement, one) + tail
     )
 
 
-def _load_section(measurement: Measurement, load: str, duration: float, timeout: float | None) -> str:
+def _load_section(
+    measurement: Measurement,
+    simulated: Mapping[str, Sequence[Simulated]],
+    load: str,
+    duration: float,
+    timeout: float | None,
+) -> str:
     """Return what was measured under a load; `timeout`: of the clients, only where table and picture are explained."""
     cells = measurement.cases[load]
     window = f"{next(iter(cells.values())).first.windows[0]['seconds']:g}"
@@ -134,25 +148,42 @@ def _load_section(measurement: Measurement, load: str, duration: float, timeout:
     return (
         f"\n## {load.replace('_', ' ').capitalize()} load\n\n{_load(load, cells, duration)}\n{TABLE}"
         f"{''.join(_row(cell) for cell in defaults.values())}"
-        f"{columns}{PICTURE.format(load=load)}{legend}{_front(measurement, load)}"
+        f"{columns}{PICTURE.format(load=load)}{legend}{_front(measurement, simulated.get(load, ()), load)}"
     )
 
 
-def _front(measurement: Measurement, load: str) -> str:
+def _front(measurement: Measurement, simulated: Sequence[Simulated], load: str) -> str:
     """Return the front of attainment and cost; empty under a load without lines of settings."""
     lines = measurement.lines(load)
     if not has_front(lines):
         return ""
+    intervals = {each.cell.first.case.name: _intervals(each) for each in simulated}
     rows = [
-        f"| `{signal}` | {cell.value:g} | {share_text(cell.within, '.1%')} | {share_text(cell.cost)} |"
-        f" {len(cell.repetitions)} |\n"
-        for signal, line in lines.items()
+        f"| `{cell.signal}` | {cell.hold:g} s | {cell.value:g} | {share_text(cell.within, '.1%')} |"
+        f" {share_text(cell.cost)} | {len(cell.repetitions)} | {intervals.get(cell.first.case.name, '– | –')} |\n"
+        for line in lines.values()
         for cell in line
-        if len(line) > 1
     ]
+    drawn = ""
+    if simulated:
+        picture = f"../images/{front_name(load, 'simulated')}"
+        drawn = SIMULATED_FRONT.format(draws=len(simulated[0].within), picture=picture)
     return FRONT.format(
-        picture=f"../images/{front_name(load)}", floor=f"{FLOOR:.0%}", table=SETTINGS_TABLE + "".join(rows)
+        measured=f"../images/{front_name(load)}",
+        simulated=drawn,
+        floor=f"{FLOOR:.0%}",
+        table=SETTINGS_TABLE + "".join(rows),
     )
+
+
+def _intervals(simulated: Simulated) -> str:
+    point = simulated.point
+    return f"{_around(point.within, '.1%')} | {_around(point.cost, '.0%')}"
+
+
+def _around(figure: Figure, spec: str) -> str:
+    half = formatted(100.0 * (figure.high - figure.mean), ".1f")
+    return f"{formatted(figure.mean, spec)} ± {half}"
 
 
 def _voids(measurement: Measurement) -> str:

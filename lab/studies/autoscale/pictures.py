@@ -9,9 +9,9 @@ from typing import Any
 from sojourn.present.chart_libraries import alt
 from sojourn.present.drawing import specification, svg
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE
-from sojourn_lab.scenario.experiment_settings import Signal
 
-from studies.autoscale.recorded import FLOOR, Cell, Measured, Measurement
+from studies.autoscale.recorded import FLOOR, Cell, Measured, Measurement, Point
+from studies.autoscale.simulated import Simulated
 
 WIDTH, HEIGHT = 380, 90  # px
 DELAYS = (0.001, 5.0)
@@ -32,33 +32,29 @@ COLOURS = {
 }
 
 
-def write_pictures(measurement: Measurement, folder: Path) -> list[Path]:
-    """Write ``autoscale-LOAD.svg`` for each load and, where signals have settings, the front; return the files."""
-    paths = []
+def write_pictures(measurement: Measurement, simulated: Mapping[str, Sequence[Simulated]], folder: Path) -> list[Path]:
+    """Write ``autoscale-LOAD.svg`` for each load and, where signals have settings, the fronts; return the files."""
+    charts: dict[str, alt.VConcatChart | alt.LayerChart] = {}
     for load, cells in measurement.cases.items():
-        path = folder / f"autoscale-{load}.svg"
-        path.write_text(svg(specification(picture(cells))), encoding="utf-8")
-        paths.append(path)
-        lines = measurement.lines(load)
-        if has_front(lines):
-            path = folder / front_name(load)
-            path.write_text(svg(specification(front_picture(lines))), encoding="utf-8")
-            paths.append(path)
-    return paths
+        charts[f"autoscale-{load}.svg"] = picture(cells)
+        if has_front(measurement.lines(load)):
+            autoscaled = [cell for cell in cells.values() if not cell.is_fixed]
+            charts[front_name(load)] = front_picture([Point(cell, cell.within, cell.cost) for cell in autoscaled])
+        if simulated.get(load):
+            charts[front_name(load, "simulated")] = front_picture([each.point for each in simulated[load]])
+    for name, chart in charts.items():
+        (folder / name).write_text(svg(specification(chart)), encoding="utf-8")
+    return [folder / name for name in charts]
 
 
-def front_name(load: str) -> str:
-    """Return the name of the file with the front of a load."""
-    return f"autoscale-{load}-front.svg"
+def front_name(load: str, of: str = "measured") -> str:
+    """Return the name of the file with the front of a load, ``of`` the measured or the simulated settings."""
+    return f"autoscale-{load}-front-{of}.svg"
 
 
-def has_front(lines: Mapping[Signal, Sequence[Cell]]) -> bool:
-    """Return whether any signal has more than one setting, with points in the picture."""
-    return any(len(_points(line)) > 1 for line in lines.values())
-
-
-def _points(line: Sequence[Cell]) -> list[Cell]:
-    return [cell for cell in line if cell.within.mean >= FLOOR]
+def has_front(lines: Mapping[str, Sequence[Cell]]) -> bool:
+    """Return whether any series has more than one setting, with points in the picture."""
+    return any(sum(cell.within.mean >= FLOOR for cell in line) > 1 for line in lines.values())
 
 
 def picture(cells: Mapping[str, Cell]) -> alt.VConcatChart:
@@ -73,42 +69,45 @@ def picture(cells: Mapping[str, Cell]) -> alt.VConcatChart:
     )
 
 
-def front_picture(lines: Mapping[Signal, Sequence[Cell]]) -> alt.LayerChart:
-    """Return attainment against cost: a line per signal through its settings, with the range of the repetitions."""
-    drawn = {signal: points for signal, line in lines.items() if (points := _points(line))}
+def front_picture(points: Sequence[Point]) -> alt.LayerChart:
+    """Return attainment against cost: a line per series through its settings, with their ranges."""
     rows = [
         {
-            "signal": signal,
-            "order": cell.value,
-            "default": not cell.setting,
-            **{f"cost_{end}": getattr(cell.cost, end) for end in ("mean", "low", "high")},
-            **{f"within_{end}": getattr(cell.within, end) for end in ("mean", "low", "high")},
+            "signal": point.cell.signal,
+            "hold": f"hold {point.cell.hold:g} s",
+            "order": point.cell.value,
+            "default": not point.cell.setting,
+            **{f"cost_{end}": getattr(point.cost, end) for end in ("mean", "low", "high")},
+            **{f"within_{end}": getattr(point.within, end) for end in ("mean", "low", "high")},
         }
-        for signal, line in drawn.items()
-        for cell in line
+        for point in points
+        if point.within.mean >= FLOOR
     ]
-    signals = list(drawn)
+    signals = list(dict.fromkeys(row["signal"] for row in rows))
     scale = alt.Scale(domain=signals, range=[COLOURS[signal] for signal in signals])
     colour = alt.Color("signal:N", title=None, scale=scale)
+    holds = list(dict.fromkeys(row["hold"] for row in rows))
+    dash = alt.StrokeDash("hold:N", title=None, scale=alt.Scale(domain=holds, range=[[1, 0], [6, 3]][: len(holds)]))
     zero = alt.Scale(zero=False)
-    percent = alt.Axis(format="%")
+    percent = alt.Axis(format="%", labelFlush=False)
     x = alt.X("cost_mean:Q", title="worker-seconds, of the yardstick's", scale=zero, axis=percent)
     y = alt.Y("within_mean:Q", title="requests within the objective", scale=zero, axis=percent)
     base = _chart(rows)
     filled = alt.condition(alt.datum.default, colour, alt.value("white"))
+    fixed = _chart(_fixed_rows(points[0].cell))
     return alt.LayerChart(layer=[
-        _chart(_fixed_rows(lines)).mark_line(color=OTHER, strokeDash=[4, 3], point={"color": OTHER, "size": 15})
+        fixed.mark_line(color=OTHER, strokeDash=[4, 3], point={"color": OTHER, "size": 15})
         .encode(x=x, y=y, order="order:Q"),
-        base.mark_line(strokeWidth=1.5).encode(x=x, y=y, color=colour, order="order:Q"),
+        base.mark_line(strokeWidth=1.5).encode(x=x, y=y, color=colour, strokeDash=dash, order="order:Q"),
         base.mark_rule().encode(x=alt.X("cost_low:Q"), x2="cost_high:Q", y=y, color=colour),
         base.mark_rule().encode(x=x, y=alt.Y("within_low:Q"), y2="within_high:Q", color=colour),
         base.mark_point(filled=True, size=55, opacity=1).encode(x=x, y=y, fill=filled, stroke=colour),
     ]).properties(width=FRONT_WIDTH, height=FRONT_HEIGHT)  # fmt: skip
 
 
-def _fixed_rows(lines: Mapping[Signal, Sequence[Cell]]) -> list[dict[str, Any]]:
-    """Return the points of the replayed fixed numbers; they are of the requests of the first case."""
-    one = next(iter(lines.values()))[0].first
+def _fixed_rows(cell: Cell) -> list[dict[str, Any]]:
+    """Return the points of the replayed fixed numbers; they are of the requests of the cell."""
+    one = cell.first
     oracle = one.figures["oracle"]["mean"]
     return [
         {"order": each["workers"], "cost_mean": each["workers"] / oracle, "within_mean": each["within_share"]}

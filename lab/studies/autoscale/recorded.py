@@ -81,11 +81,25 @@ class Cell:
 
     @property
     def setting(self) -> str:
-        """The value of the setting that is not the default; empty if all are."""
+        """The values of the settings that are not the default; empty if all are."""
         settings = self.first.settings
         defaults = Autoscale(settings.signal)
-        changed = (getattr(settings, name) for name in SETTINGS if getattr(settings, name) != getattr(defaults, name))
-        return ", ".join(f"{value:g}" for value in changed)
+        usual = {name: {getattr(defaults, name)} for name in SETTINGS}
+        usual["signal_share"].add(settings.share)
+        changed = (getattr(settings, name) for name in SETTINGS if getattr(settings, name) not in usual[name])
+        hold = [f"hold {self.hold:g} s"] if self.hold != defaults.stabilisation else []
+        return ", ".join([*(f"{value:g}" for value in changed), *hold])
+
+    @property
+    def hold(self) -> float:
+        """For how long its autoscaler keeps the highest recommendation, s."""
+        return self.first.settings.stabilisation
+
+    @property
+    def series(self) -> str:
+        """The line that it is a point of: its signal, and the hold where that is not the default."""
+        is_default = self.hold == Autoscale(self.signal).stabilisation
+        return self.signal if is_default else f"{self.signal}, hold {self.hold:g} s"
 
     @property
     def value(self) -> float:
@@ -135,6 +149,15 @@ def _value(figures: dict[str, Any], path: Sequence[str]) -> float:
 
 
 @dataclass(frozen=True)
+class Point:
+    """A setting in attainment and cost: the share of the requests within the objective, and the cost."""
+
+    cell: Cell
+    within: Figure
+    cost: Figure
+
+
+@dataclass(frozen=True)
 class Measurement:
     """The measured cases of all runs, by load and by the rest of the case's name, and the last run."""
 
@@ -146,13 +169,13 @@ class Measurement:
         cells = self.cases.get(load, {}).values()
         return next((cell for cell in cells if cell.signal == signal and not cell.setting), None)
 
-    def lines(self, load: str) -> dict[Signal, list[Cell]]:
-        """Return the cells of each autoscaler under a load, in the order of their settings."""
-        lines: dict[Signal, list[Cell]] = {}
+    def lines(self, load: str) -> dict[str, list[Cell]]:
+        """Return the cells of each series under a load, in the order of their settings."""
+        lines: dict[str, list[Cell]] = {}
         for cell in self.cases.get(load, {}).values():
             if not cell.is_fixed:
-                lines.setdefault(cell.signal, []).append(cell)
-        return {signal: sorted(cells, key=lambda cell: cell.value) for signal, cells in lines.items()}
+                lines.setdefault(cell.series, []).append(cell)
+        return {series: sorted(cells, key=lambda cell: cell.value) for series, cells in lines.items()}
 
 
 def measurement_of(folders: Sequence[Path]) -> Measurement:

@@ -291,18 +291,22 @@ def test_histograms_of_random_values_hold_their_quantiles() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "written"),
-    [("p95=0.1", "queueing_delay:p95=0.1"), ("response_time:p999=2", "response_time:p999=2")],
+    ("text", "written", "share"),
+    [
+        ("p95=0.1", "queueing_delay:p95=0.1", 0.95),
+        ("response_time:p999=2", "response_time:p999=2", 0.999),
+        ("p99.9=0.1", "queueing_delay:p999=0.1", 0.999),
+        ("p9=0.1", "queueing_delay:p9=0.1", 0.09),
+    ],
 )
-def test_objective_reads_as_written(text: str, written: str) -> None:
+def test_objective_reads_as_written(text: str, written: str, share: float) -> None:
     objective = objective_of(text)
     assert objective.text == written
-    assert objective.share == pytest.approx(
-        {"p95": 0.95, "p999": 0.999}[written.split(":")[1].split("=", maxsplit=1)[0]]
-    )
+    assert objective.share == pytest.approx(share)
+    assert objective_of(written) == objective
 
 
-@pytest.mark.parametrize("text", ["p95", "p0=1", "x:p95=1", "p95=0", "p95=-1", "95=1", "p95=nan"])
+@pytest.mark.parametrize("text", ["p95", "p0=1", "p9.5=1", "p95.=1", "x:p95=1", "p95=0", "p95=-1", "95=1", "p95=nan"])
 def test_objective_refuses(text: str) -> None:
     with pytest.raises(sojourn.SojournError, match=re.escape(repr(text))):
         objective_of(text)

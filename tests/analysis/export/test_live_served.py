@@ -64,7 +64,7 @@ def test_workers_are_needed_before_a_request_ends(tmp_path: Path, beside: bool) 
                     get(f"{nginx.url}/file")
             until(lambda: is_given(served))
             before = len(log.read_text().splitlines())
-            waiting = [clients.submit(get, f"{nginx.url}/sleep/20") for _ in range(40)]
+            waiting = [clients.submit(get, f"{nginx.url}/sleep/50") for _ in range(40)]
             until(lambda: live(served) >= 5 and served.value("sojourn_requests_in_progress") > 35)
             assert len(log.read_text().splitlines()) == before, "a request has ended"
             assert served.value("sojourn_workers_needed", method="live", objective="queueing_delay:p95=0.1") >= 5

@@ -49,6 +49,17 @@ def test_jump_of_others_changes_nothing(other: str | None) -> None:
         assert abs((needed(samples) or 0.0) - (needed(expected) or 0.0)) <= 1.0, instant
 
 
+def test_others_that_ended_before_the_first_count_are_not_in_it() -> None:
+    """The log is known from before the start, here by its lines that are 2 s late."""
+    shop = lasting(np.concatenate([poisson(20, -2, 20), poisson(80, 20, 22)]), 0.1)
+    before = lasting(poisson(20, -2, -0.2), 0.1, service="blog")
+    samples = Scene([shop, before], delay=2.0).run(21.8)
+    assert in_progress(samples) == (shop.begin <= 21.8).sum() - (shop.end <= 21.8).sum()
+    assert needed(samples) == needed(Scene([shop], delay=2.0).run(21.8))
+    during = lasting(poisson(20, -2, 0.5), 0.1, service="blog")
+    assert (needed(Scene([shop, during], delay=2.0).run(21.8)) or 0) < (needed(samples) or 0)
+
+
 def test_jump_is_there_beside_static_files() -> None:
     scene = Scene([STEADY, STATIC, JUMP])
     before, after = scene.run(30.0), scene.run(32.0)

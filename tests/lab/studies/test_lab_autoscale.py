@@ -356,7 +356,7 @@ def test_all_signals_of_a_load_get_the_same_requests_and_the_same_limits() -> No
         settings_of = [case.autoscale for case in cases if case.autoscale is not None]
         assert all(case.same_draws(cases[0]) for case in cases)
         first = settings_of[0]
-        same = {name: getattr(first, name) for name in ("signal", *SETTINGS)}
+        same = {name: getattr(first, name) for name in ("signal", "stabilisation", *SETTINGS)}
         assert all(msgspec.structs.replace(each, **same) == first for each in settings_of)
     spiky, other = (
         next(case for case in SCENARIO.cases if case.name == name) for name in ("spiky-cpu", "second-workers_live")
@@ -366,12 +366,14 @@ def test_all_signals_of_a_load_get_the_same_requests_and_the_same_limits() -> No
 
 @pytest.mark.parametrize("load", ["diurnal", "spiky"])
 def test_each_autoscaler_has_three_settings_with_the_default_in_the_middle(load: str) -> None:
-    settings_of = [case.autoscale for case in SCENARIO.cases if case.name.startswith(load) and case.autoscale]
+    every = [case.autoscale for case in SCENARIO.cases if case.name.startswith(load) and case.autoscale]
+    settings_of = [each for each in every if each.stabilisation == Autoscale(each.signal).stabilisation]
     assert {each.signal for each in settings_of} == set(get_args(Signal))
+    assert {each.stabilisation for each in every} == {4.0, 10.0}
     for signal in get_args(Signal):
         default = Autoscale(signal)
         own = [each for each in settings_of if each.signal == signal]
-        if signal == "cpu" or signal.startswith("fixed"):
+        if signal in ("cpu", "workers_needed") or signal.startswith("fixed"):
             assert len(own) == 1
             continue
         changed = {name for each in own for name in SETTINGS if getattr(each, name) != getattr(default, name)}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from lab_support import find_scenario
 from sojourn_lab.errors import LabError
@@ -17,6 +18,7 @@ from studies.autoscale.measure import SCENARIO_FILE
 from studies.autoscale.page import page
 from studies.autoscale.pictures import write_pictures
 from studies.autoscale.recorded import Measurement, measurement_of
+from studies.autoscale.simulated import Simulated, interval, simulated_cells
 
 SCENARIO = find_scenario(str(SCENARIO_FILE))
 
@@ -34,8 +36,12 @@ FIGURES: dict[str, tuple[float, float]] = {
     "spiky-workers_needed": (0.66, 1.70),
     "spiky-workers_live": (0.84, 1.50),
     "spiky-workers_live-0.98": (0.87, 1.60),
+    "spiky-workers_live-hold4-0.95": (0.81, 1.17),
+    "spiky-workers_live-hold4-0.99": (0.86, 1.30),
     "spiky-fixed_peak": (0.99, 1.95),
     "slow_start-workers_live": (0.55, 1.75),
+    "slow_start-aws_tracking": (0.84, 2.14),
+    "slow_start-fixed_peak": (0.99, 1.95),
     "second-workers_live": (0.83, 1.51),
 }
 """Of each case the share of the requests within the objective, and the worker-seconds of the yardstick's."""
@@ -123,7 +129,7 @@ def plain(items: list[str]) -> dict[str, str]:
 
 
 def test_page_has_a_table_and_a_front_for_each_load_with_settings(measurement: Measurement) -> None:
-    text = page(measurement)
+    text = page(measurement, {})
     headings = [line for line in text.splitlines() if line.startswith("## ")]
     assert headings == [
         "## Diurnal load", "## Spiky load", "## Slow start load", "## Second load", "## What the runs show",
@@ -132,9 +138,10 @@ def test_page_has_a_table_and_a_front_for_each_load_with_settings(measurement: M
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `")]
     spiky = text[text.index("## Spiky load") : text.index("## Slow start")]
     assert "| `workers_live` | 84.0% | 150 | 150% | 8 s | 3 | 4 | 1 | 0 |" in spiky
-    assert "| `workers_live` | 0.95 | 84.0% | 150% | 1 |" in spiky
-    assert [row[1] for row in rows if row[0] == "`in_flight`" and len(row) == 5] == ["0.5", "0.7", "0.9"]
-    assert text.count("-front.svg") == text.count("*In violation*") == text.count("Left: the workers") == 1
+    assert "| `workers_live` | 10 s | 0.95 | 84.0% | 150% | 1 | – | – |" in spiky
+    assert "| `workers_live` | 4 s | 0.99 | 86.0% | 130% | 1 | – | – |" in spiky
+    assert [row[2] for row in rows if row[0] == "`in_flight`" and len(row) == 8] == ["0.5", "0.7", "0.9"]
+    assert text.count("-front-measured.svg") == text.count("*In violation*") == text.count("Left: the workers") == 1
     assert "400 requests a second to a second service" in text
     assert "an app that takes 5 s to load" in text
     assert max(len(line) for line in text.splitlines() if not line.startswith(("|", "!"))) <= 120
@@ -143,14 +150,17 @@ def test_page_has_a_table_and_a_front_for_each_load_with_settings(measurement: M
 
 def test_front_has_what_nothing_else_beats_in_both(measurement: Measurement) -> None:
     cells = [cell for cell in measurement.cases["spiky"].values() if not cell.is_fixed]
-    assert [name_of(cell) for cell in front(cells)] == ["`cpu`", "`knative`", "`knative` (0.5)", "`in_flight` (0.5)"]
+    assert [name_of(cell) for cell in front(cells)] == [
+        "`cpu`", "`workers_live` (hold 4 s)", "`workers_live` (0.99, hold 4 s)", "`knative` (0.5)", "`in_flight` (0.5)",
+    ]  # fmt: skip
 
 
 def test_findings_follow_from_the_figures(measurement: Measurement) -> None:
-    by_head = plain(findings(measurement))
+    by_head = plain(findings(measurement, {}))
     assert by_head["Spiky: no other measured setting is both better and cheaper than"] == (
-        "knative, 85% of the requests for 140%; knative (0.5), 92% of the requests for 152%; in_flight (0.5), 93% of"
-        " the requests for 210%. Settings with less than 30% of the requests within the objective are left out."
+        "workers_live (hold 4 s), 81% of the requests for 117%; workers_live (0.99, hold 4 s), 86% of the requests for"
+        " 130%; knative (0.5), 92% of the requests for 152%; in_flight (0.5), 93% of the requests for 210%."
+        " Settings with less than 30% of the requests within the objective are left out."
     )
     assert by_head["Diurnal, at least the attainment of `workers_live`"] == (
         "(96% of the requests for 120%) costs with the cheapest measured setting of in_flight 28% more, and is not"
@@ -160,7 +170,10 @@ def test_findings_follow_from_the_figures(measurement: Measurement) -> None:
         "(84% of the requests for 150%) costs with the cheapest measured setting of in_flight 27% more and knative 7%"
         " less, and is not attained by any measured setting of cpu and workers_needed."
     )
-    assert by_head["Where the app takes 5 s to load"] == ": workers_live 55% of the requests for 175%."
+    assert by_head["Where the app takes 5 s to load"] == (
+        ": aws_tracking 84% of the requests for 214% and workers_live 55% of the requests for 175%. fixed_peak, 99% of"
+        " the requests for 195%, is better and cheaper than aws_tracking."
+    )
     assert by_head["With a second service of 400 requests a second behind the same nginx"] == (
         "workers_live holds 83% of the requests for 151%, 1.0 percentage points less than without it."
     )
@@ -175,7 +188,7 @@ def test_findings_follow_from_the_figures(measurement: Measurement) -> None:
 
 def test_findings_without_their_figures_are_dropped(tmp_path: Path) -> None:
     figures = {name: FIGURES[name] for name in ("spiky-workers_live", "spiky-in_flight")}
-    by_head = plain(findings(measurement_of([recorded_run(tmp_path / "few", figures, absent=3)])))
+    by_head = plain(findings(measurement_of([recorded_run(tmp_path / "few", figures, absent=3)]), {}))
     assert sorted(by_head) == [
         "One run per case",
         "Spiky, at least the attainment of `workers_live`",
@@ -198,8 +211,8 @@ def test_runs_with_other_seeds_are_repetitions(tmp_path: Path) -> None:
     assert [each.seeds for each in cell.repetitions] == [(17, 2, 1), (17, 2, 2), (18, 2, 1)]
     assert (cell.within.low, cell.within.high) == (0.80, 0.85)
     assert cell.within.mean == pytest.approx(0.83)
-    assert "| `workers_live` | 83.0% (80.0% to 85.0%) |" in page(measurement)
-    assert plain(findings(measurement))["Repetitions with other requests"] == (
+    assert "| `workers_live` | 83.0% (80.0% to 85.0%) |" in page(measurement, {})
+    assert plain(findings(measurement, {}))["Repetitions with other requests"] == (
         "(2 cases) differ by up to 5.0 percentage points within the objective and 10 of cost. Ranges are those of the"
         " repetitions."
     )
@@ -221,7 +234,7 @@ def test_later_run_with_the_same_seeds_replaces_an_earlier_one_unless_it_is_void
     assert merged(0.7, 0.8, void=False) == 0.8
     assert merged(0.7, 0.8, void=True) == 0.7
     void = measurement_of([recorded_run(tmp_path / "void", {name: (0.8, 1.0)}, void=(name,))])
-    assert "- spiky, `workers_live`: the machine was busy." in page(void)
+    assert "- spiky, `workers_live`: the machine was busy." in page(void, {})
 
 
 def test_rejects_runs_of_other_durations(tmp_path: Path) -> None:
@@ -231,13 +244,14 @@ def test_rejects_runs_of_other_durations(tmp_path: Path) -> None:
         measurement_of(runs)
 
 
-def test_pictures_show_the_loads_and_the_front(measurement: Measurement, tmp_path: Path) -> None:
-    names = {path.name: path.read_text() for path in write_pictures(measurement, tmp_path)}
+def test_pictures_show_the_loads_and_the_fronts(measurement: Measurement, tmp_path: Path) -> None:
+    simulated = {"spiky": simulated_cells(SCENARIO, list(measurement.cases["spiky"].values()), 2)}
+    names = {path.name: path.read_text() for path in write_pictures(measurement, simulated, tmp_path)}
     assert set(names) == {
-        "autoscale-diurnal.svg", "autoscale-spiky.svg", "autoscale-spiky-front.svg", "autoscale-slow_start.svg",
-        "autoscale-second.svg",
+        "autoscale-diurnal.svg", "autoscale-spiky.svg", "autoscale-spiky-front-measured.svg",
+        "autoscale-spiky-front-simulated.svg", "autoscale-slow_start.svg", "autoscale-second.svg",
     }  # fmt: skip
-    drawn = names["autoscale-spiky-front.svg"]
+    drawn = names["autoscale-spiky-front-measured.svg"]
     assert all(f">{name}<" in drawn for name in ("in_flight", "knative", "workers_needed", "workers_live"))
     assert ">cpu<" not in drawn  # it has less than 30 % within the objective
     assert ">workers_live<" in names["autoscale-spiky.svg"]
@@ -250,7 +264,50 @@ def test_command_writes_the_page_of_several_runs(tmp_path: Path, capsys: pytest.
         recorded_run(tmp_path / "2", {"spiky-in_flight": (0.8, 1.4)}),
     ]
     out = tmp_path / "page.md"
-    assert main([*map(str, runs), "--out", str(out)]) == 0
+    assert main([*map(str, runs), "--draws", "2", "--out", str(out)]) == 0
     assert "| `in_flight` | 80.0% |" in out.read_text()
     assert main([str(tmp_path)]) == 1
     assert "needs run.json" in capsys.readouterr().err
+
+
+def test_simulated_settings_stand_beside_the_measured_ones(measurement: Measurement) -> None:
+    cells = list(measurement.cases["spiky"].values())
+    simulated = simulated_cells(SCENARIO, cells, 3)
+    assert [name_of(each.cell) for each in simulated] == [
+        "`in_flight` (0.5)", "`in_flight`", "`in_flight` (0.9)", "`knative` (0.5)", "`knative`", "`workers_live`",
+        "`workers_live` (hold 4 s)", "`workers_live` (0.98)", "`workers_live` (0.99, hold 4 s)",
+    ]  # fmt: skip
+    text = page(measurement, {"spiky": simulated})
+    row = next(line for line in text.splitlines() if line.startswith("| `workers_live` | 4 s | 0.99 |"))
+    within, cost = simulated[-1].within, simulated[-1].cost
+    assert f"| {within.mean():.1%} ± {100 * (interval(within).high - within.mean()):.1f} |" in row
+    assert cost.mean() < simulated[-2].cost.mean()  # the shorter hold costs less
+    assert text.count("-front-simulated.svg") == 1
+    assert "with the same 3 loads" in text
+
+
+def test_interval_is_that_of_a_mean() -> None:
+    figure = interval(np.array([1.0, 2.0, 3.0, 4.0]))
+    assert figure.mean == 2.5
+    assert figure.high - figure.mean == pytest.approx(3.1824463 * 1.2909944 / 2)
+    assert figure.mean - figure.low == pytest.approx(figure.high - figure.mean)
+
+
+def test_only_what_chance_does_not_explain_is_better(measurement: Measurement) -> None:
+    cells = measurement.cases["spiky"]
+    loads = np.linspace(-0.1, 0.1, 20)
+    noise = 0.01 * np.sin(np.arange(20.0))
+    live = Simulated(cells["workers_live"], 0.8 + loads, 1.4 - loads)
+    better = Simulated(cells["knative"], 0.82 + loads + noise, 1.38 - loads - noise)
+    alike = Simulated(cells["in_flight"], 0.801 + loads + noise, 1.399 - loads - noise)
+    assert better.is_better(live)
+    assert not alike.is_better(live)
+    assert not live.is_better(alike)
+    by_head = plain(findings(measurement, {"spiky": [live, better, alike]}))
+    assert by_head["Spiky, simulated"] == (
+        ": a setting of workers_live is better or cheaper beyond chance, and not worse in the other, than 0 of 2"
+        " settings of other signals; in this sense better are knative than workers_live; each of these holds its"
+        " highest number for a shorter time."
+    )
+    by_head = plain(findings(measurement, {"spiky": [live, alike]}))
+    assert by_head["Spiky, simulated"].endswith("none of these is better in this sense than a setting of it.")

@@ -5,93 +5,27 @@ Counts, lines of the log and looks are simulated; what computes the number from 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
-from live_scene import SCHEMA
-from numpy.typing import NDArray
-from sojourn.export.labels import Labels
-from sojourn.export.live.counts import Count
-from sojourn.export.live.demand import Demand, times_of
-from sojourn.export.live.poller import Tick, source_of
-from sojourn.export.live.signal import LiveSignal
 from sojourn.export.settings import Settings
 from sojourn.model.objective import DEFAULT, objective_of
+from sojourn_lab.scenario.experiment_settings import Autoscale
+from studies.autoscale.live_value import NO_TIMES, LiveValue, Times
 from studies.autoscale.oracle import Objective, window_edges, workers_needed
-from studies.autoscale.policies import Observation
+from studies.autoscale.policies import AutoscalerPolicy
 from studies.autoscale.simulation import simulate
 
-Times = NDArray[np.float64]
-EPOCH = 1_767_225_600.0
 BEGIN, END = 10.0, 110.0  # s of the judged time
 PERIOD, HOLD, STARTUP = 2.0, 10.0, 0.3  # s
-NONE_ELSE = np.empty(0), np.empty(0)
+NONE_ELSE = NO_TIMES, NO_TIMES
 
 
-class LivePolicy:
-    """An autoscaler that sets the live number, the highest of the last ``hold`` seconds.
-
-    Args:
-        begin, end: s, of requests of another service, or of none, behind the same proxy.
-        other: their service.
-        delay: s until the exporter has read a line.
-        hold: s.
-    """
-
-    def __init__(self, begin: Times, end: Times, other: str | None, delay: float, hold: float = HOLD) -> None:
-        settings = Settings(objectives=[objective_of(DEFAULT)], hold=hold, startup=STARTUP)
-        self._hold = hold
-        self._signal = LiveSignal([source_of("http://127.0.0.1/status")], settings)
-        self._labels = Labels()
-        self._begin, self._end, self._other = np.sort(begin), np.sort(end), other
-        self._pairs = sorted(zip(end.tolist(), begin.tolist(), strict=True))
-        self._delay = delay
-        self._samples = self._ended = self._reads = self._passed = 0
-        self._numbers: list[tuple[float, float]] = []
-
-    def look(self, now: float, observation: Observation) -> int:
-        self._count(observation)
-        self._read(now - self._delay, observation)
-        services = observation.services()
-        if services:
-            self._signal.set_demand("shop", Demand(times_of(np.array(services)), float(observation.ready)))
-        for sample in self._signal.samples(["shop"], EPOCH + now):
-            if sample.name == "sojourn_workers_needed":
-                self._numbers.append((now, sample.value))
-        recent = [number for instant, number in self._numbers if instant >= now - self._hold - 1e-6]
-        return int(min(max([2.0, *recent]), 16.0)) if recent else observation.desired
-
-    def _count(self, observation: Observation) -> None:
-        for sample in observation.samples[self._samples :]:
-            begun, ended = (int(np.searchsorted(each, sample.time, "right")) for each in (self._begin, self._end))
-            self._reads += 1
-            count = Count(sample.arrived + begun + self._reads, sample.in_progress + begun - ended, has_query=True)
-            self._signal.poller.add(Tick(EPOCH + sample.time, (count,), (self._reads,)))
-        self._samples = len(observation.samples)
-
-    def _read(self, until: float, observation: Observation) -> None:
-        rows: list[tuple[object, ...]] = []
-        while self._ended < len(observation.ended) and observation.ended[self._ended].end <= until:
-            line = observation.ended[self._ended]
-            rows.append(("shop", at(line.end), line.end - line.arrival, "10.0.0.1:80", 200, "edge"))
-            self._ended += 1
-        upstream = None if self._other is None else "10.0.0.2:80"
-        while self._passed < len(self._pairs) and self._pairs[self._passed][0] <= until:
-            end, begin = self._pairs[self._passed]
-            rows.append((self._other, at(end), end - begin, upstream, 200, "edge"))
-            self._passed += 1
-        if rows:
-            table = pl.DataFrame(rows, schema=SCHEMA, orient="row")
-            self._labels.of(table.with_columns(route=pl.lit("/")))
-            self._signal.add(table, self._labels)
-        self._signal.read(EPOCH + until, complete=True)
-        self._signal.learn(at(0.0), at(until))
-
-
-def at(seconds: float) -> datetime:
-    return datetime.fromtimestamp(EPOCH + seconds, UTC)
+def live_policy(hold: float = HOLD, **more: Any) -> AutoscalerPolicy:
+    """An autoscaler that sets the live number, the highest of the last ``hold`` seconds."""
+    settings = Settings(objectives=[objective_of(DEFAULT)], hold=hold, startup=STARTUP)
+    return AutoscalerPolicy(Autoscale("workers_live", stabilisation=hold), LiveValue(settings, **more))
 
 
 def steps(rates: list[float], edges: list[float], rng: np.random.Generator) -> Times:
@@ -122,7 +56,8 @@ def figures(
     delay: float = 0.0,
 ) -> tuple[float, float, float]:
     """Return the share within the objective, the cost as a ratio to the yardstick's, and the mean workers."""
-    policy = LivePolicy(*others, other, delay)
+    begin, end = others
+    policy = live_policy(begin=begin, end=end, other=other, delay=delay)
     phase = float(np.random.default_rng(seed + 1_000).uniform(0, PERIOD))
     simulated = simulate(arrivals, services, policy, startup=STARTUP, phase=phase, timeout=5.0, until=END)
     least = workers_needed(arrivals, services, window_edges(BEGIN, END, 2 * PERIOD), Objective(0.1, 0.95), 64)
@@ -225,6 +160,6 @@ def test_long_services_in_a_long_window(mean: float, rate: float) -> None:
     rng = np.random.default_rng(9)
     arrivals = np.sort(rng.uniform(0.0, 6_000.0, rng.poisson(rate * 6_000)))
     services = rng.exponential(mean, len(arrivals))
-    policy = LivePolicy(*NONE_ELSE, None, 0.0, hold=300.0)
+    policy = live_policy(hold=300.0)
     simulated = simulate(arrivals, services, policy, period=15.0, startup=STARTUP, until=6_000.0)
     assert simulated.within_share(0.1, 300.0, 6_000.0) >= 0.95

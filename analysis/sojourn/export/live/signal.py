@@ -164,7 +164,9 @@ class LiveSignal:
         reconciliation = self._reconciled.get(scope, Reconciliation())
         if counts.has_waiting and self._is_short(scope, reconciliation, now):
             return TOO_FEW, None
-        exact = scope != ALL or not self._has_others(service, reconciliation, now)
+        # Requests of others that ended before the first count are not in it.
+        since = max(now - MINUTE, float(counts.time[counts.restarted]))
+        exact = scope != ALL or not self._has_others(service, reconciliation, since)
         if exact and counts.arrived is not None:
             reason, course = None, _exact(counts, counts.arrived, reconciliation)
         else:
@@ -195,12 +197,12 @@ class LiveSignal:
         proxies = sum(last > now - MINUTE for last in self._proxies.get(scope, {}).values())
         return missing or proxies > len(self._scopes[scope])
 
-    def _has_others(self, service: str, reconciliation: Reconciliation, now: float) -> bool:
-        """Return whether a proxy counts other requests than those of a service."""
+    def _has_others(self, service: str, reconciliation: Reconciliation, since: float) -> bool:
+        """Return whether a proxy counts other requests than those of a service, that ended since then (unix s)."""
         unlogged = reconciliation.unlogged
         if unlogged is None or unlogged > max(FEW_UNLOGGED * reconciliation.rate, 0.05):
             return True
-        return self._ledger.others_since(service, now - MINUTE)
+        return self._ledger.others_since(service, since)
 
     def _by_log(
         self, service: str, scope: str, counts: Counts, others: Floats, now: float
