@@ -14,15 +14,13 @@ from sojourn.export.live.demand import Demand
 from sojourn.export.live.poller import Tick, source_of
 from sojourn.export.live.signal import LiveSignal
 from sojourn.export.settings import Settings
+from sojourn.model.frame import SCHEMA
 from sojourn.model.objective import DEFAULT, objective_of
 from sojourn.queueing.live_staffing import ServiceTimes
 
 EPOCH = 1_767_225_600.0
+COLUMNS = ("service", "time", "request_time", "upstream", "status", "proxy")
 STATUS = "http://127.0.0.1/status"
-SCHEMA = {
-    "service": pl.String(), "time": pl.Datetime("us", "UTC"), "request_time": pl.Float64(), "upstream": pl.String(),
-    "status": pl.Int64(), "proxy": pl.String(),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ class Scene:
                 self._tick(instant)
             written = min(self.now, self.silent_after) - self.delay
             rows = [row for each in self.requests for row in each.rows(begun - self.delay, written)]
-            table = pl.DataFrame(rows, schema=SCHEMA, orient="row")
+            table = pl.DataFrame(rows, schema={name: SCHEMA[name] for name in COLUMNS}, orient="row")
             if len(table):
                 self._labels.of(table.with_columns(route=pl.lit("/")))
                 self.signal.add(table, self._labels)

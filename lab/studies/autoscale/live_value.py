@@ -13,16 +13,14 @@ from sojourn.export.live.demand import Demand, times_of
 from sojourn.export.live.poller import Tick, source_of
 from sojourn.export.live.signal import LiveSignal
 from sojourn.export.settings import Settings
+from sojourn.model.frame import SCHEMA
 
 from studies.autoscale.policies import Observation
 
 Times = NDArray[np.float64]
 EPOCH = 1_767_225_600.0
+COLUMNS = ("service", "time", "request_time", "upstream", "status", "proxy")
 SERVICE = "shop"
-SCHEMA = {
-    "service": pl.String(), "time": pl.Datetime("us", "UTC"), "request_time": pl.Float64(), "upstream": pl.String(),
-    "status": pl.Int64(), "proxy": pl.String(),
-}  # fmt: skip
 NO_TIMES = np.empty(0)
 
 
@@ -81,7 +79,7 @@ class LiveValue:
             rows.append((self._other, _at(end), end - begin, upstream, 200, "edge"))
             self._passed += 1
         if rows:
-            table = pl.DataFrame(rows, schema=SCHEMA, orient="row")
+            table = pl.DataFrame(rows, schema={name: SCHEMA[name] for name in COLUMNS}, orient="row")
             self._labels.of(table.with_columns(route=pl.lit("/")))
             self._signal.add(table, self._labels)
         self._signal.read(EPOCH + until, complete=True)
