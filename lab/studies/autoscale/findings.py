@@ -9,13 +9,13 @@ from sojourn.model.formatting import counted, formatted, listed
 
 from studies.autoscale.other_controllers import REAL_STABILISATION, STABLE_WINDOW
 from studies.autoscale.recorded import FLOOR, Cell, Figure, Measurement
-from studies.autoscale.simulated import Simulated
+from studies.autoscale.simulated import SimulatedSetting
 
 COMPARED_LOADS = ("diurnal", "spiky")
 """Loads under which the signals have lines of settings."""
 
 
-def findings(measurement: Measurement, simulated: Mapping[str, Sequence[Simulated]]) -> list[str]:
+def findings(measurement: Measurement, simulated: Mapping[str, Sequence[SimulatedSetting]]) -> list[str]:
     """Return what the runs, and the simulated settings of each load, show, in Markdown, an item each."""
     return [
         *_idle_processor(measurement),
@@ -115,7 +115,7 @@ def _same_attainment(measurement: Measurement) -> Iterator[str]:
             yield f"{text} {', and '.join(parts)}."
 
 
-def _certain(simulated: Mapping[str, Sequence[Simulated]]) -> Iterator[str]:
+def _certain(simulated: Mapping[str, Sequence[SimulatedSetting]]) -> Iterator[str]:
     """Yield which settings are better and cheaper beyond what chance explains."""
     for load, settings in simulated.items():
         own = [each for each in settings if each.cell.signal == "workers_live"]
@@ -135,10 +135,10 @@ def _certain(simulated: Mapping[str, Sequence[Simulated]]) -> Iterator[str]:
             yield f"{text}none of these is better in this sense than a setting of it."
 
 
-def _by_hold(ahead: Sequence[tuple[Simulated, Simulated]]) -> str:
+def _by_hold(ahead: Sequence[tuple[SimulatedSetting, SimulatedSetting]]) -> str:
     """Return why the first of each pair is better: it holds its number for a shorter time; empty if any does not."""
 
-    def seconds(each: Simulated) -> float:
+    def seconds(each: SimulatedSetting) -> float:
         time_scale = each.cell.hold / REAL_STABILISATION
         return STABLE_WINDOW * time_scale if each.cell.signal == "knative" else each.cell.hold
 

@@ -13,7 +13,7 @@ from studies.autoscale.findings import findings, name_of, share_text
 from studies.autoscale.parameters import parameters
 from studies.autoscale.pictures import front_name, has_front
 from studies.autoscale.recorded import FLOOR, Cell, Figure, Measurement
-from studies.autoscale.simulated import Simulated
+from studies.autoscale.simulated import SimulatedSetting
 from studies.page_output import versions_text
 
 PROGRAMS = ("gunicorn", "nginx", "python")
@@ -107,7 +107,7 @@ To measure it again, in about two hours; or in parts (`--case`), and with other 
 """
 
 
-def page(measurement: Measurement, simulated: Mapping[str, Sequence[Simulated]]) -> str:
+def page(measurement: Measurement, simulated: Mapping[str, Sequence[SimulatedSetting]]) -> str:
     """Return the page with the figures of the runs, and the simulated settings of each load."""
     scenario = measurement.run.scenario
     one = next(cell.first for cells in measurement.cases.values() for cell in cells.values())
@@ -134,7 +134,7 @@ def page(measurement: Measurement, simulated: Mapping[str, Sequence[Simulated]])
 
 def _load_section(
     measurement: Measurement,
-    simulated: Mapping[str, Sequence[Simulated]],
+    simulated: Mapping[str, Sequence[SimulatedSetting]],
     load: str,
     duration: float,
     timeout: float | None,
@@ -152,7 +152,7 @@ def _load_section(
     )
 
 
-def _front(measurement: Measurement, simulated: Sequence[Simulated], load: str) -> str:
+def _front(measurement: Measurement, simulated: Sequence[SimulatedSetting], load: str) -> str:
     """Return the front of attainment and cost; empty under a load without lines of settings."""
     lines = measurement.lines(load)
     if not has_front(lines):
@@ -176,7 +176,7 @@ def _front(measurement: Measurement, simulated: Sequence[Simulated], load: str) 
     )
 
 
-def _intervals(simulated: Simulated) -> str:
+def _intervals(simulated: SimulatedSetting) -> str:
     point = simulated.point
     return f"{_around(point.within, '.1%')} | {_around(point.cost, '.0%')}"
 

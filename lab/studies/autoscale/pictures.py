@@ -11,7 +11,7 @@ from sojourn.present.drawing import specification, svg
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 
 from studies.autoscale.recorded import FLOOR, Cell, Measured, Measurement, Point
-from studies.autoscale.simulated import Simulated
+from studies.autoscale.simulated import SimulatedSetting
 
 WIDTH, HEIGHT = 380, 90  # px
 DELAYS = (0.001, 5.0)
@@ -32,7 +32,9 @@ COLOURS = {
 }
 
 
-def write_pictures(measurement: Measurement, simulated: Mapping[str, Sequence[Simulated]], folder: Path) -> list[Path]:
+def write_pictures(
+    measurement: Measurement, simulated: Mapping[str, Sequence[SimulatedSetting]], folder: Path
+) -> list[Path]:
     """Write ``autoscale-LOAD.svg`` for each load and, where signals have settings, the fronts; return the files."""
     charts: dict[str, alt.VConcatChart | alt.LayerChart] = {}
     for load, cells in measurement.cases.items():

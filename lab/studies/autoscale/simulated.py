@@ -44,7 +44,7 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class Simulated:
+class SimulatedSetting:
     """What a setting attains, and what it costs, of each load that was drawn.
 
     Attributes:
@@ -62,7 +62,7 @@ class Simulated:
         """The means and their 95 % intervals."""
         return Point(self.cell, interval(self.within), interval(self.cost))
 
-    def is_better(self, other: Simulated) -> bool:
+    def is_better(self, other: SimulatedSetting) -> bool:
         """Return whether it is better beyond chance in attainment or cost, and not worse in the other.
 
         Beyond chance: by the 95 % interval of the difference under the same loads.
@@ -78,7 +78,7 @@ def interval(values: NDArray[np.float64]) -> Figure:
     return Figure(mean, mean - half, mean + half)
 
 
-def simulated_cells(scenario: Scenario, cells: Sequence[Cell], draws: int = DRAWS) -> list[Simulated]:
+def simulated_cells(scenario: Scenario, cells: Sequence[Cell], draws: int = DRAWS) -> list[SimulatedSetting]:
     """Return what the loop simulates for the cells of one load; those of other signals than `SIMULATED` have none.
 
     Args:
@@ -115,7 +115,7 @@ def _drawn(scenario: Scenario, cell: Cell) -> Iterator[Drawn]:
         number += 1
 
 
-def _simulated(scenario: Scenario, cell: Cell, loads: Sequence[Drawn]) -> Simulated:
+def _simulated(scenario: Scenario, cell: Cell, loads: Sequence[Drawn]) -> SimulatedSetting:
     settings = cell.first.settings
     startup = OWN_STARTUP + (cell.first.case.topology.loading or 0.0)
     since, until = scenario.warmup, scenario.warmup + scenario.duration
@@ -128,7 +128,7 @@ def _simulated(scenario: Scenario, cell: Cell, loads: Sequence[Drawn]) -> Simula
         )  # fmt: skip
         within.append(simulated.within_share(settings.threshold, since, until))
         cost.append(simulated.worker_seconds(since, until) / load.yardstick)
-    return Simulated(cell, np.array(within), np.array(cost))
+    return SimulatedSetting(cell, np.array(within), np.array(cost))
 
 
 def _signal(settings: Autoscale, startup: float) -> Callable[[float, Observation], float | None] | None:

@@ -18,7 +18,7 @@ from studies.autoscale.measure import SCENARIO_FILE
 from studies.autoscale.page import page
 from studies.autoscale.pictures import write_pictures
 from studies.autoscale.recorded import Measurement, measurement_of
-from studies.autoscale.simulated import Simulated, interval, simulated_cells
+from studies.autoscale.simulated import SimulatedSetting, interval, simulated_cells
 
 SCENARIO = find_scenario(str(SCENARIO_FILE))
 
@@ -297,9 +297,9 @@ def test_only_what_chance_does_not_explain_is_better(measurement: Measurement) -
     cells = measurement.cases["spiky"]
     loads = np.linspace(-0.1, 0.1, 20)
     noise = 0.01 * np.sin(np.arange(20.0))
-    live = Simulated(cells["workers_live"], 0.8 + loads, 1.4 - loads)
-    better = Simulated(cells["knative"], 0.82 + loads + noise, 1.38 - loads - noise)
-    alike = Simulated(cells["in_flight"], 0.801 + loads + noise, 1.399 - loads - noise)
+    live = SimulatedSetting(cells["workers_live"], 0.8 + loads, 1.4 - loads)
+    better = SimulatedSetting(cells["knative"], 0.82 + loads + noise, 1.38 - loads - noise)
+    alike = SimulatedSetting(cells["in_flight"], 0.801 + loads + noise, 1.399 - loads - noise)
     assert better.is_better(live)
     assert not alike.is_better(live)
     assert not live.is_better(alike)
