@@ -6,7 +6,7 @@ import re
 
 import pytest
 from sojourn.model.frame import COLUMNS, Selection
-from sojourn.store.narrowing import narrowed
+from sojourn.store.schema import narrowed
 from sojourn.store.statements import chosen, of_requests, over_chosen, over_steps, rows
 
 EVERYTHING = chosen(Selection())

@@ -32,8 +32,7 @@ from sojourn.model.frame import HALF_MICROSECOND, INSTANT, SCHEMA, Selection
 from sojourn.model.measures import GROUP_COLUMNS, ROUNDING, STATUS_CLASSES, SUMMARY_COLUMNS
 from sojourn.model.one_worker import LOOKED_AT, SLACK, TICKS
 from sojourn.model.verdict import LARGE
-from sojourn.store.narrowing import narrowed
-from sojourn.store.schema import NULL_TEXT, STEPS, common_tables, constants, text_of
+from sojourn.store.schema import NULL_TEXT, STEPS, common_tables, constants, narrowed, text_of
 from sojourn.store.waits import WAITS
 
 # Columns whose values a store finds by an index: the condition is repeated in a form that uses the index.

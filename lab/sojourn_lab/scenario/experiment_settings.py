@@ -176,6 +176,11 @@ class Autoscale(Settings, frozen=True):
         if self.minimum > self.maximum:
             raise ValueError("`minimum` must not exceed `maximum`")
 
+    @property
+    def gauge_share(self) -> float:
+        """The share of the requests for which the exporter computes its gauges."""
+        return self.share if self.signal_share is None else self.signal_share
+
     def with_time_scaled(self, scale: float) -> Self:
         """Return the settings with every duration multiplied by `scale` and every rate divided by it."""
         times = ("period", "stabilisation", "threshold", "window")

@@ -78,9 +78,8 @@ def run_case(stage: Stage) -> Outcome:
         raise LabError(f"case {stage.case.name}: an autoscaler needs one backend of gunicorn, of one thread per worker")
     plan = stage.plan(load, stage.case.mean_service_time, stage.case.distribution)
     objective = Objective(settings.threshold, settings.share)
-    edges = window_edges(plan.warmup, plan.warmup + plan.duration, WINDOW_PERIODS * settings.period)
     instants, services = open_schedule(plan, np.random.default_rng(plan.seed))
-    needed = workers_needed(instants, services, edges, objective, MOST_UNLIMITED)
+    edges, needed = yardstick_of(plan, settings, instants, services)
     with contextlib.ExitStack() as stack:
         begun = time.monotonic()
         servers = _started(stage, stack, _first_workers(settings, needed))
@@ -135,6 +134,15 @@ def run_case(stage: Stage) -> Outcome:
         client_log=Path(plan.client_log),
         spans=[] if servers.spans is None else [servers.spans],
     )
+
+
+def yardstick_of(
+    plan: Plan, settings: Autoscale, instants: NDArray[np.float64], services: NDArray[np.float64]
+) -> tuple[list[float], list[int]]:
+    """Return the edges of the windows, s after the start of the warm-up, and the fewest workers in each."""
+    edges = window_edges(plan.warmup, plan.warmup + plan.duration, WINDOW_PERIODS * settings.period)
+    objective = Objective(settings.threshold, settings.share)
+    return edges, workers_needed(instants, services, edges, objective, MOST_UNLIMITED)
 
 
 def _fixed_line(
@@ -238,10 +246,9 @@ def exporter_options(settings: Autoscale, status: str, startup: float) -> list[s
         status: URL of nginx's `stub_status`; only the signal that needs it gets it: nginx counts these requests, too.
         startup: seconds from the start of a worker until it is ready.
     """
-    share = settings.share if settings.signal_share is None else settings.signal_share
     live = ["--status", status, "--hold", f"{settings.stabilisation:g}", "--startup", f"{startup:g}"]
     return [
-        *("--objective", f"queueing_delay:p{100.0 * share:g}={settings.threshold:g}"),
+        *("--objective", f"queueing_delay:p{100.0 * settings.gauge_share:g}={settings.threshold:g}"),
         *("--labels", "service"),
         *("--window", f"{max(settings.window, LEAST_WINDOW):g}"),
         *("--every", f"{EVERY:g}"),

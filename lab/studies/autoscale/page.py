@@ -122,7 +122,9 @@ def page(measurement: Measurement, simulated: Mapping[str, Sequence[SimulatedSet
         window=f"{one.windows[0]['seconds']:g}",
     )
     loads = "".join(
-        _load_section(measurement, simulated, load, scenario.duration, None if number else scenario.timeout)
+        _load_section(
+            measurement, simulated.get(load, ()), load, scenario.duration, None if number else scenario.timeout
+        )
         for number, load in enumerate(measurement.cases)
     )
     items = "\n".join(f"- {text}" for text in findings(measurement, simulated))
@@ -134,7 +136,7 @@ def page(measurement: Measurement, simulated: Mapping[str, Sequence[SimulatedSet
 
 def _load_section(
     measurement: Measurement,
-    simulated: Mapping[str, Sequence[SimulatedSetting]],
+    simulated: Sequence[SimulatedSetting],
     load: str,
     duration: float,
     timeout: float | None,
@@ -148,7 +150,7 @@ def _load_section(
     return (
         f"\n## {load.replace('_', ' ').capitalize()} load\n\n{_load(load, cells, duration)}\n{TABLE}"
         f"{''.join(_row(cell) for cell in defaults.values())}"
-        f"{columns}{PICTURE.format(load=load)}{legend}{_front(measurement, simulated.get(load, ()), load)}"
+        f"{columns}{PICTURE.format(load=load)}{legend}{_front(measurement, simulated, load)}"
     )
 
 

@@ -84,9 +84,9 @@ class Cell:
         """The values of the settings that are not the default; empty if all are."""
         settings = self.first.settings
         defaults = Autoscale(settings.signal)
-        usual = {name: {getattr(defaults, name)} for name in SETTINGS}
-        usual["signal_share"].add(settings.share)
-        changed = (getattr(settings, name) for name in SETTINGS if getattr(settings, name) not in usual[name])
+        if settings.signal_share == settings.share:  # written, and the default
+            settings = msgspec.structs.replace(settings, signal_share=None)
+        changed = (getattr(settings, name) for name in SETTINGS if getattr(settings, name) != getattr(defaults, name))
         hold = [f"hold {self.hold:g} s"] if self.hold != defaults.stabilisation else []
         return ", ".join([*(f"{value:g}" for value in changed), *hold])
 
@@ -109,7 +109,7 @@ class Cell:
             case "queueing_delay":
                 return settings.factor
             case "workers_needed" | "workers_live":
-                return settings.share if settings.signal_share is None else settings.signal_share
+                return settings.gauge_share
             case "cpu" | "fixed_mean" | "fixed_peak":
                 return 0.0
             case _:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 from sojourn.export.settings import Settings
 from sojourn.model.objective import DEFAULT, objective_of
 from sojourn.model.statistics import student_t
+from sojourn_lab.errors import LabError
 from sojourn_lab.load.generator.loops import open_schedule
 from sojourn_lab.load.plan import Plan
 from sojourn_lab.scenario.experiment_settings import Autoscale, Signal
 from sojourn_lab.scenario.schema import Scenario
 
+from studies.autoscale.case import yardstick_of
 from studies.autoscale.live_value import LiveValue
-from studies.autoscale.oracle import Objective, window_edges, workers_needed
 from studies.autoscale.policies import AutoscalerPolicy, Observation
 from studies.autoscale.recorded import Cell, Figure, Point
 from studies.autoscale.simulation import simulate
@@ -30,7 +30,6 @@ DRAWS = 20
 """Loads that are drawn."""
 
 LEVEL = 0.95
-MOST = 64
 
 
 @dataclass(frozen=True)
@@ -89,30 +88,24 @@ def simulated_cells(scenario: Scenario, cells: Sequence[Cell], draws: int = DRAW
     suitable = [cell for cell in cells if cell.signal in SIMULATED]
     if not suitable:
         return []
-    loads = list(islice(_drawn(scenario, suitable[0]), draws))
+    loads = [_drawn(scenario, suitable[0], number) for number in range(draws)]
     return [_simulated(scenario, cell, loads) for cell in suitable]
 
 
-def _drawn(scenario: Scenario, cell: Cell) -> Iterator[Drawn]:
-    """Yield loads of a case."""
+def _drawn(scenario: Scenario, cell: Cell, number: int) -> Drawn:
+    """Return a load of a case, from 0 on; LabError if the case has none."""
     case, settings = cell.first.case, cell.first.settings
     if case.load is None:
-        return
-    number = 0
-    while True:
-        plan = Plan(
-            case=case.name, url="", seed=[scenario.seed + number, case.seed or 0], load=case.load,
-            service_time=case.mean_service_time, distribution=case.distribution, warmup=scenario.warmup,
-            duration=scenario.duration, timeout=scenario.timeout_of(case), client_log="", summary="",
-        )  # fmt: skip
-        rng = np.random.default_rng(plan.seed)
-        arrivals, services = open_schedule(plan, rng)
-        width = 2 * settings.period
-        edges = window_edges(plan.warmup, plan.warmup + plan.duration, width)
-        objective = Objective(settings.threshold, settings.share)
-        least = workers_needed(arrivals, services, edges, objective, MOST)
-        yield Drawn(arrivals, services, float(rng.uniform(0.0, settings.period)), sum(least) * (edges[1] - edges[0]))
-        number += 1
+        raise LabError(f"case {case.name} has no load")
+    plan = Plan(
+        case=case.name, url="", seed=[scenario.seed + number, case.seed or 0], load=case.load,
+        service_time=case.mean_service_time, distribution=case.distribution, warmup=scenario.warmup,
+        duration=scenario.duration, timeout=scenario.timeout_of(case), client_log="", summary="",
+    )  # fmt: skip
+    rng = np.random.default_rng(plan.seed)
+    arrivals, services = open_schedule(plan, rng)
+    edges, least = yardstick_of(plan, settings, arrivals, services)
+    return Drawn(arrivals, services, float(rng.uniform(0.0, settings.period)), sum(least) * (edges[1] - edges[0]))
 
 
 def _simulated(scenario: Scenario, cell: Cell, loads: Sequence[Drawn]) -> SimulatedSetting:
@@ -135,8 +128,7 @@ def _signal(settings: Autoscale, startup: float) -> Callable[[float, Observation
     """Return what has the signal's value at a look; None: it is the requests in flight per worker."""
     match settings.signal:
         case "workers_live":
-            share = settings.share if settings.signal_share is None else settings.signal_share
-            objective = replace(objective_of(DEFAULT), seconds=settings.threshold, share=share)
+            objective = replace(objective_of(DEFAULT), seconds=settings.threshold, share=settings.gauge_share)
             return LiveValue(Settings(objectives=[objective], hold=settings.stabilisation, startup=startup))
         case "queueing_delay":
             return DelayValue(settings.share)
