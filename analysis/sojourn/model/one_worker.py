@@ -44,56 +44,61 @@ class Overlap:
         return self.most > 1 and self.share > SHARE
 
 
-def tick_of(instants: Ints) -> int:
-    """Return the step (us) in which a clock counts: the largest of ``TICKS`` that divides all instants, else 1."""
-    if not len(instants):
-        return 1
-    # Of most clocks a few instants rule out all steps but the smallest.
-    few = [tick for tick in TICKS if not (instants[:FEW] % tick).any()]
-    return next((tick for tick in few if not (instants % tick).any()), 1)
-
-
 def most_at_once(begin: npt.NDArray[Any], end: npt.NDArray[Any], slack: float = SLACK) -> int:
     """Return the largest number of intervals [begin, end) that hold at one instant; 0 of none.
 
     Overlaps shorter than ``slack`` (in the unit of the instants) are none.
     """
-    return overlap(begin, end, np.zeros(len(begin), np.int64), slack).most
+    return int(most_of_each(begin, end, np.zeros(len(begin), np.int64), 1, slack)[0])
 
 
-def overlap(
-    begin: npt.NDArray[Any], end: npt.NDArray[Any], worker: npt.NDArray[np.integer[Any]], slack: float
-) -> Overlap:
-    """Return the overlap of the intervals [begin, end) of each worker.
+def most_of_each(
+    begin: npt.NDArray[Any],
+    end: npt.NDArray[Any],
+    group: npt.NDArray[np.integer[Any]],
+    groups: int,
+    slack: float = SLACK,
+) -> Ints:
+    """Return ``most_at_once`` of each group of intervals.
 
     Args:
         begin: begin of each interval.
         end: end of each interval, in the same unit.
-        worker: a number for each interval.
+        group: of each interval, from 0 to ``groups`` - 1.
+        groups: their number.
         slack: overlaps shorter than this are none: clocks count in steps.
     """
-    count = len(begin)
-    if not count:
-        return Overlap()
-    steps = _steps(begin, np.maximum(end - slack, begin), worker)
+    most = np.zeros(groups, np.int64)
+    if len(begin):
+        at, depth = _depths(begin, np.maximum(end - slack, begin), group)
+        np.maximum.at(most, at, depth)
+    return most
+
+
+def _depths(begin: npt.NDArray[Any], end: npt.NDArray[Any], worker: npt.NDArray[np.integer[Any]]) -> tuple[Ints, Ints]:
+    """Return the worker of each begin, by worker and time, and the intervals of it that hold then, itself included."""
+    steps, workers = _steps(begin, end, worker)
     # The steps of a worker sum to 0: the next one begins at 0 again.
-    depth = np.cumsum(steps)
-    return Overlap(int(depth.max()), float((depth[steps > 0] > 1).sum() / count))
+    return workers[steps > 0], np.cumsum(steps)[steps > 0]
 
 
-def _steps(begin: npt.NDArray[Any], end: npt.NDArray[Any], worker: npt.NDArray[np.integer[Any]]) -> Ints:
-    """Return 1 for each begin and -1 for each end, by worker and time.
+def _steps(begin: npt.NDArray[Any], end: npt.NDArray[Any], worker: npt.NDArray[np.integer[Any]]) -> tuple[Ints, Ints]:
+    """Return 1 for each begin and -1 for each end, by worker and time, and the worker of each.
 
     At one instant ends come first: a worker that takes its next request at once does not serve two.
     """
-    code, base = worker.astype(np.int64) - int(worker.min()), begin.min()
+    least, base = int(worker.min()), begin.min()
+    code = worker.astype(np.int64) - least
     width = int(end.max() - base) + 1
     if np.issubdtype(begin.dtype, np.integer) and (int(code.max()) + 1) * width < np.iinfo(np.int64).max // 2:
         # One number that grows with the worker, the time and the step: it is sorted faster than three.
         numbers = np.concatenate([2 * (code * width + (end - base)), 2 * (code * width + (begin - base)) + 1])
-        return 2 * (pl.Series(numbers).sort().to_numpy() & 1) - 1
+        ordered = pl.Series(numbers).sort().to_numpy()
+        return 2 * (ordered & 1) - 1, ordered // (2 * width) + least
     instants, steps = np.concatenate([end, begin]), np.repeat(np.array([-1, 1], np.int64), len(begin))
-    return steps[np.lexsort((steps, instants, np.concatenate([worker, worker])))]
+    workers = np.concatenate([worker, worker]).astype(np.int64)
+    order = np.lexsort((steps, instants, workers))
+    return steps[order], workers[order]
 
 
 def overlaps(held: pl.DataFrame) -> dict[str | None, tuple[Overlap, float]]:
@@ -102,14 +107,32 @@ def overlaps(held: pl.DataFrame) -> dict[str | None, tuple[Overlap, float]]:
     ``held``: upstream, worker, begin and end (us, by the app's clock); rows with a null in the last three do not count.
     """
     complete = held.drop_nulls(["worker", "begin", "end"]).head(LOOKED_AT)
-    measured = {}
-    numbered = complete.with_columns(pl.col("worker").cast(pl.String).cast(pl.Categorical).to_physical())
-    for (name,), part in numbered.group_by("upstream"):
-        begin, end = part["begin"].to_numpy(), part["end"].to_numpy()
-        slack = tick_of(begin) + round(SLACK * 1e6)
-        worker = part["worker"].to_numpy()
-        measured[name] = overlap(begin, end, worker, slack), slack / 1e6
-    return measured
+    if complete.is_empty():
+        return {}
+    ticks = [pl.when((pl.col("begin") % tick == 0).all()).then(tick) for tick in TICKS]
+    every = complete.with_columns(
+        # A struct is ranked with its nulls.
+        backend=pl.struct("upstream").rank("dense").cast(pl.Int64) - 1,
+        worker=pl.struct("upstream", "worker").rank("dense").cast(pl.Int64),
+        slack=pl.coalesce(*ticks, 1).over("upstream") + round(SLACK * 1e6),
+    )
+    begin, end, slack, worker, backend = (
+        every[name].to_numpy() for name in ("begin", "end", "slack", "worker", "backend")
+    )
+    at, depth = _depths(begin, np.maximum(end - slack, begin), worker)
+    backend_of = np.zeros(int(worker.max()) + 1, np.int64)
+    backend_of[worker] = backend
+    at = backend_of[at]
+    backends = every.group_by("backend").agg(pl.col("upstream", "slack").first(), requests=pl.len()).sort("backend")
+    most = np.zeros(len(backends), np.int64)
+    np.maximum.at(most, at, depth)
+    several = np.bincount(at[depth > 1], minlength=len(backends)) / backends["requests"].to_numpy()
+    return {
+        name: (Overlap(*both), slack / 1e6)
+        for name, slack, *both in zip(
+            backends["upstream"], backends["slack"], most.tolist(), several.tolist(), strict=True
+        )
+    }
 
 
 def app_instants() -> tuple[pl.Expr, pl.Expr]:

@@ -190,9 +190,9 @@ def _pools(table: pl.DataFrame, backend: Codes, backends: tuple[str | None, ...]
     route = served.select(pl.struct("service", "route").rank("dense")).to_series().to_numpy().astype(np.int64) - 1
     labels, pool = np.unique(_joined(served["backend"].to_numpy(), route, len(backends)), return_inverse=True)
     names = []
-    for number in range(len(labels)):
-        members = [str(backends[i] or "–") for i in np.flatnonzero(pool == number)]
-        names.append(", ".join(members[:3]) + (f" and {len(members) - 3} more" if len(members) > 3 else ""))
+    for members in places_of(pool, len(labels)):
+        first = ", ".join(str(backends[i] or "–") for i in members[:3])
+        names.append(first + (f" and {len(members) - 3} more" if len(members) > 3 else ""))
     return pool.astype(np.int32), tuple(names)
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sojourn.model.arrays import Codes, Floats, Ints
-from sojourn.model.one_worker import LOOKED_AT, SLACK, Overlap, most_at_once, overlaps
+from sojourn.model.arrays import Codes, Ints
+from sojourn.model.one_worker import LOOKED_AT, SLACK, Overlap, most_of_each, overlaps
 
 WorkersLike = int | Mapping[str, int] | None
 Measured = Mapping[str | None, tuple[Overlap, float]]
@@ -111,9 +111,9 @@ def workers_of(
             source.append(FROM_WORKER_VALUES if names[code] else FROM_CONCURRENCY)
     for origin, frame in ((FROM_WORKER_VALUES, lives), (FROM_CONCURRENCY, held)):
         if origin in source:
-            for code, (begin, end) in enumerate(_intervals(frame, len(backends))):
-                if source[code] == origin:
-                    count[code] = max(most_at_once(begin, end), 1)
+            begin, end, at = (frame[name].to_numpy() for name in ("__busy_start", "__busy_end", "backend"))
+            most = most_of_each(begin, end, at, len(backends))
+            count = np.where(np.array(source) == origin, np.maximum(most, 1), count)
     instants = table.select("upstream", "worker", begin="__app_begin", end="__app_end")
 
     def measure() -> tuple[tuple[Overlap, float], ...]:
@@ -130,9 +130,3 @@ def places_of(codes: npt.NDArray[np.integer[Any]], count: int) -> list[Ints]:
     small = codes.astype(np.uint16) if count <= np.iinfo(np.uint16).max else codes
     order = np.argsort(small, kind="stable").astype(np.int64, copy=False)
     return np.split(order, np.cumsum(np.bincount(codes, minlength=count))[:-1]) if count else []
-
-
-def _intervals(frame: pl.DataFrame, backends: int) -> list[tuple[Floats, Floats]]:
-    """Return the begins and ends of the frame's intervals, per backend."""
-    begin, end = frame["__busy_start"].to_numpy(), frame["__busy_end"].to_numpy()
-    return [(begin[members], end[members]) for members in places_of(frame["backend"].to_numpy(), backends)]

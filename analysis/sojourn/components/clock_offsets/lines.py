@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from sojourn.model.arrays import Bools, Floats, Ints
 DRIFT_LIMIT = 500e-6  # s/s: a clock that is slewed runs at most so much fast or slow (RFC 5905, section 11.3)
 GOLDEN = (5**0.5 - 1) / 2
 NARROWINGS = 50
+HALVINGS = 30  # of ``LIMITS``: to 1e-12 s/s
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Envelopes:
         """Return the middle of each window, s after an instant (us)."""
         return (self.earliest - instant + (self.latest - self.earliest) / 2) / 1e6
 
-    @property
+    @cached_property
     def breadth(self) -> float:
         """The longest window, s: drift may change a line by that much inside it."""
         return float((self.latest - self.earliest).max()) / 1e6
@@ -148,7 +150,7 @@ def least(value: Callable[[float], float]) -> float:
 def _furthest(inside: float, end: float, allowed: Callable[[float], bool]) -> float:
     if allowed(end):
         return end
-    for _ in range(NARROWINGS):
+    for _ in range(HALVINGS):
         between = (inside + end) / 2
         if allowed(between):
             inside = between

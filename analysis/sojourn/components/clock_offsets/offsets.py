@@ -26,7 +26,15 @@ import numpy as np
 import polars as pl
 
 from sojourn.components.clock_offsets.lines import Envelopes, constant, line
-from sojourn.components.clock_offsets.segments import SLACK, Stretch, step_instant, step_window, stretch, stretches
+from sojourn.components.clock_offsets.segments import (
+    SLACK,
+    Stretch,
+    between,
+    step_instant,
+    step_window,
+    stretch,
+    stretches,
+)
 from sojourn.model.frame import INSTANT
 
 PAIR = ("proxy", "upstream")
@@ -38,7 +46,7 @@ SEGMENT = pl.Struct(
         "uncertainty": pl.Float64(),
         "correction": pl.Float64(),  # s, the offset where it is significant, otherwise 0: what delays are corrected by
         "drift": pl.Float64(),  # s/s, the app's clock gains so much on nginx's
-        "drift_lower": pl.Float64(),  # what the bounds allow; null where they contradict each other
+        "drift_lower": pl.Float64(),  # what the bounds allow; null: they contradict each other
         "drift_upper": pl.Float64(),
         "lower": pl.Float64(),
         "upper": pl.Float64(),
@@ -84,6 +92,7 @@ MILLISECOND = 1e-3
 WINDOWS = 300
 FINE_WINDOWS = 8192  # of a pair that no single offset fits
 CELL = 1000  # us: an instant is looked for to the millisecond
+MOST_PAIRS = 1_000  # with the most requests; the clocks of the others have one offset each, no drift and no steps
 
 
 class Ask(Protocol):
@@ -187,7 +196,8 @@ def clocks(ask: Ask, first: int | None, last: int | None) -> pl.DataFrame:
     if first is None or last is None:
         return pl.DataFrame(schema=CLOCK_SCHEMA)
     width = _width(first, last, WINDOWS)
-    timelines = dict(_timelines(ask(width, None)))
+    largest, others = _divided(ask(width, None))
+    timelines = dict(_timelines(largest))
     ticks = {pair: windows.tick for pair, windows in timelines.items()}
     segments = {pair: [stretch(windows)] for pair, windows in timelines.items()}
     restless = [pair for pair, windows in timelines.items() if not constant(windows, SLACK)]
@@ -200,7 +210,44 @@ def clocks(ask: Ask, first: int | None, last: int | None) -> pl.DataFrame:
             segments[pair] = stretches(timelines[pair])
         stepped = {pair: segments[pair] for pair in restless if len(segments[pair]) > 1}
         segments |= _set_apart(ask, timelines, stepped, ticks)
-    return pl.DataFrame([_row(pair, parts) for pair, parts in segments.items()], CLOCK_SCHEMA)
+    table = pl.DataFrame([_row(pair, parts) for pair, parts in segments.items()], CLOCK_SCHEMA)
+    return table if others.is_empty() else pl.concat([table, _constant(others)]).sort(PAIR, nulls_last=True)
+
+
+def _divided(bounds: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the bounds of the ``MOST_PAIRS`` pairs with the most requests, and those of the others."""
+    pairs = bounds.group_by(PAIR).agg(pl.col("requests").sum())
+    if len(pairs) <= MOST_PAIRS:
+        return bounds, bounds.clear()
+    largest = pairs.sort("requests", *PAIR, descending=[True, False, False], nulls_last=True).head(MOST_PAIRS)
+    inside, outside = (
+        bounds.join(largest.select(PAIR), on=list(PAIR), how=how, nulls_equal=True) for how in ("semi", "anti")
+    )
+    return inside, outside
+
+
+def _constant(bounds: pl.DataFrame) -> pl.DataFrame:
+    """Return a row of ``CLOCK_SCHEMA`` per pair, each with one offset for all of its time."""
+    table = bounds.group_by(PAIR).agg(
+        pl.col("earliest").min().cast(INSTANT).alias("from"),
+        pl.col("latest").max().cast(INSTANT).alias("to"),
+        pl.col("lower").max() / 1e6 - 2 * (tick := pl.when(pl.col("coarse").all()).then(MILLISECOND).otherwise(0.0)),
+        pl.col("upper").min() / 1e6,
+        pl.col("round_trip").min() / 1e6,
+        pl.col("requests").sum().cast(pl.UInt32),
+        tick=tick,
+    )
+    estimates = between(*(table[name].to_numpy() for name in ("lower", "upper", "round_trip", "tick")))
+    none = pl.lit(None, pl.Float64)
+    table = table.with_columns(
+        **{name: pl.Series(values) for name, values in estimates._asdict().items()},
+        drift=pl.lit(0.0), drift_lower=none, drift_upper=none,
+    ).with_columns(
+        tolerance=(pl.col("correction") - pl.col("lower")).clip(lower_bound=0.0),
+        contradiction=(pl.col("lower") - pl.col("upper")).clip(lower_bound=0.0),
+        segments=pl.concat_list(pl.struct(field.name for field in SEGMENT.fields)),
+    )  # fmt: skip
+    return table.select(pl.col(name).cast(dtype) for name, dtype in CLOCK_SCHEMA.items())
 
 
 def _width(first: int, last: int, windows: int) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -83,17 +84,43 @@ def stretch(windows: Envelopes) -> Stretch:
         if drift or _nearer(windows, slope, x):
             drift = slope
     lower, upper = windows.within(drift, x)
+    estimate = between(np.array([lower]), np.array([upper]), np.array([round_trip]), np.array([tick]), drift)
+    offset, uncertainty, idle, correction = (each.item() for each in estimate)
+    return Stretch(windows, drift, allowed, lower, upper, offset, uncertainty, idle, correction)
+
+
+class Estimates(NamedTuple):
+    """The offsets of clocks; attributes as of ``Stretch``, one value per clock."""
+
+    offset: Floats
+    uncertainty: Floats
+    idle: Bools
+    correction: Floats
+
+
+def between(lower: Floats, upper: Floats, round_trip: Floats, tick: Floats, drift: float = 0.0) -> Estimates:
+    """Return the offsets of clocks between their bounds.
+
+    Args:
+        lower: bound of each offset, s.
+        upper: bound of each offset, s.
+        round_trip: shortest connect time of each, s.
+        tick: the resolution of nginx, s.
+        drift: that was taken out of the bounds, s/s.
+    """
     likely = lower + tick
     idle = upper - likely <= round_trip + NETWORK_GAP
-    one_way = (upper - likely) / 2 if idle else (round_trip + tick) / 2
+    offset = likely + np.where(idle, (upper - likely) / 2, (round_trip + tick) / 2)
     # The upper bound is hard: a stamp cut down to a millisecond only ever makes a request look later. Not so for a
     # line, which a clock that drifts unevenly leaves on either side.
-    offset = likely + one_way if drift else min(likely + one_way, upper)
-    uncertainty = max(upper - offset, abs(offset - lower), tick)
+    if not drift:
+        offset = np.minimum(offset, upper)
+    least = np.maximum(np.abs(offset - lower), tick)
     # A queue that was never empty leaves the upper bound open, not what a network explains.
-    plausible = upper if idle else min(upper, likely + round_trip + NETWORK_GAP)
-    same = not drift and abs(offset) <= max(plausible - offset, abs(offset - lower), tick)
-    return Stretch(windows, drift, allowed, lower, upper, offset, uncertainty, idle, 0.0 if same else offset)
+    plausible = np.where(idle, upper, np.minimum(upper, likely + round_trip + NETWORK_GAP))
+    same = np.abs(offset) <= np.maximum(plausible - offset, least)
+    correction = offset if drift else np.where(same, 0.0, offset)
+    return Estimates(offset, np.maximum(upper - offset, least), idle, correction)
 
 
 def _nearer(windows: Envelopes, drift: float, x: Floats) -> bool:
