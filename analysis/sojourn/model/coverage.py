@@ -6,7 +6,7 @@ stamp reached the app), in part (a delay without a service time), or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 
@@ -124,14 +124,27 @@ def waits_of(requests: int, row: Mapping[str, float | None]) -> Waits:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Coverage of all requests, without upgraded connections; counts as in ``Counts``."""
+    """Coverage of all requests, without upgraded connections; counts as in ``Counts``.
+
+    Attributes:
+        backends: of many, the ``LARGEST`` with the most answers.
+        others: sums over the other backends; None: there are none.
+        number: of all backends.
+        answering: number of those with answers.
+        lacking: number of these with answers whose wait or service time is unknown.
+    """
 
     backends: tuple[Counts, ...]
+    others: Counts | None = None
+    number: int = 0
+    answering: int = 0
+    lacking: int = 0
 
     @cached_property
     def total(self) -> Counts:
         """The sums over all backends."""
-        return Counts(None, **{name: sum(getattr(one, name) for one in self.backends) for name in COUNTS})
+        parts = self.backends if self.others is None else (*self.backends, self.others)
+        return Counts(None, **{name: sum(getattr(one, name) for one in parts) for name in COUNTS})
 
     @property
     def of_app(self) -> bool:
@@ -176,18 +189,15 @@ class Coverage:
 
     def incomplete_backends(self) -> str:
         """Return the backends with answers whose waiting or working is unknown, most of these first, for a sentence."""
-        answering = [one for one in self.backends if one.answered]
-        lacking = sorted((one for one in answering if one.incomplete), key=lambda one: -one.incomplete)
-        if len(lacking) == len(answering) > IN_SENTENCE:
-            return f"all {counted(len(lacking), 'backend')}"
-        names = ", ".join(printable(one.upstream or "the backend", 60) for one in lacking[:IN_SENTENCE])
-        return names + (f" and {len(lacking) - IN_SENTENCE:,} more" if len(lacking) > IN_SENTENCE else "")
+        if self.lacking == self.answering > IN_SENTENCE:
+            return f"all {counted(self.lacking, 'backend')}"
+        incomplete = sorted((one for one in self.backends if one.incomplete), key=lambda one: -one.incomplete)
+        names = [printable(one.upstream or "the backend", 60) for one in incomplete[:IN_SENTENCE]]
+        more = self.lacking - len(names)
+        if more and not names:
+            return counted(more, "backend")
+        return ", ".join(names) + (f" and {more:,} more" if more else "")
 
     def to_dict(self) -> dict[str, object]:
         """Return the ``audit.known`` object of the JSON output."""
         return {name: getattr(self.total, name) for name in COUNTS}
-
-
-def coverage_of(rows: Iterable[dict[str, object]]) -> Coverage:
-    """Return the coverage, from one row per backend: ``upstream`` and the other fields of ``Counts``."""
-    return Coverage(tuple(Counts(**row) for row in rows))  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 GROUPS = ("route", "upstream", "worker", "status", "service")
 DEFAULT_GROUPS = ("route", "upstream")
+LARGEST = 1_000  # values of a group, and backends, with entries of their own; the others are counted
 TIMES = {"response": "request_time", "queueing": "queueing_delay", "service": "service_time"}
 
 

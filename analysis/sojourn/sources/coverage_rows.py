@@ -5,8 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from sojourn.model.components import CLIENT_GONE, GIVEN_UP_STATUSES, TIMED_OUT
-from sojourn.model.coverage import Coverage, Waits, coverage_of, waits_of
+from sojourn.model.coverage import COUNTS, Counts, Coverage, Waits, waits_of
 from sojourn.model.frame import APP, LOST_TIMES
+from sojourn.model.groups import LARGEST
 
 OF_APP = (pl.col("vantage") == APP).fill_null(value=False)
 TIMES_DROPPED = pl.col("dropped").str.contains_any(list(LOST_TIMES)).fill_null(value=False)
@@ -59,4 +60,18 @@ def waits_of_frame(rows: pl.LazyFrame) -> Waits:
 def coverage_of_frame(rows: pl.LazyFrame) -> Coverage:
     """Return the coverage of split rows without upgraded connections; they need ``COVERAGE_COLUMNS``."""
     counts = [value.fill_null(False).sum().alias(name) for name, value in COVERAGE_COUNTS.items()]
-    return coverage_of(rows.group_by("upstream").agg(counts).sort("upstream").collect(engine="streaming").to_dicts())
+    return coverage_of(rows.group_by("upstream").agg(counts).collect(engine="streaming"))
+
+
+def coverage_of(table: pl.DataFrame) -> Coverage:
+    """Return the coverage, from one row per backend: ``upstream`` and the other fields of ``Counts``."""
+    known = pl.sum_horizontal("by_stamp", "by_duration", "inferred")
+    answered = pl.col("answered") > 0
+    ordered = table.sort("answered", "upstream", descending=[True, False])
+    largest, others = ordered[:LARGEST].sort("upstream"), ordered[LARGEST:]
+    return Coverage(
+        tuple(Counts(**row) for row in largest.to_dicts()),
+        Counts(None, **others.select(pl.col(COUNTS).sum()).row(0, named=True)) if len(others) else None,
+        len(table),
+        *table.select(answered.sum(), (answered & (pl.col("answered") > known)).sum().alias("lacking")).row(0),
+    )

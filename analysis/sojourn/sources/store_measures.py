@@ -15,13 +15,14 @@ import polars as pl
 from sojourn.components.clock_offsets.correction import Lines
 from sojourn.components.clock_offsets.offsets import BOUNDS_SCHEMA, PAIR, clocks
 from sojourn.model.components import COMPONENTS, QUEUE_SOURCES
-from sojourn.model.coverage import COUNTS, Coverage, coverage_of, waits_of
+from sojourn.model.coverage import COUNTS, Coverage, waits_of
 from sojourn.model.evidence import NO_WAYS, WAY_ROWS, Ways, evidence_of, is_way_possible, ways_of
 from sojourn.model.figures import FIGURES, QUANTILES, Summary
 from sojourn.model.formatting import counted
 from sojourn.model.frame import Selection
 from sojourn.model.measures import EDGE, GROUP_COLUMNS, INSTANTS, ROUNDING, STATUS_CLASSES, SUMMARY_COLUMNS, Means, Row
 from sojourn.model.one_worker import Overlap
+from sojourn.sources.coverage_rows import coverage_of
 from sojourn.sources.store_chart_measures import ChartMeasures
 from sojourn.store import statements as sql
 from sojourn.store.client import Store, connect, in_utc, plainly
@@ -147,7 +148,8 @@ class StoreMeasures(ChartMeasures):
 
     def coverage(self) -> Coverage:
         """See ``Measures``."""
-        return coverage_of({name: row[name] for name in ("upstream", *COUNTS)} for row in self._backends)
+        schema = {"upstream": pl.String(), **dict.fromkeys(COUNTS, pl.Int64())}
+        return coverage_of(pl.DataFrame([{name: row[name] for name in schema} for row in self._backends], schema))
 
     def phases(self, instant: str, tick: int) -> int:
         """See ``Measures``."""

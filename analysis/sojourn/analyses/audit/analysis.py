@@ -8,6 +8,7 @@ the steps of the clocks and the agreement of their bounds; and duplicate records
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from heapq import nlargest
 
 import numpy as np
 import polars as pl
@@ -17,6 +18,7 @@ from sojourn.analyses.audit.reading import checks_of
 from sojourn.analyses.audit.result import TREND_SIGNIFICANCE, Audit
 from sojourn.estimation.inferred import REFUSED
 from sojourn.model.components import COMPONENTS
+from sojourn.model.groups import LARGEST
 from sojourn.model.measures import EDGE, INSTANTS, ROUNDING, Measures, Row
 from sojourn.model.one_worker import TICKS, Overlap
 from sojourn.model.statistics import slope, trend
@@ -150,10 +152,12 @@ def _trend(measures: Measures, inner: tuple[datetime, datetime], result: Audit) 
 def _utilisation(measures: Measures, first: datetime, result: Audit) -> None:
     seconds, backends = measures.backends(first)
     overlaps = measures.overlaps()
-    for upstream, workers, busy in backends:
-        if workers and seconds > 0:
-            share = busy / (seconds * workers)
-            overlap = overlaps.get(upstream, Overlap())
-            several = overlap.most if overlap.concurrent else 1
-            row = {"upstream": upstream, "workers": workers, "busy": busy, "utilisation": share}
-            result.utilisation.append({**row, "in_one_worker": several})
+    with_workers = [row for row in backends if row[1] and seconds > 0]
+    busiest = set(nlargest(LARGEST, range(len(with_workers)), key=lambda place: with_workers[place][2]))
+    result.less_busy = len(with_workers) - len(busiest)
+    for upstream, workers, busy in (with_workers[place] for place in sorted(busiest)):
+        share = busy / (seconds * workers)
+        overlap = overlaps.get(upstream, Overlap())
+        several = overlap.most if overlap.concurrent else 1
+        row = {"upstream": upstream, "workers": workers, "busy": busy, "utilisation": share}
+        result.utilisation.append({**row, "in_one_worker": several})

@@ -45,8 +45,10 @@ class Audit:
         stationary: no trend in arrivals or response time; None: unknown.
         trend: the result of the trend test as text.
         incident: the interval in which requests waited far longer than in the rest; None: there is none.
-        utilisation: one row per backend: upstream, workers, busy (s of services, until the release where a span shows
-            it), utilisation, in_one_worker (requests that one worker serves at a time).
+        utilisation: one row per backend, of many those with the most work: upstream, workers, busy (s of services,
+            until the release where a span shows it), utilisation, in_one_worker (requests that one worker serves at a
+            time).
+        less_busy: number of other backends with workers.
         known: coverage of the requests of each backend.
         garbled: answers whose headers were not durations.
         upgraded: connections switched to another protocol (101), left out of the distributions.
@@ -74,6 +76,7 @@ class Audit:
     trend: str = "too few requests for a test"
     incident: Incident | None = None
     utilisation: list[dict[str, Any]] = field(default_factory=list)
+    less_busy: int = 0
     known: Coverage = field(default_factory=lambda: Coverage(()))
     garbled: int = 0
     upgraded: int = 0
@@ -131,6 +134,7 @@ class Audit:
             "stationary": self.stationary,
             "stationarity": {"test": "Mann-Kendall", "significance": TREND_SIGNIFICANCE, "found": self.trend},
             "utilisation": self.utilisation,
+            "less_busy_backends": self.less_busy,
             "app_known": self.app_known,
             "known": self.known.to_dict(),
             "impossible": self.known.total.impossible,

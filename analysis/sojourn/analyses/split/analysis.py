@@ -19,14 +19,12 @@ from sojourn.model.components import QUEUE_SOURCES
 from sojourn.model.coverage import Coverage, Waits
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted
-from sojourn.model.groups import GROUPS
+from sojourn.model.groups import GROUPS, LARGEST
 from sojourn.model.measures import GROUP_COLUMNS, Measures, Row
 from sojourn.model.statistics import summary_of
 from sojourn.model.verdict import Directives, Evidence, Verdict, verdict
 from sojourn.readers.missing_times import lacks_times, lines_to_add
 from sojourn.sources.open_requests import OpenedRequests
-
-GROUP_LIMIT = 1_000  # rows of one grouping in the JSON, the busiest first
 
 
 def checked_groups(by: Sequence[str]) -> None:
@@ -119,7 +117,7 @@ def split_of(
         where=requests.where,
         _whole=requests._whole,
     )
-    for group, (rows, total) in zip(by, measures.grouped_each(by, GROUP_LIMIT), strict=True):
+    for group, (rows, total) in zip(by, measures.grouped_each(by, LARGEST), strict=True):
         result.by[group], result.by_total[group] = _group_rows(group, rows), total
     result.notes = [*measures.notes, *notes(result), *(inner.notes if inner is not None else ())]
     return result
@@ -169,7 +167,7 @@ def _marked(judged: Verdict, requests: OpenedRequests, audit: Audit) -> Verdict:
     inferred = [each for each in requests.inferred if each.result.verdict != REFUSED]
     if not inferred:
         return judged
-    only = len(inferred) == 1 and len(audit.known.backends) == 1
+    only = len(inferred) == 1 and audit.known.number == 1
     more = f" and {len(inferred) - 1} more" if len(inferred) > 1 else ""
     which = "" if only else f" of {inferred[0].name}{more}"
     bound = ", and is at least that" if any(each.result.verdict == LOWER_BOUND for each in inferred) else ""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import polars as pl
+
 from sojourn.analyses.split.result import SplitResult
+from sojourn.estimation.inferred import REFUSED
 from sojourn.model.evidence import ENOUGH_IDLE, PHASES
 from sojourn.model.formatting import counted, duration, percent, printable
 from sojourn.model.frame import APP, TABLE
+from sojourn.model.groups import LARGEST
 
 FEW = 0.01  # of the requests: fewer are not mentioned
 DOCTOR = "`sojourn doctor` with nginx's configuration and this log prints the lines for the app's server and for nginx."
@@ -13,6 +17,8 @@ OTHER_DOCTOR = "`sojourn doctor` with this log prints the lines for the app and 
 SEND = "The app has to send X-Queueing-Delay and X-Service-Time: "
 OF_TABLE = "If the table has a column of service times or waits, name it: --columns service=COLUMN:UNIT or wait=…"
 LENGTH = 1_500  # characters about the format of a log
+ENOUGH = 100  # requests of a clock: one with fewer is not mentioned
+CLOCKS = BACKENDS = 10  # with sentences of their own
 
 
 def notes(result: SplitResult) -> list[str]:
@@ -23,7 +29,8 @@ def notes(result: SplitResult) -> list[str]:
     app_log = result.audit.app_log
     sentences += [] if app_log is None else [printable(each, 600) for each in app_log.sentences]
     only_tables = bool(formats) and all(each.format == TABLE for each in formats)
-    sentences += [] if result.lacks_times else [each.sentence for each in result.inferred]
+    if not result.lacks_times:
+        sentences += _inferences(result)
     coverage = result.audit.known
     total = coverage.total
     of_apps = only_tables and all(each.vantage == APP for each in formats)  # the note about the format says it
@@ -79,12 +86,42 @@ def notes(result: SplitResult) -> list[str]:
             f"{counted(result.audit.garbled, 'answer')} had timing headers that are not durations; they count as "
             "absent."
         )
-    sentences.extend(
-        f"The clock of {printable(row['upstream'], 60)} is known to ±{row['uncertainty'] * 1000:.0f} ms only: its "
-        "queue was never seen empty in this window."
-        for row in result.clock.iter_rows(named=True)
-        if row["requests"] >= 100 and not row["idle"]
-    )
+    return [*sentences, *_clocks(result)]
+
+
+def _inferences(result: SplitResult) -> list[str]:
+    """Return what is inferred of the backends whose apps reported nothing, those with most requests first."""
+    sentences = [each.sentence for each in result.inferred[:BACKENDS]]
+    if others := result.inferred[BACKENDS:]:
+        refused = sum(each.result.verdict == REFUSED for each in others)
+        sentences.append(
+            f"Queueing delay of {counted(len(others), 'more backend')}: inferred for {len(others) - refused:,}, not "
+            f"for {refused:,}. `inference` in the JSON has the reasons."
+        )
+    return sentences
+
+
+def _clocks(result: SplitResult) -> list[str]:
+    """Return which clocks are not known well, and which have not been looked at for a change."""
+    if result.clock.is_empty():
+        return []
+    unsure = result.clock.filter((pl.col("requests") >= ENOUGH) & ~pl.col("idle"))
+    sentences = [
+        f"The clock of {printable(upstream, 60)} is known to ±{uncertainty * 1000:.0f} ms only: its queue was never "
+        "seen empty in this window."
+        for upstream, uncertainty in unsure.select("upstream", "uncertainty").head(CLOCKS).iter_rows()
+    ]
+    if len(more := unsure[CLOCKS:]):
+        worst = float(more["uncertainty"].to_numpy().max())
+        sentences.append(
+            f"The clocks of {counted(len(more), 'more backend')} are known to ±{worst * 1000:.0f} ms only: their "
+            "queues were never seen empty in this window."
+        )
+    if constant := len(result.clock) - len(result.largest_clocks):
+        sentences.append(
+            f"Drift and steps of clocks are those of the {LARGEST:,} backends with the most requests; the "
+            f"{constant:,} others have one offset each."
+        )
     return sentences
 
 

@@ -14,7 +14,7 @@ from sojourn.analyses.audit.result import Audit
 from sojourn.components.clock_offsets.correction import plain_clocks
 from sojourn.model.figures import Summary
 from sojourn.model.formatting import RESOLUTION, iso, rounded
-from sojourn.model.groups import TIMES
+from sojourn.model.groups import LARGEST, TIMES
 from sojourn.model.result import Result
 from sojourn.model.verdict import Evidence, Verdict, queueing_seconds
 from sojourn.present.files import written_whole
@@ -130,6 +130,33 @@ class SplitResult(OpenedRequests, Result):
         return " (part inferred)" if measured else " (inferred)"
 
     @property
+    def largest_clocks(self) -> pl.DataFrame:
+        """The rows of ``clock`` of the ``LARGEST`` pairs with the most requests, in their order."""
+        if len(self.clock) <= LARGEST:
+            return self.clock
+        rank = pl.col("requests").rank("ordinal", descending=True)
+        return self.clock.filter(rank <= LARGEST)
+
+    @property
+    def others(self) -> dict[str, dict[str, int]]:
+        """The values without an entry in ``by``, and the pairs without one in the JSON's ``clock``.
+
+        List -> ``values`` (their number) and ``requests`` (of all of them); only lists that lack some.
+        """
+        served = self.requests - self.audit.upgraded
+        others = {
+            group: {"values": values, "requests": served - sum(int(str(row["requests"])) for row in self.by[group])}
+            for group, total in self.by_total.items()
+            if (values := total - len(self.by[group]))
+        }
+        if pairs := len(self.clock) - len(self.largest_clocks):
+            requests = self.clock["requests"].sum() - self.largest_clocks["requests"].sum()
+            others["clock"] = {"values": pairs, "requests": requests}
+        if backends := self.inferred[LARGEST:]:
+            others["inference"] = {"values": len(backends), "requests": sum(each.requests for each in backends)}
+        return others
+
+    @property
     def held(self) -> HeldTimes | None:
         """For how long requests hold their workers; None: hardly longer than their service times, or unknown.
 
@@ -178,11 +205,11 @@ class SplitResult(OpenedRequests, Result):
         return rounded(
             {
                 "records": self.records.to_dict(),
-                "inference": [each.to_dict() for each in self.inferred],
+                "inference": [each.to_dict() for each in self.inferred[:LARGEST]],
                 "formats": [each.to_dict() for each in self.records.formats],
                 "requests": self.requests,
                 "window": window,
-                "clock": plain_clocks(self.clock),
+                "clock": plain_clocks(self.largest_clocks),
                 "response_time": self.response_time,
                 "components": self.components,
                 "means": self.means,
@@ -198,6 +225,7 @@ class SplitResult(OpenedRequests, Result):
                 "verdict": {**self.verdict.to_dict(), "culprit": self.culprit and self.culprit.to_dict()},
                 "notes": self.notes,
                 "by": self.by,
+                "others": self.others,
                 **({} if self.wire is None else {"wire": self.wire.to_split()}),
             }
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import polars as pl
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -128,12 +129,16 @@ def audit_sentence(result: SplitResult) -> str:
 
 def clock_sentence(result: SplitResult) -> str:
     """Return the offsets of the app's clocks that are larger than their uncertainty, or that change."""
+    if result.clock.is_empty():  # of a frame, whose clocks are unknown
+        return ""
+    changed = (pl.col("drift") != 0) | (pl.col("segments").list.len() > 1)
+    candidates = result.clock.filter((pl.col("offset").abs() > pl.col("uncertainty")) | changed)
     offsets = [
         _clock(row)
-        for row in plain_clocks(result.clock)
+        for row in plain_clocks(candidates)
         if abs(row["offset"]) > row["uncertainty"] or row["drift"] or row["steps"]
     ]
-    more = f" and {len(offsets) - MOST_ROWS} more" if len(offsets) > MOST_ROWS else ""
+    more = f" and {len(offsets) - MOST_ROWS:,} more" if len(offsets) > MOST_ROWS else ""
     return "Clocks (app less nginx, corrected for): " + ", ".join(offsets[:MOST_ROWS]) + more if offsets else ""
 
 

@@ -135,5 +135,5 @@ def offset_at(segment: dict[str, Any], instant: datetime) -> float:
 
 
 def plain_clocks(clock: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return the ``clock`` list of the JSON output: every pair with its segments and steps, instants as datetimes."""
+    """Return a table of clocks as a list: every pair with its segments and steps, instants as datetimes."""
     return [{**row, "steps": steps(row["segments"])} for row in clock.iter_rows(named=True)]

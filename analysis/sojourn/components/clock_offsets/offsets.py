@@ -36,6 +36,7 @@ from sojourn.components.clock_offsets.segments import (
     stretches,
 )
 from sojourn.model.frame import INSTANT
+from sojourn.model.groups import LARGEST
 
 PAIR = ("proxy", "upstream")
 SEGMENT = pl.Struct(
@@ -92,7 +93,6 @@ MILLISECOND = 1e-3
 WINDOWS = 300
 FINE_WINDOWS = 8192  # of a pair that no single offset fits
 CELL = 1000  # us: an instant is looked for to the millisecond
-MOST_PAIRS = 1_000  # with the most requests; the clocks of the others have one offset each, no drift and no steps
 
 
 class Ask(Protocol):
@@ -188,6 +188,8 @@ def _micros(seconds: pl.Expr) -> pl.Expr:
 def clocks(ask: Ask, first: int | None, last: int | None) -> pl.DataFrame:
     """Return offset and drift over time of every pair, columns as in ``CLOCK_SCHEMA``, by pair.
 
+    Drift and steps are those of the ``LARGEST`` pairs with the most requests; the clock of another one has one offset.
+
     Args:
         ask: returns the bounds; called once, and two or three times more where a clock drifted or was set.
         first: the first end of a request, us since 1970; None without requests.
@@ -215,11 +217,11 @@ def clocks(ask: Ask, first: int | None, last: int | None) -> pl.DataFrame:
 
 
 def _divided(bounds: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the bounds of the ``MOST_PAIRS`` pairs with the most requests, and those of the others."""
+    """Return the bounds of the ``LARGEST`` pairs with the most requests, and those of the others."""
     pairs = bounds.group_by(PAIR).agg(pl.col("requests").sum())
-    if len(pairs) <= MOST_PAIRS:
+    if len(pairs) <= LARGEST:
         return bounds, bounds.clear()
-    largest = pairs.sort("requests", *PAIR, descending=[True, False, False], nulls_last=True).head(MOST_PAIRS)
+    largest = pairs.sort("requests", *PAIR, descending=[True, False, False], nulls_last=True).head(LARGEST)
     inside, outside = (
         bounds.join(largest.select(PAIR), on=list(PAIR), how=how, nulls_equal=True) for how in ("semi", "anti")
     )
