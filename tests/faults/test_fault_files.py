@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import os
+import re
 import socket
 import stat
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -15,11 +19,14 @@ from typing import Any
 
 import pytest
 import sojourn
+from commands_run import ended
 from sojourn.model.errors import SojournError, reason_of
 from sojourn.present.files import written_whole
 from sojourn.readers import inputs as sources
 from sojourn.readers import lines as lines_module
+from sojourn.readers.compression import zstd
 from sojourn.readers.inputs import LogInput
+from sojourn.sources.live.parsing import Parser
 
 BASE = 1_767_225_600
 
@@ -106,13 +113,27 @@ def test_a_name_that_is_no_log_is_a_sentence(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "socket"))
         for name, words in (
-            ("loop", "no such file or folder"),
+            ("loop", "Too many levels of symbolic links"),
             ("folder", "not the folder of a run"),
             ("socket", "No such device or address"),
             ("gone-*.jsonl", "no file matches"),
         ):
             with pytest.raises(SojournError, match=f"{name.replace('*', '.')}: {words}"):
                 sojourn.read(tmp_path / name)
+
+
+def test_loop_of_links_in_glob_and_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "a.jsonl").write_text(line(1))
+    (tmp_path / "a.jsonl.gz").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a.jsonl.gz")
+    (tmp_path / "run" / "access.jsonl").symlink_to("access.jsonl")
+    (tmp_path / "run" / "requests.parquet").write_bytes(b"PAR1")
+    for source, place in (("a.json*", "a.jsonl.gz"), ("run", "run/access.jsonl"), ("b/a.jsonl", "b/a.jsonl")):
+        with pytest.raises(
+            SojournError, match=f"{re.escape(str(tmp_path / place))}: Too many levels of symbolic links"
+        ):
+            sojourn.read(tmp_path / source)
 
 
 def test_a_log_one_may_not_read_is_named() -> None:
@@ -214,5 +235,82 @@ def test_the_archive_that_appears_beside_its_log_doubles_nothing(tmp_path: Path)
     half = sojourn.read(tmp_path / "a.jsonl.*", columns=["request_id"])
     assert ids(half) == list(range(5_000))
     assert half.records.reasons["damaged_compression"] == 1
+    done = ended("split", str(tmp_path / "a.jsonl.*"))
+    assert (done.code, done.err) == (0, "")  # the log itself has what the archive lacks
     (tmp_path / "a.jsonl.1.gz").write_bytes(whole)
     assert ids(sojourn.read(tmp_path / "a.jsonl.*", columns=["request_id"])) == list(range(5_000))
+
+
+# --- damaged and marked files
+
+
+def half_of(numbers: range, packed: Callable[[bytes], bytes]) -> bytes:
+    whole = packed(text(numbers).encode())
+    return whole[: len(whole) // 2]
+
+
+@pytest.mark.parametrize(("suffix", "packed"), [("gz", gzip.compress), ("zst", zstd.compress)])
+def test_half_a_compressed_log_is_read_and_exits_with_1(
+    tmp_path: Path, suffix: str, packed: Callable[[bytes], bytes]
+) -> None:
+    log, other = tmp_path / f"half.jsonl.{suffix}", tmp_path / "whole.jsonl"
+    log.write_bytes(half_of(range(2_000), packed))
+    other.write_text(text(range(2_000, 2_100)))
+    done = ended("split", str(log), str(other), "--json")
+    assert done.code == 1
+    assert done.err.startswith(f"sojourn: {log}: not readable from line ")
+    assert done.err.count("\n") == 1
+    document = json.loads(done.out)
+    assert document["requests"] >= 100
+    assert document["records"]["reasons"]["damaged_compression"] == 1
+    assert ended("split", str(other)).code == 0
+
+
+def test_loading_half_a_compressed_log_exits_with_1(tmp_path: Path, store_dsn: str) -> None:
+    log = tmp_path / "half.jsonl.gz"
+    log.write_bytes(half_of(range(2_000), gzip.compress))
+    done = ended("store", "load", store_dsn, str(log))
+    assert done.code == 1
+    assert done.err.startswith(f"sojourn: {log}: not readable from line ")
+    assert json.loads(ended("split", store_dsn, "--json").out)["requests"] > 0
+
+
+@pytest.mark.parametrize("packed", [bytes, gzip.compress, zstd.compress])
+def test_byte_order_mark_costs_no_line(tmp_path: Path, packed: Callable[[bytes], bytes]) -> None:
+    log = tmp_path / "a.jsonl"
+    log.write_bytes(packed(codecs.BOM_UTF8 + text(range(3)).encode()))
+    result = sojourn.read(log, columns=["request_id"])
+    assert (ids(result), result.records.rejected) == ([0, 1, 2], 0)
+
+
+def test_byte_order_mark_on_standard_input_costs_no_line() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "sojourn", "split", "-", "--json"],
+        input=codecs.BOM_UTF8 + text(range(3)).encode(), capture_output=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["records"] == {
+        "read": 3, "accepted": 3, "rejected": 0, "reasons": {}, "dropped": {},
+    }  # fmt: skip
+
+
+def test_byte_order_mark_of_a_log_that_is_followed_costs_no_line() -> None:
+    _, records = Parser().rows(codecs.BOM_UTF8 + text(range(3)).encode(), "a.jsonl")
+    assert (records.accepted, records.rejected) == (3, 0)
+
+
+def test_byte_order_mark_in_a_load_costs_no_line(tmp_path: Path, store_dsn: str) -> None:
+    log = tmp_path / "a.jsonl"
+    log.write_bytes(codecs.BOM_UTF8 + text(range(3)).encode() + b"no record\n")
+    assert ended("store", "load", store_dsn, str(log)).code == 0
+    records = sojourn.read(store_dsn).records
+    assert (records.accepted, records.rejected) == (3, 1)
+    (reject,) = records.rejects
+    assert reject["position"] == len(codecs.BOM_UTF8) + len(text(range(3)))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_is_refused_with_the_remedy(tmp_path: Path, encoding: str) -> None:
+    log = tmp_path / "a.jsonl"
+    log.write_bytes(f"\ufeff{text(range(3))}".encode(encoding))
+    with pytest.raises(SojournError, match=r"a\.jsonl: text in UTF-16; convert it to UTF-8"):
+        sojourn.read(log)

@@ -26,6 +26,7 @@ from sojourn.model.compilation import announce_compilation
 from sojourn.model.errors import SojournError
 from sojourn.model.extras import missing_package, spec_of
 from sojourn.model.formatting import printable
+from sojourn.model.incomplete import incomplete_files
 from sojourn.model.version import version as version_of_package
 from sojourn.present.signals import ended_in_order
 
@@ -154,6 +155,7 @@ def program() -> None:
 def main() -> None:
     """Run a command. Exit codes: 0, 1 for a failure, 2 for wrong usage, 130 when interrupted, 143 when terminated."""
     made_usable()
+    incomplete_files()  # of a command before in this process
     announce_compilation(_say_that_code_is_compiled)
     try:
         with ended_in_order(), pipe_closed_early_is_fine():
@@ -162,6 +164,10 @@ def main() -> None:
         # rich and typer treat a pipe that was closed early as a failure; `… | head` is not one.
         if isinstance(end.__context__, BrokenPipeError):
             raise SystemExit(0) from None
+        if sentences := incomplete_files():
+            for sentence in sentences:
+                print(f"sojourn: {printable(sentence, 1_000)}", file=sys.stderr)  # noqa: T201
+            raise SystemExit(end.code or 1) from None
         raise
     except ConfigError as error:
         _end(str(error), 2)

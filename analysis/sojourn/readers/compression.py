@@ -1,7 +1,8 @@
-"""Compressed logs, detected by their first bytes; several members or frames in a row are one log."""
+"""The first bytes of a log: of a compressed one, whose members or frames in a row are one log; a byte order mark."""
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import sys
@@ -12,6 +13,8 @@ if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
+
+from sojourn.model.errors import SojournError
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -26,3 +29,22 @@ def decompressed(raw: io.BufferedReader) -> BinaryIO | None:
     if magic[:2] == GZIP_MAGIC:
         return cast(BinaryIO, gzip.GzipFile(fileobj=raw))
     return cast(BinaryIO, zstd.ZstdFile(raw)) if magic == ZSTD_MAGIC else None
+
+
+def skip_byte_order_mark(name: str, stream: BinaryIO) -> int:
+    """Skip the byte order mark at the begin of a stream of UTF-8; return its length in bytes.
+
+    Args:
+        name: of the log, for the error.
+        stream: its decompressed bytes.
+
+    Raises:
+        SojournError: the mark is that of UTF-16.
+    """
+    try:
+        mark = cast(io.BufferedReader, stream).peek(3)[:3]
+    except DAMAGE:  # the reader reports it
+        return 0
+    if mark[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        raise SojournError(f"{name}: text in UTF-16; convert it to UTF-8: iconv -f UTF-16 -t UTF-8")
+    return len(stream.read(3)) if mark == codecs.BOM_UTF8 else 0

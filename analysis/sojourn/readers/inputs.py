@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from sojourn.model.dsn import SHAPES, hidden, is_store
 from sojourn.model.errors import SojournError
-from sojourn.readers.compression import decompressed
+from sojourn.readers.compression import decompressed, skip_byte_order_mark
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.units import Units
 from sojourn.readers.tables.beginning import ROWS, Chunks, beginning_of, continued
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sojourn.readers.formats.wrapping import Wrapping
 
 PARQUET_MAGIC = b"PAR1"
+COMPRESSED = (".gz", ".zst")
 
 Source = str | os.PathLike[str]
 
@@ -110,6 +111,7 @@ class LogInput:
         units: units of durations that the user states, of a format that is recognised by the lines.
         first_line: number of the first line of the stream.
         start: bytes before it.
+        beside_original: a source is the log that this is the compressed copy of: ``a.jsonl.1`` beside ``a.jsonl.1.gz``.
     """
 
     name: str
@@ -125,6 +127,7 @@ class LogInput:
     units: Units = field(default_factory=Units)
     first_line: int = 1
     start: int = 0
+    beside_original: bool = False
 
     def use(self, form: LineFormat | Units | None) -> None:
         """Read the lines in the user's format, or in the recognised one with the user's units."""
@@ -244,18 +247,37 @@ def opened_inputs(sources: NamedSources | Sequence[Source]) -> Inputs:
     except BaseException:
         inputs.close()
         raise
+    names = {log.name for log in inputs.logs}
+    for log in inputs.logs:
+        base, suffix = os.path.splitext(log.name)
+        log.beside_original = suffix in COMPRESSED and base in names
     return inputs
 
 
 def _expanded(source: str, spans: list[Path]) -> list[str]:
-    path = Path(source)
-    if source == "-" or path.is_file():
-        return [source]
-    if path.is_dir():
-        return [str(p) for p in _run_folder(path, spans)]
-    if path.exists():
-        return [source]
-    return globbed(source)
+    status = None if source == "-" else _status(source)
+    if status is None:
+        return [source] if source == "-" else globbed(source)
+    return [str(p) for p in _run_folder(Path(source), spans)] if stat.S_ISDIR(status.st_mode) else [source]
+
+
+def _status(path: Source) -> os.stat_result | None:
+    """Return the status of a file, behind links; None: it does not exist.
+
+    Raises:
+        SojournError: it cannot be looked up: a loop of links, a folder without permission.
+    """
+    try:
+        return os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        raise SojournError(f"{hidden(os.fspath(path))}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _is_file(path: Path) -> bool:
+    status = _status(path)
+    return status is not None and stat.S_ISREG(status.st_mode)
 
 
 def globbed(source: str) -> list[str]:
@@ -276,9 +298,9 @@ def _run_folder(folder: Path, spans: list[Path]) -> list[Path]:
     """Return the log of a run in preference to its Parquet file: figures are computed from the log of nginx."""
     if folder.name.endswith(".partial"):
         raise SojournError(f"{folder}: this run did not finish (the folder's name ends in .partial)")
-    paths = [p for p in (folder / "spans.jsonl", folder / "spans.jsonl.gz") if p.is_file()]
+    paths = [p for p in (folder / "spans.jsonl", folder / "spans.jsonl.gz") if _is_file(p)]
     for name in ("access.jsonl", "access.jsonl.gz", "access.jsonl.zst", "requests.parquet"):
-        if (folder / name).is_file():
+        if _is_file(folder / name):
             spans.extend(paths)
             return [folder / name]
     raise SojournError(f"{folder}: not the folder of a run (it has neither access.jsonl nor requests.parquet)")
@@ -325,12 +347,14 @@ def _log_input(
 ) -> LogInput:
     stream = decompressed(raw)
     log = LogInput(name, stream or raw, None if name == "-" else raw, size, None if stream else size)
-    if columns is not None:
-        try:
+    try:
+        log.start = skip_byte_order_mark(name, log.stream)
+        log.limit = None if log.limit is None else max(log.limit - log.start, 0)
+        if columns is not None:
             _read_as_table(log, columns)
-        except BaseException:
-            raw.close()
-            raise
+    except BaseException:
+        raw.close()
+        raise
     return log
 
 
@@ -338,10 +362,10 @@ def _read_as_table(log: LogInput, columns: tuple[Column, ...]) -> None:
     """Read the line of names of a log that is a table; its stream begins after that line."""
     beginning = beginning_of(log.name, log.stream)
     log.form, log.recognised, log.looked_at = table_format(log.name, beginning, columns), True, True
-    log.first_line, log.start = 2, len(beginning.header)
+    log.first_line, log.start = 2, log.start + len(beginning.header)
     if log.limit is not None:
         log.stream.seek(log.start)
-        log.limit = max(log.limit - log.start, 0)
+        log.limit = max(log.limit - len(beginning.header), 0)
     else:
         log.stream = cast(BinaryIO, Chunks(continued(beginning.rest, log.stream), log.stream))
 

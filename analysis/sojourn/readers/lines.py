@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from sojourn.model.arrays import Bytes, Ints
 from sojourn.model.formatting import counted
+from sojourn.model.incomplete import read_in_part
 from sojourn.readers.arrow import texts
 from sojourn.readers.compression import DAMAGE
 from sojourn.readers.inputs import LogInput
 
 BLOCK_BYTES = 32 << 20
 LINE_LIMIT = 1 << 20
+DAMAGED = "damaged_compression"
 NEWLINE = 10
 Ends = NDArray[np.int32]
 LineEnds = Callable[[Bytes], Ends]
@@ -137,7 +139,8 @@ def blocks_of_lines(
 
     A line longer than ``line_limit`` bytes is refused (``line_too_long``) without being kept in memory. A damaged
     compressed stream yields the lines before the damage and one refusal (``damaged_compression``); so does a file that
-    became shorter (``cut_while_read``). ``line_ends``: a faster function for the position behind every line end.
+    became shorter (``cut_while_read``). A damaged stream is reported to ``sojourn.model.incomplete``, unless the log
+    that it is the archive of is read as well. ``line_ends``: a faster function for the position behind every line end.
     """
     line_ends = line_ends or _line_ends
     number = log.first_line
@@ -150,6 +153,8 @@ def blocks_of_lines(
                 yield refusal(number, "incomplete_line", _text(rest), start)
                 number += 1
             reason, words = damage
+            if reason == DAMAGED and not log.beside_original:
+                read_in_part(log.name, f"not readable from line {number:,} on ({words})")
             yield refusal(number, reason, words, start + len(rest))
             return
         data = chunk[line_limit - len(rest) :]
@@ -199,7 +204,7 @@ def _chunks(log: LogInput, size: int, room: int) -> Iterator[tuple[Bytes, tuple[
             try:
                 read = log.stream.readinto1(chunk[end:]) or 0  # type: ignore[attr-defined]
             except DAMAGE as error:
-                damage = ("damaged_compression", str(error))
+                damage = (DAMAGED, str(error) or type(error).__name__)
                 break
             end += read
             over = not read

@@ -150,8 +150,8 @@ class SplitResult(OpenedRequests, Result):
             if (values := total - len(self.by[group]))
         }
         if pairs := len(self.clock) - len(self.largest_clocks):
-            requests = self.clock["requests"].sum() - self.largest_clocks["requests"].sum()
-            others["clock"] = {"values": pairs, "requests": requests}
+            requests, largest = (table["requests"].to_numpy().sum() for table in (self.clock, self.largest_clocks))
+            others["clock"] = {"values": pairs, "requests": int(requests - largest)}
         if backends := self.inferred[LARGEST:]:
             others["inference"] = {"values": len(backends), "requests": sum(each.requests for each in backends)}
         return others

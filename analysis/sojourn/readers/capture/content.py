@@ -9,6 +9,7 @@ import sys
 from typing import cast
 
 from sojourn.model.errors import SojournError
+from sojourn.model.incomplete import read_in_part
 from sojourn.readers.compression import DAMAGE, decompressed
 
 # Bytes decompressed before the damage are returned, except those of the failing call.
@@ -42,6 +43,7 @@ class Content:
         self.identity = status.st_dev, status.st_ino
         self.regular = name != "-" and stat.S_ISREG(status.st_mode)
         self.damage: str | None = None
+        self._name = name
 
     def fill(self, room: memoryview) -> int:
         """Read until the room is full or the file ends; return the number of bytes."""
@@ -54,6 +56,7 @@ class Content:
                 filled += got
         except DAMAGE as error:
             self.damage = f"cannot be read further: {str(error) or type(error).__name__}"
+            read_in_part(self._name, self.damage)
         return filled
 
     def _some(self, room: memoryview) -> int:

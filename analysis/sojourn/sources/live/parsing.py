@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 from collections.abc import Sequence
 from itertools import islice
@@ -67,7 +68,7 @@ class Parser:
                 log.use(self._form)
             self._logs[name] = log
         log = self._logs[name]
-        log.stream = io.BytesIO(lines)
+        log.stream = io.BytesIO(lines.removeprefix(codecs.BOM_UTF8))
         for block in (bare_block(log, each) for each in blocks_of_lines(log)):
             parsed = self._parsers.of(format_of(log, block)).parsed(name, block)
             dropped = None if parsed.accepted is None else parsed.accepted[DROPPED]
