@@ -139,3 +139,32 @@ def test_many_of_every_name(tmp_path: Path, many: int) -> None:
     once = ended("watch", str(log), "--once")
     assert once.code == 0
     assert len(once.out.splitlines()) < 300  # 200 groups, and no more
+
+
+MOST_ENTRIES = 1_000  # of one list in the JSON
+
+
+def test_many_backends_have_bounded_entries_and_whole_sums(tmp_path: Path, store_dsn: str) -> None:
+    """Each list of backends has its largest entries and the number of others, in a log as in a store."""
+    log, backends, repeated = tmp_path / "access.jsonl", 1_200, 40
+    upstreams = [f"10.{k // 250}.0.{k % 250}:80" for k in range(backends)]
+    # The last ones have two requests each.
+    order = [*upstreams, *upstreams[-repeated:]]
+    log.write_bytes(b"".join(record(EPOCH + k / 100, 0.008, 0.011, upstream_addr=name) for k, name in enumerate(order)))
+    assert ended("store", "load", store_dsn, str(log)).code == 0
+    documents = [json.loads(ended("split", source, "--json").out) for source in (str(log), store_dsn)]
+    for document in documents:
+        others = {"values": backends - MOST_ENTRIES, "requests": backends - MOST_ENTRIES}
+        assert document["others"] == {"upstream": others, "clock": others}
+        assert document["requests"] == len(order) == document["audit"]["known"]["answered"]
+        for rows in (document["by"]["upstream"], document["clock"]):
+            assert len(rows) == MOST_ENTRIES
+            assert sum(row["requests"] for row in rows) + others["requests"] == len(order)
+            assert {row["upstream"] for row in rows} >= set(upstreams[-repeated:])
+        assert len(document["audit"]["utilisation"]) == MOST_ENTRIES
+        assert document["audit"]["less_busy_backends"] == backends - MOST_ENTRIES
+        assert any("200 others have one offset each" in note for note in document["notes"])
+    of_log, of_store = documents
+    assert of_log["clock"] == of_store["clock"]
+    assert of_log["audit"]["utilisation"] == of_store["audit"]["utilisation"]
+    assert f"{backends - 10:,} more" in ended("split", str(log)).out

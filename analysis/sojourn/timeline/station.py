@@ -15,7 +15,7 @@ from sojourn.timeline.apparent_loop import ApparentLoop, loop_of
 from sojourn.timeline.contention.load_dependence import LoadDependence
 from sojourn.timeline.load_windows import RESPONSES, WINDOWS
 from sojourn.timeline.silences import clause, silences
-from sojourn.timeline.visits import Visits
+from sojourn.timeline.visits import Visits, places_of
 
 BATCHES = 20
 T_95 = 2.093  # Student's t, 19 degrees of freedom, 97.5 %
@@ -87,8 +87,7 @@ def stations(visits: Visits, *, least: int) -> list[Station]:
     """Return upstreams of several backends first, then backends, busiest first; those with ``least`` visits or more."""
     dependent = LoadDependence.of(visits).clauses
     built = []
-    for pool, name in enumerate(visits.pools):
-        members = np.flatnonzero(visits.pool == pool)
+    for name, members in zip(visits.pools, places_of(visits.pool, len(visits.pools)), strict=True):
         whole = _station(visits, members, UPSTREAM, name, least)
         each = [_station(visits, np.array([code]), BACKEND, visits.backends[code], least) for code in members]
         of_whole = next(

@@ -49,12 +49,12 @@ class Workers:
     def _measured(self) -> tuple[tuple[Overlap, float], ...]:
         return self.measure() if self.measure is not None else ()
 
-    @property
+    @cached_property
     def overlap(self) -> tuple[Overlap, ...]:
         """Per backend, requests that one of its workers served at the same time."""
         return tuple(overlap for overlap, _ in self._measured)
 
-    @property
+    @cached_property
     def slack(self) -> tuple[float, ...]:
         """Per backend, s: services that overlap by less may only seem to, by the steps of the app's clock."""
         return tuple(slack for _, slack in self._measured)

@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from analysis_support import audit_check, split_of_log
 from one_worker_log import event_loop, overlaps_of, serial
@@ -18,7 +19,7 @@ from sojourn.analyses.laws.analysis import laws
 from sojourn.analyses.split.result import SplitResult
 from sojourn.analyses.whatif.analysis import whatif
 from sojourn.doctor.split_findings import split_findings
-from sojourn.model.one_worker import Overlap
+from sojourn.model.one_worker import Overlap, overlaps
 from sojourn.timeline.visits import visits
 
 
@@ -124,3 +125,33 @@ def test_more_requests_at_once_than_the_option_workers_does_not_ask_for_workers(
     assert refused is not None
     assert "by --workers" in refused
     assert "give --workers" not in refused
+
+
+def test_overlaps_of_many_backends_are_those_of_each_alone() -> None:
+    """Backends with worker values of the same names, clocks of different steps, and one without an address."""
+    rng = random.Random(3)
+    rows = [
+        {
+            "upstream": upstream, "worker": str(rng.randrange(3)), "begin": begin - begin % tick,
+            "end": begin - begin % tick + rng.randrange(100, 40_000),
+        }
+        for upstream, tick in (("a", 1), ("b", 1_000), (None, 10_000))
+        for begin in (rng.randrange(1_000_000) for _ in range(80))
+    ]  # fmt: skip
+    held = pl.DataFrame(rows)
+    every = overlaps(held)
+    alone = [overlaps(held.filter(pl.col("upstream").eq_missing(pl.lit(name)))) for name in ("a", "b", None)]
+    assert every == alone[0] | alone[1] | alone[2]
+    for name, (overlap, slack) in every.items():
+        assert slack == {"a": 0.000011, "b": 0.00101, None: 0.01001}[name]
+        own = [row for row in rows if row["upstream"] == name]
+        begun = [
+            sum(
+                each["begin"] <= row["begin"] < max(each["end"] - slack * 1e6, each["begin"])
+                for each in own
+                if each["worker"] == row["worker"]
+            )
+            for row in own
+        ]
+        assert overlap.most == max(begun)
+    assert overlaps(held.clear()) == {}

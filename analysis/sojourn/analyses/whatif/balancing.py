@@ -8,7 +8,7 @@ import polars as pl
 
 from sojourn.model.arrays import Floats
 from sojourn.model.compilation import compiled
-from sojourn.timeline.visits import Visits
+from sojourn.timeline.visits import Visits, places_of
 
 PINNED = 0.99  # share of a client's requests at one backend: a balancer that ignores clients does not do that
 REQUESTS_OF_CLIENT, CLIENTS = 10, 3  # fewest
@@ -23,10 +23,9 @@ def inferred_balancers(visits: Visits, end: Floats) -> tuple[str, ...]:
     Of two backends, a balancer that ignores connections chooses the one with fewer about every other time. ``end``: s
     after the base of the visits, n: when nginx finished each.
     """
-    pool = visits.pool[visits.backend] if len(visits) else np.empty(0, np.int32)
     return tuple(
-        "least_conn" if _share_to_fewest(visits, end, np.flatnonzero(pool == number)) >= MOSTLY else OTHERWISE
-        for number in range(len(visits.pools))
+        "least_conn" if _share_to_fewest(visits, end, rows) >= MOSTLY else OTHERWISE
+        for rows in places_of(visits.pool[visits.backend], len(visits.pools))
     )
 
 

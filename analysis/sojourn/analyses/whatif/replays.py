@@ -23,6 +23,7 @@ from sojourn.model.formatting import printable
 from sojourn.queueing.outcome import DROPPED, SERVED, TIMED_OUT_SERVED, TIMED_OUT_WAITING, Outcome
 from sojourn.queueing.replay import replay
 from sojourn.queueing.system import System
+from sojourn.timeline.visits import places_of
 
 
 @dataclass(frozen=True)
@@ -207,8 +208,7 @@ def stations(workload: Workload, change: Change, seed: int = 0) -> Iterator[Stat
         "backoff": change.backoff,
         "capacity": change.capacity,
     }
-    for number in range(len(visits.pools)):
-        members = np.flatnonzero(visits.pool == number)
+    for number, members in enumerate(places_of(visits.pool, len(visits.pools))):
         rows = workload.of_pool[number]
         _withhold_absences(workload, rows, change)
         for route, count in change.pools.items():
