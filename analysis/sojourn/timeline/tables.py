@@ -180,5 +180,6 @@ def workers_table(visits: Visits) -> list[dict[str, Any]]:
             "held_after": list(holds[i].after) if i in holds else [],
             "held_before": list(holds[i].read) if i in holds else [],
         }
-        for i, name in enumerate(visits.backends)
+        for i in visits.largest.tolist()
+        for name in (visits.backends[i],)
     ]

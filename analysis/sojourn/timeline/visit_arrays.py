@@ -20,6 +20,7 @@ import numpy as np
 import polars as pl
 
 from sojourn.model.arrays import Bools, Codes, Floats, Ints
+from sojourn.model.groups import LARGEST
 from sojourn.timeline.ordered_rows import OrderedRows
 from sojourn.timeline.phases import BackendHolds, Phases
 from sojourn.timeline.processes import Processes
@@ -135,6 +136,12 @@ class Visits:
     def at_backend(self) -> list[Ints]:
         """Per backend, the indices of its requests, ascending: computed in one pass for any number of backends."""
         return places_of(self.backend, len(self.backends))
+
+    @cached_property
+    def largest(self) -> Ints:
+        """The indices of the ``LARGEST`` backends with the most requests, ascending."""
+        requests = np.bincount(self.backend, minlength=len(self.backends))
+        return np.sort(np.argsort(-requests, kind="stable")[:LARGEST])
 
     @property
     def ended(self) -> Floats:

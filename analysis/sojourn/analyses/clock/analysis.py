@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from sojourn.components.clock_offsets.correction import plain_clocks
+from sojourn.components.clock_offsets.correction import largest_clocks, others_of, plain_clocks
 from sojourn.components.clock_offsets.offsets import PAIR, clock_offsets, clock_windows
+from sojourn.model.groups import LARGEST
 from sojourn.model.result import Result
 
 
@@ -33,7 +34,10 @@ class ClockResult(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the object that ``sojourn clock --json`` prints; instants as datetimes."""
-        return {"clock": self.pairs, "silent": self.silent}
+        others = {"clock": each} if (each := others_of(self.clock)) else {}
+        if more := self.silent[LARGEST:]:
+            others["silent"] = {"values": len(more), "requests": sum(row["requests"] for row in more)}
+        return {"clock": plain_clocks(largest_clocks(self.clock)), "silent": self.silent[:LARGEST], "others": others}
 
 
 def clock(rows: pl.LazyFrame) -> ClockResult:

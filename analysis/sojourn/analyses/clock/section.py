@@ -122,13 +122,15 @@ def _allowed(segment: dict[str, Any]) -> str:
 
 def _failures(result: ClockResult) -> list[str]:
     labels = names(result)
-    return [
+    contradicted = [row for row in result.pairs if row["contradiction"] > NETWORK_GAP]
+    failures = [
         f"what requests show of the clock of {labels[_key(row)]} disagrees by "
         f"{milliseconds(row['contradiction'])} ms, "
         "and neither a drift nor a step explains it: its delays or its service times are wrong"
-        for row in result.pairs
-        if row["contradiction"] > NETWORK_GAP
+        for row in contradicted[:MOST_NAMES]
     ]
+    more = len(contradicted) - MOST_NAMES
+    return [*failures, f"the same applies to {more:,} more"] if more > 0 else failures
 
 
 def _notes(result: ClockResult) -> list[str]:

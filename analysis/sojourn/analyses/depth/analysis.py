@@ -14,7 +14,7 @@ send bursts, make the two differ.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
@@ -22,10 +22,18 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
+from sojourn.analyses.depth.groups import (
+    Group,
+    deepest_queue,
+    figures_of,
+    groups_of,
+    over_time,
+    peak_utilisation,
+    table_of,
+)
 from sojourn.analyses.queue_source import MEASURED, QueueSource
 from sojourn.model.arrays import Floats, Ints
 from sojourn.model.formatting import iso
-from sojourn.model.frame import INSTANT
 from sojourn.model.result import Result
 from sojourn.timeline.busiest_excerpt import Scene, scene_of
 from sojourn.timeline.classes import selected_by, summed
@@ -43,18 +51,6 @@ ALL = "all"  # every backend together
 COARSE = [digit * 10**power for power in range(1, 8) for digit in (1, 2, 5)]
 DRAWN = 300  # requests of the scene
 MICROSECOND = 1e-6  # s: instants nearer than this are one
-OVER_TIME_SCHEMA = {
-    "begin": INSTANT,
-    "upstream": pl.String(),
-    "waiting": pl.Float64(),
-    "gone": pl.Float64(),
-    "in_service": pl.Float64(),
-    "in_system": pl.Float64(),
-    "utilisation": pl.Float64(),
-    "most_waiting": pl.Int64(),
-    "arrivals": pl.Int64(),
-}
-
 UNKNOWN_WITHOUT_VISITS = (
     "waiting", "gone", "in_service", "in_system", "utilisation", "mean_wait", "seen_waiting", "seen_in_system",
 )  # fmt: skip
@@ -73,7 +69,8 @@ class DepthResult(Result):
             mean_wait, seen_waiting, seen_in_system (averages over arrivals), peak_utilisation (of the window with the
             deepest queue; None without a queue), workers, lower_bound (whether workers were
             held for longer than their services show, or lines may be missing, so utilisation is at least this);
-            ``backends`` with upstream.
+            ``backends`` with upstream: the 1,000 with the most requests, the others together as "(other)", whose
+            ``most_waiting`` is that of all of them.
         peak: upstream, waiting, at, busy (share of its workers, in the window of that instant): the deepest queue; None
             without a queue.
         seen: low, high (requests waiting at the same backend on arrival, inclusive), requests, share, wait (mean).
@@ -169,58 +166,61 @@ def depth_of(
     waiting_on_arrival, serving_on_arrival = counts_on_arrival(visits, starts, services)
     backends, tables, wait = [], [], visits.wait
     silent = silences(visits.arrival, np.fmax(visits.wait_end, services.end))
+    groups = groups_of(visits)
     counted = [
         {
             key: Steps.of(*((begin[members], end[members]) if key == "in_service" else (begin[some], end[some])))
             for key, (begin, end) in intervals.items()
         }
-        for members in visits.at_backend
+        for group in groups
+        for members in (group.rows,)
         for some in (members[chosen[members]],)
     ]
     # Of all together only the queue is counted once more: its maximum is not a sum.
     queue = Steps.of(*(instants[chosen] for instants in intervals["waiting"]))
     everyone = queue if chosen.all() else Steps.of(*intervals["waiting"])
     together = {key: Together([each[key] for each in counted]) for key in intervals} | {"waiting": queue}
-    bounds: list[bool] = []
-    for code, name in [*enumerate(visits.backends), (-1, ALL)]:
-        every = np.arange(len(visits)) if code < 0 else visits.at_backend[code]
+    whole = Group(ALL, np.arange(len(visits)), int(visits.workers.count.sum()))
+    steps_of: list[Mapping[str, Steps | Together]] = [*counted, together]
+    lower_bound = bool(silent)
+    for number, (group, steps) in enumerate(zip([*groups, whole], steps_of, strict=True)):
+        every = group.rows
         members = every[chosen[every]]
-        steps: Mapping[str, Steps | Together] = together if code < 0 else counted[code]
-        count = int(visits.workers.count.sum() if code < 0 else visits.workers.count[code])
-        figures = _figures(steps, first, last, count)
+        figures = figures_of(steps, first, last, group.workers)
         arrivals = visits.arrival[members]
         waiting, serving = waiting_on_arrival[members], serving_on_arrival[members]
-        if code >= 0:
+        is_bound = bool(silent)
+        if group.code is not None:
             on_arrival = (waiting_on_arrival[every], serving_on_arrival[every])
-            all_waiting = (
-                counted[code]["waiting"] if chosen.all() else Steps.of(*(i[every] for i in intervals["waiting"]))
-            )
-            held = counted[code]["in_service"]
-            bounds.append(is_lower_bound(visits, code, all_waiting, held, on_arrival, last - first))
+            queued, held = (counted[number][key] for key in ("waiting", "in_service"))
+            if not chosen.all():
+                queued = Steps.of(*(instants[every] for instants in intervals["waiting"]))
+            is_bound |= is_lower_bound(visits, group.code, queued, held, on_arrival, last - first)
+            lower_bound |= is_bound
         figures |= {
             "arrivals": len(arrivals),
             "mean_wait": float(wait[members].mean()) if len(arrivals) else 0.0,
             "seen_waiting": float(waiting.mean()) if len(arrivals) else 0.0,
             "seen_in_system": float((waiting + serving).mean()) if len(arrivals) else 0.0,
-            "workers": count,
-            "lower_bound": bool(silent) or (any(bounds) if code < 0 else bounds[-1]),
+            "workers": group.workers,
+            "lower_bound": lower_bound if group is whole else is_bound,
         }
-        tables.append(_over_time(windows, name, steps, arrivals, count, (first, last)))
-        backends.append({"upstream": name, **figures, "peak_utilisation": _peak_utilisation(tables[-1])})
+        tables.append(over_time(windows, steps, arrivals, group.workers, (first, last)))
+        backends.append({"upstream": group.name, **figures, "peak_utilisation": peak_utilisation(tables[-1])})
     overall = {key: value for key, value in backends.pop().items() if key != "upstream"}
     if not len(visits):
         overall |= dict.fromkeys(UNKNOWN_WITHOUT_VISITS)
-    whole = (visits.base + timedelta(seconds=first), visits.base + timedelta(seconds=last))
+    window = (visits.base + timedelta(seconds=first), visits.base + timedelta(seconds=last))
     return DepthResult(
         requests=int(chosen.sum()),
         present=len(visits),
         where=dict(where or {}),
-        window=whole if len(visits) else None,
+        window=window if len(visits) else None,
         overall=overall,
         backends=backends,
-        peak=_peak(visits, [each["waiting"] for each in counted], backends),
+        peak=deepest_queue(visits, groups, [each["waiting"] for each in counted], backends),
         seen=_by_depth(waiting_on_arrival[chosen], wait[chosen]),
-        over_time=pl.concat(tables) if len(visits) else pl.DataFrame(schema=OVER_TIME_SCHEMA),
+        over_time=table_of(windows, [group.name for group in (*groups, whole)], tables if len(visits) else []),
         width=windows.seconds,
         held=_held(visits),
         silent=int((~services.known).sum()),
@@ -229,39 +229,6 @@ def depth_of(
         queue_source=queue_source,
         silence=clause(silent) if silent else None,
         scene=scene_of(visits, DRAWN, waiting=everyone) if len(visits) and "time" in visits.rows.columns else None,
-    )
-
-
-def _figures(steps: Mapping[str, Steps | Together], first: float, last: float, workers: int) -> dict[str, Any]:
-    seconds = last - first
-    spent = {key: step.between(np.array([first, last])) for key, step in steps.items()} if seconds > 0 else {}
-    figures: dict[str, Any] = {key: float(spent[key][0][0]) / seconds if spent else 0.0 for key in steps}
-    figures["in_system"] = sum(figures.values())
-    figures["utilisation"] = figures["in_service"] / workers if workers else 0.0
-    figures["most_waiting"] = int(spent["waiting"][1][0]) if spent else 0
-    return figures
-
-
-def _over_time(
-    windows: Windows, name: str | None, steps: Mapping[str, Steps | Together], arrivals: Floats, workers: int,
-    bounds: tuple[float, float],
-) -> pl.DataFrame:  # fmt: skip
-    edges = windows.edges
-    # The log may cover the first and the last window in part.
-    length = np.maximum(np.minimum(edges[1:], bounds[1]) - np.maximum(edges[:-1], bounds[0]), 1e-9)
-    spent = {key: step.between(edges) for key, step in steps.items()}
-    mean = {key: seconds / length for key, (seconds, _) in spent.items()}
-    return pl.DataFrame(
-        {
-            "begin": windows.begins,
-            "upstream": [name] * windows.count,
-            **mean,
-            "in_system": sum(mean.values()),
-            "utilisation": mean["in_service"] / max(workers, 1),
-            "most_waiting": spent["waiting"][1],
-            "arrivals": np.bincount(windows.of(arrivals), minlength=windows.count),
-        },
-        schema=OVER_TIME_SCHEMA,
     )
 
 
@@ -283,24 +250,6 @@ def _by_depth(waiting: Ints, wait: Floats) -> pl.DataFrame:
         },
         schema={"low": pl.Int64, "high": pl.Int64, "requests": pl.Int64, "share": pl.Float64, "wait": pl.Float64},
     ).filter(pl.col("requests") > 0)
-
-
-def _peak_utilisation(over_time: pl.DataFrame) -> float | None:
-    """Return the utilisation in the window with the deepest queue; of several, the busiest; None without a queue."""
-    most = over_time["most_waiting"].max()
-    if not most:
-        return None
-    return float(over_time.filter(pl.col("most_waiting") == most)["utilisation"].max())  # type: ignore[arg-type]
-
-
-def _peak(visits: Visits, queues: Sequence[Steps], backends: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    deepest: dict[str, Any] | None = None
-    for steps, name, figures in zip(queues, visits.backends, backends, strict=True):
-        if len(steps.level) and (deepest is None or steps.level.max() > deepest["waiting"]):
-            k = int(steps.level.argmax())
-            at = visits.base + timedelta(seconds=float(steps.at[k]))
-            deepest = {"upstream": name, "waiting": int(steps.level[k]), "at": at, "busy": figures["peak_utilisation"]}
-    return deepest
 
 
 def _held(visits: Visits) -> dict[str, float]:

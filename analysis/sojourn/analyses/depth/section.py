@@ -16,7 +16,7 @@ from sojourn.model.formatting import counted, duration, milliseconds, percent, p
 from sojourn.model.one_worker import doubt, holding, joined, unnamed
 from sojourn.present.display import lay_out
 from sojourn.present.section import Section, Table
-from sojourn.timeline.classes import NO_VALUE
+from sojourn.timeline.classes import NO_VALUE, OTHER
 from sojourn.timeline.phases import AFTER, BODY, READ, SERVICE
 
 MEASURES = (
@@ -176,7 +176,11 @@ def _notes(result: DepthResult) -> list[str]:
     unlike = []
     for row in () if result.where else result.backends:  # averages of some and of all are not comparable
         time, arrivals = row["in_system"], row["seen_in_system"]
-        if max(time, arrivals) > FEW and abs(time - arrivals) > UNLIKE * max(time, arrivals):
+        if (
+            row["upstream"] != OTHER
+            and max(time, arrivals) > FEW
+            and abs(time - arrivals) > UNLIKE * max(time, arrivals)
+        ):
             unlike.append((abs(time - arrivals), row["upstream"] or NO_VALUE, time, arrivals))
     if unlike:
         _, name, time, arrivals = max(unlike)

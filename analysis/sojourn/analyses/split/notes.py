@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from sojourn.analyses.split.result import SplitResult
+from sojourn.components.clock_offsets.correction import others_of
 from sojourn.estimation.inferred import REFUSED
 from sojourn.model.evidence import ENOUGH_IDLE, PHASES
 from sojourn.model.formatting import counted, duration, percent, printable
@@ -117,10 +118,10 @@ def _clocks(result: SplitResult) -> list[str]:
             f"The clocks of {counted(len(more), 'more backend')} are known to ±{worst * 1000:.0f} ms only: their "
             "queues were never seen empty in this window."
         )
-    if constant := len(result.clock) - len(result.largest_clocks):
+    if constant := others_of(result.clock):
         sentences.append(
             f"Drift and steps of clocks are those of the {LARGEST:,} backends with the most requests; the "
-            f"{constant:,} others have one offset each."
+            f"{constant['values']:,} others have one offset each."
         )
     return sentences
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 import polars as pl
 
 from sojourn.analyses.audit.result import Audit
-from sojourn.components.clock_offsets.correction import plain_clocks
+from sojourn.components.clock_offsets.correction import largest_clocks, others_of, plain_clocks
 from sojourn.model.figures import Summary
 from sojourn.model.formatting import RESOLUTION, iso, rounded
 from sojourn.model.groups import LARGEST, TIMES
@@ -130,14 +130,6 @@ class SplitResult(OpenedRequests, Result):
         return " (part inferred)" if measured else " (inferred)"
 
     @property
-    def largest_clocks(self) -> pl.DataFrame:
-        """The rows of ``clock`` of the ``LARGEST`` pairs with the most requests, in their order."""
-        if len(self.clock) <= LARGEST:
-            return self.clock
-        rank = pl.col("requests").rank("ordinal", descending=True)
-        return self.clock.filter(rank <= LARGEST)
-
-    @property
     def others(self) -> dict[str, dict[str, int]]:
         """The values without an entry in ``by``, and the pairs without one in the JSON's ``clock``.
 
@@ -149,9 +141,8 @@ class SplitResult(OpenedRequests, Result):
             for group, total in self.by_total.items()
             if (values := total - len(self.by[group]))
         }
-        if pairs := len(self.clock) - len(self.largest_clocks):
-            requests, largest = (table["requests"].to_numpy().sum() for table in (self.clock, self.largest_clocks))
-            others["clock"] = {"values": pairs, "requests": int(requests - largest)}
+        if pairs := others_of(self.clock):
+            others["clock"] = pairs
         if backends := self.inferred[LARGEST:]:
             others["inference"] = {"values": len(backends), "requests": sum(each.requests for each in backends)}
         return others
@@ -209,7 +200,7 @@ class SplitResult(OpenedRequests, Result):
                 "formats": [each.to_dict() for each in self.records.formats],
                 "requests": self.requests,
                 "window": window,
-                "clock": plain_clocks(self.largest_clocks),
+                "clock": plain_clocks(largest_clocks(self.clock)),
                 "response_time": self.response_time,
                 "components": self.components,
                 "means": self.means,

@@ -13,6 +13,7 @@ import polars as pl
 from sojourn.components.clock_offsets.offsets import PAIR
 from sojourn.components.clock_offsets.segments import is_step
 from sojourn.model.arrays import Floats, Ints
+from sojourn.model.groups import LARGEST
 
 BETWEEN, NO_NAME = "\x1f", "\x1e"  # control characters: no proxy and no backend is called so
 
@@ -132,6 +133,20 @@ def offset_at(segment: dict[str, Any], instant: datetime) -> float:
     """Return the offset (s) of a segment's line at an instant."""
     middle = segment["from"] + (segment["to"] - segment["from"]) / 2
     return float(segment["offset"] + segment["drift"] * (instant - middle).total_seconds())
+
+
+def largest_clocks(clock: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of the ``LARGEST`` pairs with the most requests, in their order."""
+    return clock.filter(pl.col("requests").rank("ordinal", descending=True) <= LARGEST) if len(clock) else clock
+
+
+def others_of(clock: pl.DataFrame) -> dict[str, int]:
+    """Return ``values`` and ``requests`` of the pairs that are not in ``largest_clocks``; empty without any."""
+    largest = largest_clocks(clock)
+    if len(largest) == len(clock):
+        return {}
+    requests = clock["requests"].to_numpy().sum() - largest["requests"].to_numpy().sum()
+    return {"values": len(clock) - len(largest), "requests": int(requests)}
 
 
 def plain_clocks(clock: pl.DataFrame) -> list[dict[str, Any]]:

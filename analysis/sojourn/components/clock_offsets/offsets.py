@@ -125,22 +125,19 @@ def clock_windows(rows: pl.LazyFrame) -> pl.DataFrame:
     first, last = _ends(rows)
     if first is None or last is None:
         return pl.DataFrame(schema=WINDOWS_SCHEMA)
-    timelines = _timelines(_bounds(rows, _width(first, last, WINDOWS), None).collect(engine="streaming"))
-    tables = [
-        pl.DataFrame(
-            {
-                "proxy": [pair[0]] * len(windows),
-                "upstream": [pair[1]] * len(windows),
-                "at": pl.Series((windows.earliest + windows.latest) // 2).cast(INSTANT),
-                "lower": windows.lower,
-                "upper": windows.upper,
-                "requests": windows.requests,
-            },
-            WINDOWS_SCHEMA,
+    bounds = _bounds(rows, _width(first, last, WINDOWS), None)
+    tick = pl.when(pl.col("coarse").all().over(PAIR)).then(MILLISECOND).otherwise(0.0)
+    return (
+        bounds.select(
+            *PAIR,
+            ((pl.col("earliest") + pl.col("latest")) // 2).cast(INSTANT).alias("at"),
+            pl.col("lower") / 1e6 - 2 * tick,
+            pl.col("upper") / 1e6,
+            pl.col("requests").cast(pl.Int64),
         )
-        for pair, windows in timelines
-    ]
-    return pl.concat([pl.DataFrame(schema=WINDOWS_SCHEMA), *tables])
+        .sort(*PAIR, "at", nulls_last=True)
+        .collect(engine="streaming")
+    )
 
 
 def _ends(rows: pl.LazyFrame) -> tuple[int | None, int | None]:
@@ -230,16 +227,18 @@ def _divided(bounds: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 def _constant(bounds: pl.DataFrame) -> pl.DataFrame:
     """Return a row of ``CLOCK_SCHEMA`` per pair, each with one offset for all of its time."""
+    tick = pl.when(pl.col("coarse").all()).then(MILLISECOND).otherwise(0.0)
     table = bounds.group_by(PAIR).agg(
         pl.col("earliest").min().cast(INSTANT).alias("from"),
         pl.col("latest").max().cast(INSTANT).alias("to"),
-        pl.col("lower").max() / 1e6 - 2 * (tick := pl.when(pl.col("coarse").all()).then(MILLISECOND).otherwise(0.0)),
+        pl.col("lower").max() / 1e6 - 2 * tick,
         pl.col("upper").min() / 1e6,
         pl.col("round_trip").min() / 1e6,
         pl.col("requests").sum().cast(pl.UInt32),
         tick=tick,
     )
-    estimates = between(*(table[name].to_numpy() for name in ("lower", "upper", "round_trip", "tick")))
+    lower, upper, round_trip, tick_of = (table[name].to_numpy() for name in ("lower", "upper", "round_trip", "tick"))
+    estimates = between(lower, upper, round_trip, tick_of)
     none = pl.lit(None, pl.Float64)
     table = table.with_columns(
         **{name: pl.Series(values) for name, values in estimates._asdict().items()},

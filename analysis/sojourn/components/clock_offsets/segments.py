@@ -85,8 +85,10 @@ def stretch(windows: Envelopes) -> Stretch:
             drift = slope
     lower, upper = windows.within(drift, x)
     estimate = between(np.array([lower]), np.array([upper]), np.array([round_trip]), np.array([tick]), drift)
-    offset, uncertainty, idle, correction = (each.item() for each in estimate)
-    return Stretch(windows, drift, allowed, lower, upper, offset, uncertainty, idle, correction)
+    return Stretch(
+        windows, drift, allowed, lower, upper, float(estimate.offset[0]), float(estimate.uncertainty[0]),
+        bool(estimate.idle[0]), float(estimate.correction[0]),
+    )  # fmt: skip
 
 
 class Estimates(NamedTuple):
