@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,8 @@ from pool_simulator import PoolSettings, PoolTruth, Route, as_lines, simulated_p
 from sojourn.analyses.depth.analysis import ALL, DepthResult, depth_of
 from sojourn.analyses.depth.run import depth
 from sojourn.analyses.depth.section import depth_section
+from sojourn.timeline import visit_arrays
+from sojourn.timeline.classes import OTHER
 from sojourn.timeline.visits import Visits
 from sojourn.timeline.windows import Windows
 from syrupy.assertion import SnapshotAssertion
@@ -35,6 +38,24 @@ def held(truth: PoolTruth) -> float:
 
 
 # --- laws
+
+
+def test_backends_beyond_the_limit_are_together_and_sums_include_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five backends with 1 to 5 requests, of which two have rows of their own."""
+    backends = [code for code in range(5) for _ in range(code + 1)]
+    rows = [(code, float(at), at + 0.5, at + 0.5, at + 3.0, "/") for at, code in enumerate(backends)]
+    drawn = built_visits(*rows, workers=(1,) * 5)
+    every = depth_of(drawn)
+    monkeypatch.setattr(visit_arrays, "LARGEST", 2)
+    bounded = depth_of(replace(drawn))
+    assert [row["upstream"] for row in bounded.backends] == [*drawn.backends[3:], OTHER]
+    assert bounded.backends[:2] == every.backends[3:]
+    others = bounded.backends[2]
+    for key in ("arrivals", "workers", "waiting", "in_service", "in_system"):
+        assert others[key] == pytest.approx(sum(row[key] for row in every.backends[:3]))
+    assert bounded.overall == pytest.approx(every.overall)
+    assert [row["upstream"] for row in bounded.workers] == [*drawn.backends[3:]]
+    assert not any(OTHER in note for note in depth_section(bounded).notes)
 
 
 @settings(max_examples=120, deadline=None)
