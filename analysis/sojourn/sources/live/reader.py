@@ -17,7 +17,7 @@ from sojourn.sources.live.recent import Recent
 from sojourn.sources.live.tail import Tail
 
 LITTLE = 1 << 20  # bytes
-POLL_INTERVAL = 0.25  # s between two polls of the files; lines written and truncated in between are lost
+POLL_INTERVAL = 0.25  # s between two polls of the files; lines written and truncated in between are in a copy only
 
 
 class LiveReader:
@@ -93,7 +93,7 @@ class LiveReader:
     def poll(self) -> int:
         """Fetch the lines written since the last poll without parsing them; return their size in bytes.
 
-        Cheap, and best done often: lines written and truncated between two polls are lost.
+        Cheap, and best done often: lines written and truncated between two polls are in the copy of the log only.
         """
         if self._unparsed >= READ_BYTES:
             return 0
