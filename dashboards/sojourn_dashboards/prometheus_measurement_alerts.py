@@ -65,8 +65,8 @@ MEASUREMENT_ALERTS = (
         "warning",
         "Clock offset",
         "{{ $value | humanizePercentage }} of the records at {{ $labels.instance }} are ahead of its clock",
-        f"In 15 min more than {AHEAD * 100:.0f} % of the lines, at least {LEAST_AHEAD}, had an end more than 5 s ahead of "
-        "the exporter's clock. Their requests are in no figure, and the signals to scale on are refused.",
+        f"In 15 min more than {AHEAD * 100:.0f} % of the lines, at least {LEAST_AHEAD}, had an end more than 5 s ahead "
+        "of the exporter's clock. Their requests are in no figure, and the signals to scale on are refused.",
     ),
     # By the series that a target served within a day, or by its job: the name of the job is the user's choice.
     Alert(

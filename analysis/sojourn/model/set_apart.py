@@ -30,7 +30,7 @@ class SetApart:
         at = f"at {iso(self.first)}" if self.requests == 1 else f"from {iso(self.first)} to {iso(self.last)}"
         return (
             f"{counted(self.requests, 'record is', 'records are')} set apart: {at}, further from all others than these "
-            f"span ({duration(self.seconds)}). A clock was probably set; --since and --until select the time."
+            f"span ({duration(self.seconds)}). A clock was probably set; --since and --until select that time."
         )
 
     def to_dict(self) -> dict[str, object]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -66,8 +65,8 @@ def read(
     Parquet files likewise if they have a request id, and a store keeps a record once. A log and a store or Parquet file
     with the same requests are not recognised as duplicates.
 
-    Few records that are further from all others than these span (a clock was set) are set apart: they are counted in
-    ``records.set_apart``, and are not in the rows.
+    Few records of files that are further from all others than these span (a clock was set) are set apart: they are
+    counted in ``records.set_apart``, and are not in the rows. With a store among the sources, none are.
 
     Args:
         sources: what to read; one file named twice is read once. A frame of Polars, pandas or Arrow is checked and
@@ -127,15 +126,14 @@ def read(
     for dsn in inputs.stores:
         if extra:
             raise SojournError(f"in a store {no_column(extra[0], COLUMNS)}")
-        into = _EachOnce(spool, functools.partial(jumps.add, dsn))
-        stored = stream_store(dsn, selected_columns, selection, into, rejects_to=rejects_to)
+        stored = stream_store(dsn, selected_columns, selection, _EachOnce(spool), rejects_to=rejects_to)
         records.add(stored.records)
         span_tables.append(stored.spans)
         names[dsn] = stored.name  # a DSN may hold a password
     empty = pl.LazyFrame(schema={**{name: dtype_of(name) for name in selected_columns}, RECORD: pl.UInt64()})
     rows = selection.of_rows(pl.concat([*spool.frames(), *parquet] or [empty]))
     rows, duplicates = each_once(rows, records.accepted)
-    extent = jumps.extent()
+    extent = None if inputs.stores else jumps.extent()  # a store's own figures have all of its requests
     if extent is not None:
         rows, records.set_apart = rows.filter(extent.is_inside), extent.set_apart
     return Requests(
@@ -157,16 +155,14 @@ def in_seconds(columns: Sequence[str]) -> list[pl.Expr]:
 
 
 class _EachOnce(Spool):
-    """A spool of rows without duplicates, which passes them on to ``on_rows`` as well."""
+    """A spool of rows without duplicates."""
 
-    def __init__(self, spool: Spool, on_rows: Callable[[pl.DataFrame], None]) -> None:
+    def __init__(self, spool: Spool) -> None:
         super().__init__()
         self._spool = spool
-        self._on_rows = on_rows
 
     def add(self, rows: pl.DataFrame, expected: int | None = None) -> None:
         """Add rows; ``expected``: rows that will come in all."""
-        self._on_rows(rows)
         self._spool.add(rows.with_columns(pl.lit(None, pl.UInt64).alias(RECORD)), expected)
 
 

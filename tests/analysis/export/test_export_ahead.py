@@ -13,7 +13,7 @@ from sojourn.export.exporter import Exporter
 from sojourn.export.settings import Settings
 from sojourn.export.tally import Sample
 from sojourn.model.objective import DEFAULT, objective_of
-from sojourn.sources.live.clock_steps import ClockSteps
+from sojourn.sources.live.log_clock import ClockSteps
 from sojourn.sources.live.opening import opened_followers
 from watch_support import record
 

@@ -12,9 +12,8 @@ from sojourn.model.frame import Records
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.units import Units
 from sojourn.sources.live.ahead import Ahead, AheadOfClock, AheadOfLog
-from sojourn.sources.live.clock_steps import ClockSteps
 from sojourn.sources.live.follow import READ_BYTES, FileFollower, Follower
-from sojourn.sources.live.log_clock import LogClock
+from sojourn.sources.live.log_clock import ClockSteps, LogClock
 from sojourn.sources.live.parsing import Parser
 from sojourn.sources.live.recent import Recent
 from sojourn.sources.live.tail import Tail

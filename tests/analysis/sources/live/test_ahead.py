@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 from sojourn.sources.live.ahead import AHEAD, MOST_HELD, AheadOfClock, AheadOfLog
-from sojourn.sources.live.clock_steps import STEP
 from sojourn.sources.live.follow import FileFollower
+from sojourn.sources.live.log_clock import STEP
 from sojourn.sources.live.reader import LiveReader
 from sojourn.sources.live.recent import Recent
 from sojourn.sources.live.tail import from_the_beginning
