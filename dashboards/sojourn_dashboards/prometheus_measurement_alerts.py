@@ -13,6 +13,8 @@ from sojourn_dashboards.promql import QUEUEING, increase_of
 OFFSET = 0.1  # s, beyond its uncertainty
 NEGATIVE = 0.01  # of the queueing delays
 LEAST_NEGATIVE = 10  # in 15 min
+AHEAD = 0.01  # of the lines
+LEAST_AHEAD = 10  # in 15 min
 LAG = 60  # s
 UNREAD = 16 * 2**20  # bytes
 LEAST_BEFORE = 360  # requests in the 6 h before the silence: one a minute
@@ -22,6 +24,7 @@ _EXPORTER = "job, instance"
 
 _NEGATIVES = increase_of("sojourn_negative_queueing_delays_total", "15m", "service, upstream")
 _DELAYS = increase_of(f"{QUEUEING}_count", "15m", "service, upstream")
+_RECORDS_AHEAD = increase_of("sojourn_log_records_ahead_total", "15m", _EXPORTER)
 
 MEASUREMENT_ALERTS = (
     Alert(
@@ -53,6 +56,17 @@ MEASUREMENT_ALERTS = (
         "{{ $value | humanizePercentage }} of the queueing delays at {{ $labels.upstream }} are negative",
         f"For 15 min more than {NEGATIVE * 100:.0f} % of the requests, at least {LEAST_NEGATIVE} in 15 min, began at "
         "the app before nginx sent them: the clocks differ by more than the known offset.",
+    ),
+    Alert(
+        "SojournRecordsAhead",
+        f"{_RECORDS_AHEAD} / {increase_of('sojourn_log_lines_total', '15m', _EXPORTER)} > {AHEAD:g}\n"
+        f"and on ({_EXPORTER}) {_RECORDS_AHEAD} >= {LEAST_AHEAD}",
+        "5m",
+        "warning",
+        "Clock offset",
+        "{{ $value | humanizePercentage }} of the records at {{ $labels.instance }} are ahead of its clock",
+        f"In 15 min more than {AHEAD * 100:.0f} % of the lines, at least {LEAST_AHEAD}, had an end more than 5 s ahead "
+        "of the exporter's clock. Their requests are in no figure, and the signals to scale on are refused.",
     ),
     # By the series that a target served within a day, or by its job: the name of the job is the user's choice.
     Alert(

@@ -190,6 +190,7 @@ LINES = (
     Series("{{log}} read", rate_of("sojourn_log_lines_total", WINDOW, "log")),
     Series("refused: {{reason}}", rate_of("sojourn_log_refused_lines_total", WINDOW, "reason")),
     Series("repeated", rate_of("sojourn_log_repeated_records_total", WINDOW, "")),
+    Series("ahead of the clock", rate_of("sojourn_log_records_ahead_total", WINDOW, "")),
 )
 LOGS = (
     Series("{{log}} missing", "max by (log) (sojourn_log_missing)"),

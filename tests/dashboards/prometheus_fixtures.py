@@ -124,6 +124,7 @@ def _counters() -> dict[str, list[tuple[Labels, float]]]:
         "sojourn_log_lines_total": [(log, 20.0)],
         "sojourn_log_refused_lines_total": [({"reason": "invalid_json"}, 0.25)],
         "sojourn_log_repeated_records_total": [({}, 0.125)],
+        "sojourn_log_records_ahead_total": [({}, 0.0625)],
         "sojourn_log_rotations_total": [(log, 1 / 600)],
     }
 

@@ -205,6 +205,7 @@ FIGURES: dict[tuple[str, str], dict[str, Any]] = {
     ("Lines", "{{log}} read"): {"access.jsonl read": 20},
     ("Lines", "refused: {{reason}}"): {"refused: invalid_json": 0.25},
     ("Lines", "repeated"): {"repeated": 0.125},
+    ("Lines", "ahead of the clock"): {"ahead of the clock": 0.0625},
     ("Missing and rotated logs", "{{log}} missing"): {"access.jsonl missing": 0},
     ("Missing and rotated logs", "{{log}} rotations"): {"access.jsonl rotations": 75 / 600},
     ("Counted as other", "{{label}}"): {"route": 0.5},

@@ -18,8 +18,9 @@ from sojourn.export.live.poller import Source
 from sojourn.export.live.signal import LiveSignal
 from sojourn.export.memory import Memory
 from sojourn.export.metrics import GROUP
+from sojourn.export.refusal import CLOCKS
 from sojourn.export.settings import Settings
-from sojourn.export.state import ServiceState
+from sojourn.export.state import ServiceState, refusals
 from sojourn.export.tally import READ, Sample, Tally
 from sojourn.export.wasted import JOINED, WastedWork
 from sojourn.model.client_retries import CLIENT
@@ -63,6 +64,7 @@ class _Window:
         clock: offsets of the backends.
         rows: the requests held.
         services: label values.
+        clocks_disagree: whether requests are missing from the rows because their records are ahead of the clock.
     """
 
     now: datetime
@@ -70,6 +72,7 @@ class _Window:
     clock: pl.DataFrame
     rows: pl.LazyFrame
     services: tuple[str, ...]
+    clocks_disagree: bool
 
 
 class Exporter:
@@ -109,7 +112,7 @@ class Exporter:
         span = self.settings.retention
         self._reader = LiveReader(
             followers, tails, replay=from_beginning, form=form, recent=Recent(span), columns=(*JOINED, *CLIENT),
-            on_rows=self._count,
+            on_rows=self._count, on_step=self._restart,
         )  # fmt: skip
         self._wasted = WastedWork(spans) if spans else None
         self._live = LiveSignal(status, self.settings) if status else None
@@ -153,8 +156,8 @@ class Exporter:
                 self.update(wall, gauges=False)
                 if self._failure is not None:
                     raise self._failure
-                if wall.timestamp() >= due and not computing.is_alive():
-                    due = wall.timestamp() + self.settings.every
+                if time.monotonic() >= due and not computing.is_alive():
+                    due = time.monotonic() + self.settings.every
                     window = self._window(self._reader.now(wall))
                     computing = threading.Thread(target=self._compute, args=(window,), name="sojourn-gauges")
                     computing.start()
@@ -177,7 +180,8 @@ class Exporter:
         self._reader.read(wall)
         if self._live is not None:
             with self.lock:
-                self._live.read(wall.timestamp(), complete=complete)
+                disagree = self._reader.ahead.disagree
+                self._live.read(wall.timestamp(), complete=complete, clocks_disagree=disagree)
         if self._wasted is not None:
             rows = self._wasted.matched(self._reader.now(wall))
             with self.lock:
@@ -237,6 +241,14 @@ class Exporter:
             with self.lock:
                 self._live.add(rows, labels)
 
+    def _restart(self) -> None:
+        """Forget what was counted before the local clock was set."""
+        self._clock.outdated()
+        self._state.outdated()
+        if self._live is not None:
+            with self.lock:
+                self._live.restart()
+
     def _clock_of(self, now: datetime) -> pl.DataFrame:
         recent = self._reader.recent
         return clock_of(recent.rows(now, recent.span))
@@ -255,18 +267,20 @@ class Exporter:
 
     def _window(self, now: datetime) -> _Window | None:
         """Return the recent requests; None before the first."""
-        recent = self._reader.recent
-        if recent.last is None:
+        recent, disagree = self._reader.recent, self._reader.ahead.disagree
+        if recent.last is None and not disagree:
             return None
         if self._live is not None:
             self._live.learn(recent.known_since(), now)
-        rows = recent.rows(now, recent.span)
-        return _Window(now, recent.known_since(), self._clock.get(recent.last), rows, tuple(sorted(self._services)))
+        rows, clock = recent.rows(now, recent.span), self._clock.get(recent.last or now)
+        return _Window(now, recent.known_since(), clock, rows, tuple(sorted(self._services)), disagree)
 
     def _state_of(self, window: _Window | None) -> list[Sample]:
         """Return the gauges of every service."""
         if window is None:
             return []
+        if window.clocks_disagree:
+            return [sample for service in window.services for sample in refusals(service, CLOCKS)]
         split = split_rows(window.rows, clock=window.clock, infer=False)
         rows = split.rows.collect(engine="streaming")
         labels = self.tally.labels
@@ -292,6 +306,7 @@ class Exporter:
         for reason, count in sorted(records.reasons.items()):
             yield Sample("sojourn_log_refused_lines_total", (reason,), count)
         yield Sample("sojourn_log_repeated_records_total", (), reader.recent.duplicates)
+        yield Sample("sojourn_log_records_ahead_total", (), reader.ahead.total)
         yield Sample("sojourn_export_window_requests", (), len(reader.recent))
         for name, lines in reader.lines.items():
             yield Sample("sojourn_log_lines_total", (name,), lines)

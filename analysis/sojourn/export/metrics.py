@@ -89,6 +89,9 @@ METRICS = (
            "Lines that are no records, by reason."),
     Metric("sojourn_log_repeated_records_total", COUNTER, (), "{line}",
            "Records delivered more than once, which count once."),
+    Metric("sojourn_log_records_ahead_total", COUNTER, (), "{line}",
+           "Records more than 5 s ahead of the exporter's clock, which are in no other figure of requests; with "
+           "--from-beginning, records further from all others than these span."),
     Metric("sojourn_log_rotations_total", COUNTER, ("log",), "{rotation}",
            "Times that a log was replaced or truncated."),
     # State of the backends, as of sojourn_state_timestamp_seconds
@@ -139,7 +142,8 @@ METRICS = (
     Metric("sojourn_signal_refused", GAUGE, ("service", "reason"), "1",
            "1 while offered load, workers needed, saturation and time to drain are not given, else 0: "
            "waits_not_reproduced (the recent requests, replayed, wait for another time than they did), "
-           "service_depends_on_load, limit_in_front, workers_absent, bound_to_processes, or several_in_one_worker. "
+           "service_depends_on_load, limit_in_front, workers_absent, bound_to_processes, several_in_one_worker, or "
+           "clocks_disagree (more than 1 % of the recent records are ahead of the exporter's clock). "
            "Scale on the queueing delay then."),
     Metric("sojourn_bottleneck", GAUGE, ("service", "resource"), "1",
            "1 for the resource that saturates first by the demands of the recent requests, else 0: workers; cores, "

@@ -29,6 +29,7 @@ SHARED = "service_depends_on_load"
 LIMITED = "limit_in_front"
 AWAY = "workers_absent"
 BOUND = "bound_to_processes"
+CLOCKS = "clocks_disagree"
 REASONS = {
     SEVERAL: "a worker serves several requests at a time, so a request is no demand for a worker",
     WAITS: "the recent requests, replayed, wait for another time than they did: something that the log does not show "
@@ -37,6 +38,7 @@ REASONS = {
     AWAY: "workers were absent at times (restarts, deploys, scaling), and how often may depend on their number",
     BOUND: "processes have queues of their own, and which requests more workers would serve is not known",
     SHARED: "services depend on the load, and no law of what they share explains it; more workers may not help",
+    CLOCKS: "records are ahead of the exporter's clock, by more than 5 s, and which others are missing is not known",
 }
 FEWEST = 50  # requests of known wait: fewer tell nothing
 RELATIVE = 0.25  # of the mean wait, and of its 95th percentile

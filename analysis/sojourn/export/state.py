@@ -131,7 +131,7 @@ class ServiceState:
         refused, live_refused, contention = self._refused(entered.drop("__arrival"))
         sharing = None if live_refused is not None else _sharing(workload, contention)
         self._judged = workload, workers if is_counted.all() else None, sharing, live_refused
-        yield from self._refusals(refused)
+        yield from refusals(self.service, refused)
         yield from self._bottleneck(contention)
         if refused is not None:
             return
@@ -188,13 +188,8 @@ class ServiceState:
         for resource in BOTTLENECKS:
             yield Sample("sojourn_bottleneck", (self.service, resource), float(resource == short))
 
-    def _refusals(self, refused: str | None) -> Iterator[Sample]:
-        """Yield 1 for the reason of the refusal, 0 for each other one: queries find a series at all times."""
-        for reason in REASONS:
-            yield Sample("sojourn_signal_refused", (self.service, reason), float(reason == refused))
-
     def _idle(self, objectives: Sequence[Objective]) -> Iterator[Sample]:
-        yield from self._refusals(None)
+        yield from refusals(self.service, None)
         for name in ("sojourn_offered_load_workers", "sojourn_saturation", "sojourn_seconds_to_drain"):
             yield Sample(name, (self.service,), 0.0)
         for objective in objectives:
@@ -228,6 +223,15 @@ class ServiceState:
             for account in (DISPATCH, IMBALANCE, *SUSPECT_ACCOUNTS):
                 seconds = float(charged.others[account].sum()) if account in charged.others else 0.0
                 yield Sample("sojourn_waiting_ratio", (self.service, account), seconds / waited)
+
+
+def refusals(service: str, refused: str | None) -> Iterator[Sample]:
+    """Yield 1 for the reason for which the signals of a service are refused, 0 for each other one.
+
+    Queries have a series at all times.
+    """
+    for reason in REASONS:
+        yield Sample("sojourn_signal_refused", (service, reason), float(reason == refused))
 
 
 def _sharing(workload: Workload, contention: Contention | None) -> Sharing | None:

@@ -16,6 +16,7 @@ import polars as pl
 from sojourn.model.column_errors import no_column, no_columns
 from sojourn.model.errors import SojournError
 from sojourn.model.instants import Instant, instant_of, limit_of
+from sojourn.model.set_apart import SetApart
 
 INSTANT = pl.Datetime("us", "UTC")
 EXTRA_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -207,6 +208,7 @@ class Records:
         rejects: the refused lines themselves, as far as they were kept: source, line, reason, raw; from a store,
             ``position`` (the byte at which the line begins) instead of ``line``.
         formats: of the logs that are not Sojourn's own.
+        set_apart: accepted records that are in no figure, because their instants are far from all others; None: none.
     """
 
     read: int = 0
@@ -214,6 +216,7 @@ class Records:
     dropped: dict[str, int] = field(default_factory=dict)
     rejects: list[dict[str, object]] = field(default_factory=list)
     formats: list[LogFacts] = field(default_factory=list)
+    set_apart: SetApart | None = None
 
     def keep(self, rejection: dict[str, object]) -> None:
         """Keep a refused line if there is room: ``MOST_REJECTS`` of them, ``RAW_LENGTH`` characters of each."""
@@ -224,6 +227,11 @@ class Records:
     def rejected(self) -> int:
         """Number of refused lines."""
         return sum(self.reasons.values())
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """The sentence on the records that were set apart; empty if none were."""
+        return () if self.set_apart is None else (self.set_apart.sentence,)
 
     @property
     def accepted(self) -> int:
@@ -251,7 +259,7 @@ class Records:
         dropped = dict(sorted(self.dropped.items()))
         return {
             "read": self.read, "accepted": self.accepted, "rejected": self.rejected, "reasons": reasons,
-            "dropped": dropped,
+            "dropped": dropped, "set_apart": self.set_apart and self.set_apart.to_dict(),
         }  # fmt: skip
 
 

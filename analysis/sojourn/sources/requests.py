@@ -38,6 +38,8 @@ from sojourn.readers.record import DROPPED, MICROSECONDS, RECORD
 from sojourn.readers.spans import read_spans
 from sojourn.readers.spool import Spool
 from sojourn.sources.frames import Frame, frame_of, requests_of_frame
+from sojourn.sources.jumps import COLUMNS as JUMP_COLUMNS
+from sojourn.sources.jumps import Jumps
 from sojourn.sources.store_rows import stream_store
 
 Progress = Callable[[int], None]
@@ -63,6 +65,9 @@ def read(
     Parquet files likewise if they have a request id, and a store keeps a record once. A log and a store or Parquet file
     with the same requests are not recognised as duplicates.
 
+    Few records of files that are further from all others than these span (a clock was set) are set apart: they are
+    counted in ``records.set_apart``, and are not in the rows. With a store among the sources, none are.
+
     Args:
         sources: what to read; one file named twice is read once. A frame of Polars, pandas or Arrow is checked and
             brought to the canonical types.
@@ -83,7 +88,7 @@ def read(
             they are counted in ``records``.
     """
     selection = Selection.of(since, until, where)
-    selected_columns = tuple(dict.fromkeys((*columns, *selection.columns)))
+    selected_columns = tuple(dict.fromkeys((*columns, *selection.columns, *JUMP_COLUMNS)))
     extra = tuple(name for name in selected_columns if name not in SCHEMA)
     if not all(map(is_extra, extra)):
         raise SojournError(
@@ -104,12 +109,14 @@ def read(
     try:
         if on_size:
             on_size(inputs.size)
-        reader = _LogReader((*selected_columns, RECORD), spool, rejects_to)
+        jumps = Jumps(Selection(selection.since, selection.until))
+        reader = _LogReader((*selected_columns, RECORD), spool, jumps, rejects_to)
         reader.read_all(inputs, on_progress)
         records = reader.records
         parquet = [read_parquet(path, extra).select(*selected_columns, RECORD) for path in inputs.parquet]
         for path, rows in zip(inputs.parquet, parquet, strict=True):
             count = int(rows.select(pl.len()).collect().item())
+            jumps.add(str(path), rows)
             records.count(count, {}, read_parquet(path, extra).select(pl.col(DROPPED).drop_nulls()).collect()[DROPPED])
     finally:
         inputs.close()
@@ -126,6 +133,9 @@ def read(
     empty = pl.LazyFrame(schema={**{name: dtype_of(name) for name in selected_columns}, RECORD: pl.UInt64()})
     rows = selection.of_rows(pl.concat([*spool.frames(), *parquet] or [empty]))
     rows, duplicates = each_once(rows, records.accepted)
+    extent = None if inputs.stores else jumps.extent()  # a store's own figures have all of its requests
+    if extent is not None:
+        rows, records.set_apart = rows.filter(extent.is_inside), extent.set_apart
     return Requests(
         rows=rows.select(columns),
         records=records,
@@ -133,7 +143,7 @@ def read(
         app_log=late,
         names=tuple(names.values()),
         spool=spool.folder,
-        stored=spool.folder is not None and not (parquet or selection.narrows or duplicates),
+        stored=spool.folder is not None and not (parquet or selection.narrows or duplicates or extent),
         duplicates=duplicates,
     )
 
@@ -157,12 +167,13 @@ class _EachOnce(Spool):
 
 
 class _LogReader:
-    """Fills a spool with accepted rows and counts the others."""
+    """Fills a spool with accepted rows, whose instants it passes on, and counts the others."""
 
-    def __init__(self, columns: tuple[str, ...], spool: Spool, rejects_to: TextIO | None) -> None:
+    def __init__(self, columns: tuple[str, ...], spool: Spool, jumps: Jumps, rejects_to: TextIO | None) -> None:
         self.records = Records()
         self._columns = columns
         self._spool = spool
+        self._jumps = jumps
         self._rejects_to = rejects_to
         self._units = in_seconds(columns)
         self._refused: dict[str, int] = {}
@@ -190,7 +201,9 @@ class _LogReader:
                 self._refuse(block.source, reject)
             if block.accepted is not None:
                 expected = self.records.read * size // position if size and position else None
-                self._spool.add(block.accepted.select(*self._columns).with_columns(self._units), expected)
+                rows = block.accepted.select(*self._columns).with_columns(self._units)
+                self._jumps.add(block.source, rows)
+                self._spool.add(rows, expected)
         self.records.formats.extend(self._facts(source, form) for source, form in forms.items())
 
     def _facts(self, source: str, form: LineFormat) -> LogFacts:

@@ -110,7 +110,8 @@ def _once(logs: list[str], choice: Choice, slo: float, as_json: bool, form: Line
         with pipe_closed_early_is_fine():
             sys.stdout.write(_as_json(view, indent=2) if as_json else _as_text(view))
     if not view.in_memory:
-        raise SojournError(nothing(view.records))
+        ahead = watcher.ahead.sentence
+        raise SojournError(f"{ahead} `sojourn split` reads the log." if ahead else nothing(view.records))
 
 
 def _draw_on_terminal(watcher: Watcher, choice: Choice, every: float, theme: str) -> None:

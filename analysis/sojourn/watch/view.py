@@ -42,6 +42,7 @@ class View:
         last: end of the last request; None before the first.
         age: s since ``last`` by the local clock.
         late: lag of the log's clock, s; None where the clocks agree.
+        records_ahead: number of records from the future, which are in no figure.
         notes: warnings, as sentences that do not change every second.
     """
 
@@ -57,6 +58,7 @@ class View:
     last: datetime | None
     age: float | None
     late: float | None
+    records_ahead: int = 0
     notes: tuple[str, ...] = ()
 
     @property
@@ -80,6 +82,7 @@ class View:
             "last_record_age": self.age,
             "clock_late": self.late,
             "records": self.records.to_dict(),
+            "records_ahead": self.records_ahead,
             "filter": self.where or None,
             "verdict": judged and judged.to_dict(),
             "windows": {name: figures.to_dict(self.by) for name, figures in self.windows.items()},

@@ -102,6 +102,7 @@ class Watcher(LiveReader):
             last=self.recent.last,
             age=None if self.recent.last is None else (wall - self.recent.last).total_seconds(),
             late=late,
+            records_ahead=self.ahead.total,
             notes=(*(self._about_logs() if following else ()), *self._notes(clock, windows, now)),
         )
 
@@ -135,6 +136,8 @@ class Watcher(LiveReader):
             which = f" (this is {foreign.name})" if foreign else ""
             lines = counted(records.read, "line")
             yield f"None of {lines} is a record{which}; sojourn doctor reports what the log lacks."
+        if self.ahead.sentence:
+            yield self.ahead.sentence
         if self.recent.full is not None:
             span = duration((now - self.recent.full).total_seconds())
             yield f"Only {counted(len(self.recent), 'request is', 'requests are')} held: those of the last {span}."
@@ -197,10 +200,11 @@ def read_once(
     """
     refuse_endless(logs)
     watcher = watcher_of(logs, slo=slo, form=form)
+    begun = time.monotonic()
     watcher.catch_up(wall)
     while watcher.piped:
         if watcher.poll():
-            watcher.read(wall)
+            watcher.read(wall + timedelta(seconds=time.monotonic() - begun))
         else:
             time.sleep(PAUSE)
     return watcher

@@ -194,7 +194,14 @@ def test_json_keeps_its_counts(tmp_path: Path) -> None:
     code, out, error = run("split", written(tmp_path, SAMPLES["combined"][0]), "--json")
     assert (code, "common or combined" in error) == (1, True)
     reasons = {"missing_request_time": 50}
-    assert json.loads(out)["records"] == {"read": 50, "accepted": 0, "rejected": 50, "reasons": reasons, "dropped": {}}
+    assert json.loads(out)["records"] == {
+        "read": 50,
+        "accepted": 0,
+        "rejected": 50,
+        "reasons": reasons,
+        "dropped": {},
+        "set_apart": None,
+    }
 
 
 def test_the_log_that_has_the_format_is_named(tmp_path: Path) -> None:

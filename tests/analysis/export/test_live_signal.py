@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from live_scene import STATUS, Scene, in_progress, lasting, needed, poisson, refused
+from live_scene import EPOCH, STATUS, Scene, in_progress, lasting, needed, poisson, refused
 from sojourn.export.live.demand import Demand
 from sojourn.export.live.signal import LIVE_REASONS
 from sojourn.export.metrics import BY_NAME
@@ -101,6 +101,26 @@ def test_page_that_answers_no_more_gives_no_number() -> None:
     samples = {(sample.name, *sample.labels): sample.value for sample in late}
     assert (needed(samples), refused(samples)) == (None, ["no_count"])
     assert in_progress(samples) is None
+
+
+def test_clocks_that_disagree_give_no_number() -> None:
+    scene = Scene([STEADY])
+    scene.run(AT)
+    scene.signal.read(scene.now + EPOCH, complete=True, clocks_disagree=True)
+    late = scene.signal.samples(["shop"], EPOCH + AT)
+    samples = {(sample.name, *sample.labels): sample.value for sample in late}
+    assert (needed(samples), refused(samples), in_progress(samples)) == (None, ["clocks_disagree"], None)
+    assert refused(scene.run(AT + 1.0)) == []
+
+
+def test_counts_of_before_a_step_of_the_clock_are_forgotten() -> None:
+    """As if the clock was set back by an hour: what was counted before would lie after all that follows."""
+    scene, new = Scene([STEADY]), Scene([STEADY])
+    scene.now = 3_600.0
+    scene._tick(3_600.0)
+    scene.signal.restart()
+    scene.now = 0.0
+    assert scene.run(AT) == new.run(AT)
 
 
 def test_every_reason_has_a_series() -> None:

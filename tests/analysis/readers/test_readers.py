@@ -46,6 +46,7 @@ def test_good_lines_and_bad_ones_are_counted_exactly(tmp_path: Path) -> None:
         "rejected": len(BAD_LINES),
         "reasons": dict(sorted(Counter(reason for _, reason in BAD_LINES).items())),
         "dropped": {},
+        "set_apart": None,
     }
     assert count(requests) == 500
     written = [json.loads(text) for text in rejects.getvalue().splitlines()]
@@ -191,7 +192,14 @@ def test_compression_goes_by_content_and_members_are_joined(tmp_path: Path, pack
     log = tmp_path / "anything.log"
     log.write_bytes(packed(line(uri="/1") * 3) + packed(line(uri="/2") * 4))
     requests = read(log)
-    assert requests.records.to_dict() == {"read": 7, "accepted": 7, "rejected": 0, "reasons": {}, "dropped": {}}
+    assert requests.records.to_dict() == {
+        "read": 7,
+        "accepted": 7,
+        "rejected": 0,
+        "reasons": {},
+        "dropped": {},
+        "set_apart": None,
+    }
 
 
 @pytest.mark.parametrize("packed", [gzip.compress, zstandard])
@@ -354,7 +362,14 @@ def test_parquet_goes_round(tmp_path: Path) -> None:
     first.rows.collect().write_parquet(tmp_path / "all.parquet")
     again = read(tmp_path / "all.parquet")
     assert again.rows.collect().equals(first.rows.collect())
-    assert again.records.to_dict() == {"read": 4, "accepted": 4, "rejected": 0, "reasons": {}, "dropped": {}}
+    assert again.records.to_dict() == {
+        "read": 4,
+        "accepted": 4,
+        "rejected": 0,
+        "reasons": {},
+        "dropped": {},
+        "set_apart": None,
+    }
 
 
 def test_parquet_of_something_else_is_refused(tmp_path: Path) -> None:

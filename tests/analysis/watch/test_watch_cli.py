@@ -49,7 +49,14 @@ def test_once_as_json_prints_one_object(log: Path) -> None:
     document = json.loads(run(str(log), "--once", "--json", "--by", "upstream"))
     assert document["at"] == document["last_record"] == "2026-01-01T00:01:39.500Z"
     assert document["last_record_age"] > 86_400
-    assert document["records"] == {"read": 200, "accepted": 200, "rejected": 0, "reasons": {}, "dropped": {}}
+    assert document["records"] == {
+        "read": 200,
+        "accepted": 200,
+        "rejected": 0,
+        "reasons": {},
+        "dropped": {},
+        "set_apart": None,
+    }
     assert list(document["windows"]) == ["now", "1m", "10m"]
     assert [window["requests"] for window in document["windows"].values()] == [20, 120, 200]
     assert document["windows"]["10m"]["seconds"] == pytest.approx(99.5)
@@ -71,6 +78,16 @@ def test_once_of_a_live_log_uses_the_current_time(tmp_path: Path) -> None:
     assert document["windows"]["now"]["verdict"] is None
     assert document["verdict"] is not None
     assert document["windows"]["1m"]["statuses"]["504"] == 1
+
+
+def test_record_from_the_future_is_in_no_window(tmp_path: Path) -> None:
+    now = time.time()
+    log = tmp_path / "access.log"
+    log.write_bytes(b"".join(record(now - 60 + k) for k in range(60)) + record(now + 3_600) + record(now))
+    document = json.loads(run(str(log), "--once", "--json"))
+    assert (document["records_ahead"], document["windows"]["10m"]["requests"]) == (1, 61)
+    assert document["last_record_age"] >= 0
+    assert "1 record was left out: up to 1 h ahead of this machine's clock." in document["notes"]
 
 
 def test_once_as_text_shows_figures_without_keys(log: Path) -> None:

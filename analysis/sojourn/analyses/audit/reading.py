@@ -94,4 +94,4 @@ def doubts_of(requests: OpenedRequests) -> tuple[str, ...]:
     """Return the sentences that every result of these requests has to carry."""
     refused = sum(requests.records.reasons.values()) > FEW_REFUSED * requests.records.read
     checks = checks_of(requests) if refused else (format_check(requests.records),)
-    return tuple(check.sentence for check in checks if check.verdict == FAIL)
+    return (*(check.sentence for check in checks if check.verdict == FAIL), *requests.records.apart)

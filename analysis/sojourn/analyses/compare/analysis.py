@@ -81,9 +81,9 @@ class Comparison(Result):
 
     @property
     def failures(self) -> list[str]:
-        """Failed audit checks of either side; printed first."""
+        """Failed audit checks and records that were set apart, of either side; printed first."""
         sides = zip(self.names, (self.a, self.b), strict=True)
-        return [f"{name}: {text}" for name, side in sides for text in side.audit.failures()]
+        return [f"{name}: {text}" for name, side in sides for text in (*side.records.apart, *side.audit.failures())]
 
     @property
     def notes(self) -> list[str]:

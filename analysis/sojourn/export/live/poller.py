@@ -114,15 +114,21 @@ class Poller:
         with self._lock:
             self._ticks.append(tick)
 
+    def clear(self) -> None:
+        """Drop the counts that are held."""
+        with self._lock:
+            self._ticks.clear()
+
     def _run(self) -> None:
         with ThreadPoolExecutor(len(self.sources), "sojourn-status") as pool:
             due = time.monotonic()
             while not self._stop.wait(max(due - time.monotonic(), 0.0)):
                 # By the schedule; never two readings at once.
                 due = max(due + self.every, time.monotonic())
-                begun = time.time()
+                wall, begun = time.time(), time.monotonic()
                 counts = tuple(pool.map(self._count, range(len(self.sources))))
-                self.add(Tick((begun + time.time()) / 2, counts, tuple(self._reads)))
+                # The local clock may be set meanwhile.
+                self.add(Tick(wall + (time.monotonic() - begun) / 2, counts, tuple(self._reads)))
 
     def _count(self, number: int) -> Count | None:
         source = self.sources[number]

@@ -16,7 +16,7 @@ from sojourn.export.live.demand import Demand
 from sojourn.export.live.ledger import ALL, Ledger, Passed
 from sojourn.export.live.poller import Poller, Source
 from sojourn.export.live.reconciliation import Counts, Reconciliation, counts_of, reconciled
-from sojourn.export.refusal import AWAY, REASONS
+from sojourn.export.refusal import AWAY, CLOCKS, REASONS
 from sojourn.export.settings import LONGEST_LAG, MINUTE, Settings
 from sojourn.export.tally import Sample
 from sojourn.model.arrays import Floats
@@ -70,7 +70,9 @@ class LiveSignal:
         self._window = min(settings.window, settings.hold / 5)
         span = max(self._window, MINUTE + LONGEST_LAG) + STALE
         self.poller = Poller(sources, span)
+        self._span = span
         self._ledger = Ledger(span)
+        self._clocks_disagree = False
         self._demands: dict[str, Demand] = {}
         self._scopes: dict[str, list[int]] = {}  # whose requests are counted -> the sources that do, by position
         for number, source in enumerate(sources):
@@ -92,8 +94,22 @@ class LiveSignal:
                     self._proxies.setdefault(scope, {})[proxy] = float(end.max())
         self._ledger.add({name: Passed.of(each) for name, each in passed.items()})
 
-    def read(self, wall: float, *, complete: bool) -> None:
-        """Learn that the log was read at ``wall``, unix s; ``complete``: all of it that had been written."""
+    def restart(self) -> None:
+        """Forget counts and requests: the local clock was set, and their instants are of before."""
+        self.poller.clear()
+        self._ledger = Ledger(self._span)
+        self._reconciled.clear()
+        self._proxies.clear()
+
+    def read(self, wall: float, *, complete: bool, clocks_disagree: bool = False) -> None:
+        """Learn that the log was read at ``wall``, unix s.
+
+        Args:
+            wall: the local time.
+            complete: whether all of it was read that had been written.
+            clocks_disagree: whether records are ahead of the local clock, so that the log lacks requests.
+        """
+        self._clocks_disagree = clocks_disagree
         self._ledger.read(wall, complete=complete)
 
     def learn(self, since: datetime, now: datetime) -> None:
@@ -159,6 +175,8 @@ class LiveSignal:
         """
         scope = service if service in scopes else ALL
         counts = scopes.get(scope)
+        if self._clocks_disagree:
+            return CLOCKS, None
         if counts is None or not len(counts) or now - counts.time[-1] > max(STALE, 5 * self.poller.every):
             return NO_COUNT, None
         reconciliation = self._reconciled.get(scope, Reconciliation())

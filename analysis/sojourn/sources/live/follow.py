@@ -2,7 +2,7 @@
 
 Logs are rotated in two ways. Renamed and recreated: nginx writes to the renamed file until it reopens its logs, so the
 renamed file is read for a while in addition to the new one. Copied and truncated: the file is shorter than before, or
-the bytes just before the position reached have changed.
+the bytes just before the position reached have changed; what was not read is read from the copy.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from abc import ABC, abstractmethod
 from sojourn.model.errors import SojournError
 from sojourn.readers.compression import DAMAGE
 from sojourn.readers.inputs import LogInput, opened_inputs
-from sojourn.readers.lines import LINE_LIMIT
+from sojourn.sources.live.open_log import OpenLog, ended, whole_lines
 from sojourn.sources.live.tail import Start
 
 READ_BYTES = 8 << 20  # per poll
-REMEMBERED = 4096  # bytes before the position reached, to recognise the file: a whole record with its time
 GRACE = 60.0  # s for which a renamed log is still read
 
 
@@ -54,57 +53,19 @@ class Follower(ABC):
         """Close the file."""
 
 
-class _OpenFile:
-    """An open file, the position reached, and the beginning of a line that is not complete yet."""
-
-    def __init__(self, handle: int, position: int) -> None:
-        self.handle = handle
-        self.position = position
-        self.begun = b""
-        self.deadline = 0.0
-        status = os.fstat(handle)
-        self.identity = (status.st_dev, status.st_ino)
-        self._before = self._last_bytes()
-
-    def restarted(self) -> bool:
-        """Go back to the beginning if the file was truncated; return whether it was."""
-        if os.fstat(self.handle).st_size >= self.position and self._last_bytes() == self._before:
-            return False
-        self.position, self._before = 0, b""
-        return True
-
-    def read(self, limit: int) -> bytes:
-        """Return new whole lines."""
-        data = os.pread(self.handle, limit, self.position)
-        self.position += len(data)
-        if data:
-            self._before = self._last_bytes()
-        whole, self.begun = _whole_lines(self.begun, data)
-        return whole
-
-    @property
-    def behind(self) -> int:
-        """Bytes written and not read yet."""
-        return max(os.fstat(self.handle).st_size - self.position, 0)
-
-    def _last_bytes(self) -> bytes:
-        count = min(self.position, REMEMBERED)
-        return os.pread(self.handle, count, self.position - count)
-
-
 class FileFollower(Follower):
     """Follow a file by its name; the file need not exist yet, and one that exists is read from ``start`` on."""
 
     def __init__(self, name: str, start: Start) -> None:
         super().__init__(name)
         self._start: Start | None = start
-        self._file: _OpenFile | None = None
-        self._renamed: list[_OpenFile] = []
+        self._file: OpenLog | None = None
+        self._earlier: list[OpenLog] = []  # renamed, or copied before they were truncated
 
     @property
     def behind(self) -> int:
         """Bytes written and not read yet."""
-        return self._file.behind if self._file else 0
+        return sum(file.behind for file in self._files)
 
     def open(self) -> tuple[int, int] | None:
         """Open the file if it exists, and return its device and inode.
@@ -118,20 +79,28 @@ class FileFollower(Follower):
     def lines(self) -> bytes:
         """See ``Follower``."""
         self._reopen()
-        parts = [file.read(READ_BYTES) for file in self._renamed]
-        self._give_up_renamed()
+        parts = []
+        if self._file is not None and self._file.truncated():
+            self.rotations += 1
+            copy = self._file.restart(self.name)
+            if copy is not None:
+                self._earlier.append(copy)
+            parts.append(ended(self._file.cut_off()))
+        parts += [file.read(READ_BYTES) for file in self._earlier]
+        parts.append(self._give_up_earlier())
         if self._file is not None:
-            if self._file.restarted():
-                self.rotations += 1
-                parts.append(self._cut_off(self._file))
             parts.append(self._file.read(READ_BYTES))
         return b"".join(parts)
 
     def close(self) -> None:
         """See ``Follower``."""
-        for file in (*self._renamed, *([self._file] if self._file else [])):
+        for file in self._files:
             os.close(file.handle)
-        self._file, self._renamed = None, []
+        self._file, self._earlier = None, []
+
+    @property
+    def _files(self) -> list[OpenLog]:
+        return [*self._earlier, *([self._file] if self._file else [])]
 
     def _reopen(self) -> None:
         """Open the file that currently has the name, if it is a different file than before."""
@@ -157,21 +126,19 @@ class FileFollower(Follower):
         if self._file is not None:
             self.rotations += 1
             self._file.deadline = time.monotonic() + GRACE
-            self._renamed.append(self._file)
+            self._earlier.append(self._file)
         # Only a file that existed at the start has older lines to skip.
-        self._file = _OpenFile(handle, self._start(handle) if self._start else 0)
+        self._file = OpenLog(handle, self._start(handle) if self._start else 0)
         self._start = None
 
-    def _give_up_renamed(self) -> None:
+    def _give_up_earlier(self) -> bytes:
+        """Close earlier files that have been read to their end; return the lines that they leave unfinished."""
         now = time.monotonic()
-        for file in [h for h in self._renamed if h.deadline < now and not h.behind]:
+        over = [file for file in self._earlier if file.deadline < now and not file.behind]
+        for file in over:
             os.close(file.handle)
-            self._renamed.remove(file)
-
-    @staticmethod
-    def _cut_off(file: _OpenFile) -> bytes:
-        begun, file.begun = file.begun, b""
-        return begun + b"\n" if begun else b""
+            self._earlier.remove(file)
+        return b"".join(ended(file.cut_off()) for file in over)
 
 
 class StreamFollower(Follower):
@@ -210,7 +177,7 @@ class StreamFollower(Follower):
             parts.append(part)
             size += len(part)
         self._behind = size if size >= READ_BYTES else 0
-        whole, self._begun = _whole_lines(self._begun, b"".join(parts))
+        whole, self._begun = whole_lines(self._begun, b"".join(parts))
         if self.ended:
             whole, self._begun = whole + self._begun, b""
         return whole
@@ -241,7 +208,7 @@ class ArchiveFollower(Follower):
         except DAMAGE:
             data = b""
         self.ended = not data
-        whole, self._begun = _whole_lines(self._begun, data)
+        whole, self._begun = whole_lines(self._begun, data)
         return whole + self._begun if self.ended else whole
 
     def close(self) -> None:
@@ -277,12 +244,3 @@ def follower_of(name: str, start: Start) -> Follower:
 def reopens(name: str, mode: int) -> bool:
     """Return whether it is a pipe that another writer may open again; a shell's <(zcat …) ends for good."""
     return stat.S_ISFIFO(mode) and not name.startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/"))
-
-
-def _whole_lines(begun: bytes, data: bytes) -> tuple[bytes, bytes]:
-    """Return (whole lines, the rest); an unfinished line longer than ``LINE_LIMIT`` is passed on as it is."""
-    cut = data.rfind(b"\n") + 1
-    if cut:
-        return begun + data[:cut], data[cut:]
-    rest = begun + data
-    return (rest + b"\n", b"") if len(rest) > LINE_LIMIT else (b"", rest)

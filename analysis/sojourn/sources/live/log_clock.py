@@ -1,17 +1,21 @@
 """The current time of the log.
 
 Normally this is the local clock. A log from another machine (a pipe, a mounted file) may use another clock or
-arrive late; a log read from its beginning is a replay, whose last record defines the current time.
+arrive late; a log read from its beginning is a replay, whose last record defines the current time. The local clock can
+be set while a log is followed.
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 LATE = 5.0  # s; lines later than this mean that the clocks differ
 AHEAD = 1.0  # s; the same for lines from the future
 MEMORY = 60.0  # s
+STEP = 5.0  # s; less is the time between looking at the local clock and at another one
 
 
 class LogClock:
@@ -50,3 +54,23 @@ class LogClock:
         if self.replay and self._newest is not None:
             return self._newest
         return wall - timedelta(seconds=late)
+
+
+class ClockSteps:
+    """Compares the local clock with one that nothing sets.
+
+    Args:
+        elapsed: the other clock, s.
+    """
+
+    def __init__(self, elapsed: Callable[[], float] = time.monotonic) -> None:
+        self._elapsed = elapsed
+        self._before: tuple[datetime, float] | None = None
+
+    def stepped(self, wall: datetime) -> bool:
+        """Return whether the local clock, now at ``wall``, was set since the last call."""
+        before, now = self._before, (wall, self._elapsed())
+        self._before = now
+        if before is None:
+            return False
+        return abs((wall - before[0]).total_seconds() - (now[1] - before[1])) > STEP

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
 from sojourn.model.frame import Records
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.units import Units
+from sojourn.sources.live.ahead import Ahead, AheadOfClock, AheadOfLog
 from sojourn.sources.live.follow import READ_BYTES, FileFollower, Follower
-from sojourn.sources.live.log_clock import LogClock
+from sojourn.sources.live.log_clock import ClockSteps, LogClock
 from sojourn.sources.live.parsing import Parser
 from sojourn.sources.live.recent import Recent
 from sojourn.sources.live.tail import Tail
 
 LITTLE = 1 << 20  # bytes
-POLL_INTERVAL = 0.25  # s between two polls of the files; lines written and truncated in between are lost
+POLL_INTERVAL = 0.25  # s between two polls of the files; lines written and truncated in between are in a copy only
 
 
 class LiveReader:
@@ -31,11 +33,14 @@ class LiveReader:
         recent: holds the requests; None: those of the last ten minutes.
         columns: read in addition, for ``on_rows``.
         on_rows: receives new rows that ``recent`` did not have yet.
+        on_step: called when the local clock was set: what is held of before is dropped.
+        elapsed: a clock that nothing sets, s.
 
     Attributes:
         recent: the requests held.
         followers: of the logs.
         clock: the log's time.
+        ahead: the records from the future, which are not in ``recent``.
         lines: name of a log -> lines read.
     """
 
@@ -49,14 +54,20 @@ class LiveReader:
         recent: Recent | None = None,
         columns: Sequence[str] = (),
         on_rows: Callable[[pl.DataFrame], None] | None = None,
+        on_step: Callable[[], None] | None = None,
+        elapsed: Callable[[], float] = time.monotonic,
     ) -> None:
         self.recent = Recent() if recent is None else recent
         self.followers = list(followers)
         self.clock = LogClock(replay=replay)
+        self.ahead: Ahead = AheadOfLog() if replay else AheadOfClock(self.recent.span)
         self.lines: dict[str, int] = {}
         self._tails = list(tails)
         self._parser = Parser(form, columns)
         self._on_rows = on_rows
+        self._on_step = on_step
+        self._elapsed = elapsed
+        self._steps = ClockSteps(elapsed)
         self._pending: list[tuple[str, bytes]] = []
         self._caught_up = replay
 
@@ -93,7 +104,7 @@ class LiveReader:
     def poll(self) -> int:
         """Fetch the lines written since the last poll without parsing them; return their size in bytes.
 
-        Cheap, and best done often: lines written and truncated between two polls are lost.
+        Cheap, and best done often: lines written and truncated between two polls are in the copy of the log only.
         """
         if self._unparsed >= READ_BYTES:
             return 0
@@ -103,6 +114,9 @@ class LiveReader:
 
     def read(self, wall: datetime) -> None:
         """Parse the fetched lines; ``wall`` is the local time."""
+        stepped = self._steps.stepped(wall) and not self.clock.replay
+        if stepped:
+            self._restart(wall)
         for tail in self._tails:
             if tail.since is not None:
                 self.recent.covers_from(datetime.fromtimestamp(tail.since, UTC))
@@ -116,25 +130,39 @@ class LiveReader:
             tables += parsed
             records.add(counts)
             self.lines[name] = self.lines.get(name, 0) + counts.read
-        rows = self.recent.add(pl.concat([self._parser.empty, *tables]), records)
+        every = self.ahead.without(pl.concat([self._parser.empty, *tables]), wall)
+        if stepped:
+            self.ahead.restart()  # those that were just read are of before
+        rows = self.recent.add(every, records)
         if self._on_rows is not None and len(rows):
             self._on_rows(rows)
         live = self._caught_up or not any(isinstance(follower, FileFollower) for follower in self.followers)
-        if tables and live:
-            self.clock.observe(pl.concat(tables).select(pl.col("time").max()).item(), wall)
+        if len(every) and live:
+            self.clock.observe(every.select(pl.col("time").max()).item(), wall)
         self.recent.forget(self.now(wall) if live else min(wall, self.recent.last or wall))
 
     def catch_up(self, wall: datetime, on_bytes: Callable[[int, int], None] | None = None) -> None:
-        """Read all lines written so far; ``on_bytes`` receives the bytes read and the bytes left."""
-        done = 0
+        """Read all lines written so far; ``on_bytes`` receives the bytes read and the bytes left.
+
+        ``wall``: the local time at the beginning.
+        """
+        done, begun = 0, self._elapsed()
         while size := self.poll():
-            self.read(wall)
+            self.read(wall + timedelta(seconds=self._elapsed() - begun))
             done += size
             if on_bytes:
                 on_bytes(done, self.behind)
             if size < LITTLE:  # lines that arrived meanwhile; there are always more
                 break
         self._caught_up = True
+
+    def _restart(self, wall: datetime) -> None:
+        """Begin a new stretch: instants of before the step are on another clock."""
+        self._tails.clear()
+        self.recent.restart(wall)
+        self.clock = LogClock()
+        if self._on_step is not None:
+            self._on_step()
 
     def now(self, wall: datetime) -> datetime:
         """Return the log's time at a local time."""

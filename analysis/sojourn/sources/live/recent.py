@@ -33,7 +33,8 @@ class Recent:
         duplicates: repeated records that were left out.
         first: the earliest end of any request, held or not; None before the first.
         last: the latest.
-        full: requests that ended until then were dropped early, to limit memory; None if none were.
+        full: requests that ended until then were dropped early, to limit memory, or because the clock was set; None if
+            none were.
     """
 
     span: float = SPAN
@@ -71,6 +72,11 @@ class Recent:
             self._tables.append(rows)
             self._ends.append(last)
         return new
+
+    def restart(self, instant: datetime) -> None:
+        """Drop all requests; the log is known from ``instant`` on."""
+        self._tables, self._ends = [], []
+        self.first, self.last, self.full = instant, None, instant
 
     def forget(self, now: datetime) -> None:
         """Drop requests that ended more than ``span`` ago, and the oldest beyond ``MOST``."""

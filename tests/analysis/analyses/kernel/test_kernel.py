@@ -476,7 +476,14 @@ def test_a_recording_is_explained(recording: Path) -> None:
         511,
     )
     assert document["window"] == {"from": "2026-01-01T00:00:00.000Z", "to": "2026-01-01T00:00:03.000Z", "seconds": 3.0}
-    assert document["records"] == {"read": 4, "accepted": 4, "rejected": 0, "reasons": {}, "dropped": {}}
+    assert document["records"] == {
+        "read": 4,
+        "accepted": 4,
+        "rejected": 0,
+        "reasons": {},
+        "dropped": {},
+        "set_apart": None,
+    }
     assert [finding["key"] for finding in document["findings"]] == ["overflowed", "filled", "cut", "steps"]
     assert "was full, 5 connections, in 50 % of 4 samples" in " ".join(run(recording.parent).split())
 

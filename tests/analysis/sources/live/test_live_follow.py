@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sojourn.model.errors import SojournError
+from sojourn.readers.compression import zstd
 from sojourn.readers.lines import LINE_LIMIT
+from sojourn.sources.live import follow
 from sojourn.sources.live.follow import ArchiveFollower, FileFollower, StreamFollower, follower_of, reopens
 from sojourn.sources.live.tail import Tail, from_the_beginning, last_time, place_of
 from sojourn.watch.watcher import read_once, watcher_of
@@ -100,6 +103,68 @@ def test_copy_and_truncate(log: Path) -> None:
     append(log, b"3\n")
     assert follower.lines() == b"cut o\n3\n"  # the beginning of a line is a line, to be counted as refused
     assert follower.rotations == 1
+    follower.close()
+
+
+COPIES = {
+    "number": "access.log.1", "date": "access.log-20261130", "extension": "access-20261130.log",
+    "gzip": "access.log.1.gz", "zstd": "access.log-20261130.zst",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES)
+def test_lines_between_the_last_poll_and_a_truncation_are_read_from_the_copy(log: Path, copy: str) -> None:
+    """As logrotate's copytruncate does twice, with dates or numbers, and with archives of another log beside it."""
+    follower = FileFollower(str(log), from_the_beginning)
+    got, expected = b"", b""
+    (log.parent / "access.log.2").write_bytes(b"old\n" * 20)
+    (log.parent / "access_of_others.log.1").write_bytes(b"1st of others\nmore\n")
+    for day in (b"1st", b"2nd"):
+        append(log, day + b" read\n" + day + b" beg")
+        got += follower.lines()
+        append(log, b"un, in the copy only\n" + day + b" too\n" + day + b" cut o")
+        place = log.parent / copy
+        place.unlink(missing_ok=True)
+        data = log.read_bytes()
+        place.write_bytes({".gz": gzip.compress, ".zst": zstd.compress}.get(place.suffix, bytes)(data))
+        os.utime(place, (int(log.stat().st_mtime),) * 2)  # as gzip and cp -p do, and some in whole seconds
+        os.truncate(log, 0)
+        append(log, day + b" after\n")
+        lines = (b" read", b" begun, in the copy only", b" too", b" cut o", b" after")
+        expected += b"".join(day + line + b"\n" for line in lines)
+        got += follower.lines()
+    assert got == expected
+    assert (follower.rotations, follower.behind) == (2, 0)
+    follower.close()
+
+
+def test_copy_larger_than_one_poll_is_read_to_its_end(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow, "READ_BYTES", 16)
+    follower = FileFollower(str(log), from_the_beginning)
+    append(log, b"line 0\n")
+    got = follower.lines()
+    append(log, b"".join(b"line %d\n" % n for n in range(1, 9)))
+    shutil.copyfile(log, log.parent / "access.log.1")
+    os.truncate(log, 0)
+    append(log, b"line 9\n")
+    for _ in range(9):
+        got += follower.lines()
+    assert sorted(got.splitlines()) == [b"line %d" % n for n in range(10)]
+    follower.close()
+
+
+def test_archive_of_other_content_is_not_the_copy(log: Path) -> None:
+    """The log was emptied without a copy."""
+    follower = FileFollower(str(log), from_the_beginning)
+    append(log, b"read\n")
+    got = follower.lines()
+    (log.parent / "access.log.1").write_bytes(b"seen\nnot of this log\n")
+    (log.parent / "access.log.2.gz").write_bytes(
+        gzip.compress(b"read\nin an archive that is not whole yet\n" * 99)[:-20]
+    )
+    os.truncate(log, 0)
+    append(log, b"new\n")
+    assert got + follower.lines() == b"read\nnew\n"
     follower.close()
 
 
