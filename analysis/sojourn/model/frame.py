@@ -207,6 +207,7 @@ class Records:
         rejects: the refused lines themselves, as far as they were kept: source, line, reason, raw; from a store,
             ``position`` (the byte at which the line begins) instead of ``line``.
         formats: of the logs that are not Sojourn's own.
+        warnings: what limits every answer of a store that was read, in sentences.
     """
 
     read: int = 0
@@ -214,6 +215,7 @@ class Records:
     dropped: dict[str, int] = field(default_factory=dict)
     rejects: list[dict[str, object]] = field(default_factory=list)
     formats: list[LogFacts] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     def keep(self, rejection: dict[str, object]) -> None:
         """Keep a refused line if there is room: ``MOST_REJECTS`` of them, ``RAW_LENGTH`` characters of each."""
@@ -244,6 +246,7 @@ class Records:
         _add(self.dropped, other.dropped)
         self.rejects.extend(other.rejects)
         self.formats.extend(other.formats)
+        self.warnings.extend(other.warnings)
 
     def to_dict(self) -> dict[str, object]:
         """Return the ``records`` object of the JSON output."""

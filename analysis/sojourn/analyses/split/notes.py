@@ -18,7 +18,8 @@ LENGTH = 1_500  # characters about the format of a log
 def notes(result: SplitResult) -> list[str]:
     """Return one or two sentences per finding, most important first."""
     formats = result.records.formats
-    sentences = [f"{printable(each.source, 100)}: {text}" for each in formats for text in each.warnings]
+    sentences = [printable(each, 1_000) for each in result.records.warnings]
+    sentences += [f"{printable(each.source, 100)}: {text}" for each in formats for text in each.warnings]
     sentences += [f"{printable(each.sentence, 300)} {printable(each.reading, LENGTH)}" for each in formats]
     app_log = result.audit.app_log
     sentences += [] if app_log is None else [printable(each, 600) for each in app_log.sentences]
