@@ -115,7 +115,9 @@ def _looked_at(store: Store, since: datetime | None, diagnosis: Diagnosis) -> Fa
     if not broken:
         diagnosis.checked.append("every record that arrived is stored")
     empty = rows(store, "SELECT count() FROM requests")[0][0] == 0
-    diagnosis.findings += [each for each in _feeds(store, name, empty=empty) if not broken or each.code != "store-empty"]
+    diagnosis.findings += [
+        each for each in _feeds(store, name, empty=empty) if not broken or each.code != "store-empty"
+    ]
     return None if empty else _facts(store, since)
 
 

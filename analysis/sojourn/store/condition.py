@@ -1,4 +1,4 @@
-"""The condition of a store: is its schema that of this version, can its engine read its tables, is what arrived there?"""
+"""The condition of a store: its schema, the parts that its engine cannot read, and what arrived and is not stored."""
 
 from __future__ import annotations
 

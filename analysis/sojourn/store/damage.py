@@ -87,10 +87,11 @@ def unreadable(store: Store, error: DamagedError) -> Advice:
 def _of_files(store: Store, lost: dict[str, int], parts: list[BrokenPart]) -> Iterator[Advice]:
     """Yield the files of which records are lost; a file that arrived by a shipper is on the shipper's machine."""
     of_loaded = [part for part in parts if part.table.removesuffix("_local") in LOADED]
-    cause = f"the engine has put aside {tables_of(of_loaded)}" if of_loaded else "rows were deleted, or their files are gone"
+    deleted = "rows were deleted, or their files are gone"
+    cause = f"the engine has put aside {tables_of(of_loaded)}" if of_loaded else deleted
     why = (
-        f"All of them arrived: the file and its shipper are not at fault, but the store ({cause}). Loading the file again "
-        "stores what is missing, and counts the rest once."
+        f"All of them arrived: the file and its shipper are not at fault, but the store ({cause}). Loading the file "
+        "again stores what is missing, and counts the rest once."
     )
     for source, count in list(lost.items())[:MOST_FILES]:
         host, _, file = source.rpartition(":") if ":/" in source else ("", "", source)
@@ -119,11 +120,12 @@ def _put_aside(store: Store, parts: list[BrokenPart], *, compared: bool) -> Iter
         plain = table.removesuffix("_local")
         drop = _changing(store, *(_dropping(store, part) for part in of_table))
         reasons = ", ".join(sorted({part.reason or "detached by hand" for part in of_table}))
-        what = f"{counted(len(of_table), 'part')} of the table {table} {_is(len(of_table))} put aside ({printable(reasons, 100)})"
+        count = counted(len(of_table), "part")
+        what = f"{count} of the table {table} {_is(len(of_table))} put aside ({printable(reasons, 100)})"
         if plain in LOADED:
             if uncertain:
-                why = "Whether their records are stored is not known. Load the logs of that time again, then drop the parts."
-                yield Advice(what, f"sojourn store load {quote(store.dsn)} LOG", why)
+                why = "Whether their records are stored is not known. Load the logs of that time again."
+                yield Advice(what, f"sojourn store load {quote(store.dsn)} LOG\n{drop}", why)
             elif compared:
                 yield Advice(what, drop, "Every record that arrived is stored: the parts can be dropped.", loses=False)
             continue

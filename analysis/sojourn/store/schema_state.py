@@ -33,7 +33,6 @@ class Comparison:
     changed: list[str]
     later: list[str]
 
-
     @property
     def older(self) -> str:
         """What an earlier version left otherwise, as a clause; empty if nothing."""
