@@ -78,6 +78,10 @@ SELECT source, sum(missing) / greatest(sum(arrived) + sum(missing), 1) AS gap
 FROM reconciliation WHERE hour >= toStartOfHour($__fromTime) AND hour <= $__toTime GROUP BY source
 """
 
+DAMAGED = """
+SELECT table, count() AS parts FROM broken_parts GROUP BY table
+"""
+
 CLOCK = """
 SELECT proxy, upstream, argMax(uncertainty, hour) AS seconds
 FROM clock_offsets WHERE hour >= toStartOfHour($__fromTime) AND hour <= $__toTime AND requests >= 100
@@ -235,6 +239,21 @@ RULES = (
         "{{ humanizePercentage .Values.A.Value }} of the lines of {{ .Labels.source }} have not arrived",
         "More than one in a thousand log lines of the last hours are neither requests nor dead letters in the store, "
         "although later lines of the file arrived: they are lost.",
+    ),
+    # No data means that no part is put aside.
+    Rule(
+        "sojourn-damaged",
+        "Store damaged",
+        DAMAGED,
+        3600,
+        0,
+        "1m",
+        ("pipeline", "Parts put aside"),
+        "critical",
+        "OK",
+        "{{ humanize .Values.A.Value }} parts of the table {{ .Labels.table }} are in no answer",
+        "The store's engine has put aside parts of a table, most often because it could not read them when it started. "
+        "Figures lack what they held until it is loaded again: sojourn store doctor names the files.",
     ),
     # No data means no pair with enough requests.
     Rule(

@@ -10,16 +10,16 @@ from sojourn_dashboards.panels import columns, lines, number
 
 IN_RANGE = "hour >= toStartOfHour($__fromTime) AND hour <= $__toTime"
 
+# Of the gaps alone: the view reconciliation also reads the rows that are stored.
 OUTSTANDING = """
-SELECT sum(last) AS value
-FROM (SELECT argMax(outstanding, hour) AS last FROM reconciliation WHERE hour <= $__toTime GROUP BY source)
-HAVING count() > 0
+SELECT (SELECT sum(lines) FROM line_gaps WHERE noticed <= $__toTime) AS value
+FROM line_runs LIMIT 1
 """
 
 RECONCILIATION = sql(
     """
     SELECT hour AS "hour", source AS "file", arrived AS "arrived", missing AS "missing", gaps AS "gaps",
-        missing_bytes AS "missing bytes", outstanding AS "outstanding"
+        missing_bytes AS "missing bytes", outstanding AS "outstanding", lost AS "lost"
     FROM reconciliation WHERE @range@ ORDER BY hour DESC, source LIMIT 500
     """,
     range=IN_RANGE,
@@ -44,6 +44,12 @@ DUE = """
 SELECT countIf(last_touched > last_computed) AS value
 FROM (SELECT minute, max(touched) AS last_touched, max(computed) AS last_computed FROM touched_minutes GROUP BY minute)
 HAVING count() > 0
+"""
+
+BROKEN = """
+SELECT table AS "table", name AS "part", if(reason = '', 'detached by hand', reason) AS "reason",
+    bytes_on_disk AS "bytes", since AS "since"
+FROM broken_parts ORDER BY "since" DESC, "table", "part" LIMIT 200
 """
 
 ARRIVED = """
@@ -181,7 +187,8 @@ def pipeline() -> Dashboard:
             RECONCILIATION,
             "Lines missing by file",
             "By file and hour: lines that arrived (each delivery counted), and lines missing between them, in the "
-            "hour in which the gap was noticed. Bytes are exact; lines are bytes over the mean length of a line.",
+            "hour in which the gap was noticed. Bytes are exact; lines are bytes over the mean length of a line. Lost: "
+            "records that arrived and are not stored any more, by the hour of the record.",
             "locale",
             empty="no line arrived in this range",
             width=14,
@@ -198,6 +205,17 @@ def pipeline() -> Dashboard:
             width=10,
             height=9,
             units={"hour": "dateTimeAsIso", "file": "string", "refused": "percentunit"},
+        ),
+        columns(
+            BROKEN,
+            "Parts put aside",
+            "Parts of the store's tables that its engine cannot read, or that were detached by hand, whatever the "
+            "range. What they held is in no answer unless it was loaded again: see sojourn store doctor.",
+            "none",
+            empty="every part of every table is in use",
+            width=24,
+            height=5,
+            units={"bytes": "bytes", "since": "dateTimeAsIso"},
         ),
         lines(
             ARRIVED,

@@ -38,7 +38,19 @@ def _reconciliation(store: Boards, facts: pl.DataFrame, name: str, title: str) -
     [row] = panel_rows(store, name, title)
     assert row["file"] == SOURCE
     assert (row["arrived"], row["missing"], row["gaps"]) == (1_180, OUTSTANDING, 1)
-    assert (row["missing bytes"], row["outstanding"]) == (2_000, OUTSTANDING)
+    assert (row["missing bytes"], row["outstanding"], row["lost"]) == (2_000, OUTSTANDING, 0)
+
+
+@checks(("pipeline", "Parts put aside"))
+def _parts(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
+    assert panel_rows(store, name, title) == []
+    store.client.command("ALTER TABLE capacity DETACH PARTITION tuple()")
+    try:
+        assert {(row["table"], row["reason"]) for row in panel_rows(store, name, title)} == {
+            ("capacity", "detached by hand")
+        }
+    finally:
+        store.client.command("ALTER TABLE capacity ATTACH PARTITION tuple()")
 
 
 @checks(("pipeline", "What is there"))

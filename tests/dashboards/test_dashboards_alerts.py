@@ -182,6 +182,17 @@ def test_reconciliation_gap(store: Boards) -> None:
     assert fired(store, BY_UID["sojourn-reconciliation"], NOW + timedelta(hours=4)) == {}  # what is over rings no more
 
 
+def test_store_damaged(store: Boards) -> None:
+    rule = BY_UID["sojourn-damaged"]
+    assert fired(store, rule) == {}
+    store.client.insert("capacity", [["shop", 1.0]], column_names=["service", "rate"])
+    store.client.command("ALTER TABLE capacity DETACH PARTITION tuple()")
+    try:
+        assert fired(store, rule) == {("capacity",): 1}
+    finally:
+        store.client.command("ALTER TABLE capacity ATTACH PARTITION tuple()")
+
+
 def test_clock_uncertainty(boards_store: Boards, store: Boards) -> None:
     rule = BY_UID["sojourn-clock"]
     assert fired(boards_store, rule, END) == {}

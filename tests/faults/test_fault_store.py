@@ -212,3 +212,38 @@ def test_another_database_and_another_version(store_dsn: str, tmp_path: Path) ->
     assert f"not those of this version; `sojourn store init {store_dsn}` brings them up to date" in done.err
     assert "tables/rollup_minute" in ended("store", "init", store_dsn).out
     assert ended("store", "load", store_dsn, str(log)).code == 0
+
+
+@pytest.fixture(scope="module")
+def older(make_store: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store of an earlier version: a column is missing in a table, and its file and another one have another text."""
+    dsn = make_store()
+    assert ended("store", "load", dsn, str(log_of(tmp_path_factory.mktemp("older"), "o", 40))).code == 0
+    with connect(dsn) as store:
+        store.client.command("ALTER TABLE requests DROP COLUMN vantage")
+        before = [[name, "a" * 64] for name in ("tables/requests", "views/line_gaps")]
+        store.client.insert("schema_state", before, column_names=["name", "checksum"])
+    return dsn
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"init", "query", "note", "explain"}))
+def test_every_command_says_that_a_store_is_of_another_version(older: str, name: str, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(record(EPOCH))
+    done = ended(*(each.replace("DSN", older).replace("DIR", str(tmp_path)) for each in COMMANDS[name]))
+    assert done.code == 1, done
+    assert done.err.count("\n") == 1
+    assert f"its tables are not those of this version; `sojourn store init {older}` brings them up to date" in done.err
+
+
+def test_answers_of_a_store_with_other_views_say_so(store_dsn: str, tmp_path: Path) -> None:
+    assert ended("store", "load", store_dsn, str(log_of(tmp_path, "v", 40))).code == 0
+    with connect(store_dsn) as store:
+        before = [["views/line_gaps", "a" * 64]]
+        store.client.insert("schema_state", before, column_names=["name", "checksum"])
+    words = rf"as applied on \S+ \(another text: views/line_gaps\)\. `sojourn store init {re.escape(store_dsn)}`"
+    done = ended("split", store_dsn, "--json")
+    assert done.code == 0
+    assert re.search(words, json.loads(done.out)["notes"][0])
+    blame = ended("blame", store_dsn)
+    assert blame.code == 0
+    assert re.search(words, blame.err)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from clickhouse_http import StandIn
+from sojourn.model.errors import SojournError
 from sojourn.store import connect, init, lock
 from sojourn.store.schema import schema_files
 
@@ -66,6 +67,25 @@ def test_a_lock_whose_init_was_killed_is_removed(server: StandIn, monkeypatch: p
     monkeypatch.setattr(lock, "STALE", -1)
     assert init(dsn) == []
     assert lock.LOCK not in names(dsn)
+
+
+def test_an_init_that_waits_too_long_names_the_holder_of_the_lock(
+    server: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dsn = server.dsn("waiting")
+    with connect(server.dsn("default")) as store:
+        store.client.command("CREATE DATABASE IF NOT EXISTS waiting")
+    create = f"CREATE TABLE {lock.LOCK} (held UInt8) ENGINE = Null COMMENT 'build-7 4711 abc 12'"
+    monkeypatch.setattr(lock, "WAIT", 0)
+    monkeypatch.setattr(lock, "PAUSE", 0)
+    with connect(dsn) as store:
+        store.client.command(create)
+        with (
+            pytest.raises(SojournError, match=r"process 4711 on build-7.*DROP TABLE schema_lock"),
+            lock.locked(store, None),
+        ):
+            pytest.fail("two inits at once")
+        store.client.command(f"DROP TABLE {lock.LOCK} SYNC")
 
 
 def test_a_sign_of_life_makes_a_lock_younger(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:

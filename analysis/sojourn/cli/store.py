@@ -144,7 +144,9 @@ def doctor(dsn: Address, as_json: AsJson = False) -> None:
             lines = ", ".join(f"{name} {count:,}" for name, count in sorted(state.lines.items()))
             typer.echo(f"lines of the last 24 hours: {lines}")
         for advice in state.advice:
-            typer.echo(f"- {advice.what}:\n    {advice.run}")
+            why = f" {advice.why}" if advice.why else ""
+            run = advice.run.replace("\n", "\n    ")
+            typer.echo(f"- {advice.what}.{why}\n    {run}" if why else f"- {advice.what}:\n    {run}")
     if state.advice:
         raise typer.Exit(1)
 

@@ -17,8 +17,9 @@ from sojourn.model.dsn import parse
 from sojourn.model.errors import SojournError
 from sojourn.model.extras import install_command
 from sojourn.model.formatting import counted, duration, iso, printable
-from sojourn.store.client import Store, connect, plainly, rows
-from sojourn.store.migrate import compared
+from sojourn.store.client import DamagedError, Store, connect, plainly, rows
+from sojourn.store.damage import Advice, damage, unreadable
+from sojourn.store.schema_state import compared
 
 QUIET = 900.0  # s without a record, after which a store counts as no longer fed
 BEHIND = 300  # s that a minute may be due before the rollups count as late
@@ -81,17 +82,15 @@ def diagnosed_store(dsn: str, since: datetime | None = None) -> Diagnosis:
     except SojournError as error:
         diagnosis.findings.append(_not_there(str(error), name))
         return diagnosis
-    with store, plainly(store, "looking at it"):
-        old = list(_schema(store, name))
-        diagnosis.findings += old
-        if any(each.severity == ERROR for each in old):
+    with store:
+        try:
+            with plainly(store, "looking at it"):
+                facts = _looked_at(store, since, diagnosis)
+            result = None if facts is None else split([dsn], since=since)
+        except DamagedError as error:
+            diagnosis.findings.append(_damaged(unreadable(store, error), name))
             return diagnosis
-        diagnosis.checked.append("the store can be read, and its tables are up to date")
-        empty = rows(store, "SELECT count() FROM requests")[0][0] == 0
-        diagnosis.findings += [*_feeds(store, name, empty=empty)]
-        facts = None if empty else _facts(store, since)
-    if facts is not None:
-        result = split([dsn], since=since)
+    if facts is not None and result is not None:
         if not result.requests:
             diagnosis.unseen.append(f"{name} holds no request in the time range.")
             return diagnosis
@@ -100,6 +99,31 @@ def diagnosed_store(dsn: str, since: datetime | None = None) -> Diagnosis:
         diagnosis.findings += [*split_findings(result, name), *findings]
         diagnosis.checked += checked_split(result) + checked_requests(facts, findings)
     return diagnosis
+
+
+def _looked_at(store: Store, since: datetime | None, diagnosis: Diagnosis) -> Facts | None:
+    """Add the findings about the store itself; return the facts of its requests, or None if they cannot be used."""
+    name = store.dsn
+    old = list(_schema(store, name))
+    diagnosis.findings += old
+    if any(each.severity == ERROR for each in old):
+        return None
+    diagnosis.checked.append("the store can be read, and its tables are up to date")
+    damaged = [_damaged(each, name) for each in damage(store)]
+    diagnosis.findings += damaged
+    broken = any(each.severity == ERROR for each in damaged)
+    if not broken:
+        diagnosis.checked.append("every record that arrived is stored")
+    empty = rows(store, "SELECT count() FROM requests")[0][0] == 0
+    diagnosis.findings += [
+        each for each in _feeds(store, name, empty=empty) if not broken or each.code != "store-empty"
+    ]
+    return None if empty else _facts(store, since)
+
+
+def _damaged(advice: Advice, name: str) -> Finding:
+    code, severity = ("store-damaged", ERROR) if advice.loses else ("parts-aside", INFO)
+    return Finding(code, severity, name, f"In {name}, {advice.what}.", advice.why, advice.run, name, RUN)
 
 
 def _not_there(message: str, name: str) -> Finding:

@@ -7,9 +7,12 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+import typer
+
 from sojourn.invocation.options import conditions_of
 from sojourn.invocation.progress import BytesRead, instant, reading_bar
 from sojourn.model.errors import SojournError
+from sojourn.model.formatting import printable
 
 if TYPE_CHECKING:
     from sojourn.model.frame import Records
@@ -75,15 +78,22 @@ def requests_of(
         ) as requests:
             if requests.empty:
                 raise SojournError(nothing(requests.records))
+            warn(requests.records)
             return requests
+
+
+def warn(records: Records) -> None:
+    """Print on stderr what limits every answer of a store that was read."""
+    for warning in records.warnings:
+        typer.echo(f"WARNING  {printable(warning, 1_000)}", err=True)
 
 
 def nothing(records: Records) -> str:
     """Return the reason that no request is left; behind an empty line, lines for nginx's configuration."""
     if not records.read:
-        return "no request: the sources are empty"
+        return ". ".join(("no request", *records.warnings)) if records.warnings else "no request: the sources are empty"
     if records.accepted:
-        return "no request is left: none arrived in the window or fits --where"
+        return ". ".join(("no request is left: none arrived in the window or fits --where", *records.warnings))
     from sojourn.readers.missing_times import refused_lines  # noqa: PLC0415 - for a failure only
 
     return refused_lines(records)

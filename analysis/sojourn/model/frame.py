@@ -209,6 +209,7 @@ class Records:
             ``position`` (the byte at which the line begins) instead of ``line``.
         formats: of the logs that are not Sojourn's own.
         set_apart: accepted records that are in no figure, because their instants are far from all others; None: none.
+        warnings: what limits every answer of a store that was read, in sentences.
     """
 
     read: int = 0
@@ -217,6 +218,7 @@ class Records:
     rejects: list[dict[str, object]] = field(default_factory=list)
     formats: list[LogFacts] = field(default_factory=list)
     set_apart: SetApart | None = None
+    warnings: list[str] = field(default_factory=list)
 
     def keep(self, rejection: dict[str, object]) -> None:
         """Keep a refused line if there is room: ``MOST_REJECTS`` of them, ``RAW_LENGTH`` characters of each."""
@@ -252,6 +254,7 @@ class Records:
         _add(self.dropped, other.dropped)
         self.rejects.extend(other.rejects)
         self.formats.extend(other.formats)
+        self.warnings.extend(other.warnings)
 
     def to_dict(self) -> dict[str, object]:
         """Return the ``records`` object of the JSON output."""

@@ -16,6 +16,7 @@ from sojourn.readers.spans import SPANS_SCHEMA
 from sojourn.readers.spool import Spool
 from sojourn.store import statements as sql
 from sojourn.store.client import Store, connect, plainly
+from sojourn.store.condition import warnings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,7 +92,7 @@ def stream_store(
 
 
 def stored_records(store: Store, selection: Selection, rejects_to: TextIO | None = None) -> Records:
-    """Return the counts of lines that the store knows: requests stored and lines refused.
+    """Return the counts of lines that the store knows: requests stored and lines refused; and its warnings.
 
     A line that was delivered twice counts once. Requests count by arrival, whatever ``where`` says, as a log's lines
     do; refused lines by when they were refused, for most of them tell no time of their own.
@@ -102,7 +103,8 @@ def stored_records(store: Store, selection: Selection, rejects_to: TextIO | None
     lines = _answer(store, sql.of_window("reasons", refused), refused).result_rows
     reasons = {str(reason): int(count) for reason, count in lines}
     read = sum(count for _, count in stored) + sum(reasons.values())
-    records = Records(read=read, reasons=reasons, dropped=by_reason((why, count) for why, count in stored if why))
+    dropped = by_reason((why, count) for why, count in stored if why)
+    records = Records(read=read, reasons=reasons, dropped=dropped, warnings=warnings(store))
     if not reasons:
         return records
     statement = sql.refusals(refused, None if rejects_to is not None else MOST_REJECTS)

@@ -23,11 +23,23 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 10
 # Read timeouts unless the DSN sets them: of the first query, and of queries that take work.
 OPEN_SECONDS, ANSWER_SECONDS = 30, 300
+BUSY = (
+    "another process has it open, or the folder is not a store, or too much of a table is damaged, which the engine's "
+    "message before this one then names"
+)
 QUERY = "query"  # what is being done where the question is a user's own
 _OTHER_TABLES = re.compile(r"UNKNOWN_TABLE|UNKNOWN_IDENTIFIER|NO_SUCH_COLUMN_IN_TABLE|Unknown table expression")
 # A partition holds whole days, and a record's day is part of what makes it itself: no duplicate crosses partitions.
 # Instants are shown and truncated in UTC, for any zone of server and client: the embedded engine uses TZ's zone.
 SETTINGS = {"do_not_merge_across_partitions_select_final": 1, "session_timezone": "UTC"}
+
+# What the engine answers where it cannot read the files of a part, and what it says of the part.
+_UNREADABLE = re.compile(
+    r"CHECKSUM_DOESNT_MATCH|CORRUPTED_DATA|CANNOT_DECOMPRESS|TOO_LARGE_SIZE_COMPRESSED|UNKNOWN_CODEC|CANNOT_READ_ALL_DATA"
+    r"|ATTEMPT_TO_READ_AFTER_EOF|UNEXPECTED_END_OF_FILE|CANNOT_OPEN_FILE|FILE_DOESNT_EXIST|NO_FILE_IN_DATA_PART"
+    r"|BAD_SIZE_OF_FILE_IN_DATA_PART|CANNOT_READ_FROM_FILE_DESCRIPTOR|INCORRECT_DATA"
+)
+_PART = re.compile(r"while reading from part \S*?([^/\s]+)/? in table [^\s.]+\.(\S+)")
 
 # Libraries that fetch responses.
 _TRANSPORT = {"urllib3", "http", "pyarrow", "zstandard"}
@@ -48,6 +60,20 @@ _SAID = (
     (r"HTTP status (\d+), server response: (?:<|$)", "it answered {} and no reason"),
     (r"HTTP status (\d+), server response: (.*?) ?(?:\(for url [^)]*\))?$", "it answered {}: {}"),
 )
+
+
+class DamagedError(SojournError):
+    """A part of a table that the engine cannot read.
+
+    Args:
+        message: the sentence.
+        table: the table.
+        part: the part.
+    """
+
+    def __init__(self, message: str, table: str, part: str) -> None:
+        super().__init__(message)
+        self.table, self.part = table, part
 
 
 @dataclass
@@ -163,7 +189,7 @@ def _opening_errors(address: Dsn) -> Iterator[None]:
 def _reason(address: Dsn, error: Exception) -> str:
     text = str(error)
     denied = address.embedded and not os.access(address.path, os.W_OK | os.X_OK)
-    busy = "no permission to write there" if denied else "another process has it open, or the folder is not a store"
+    busy = "no permission to write there" if denied else BUSY
     for words, reason in (
         (
             "UNKNOWN_DATABASE|Code: 81",
@@ -214,10 +240,25 @@ def plainly(store: Store, doing: str) -> Iterator[None]:
         library = type(error).__module__.partition(".")[0]
         if not isinstance(error, ClickHouseError) and library not in _TRANSPORT:
             raise
+        _refuse_damaged(store, doing, error)
         text = store.address.without_password((None if store.embedded else _broken(error)) or plain(error))
         if doing != QUERY and _OTHER_TABLES.search(text):  # of one of this version's own queries
             text = f"its tables are not those of this version; `sojourn store init {store.dsn}` brings them up to date"
         raise SojournError(f"{store.dsn}: {doing}: {text}") from None
+
+
+def _refuse_damaged(store: Store, doing: str, error: Exception) -> None:
+    """Raise a ``DamagedError`` if ``error`` says that the files of a part cannot be read."""
+    text = str(error)
+    part = _PART.search(text)
+    if part and _UNREADABLE.search(text):
+        why = plain(error).split(": ")[0].split(". ")[0]
+        message = (
+            f"{store.dsn}: {doing}: the store is damaged: its engine cannot read the part {part[1]} of the table "
+            f"{part[2]} ({why}). Detach it (ALTER TABLE {part[2]} DETACH PART '{part[1]}'); `sojourn store doctor "
+            f"{store.dsn}` then names the files to load again"
+        )
+        raise DamagedError(message, part[2], part[1]) from None
 
 
 def store_time(store: Store) -> str:

@@ -1,4 +1,4 @@
-"""Which schema a store has, what arrives in it, and what to run where something is missing."""
+"""Which schema a store has, what arrives in it and is lost in it, and what to run."""
 
 from __future__ import annotations
 
@@ -7,19 +7,13 @@ from typing import Any
 
 from sojourn.model.dsn import Dsn
 from sojourn.model.formatting import counted
-from sojourn.store.client import Store, connect, plainly, rows
-from sojourn.store.migrate import STATE, compared
+from sojourn.store.client import DamagedError, Store, connect, plainly, rows
+from sojourn.store.condition import broken_parts
+from sojourn.store.damage import Advice, damage
+from sojourn.store.schema_state import STATE, compared
 
 RECENT = "24 HOUR"
 GAPS = '"SELECT * FROM line_gaps ORDER BY noticed"'
-
-
-@dataclass
-class Advice:
-    """One thing to do: what is so, and the command."""
-
-    what: str
-    run: str
 
 
 @dataclass
@@ -31,7 +25,7 @@ class StoreState:
         schema: ``current``, ``none``, ``differs`` or ``later``.
         missing, changed, later: files of the schema, as in ``sojourn.store.migrate.Comparison``.
         lines: lines that arrived in the last 24 hours, by what they became: requests, dead_letters.
-        missing_lines: lines that did not arrive, by the reconciliation; None: not known.
+        missing_lines: lines that did not arrive, though later lines of their files did; None: not known.
         advice: what to run; empty: nothing.
     """
 
@@ -80,11 +74,18 @@ def examine(dsn: str | Dsn) -> StoreState:
 
 
 def _look_at_lines(store: Store, state: StoreState) -> None:
-    with plainly(store, "counting what arrived"):
-        arrived = f"SELECT kind, sum(lines) FROM lines_received WHERE minute > now() - INTERVAL {RECENT} GROUP BY kind"  # noqa: S608 - a constant
-        state.lines = {kind: int(count) for kind, count in rows(store, arrived)}
-        ((lost, hours),) = rows(store, "SELECT sum(missing), count() FROM reconciliation")
-        state.missing_lines = int(lost) if hours else None
+    state.advice = damage(store)
+    arrived = f"SELECT kind, sum(lines) FROM lines_received WHERE minute > now() - INTERVAL {RECENT} GROUP BY kind"  # noqa: S608 - a constant
+    gaps = "SELECT sum(lines), (SELECT count() FROM line_runs) FROM line_gaps"
+    try:
+        with plainly(store, "counting what arrived"):
+            state.lines = {kind: int(count) for kind, count in rows(store, arrived)}
+            ((lost, runs),) = rows(store, gaps)
+    except DamagedError:  # one of the parts that the advice is about
+        return
+    # Without a part of line_runs, lines that arrived look as if they had not.
+    damaged = any(part.table.startswith("line_runs") for part in broken_parts(store))
+    state.missing_lines = int(lost) if runs and not damaged else None
     if state.missing_lines:
         what = f"{counted(state.missing_lines, 'line')} did not arrive, though later lines of the same files did"
         state.advice.append(Advice(what, f"sojourn store query {state.store} {GAPS}"))

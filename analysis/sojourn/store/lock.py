@@ -17,10 +17,11 @@ from sojourn.store.schema import substituted
 STALE = 300  # s without a sign of life, longer than a statement takes: the init that had the lock was killed
 SIGN = 20  # s between two signs of life, at least
 PAUSE = 0.2  # s between two attempts
+WAIT = 600  # s that an init waits for one that is at work
 LOCK = "schema_lock"
 
-_AGE = """
-    SELECT dateDiff('second', metadata_modification_time, now())
+_HOLDER = """
+    SELECT dateDiff('second', metadata_modification_time, now()), comment
     FROM system.tables WHERE database = currentDatabase() AND name = {name:String}"""
 
 
@@ -32,7 +33,7 @@ def locked(store: Store, cluster: str | None) -> Iterator[Callable[[], None]]:
     function after each step, as a sign of life.
 
     Raises:
-        SojournError: the store failed.
+        SojournError: the store failed, or another init has held the lock for ``WAIT`` s.
     """
     if store.embedded:
         yield lambda: None
@@ -40,12 +41,15 @@ def locked(store: Store, cluster: str | None) -> Iterator[Callable[[], None]]:
     owner = f"{re.sub(r'[^A-Za-z0-9.-]', '', socket.gethostname())} {os.getpid()} {secrets.token_hex(4)}"
     create = f"CREATE TABLE {LOCK} ${{on_cluster}} (held UInt8) ENGINE = Null COMMENT '{owner}'"
     drop = substituted(f"DROP TABLE IF EXISTS {LOCK} ${{on_cluster}} SYNC", cluster)
+    until = time.monotonic() + WAIT
     while not _created(store, substituted(create, cluster)):
         with plainly(store, "waiting for another init"):
-            ages = rows(store, _AGE, {"name": LOCK})
-            if ages and ages[0][0] > STALE:
+            holders = rows(store, _HOLDER, {"name": LOCK})
+            if holders and holders[0][0] > STALE:
                 store.client.command(drop)
                 continue
+        if holders and time.monotonic() > until:
+            raise SojournError(f"{store.dsn}: {_held_by(*holders[0])}")
         time.sleep(PAUSE)
     last = time.monotonic()
 
@@ -61,6 +65,15 @@ def locked(store: Store, cluster: str | None) -> Iterator[Callable[[], None]]:
     finally:
         with plainly(store, "releasing the lock"):
             store.client.command(drop)
+
+
+def _held_by(age: int, comment: str) -> str:
+    host, process = [*comment.split(), "?", "?"][:2]
+    return (
+        f"another init changes the schema: process {process} on {host}, with a sign of life {age} s ago. Wait until it "
+        f"ends. If there is no such process, run init again after {STALE} s without a sign, or remove its lock: "
+        f"DROP TABLE {LOCK}"
+    )
 
 
 def _created(store: Store, statement: str) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from sojourn.model.dsn import Dsn, parse
@@ -17,6 +16,8 @@ from sojourn.model.errors import SojournError
 from sojourn.store.client import Store, connect, plainly, rows
 from sojourn.store.lock import locked
 from sojourn.store.schema import (
+    GUARD,
+    GUARD_COLUMN,
     INCOMING,
     TABLES,
     UPGRADES,
@@ -26,8 +27,8 @@ from sojourn.store.schema import (
     schema_files,
     substituted,
 )
+from sojourn.store.schema_state import STATE, applied
 
-STATE = "tables/schema_state"
 # Tables that grow with the traffic, with the column of a row's age. Rollups are kept.
 EXPIRING = {
     "requests": "time",
@@ -37,15 +38,14 @@ EXPIRING = {
     "pipeline_metrics": "time",
     "lines_received": "minute",
     "line_runs": "arrived",
+    "records_received": "hour",
     "touched_minutes": "minute",
 }
-# Tables into which others write. While their views are created again, an INSERT fails, and is sent again later.
+# Tables into which others write. While their views are missing, an INSERT fails, and is sent again later.
 WRITTEN = (
     "incoming", "incoming_spans", "incoming_app_log", "incoming_listen_queue", "incoming_pipeline_metrics",
-    "incoming_rows", "dead_letters",
+    "incoming_rows",
 )  # fmt: skip
-GUARD = "schema_guard_"
-TRY_AGAIN = "the schema is being updated: send this again"
 
 
 def init(dsn: str | Dsn, *, keep_days: int | None = None, cluster: str | None = None) -> list[str]:
@@ -147,7 +147,7 @@ class _Update:
 
     def _apply(self, file: SchemaFile) -> None:
         with plainly(self._store, f"{file.name}.sql"):
-            for statement in file.statements(self._cluster, self._retained_since):
+            for statement in file.statements(self._cluster, self._retained_since, guarded=True):
                 self._store.client.command(statement)
 
     def _twin(self, file: SchemaFile) -> None:
@@ -167,27 +167,19 @@ class _Update:
     def _writers_refused(self, again: Sequence[SchemaFile]) -> Iterator[None]:
         """Let INSERTs fail while materialized views are missing: a line that came then would be lost.
 
-        Shippers send again what the store refused (HTTP status 500). An init that was interrupted leaves the refusal,
-        and the next one removes it.
+        A new table is created with the column that refuses them; one that exists gets it. Shippers send again what the
+        store refused (HTTP status 500). An init that was interrupted leaves the refusal, and the next one removes it.
         """
         views = any(each.kind == "MATERIALIZED VIEW" for file in again for each in file.objects)
         if views and any(file.name in self._applied for file in again):
-            for table, column in self._guarded():
-                refusing = f"SELECT throwIf({column} >= 0, '{TRY_AGAIN}') AS refused FROM {table}"  # noqa: S608
-                view = f"CREATE MATERIALIZED VIEW IF NOT EXISTS {GUARD}{table} ${{on_cluster}}"
-                self._command(f"{view} ENGINE = Null AS {refusing}")
+            for table in WRITTEN:
+                for name in (table, f"{table}_local") if self._cluster else (table,):
+                    self._command(f"ALTER TABLE {name} ${{on_cluster}} ADD COLUMN IF NOT EXISTS {GUARD}")
         yield
-        guards = f"SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, '{GUARD}')"  # noqa: S608
+        guarded = "SELECT table FROM system.columns WHERE database = currentDatabase() AND name = {name:String}"
         with plainly(self._store, "updating the schema"):
-            for (guard,) in rows(self._store, guards):
-                self._command(f"DROP VIEW IF EXISTS {guard} ${{on_cluster}} SYNC")
-
-    def _guarded(self) -> Iterator[tuple[str, str]]:
-        for table in WRITTEN:
-            column = {"incoming_rows": "status", "dead_letters": "length(raw)"}.get(table, "length(line)")
-            yield table, column
-            if self._cluster:
-                yield f"{table}_local", column
+            for (table,) in rows(self._store, guarded, {"name": GUARD_COLUMN}):
+                self._command(f"ALTER TABLE {table} ${{on_cluster}} DROP COLUMN IF EXISTS {GUARD_COLUMN}")
 
     def _command(self, text: str) -> None:
         with plainly(self._store, "updating the schema"):
@@ -213,39 +205,6 @@ def distributed_statements(file: SchemaFile, cluster: str | None, *, again: bool
         f"ENGINE = Distributed(${{cluster}}, currentDatabase(), {name}_local{arguments})"
     )
     return [substituted(text, cluster)]
-
-
-def applied(store: Store) -> dict[str, str]:
-    """Return the files that a store has, and their checksums; none for a store without a schema."""
-    with plainly(store, "reading which files it has"):
-        if not rows(store, "EXISTS TABLE schema_state")[0][0]:
-            return {}
-        return dict(rows(store, "SELECT name, toString(checksum) FROM schema_state FINAL"))
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Files of the schema by what a store has of them.
-
-    Attributes:
-        missing: not applied.
-        changed: applied with another text, or with another text of what they read.
-        later: only a later version has them.
-    """
-
-    missing: list[str]
-    changed: list[str]
-    later: list[str]
-
-
-def compared(store: Store) -> Comparison:
-    """Compare the schema of a store with that of this version."""
-    sums, present = checksums(), applied(store)
-    return Comparison(
-        missing=[name for name in sums if name not in present],
-        changed=[name for name, checksum in sums.items() if present.get(name, checksum) != checksum],
-        later=sorted(present.keys() - sums.keys()),
-    )
 
 
 def _create_database(address: Dsn, cluster: str | None) -> None:
@@ -288,7 +247,8 @@ def _keep(store: Store, days: int, cluster: str | None) -> None:
         with plainly(store, f"how long {table} keeps its rows"):
             if days or "TTL " in definition:
                 store.client.command(substituted(f"ALTER TABLE {local} ${{on_cluster}} {change}", cluster))
-    (minutes,) = (file for file in schema_files() if file.name == "views/minutes_known")
-    with plainly(store, "which minutes are rolled up"):
-        for statement in minutes.statements(cluster, _retained_since(days)):
-            store.client.command(statement)
+    for file in schema_files():
+        if "${kept_since}" in file.text:
+            with plainly(store, f"how long rows are kept, in {file.name}.sql"):
+                for statement in file.statements(cluster, _retained_since(days)):
+                    store.client.command(statement)

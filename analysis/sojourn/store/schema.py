@@ -43,6 +43,10 @@ TABLES, INCOMING, VIEWS, UPGRADES = "tables", "incoming", "views", "upgrades"
 STEPS = ("chosen", "reported", "facts", "clocked", "timed", "queued", "held", "split")
 # What is '' in the store is NULL for an analysis, and '' in a view.
 NULL_TEXT, SAME_TEXT = "(x) -> nullIf(x, '') AS text_of", "(x) -> x AS text_of"
+# A column that makes each INSERT into a table of lines fail. rand() and no constant: a constant is computed by CREATE.
+GUARD_COLUMN = "schema_guard"
+TRY_AGAIN = "the schema is being updated: send this again"
+GUARD = f"{GUARD_COLUMN} UInt8 MATERIALIZED throwIf(rand() >= 0, '{TRY_AGAIN}')"
 # A table or view with this line has a Distributed table under its plain name on a cluster.
 _DISTRIBUTED = re.compile(r"^-- Distributed(?: by (.+))?\.$", re.MULTILINE)
 _OBJECT = re.compile(
@@ -96,9 +100,17 @@ class SchemaFile:
         line = _DISTRIBUTED.search(self.text)
         return None if line is None else f", {line[1]}" if line[1] else ""
 
-    def statements(self, cluster: str | None = None, retained_since: str = "toDateTime(0)") -> list[str]:
-        """Return its statements, for one machine or for a cluster of this name."""
-        return statements(substituted(self.text, cluster, retained_since))
+    def statements(
+        self, cluster: str | None = None, retained_since: str = "toDateTime(0)", *, guarded: bool = False
+    ) -> list[str]:
+        """Return its statements, for one machine or for a cluster of this name.
+
+        Args:
+            cluster: its name; None: one machine.
+            retained_since: SQL for the first instant whose rows have not expired.
+            guarded: a table that others write into refuses INSERTs from its creation on: see ``GUARD_COLUMN``.
+        """
+        return statements(substituted(self.text, cluster, retained_since, guard=f",\n    {GUARD}" if guarded else ""))
 
 
 def schema_folder() -> Path:
@@ -160,7 +172,7 @@ def _filled(text: str) -> str:
         text = template.safe_substitute({name: _value(name) for name in names})
 
 
-_LATER = {"local", "on_cluster", "replicated", "replica_guard", "kept_since"}
+_LATER = {"local", "on_cluster", "replicated", "replica_guard", "kept_since", "guard"}
 
 
 def _value(name: str) -> str:
@@ -248,7 +260,9 @@ def narrowed(statement: str) -> str:
     return f"{statement[: columns.start()]}{text}{statement[columns.end() :]}"
 
 
-def substituted(text: str, cluster: str | None = None, retained_since: str = "toDateTime(0)", **others: str) -> str:
+def substituted(
+    text: str, cluster: str | None = None, retained_since: str = "toDateTime(0)", *, guard: str = "", **others: str
+) -> str:
     """Return ``text`` with its placeholders replaced, for one machine or for a cluster of this name."""
     name = "'" + cluster.replace("\\", "\\\\").replace("'", "\\'") + "'" if cluster else ""
     replica = "database = currentDatabase() AND table = 'requests_local'"
@@ -260,6 +274,7 @@ def substituted(text: str, cluster: str | None = None, retained_since: str = "to
         cluster=name,
         replica_guard=f" AND ({lag}) < 30" if cluster else "",
         kept_since=retained_since,
+        guard=guard,
         **others,
     )
 

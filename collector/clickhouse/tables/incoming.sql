@@ -5,6 +5,6 @@
 CREATE TABLE IF NOT EXISTS incoming${local} ${on_cluster}
 (
     line String COMMENT 'as nginx wrote it, without the newline',
-    ${line_columns}
+    ${line_columns}${guard}
 )
 ENGINE = Null;

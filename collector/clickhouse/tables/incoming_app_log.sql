@@ -4,6 +4,6 @@
 CREATE TABLE IF NOT EXISTS incoming_app_log${local} ${on_cluster}
 (
     line String COMMENT 'as the app wrote it, without the newline',
-    ${line_columns}
+    ${line_columns}${guard}
 )
 ENGINE = Null;

@@ -4,6 +4,6 @@
 CREATE TABLE IF NOT EXISTS incoming_listen_queue${local} ${on_cluster}
 (
     line String COMMENT 'a sample of an accept queue',
-    ${line_columns}
+    ${line_columns}${guard}
 )
 ENGINE = Null;

@@ -4,6 +4,6 @@
 CREATE TABLE IF NOT EXISTS incoming_pipeline_metrics${local} ${on_cluster}
 (
     line String COMMENT 'a counter, a gauge or a histogram; any other line is ignored',
-    ${line_columns}
+    ${line_columns}${guard}
 )
 ENGINE = Null;

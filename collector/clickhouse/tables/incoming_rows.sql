@@ -41,6 +41,6 @@ CREATE TABLE IF NOT EXISTS incoming_rows${local} ${on_cluster}
     vantage LowCardinality(String),
     time_step Float64 DEFAULT 0.001,
     source LowCardinality(String),
-    ingested DateTime64(3, 'UTC') DEFAULT now64(3)
+    ingested DateTime64(3, 'UTC') DEFAULT now64(3)${guard}
 )
 ENGINE = Null;

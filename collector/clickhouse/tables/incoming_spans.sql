@@ -4,6 +4,6 @@
 CREATE TABLE IF NOT EXISTS incoming_spans${local} ${on_cluster}
 (
     line String COMMENT '{"resourceSpans": [...]}, or an event of Vector''s source opentelemetry',
-    ${line_columns}
+    ${line_columns}${guard}
 )
 ENGINE = Null;

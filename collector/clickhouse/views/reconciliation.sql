@@ -1,19 +1,23 @@
--- Lines that arrived (each delivery counted) and lines that are missing, by file and hour. Missing lines count in the hour
--- in which the gap was noticed, and no longer once they arrive. outstanding: missing lines since the beginning; 0 is normal.
+-- Is every line of the logs stored? By file and hour, in two steps. From the file to the store: lines that arrived (each delivery
+-- counted), and lines that are missing between them. Missing lines count in the hour in which the gap was noticed, and no longer
+-- once they arrive; outstanding: missing lines since the beginning. In the store: lost, the records that arrived and are not
+-- stored any more, by the hour of the record (see lost_records). 0 is normal for each; the first is no fault of the store, and
+-- the second is no fault of the file or its agent.
 CREATE OR REPLACE VIEW reconciliation ${on_cluster} SQL SECURITY INVOKER AS
 SELECT
     hour,
     source,
-    lines_arrived AS arrived,
-    n_gaps AS gaps,
-    bytes_missing AS missing_bytes,
-    lines_missing AS missing,
-    sum(lines_missing) OVER (PARTITION BY source ORDER BY hour) AS outstanding
+    sum(b.arrived) AS arrived,
+    sum(b.gaps) AS gaps,
+    sum(b.missing_bytes) AS missing_bytes,
+    sum(b.missing) AS missing,
+    max(b.outstanding) AS outstanding,
+    sum(b.lost) AS lost
 FROM
 (
     SELECT
-        hour, source,
-        sum(l.arrived) AS lines_arrived, sum(l.gaps) AS n_gaps, sum(l.missing_bytes) AS bytes_missing, sum(l.missing) AS lines_missing
+        hour, source, sum(l.arrived) AS arrived, sum(l.gaps) AS gaps, sum(l.missing_bytes) AS missing_bytes, sum(l.missing) AS missing,
+        sum(sum(l.missing)) OVER (PARTITION BY source ORDER BY hour) AS outstanding, toInt64(0) AS lost
     FROM
     (
         SELECT toStartOfHour(minute) AS hour, source, toInt64(lines) AS arrived, 0 AS gaps, toInt64(0) AS missing_bytes, toInt64(0) AS missing
@@ -25,4 +29,9 @@ FROM
         FROM line_gaps
     ) AS l
     GROUP BY hour, source
-);
+    UNION ALL
+    SELECT hour, source, 0 AS arrived, 0 AS gaps, 0 AS missing_bytes, 0 AS missing, NULL AS outstanding, lost
+    FROM lost_records
+    WHERE lost > 0
+) AS b
+GROUP BY hour, source;

@@ -29,7 +29,7 @@ from sojourn.invocation.options import (
     Until,
     Where,
 )
-from sojourn.invocation.reading import nothing, read_options
+from sojourn.invocation.reading import nothing, read_options, warn
 from sojourn.model.errors import SojournError
 from sojourn.model.groups import DEFAULT_GROUPS, GROUPS
 from sojourn.model.verdict import SLO
@@ -155,6 +155,7 @@ def read_split(
         )
     if not result.requests:
         raise SojournError(nothing(result.records))
+    warn(result.records)
     return result
 
 

@@ -25,7 +25,8 @@ CLOCKS = BACKENDS = 10  # with sentences of their own
 def notes(result: SplitResult) -> list[str]:
     """Return one or two sentences per finding, most important first."""
     formats = result.records.formats
-    sentences = [*result.records.apart]
+    sentences = [printable(each, 1_000) for each in result.records.warnings]
+    sentences += result.records.apart
     sentences += [f"{printable(each.source, 100)}: {text}" for each in formats for text in each.warnings]
     sentences += [f"{printable(each.sentence, 300)} {printable(each.reading, LENGTH)}" for each in formats]
     app_log = result.audit.app_log

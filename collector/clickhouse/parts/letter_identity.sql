@@ -1,0 +1,1 @@
+cityHash64(kind, reason, position, raw)

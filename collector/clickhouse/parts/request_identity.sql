@@ -1,0 +1,1 @@
+cityHash64(service, route, time, record)
