@@ -1,7 +1,7 @@
 """Names, labels and meanings of the exported metrics, in one table: exposition, OTLP and the reference page use it.
 
 Names follow Prometheus's conventions: base units, ``_total`` for counters, ``_ratio`` for shares. Every label has few
-values: beyond a limit, values are counted as ``other``.
+values: beyond a limit, values are counted as ``other``. No client chooses a value: a path is no route.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ HISTOGRAM, COUNTER, GAUGE = "histogram", "counter", "gauge"
 GROUP = ("service", "route", "upstream")
 """Labels by which requests are grouped."""
 
-OTHER, UNKNOWN = "other", ""
-"""Value of a label beyond its limit; value of a label that the log does not contain."""
+OTHER, UNKNOWN, UNNAMED = "other", "", "(unnamed)"
+"""Value of a label beyond its limit; of a label that the log does not contain; of a route without a name."""
 
 STATUS_CLASSES = ("1xx", "2xx", "3xx", "4xx", "5xx")
 

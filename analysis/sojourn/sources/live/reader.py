@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 import polars as pl
@@ -10,6 +10,7 @@ import polars as pl
 from sojourn.model.frame import Records
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.units import Units
+from sojourn.readers.record import EXPRESSIONS
 from sojourn.sources.live.follow import READ_BYTES, FileFollower, Follower
 from sojourn.sources.live.log_clock import LogClock
 from sojourn.sources.live.parsing import Parser
@@ -30,6 +31,8 @@ class LiveReader:
         form: format of all logs; None: each log's own.
         recent: holds the requests; None: those of the last ten minutes.
         columns: read in addition, for ``on_rows``.
+        expressions: column -> SQL, as ``EXPRESSIONS``.
+        prepare: returns the rows that are held and received, from those that were parsed.
         on_rows: receives new rows that ``recent`` did not have yet.
 
     Attributes:
@@ -48,6 +51,8 @@ class LiveReader:
         form: LineFormat | Units | None = None,
         recent: Recent | None = None,
         columns: Sequence[str] = (),
+        expressions: Mapping[str, str] = EXPRESSIONS,
+        prepare: Callable[[pl.DataFrame], pl.DataFrame] = lambda rows: rows,
         on_rows: Callable[[pl.DataFrame], None] | None = None,
     ) -> None:
         self.recent = Recent() if recent is None else recent
@@ -55,7 +60,8 @@ class LiveReader:
         self.clock = LogClock(replay=replay)
         self.lines: dict[str, int] = {}
         self._tails = list(tails)
-        self._parser = Parser(form, columns)
+        self._parser = Parser(form, columns, expressions)
+        self._prepare = prepare
         self._on_rows = on_rows
         self._pending: list[tuple[str, bytes]] = []
         self._caught_up = replay
@@ -116,7 +122,7 @@ class LiveReader:
             tables += parsed
             records.add(counts)
             self.lines[name] = self.lines.get(name, 0) + counts.read
-        rows = self.recent.add(pl.concat([self._parser.empty, *tables]), records)
+        rows = self.recent.add(self._prepare(pl.concat([self._parser.empty, *tables])), records)
         if self._on_rows is not None and len(rows):
             self._on_rows(rows)
         live = self._caught_up or not any(isinstance(follower, FileFollower) for follower in self.followers)
