@@ -68,7 +68,7 @@ def measurement_panels() -> list[Any]:
         lines(
             queries.LOGS,
             "Missing and rotated logs",
-            "1 while a log does not exist; rotations in the interval.",
+            "1 while a log does not exist, or cannot be opened; rotations in the interval.",
             "none",
             empty=NO_EXPORTER,
             width=8,

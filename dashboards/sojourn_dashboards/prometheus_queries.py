@@ -193,6 +193,7 @@ LINES = (
 )
 LOGS = (
     Series("{{log}} missing", "max by (log) (sojourn_log_missing)"),
+    Series("{{log}} not opened", "max by (log) (sojourn_log_unopened)"),
     Series("{{log}} rotations", increase_of("sojourn_log_rotations_total", WINDOW, "log")),
 )
 OTHER_LABELS = (Series("{{label}}", rate_of("sojourn_other_label_total", WINDOW, "label")),)

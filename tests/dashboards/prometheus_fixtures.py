@@ -174,6 +174,8 @@ def _gauges(now: float) -> dict[str, list[tuple[Labels, float]]]:
         "sojourn_log_lag_seconds": [({}, 0.5)],
         "sojourn_log_unread_bytes": [(by_log, 4096.0)],
         "sojourn_log_missing": [(by_log, 0.0)],
+        "sojourn_log_unopened": [(by_log, 0.0)],
+        "sojourn_log_lost_bytes_total": [(by_log, 0.0)],
         "sojourn_export_window_requests": [({}, 9000.0)],
     }
 

@@ -16,7 +16,7 @@ from sojourn.export.histograms import Histogram
 from sojourn.export.labels import Labels, Routes
 from sojourn.export.live.poller import Source
 from sojourn.export.live.signal import LiveSignal
-from sojourn.export.measurement import clock_samples, log_samples
+from sojourn.export.measurement import LogReports, clock_samples, log_samples
 from sojourn.export.memory import Memory
 from sojourn.export.metrics import GROUP
 from sojourn.export.settings import Settings
@@ -111,8 +111,8 @@ class Exporter:
         span = self.settings.retention
         self._reader = LiveReader(
             followers, tails, replay=from_beginning, form=form, recent=Recent(span),
-            columns=(*JOINED, *CLIENT, PATH), expressions=EXPRESSIONS | ROUTE_AND_PATH, prepare=Routes(report="route" in labels).of,
-            on_rows=self._count,
+            columns=(*JOINED, *CLIENT, PATH), expressions=EXPRESSIONS | ROUTE_AND_PATH,
+            prepare=Routes(report="route" in labels).of, on_rows=self._count,
         )  # fmt: skip
         self._wasted = WastedWork(spans) if spans else None
         self._live = LiveSignal(status, self.settings) if status else None
@@ -120,6 +120,7 @@ class Exporter:
         self._clock = Paced(self._clock_of, CLOCK_SHARE)
         self._state = Paced(self._state_of, GAUGE_SHARE)
         self._memory = Memory()
+        self._reports = LogReports()
         self._services: set[str] = set()
         self._gauges: list[Sample] = []
         self._failure: Exception | None = None
@@ -176,7 +177,9 @@ class Exporter:
     def update(self, wall: datetime, *, gauges: bool = True) -> None:
         """Count the lines written since the last update; ``wall`` is the local time; ``gauges``: compute them too."""
         self._reader.poll()
-        complete = self._reader.unfetched < LITTLE_UNREAD
+        unopened = any(follower.refusal for follower in self._reader.followers)
+        complete = self._reader.unfetched < LITTLE_UNREAD and not unopened
+        self._reports.report(self._reader.followers)
         self._reader.read(wall)
         if self._live is not None:
             with self.lock:

@@ -51,7 +51,7 @@ class Routes:
             if self._routes.is_empty():
                 sys.stderr.write(
                     f'routes: no request has the name of its route, and all count as route="{UNNAMED}": let the app '
-                    "answer X-Route, or let nginx log $sojourn_route\n"
+                    "answer X-Route, or name routes in nginx ($sojourn_route)\n"
                 )
 
 

@@ -163,6 +163,11 @@ METRICS = (
            "Bytes written and not read yet."),
     Metric("sojourn_log_missing", GAUGE, ("log",), "1",
            "1 while a log does not exist."),
+    Metric("sojourn_log_unopened", GAUGE, ("log",), "1",
+           "1 while a log exists and cannot be opened after a rotation: too many open files, or no read permission."),
+    Metric("sojourn_log_lost_bytes_total", COUNTER, ("log",), "By",
+           "Size of files that were replaced, truncated or removed before they could be opened: their requests are not "
+           "counted."),
     Metric("sojourn_export_window_requests", GAUGE, (), "{request}",
            "Requests held for the gauges."),
 )  # fmt: skip

@@ -19,7 +19,7 @@ MEMORY = 400 << 20
 
 
 def invented(number: int) -> bytes:
-    """Return a request of a path that exists nowhere, as long as nginx accepts it; none of its parts is an identifier."""
+    """Return a request of a path that exists nowhere, as long as nginx accepts it, without identifiers."""
     word = f"/{number:06}".translate(str.maketrans("0123456789", "qrstuvwxyz"))
     return record(EPOCH + number / 100, route="", uri=PATH_BYTES // len(word) * word)
 
