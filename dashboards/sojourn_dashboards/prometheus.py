@@ -121,8 +121,8 @@ def group_variables() -> list[QueryVariable]:
         label_variable(
             "route",
             "Route",
-            "Name of the route, of the services chosen; (unnamed) stands for paths that neither the app nor nginx names, "
-            "other for routes beyond the exporter's limit.",
+            "Name of the route, of the services chosen; (unnamed) stands for paths without a name, other for routes "
+            "beyond the exporter's limit.",
             f"sojourn_response_time_seconds_count{{{SERVICE}}}",
         ),
         label_variable(

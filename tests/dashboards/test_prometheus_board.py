@@ -206,6 +206,8 @@ FIGURES: dict[tuple[str, str], dict[str, Any]] = {
     ("Lines", "refused: {{reason}}"): {"refused: invalid_json": 0.25},
     ("Lines", "repeated"): {"repeated": 0.125},
     ("Missing and rotated logs", "{{log}} missing"): {"access.jsonl missing": 0},
+    ("Unread", "{{log}} lost"): {"access.jsonl lost": 75 * 2.0},
+    ("Missing and rotated logs", "{{log}} not opened"): {"access.jsonl not opened": 0},
     ("Missing and rotated logs", "{{log}} rotations"): {"access.jsonl rotations": 75 / 600},
     ("Counted as other", "{{label}}"): {"route": 0.5},
     ("Held for the gauges", "{{instance}}"): {"edge:9469": 9000},

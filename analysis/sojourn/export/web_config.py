@@ -182,7 +182,7 @@ def _context(path: Path, tls: _Tls) -> ssl.SSLContext:
     context.minimum_version, context.maximum_version = VERSIONS[tls.min_version], VERSIONS[tls.max_version]
     names = f"{tls.cert_file}, {tls.key_file}"
     try:
-        # Without a password, an encrypted key is refused instead of asked for on the terminal.
+        # Without a password, an encrypted key is refused; no prompt appears on the terminal.
         context.load_cert_chain(path.parent / tls.cert_file, path.parent / tls.key_file, password="")
         if tls.client_ca_file:
             names = tls.client_ca_file

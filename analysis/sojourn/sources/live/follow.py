@@ -159,7 +159,7 @@ class FileFollower(Follower):
             return
         except OSError as error:
             if self._file is not None:  # permissions not set yet, or too many open files: the next poll may succeed
-                self.refusal, self._unopened = error.strerror, status
+                self.refusal, self._unopened = error.strerror or str(error), status
                 return
             raise SojournError(f"{self.name}: {error.strerror}") from error
         self.refusal, self._unopened = "", None
