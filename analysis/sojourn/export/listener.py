@@ -21,7 +21,6 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from ipaddress import ip_address
 from typing import Any
-from urllib.parse import urlsplit
 
 from prometheus_client.exposition import choose_encoder, make_wsgi_app
 
@@ -189,15 +188,15 @@ class _Handler(BaseHTTPRequestHandler):
         return parsed
 
     def do_GET(self) -> None:
-        url = urlsplit(self.path)
+        path, _, query = self.path.partition("?")
         if not self.server.web.allows(self.headers.get("Authorization")):
             self._answer(HTTPStatus.UNAUTHORIZED, {"WWW-Authenticate": "Basic"})
-        elif url.path != PATH:
+        elif path != PATH:
             self._answer(HTTPStatus.NOT_FOUND, text=f"not found; the metrics are at {PATH}\n")
         else:
             accepted = accepted_formats(self.headers.get("Accept", ""))
             environ = {
-                "REQUEST_METHOD": "GET", "PATH_INFO": url.path, "QUERY_STRING": url.query, "HTTP_ACCEPT": accepted,
+                "REQUEST_METHOD": "GET", "PATH_INFO": path, "QUERY_STRING": query, "HTTP_ACCEPT": accepted,
                 "HTTP_ACCEPT_ENCODING": self.headers.get("Accept-Encoding", ""),
             }  # fmt: skip
             # An older format has no place for native histograms.

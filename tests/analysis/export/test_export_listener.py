@@ -77,7 +77,7 @@ def test_only_the_metrics_are_served(tmp_path: Path) -> None:
         assert plain.status == 200
         assert b"sojourn_requests_total" in body
         assert int(plain.headers["Content-Length"]) == len(body)
-        for path in ("/", "/metrics/", "/favicon.ico", "/admin", "/../metrics"):
+        for path in ("/", "/metrics/", "/favicon.ico", "/admin", "/../metrics", "//["):
             assert answered(server, path).status == 404
         head = answered(server, method="HEAD")
         assert (head.status, head.read()) == (200, b"")
