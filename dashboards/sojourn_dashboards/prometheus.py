@@ -121,7 +121,8 @@ def group_variables() -> list[QueryVariable]:
         label_variable(
             "route",
             "Route",
-            "Template of the path, of the services chosen; other stands for routes beyond the exporter's limit.",
+            "Name of the route, of the services chosen; (unnamed) stands for paths without a name, other for routes "
+            "beyond the exporter's limit.",
             f"sojourn_response_time_seconds_count{{{SERVICE}}}",
         ),
         label_variable(

@@ -81,12 +81,13 @@ MEASUREMENT_ALERTS = (
     ),
     Alert(
         "SojournLogMissing",
-        "sojourn_log_missing == 1",
+        "sojourn_log_missing == 1 or sojourn_log_unopened == 1",
         "5m",
         "warning",
         "Log not read",
-        "the log {{ $labels.log }} does not exist at {{ $labels.instance }}",
-        "For 5 min a log that the exporter is configured to read did not exist.",
+        "the log {{ $labels.log }} does not exist at {{ $labels.instance }}, or cannot be opened",
+        "For 5 min a log that the exporter is configured to read did not exist, or could not be opened after a "
+        "rotation: too many open files, or no read permission. sojourn_log_lost_bytes_total has what is lost.",
     ),
     Alert(
         "SojournLogLag",

@@ -52,7 +52,8 @@ def measurement_panels() -> list[Any]:
         lines(
             queries.UNREAD,
             "Unread",
-            "Bytes of a log that were written and not read yet. A line that rises: the exporter is too slow.",
+            "Bytes of a log that were written and not read yet. A line that rises: the exporter is too slow. Lost: of "
+            "files that could not be opened before they were replaced, in the interval.",
             "bytes",
             empty=NO_EXPORTER,
             width=8,
@@ -68,7 +69,7 @@ def measurement_panels() -> list[Any]:
         lines(
             queries.LOGS,
             "Missing and rotated logs",
-            "1 while a log does not exist; rotations in the interval.",
+            "1 while a log does not exist, or cannot be opened; rotations in the interval.",
             "none",
             empty=NO_EXPORTER,
             width=8,

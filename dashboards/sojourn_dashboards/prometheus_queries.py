@@ -185,7 +185,10 @@ LAG = (
     Series("{{instance}} last record", f"time() - max by ({EXPORTER}) (sojourn_log_last_record_timestamp_seconds)"),
     Series("{{instance}} state", f"time() - min by ({EXPORTER}) (sojourn_state_timestamp_seconds)"),
 )
-UNREAD = (Series("{{instance}} {{log}}", f"max by ({EXPORTER}, log) (sojourn_log_unread_bytes)"),)
+UNREAD = (
+    Series("{{instance}} {{log}}", f"max by ({EXPORTER}, log) (sojourn_log_unread_bytes)"),
+    Series("{{log}} lost", increase_of("sojourn_log_lost_bytes_total", WINDOW, "log")),
+)
 LINES = (
     Series("{{log}} read", rate_of("sojourn_log_lines_total", WINDOW, "log")),
     Series("refused: {{reason}}", rate_of("sojourn_log_refused_lines_total", WINDOW, "reason")),
@@ -194,6 +197,7 @@ LINES = (
 )
 LOGS = (
     Series("{{log}} missing", "max by (log) (sojourn_log_missing)"),
+    Series("{{log}} not opened", "max by (log) (sojourn_log_unopened)"),
     Series("{{log}} rotations", increase_of("sojourn_log_rotations_total", WINDOW, "log")),
 )
 OTHER_LABELS = (Series("{{label}}", rate_of("sojourn_other_label_total", WINDOW, "label")),)

@@ -101,10 +101,14 @@ class Served:
         assert self.process.poll() is None, self._err.read_text()
         return self._err.read_text()
 
+    def scrape(self) -> bytes:
+        """Return the metrics as text."""
+        with urllib.request.urlopen(self.url, timeout=20) as answer:
+            return bytes(answer.read())
+
     def value(self, name: str, **labels: str) -> float:
         """Return the sum of the samples of a metric with these label values."""
-        with urllib.request.urlopen(self.url, timeout=20) as answer:
-            families = list(text_string_to_metric_families(answer.read().decode()))
+        families = list(text_string_to_metric_families(self.scrape().decode()))
         samples = [sample for family in families for sample in family.samples if sample.name == name]
         return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
 

@@ -7,7 +7,8 @@ from contextvars import copy_context
 from typing import Any
 
 import pytest
-from collector_support import ManualClock, asgi_answer, call_asgi, scope_of
+from collector_support import ManualClock, asgi_answer, call_asgi, scope_of, stamp_now
+from fastapi import FastAPI
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from sojourn_middleware import ASGIMiddleware, Telemetry, mark_started
 
@@ -259,3 +260,27 @@ def test_failures_of_our_own_never_reach_the_app(asgi: Any, caplog: pytest.LogCa
     assert (answer.status, answer.body, answer.headers["x-kind"]) == (200, b"ok", "fine")
     assert answer.queueing_delay == 0.1  # only the route is lost
     assert "the route callable is broken" in caplog.text
+
+
+def test_route_of_a_mount_has_names_for_its_parameters() -> None:
+    """A client chooses the values, and must not choose routes with them."""
+
+    def answer(tenant: str = "", item: str = "") -> None:
+        """Answer with nothing."""
+
+    inner, outer = FastAPI(), FastAPI()
+    inner.get("/items/{item}")(answer)
+    outer.mount("/static/{year:int}", inner)
+    outer.mount("/shops/{tenant}", inner)
+    routes = [
+        route_of_call(ASGIMiddleware(outer), path)
+        for path in ("/shops/acme/items/7", "/shops/shops/items/8", "/shops/7/items/7", "/static/7/items/1")
+    ]
+    assert routes == ["/shops/{tenant}/items/{item}"] * 3 + ["/static/{year}/items/{item}"]
+    assert route_of_call(ASGIMiddleware(outer), "/static/07/items/1") == "/items/{item}"
+
+
+def route_of_call(app: Any, path: str) -> str:
+    """Return the X-Route of an answer."""
+    scope = scope_of([("X-Request-Start", stamp_now())], path=path, raw_path=path.encode())
+    return asgi_answer(call_asgi(app, scope)).headers["x-route"]

@@ -126,6 +126,7 @@ def _counters() -> dict[str, list[tuple[Labels, float]]]:
         "sojourn_log_repeated_records_total": [({}, 0.125)],
         "sojourn_log_records_ahead_total": [({}, 0.0625)],
         "sojourn_log_rotations_total": [(log, 1 / 600)],
+        "sojourn_log_lost_bytes_total": [(log, 2.0)],
     }
 
 
@@ -175,6 +176,7 @@ def _gauges(now: float) -> dict[str, list[tuple[Labels, float]]]:
         "sojourn_log_lag_seconds": [({}, 0.5)],
         "sojourn_log_unread_bytes": [(by_log, 4096.0)],
         "sojourn_log_missing": [(by_log, 0.0)],
+        "sojourn_log_unopened": [(by_log, 0.0)],
         "sojourn_export_window_requests": [({}, 9000.0)],
     }
 

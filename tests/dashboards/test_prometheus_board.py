@@ -207,6 +207,8 @@ FIGURES: dict[tuple[str, str], dict[str, Any]] = {
     ("Lines", "repeated"): {"repeated": 0.125},
     ("Lines", "ahead of the clock"): {"ahead of the clock": 0.0625},
     ("Missing and rotated logs", "{{log}} missing"): {"access.jsonl missing": 0},
+    ("Unread", "{{log}} lost"): {"access.jsonl lost": 75 * 2.0},
+    ("Missing and rotated logs", "{{log}} not opened"): {"access.jsonl not opened": 0},
     ("Missing and rotated logs", "{{log}} rotations"): {"access.jsonl rotations": 75 / 600},
     ("Counted as other", "{{label}}"): {"route": 0.5},
     ("Held for the gauges", "{{instance}}"): {"edge:9469": 9000},

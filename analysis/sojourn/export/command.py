@@ -6,7 +6,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +22,7 @@ from sojourn.model.objective import DEFAULT, objective_of
 
 if TYPE_CHECKING:
     from sojourn.export.exporter import Exporter
+    from sojourn.export.listener import MetricsServer
 
 LISTEN = "127.0.0.1:9145"
 
@@ -36,6 +37,14 @@ def export(
     listen: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Serve the metrics on this address; port 0 chooses a free one.")
     ] = LISTEN,
+    web_config: Annotated[
+        str | None,
+        typer.Option(
+            "--web.config.file",
+            metavar="FILE",
+            help="TLS and passwords of the metrics, in the YAML format of Prometheus's exporters.",
+        ),
+    ] = None,
     from_beginning: Annotated[
         bool,
         typer.Option(
@@ -137,12 +146,13 @@ def export(
         refuse_endless(logs)
         if status:
             raise typer.BadParameter("counts are read while requests run, not of a whole log", param_hint="--status")
+    server_of = None if once else _server_of(host, port, web_config)
     exporter = _exporter(logs, spans or [], status or [], settings, from_beginning or once, log_format)
     try:
-        if once:
+        if server_of is None:
             _print_once(exporter)
         else:
-            _serve(exporter, host, port, otlp)
+            _serve(exporter, server_of, otlp)
     finally:
         exporter.close()
 
@@ -185,9 +195,15 @@ def _print_once(exporter: Exporter) -> None:
         sys.stdout.write(text_of(exporter))
 
 
-def _serve(exporter: Exporter, host: str, port: int, otlp: str | None) -> None:
-    from sojourn.export.exposition import MetricsServer  # noqa: PLC0415
+def _server_of(host: str, port: int, web_config: str | None) -> Callable[[Exporter], MetricsServer]:
+    from sojourn.export.listener import MetricsServer  # noqa: PLC0415
+    from sojourn.export.web_config import WebConfig  # noqa: PLC0415
 
+    web = WebConfig(web_config)
+    return lambda exporter: MetricsServer(exporter, host, port, web)
+
+
+def _serve(exporter: Exporter, server_of: Callable[[Exporter], MetricsServer], otlp: str | None) -> None:
     stop = threading.Event()
     with _until_signalled(stop):
         sender = None
@@ -195,9 +211,11 @@ def _serve(exporter: Exporter, host: str, port: int, otlp: str | None) -> None:
             from sojourn.export.otlp import Sender  # noqa: PLC0415 - needs opentelemetry-sdk
 
             sender = Sender(exporter, otlp)
-        server = MetricsServer(exporter, host, port)
+        server = server_of(exporter)
         try:
             sys.stderr.write(f"metrics: {server.url}\n")
+            if server.warning:
+                sys.stderr.write(f"metrics: warning: {server.warning}\n")
             exporter.start()
             if sender is not None:
                 sender.start()

@@ -13,9 +13,10 @@ import polars as pl
 
 from sojourn.components.split import clock_of, split_rows
 from sojourn.export.histograms import Histogram
-from sojourn.export.labels import Labels
+from sojourn.export.labels import Labels, Routes
 from sojourn.export.live.poller import Source
 from sojourn.export.live.signal import LiveSignal
+from sojourn.export.measurement import LogReports, clock_samples, log_samples
 from sojourn.export.memory import Memory
 from sojourn.export.metrics import GROUP
 from sojourn.export.refusal import CLOCKS
@@ -27,6 +28,7 @@ from sojourn.model.client_retries import CLIENT
 from sojourn.model.frame import Records
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.units import Units
+from sojourn.readers.record import EXPRESSIONS, PATH, ROUTE_AND_PATH
 from sojourn.sources.live.follow import READ_BYTES, Follower
 from sojourn.sources.live.pace import Paced
 from sojourn.sources.live.reader import POLL_INTERVAL, LiveReader
@@ -111,8 +113,9 @@ class Exporter:
         )
         span = self.settings.retention
         self._reader = LiveReader(
-            followers, tails, replay=from_beginning, form=form, recent=Recent(span), columns=(*JOINED, *CLIENT),
-            on_rows=self._count, on_step=self._restart,
+            followers, tails, replay=from_beginning, form=form, recent=Recent(span),
+            columns=(*JOINED, *CLIENT, PATH), expressions=EXPRESSIONS | ROUTE_AND_PATH,
+            prepare=Routes(report="route" in labels).of, on_rows=self._count, on_step=self._restart,
         )  # fmt: skip
         self._wasted = WastedWork(spans) if spans else None
         self._live = LiveSignal(status, self.settings) if status else None
@@ -120,6 +123,7 @@ class Exporter:
         self._clock = Paced(self._clock_of, CLOCK_SHARE)
         self._state = Paced(self._state_of, GAUGE_SHARE)
         self._memory = Memory()
+        self._reports = LogReports()
         self._services: set[str] = set()
         self._gauges: list[Sample] = []
         self._failure: Exception | None = None
@@ -176,7 +180,9 @@ class Exporter:
     def update(self, wall: datetime, *, gauges: bool = True) -> None:
         """Count the lines written since the last update; ``wall`` is the local time; ``gauges``: compute them too."""
         self._reader.poll()
-        complete = self._reader.unfetched < LITTLE_UNREAD
+        unopened = any(follower.refusal for follower in self._reader.followers)
+        complete = self._reader.unfetched < LITTLE_UNREAD and not unopened
+        self._reports.report(self._reader.followers)
         self._reader.read(wall)
         if self._live is not None:
             with self.lock:
@@ -186,7 +192,7 @@ class Exporter:
             rows = self._wasted.matched(self._reader.now(wall))
             with self.lock:
                 self.tally.add_wasted(rows)
-        logs = list(self._about_logs())
+        logs = list(log_samples(self._reader))
         with self.lock:
             self._logs = logs
         if gauges:
@@ -284,7 +290,7 @@ class Exporter:
         split = split_rows(window.rows, clock=window.clock, infer=False)
         rows = split.rows.collect(engine="streaming")
         labels = self.tally.labels
-        samples = list(_clock_samples(window.clock, rows, labels))
+        samples = list(clock_samples(window.clock, rows, labels))
         of_service = dict(_by_label(rows.filter("proxied"), labels))
         for service in window.services:
             samples += self._of_service(service, of_service.get(service, rows.clear()).lazy(), window)
@@ -300,25 +306,6 @@ class Exporter:
             self._live.set_demand(service, demand)
         return samples
 
-    def _about_logs(self) -> Iterator[Sample]:
-        reader = self._reader
-        records = reader.recent.records
-        for reason, count in sorted(records.reasons.items()):
-            yield Sample("sojourn_log_refused_lines_total", (reason,), count)
-        yield Sample("sojourn_log_repeated_records_total", (), reader.recent.duplicates)
-        yield Sample("sojourn_log_records_ahead_total", (), reader.ahead.total)
-        yield Sample("sojourn_export_window_requests", (), len(reader.recent))
-        for name, lines in reader.lines.items():
-            yield Sample("sojourn_log_lines_total", (name,), lines)
-        for follower in reader.followers:
-            yield Sample("sojourn_log_rotations_total", (follower.name,), follower.rotations)
-            yield Sample("sojourn_log_unread_bytes", (follower.name,), follower.behind)
-            yield Sample("sojourn_log_missing", (follower.name,), float(follower.missing))
-        if reader.recent.last is not None:
-            yield Sample("sojourn_log_last_record_timestamp_seconds", (), reader.recent.last.timestamp())
-        if reader.clock.lag is not None:
-            yield Sample("sojourn_log_lag_seconds", (), reader.clock.lag)
-
 
 def _by_label(rows: pl.DataFrame, labels: Labels) -> Iterator[tuple[str, pl.DataFrame]]:
     """Yield the rows of each service, by its label value."""
@@ -329,16 +316,3 @@ def _by_label(rows: pl.DataFrame, labels: Labels) -> Iterator[tuple[str, pl.Data
     )
     for (label,), own in labelled.group_by("__label", maintain_order=True):
         yield str(label), own.drop("__label")
-
-
-def _clock_samples(clock: pl.DataFrame, rows: pl.DataFrame, labels: Labels) -> Iterator[Sample]:
-    """Yield offset and uncertainty of each backend, for the services that it serves; of several, the least certain."""
-    pairs = rows.filter("proxied").select("service", "upstream", "proxy").unique()
-    estimates = pairs.join(clock, on=["proxy", "upstream"], nulls_equal=True).drop_nulls(["offset", "uncertainty"])
-    worst: dict[tuple[str, str], tuple[float, float]] = {}
-    for row in estimates.sort("uncertainty").iter_rows(named=True):
-        values = (labels.value("service", row["service"]), labels.value("upstream", row["upstream"]))
-        worst[values] = (row["offset"], row["uncertainty"])
-    for values, (offset, uncertainty) in sorted(worst.items()):
-        yield Sample("sojourn_clock_offset_seconds", values, offset)
-        yield Sample("sojourn_clock_offset_uncertainty_seconds", values, uncertainty)

@@ -1,12 +1,9 @@
-"""Serve the metrics to Prometheus, by its official client library."""
+"""The metrics in Prometheus's formats, by its official client library."""
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -16,18 +13,14 @@ from prometheus_client.core import (
     Metric,
 )
 from prometheus_client.core import Exemplar as ClientExemplar
-from prometheus_client.exposition import ThreadingWSGIServer, make_wsgi_app
 from prometheus_client.registry import Collector
 from prometheus_client.samples import BucketSpan, NativeHistogram
 
 from sojourn.export.exporter import Exporter
 from sojourn.export.histograms import ZERO, Histogram
 from sojourn.export.metrics import COUNTER, GAUGE, HISTOGRAM, METRICS, NATIVE_SCHEMA
-from sojourn.model.errors import SojournError
 
 QUEUEING = "sojourn_queueing_delay_seconds"
-NATIVE_FORMAT = "version=2.0.0"
-"""In ``Accept``: the version of OpenMetrics that has native histograms."""
 
 
 class ExporterCollector(Collector):
@@ -111,57 +104,11 @@ def _spans(counts: dict[int, int]) -> tuple[list[BucketSpan] | None, list[int] |
 
 def text_of(exporter: Exporter) -> str:
     """Return the metrics in Prometheus's text format."""
-    return generate_latest(_registry(exporter, native=False)).decode()
+    return generate_latest(registry_of(exporter, native=False)).decode()
 
 
-def _registry(exporter: Exporter, *, native: bool) -> CollectorRegistry:
+def registry_of(exporter: Exporter, *, native: bool) -> CollectorRegistry:
+    """Return a registry of an exporter's metrics; ``native``: with native histograms as well."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(ExporterCollector(exporter, native=native))
     return registry
-
-
-class MetricsServer:
-    """An HTTP server of the metrics of an exporter, on a thread of its own; port 0 chooses a free one.
-
-    Raises:
-        SojournError: the address cannot be listened on.
-    """
-
-    def __init__(self, exporter: Exporter, host: str, port: int) -> None:
-        applications = {native: make_wsgi_app(_registry(exporter, native=native)) for native in (False, True)}
-
-        def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-            # An older format has no place for native histograms.
-            native = NATIVE_FORMAT in environ.get("HTTP_ACCEPT", "")
-            return applications[native](environ, start_response)
-
-        server_class = _Server6 if ":" in host else _Server
-        try:
-            self._server = make_server(host, port, application, server_class, _SilentHandler)
-        except OSError as error:
-            raise SojournError(f"--listen {host}:{port}: {error.strerror or error}") from None
-        self._thread = threading.Thread(target=self._server.serve_forever, name="sojourn-metrics", daemon=True)
-        self._thread.start()
-        literal = f"[{host}]" if ":" in host else host
-        self.url = f"http://{literal}:{self._server.server_port}/metrics"
-
-    def close(self) -> None:
-        """Stop serving."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-
-class _Server(ThreadingWSGIServer):
-    """A server that does not wait for unfinished responses when it ends."""
-
-    daemon_threads = True
-
-
-class _Server6(_Server):
-    address_family = socket.AF_INET6
-
-
-class _SilentHandler(WSGIRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name in the class above
-        """Log no request."""

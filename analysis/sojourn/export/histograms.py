@@ -16,6 +16,7 @@ from sojourn.model.frame import HALF_MICROSECOND
 
 ZERO = 1e-5  # s; the zero bucket of a native histogram holds values up to this, with either sign
 LARGEST = 1e5  # s; larger values count in the last native bucket
+LONGEST_TRACE = 120  # characters of a trace id in an exemplar, whose labels have 128 in OpenMetrics
 PER_OCTAVE = 1 << NATIVE_SCHEMA
 FIRST, LAST = (math.ceil(math.log2(value) * PER_OCTAVE) for value in (ZERO, LARGEST))
 """Index of the first and the last native bucket: bucket i holds values in (2^((i-1)/8), 2^(i/8)]."""
@@ -76,7 +77,7 @@ class Histograms:
         Args:
             group: number of each value's group, from 0.
             value: s, as many.
-            trace_id: of its request, as many; None or empty: it gives no exemplar.
+            trace_id: of its request, as many; None, empty or longer than ``LONGEST_TRACE``: no exemplar.
             time: its end, unix s, as many.
         """
         if not len(value):
@@ -98,7 +99,7 @@ class Histograms:
         width = len(self.bounds) + 1
         cells, last = np.unique((group * width + bucket)[::-1], return_index=True)
         for cell, place in zip(cells.tolist(), (len(value) - 1 - last).tolist(), strict=True):
-            if trace := trace_id[place]:
+            if (trace := trace_id[place]) and len(trace) <= LONGEST_TRACE:
                 exemplar = Exemplar(float(value[place]), trace, float(time[place]))
                 self._exemplars.setdefault(cell // width, {})[cell % width] = exemplar
 

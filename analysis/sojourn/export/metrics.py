@@ -1,7 +1,7 @@
 """Names, labels and meanings of the exported metrics, in one table: exposition, OTLP and the reference page use it.
 
 Names follow Prometheus's conventions: base units, ``_total`` for counters, ``_ratio`` for shares. Every label has few
-values: beyond a limit, values are counted as ``other``.
+values: beyond a limit, values are counted as ``other``. No client chooses a value: a path is no route.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ HISTOGRAM, COUNTER, GAUGE = "histogram", "counter", "gauge"
 GROUP = ("service", "route", "upstream")
 """Labels by which requests are grouped."""
 
-OTHER, UNKNOWN = "other", ""
-"""Value of a label beyond its limit; value of a label that the log does not contain."""
+OTHER, UNKNOWN, UNNAMED = "other", "", "(unnamed)"
+"""Value of a label beyond its limit; of a label that the log does not contain; of a route without a name."""
 
 STATUS_CLASSES = ("1xx", "2xx", "3xx", "4xx", "5xx")
 
@@ -167,6 +167,11 @@ METRICS = (
            "Bytes written and not read yet."),
     Metric("sojourn_log_missing", GAUGE, ("log",), "1",
            "1 while a log does not exist."),
+    Metric("sojourn_log_unopened", GAUGE, ("log",), "1",
+           "1 while a log exists and cannot be opened after a rotation: too many open files, or no read permission."),
+    Metric("sojourn_log_lost_bytes_total", COUNTER, ("log",), "By",
+           "Size of files that were replaced, truncated or removed before they could be opened: their requests are not "
+           "counted."),
     Metric("sojourn_export_window_requests", GAUGE, (), "{request}",
            "Requests held for the gauges."),
 )  # fmt: skip

@@ -17,6 +17,7 @@ EXTRAS = {
     "PIL": "charts",
     "aiohttp": "lab",
     "altair": "charts",
+    "bcrypt": "web",
     "chdb": "store",
     "clickhouse_connect": "store",
     "grpc": "lab",
@@ -27,6 +28,7 @@ EXTRAS = {
     "scapy": "capture",
     "sojourn_middleware": "lab",
     "vl_convert": "charts",
+    "yaml": "web",
 }
 """Module -> the extra that brings it. A module of a name that is not listed belongs to the base."""
 

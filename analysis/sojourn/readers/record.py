@@ -251,6 +251,12 @@ EXPRESSIONS: dict[str, str] = {
     "time_step": "0.001::DOUBLE",
     DROPPED: DROPPED,
 }
+# Route and path apart, for readers to which a path is no route: ``route`` is null where the log names none.
+PATH = "path"
+ROUTE_AND_PATH = {
+    "route": "CASE WHEN NOT blank(r.route) THEN r.route END",
+    PATH: "CASE WHEN blank(r.route) THEN template_of(r.uri) END",
+}
 # The identity of a record: its request id and the keys that distinguish two records of one id, as in a store
 # (collector/clickhouse/tables/requests.sql). Without an id, but with the number of its connection, it is the whole
 # line. A line with neither has no identity: two requests may be equal to the last byte.

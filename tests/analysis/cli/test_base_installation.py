@@ -148,7 +148,7 @@ def test_the_modules_of_an_extra_are_those_that_its_packages_bring() -> None:
 def test_the_installation_page_lists_every_extra() -> None:
     page = (ROOT / "docs/how-to/install.md").read_text()
     assert re.findall(r"^\| `(\w+)` \| \+ [\d,]+ MB \|", page, re.M) == [
-        "charts", "compiled", "store", "capture", "otlp", "lab", "all",
+        "charts", "compiled", "store", "capture", "otlp", "web", "lab", "all",
     ]  # fmt: skip
     assert set(re.findall(r"^\| `(\w+)` \|", page, re.M)) == set(PROJECT["optional-dependencies"])
 

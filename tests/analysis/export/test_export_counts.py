@@ -16,8 +16,8 @@ from export_support import exported, histograms_of, samples_of, value_of
 from live_scene import Scene, lasting, poisson
 from pool_simulator import PoolSettings, as_lines, simulated_pool, span_lines
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-from sojourn.export.exposition import MetricsServer
 from sojourn.export.histograms import Histograms
+from sojourn.export.listener import MetricsServer
 from sojourn.export.metrics import BUCKETS, METRICS
 from sojourn.model.frame import HALF_MICROSECOND
 from sojourn.model.objective import objective_of

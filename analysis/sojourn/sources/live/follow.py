@@ -31,6 +31,8 @@ class Follower(ABC):
         missing: the file does not exist yet, or no longer.
         ended: no more lines will arrive (a closed pipe).
         rotations: number of times the file was replaced or truncated.
+        refusal: why the file that has the name now cannot be opened, such as too many open files; empty: it is open.
+        lost: bytes of files that were replaced, truncated or removed before they could be opened.
     """
 
     def __init__(self, name: str) -> None:
@@ -38,6 +40,8 @@ class Follower(ABC):
         self.missing = False
         self.ended = False
         self.rotations = 0
+        self.refusal = ""
+        self.lost = 0
 
     @property
     @abstractmethod
@@ -61,6 +65,7 @@ class FileFollower(Follower):
         self._start: Start | None = start
         self._file: OpenLog | None = None
         self._earlier: list[OpenLog] = []  # renamed, or copied before they were truncated
+        self._unopened: os.stat_result | None = None
 
     @property
     def behind(self) -> int:
@@ -107,11 +112,13 @@ class FileFollower(Follower):
         try:
             status = os.stat(self.name)
         except FileNotFoundError:
+            self._count_lost(None)
             self.missing = True
             self._start = None if self._file is None else self._start
             return
         except OSError as error:
             raise SojournError(f"{self.name}: {error.strerror}") from error
+        self._count_lost(status)
         self.missing = False
         if self._file is not None and self._file.identity == (status.st_dev, status.st_ino):
             return
@@ -120,9 +127,11 @@ class FileFollower(Follower):
         except FileNotFoundError:
             return
         except OSError as error:
-            if self._file is not None:  # just created, permissions not set yet: the next poll may succeed
+            if self._file is not None:  # permissions not set yet, or too many open files: the next poll may succeed
+                self.refusal, self._unopened = error.strerror or str(error), status
                 return
             raise SojournError(f"{self.name}: {error.strerror}") from error
+        self.refusal, self._unopened = "", None
         if self._file is not None:
             self.rotations += 1
             self._file.deadline = time.monotonic() + GRACE
@@ -130,6 +139,17 @@ class FileFollower(Follower):
         # Only a file that existed at the start has older lines to skip.
         self._file = OpenLog(handle, self._start(handle) if self._start else 0)
         self._start = None
+
+    def _count_lost(self, status: os.stat_result | None) -> None:
+        """Count the bytes of a file that could not be opened and is gone; ``status``: of the file that has the name."""
+        before = self._unopened
+        if before is None:
+            return
+        is_same = status is not None and (status.st_dev, status.st_ino) == (before.st_dev, before.st_ino)
+        if status is None or not is_same or status.st_size < before.st_size:
+            self.lost += before.st_size
+            self.rotations += 1
+            self._unopened, self.refusal = None, ""
 
     def _give_up_earlier(self) -> bytes:
         """Close earlier files that have been read to their end; return the lines that they leave unfinished."""

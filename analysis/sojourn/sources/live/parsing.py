@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import codecs
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 import polars as pl
 
-from sojourn.model.frame import SCHEMA, SPLIT_COLUMNS, Records
+from sojourn.model.frame import SPLIT_COLUMNS, Records, dtype_of
 from sojourn.readers.blocks import Parsers, format_of
 from sojourn.readers.foreign_logs import LENGTH, LINES
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.units import Units
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import blocks_of_lines
-from sojourn.readers.record import DROPPED, RECORD, records_query
+from sojourn.readers.record import DROPPED, EXPRESSIONS, RECORD, records_query
 from sojourn.readers.unwrapping import bare_block
 from sojourn.sources.requests import in_seconds
 
@@ -32,17 +32,24 @@ class Parser:
     Args:
         form: format of all logs; None: each log's own, recognised by its lines.
         columns: read in addition to ``COLUMNS``.
+        expressions: column -> SQL, as ``EXPRESSIONS``.
 
     Attributes:
         empty: a table without rows.
     """
 
-    def __init__(self, form: LineFormat | Units | None = None, columns: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        form: LineFormat | Units | None = None,
+        columns: Sequence[str] = (),
+        expressions: Mapping[str, str] = EXPRESSIONS,
+    ) -> None:
         self._form = form
         self._columns = tuple(dict.fromkeys((*COLUMNS, *columns)))
-        self.empty = pl.DataFrame(schema={**{name: SCHEMA[name] for name in self._columns}, RECORD: pl.UInt64()})
+        self.empty = pl.DataFrame(schema={**{name: dtype_of(name) for name in self._columns}, RECORD: pl.UInt64()})
         # A second's lines are one batch: more threads only wait for each other.
-        self._parsers = Parsers(lambda form: records_query((*self._columns, RECORD), "block", log=form), threads=1)
+        selected = (*self._columns, RECORD)
+        self._parsers = Parsers(lambda form: records_query(selected, "block", expressions, form), threads=1)
         self._units = in_seconds(self._columns)
         self._samples = 0
         self._logs: dict[str, LogInput] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 import polars as pl
@@ -11,6 +11,7 @@ import polars as pl
 from sojourn.model.frame import Records
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.units import Units
+from sojourn.readers.record import EXPRESSIONS
 from sojourn.sources.live.ahead import Ahead, AheadOfClock, AheadOfLog
 from sojourn.sources.live.follow import READ_BYTES, FileFollower, Follower
 from sojourn.sources.live.log_clock import ClockSteps, LogClock
@@ -32,6 +33,8 @@ class LiveReader:
         form: format of all logs; None: each log's own.
         recent: holds the requests; None: those of the last ten minutes.
         columns: read in addition, for ``on_rows``.
+        expressions: column -> SQL, as ``EXPRESSIONS``.
+        prepare: returns the rows that are held and received, from those that were parsed.
         on_rows: receives new rows that ``recent`` did not have yet.
         on_step: called when the local clock was set: what is held of before is dropped.
         elapsed: a clock that nothing sets, s.
@@ -53,6 +56,8 @@ class LiveReader:
         form: LineFormat | Units | None = None,
         recent: Recent | None = None,
         columns: Sequence[str] = (),
+        expressions: Mapping[str, str] = EXPRESSIONS,
+        prepare: Callable[[pl.DataFrame], pl.DataFrame] = lambda rows: rows,
         on_rows: Callable[[pl.DataFrame], None] | None = None,
         on_step: Callable[[], None] | None = None,
         elapsed: Callable[[], float] = time.monotonic,
@@ -63,7 +68,8 @@ class LiveReader:
         self.ahead: Ahead = AheadOfLog() if replay else AheadOfClock(self.recent.span)
         self.lines: dict[str, int] = {}
         self._tails = list(tails)
-        self._parser = Parser(form, columns)
+        self._parser = Parser(form, columns, expressions)
+        self._prepare = prepare
         self._on_rows = on_rows
         self._on_step = on_step
         self._elapsed = elapsed
@@ -133,7 +139,7 @@ class LiveReader:
         every = self.ahead.without(pl.concat([self._parser.empty, *tables]), wall)
         if stepped:
             self.ahead.restart()  # those that were just read are of before
-        rows = self.recent.add(every, records)
+        rows = self.recent.add(self._prepare(every), records)
         if self._on_rows is not None and len(rows):
             self._on_rows(rows)
         live = self._caught_up or not any(isinstance(follower, FileFollower) for follower in self.followers)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import os
+import resource
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -93,6 +96,42 @@ def test_rename_while_writing_loses_and_repeats_no_line(log: Path, tmp_path: Pat
     assert got == b"1\n2\n3\n4\n5\n"
     assert follower.rotations == 1
     follower.close()
+
+
+def test_file_that_cannot_be_opened_is_read_later_or_lost(log: Path, tmp_path: Path) -> None:
+    """What is replaced or truncated before it could be opened counts as lost; what remains is read."""
+    log.write_bytes(b"a\n")
+    follower = FileFollower(str(log), from_the_beginning)
+    assert follower.lines() == b"a\n"
+    for number, (change, lost, later) in enumerate(
+        (
+            (lambda: None, 0, b"b\n"),
+            (lambda: log.rename(tmp_path / "lost") and log.write_bytes(b"c\n"), 2, b"c\n"),
+            (lambda: log.write_bytes(b"\n"), 2, b"\n"),
+        )
+    ):
+        log.rename(tmp_path / f"{number}")
+        log.write_bytes(b"b\n")
+        with no_descriptors():
+            assert follower.lines() == b""
+            assert follower.refusal == "Too many open files"
+        before = follower.lost
+        change()
+        assert follower.lines() == later
+        assert follower.refusal == ""
+        assert follower.lost - before == lost
+    follower.close()
+
+
+@contextmanager
+def no_descriptors() -> Iterator[None]:
+    """Let nothing be opened."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_copy_and_truncate(log: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -194,7 +195,7 @@ def route_of_scope(scope: Mapping[str, Any], outer_root_path: str) -> str | None
     """Return the value that the app set as ``sojourn.route``, or the template that Starlette or FastAPI matched.
 
     A mounted application knows its routes without the prefix of the mount; the prefix is what the root path
-    gained since the middleware saw the request with `outer_root_path`.
+    gained since the middleware saw the request with `outer_root_path`, with names for the values of parameters.
     """
     routes = scope.get("sojourn.route")
     if routes:
@@ -210,4 +211,19 @@ def route_of_scope(scope: Mapping[str, Any], outer_root_path: str) -> str | None
         return None
     root_path = str(scope.get("root_path") or "")
     prefix = root_path[len(outer_root_path) :] if root_path.startswith(outer_root_path) else ""
-    return prefix + template or None
+    return _mount(prefix, template, scope.get("path_params")) + template or None
+
+
+def _mount(prefix: str, template: str, values: Any) -> str:
+    """Return the template of the path of the mounts; empty if it has values that are not as in the path (/07)."""
+    if not prefix:
+        return ""
+    own = {name.partition(":")[0] for name in re.findall(r"\{([^}]*)\}", template)}
+    outer = {name: value for name, value in values.items() if name not in own} if isinstance(values, Mapping) else {}
+    path = prefix + "/"
+    for name, value in reversed(outer.items()):
+        before, slash, after = path.rpartition(f"/{value}/")
+        if not slash:
+            return ""
+        path = f"{before}/{{{name}}}/{after}"
+    return path[:-1]
