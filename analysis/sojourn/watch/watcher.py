@@ -62,7 +62,7 @@ class Watcher(LiveReader):
         slo: float = SLO,
         form: LineFormat | Units | None = None,
     ) -> None:
-        super().__init__(followers, tails, replay=replay, form=form)
+        super().__init__(followers, tails, replay=replay, form=form, on_step=self._outdated)
         self._slo = slo
         self._choice = Choice()
         self._clocks = Paced(self._clocks_of, SHARES["clock"])
@@ -84,9 +84,7 @@ class Watcher(LiveReader):
         now = self.now(wall) if now is None else now
         if choice != self._choice:
             self._choice = choice
-            for paced in self._windows.values():
-                paced.outdated()
-            self._queues.outdated()
+            self._outdated()
         clock = self._clocks.get(now)
         windows = {name: paced.get(now, WINDOWS[name], clock) for name, paced in self._windows.items()}
         return View(
@@ -105,6 +103,12 @@ class Watcher(LiveReader):
             records_ahead=self.ahead.total,
             notes=(*(self._about_logs() if following else ()), *self._notes(clock, windows, now)),
         )
+
+    def _outdated(self) -> None:
+        """Compute the windows and queues again at the next view."""
+        for paced in self._windows.values():
+            paced.outdated()
+        self._queues.outdated()
 
     def _clocks_of(self, now: datetime) -> pl.DataFrame:
         return clock_of(self.recent.rows(now, SPAN))

@@ -40,7 +40,7 @@ class Ahead(ABC):
     @property
     @abstractmethod
     def sentence(self) -> str:
-        """What was set apart, and what to do; empty: nothing was."""
+        """What was set apart, and why; empty: nothing was."""
 
     def restart(self) -> None:  # noqa: B027 - a replay has no clock that is set
         """Forget recent records: the local clock was set, and those before are on another clock."""
