@@ -54,6 +54,9 @@ CAPACITY = 20.0  # requests/s, of the service shop
 
 
 def fill(client: Any) -> None:
+    # A part that is put aside, of a row that no panel has.
+    client.insert("capacity", [["gone", 1.0]], column_names=["service", "rate"])
+    client.command("ALTER TABLE capacity DETACH PARTITION tuple()")
     for rate in (900.0, CAPACITY):  # noted twice: the last one counts
         client.insert("capacity", [["shop", rate]], column_names=["service", "rate"])
     client.insert(

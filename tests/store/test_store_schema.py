@@ -161,7 +161,7 @@ def test_for_a_cluster_and_for_roles_it_parses(store_dsn: str) -> None:
     assert all("Replicated" in s or "Distributed('it" in s for s in tables)
     twins = {m[1] for s in tables if (m := re.match(r"CREATE TABLE IF NOT EXISTS (\w+) .* AS (\w+)_local", s))}
     stored = {f.objects[0].name.removesuffix("${local}") for f in schema_files() if f.folder == TABLES}
-    assert twins == {*stored, "requests_split"}
+    assert twins == {*stored, "requests_split", "broken_parts"}
 
 
 def test_texts_use_every_placeholder_and_part_and_no_other() -> None:
@@ -176,7 +176,7 @@ def test_texts_use_every_placeholder_and_part_and_no_other() -> None:
     for file in schema_files():
         assert "${" not in "".join(file.statements()), file.name
     composed = {"steps_by_hour", "facts_of_rows", "text_of", "requests", "final", "conditions", "window"}
-    placed = {"local", "on_cluster", "replicated", "replica_guard", "kept_since", "cluster"}
+    placed = {"local", "on_cluster", "replicated", "replica_guard", "kept_since", "guard", "cluster"}
     of_roles = {"database", "user", "role", "hash", "salt"}
     of_statements = {"lost_times"}  # in the statements of the analysis alone
     assert used == parts | set(constants()) - of_statements | composed | placed - {"cluster"} | of_roles

@@ -104,7 +104,7 @@ def stored_records(store: Store, selection: Selection, rejects_to: TextIO | None
     reasons = {str(reason): int(count) for reason, count in lines}
     read = sum(count for _, count in stored) + sum(reasons.values())
     dropped = by_reason((why, count) for why, count in stored if why)
-    records = Records(read=read, reasons=reasons, dropped=dropped, warnings=warnings(store))
+    records = Records(read=read, reasons=reasons, dropped=dropped, warnings=list(warnings(store)))
     if not reasons:
         return records
     statement = sql.refusals(refused, None if rejects_to is not None else MOST_REJECTS)

@@ -242,7 +242,8 @@ def plainly(store: Store, doing: str) -> Iterator[None]:
             raise
         _refuse_damaged(store, doing, error)
         text = store.address.without_password((None if store.embedded else _broken(error)) or plain(error))
-        if doing != QUERY and _OTHER_TABLES.search(text):  # of one of this version's own queries
+        # Of one of this version's own queries; a long one fills the message, and the code comes after it.
+        if doing != QUERY and _OTHER_TABLES.search(str(error)):
             text = f"its tables are not those of this version; `sojourn store init {store.dsn}` brings them up to date"
         raise SojournError(f"{store.dsn}: {doing}: {text}") from None
 

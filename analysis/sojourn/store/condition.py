@@ -71,16 +71,12 @@ def tables_of(parts: list[BrokenPart]) -> str:
     return ", ".join(f"{counted(count, 'part')} of {table}" for table, count in counts.items())
 
 
-def warnings(store: Store) -> list[str]:
-    """Return sentences about what limits every answer of a store: an older or a later schema, parts put aside.
+def warnings(store: Store) -> Iterator[str]:
+    """Yield sentences about what limits every answer of a store: an older or a later schema, parts put aside.
 
     Raises:
         SojournError: the store failed.
     """
-    return list(_warnings(store))
-
-
-def _warnings(store: Store) -> Iterator[str]:
     schema = compared(store)
     if STATE in schema.missing:
         yield f"The store has no schema of Sojourn: `sojourn store init {store.dsn}` creates it."

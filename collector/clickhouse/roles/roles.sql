@@ -42,4 +42,6 @@ CREATE ROLE IF NOT EXISTS sojourn_migrating ${on_cluster};
 
 GRANT ${on_cluster} SELECT, INSERT, ALTER, CREATE, DROP, TRUNCATE, OPTIMIZE, SHOW, SYSTEM VIEWS ON ${database}.* TO sojourn_migrating;
 GRANT ${on_cluster} SELECT ON system.replicas TO sojourn_migrating;
+-- The view broken_parts reads it with the rights of the user who made the view, so readers need no right on system tables.
+GRANT ${on_cluster} SELECT ON system.detached_parts TO sojourn_migrating;
 GRANT ${on_cluster} CLUSTER, REMOTE ON *.* TO sojourn_migrating;

@@ -1,6 +1,7 @@
 -- Records that arrived and are not stored any more, by file: a part of a table that the engine cannot read, or rows that were
--- deleted. Nothing expires here (init --keep) as lost, and where no arrival was noted nothing is. Both figures are exact up to
--- 65,536 records in the hour and estimates beyond; lost is 0 if and only if the samples of both sets are equal.
+-- deleted. A record that expired (init --keep) is not lost. An hour without a note of arrivals is not in the view. arrived and
+-- lost are exact up to 65,536 records in the hour, and estimates beyond. lost is 0 if and only if both sets are equal, or, beyond
+-- that number, their samples.
 --
 -- Requests count in the hour in which they ended. A refused line that is delivered again is refused at another time, so refused
 -- lines are compared over all hours, and count in the last one. A record that is stored under the name of another file (the log

@@ -1,8 +1,8 @@
 -- Is every line of the logs stored? By file and hour, in two steps. From the file to the store: lines that arrived (each delivery
 -- counted), and lines that are missing between them. Missing lines count in the hour in which the gap was noticed, and no longer
 -- once they arrive; outstanding: missing lines since the beginning. In the store: lost, the records that arrived and are not
--- stored any more, by the hour of the record (see lost_records). 0 is normal for each; the first is no fault of the store, and
--- the second is no fault of the file or its agent.
+-- stored any more, by the hour of the record (see lost_records). 0 is normal for both. Missing lines are no fault of the store, and
+-- lost records are no fault of the file or its agent. outstanding is null in an hour in which no line arrived.
 CREATE OR REPLACE VIEW reconciliation ${on_cluster} SQL SECURITY INVOKER AS
 SELECT
     hour,
