@@ -23,7 +23,7 @@ class StoreState:
     Attributes:
         store: the address, without the password.
         schema: ``current``, ``none``, ``differs`` or ``later``.
-        missing, changed, later: files of the schema, as in ``sojourn.store.migrate.Comparison``.
+        missing, changed, later: files of the schema, as in ``sojourn.store.schema_state.Comparison``.
         lines: lines that arrived in the last 24 hours, by what they became: requests, dead_letters.
         missing_lines: lines that did not arrive, though later lines of their files did; None: not known.
         advice: what to run; empty: nothing.
