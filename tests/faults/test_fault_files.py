@@ -289,7 +289,7 @@ def test_byte_order_mark_on_standard_input_costs_no_line() -> None:
         input=codecs.BOM_UTF8 + text(range(3)).encode(), capture_output=True, check=True, timeout=60,
     )  # fmt: skip
     assert json.loads(done.stdout)["records"] == {
-        "read": 3, "accepted": 3, "rejected": 0, "reasons": {}, "dropped": {},
+        "read": 3, "accepted": 3, "rejected": 0, "reasons": {}, "dropped": {}, "set_apart": None,
     }  # fmt: skip
 
 

@@ -42,9 +42,10 @@ def skip_byte_order_mark(name: str, stream: BinaryIO) -> int:
         SojournError: the mark is that of UTF-16.
     """
     try:
-        mark = cast(io.BufferedReader, stream).peek(3)[:3]
+        mark = cast(io.BufferedReader, stream).peek(4)[:4]
     except DAMAGE:  # the reader reports it
         return 0
-    if mark[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+    # The first character of a log is one of ASCII: half of it is zero in UTF-16.
+    if (mark[:2], mark[3:]) == (codecs.BOM_UTF16_LE, b"\0") or (mark[:2], mark[2:3]) == (codecs.BOM_UTF16_BE, b"\0"):
         raise SojournError(f"{name}: text in UTF-16; convert it to UTF-8: iconv -f UTF-16 -t UTF-8")
-    return len(stream.read(3)) if mark == codecs.BOM_UTF8 else 0
+    return len(stream.read(3)) if mark.startswith(codecs.BOM_UTF8) else 0

@@ -65,7 +65,7 @@ def coverage_of_frame(rows: pl.LazyFrame) -> Coverage:
 
 def coverage_of(table: pl.DataFrame) -> Coverage:
     """Return the coverage, from one row per backend: ``upstream`` and the other fields of ``Counts``."""
-    known = pl.sum_horizontal("by_stamp", "by_duration", "inferred")
+    with_source = pl.sum_horizontal("by_stamp", "by_duration", "inferred")
     answered = pl.col("answered") > 0
     ordered = table.sort("answered", "upstream", descending=[True, False])
     largest, others = ordered[:LARGEST].sort("upstream"), ordered[LARGEST:]
@@ -73,5 +73,5 @@ def coverage_of(table: pl.DataFrame) -> Coverage:
         tuple(Counts(**row) for row in largest.to_dicts()),
         Counts(None, **others.select(pl.col(COUNTS).sum()).row(0, named=True)) if len(others) else None,
         len(table),
-        *table.select(answered.sum(), (answered & (pl.col("answered") > known)).sum().alias("lacking")).row(0),
+        *table.select(answered.sum(), (answered & (pl.col("answered") > with_source)).sum().alias("lacking")).row(0),
     )

@@ -32,6 +32,9 @@ _OTHER_TABLES = re.compile(r"UNKNOWN_TABLE|UNKNOWN_IDENTIFIER|NO_SUCH_COLUMN_IN_
 # A partition holds whole days, and a record's day is part of what makes it itself: no duplicate crosses partitions.
 # Instants are shown and truncated in UTC, for any zone of server and client: the embedded engine uses TZ's zone.
 SETTINGS = {"do_not_merge_across_partitions_select_final": 1, "session_timezone": "UTC"}
+# Over half of the time in which a statement of a split is planned, and nothing in it to infer. Older servers have no such
+# setting.
+PLANNING = {"optimize_and_compare_chain": 0}
 
 # What the engine answers where it cannot read the files of a part, and what it says of the part.
 _UNREADABLE = re.compile(
@@ -149,7 +152,9 @@ def _client(address: Dsn, database: str) -> Client:
         with chdir("/"):
             with needed_for("a chdb:// store", "store"):
                 import chdb  # noqa: F401, PLC0415
-            return clickhouse_connect.get_client(interface="chdb", path=path, database=database, settings=SETTINGS)
+            return clickhouse_connect.get_client(
+                interface="chdb", path=path, database=database, settings=SETTINGS | PLANNING
+            )
     client = clickhouse_connect.get_client(
         host=address.host,
         port=address.port,
@@ -166,6 +171,9 @@ def _client(address: Dsn, database: str) -> Client:
     )
     if not client.server_settings:  # a truncated head looks like an answer without a body
         raise ConnectionError("RemoteDisconnected")
+    for name, value in PLANNING.items():
+        if name in client.server_settings:
+            client.set_client_setting(name, value)
     from clickhouse_connect.driver.httpclient import HttpClient  # noqa: PLC0415 - these two take their time to load
     from urllib3 import Timeout  # noqa: PLC0415
 
