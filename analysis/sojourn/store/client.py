@@ -172,7 +172,7 @@ def _client(address: Dsn, database: str) -> Client:
     if not client.server_settings:  # a truncated head looks like an answer without a body
         raise ConnectionError("RemoteDisconnected")
     for name, value in PLANNING.items():
-        if name in client.server_settings:
+        if (setting := client.server_settings.get(name)) and not setting.readonly:
             client.set_client_setting(name, value)
     from clickhouse_connect.driver.httpclient import HttpClient  # noqa: PLC0415 - these two take their time to load
     from urllib3 import Timeout  # noqa: PLC0415
