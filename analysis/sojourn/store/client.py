@@ -32,8 +32,8 @@ _OTHER_TABLES = re.compile(r"UNKNOWN_TABLE|UNKNOWN_IDENTIFIER|NO_SUCH_COLUMN_IN_
 # A partition holds whole days, and a record's day is part of what makes it itself: no duplicate crosses partitions.
 # Instants are shown and truncated in UTC, for any zone of server and client: the embedded engine uses TZ's zone.
 SETTINGS = {"do_not_merge_across_partitions_select_final": 1, "session_timezone": "UTC"}
-# Over half of the time in which a statement of a split is planned, and nothing in it to infer. Older servers have no such
-# setting.
+# Without a pass of the planner that takes more than half of its time for a split and infers nothing there. Older
+# servers have no such setting.
 PLANNING = {"optimize_and_compare_chain": 0}
 
 # What the engine answers where it cannot read the files of a part, and what it says of the part.
