@@ -35,14 +35,14 @@ def requests_by_route(exporter: Exporter) -> Counter[str]:
 def test_invented_paths_are_one_value_of_the_route(tmp_path: Path) -> None:
     """They take no place of a route that the app names later, and the scrape remains small."""
     log = tmp_path / "access.jsonl"
-    named = {f"/named/{n}": 1 for n in range(100)}
+    routes = {f"/named/{n}": 1 for n in range(100)}
     log.write_bytes(
         b"".join(invented(n) for n in range(1_000))
-        + b"".join(record(EPOCH + 10 + n / 100, route=route, uri=route) for n, route in enumerate(named))
+        + b"".join(record(EPOCH + 10 + n / 100, route=route, uri=route) for n, route in enumerate(routes))
     )
     with exported([log]) as exporter:
         samples = samples_of(exporter)
-        assert requests_by_route(exporter) == {"(unnamed)": 1_000, **named}
+        assert requests_by_route(exporter) == {"(unnamed)": 1_000, **routes}
         assert len(text_of(exporter)) < 2_000_000
     assert value_of(samples, "sojourn_requests_total") == 1_100
     assert "sojourn_other_label_total" not in {sample.name for sample in samples}
