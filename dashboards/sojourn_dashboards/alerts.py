@@ -21,6 +21,7 @@ FILLED = 0.5  # of the backlog, at the lowest of five minutes
 GAP = 0.001  # of the lines of a file, arrived and missing
 UNCERTAINTY = 0.05  # s
 REFUSED = 0.001  # of the lines that arrived
+SAMPLES_MISSING = 45  # s
 SILENCE = 600  # s
 WASTED = 0.05  # of the workers' time
 FULL = 0.8  # of the capacity
@@ -76,6 +77,17 @@ FROM listen_queue WHERE $__timeFilter(time) GROUP BY machine, socket
 MISSING = """
 SELECT source, sum(missing) / greatest(sum(arrived) + sum(missing), 1) AS gap
 FROM reconciliation WHERE hour >= toStartOfHour($__fromTime) AND hour <= $__toTime GROUP BY source
+"""
+
+# Hosts whose logs are sampled, and were within the last day.
+AGENT_SILENT = """
+SELECT host, dateDiff('second', max(arrived), $__toTime) AS seconds
+FROM log_files WHERE file = '' AND slot >= $__fromTime GROUP BY host
+"""
+
+UNREAD = """
+SELECT source, sum(overdue) AS bytes
+FROM log_files_read WHERE until >= $__fromTime GROUP BY source
 """
 
 DAMAGED = """
@@ -239,6 +251,35 @@ RULES = (
         "{{ humanizePercentage .Values.A.Value }} of the lines of {{ .Labels.source }} have not arrived",
         "More than one in a thousand log lines of the last hours are neither requests nor dead letters in the store, "
         "although later lines of the file arrived: they are lost.",
+    ),
+    # No data means that no logs are sampled.
+    Rule(
+        "sojourn-agent",
+        "Agent silent",
+        AGENT_SILENT,
+        86400,
+        SAMPLES_MISSING,
+        "0m",
+        ("pipeline", "Files of the logs"),
+        "critical",
+        "OK",
+        "no sample of the logs of {{ .Labels.host }} has arrived for {{ humanizeDuration .Values.A.Value }}",
+        "The samples of the logs on a host arrive every ten seconds, by the agent that ships its lines. None has arrived: "
+        "the agent does not run or cannot reach the store, or the sampler (sojourn store files) has ended.",
+    ),
+    Rule(
+        "sojourn-unread",
+        "Log not read",
+        UNREAD,
+        86400,
+        0,
+        "1m",
+        ("pipeline", "Files of the logs"),
+        "warning",
+        "OK",
+        "{{ humanize1024 .Values.A.Value }}B of {{ .Labels.source }} are not read",
+        "The agent has not read, or the store has not acknowledged, what nginx wrote into a log more than a minute before "
+        "the last sample. If the file is removed before it is read to its end, its lines are lost.",
     ),
     # No data means that no part is put aside.
     Rule(

@@ -25,6 +25,15 @@ RECONCILIATION = sql(
     range=IN_RANGE,
 )
 
+# Those with lines to read, and the newest of each log.
+FILES = """
+SELECT source AS "file", size AS "bytes", unread AS "unread", overdue AS "overdue", gone AS "gone", until AS "written",
+    silent AS "sampled"
+FROM log_files_read WHERE until >= $__fromTime AND (unread > 0 OR (source, until) IN (
+    SELECT source, max(until) FROM log_files_read GROUP BY source))
+ORDER BY "unread" DESC, "file", "written" DESC LIMIT 200
+"""
+
 STORED = sql(
     """
     SELECT hour AS "hour", source AS "file", requests AS "requests", dead_letters AS "dead letters",
@@ -205,6 +214,18 @@ def pipeline() -> Dashboard:
             width=10,
             height=9,
             units={"hour": "dateTimeAsIso", "file": "string", "refused": "percentunit"},
+        ),
+        columns(
+            FILES,
+            "Files of the logs",
+            "Bytes of each file on the hosts of the agents, how many of them an agent has not read or the store not "
+            "acknowledged (unread), and of these what was written a minute before the last sample (overdue). Of a file that "
+            "is gone, unread bytes are lost. Sampled: seconds since the last sample of the host arrived.",
+            "bytes",
+            empty="no logs are sampled (sojourn store files)",
+            width=24,
+            height=6,
+            units={"file": "string", "gone": "bool_yes_no", "written": "dateTimeAsIso", "sampled": "s"},
         ),
         columns(
             BROKEN,

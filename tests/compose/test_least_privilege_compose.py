@@ -23,6 +23,7 @@ WRITABLE = {
     "listen-nginx": {"logs"},
     "listen-app1": {"logs"},
     "listen-app2": {"logs"},
+    "log-files": {"logs"},
     "clickhouse": {"clickhouse-data"},
     "vector": {"vector-data"},
     "agent": {"agent-data"},

@@ -182,6 +182,33 @@ def test_reconciliation_gap(store: Boards) -> None:
     assert fired(store, BY_UID["sojourn-reconciliation"], NOW + timedelta(hours=4)) == {}  # what is over rings no more
 
 
+def sampled(store: Boards, host: str, ago: float, size: int, read: int) -> None:
+    """Store a sample of the only log of a host."""
+    at = NOW - timedelta(seconds=ago)
+    slot = at.replace(second=at.second // 10 * 10, microsecond=0)
+    columns = ["host", "source", "file", "slot", "sampled", "arrived", "present", "low", "size", "read"]
+    for source, file, of_file in ((host, "", (0, 0, -1)), (f"{host}:/log", "f", (size, size, read))):
+        store.client.insert("log_files", [[host, source, file, slot, at, at, at, *of_file]], column_names=columns)
+
+
+def test_agent_silent(store: Boards) -> None:
+    rule = BY_UID["sojourn-agent"]
+    sampled(store, "dead", 50, 1000, 400)
+    sampled(store, "well", 50, 1000, 1000)
+    sampled(store, "well", 5, 2000, 2000)
+    sampled(store, "gone", 2 * 86400, 1000, 1000)
+    assert fired(store, rule) == {("dead",): 50}
+    assert fired(store, rule, NOW - timedelta(seconds=6)) == {}
+
+
+def test_log_not_read(store: Boards) -> None:
+    """What was written a minute before the last sample, and not what was written since."""
+    for host, read in (("behind", 400), ("quick", 1900)):
+        sampled(store, host, 120, 1000, 0)
+        sampled(store, host, 5, 2000, read)
+    assert fired(store, BY_UID["sojourn-unread"]) == {("behind:/log",): 600}
+
+
 def test_store_damaged(store: Boards) -> None:
     rule = BY_UID["sojourn-damaged"]
     assert fired(store, rule) == {}

@@ -74,7 +74,7 @@ def test_the_writer_inserts_and_nothing_else() -> None:
     arguments = grants("sojourn_writing")
     assert all(re.fullmatch(r"GRANT  ?INSERT ON d\.\w+ TO sojourn_writing", s) for s in arguments)
     tables = {re.search(r"d\.(\w+)", s)[1] for s in arguments}  # type: ignore[index]
-    others = ("spans", "app_log", "listen_queue", "pipeline_metrics")
+    others = ("spans", "app_log", "listen_queue", "log_files", "pipeline_metrics")
     assert tables == {"incoming", *(f"incoming_{other}" for other in others)}
 
 

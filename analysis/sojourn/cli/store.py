@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sojourn.cli.store_files import files
 from sojourn.invocation.options import AsJson, LogFormatOption, TableColumns, WorkersOption, workers_of
 from sojourn.invocation.progress import instant, pairs, pipe_closed_early_is_fine, reading_bar
 from sojourn.model.dsn import parse
@@ -79,6 +80,13 @@ def load(
             metavar="FILE", help="The app's own log: request_id, service_time, start as JSON lines. Repeatable."
         ),
     ] = None,
+    closes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SOURCE@BEGIN-END",
+            help="These lines fill this gap of line_gaps: it is closed when they are loaded.",
+        ),
+    ] = None,
     log_format: LogFormatOption = None,
     table_columns: TableColumns = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
@@ -89,7 +97,12 @@ def load(
 
     with reading_bar(quiet) as progress:
         loaded = into(
-            dsn, with_formats(sources, log_format, table_columns), spans=spans or (), app_logs=app_log or (), **progress
+            dsn,
+            with_formats(sources, log_format, table_columns),
+            spans=spans or (),
+            app_logs=app_log or (),
+            closes=closes,
+            **progress,
         )
     typer.echo(_summary(loaded))
 
@@ -149,6 +162,9 @@ def doctor(dsn: Address, as_json: AsJson = False) -> None:
             typer.echo(f"- {advice.what}.{why}\n    {run}" if why else f"- {advice.what}:\n    {run}")
     if state.advice:
         raise typer.Exit(1)
+
+
+app.command()(files)
 
 
 @app.command()

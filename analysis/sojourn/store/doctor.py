@@ -6,13 +6,20 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sojourn.model.dsn import Dsn
-from sojourn.model.formatting import counted
+from sojourn.model.formatting import counted, duration, printable
 from sojourn.store.client import DamagedError, Store, connect, plainly, rows
 from sojourn.store.condition import broken_parts
 from sojourn.store.damage import Advice, damage
 from sojourn.store.schema_state import STATE, compared
 
 RECENT = "24 HOUR"
+SILENT_S = 45  # s; a sample is due every ten
+FILES = '"SELECT * FROM log_files_read WHERE unread > 0"'
+_SILENT = """
+    SELECT host, dateDiff('second', max(arrived), now('UTC')) AS seconds FROM log_files
+    WHERE file = '' AND arrived > now('UTC') - INTERVAL 1 DAY GROUP BY host ORDER BY host"""
+_UNREAD = """
+    SELECT source, sum(overdue) AS bytes FROM log_files_read WHERE overdue > 0 GROUP BY source ORDER BY bytes DESC LIMIT 10"""
 GAPS = '"SELECT * FROM line_gaps ORDER BY noticed"'
 
 
@@ -25,7 +32,10 @@ class StoreState:
         schema: ``current``, ``none``, ``differs`` or ``later``.
         missing, changed, later: files of the schema, as in ``sojourn.store.schema_state.Comparison``.
         lines: lines that arrived in the last 24 hours, by what they became: requests, dead_letters.
-        missing_lines: lines that did not arrive, though later lines of their files did; None: not known.
+        missing_lines: lines that the store lacks, though it has acknowledged them, later lines of their files arrived, or
+            their file is not on the disk any more; None: not known.
+        unread_bytes: bytes of logs that were written a minute before the last sample and are not read; None: no sample.
+        silent: hosts whose logs were sampled within a day, and the seconds since the last sample arrived, if over 45 s.
         advice: what to run; empty: nothing.
     """
 
@@ -36,6 +46,8 @@ class StoreState:
     later: list[str] = field(default_factory=list)
     lines: dict[str, int] = field(default_factory=dict)
     missing_lines: int | None = None
+    unread_bytes: int | None = None
+    silent: dict[str, int] = field(default_factory=dict)
     advice: list[Advice] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
@@ -83,9 +95,29 @@ def _look_at_lines(store: Store, state: StoreState) -> None:
             ((lost, runs),) = rows(store, gaps)
     except DamagedError:  # one of the parts that the advice is about
         return
-    # Without a part of line_runs, lines that arrived look as if they had not.
-    damaged = any(part.table.startswith("line_runs") for part in broken_parts(store))
+    # Without a part of these, lines that arrived can look as if they had not.
+    damaged = any(part.table.startswith(("line_runs", "log_files")) for part in broken_parts(store))
     state.missing_lines = int(lost) if runs and not damaged else None
     if state.missing_lines:
-        what = f"{counted(state.missing_lines, 'line')} did not arrive, though later lines of the same files did"
+        what = f"{counted(state.missing_lines, 'line')} of the logs did not arrive"
         state.advice.append(Advice(what, f"sojourn store query {state.store} {GAPS}"))
+    _look_at_agents(store, state)
+
+
+def _look_at_agents(store: Store, state: StoreState) -> None:
+    try:
+        with plainly(store, "looking at the samples of the logs"):
+            hosts = rows(store, _SILENT)
+            unread = rows(store, _UNREAD)
+    except DamagedError:  # as above
+        return
+    state.silent = {str(host): int(seconds) for host, seconds in hosts if seconds > SILENT_S}
+    for host, seconds in state.silent.items():
+        what = f"no sample of the logs of {printable(host)} has arrived for {duration(seconds)}"
+        why = "Its agent does not run or cannot reach the store, or `sojourn store files` has ended there."
+        state.advice.append(Advice(what, "sojourn store files LOG --agent /var/lib/vector", why))
+    if hosts:
+        state.unread_bytes = sum(int(count) for _, count in unread)
+    for source, count in unread:
+        what = f"{int(count):,} bytes of {printable(source)} are older than a minute and not read"
+        state.advice.append(Advice(what, f"sojourn store query {state.store} {FILES}"))

@@ -38,13 +38,14 @@ EXPIRING = {
     "pipeline_metrics": "time",
     "lines_received": "minute",
     "line_runs": "arrived",
+    "log_files": "slot",
     "records_received": "hour",
     "touched_minutes": "minute",
 }
 # Tables into which others write. While their views are missing, an INSERT fails, and is sent again later.
 WRITTEN = (
-    "incoming", "incoming_spans", "incoming_app_log", "incoming_listen_queue", "incoming_pipeline_metrics",
-    "incoming_rows",
+    "incoming", "incoming_spans", "incoming_app_log", "incoming_listen_queue", "incoming_log_files",
+    "incoming_pipeline_metrics", "incoming_rows",
 )  # fmt: skip
 
 

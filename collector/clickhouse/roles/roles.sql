@@ -7,11 +7,13 @@ GRANT ${on_cluster} INSERT ON ${database}.incoming TO sojourn_writing;
 GRANT ${on_cluster} INSERT ON ${database}.incoming_spans TO sojourn_writing;
 GRANT ${on_cluster} INSERT ON ${database}.incoming_app_log TO sojourn_writing;
 GRANT ${on_cluster} INSERT ON ${database}.incoming_listen_queue TO sojourn_writing;
+GRANT ${on_cluster} INSERT ON ${database}.incoming_log_files TO sojourn_writing;
 GRANT ${on_cluster} INSERT ON ${database}.incoming_pipeline_metrics TO sojourn_writing;
 GRANT ${on_cluster} INSERT ON ${database}.incoming${local} TO sojourn_writing;
 GRANT ${on_cluster} INSERT ON ${database}.incoming_spans${local} TO sojourn_writing;
 GRANT ${on_cluster} INSERT ON ${database}.incoming_app_log${local} TO sojourn_writing;
 GRANT ${on_cluster} INSERT ON ${database}.incoming_listen_queue${local} TO sojourn_writing;
+GRANT ${on_cluster} INSERT ON ${database}.incoming_log_files${local} TO sojourn_writing;
 GRANT ${on_cluster} INSERT ON ${database}.incoming_pipeline_metrics${local} TO sojourn_writing;
 
 -- What is acknowledged is on its shard, and not in a queue of the node that took it. Without a cluster it means nothing.

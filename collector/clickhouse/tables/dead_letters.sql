@@ -3,7 +3,7 @@
 CREATE TABLE IF NOT EXISTS dead_letters${local} ${on_cluster}
 (
     time DateTime64(3, 'UTC') CODEC(Delta, ZSTD(1)) COMMENT 'when it was refused',
-    kind LowCardinality(String) COMMENT 'requests, spans, app_log or listen_queue: what it was meant to be',
+    kind LowCardinality(String) COMMENT 'requests, spans, app_log, listen_queue or log_files: what it was meant to be',
     source LowCardinality(String) COMMENT 'host and file',
     position UInt64 CODEC(ZSTD(1)) COMMENT 'byte at which the line begins in its file, decompressed; 0 also where there is no file',
     reason LowCardinality(String) COMMENT 'as sojourn split names it',

@@ -1,58 +1,48 @@
--- Bytes of a log that did not arrive, though later bytes of the same file did. Each row is one line or several, lost or
--- still under way. There is no gap before a run that begins where another ends, nor before one that begins within another
+-- Bytes of a log that the store lacks. Each row is one line or several, lost or still under way. Bytes are exact; lines are bytes over
+-- the mean length of a line of that log, at least one; lines that the agent skipped because they are too long are counted by it.
+--
+-- Where the files of the log are sampled (see log_files): what is due of a file and covered by no run. It is due when the store has
+-- acknowledged it to the agent, or when the file is not on the disk any more. file is the checksum of its first line.
+--
+-- Elsewhere file is empty, and a gap shows only when a later line of the same file arrives; not at the end of a file, nor before
+-- the first run in the store. There is no gap before a run that begins where another ends, nor before one that begins within another
 -- with records of the same time (sent again after a kill, from a checkpoint in the middle of a run). Any other run begins
--- after a gap. Bytes are exact; lines are bytes over the mean length of a line of that file, at least one.
+-- after a gap.
 --
 -- When the agent reads a line of which nginx has written a part, Vector reports the byte at which the second part begins.
 -- The line then seems to begin after a gap and to end after the beginning of the next line; it is no gap where the next
 -- line begins exactly the length of that line after the end of the run before it.
---
--- Gaps at the end of a file that no later line follows are not seen, nor those before the first run in the store.
 CREATE OR REPLACE VIEW line_gaps ${on_cluster} SQL SECURITY INVOKER AS
 SELECT
-    source,
-    gap_begin AS begin,
-    gap_end AS end,
-    gap_end - gap_begin AS bytes,
-    greatest(1, toInt64(round(bytes / mean_bytes))) AS lines,
-    next_time AS next_record,
-    first_arrived AS noticed
+    g.source AS source,
+    g.file AS file,
+    g.begin AS begin,
+    g.end AS end,
+    g.end - g.begin AS bytes,
+    greatest(1, toInt64(if(bytes >= 17000000 AND d.skipped > 0, d.skipped, round(bytes / if(g.mean_bytes > 0, g.mean_bytes, bytes))))) AS lines,
+    g.next_record AS next_record,
+    g.noticed AS noticed
 FROM
 (
-    SELECT
-        s.source AS source,
-        s.begin AS gap_end,
-        s.since AS next_time,
-        s.end - s.begin AS run_bytes,
-        s.lines AS run_lines,
-        min(s.arrived) AS first_arrived,
-        max(NOT s.refused AND NOT q.refused AND q.begin < s.begin AND s.begin < q.end
-            AND q.since <= s.since AND s.since <= q.until) AS covered,
-        max(s.lines = 1 AND s.begin < q.begin AND q.begin < s.end
-            AND (q.begin + s.begin = s.end OR (s.source, q.begin + s.begin - s.end) GLOBAL IN (SELECT source, end FROM line_runs))) AS half_read,
-        max(q.lines = 1 AND q.begin < s.begin AND s.begin < q.end
-            AND (s.begin + q.begin = q.end OR (s.source, s.begin + q.begin - q.end) GLOBAL IN (SELECT source, end FROM line_runs))) AS after_half_read,
-        max(q.begin > s.begin) AS continued,
-        -- The latest record before this run lies further on in the file: a new file was begun, and its beginning is missing.
-        argMaxIf(q.end, q.until, NOT q.refused AND q.until < s.since - INTERVAL 1 SECOND) > s.begin AND NOT any(s.refused) AS begins_again,
-        -- The end of the run with the latest record among those that end before this one. Refused lines, which have no time of
-        -- their own, may follow that run.
-        if(any(s.refused),
-            maxIf(q.end, NOT q.refused AND q.end <= s.begin AND abs(dateDiff('second', q.arrived, s.arrived)) <= 3600),
-            argMaxIf(q.end, (q.until, q.end), NOT q.refused AND q.end <= s.begin AND q.until <= s.since + INTERVAL 5 SECOND)) AS stored_before,
-        maxIf(q.end, q.refused AND q.end <= s.begin AND abs(dateDiff('second', q.arrived, s.arrived)) <= 3600) AS refused_before,
-        if(begins_again, 0, greatest(stored_before, refused_before)) AS gap_begin,
-        sum(q.end - q.begin) / sum(q.lines) AS mean_bytes
+    SELECT source, file, begin, end, mean_bytes, next_record, noticed FROM gaps_of_files
+    UNION ALL
+    SELECT source, '' AS file, begin, end, mean_bytes, toNullable(next_record), noticed FROM gaps_between_runs
+) AS g
+GLOBAL LEFT JOIN
+(
+    -- Lines over max_line_bytes (collector/vector/config/access_log.yaml) by hour: the agent counts them from its start on.
+    SELECT agent, hour, toUInt64(sum(step)) AS skipped
     FROM
     (
-        SELECT source, begin, end, lines, since, refused, arrived
-        FROM line_runs
-        WHERE begin > 0 AND (source, begin) GLOBAL NOT IN (SELECT source, end FROM line_runs)
-            AND (refused OR (source, since) GLOBAL NOT IN (SELECT source, min(since) FROM line_runs WHERE NOT refused GROUP BY source))
-    ) AS s
-    GLOBAL INNER JOIN line_runs AS q ON s.source = q.source
-    GROUP BY s.source, s.begin, s.end, s.lines, s.since
-)
-WHERE NOT covered AND NOT half_read AND NOT after_half_read
-    -- A single line at the end of the file may have been read in two parts: known when the next line arrives.
-    AND (continued OR run_lines > 1 OR gap_end - gap_begin >= run_bytes);
+        SELECT agent, hour, greatest(highest - lagInFrame(highest, 1, 0) OVER (
+            PARTITION BY agent, of_agent ORDER BY hour ROWS BETWEEN 1 PRECEDING AND CURRENT ROW), 0) AS step
+        FROM
+        (
+            SELECT agent, toString(tags) AS of_agent, toStartOfHour(time) AS hour, max(value) AS highest
+            FROM pipeline_metrics
+            WHERE metric = 'component_discarded_events_total' AND component = 'access_log'
+            GROUP BY agent, of_agent, hour
+        )
+    )
+    GROUP BY agent, hour
+) AS d ON d.agent = substring(g.source, 1, position(g.source, ':') - 1) AND d.hour = toStartOfHour(g.noticed);

@@ -6,14 +6,16 @@ import contextlib
 import itertools
 import os
 import shutil
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from clickhouse_http import StandIn
 from collector_support import eventually
+from sojourn_lab.runtime.process import Process
 
 # The path comes first.
 from split_support import BAD_LINES, Settings, as_lines, simulated_log
@@ -29,13 +31,17 @@ class Writer:
     """What nginx does: append whole lines to a file it holds open, at a steady rate; reopen the name on request.
 
     Attributes:
+        clock: what stamps each record as it is written, unix s; None: the records have the times of a simulation.
         good: request ids written, in order, without those of ``losing``.
         bad: reasons of the bad lines written, in order, without those of ``losing``.
         lost: number of lines written in ``losing``.
     """
 
-    def __init__(self, log: Path, records: list[dict[str, str]], rate: float = RATE) -> None:
+    def __init__(
+        self, log: Path, records: list[dict[str, str]], rate: float = RATE, *, clock: Callable[[], float] | None = None
+    ) -> None:
         self.log = log
+        self.clock = clock
         self.good: list[str] = []
         self.bad: list[str] = []
         self.lost = 0
@@ -141,6 +147,8 @@ class Writer:
             self.bad.append(reason)
             return
         record, line = next(self._lines)
+        if self.clock is not None:
+            (line,) = as_lines([{**record, "time": f"{self.clock():.3f}"}])
         self._file.write(line)
         self.good.append(record["request_id"])
         self._fresh = False
@@ -149,15 +157,34 @@ class Writer:
 class Scene:
     """A store, an agent that is not started yet, and the log it will read."""
 
-    def __init__(self, folder: Path, store: StandIn, lines: int) -> None:
+    def __init__(self, folder: Path, store: StandIn, lines: int, clock: Callable[[], float] | None = None) -> None:
         self.store = store
         self.records, _ = simulated_log(Settings(requests=lines, seed=11))
         self.agent = Vector(folder / "agent", store.url)
-        self.writer = Writer(self.agent.logs / "access.jsonl", self.records)
+        self.writer = Writer(self.agent.logs / "access.jsonl", self.records, clock=clock)
+        self.samples = self.agent.logs / "log-files.jsonl"
+        self._sampler: Process | None = None
+
+    def sample(self) -> None:
+        """Sample the files of the log, until the end."""
+        self._sampler = Process(
+            [sys.executable, "-m", "sojourn", "store", "files", str(self.writer.log), "--agent", str(self.agent.data),
+             "--out", str(self.samples), "--every", "0.3"],
+            name="sampler",
+            folder=self.agent.logs.parent,
+        )  # fmt: skip
+        self._sampler.start()
+        eventually(self.samples.is_file, "a sample", ARRIVES_S)
+
+    def sampled(self, size: int) -> None:
+        """Wait until a file of this size is in a sample."""
+        eventually(lambda: f'"size":{size},' in self.samples.read_text(), f"a sample of {size} bytes", ARRIVES_S)
 
     def close(self) -> None:
-        """Stop the writer and the agent."""
+        """Stop the writer, the sampler and the agent."""
         self.writer.end()
+        if self._sampler is not None:
+            self._sampler.stop()
         self.agent.stop()
 
     def stored(self) -> list[str]:

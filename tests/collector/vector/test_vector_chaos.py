@@ -74,6 +74,7 @@ def test_kills_under_a_steady_flow_lose_nothing(
     """Kills without warning, rotations by renaming, a copytruncate, lost answers and an absence of the store."""
     store, writer = scene.store, scene.writer
     away_since = 0.0
+    scene.sample()
     writer.start()
     for number, event in enumerate(plan):
         if event == "answers lost":

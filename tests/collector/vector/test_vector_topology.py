@@ -15,7 +15,7 @@ COMPONENTS = components()
 SINKS = {name: c for name, c in COMPONENTS.items() if c["group"] == "sinks"}
 STORES = {name: c for name, c in SINKS.items() if c["type"] == "http"}
 LEAST_DISK_BUFFER = 268435488  # bytes; Vector takes no smaller one
-OF_LINES = ("store_lines", "store_listen_queue")
+OF_LINES = ("store_lines", "store_listen_queue", "store_log_files")
 OF_EVENTS = ("store_spans", "store_pipeline_metrics")
 
 
@@ -102,7 +102,7 @@ def test_file_sources_have_no_further_buffer(name: str) -> None:
 def test_every_table_for_lines_has_a_sink() -> None:
     assert STORES.keys() == {*OF_LINES, *OF_EVENTS}
     assert sorted(sink_table(sink) for sink in STORES.values()) == [
-        "incoming", "incoming_listen_queue", "incoming_pipeline_metrics", "incoming_spans",
+        "incoming", "incoming_listen_queue", "incoming_log_files", "incoming_pipeline_metrics", "incoming_spans",
     ]  # fmt: skip
 
 
@@ -118,7 +118,7 @@ def test_no_variable_and_no_password_in_the_files() -> None:
 
 
 def test_every_line_up_to_16_mib_is_sent() -> None:
-    for source in ("access_log", "listen_log"):
+    for source in ("access_log", "listen_log", "log_files_log"):
         assert COMPONENTS[source]["max_line_bytes"] == LONGEST >= 2**24
         # A row of an insert may have ten times min_chunk_bytes_for_parallel_parsing. A byte is up to six of JSON.
         assert 6 * LONGEST + 10_000 < 100 * 2**20

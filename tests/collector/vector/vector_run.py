@@ -45,6 +45,7 @@ class Vector:
 
     Attributes:
         logs: the folder it reads logs from.
+        data: its ``data_dir``.
         otlp: the endpoint for spans over HTTP.
     """
 
@@ -62,7 +63,8 @@ class Vector:
         self._health = ""
         self.otlp = ""
         self.logs = folder / "logs"
-        for part in (self.logs, folder / "data", folder / "secrets", folder / "config"):
+        self.data = folder / "data"
+        for part in (self.logs, self.data, folder / "secrets", folder / "config"):
             part.mkdir(parents=True)
         (folder / "secrets" / "clickhouse_writer").write_text(ACCOUNT[1] + "\n")
 

@@ -1,0 +1,295 @@
+"""The files of nginx's logs on this machine: how long each is, and how much of it the agent has read.
+
+An agent such as Vector keeps its positions in ``<data_dir>/<source>/checkpoints.json``. With acknowledgements, a position
+there is what the store has. A file is known by the CRC-64 of its first line, as Vector knows it: renaming and copying
+change nothing, and an inode that is used again cannot be mistaken for the last one.
+"""
+
+from __future__ import annotations
+
+import functools
+import glob
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sojourn.model.errors import SojournError
+
+PERIOD = 10.0
+"""Seconds between samples, at most: what places a line in its file is in which ten seconds the file had which size."""
+LONGEST = 1 << 20
+"""Bytes of a first line. What is longer is no line of a log."""
+SETTLED = 1200.0
+"""Seconds for which a file whose position is not known is sampled after it was written."""
+OTHERS = ("listen*", "spans*", "log-files*")
+"""Names beside the logs that hold no requests: those that the agent's configuration excludes."""
+COMPRESSED = (".gz", ".zst", ".xz", ".bz2")
+
+_ROTATED = re.compile(r"[.-][0-9][^/]*\Z")
+_TIME = re.compile(rb'"time" *: *"?([0-9]{10}(?:\.[0-9]+)?)')
+_POLYNOMIAL = 0x42F0E1EBA9EA3693  # CRC-64/ECMA-182
+_MASK = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A file of a log.
+
+    Attributes:
+        log: path of the log; the file may be a rotated one.
+        path: path of the file.
+        id: CRC-64 of its first line, as 16 hexadecimal digits.
+        began: time of its first record, unix seconds; None: it has none.
+        size: bytes.
+        read: bytes of it that the store has acknowledged to the agent; None: not known.
+        written: when it was last written, unix seconds.
+    """
+
+    log: str
+    path: str
+    id: str
+    began: float | None
+    size: int
+    read: int | None
+    written: float
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What it is known by: its log and its first line."""
+        return self.log, self.id
+
+    @property
+    def unread(self) -> int:
+        """Bytes that the agent has not read, or the store not acknowledged; 0 where that is not known."""
+        return 0 if self.read is None else max(0, self.size - self.read)
+
+
+@dataclass(frozen=True)
+class Positions:
+    """How far an agent has read.
+
+    Attributes:
+        by_line: position by the CRC-64 of a file's first line.
+        by_inode: position by device and inode, of an agent that is configured so.
+    """
+
+    by_line: Mapping[int, int]
+    by_inode: Mapping[tuple[int, int], int]
+
+    @classmethod
+    def of(cls, data_dir: Path) -> Positions:
+        """Read the positions that Vector keeps in its ``data_dir``.
+
+        Raises:
+            SojournError: the folder, or a file of positions in it, cannot be read.
+        """
+        by_line: dict[int, int] = {}
+        by_inode: dict[tuple[int, int], int] = {}
+        try:
+            files = [each / "checkpoints.json" for each in data_dir.iterdir() if each.is_dir()]
+            for file in files:
+                if not file.exists():  # a buffer, or a source that has read nothing
+                    continue
+                for each in msgspec.json.decode(file.read_bytes())["checkpoints"]:
+                    known, position = each["fingerprint"], int(each["position"])
+                    if "first_lines_checksum" in known:
+                        by_line[int(known["first_lines_checksum"])] = position
+                    elif "dev_inode" in known:
+                        device, inode = known["dev_inode"]
+                        by_inode[int(device), int(inode)] = position
+        except OSError as error:
+            raise SojournError(f"{error.filename or data_dir}: {error.strerror}") from None
+        except (msgspec.DecodeError, KeyError, TypeError, ValueError):
+            raise SojournError(f"{data_dir}: the positions in it are not those of Vector 0.57") from None
+        return cls(by_line, by_inode)
+
+    def at(self, checksum: int, inode: tuple[int, int] | None) -> int | None:
+        """Return the position in a file; None: the agent has none of it."""
+        position = self.by_line.get(checksum)
+        return self.by_inode.get(inode) if position is None and inode is not None else position
+
+
+@functools.cache
+def _table() -> tuple[int, ...]:
+    table = []
+    for byte in range(256):
+        crc = byte << 56
+        for _ in range(8):
+            crc = (crc << 1 ^ _POLYNOMIAL if crc >> 63 else crc << 1) & _MASK
+        table.append(crc)
+    return tuple(table)
+
+
+@functools.lru_cache(maxsize=1024)
+def checksum_of(line: bytes) -> int:
+    """Return the CRC-64/ECMA-182 of a line with its newline: Vector's ``fingerprint.strategy: checksum``, one line."""
+    table, crc = _table(), 0
+    for byte in line:
+        crc = table[(crc >> 56) ^ byte] ^ crc << 8 & _MASK
+    return crc
+
+
+def log_files(logs: Sequence[str], agent: Path | None) -> list[LogFile]:
+    """Return the files of logs that have a whole first line: each log, and its rotated files that are not compressed.
+
+    Args:
+        logs: paths or globs of the logs, without their rotated files.
+        agent: Vector's ``data_dir``; None: its positions are not known.
+
+    Raises:
+        SojournError: the agent's positions cannot be read.
+    """
+    positions = None if agent is None else Positions.of(agent)
+    files: dict[tuple[str, str], LogFile] = {}
+    for log, path in _paths(logs):
+        file = _file(log, path, positions)
+        # Of a file and its copy, the longer one.
+        if file is not None and file.size >= files.get(file.key, file).size:
+            files[file.key] = file
+    return list(files.values())
+
+
+def _paths(logs: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for pattern in logs:
+        names = set(glob.glob(pattern))
+        for suffix in (".[0-9]*", "-[0-9]*"):
+            names.update(glob.glob(pattern + suffix))
+        for name in sorted(names):
+            base = Path(name).name
+            if not base.endswith(COMPRESSED) and not any(Path(base).match(other) for other in OTHERS):
+                is_log = Path(name).match(pattern) and not _ROTATED.search(base)
+                yield (name if is_log else _ROTATED.sub("", name)), name
+
+
+def _file(log: str, path: str, positions: Positions | None) -> LogFile | None:
+    try:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as opened:
+            state = os.fstat(opened.fileno())
+            line = opened.readline(LONGEST) if stat.S_ISREG(state.st_mode) else b""
+    except OSError:  # renamed or deleted meanwhile, or a folder
+        return None
+    if not line.endswith(b"\n"):
+        return None
+    checksum = checksum_of(line)
+    read = None if positions is None else positions.at(checksum, (state.st_dev, state.st_ino)) or 0
+    began = _TIME.search(line)
+    return LogFile(
+        log, path, f"{checksum:016x}", float(began[1]) if began else None, state.st_size, read, state.st_mtime
+    )
+
+
+class LogFileSampler:
+    """Takes samples of the files of logs, for the table ``log_files`` of a store.
+
+    A sample lists what changed since the last one or is not read to its end; the first one lists every file. What the
+    agent has read of a file before there were samples is not judged.
+
+    Args:
+        logs, agent: as of ``log_files``.
+        after: time of the last sample of an earlier sampler, unix seconds.
+    """
+
+    def __init__(self, logs: Sequence[str], agent: Path | None, *, after: float = 0.0) -> None:
+        self._logs = logs
+        self._agent = agent
+        self._ahead = max(time.time(), after) - time.clock_gettime(time.CLOCK_BOOTTIME)
+        self._last: dict[tuple[str, str], LogFile] = {}
+        self._judged: dict[tuple[str, str], int] = {}
+        self._begun = False
+
+    def sample(self) -> dict[str, Any]:
+        """Take a sample.
+
+        Returns:
+            ``time``, unix s by a clock that is never set back; ``clock``, unix s by the machine's clock; ``files``, a
+            list with ``file`` (path of the log), ``id``, ``began`` and ``written`` (unix s), ``size``, ``read`` and ``judged`` (bytes),
+            and ``gone`` (it is not on the disk any more, and its position moved).
+
+        Raises:
+            SojournError: the agent's positions cannot be read.
+        """
+        clock = time.time()
+        files = log_files(self._logs, self._agent)
+        listed = [self._entry(file) for file in files if self._is_due(file, clock)]
+        listed += self._moved({file.key for file in files})
+        self._last.update((file.key, file) for file in files)
+        self._begun = True
+        return {
+            "time": round(time.clock_gettime(time.CLOCK_BOOTTIME) + self._ahead, 3),
+            "clock": round(clock, 3),
+            "files": listed,
+        }
+
+    def _is_due(self, file: LogFile, clock: float) -> bool:
+        last = self._last.get(file.key)
+        changed = last is None or (last.size, last.read) != (file.size, file.read)
+        return changed or file.unread > 0 or (file.read is None and clock - file.written < SETTLED)
+
+    def _moved(self, present: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:
+        """Yield files that are gone and that the agent still has open: how far it has read now."""
+        gone = [file for key, file in self._last.items() if key not in present]
+        positions = Positions.of(self._agent) if gone and self._agent is not None else None
+        for file in gone:
+            position = None if positions is None else positions.at(int(file.id, 16), None)
+            if position is None:
+                del self._last[file.key]
+            elif position != file.read:
+                self._last[file.key] = replace(file, read=position)
+                yield self._entry(file) | {"read": position, "gone": True}
+
+    def _entry(self, file: LogFile) -> dict[str, Any]:
+        judged = 0 if self._begun else file.size if file.read is None else file.read
+        return {
+            "file": file.log,
+            "id": file.id,
+            "began": file.began,
+            "written": round(file.written, 3),
+            "size": file.size,
+            "read": file.read,
+            "judged": self._judged.setdefault(file.key, judged),
+            "gone": False,
+        }
+
+
+def last_sample(samples: Path) -> float:
+    """Return the time of the last sample in a file of samples, unix seconds; 0: there is none."""
+    try:
+        with samples.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - LONGEST))
+            lines = file.read().splitlines()
+    except OSError:
+        return 0.0
+    for line in reversed(lines):
+        try:
+            return float(msgspec.json.decode(line)["time"])
+        except (msgspec.DecodeError, KeyError, TypeError, ValueError):  # torn by a full disk
+            continue
+    return 0.0
+
+
+def lines_unread(file: LogFile) -> int:
+    """Return how many lines of a file the agent has not read; 0 where that is not known, or the file is gone."""
+    if not file.unread:
+        return 0
+    count = 0
+    try:
+        with Path(file.path).open("rb") as opened:
+            opened.seek(file.size - file.unread)
+            while block := opened.read(1 << 20):
+                count += block.count(b"\n")
+    except OSError:
+        return 0
+    return count
+
+
+def alike(files: Sequence[LogFile]) -> list[tuple[LogFile, LogFile]]:
+    """Return pairs of files of different logs with the same first line: Vector reads only one of each pair."""
+    first: dict[str, LogFile] = {}
+    return [(first[file.id], file) for file in files if first.setdefault(file.id, file).log != file.log]
