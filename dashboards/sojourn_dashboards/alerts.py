@@ -264,8 +264,8 @@ RULES = (
         "critical",
         "OK",
         "no sample of the logs of {{ .Labels.host }} has arrived for {{ humanizeDuration .Values.A.Value }}",
-        "The samples of the logs on a host arrive every ten seconds, by the agent that ships its lines. None has arrived: "
-        "the agent does not run or cannot reach the store, or the sampler (sojourn store files) has ended.",
+        "The samples of the logs on a host arrive every ten seconds, by the agent that ships its lines. None has "
+        "arrived: the agent does not run or cannot reach the store, or the sampler (sojourn store files) has ended.",
     ),
     Rule(
         "sojourn-unread",
@@ -278,8 +278,8 @@ RULES = (
         "warning",
         "OK",
         "{{ humanize1024 .Values.A.Value }}B of {{ .Labels.source }} are not read",
-        "The agent has not read, or the store has not acknowledged, what nginx wrote into a log more than a minute before "
-        "the last sample. If the file is removed before it is read to its end, its lines are lost.",
+        "The agent has not read, or the store has not acknowledged, what nginx wrote into a log more than a minute "
+        "before the last sample. If the file is removed before it is read to its end, its lines are lost.",
     ),
     # No data means that no part is put aside.
     Rule(

@@ -219,8 +219,8 @@ def pipeline() -> Dashboard:
             FILES,
             "Files of the logs",
             "Bytes of each file on the hosts of the agents, how many of them an agent has not read or the store not "
-            "acknowledged (unread), and of these what was written a minute before the last sample (overdue). Of a file that "
-            "is gone, unread bytes are lost. Sampled: seconds since the last sample of the host arrived.",
+            "acknowledged (unread), and of these what was written a minute before the last sample (overdue). Of a file "
+            "that is gone, unread bytes are lost. Sampled: seconds since the last sample of the host arrived.",
             "bytes",
             empty="no logs are sampled (sojourn store files)",
             width=24,

@@ -1,7 +1,7 @@
 """The files of nginx's logs on this machine: how long each is, and how much of it the agent has read.
 
-An agent such as Vector keeps its positions in ``<data_dir>/<source>/checkpoints.json``. With acknowledgements, a position
-there is what the store has. A file is known by the CRC-64 of its first line, as Vector knows it: renaming and copying
+An agent such as Vector keeps its positions in ``<data_dir>/<source>/checkpoints.json``. With acknowledgements, a
+position there is what the store has. A file is known by the CRC-64 of its first line, as Vector knows it: renaming and copying
 change nothing, and an inode that is used again cannot be mistaken for the last one.
 """
 
@@ -50,6 +50,7 @@ class LogFile:
         size: bytes.
         read: bytes of it that the store has acknowledged to the agent; None: not known.
         written: when it was last written, unix seconds.
+        by_inode: the agent knows it by its inode, and not by its first line.
     """
 
     log: str
@@ -59,6 +60,7 @@ class LogFile:
     size: int
     read: int | None
     written: float
+    by_inode: bool = False
 
     @property
     def key(self) -> tuple[str, str]:
@@ -178,10 +180,12 @@ def _file(log: str, path: str, positions: Positions | None) -> LogFile | None:
     if not line.endswith(b"\n"):
         return None
     checksum = checksum_of(line)
-    read = None if positions is None else positions.at(checksum, (state.st_dev, state.st_ino)) or 0
+    inode = (state.st_dev, state.st_ino)
+    read = None if positions is None else positions.at(checksum, inode) or 0
+    by_inode = positions is not None and checksum not in positions.by_line and inode in positions.by_inode
     began = _TIME.search(line)
     return LogFile(
-        log, path, f"{checksum:016x}", float(began[1]) if began else None, state.st_size, read, state.st_mtime
+        log, path, f"{checksum:016x}", float(began[1]) if began else None, state.st_size, read, state.st_mtime, by_inode
     )
 
 
@@ -209,7 +213,8 @@ class LogFileSampler:
 
         Returns:
             ``time``, unix s by a clock that is never set back; ``clock``, unix s by the machine's clock; ``files``, a
-            list with ``file`` (path of the log), ``id``, ``began`` and ``written`` (unix s), ``size``, ``read`` and ``judged`` (bytes),
+            list with ``file`` (path of the log), ``id``, ``began`` and ``written`` (unix s), ``size``, ``read`` and
+            ``judged`` (bytes),
             and ``gone`` (it is not on the disk any more, and its position moved).
 
         Raises:
@@ -292,4 +297,8 @@ def lines_unread(file: LogFile) -> int:
 def alike(files: Sequence[LogFile]) -> list[tuple[LogFile, LogFile]]:
     """Return pairs of files of different logs with the same first line: Vector reads only one of each pair."""
     first: dict[str, LogFile] = {}
-    return [(first[file.id], file) for file in files if first.setdefault(file.id, file).log != file.log]
+    return [
+        (first[file.id], file)
+        for file in files
+        if first.setdefault(file.id, file).log != file.log and not file.by_inode
+    ]

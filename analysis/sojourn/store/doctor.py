@@ -19,7 +19,8 @@ _SILENT = """
     SELECT host, dateDiff('second', max(arrived), now('UTC')) AS seconds FROM log_files
     WHERE file = '' AND arrived > now('UTC') - INTERVAL 1 DAY GROUP BY host ORDER BY host"""
 _UNREAD = """
-    SELECT source, sum(overdue) AS bytes FROM log_files_read WHERE overdue > 0 GROUP BY source ORDER BY bytes DESC LIMIT 10"""
+    SELECT source, sum(overdue) AS bytes FROM log_files_read WHERE overdue > 0
+    GROUP BY source ORDER BY bytes DESC LIMIT 10"""
 GAPS = '"SELECT * FROM line_gaps ORDER BY noticed"'
 
 
@@ -32,8 +33,8 @@ class StoreState:
         schema: ``current``, ``none``, ``differs`` or ``later``.
         missing, changed, later: files of the schema, as in ``sojourn.store.schema_state.Comparison``.
         lines: lines that arrived in the last 24 hours, by what they became: requests, dead_letters.
-        missing_lines: lines that the store lacks, though it has acknowledged them, later lines of their files arrived, or
-            their file is not on the disk any more; None: not known.
+        missing_lines: lines that the store lacks, though it has acknowledged them, later lines of their files
+            arrived, or their file is not on the disk any more; None: not known.
         unread_bytes: bytes of logs that were written a minute before the last sample and are not read; None: no sample.
         silent: hosts whose logs were sampled within a day, and the seconds since the last sample arrived, if over 45 s.
         advice: what to run; empty: nothing.

@@ -41,8 +41,8 @@ def load(
         on_progress: called with the number of log bytes read so far.
 
     Raises:
-        SojournError: a source or the store cannot be opened, the store failed, there is no such gap, or no line to close
-            it with. Bad lines never raise.
+        SojournError: a source or the store cannot be opened, the store failed, there is no such gap, or no line to
+            close it with. Bad lines never raise.
     """
     from sojourn.store.gaps import Gap  # noqa: PLC0415
     from sojourn.store.inserts import load_into  # noqa: PLC0415 - DuckDB, Polars and Arrow take their time to load

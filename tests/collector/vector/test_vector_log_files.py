@@ -14,6 +14,8 @@ import pytest
 from clickhouse_http import StandIn
 from collector_support import eventually
 from shipping_run import ARRIVES_S, FOR_EVER, Scene
+from sojourn.host.log_files import alike, log_files
+from sojourn_lab.runtime.process import Process
 from vector_run import vector_program
 
 pytest.importorskip("chdb")
@@ -111,3 +113,28 @@ def test_two_logs_with_the_same_first_line_are_reported(scene: Scene, tmp_path: 
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert f"{other} begins with the same line as {scene.writer.log}" in done.stderr.replace("\n", " ")
     assert "device_and_inode" in done.stderr
+
+
+def test_positions_by_inode_are_read_too(tmp_path: Path) -> None:
+    """With ``fingerprint.strategy: device_and_inode`` Vector reads both of two logs with the same first line."""
+    logs, data = tmp_path / "logs", tmp_path / "data" / "access_log"
+    logs.mkdir()
+    data.mkdir(parents=True)
+    source = {"type": "file", "include": [f"{logs}/*.jsonl"], "read_from": "beginning"}
+    sink = {"type": "file", "inputs": ["access_log"], "path": f"{tmp_path}/out", "encoding": {"codec": "text"}}
+    config = {
+        "data_dir": str(data.parent),
+        "sources": {"access_log": {**source, "fingerprint": {"strategy": "device_and_inode"}}},
+        "sinks": {"out": {**sink, "acknowledgements": {"enabled": True}}},
+    }
+    (tmp_path / "vector.yaml").write_text(json.dumps(config))
+    for name in ("a", "b"):
+        (logs / f"{name}.jsonl").write_text('{"time": "1700000000.000"}\n' * 50)
+    vector = Process([vector_program(), "-q", "-c", str(tmp_path / "vector.yaml")], name="vector", folder=tmp_path)
+    vector.start()
+    try:
+        eventually(lambda: [f.unread for f in log_files([f"{logs}/*.jsonl"], data.parent)] == [0, 0], "both", ARRIVES_S)
+    finally:
+        vector.stop()
+    assert alike(log_files([f"{logs}/*.jsonl"], data.parent)) == []
+    assert len(alike(log_files([f"{logs}/*.jsonl"], None))) == 1
