@@ -1,8 +1,8 @@
 """The files of nginx's logs on this machine: how long each is, and how much of it the agent has read.
 
 An agent such as Vector keeps its positions in ``<data_dir>/<source>/checkpoints.json``. With acknowledgements, a
-position there is what the store has. A file is known by the CRC-64 of its first line, as Vector knows it: renaming and copying
-change nothing, and an inode that is used again cannot be mistaken for the last one.
+position there is what the store has. A file is known by the CRC-64 of its first line, as Vector knows it: renaming and
+copying change nothing, and an inode that is used again cannot be mistaken for the last one.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ LONGEST = 1 << 20
 """Bytes of a first line. What is longer is no line of a log."""
 SETTLED = 1200.0
 """Seconds for which a file whose position is not known is sampled after it was written."""
+FORGOTTEN = 7200.0
+"""Seconds after which a file that is gone, and of which the agent has no position, is no longer looked for."""
 OTHERS = ("listen*", "spans*", "log-files*")
 """Names beside the logs that hold no requests: those that the agent's configuration excludes."""
 COMPRESSED = (".gz", ".zst", ".xz", ".bz2")
@@ -223,7 +225,7 @@ class LogFileSampler:
         clock = time.time()
         files = log_files(self._logs, self._agent)
         listed = [self._entry(file) for file in files if self._is_due(file, clock)]
-        listed += self._moved({file.key for file in files})
+        listed += self._moved({file.key for file in files}, clock)
         self._last.update((file.key, file) for file in files)
         self._begun = True
         return {
@@ -237,14 +239,15 @@ class LogFileSampler:
         changed = last is None or (last.size, last.read) != (file.size, file.read)
         return changed or file.unread > 0 or (file.read is None and clock - file.written < SETTLED)
 
-    def _moved(self, present: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:
+    def _moved(self, present: set[tuple[str, str]], clock: float) -> Iterator[dict[str, Any]]:
         """Yield files that are gone and that the agent still has open: how far it has read now."""
         gone = [file for key, file in self._last.items() if key not in present]
         positions = Positions.of(self._agent) if gone and self._agent is not None else None
         for file in gone:
             position = None if positions is None else positions.at(int(file.id, 16), None)
             if position is None:
-                del self._last[file.key]
+                if clock - file.written > FORGOTTEN:
+                    del self._last[file.key]
             elif position != file.read:
                 self._last[file.key] = replace(file, read=position)
                 yield self._entry(file) | {"read": position, "gone": True}
