@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 from sojourn.cli import app
+from sojourn.doctor.doctor import diagnose
 from sojourn.model.errors import SojournError
 from sojourn.store import load
 from sojourn.store.doctor import examine
-from store_support import ask, one, tell
+from store_support import ask, one, record, tell, write_log
 from typer.testing import CliRunner
 
 HOST, LOG = "web-1", "/var/log/sojourn/access.jsonl"
@@ -259,7 +260,7 @@ def test_of_an_agent_without_positions_old_lines_must_be_there(store_dsn: str, s
     assert ask(store_dsn, "SELECT begin, end FROM line_gaps") == [(50000, 90000)]
 
 
-def test_the_doctor_names_silent_agents_and_unread_logs(store_dsn: str, site: Site) -> None:
+def test_the_doctor_names_silent_agents_and_unread_logs(store_dsn: str, site: Site, tmp_path: Path) -> None:
     file = File(LOG)
     site.write(file, 600, 120)
     site.idle(90)
@@ -272,6 +273,8 @@ def test_the_doctor_names_silent_agents_and_unread_logs(store_dsn: str, site: Si
     silent = examine(store_dsn)
     assert 300 <= silent.silent[HOST] < 400
     assert f"no sample of the logs of {HOST} has arrived for 5 min" in silent.advice[0].what
+    load(store_dsn, write_log(tmp_path / "a.jsonl", record(1)))
+    assert {"agent-silent", "log-unread"} <= {each.code for each in diagnose(store_dsn).findings}
     done = CliRunner().invoke(app, ["store", "doctor", store_dsn])
     assert done.exit_code == 1
     assert "sojourn store files LOG --agent /var/lib/vector" in done.stdout

@@ -17,6 +17,7 @@ from sojourn.model.dsn import parse
 from sojourn.model.errors import SojournError
 from sojourn.model.extras import install_command
 from sojourn.model.formatting import counted, duration, iso, printable
+from sojourn.store.agents import Agents
 from sojourn.store.client import DamagedError, Store, connect, plainly, rows
 from sojourn.store.damage import Advice, damage, unreadable
 from sojourn.store.schema_state import compared
@@ -114,6 +115,7 @@ def _looked_at(store: Store, since: datetime | None, diagnosis: Diagnosis) -> Fa
     broken = any(each.severity == ERROR for each in damaged)
     if not broken:
         diagnosis.checked.append("every record that arrived is stored")
+    diagnosis.findings += _agents(store, diagnosis)
     empty = rows(store, "SELECT count() FROM requests")[0][0] == 0
     diagnosis.findings += [
         each for each in _feeds(store, name, empty=empty) if not broken or each.code != "store-empty"
@@ -124,6 +126,16 @@ def _looked_at(store: Store, since: datetime | None, diagnosis: Diagnosis) -> Fa
 def _damaged(advice: Advice, name: str) -> Finding:
     code, severity = ("store-damaged", ERROR) if advice.loses else ("parts-aside", INFO)
     return Finding(code, severity, name, f"In {name}, {advice.what}.", advice.why, advice.run, name, RUN)
+
+
+def _agents(store: Store, diagnosis: Diagnosis) -> Iterator[Finding]:
+    agents = Agents.of(store)
+    for code, advices in (("agent-silent", agents.about_silence()), ("log-unread", agents.about_logs(store))):
+        for advice in advices:
+            what = f"{advice.what[0].upper()}{advice.what[1:]}."
+            yield Finding(code, WARNING, store.dsn, what, advice.why, advice.run, store.dsn, RUN)
+    if agents.sampled and not (agents.silent or agents.unread):
+        diagnosis.checked.append("every agent is heard from, and no log waits longer than a minute to be read")
 
 
 def _not_there(message: str, name: str) -> Finding:

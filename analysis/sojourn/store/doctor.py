@@ -6,21 +6,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sojourn.model.dsn import Dsn
-from sojourn.model.formatting import counted, duration, printable
+from sojourn.model.formatting import counted
+from sojourn.store.agents import Agents
 from sojourn.store.client import DamagedError, Store, connect, plainly, rows
 from sojourn.store.condition import broken_parts
 from sojourn.store.damage import Advice, damage
 from sojourn.store.schema_state import STATE, compared
 
 RECENT = "24 HOUR"
-SILENT_S = 45  # s; a sample is due every ten
-FILES = '"SELECT * FROM log_files_read WHERE unread > 0"'
-_SILENT = """
-    SELECT host, dateDiff('second', max(arrived), now('UTC')) AS seconds FROM log_files
-    WHERE file = '' AND arrived > now('UTC') - INTERVAL 1 DAY GROUP BY host ORDER BY host"""
-_UNREAD = """
-    SELECT source, sum(overdue) AS bytes FROM log_files_read WHERE overdue > 0
-    GROUP BY source ORDER BY bytes DESC LIMIT 10"""
 GAPS = '"SELECT * FROM line_gaps ORDER BY noticed"'
 
 
@@ -102,23 +95,10 @@ def _look_at_lines(store: Store, state: StoreState) -> None:
     if state.missing_lines:
         what = f"{counted(state.missing_lines, 'line')} of the logs did not arrive"
         state.advice.append(Advice(what, f"sojourn store query {state.store} {GAPS}"))
-    _look_at_agents(store, state)
-
-
-def _look_at_agents(store: Store, state: StoreState) -> None:
     try:
-        with plainly(store, "looking at the samples of the logs"):
-            hosts = rows(store, _SILENT)
-            unread = rows(store, _UNREAD)
+        agents = Agents.of(store)
     except DamagedError:  # as above
         return
-    state.silent = {str(host): int(seconds) for host, seconds in hosts if seconds > SILENT_S}
-    for host, seconds in state.silent.items():
-        what = f"no sample of the logs of {printable(host)} has arrived for {duration(seconds)}"
-        why = "Its agent does not run or cannot reach the store, or `sojourn store files` has ended there."
-        state.advice.append(Advice(what, "sojourn store files LOG --agent /var/lib/vector", why))
-    if hosts:
-        state.unread_bytes = sum(int(count) for _, count in unread)
-    for source, count in unread:
-        what = f"{int(count):,} bytes of {printable(source)} are older than a minute and not read"
-        state.advice.append(Advice(what, f"sojourn store query {state.store} {FILES}"))
+    state.silent = agents.silent
+    state.unread_bytes = sum(agents.unread.values()) if agents.sampled else None
+    state.advice += agents.advice(store)
