@@ -269,7 +269,7 @@ RULES = (
     ),
     Rule(
         "sojourn-unread",
-        "Log not read",
+        "Lines not read",
         UNREAD,
         86400,
         0,

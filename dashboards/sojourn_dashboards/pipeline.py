@@ -27,7 +27,7 @@ RECONCILIATION = sql(
 
 # Those with lines to read, and the newest of each log.
 FILES = """
-SELECT source AS "file", size AS "bytes", unread AS "unread", overdue AS "overdue", gone AS "gone", until AS "written",
+SELECT source AS "file", size AS "bytes", unread AS "unread", overdue AS "overdue", if(gone, 'yes', 'no') AS "gone", until AS "written",
     silent AS "sampled"
 FROM log_files_read WHERE until >= $__fromTime AND (unread > 0 OR (source, until) IN (
     SELECT source, max(until) FROM log_files_read GROUP BY source))
@@ -225,7 +225,7 @@ def pipeline() -> Dashboard:
             empty="no logs are sampled (sojourn store files)",
             width=24,
             height=6,
-            units={"file": "string", "gone": "bool_yes_no", "written": "dateTimeAsIso", "sampled": "s"},
+            units={"file": "string", "gone": "string", "written": "dateTimeAsIso", "sampled": "s"},
         ),
         columns(
             BROKEN,

@@ -23,6 +23,13 @@ ARRIVED = [
 # 1,180 lines of 100 bytes, and room for 20 between them.
 RUNS = [(0, 110_000, 1_100, AT, AT + 59, AT + 60), (112_000, 120_000, 80, AT + 60, AT + 170, AT + 180)]
 OUTSTANDING = 20
+# Samples of another host: 2,000 bytes more in the last minute, of which the agent has not read 1,500.
+FILES = [
+    ("web", "web", "", 0, 0, 0, -1, 0),
+    ("web", "web:/log", "f", 0, 500, 500, 500, 500),
+    ("web", "web", "", 120, 0, 0, -1, 0),
+    ("web", "web:/log", "f", 120, 2_500, 2_500, 1_000, 500),
+]
 REFUSED = [
     (AT + 60, "requests", SOURCE, 100, "invalid_json", "not json"),
     (AT + 60, "requests", SOURCE, 100, "invalid_json", "not json"),  # delivered again
@@ -82,6 +89,16 @@ def fill(client: Any) -> None:
         [[SOURCE, *run[:3], *map(when, run[3:5]), False, when(run[5])] for run in RUNS],
         column_names=["source", "begin", "end", "lines", "since", "until", "refused", "arrived"],
     )
+    client.insert(
+        "log_files",
+        [
+            [host, source, file, when(AT + after), when(AT + after), when(AT + after), when(AT + after), *of_file]
+            for host, source, file, after, *of_file in FILES
+        ],
+        column_names=[
+            "host", "source", "file", "slot", "sampled", "arrived", "present", "low", "size", "read", "judged",
+        ],
+    )  # fmt: skip
     for row in REFUSED:  # one insert each: what is delivered again comes in another
         client.insert(
             "dead_letters",

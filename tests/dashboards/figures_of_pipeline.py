@@ -41,6 +41,18 @@ def _reconciliation(store: Boards, facts: pl.DataFrame, name: str, title: str) -
     assert (row["missing bytes"], row["outstanding"], row["lost"]) == (2_000, OUTSTANDING, 0)
 
 
+@checks(("pipeline", "Files of the logs"))
+def _files(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
+    [row] = panel_rows(store, name, title)
+    assert (row["file"], row["bytes"], row["unread"], row["overdue"], row["gone"]) == (
+        "web:/log",
+        2_500,
+        1_500,
+        0,
+        "no",
+    )
+
+
 @checks(("pipeline", "Parts put aside"))
 def _parts(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
     [row] = panel_rows(store, name, title)

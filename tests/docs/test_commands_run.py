@@ -22,7 +22,7 @@ VERBS = ("split", "blame", "depth", "goodput", "clock", "store")
 STORES = ("DSN", "chdb:///var/tmp/requests", "chdb:///tmp/store")
 # What stands for something of one's own, or takes its time.
 OWN = ("runs/", "clickhouse")
-LEFT_OUT = {"FOLDER", "explain", "capacity", "T", "N", "-", "--html"}
+LEFT_OUT = {"FOLDER", "explain", "capacity", "T", "N", "-", "--html", "--agent"}
 LINES = 400
 
 

@@ -27,7 +27,15 @@ BATCH = 200  # lines of an insert
 
 @dataclass
 class File:
-    """A file of the log: when each of its lines was written, and how many of them the agent has read."""
+    """A file of the log: when each of its lines was written, and how many of them the agent has read.
+
+    Attributes:
+        name: its path.
+        written: unix s.
+        read: lines.
+        on_disk: it has not been deleted.
+        judged: lines that were read before there were samples.
+    """
 
     name: str
     written: list[float] = field(default_factory=list)
@@ -47,7 +55,11 @@ class Site:
     """A host: a log with its files, a sampler, and an agent that delivers what a test says.
 
     Attributes:
+        now: the time, unix s.
+        files: those of the log, in the order of their creation.
+        samples, inserts: what is sent to the store.
         step: what its clock lies behind the real one, s.
+        positions: the samples show what the agent has read.
     """
 
     now: float

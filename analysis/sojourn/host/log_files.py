@@ -102,11 +102,11 @@ class Positions:
                 if not file.exists():  # a buffer, or a source that has read nothing
                     continue
                 for each in msgspec.json.decode(file.read_bytes())["checkpoints"]:
-                    known, position = each["fingerprint"], int(each["position"])
-                    if "first_lines_checksum" in known:
-                        by_line[int(known["first_lines_checksum"])] = position
-                    elif "dev_inode" in known:
-                        device, inode = known["dev_inode"]
+                    fingerprint, position = each["fingerprint"], int(each["position"])
+                    if "first_lines_checksum" in fingerprint:
+                        by_line[int(fingerprint["first_lines_checksum"])] = position
+                    elif "dev_inode" in fingerprint:
+                        device, inode = fingerprint["dev_inode"]
                         by_inode[int(device), int(inode)] = position
         except OSError as error:
             raise SojournError(f"{error.filename or data_dir}: {error.strerror}") from None
@@ -224,14 +224,14 @@ class LogFileSampler:
         """
         clock = time.time()
         files = log_files(self._logs, self._agent)
-        listed = [self._entry(file) for file in files if self._is_due(file, clock)]
-        listed += self._moved({file.key for file in files}, clock)
+        entries = [self._entry(file) for file in files if self._is_due(file, clock)]
+        entries += self._moved({file.key for file in files}, clock)
         self._last.update((file.key, file) for file in files)
         self._begun = True
         return {
             "time": round(time.clock_gettime(time.CLOCK_BOOTTIME) + self._ahead, 3),
             "clock": round(clock, 3),
-            "files": listed,
+            "files": entries,
         }
 
     def _is_due(self, file: LogFile, clock: float) -> bool:
