@@ -27,8 +27,8 @@ RECONCILIATION = sql(
 
 # Those with lines to read, and the newest of each log.
 FILES = """
-SELECT source AS "file", size AS "bytes", unread AS "unread", overdue AS "overdue", if(gone, 'yes', 'no') AS "gone", until AS "written",
-    silent AS "sampled"
+SELECT source AS "file", size AS "bytes", unread AS "unread", overdue AS "overdue", if(gone, 'yes', 'no') AS "gone",
+    until AS "written", silent AS "sampled"
 FROM log_files_read WHERE until >= $__fromTime AND (unread > 0 OR (source, until) IN (
     SELECT source, max(until) FROM log_files_read GROUP BY source))
 ORDER BY "unread" DESC, "file", "written" DESC LIMIT 200
