@@ -8,8 +8,8 @@ from typing import Any
 from sojourn.model.dsn import Dsn
 from sojourn.model.formatting import counted
 from sojourn.store.client import DamagedError, Store, connect, plainly, rows
-from sojourn.store.condition import broken_parts
-from sojourn.store.damage import Advice, damage
+from sojourn.store.condition import MissingSpans, broken_parts, missing_spans
+from sojourn.store.damage import Advice, damage, without_spans
 from sojourn.store.schema_state import STATE, compared
 
 RECENT = "24 HOUR"
@@ -26,6 +26,8 @@ class StoreState:
         missing, changed, later: files of the schema, as in ``sojourn.store.schema_state.Comparison``.
         lines: lines that arrived in the last 24 hours, by what they became: requests, dead_letters.
         missing_lines: lines that did not arrive, though later lines of their files did; None: not known.
+        missing_spans: minutes of the last 24 hours in which requests have the app's headers and no span, though their
+            service has spans.
         advice: what to run; empty: nothing.
     """
 
@@ -36,6 +38,7 @@ class StoreState:
     later: list[str] = field(default_factory=list)
     lines: dict[str, int] = field(default_factory=dict)
     missing_lines: int | None = None
+    missing_spans: list[MissingSpans] = field(default_factory=list)
     advice: list[Advice] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
@@ -81,6 +84,7 @@ def _look_at_lines(store: Store, state: StoreState) -> None:
         with plainly(store, "counting what arrived"):
             state.lines = {kind: int(count) for kind, count in rows(store, arrived)}
             ((lost, runs),) = rows(store, gaps)
+        state.missing_spans = missing_spans(store)
     except DamagedError:  # one of the parts that the advice is about
         return
     # Without a part of line_runs, lines that arrived look as if they had not.
@@ -89,3 +93,4 @@ def _look_at_lines(store: Store, state: StoreState) -> None:
     if state.missing_lines:
         what = f"{counted(state.missing_lines, 'line')} did not arrive, though later lines of the same files did"
         state.advice.append(Advice(what, f"sojourn store query {state.store} {GAPS}"))
+    state.advice += without_spans(store, state.missing_spans)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sojourn.model.dsn import Dsn
 from sojourn.store.client import connect
 from sojourn.store.load_result import Loaded, Source
-from sojourn.store.rollups import refresh_rollups
+from sojourn.store.rollups import refresh_rollups, refresh_spans
 
 if TYPE_CHECKING:
     from sojourn.readers.inputs import SourcesLike
@@ -44,4 +44,5 @@ def load(
     with connect(dsn) as store:
         loaded = load_into(store, sources, list(spans), list(app_logs), on_size, on_progress)
         loaded.minutes = refresh_rollups(store)
+        refresh_spans(store)
     return loaded
