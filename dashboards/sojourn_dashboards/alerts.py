@@ -19,6 +19,7 @@ SHARE = 0.5  # of the response time: above it, waiting outweighs all else
 GROWTH = 1.5  # times as many waiting as five minutes before
 FILLED = 0.5  # of the backlog, at the lowest of five minutes
 GAP = 0.001  # of the lines of a file, arrived and missing
+UNSPANNED = 0.001  # of the requests of a service: without a span, though they usually have one
 UNCERTAINTY = 0.05  # s
 REFUSED = 0.001  # of the lines that arrived
 SILENCE = 600  # s
@@ -76,6 +77,17 @@ FROM listen_queue WHERE $__timeFilter(time) GROUP BY machine, socket
 MISSING = """
 SELECT source, sum(missing) / greatest(sum(arrived) + sum(missing), 1) AS gap
 FROM reconciliation WHERE hour >= toStartOfHour($__fromTime) AND hour <= $__toTime GROUP BY source
+"""
+
+# Of the requests on routes with spans; a handful is no matter for a night.
+SPANS = """
+SELECT service, lost / n AS share
+FROM
+(
+    SELECT service, sum(missing) AS lost, sum(requests) AS n
+    FROM spans_missing WHERE $__timeFilter(minute) AND missing IS NOT NULL GROUP BY service
+)
+WHERE lost >= 10
 """
 
 DAMAGED = """
@@ -239,6 +251,21 @@ RULES = (
         "{{ humanizePercentage .Values.A.Value }} of the lines of {{ .Labels.source }} have not arrived",
         "More than one in a thousand log lines of the last hours are neither requests nor dead letters in the store, "
         "although later lines of the file arrived: they are lost.",
+    ),
+    # No data means that no service has spans, or that none is missing.
+    Rule(
+        "sojourn-spans",
+        "Spans missing",
+        SPANS,
+        7200,
+        UNSPANNED,
+        "5m",
+        ("pipeline", "Requests without a span"),
+        "warning",
+        "OK",
+        "{{ humanizePercentage .Values.A.Value }} of the requests of {{ .Labels.service }} have lost their span",
+        "In the last two hours more than one request in a thousand has the headers of the app's middleware and no span, "
+        "above the usual share of its service: the spans were lost between the app and the store.",
     ),
     # No data means that no part is put aside.
     Rule(

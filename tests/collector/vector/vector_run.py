@@ -18,6 +18,7 @@ from sojourn_lab.runtime.ports import free_port
 from sojourn_lab.runtime.process import Process
 
 PIPELINE = Path(__file__).parents[3] / "collector" / "vector"
+OF_SPANS = sorted((PIPELINE / "spans").glob("*.yaml"))  # the configuration of the agent for spans
 LEAST_BUFFER = 268435488  # bytes; Vector takes no smaller one on disk
 START_S = 60
 ACCOUNT = ("sojourn_writer", "pass-for-the-test-only")  # Vector puts it into the text of its YAML
@@ -39,7 +40,7 @@ class Vector:
     Args:
         folder: for its files; it must not exist.
         endpoint: the URL of the store.
-        files: the configuration; by default the agent's.
+        files: the configuration; by default that of the agent for lines.
         broker: address of a Kafka broker without TLS and SCRAM: options for these are removed.
         topics: what the names of its topics begin with, and its consumer groups: those of a test are its own.
 
@@ -62,7 +63,8 @@ class Vector:
         self._health = ""
         self.otlp = ""
         self.logs = folder / "logs"
-        for part in (self.logs, folder / "data", folder / "secrets", folder / "config"):
+        # The second is the folder of an agent for spans.
+        for part in (self.logs, folder / "data", folder / "data-spans", folder / "secrets", folder / "config"):
             part.mkdir(parents=True)
         (folder / "secrets" / "clickhouse_writer").write_text(ACCOUNT[1] + "\n")
 
@@ -162,7 +164,7 @@ class Vector:
                 if sink["type"] == "kafka":
                     sink.setdefault("librdkafka_options", {})["reconnect.backoff.max.ms"] = "300"
             (self._folder / "config" / file.name).write_text(yaml.safe_dump(config))
-        self._health = f"http://127.0.0.1:{ports['8686']}/health"
+        self._health = f"http://127.0.0.1:{ports.get('8686') or ports['8687']}/health"
         self.otlp = f"http://127.0.0.1:{ports['4318']}" if "4318" in ports else ""
 
 
