@@ -21,6 +21,8 @@ PIPELINE = Path(__file__).parents[3] / "collector" / "vector"
 OF_SPANS = sorted((PIPELINE / "spans").glob("*.yaml"))  # the configuration of the agent for spans
 LEAST_BUFFER = 268435488  # bytes; Vector takes no smaller one on disk
 START_S = 60
+# On a disk of $1 KiB of its own, at $2, a program is started again whenever it ends, as systemd does with Restart=always.
+STARTED_AGAIN = 'mount -t tmpfs -o size="$1"k tmpfs "$2" && shift 2; while :; do "$@"; echo "ended: $?"; sleep 0.5; done'
 ACCOUNT = ("sojourn_writer", "pass-for-the-test-only")  # Vector puts it into the text of its YAML
 
 
@@ -43,6 +45,7 @@ class Vector:
         files: the configuration; by default that of the agent for lines.
         broker: address of a Kafka broker without TLS and SCRAM: options for these are removed.
         topics: what the names of its topics begin with, and its consumer groups: those of a test are its own.
+        disk: KiB of a disk on which an agent for spans has its folder, and on which it is started again whenever it ends.
 
     Attributes:
         logs: the folder it reads logs from.
@@ -50,7 +53,13 @@ class Vector:
     """
 
     def __init__(
-        self, folder: Path, endpoint: str, files: Sequence[Path] = (), broker: str = "", topics: str = "sojourn"
+        self,
+        folder: Path,
+        endpoint: str,
+        files: Sequence[Path] = (),
+        broker: str = "",
+        topics: str = "sojourn",
+        disk: int = 0,
     ) -> None:
         self._program = vector_program()
         self._folder = folder
@@ -58,6 +67,7 @@ class Vector:
         self._files = files or sorted((PIPELINE / "config").glob("*.yaml"))
         self._broker = broker
         self._topics = topics
+        self._disk = disk
         self._starts = 0
         self._process: Process | None = None
         self._health = ""
@@ -73,8 +83,12 @@ class Vector:
         for attempt in range(3):  # a free port may be taken before it is used
             self._starts += 1
             self._configure()
+            command = [self._program, "--config-dir", str(self._folder / "config")]
+            if self._disk:
+                own = ["sh", str(self._disk), str(self._folder / "data-spans")]
+                command = ["unshare", "--mount", "sh", "-c", STARTED_AGAIN, *own, *command]
             self._process = Process(
-                [self._program, "--config-dir", str(self._folder / "config")],
+                command,
                 name=f"vector-{self._starts}",
                 folder=self._folder,
                 env={
@@ -86,7 +100,7 @@ class Vector:
             )
             self._process.start()
             try:
-                self._process.wait_until(self._healthy, START_S, "the agent's health")
+                self._process.wait_until(self.healthy, START_S, "the agent's health")
                 return
             except LabError:
                 output = self.output()
@@ -107,6 +121,25 @@ class Vector:
         if self._process is not None:
             self._process.stop(deadline_s=20)
 
+    def disk(self) -> Path:
+        """Its disk, as the programs on it see it."""
+        assert self._process is not None
+        return Path(f"/proc/{self._process.pid}/root{self._folder}/data-spans")
+
+    def exit_codes(self) -> list[int]:
+        """With what it has ended, each time; of one that is started again."""
+        assert self._process is not None
+        lines = self._process.out_path.read_text().splitlines()
+        return [int(line.removeprefix("ended: ")) for line in lines if line.startswith("ended: ")]
+
+    def healthy(self) -> bool:
+        """Whether it says it is well."""
+        try:
+            with urllib.request.urlopen(self._health, timeout=2) as answer:
+                return answer.status == 200
+        except (urllib.error.URLError, OSError):
+            return False
+
     def warnings(self) -> list[str]:
         """Lines of its log, of this start, that are warnings or errors."""
         assert self._process is not None
@@ -123,13 +156,6 @@ class Vector:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-    def _healthy(self) -> bool:
-        try:
-            with urllib.request.urlopen(self._health, timeout=2) as answer:
-                return answer.status == 200
-        except (urllib.error.URLError, OSError):
-            return False
 
     def _configure(self) -> None:
         places = {
