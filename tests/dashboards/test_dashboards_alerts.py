@@ -195,8 +195,8 @@ def test_spans_missing(store: Boards) -> None:
         rows.append([hour + timedelta(minutes=minute), hour, *columns])
     names = ["minute", "computed", *(f"counts.{name}" for name in SPAN_COUNTS)]
     store.client.insert("spans_minute", rows, column_names=names)
-    in_two_hours = (7200 - NOW.second - 60 * NOW.minute) // 60 if NOW.minute else 120
-    assert fired(store, BY_UID["sojourn-spans"]) == {("loses",): pytest.approx(20 / (100 * in_two_hours))}
+    minutes = 119  # whole ones in the last two hours, at half past a minute
+    assert fired(store, BY_UID["sojourn-spans"]) == {("loses",): pytest.approx(20 / (100 * minutes))}
     assert fired(store, BY_UID["sojourn-spans"], NOW + timedelta(hours=4)) == {}
 
 

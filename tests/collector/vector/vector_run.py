@@ -96,6 +96,8 @@ class Vector:
                     "VECTOR_LOG": "info",
                     "VECTOR_THREADS": "2",
                     "VECTOR_INTERNAL_LOG_RATE_LIMIT": "1",  # s in which a message is not repeated
+                    # With a full disk it takes all of this time, by default 60 s, before it ends.
+                    **({"VECTOR_GRACEFUL_SHUTDOWN_LIMIT_SECS": "2"} if self._disk else {}),
                 },
             )
             self._process.start()
