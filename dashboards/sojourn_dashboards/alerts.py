@@ -264,8 +264,8 @@ RULES = (
         "warning",
         "OK",
         "{{ humanizePercentage .Values.A.Value }} of the requests of {{ .Labels.service }} have lost their span",
-        "In the last two hours more than one request in a thousand has the headers of the app's middleware and no span, "
-        "above the usual share of its service: the spans were lost between the app and the store.",
+        "In the last two hours more than one request in a thousand has the headers of the app's middleware and no "
+        "span, above the usual share of its service: the spans were lost between the app and the store.",
     ),
     # No data means that no part is put aside.
     Rule(

@@ -218,8 +218,9 @@ def pipeline() -> Dashboard:
         lines(
             SPANS,
             "Requests without a span",
-            "By service: requests whose app answered with the headers of the middleware, and whose span did not arrive, "
-            "above the share that is usual for the service. 0 is normal. The last ten minutes are not counted yet.",
+            "By service: requests whose app answered with the headers of the middleware, and whose span did not "
+            "arrive, above the share that is usual for the service. 0 is normal. The last ten minutes are not there "
+            "yet.",
             "locale",
             empty="no service has spans in this range, or none has them for an hour",
             width=24,

@@ -51,8 +51,8 @@ def when(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-# Requests with the headers of the app, and those of them without a span, by second: an hour of the service, and the first minutes.
-MATCHED = {second: (10, 0) for second in range(-HOUR, 180, 60)} | {60: (10, 7)}
+# Requests with the headers of the app, and those of them without a span, by second: an hour, and the first minutes.
+MATCHED = dict.fromkeys(range(-HOUR, 180, 60), (10, 0)) | {60: (10, 7)}
 
 
 CAPACITY = 20.0  # requests/s, of the service shop
@@ -81,7 +81,7 @@ def fill(client: Any) -> None:
     client.insert(
         "spans_minute",
         [
-            [when(AT + second), when(AT + second), *map(lambda value: [value], ("shop", "/r", SOURCE, *numbers))]
+            [when(AT + second), when(AT + second), *([value] for value in ("shop", "/r", SOURCE, *numbers))]
             for second, numbers in MATCHED.items()
         ],
         column_names=["minute", "computed", *(f"counts.{name}" for name in SPAN_COUNTS)],

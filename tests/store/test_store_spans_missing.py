@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -41,9 +40,8 @@ def test_which_minutes_lack_how_many_spans(dsn: str) -> None:
     usual = ask(dsn, "SELECT DISTINCT usual, high FROM spans_missing WHERE missing IS NOT NULL")
     assert usual == [(0.0, 0.0)]
 
-    by_hour = ask(
-        dsn, "SELECT hour, source, missing, lost, missing_spans FROM reconciliation WHERE missing_spans > 0 ORDER BY ALL"
-    )
+    columns = "hour, source, missing, lost, missing_spans"
+    by_hour = ask(dsn, f"SELECT {columns} FROM reconciliation WHERE missing_spans > 0 ORDER BY ALL")
     hour = (BEGIN + timedelta(seconds=LAST)).replace(tzinfo=None)
     early = (BEGIN + timedelta(hours=2)).replace(tzinfo=None)
     assert [(each[0].replace(tzinfo=None), *each[1:]) for each in by_hour] == [
@@ -52,7 +50,8 @@ def test_which_minutes_lack_how_many_spans(dsn: str) -> None:
 
     state = examine(dsn)
     minutes = [f"{BEGIN + timedelta(minutes=minute):%Y-%m-%dT%H:%M}" for minute in (120, at + 10, at + 20)]
-    assert [(each.minute[:16], each.missing) for each in state.missing_spans] == [*zip(minutes, (1, 5, 30), strict=True)]
+    in_state = [(each.minute[:16], each.missing) for each in state.missing_spans]
+    assert in_state == list(zip(minutes, (1, 5, 30), strict=True))
     (advice,) = state.advice
     assert advice.what.startswith("36 requests of the service shop of the last day are without a span (")
     assert all(minute in advice.what for minute in minutes)

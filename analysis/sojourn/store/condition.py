@@ -1,4 +1,4 @@
-"""The condition of a store: its schema, the parts that its engine cannot read, what is lost in it and on the way to it."""
+"""The condition of a store: its schema, the parts that its engine cannot read, and what is lost in it or before it."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def without_spans(store: Store, minutes: list[MissingSpans]) -> Iterator[Advice]
     why = (
         "The app answered these requests and emits spans, so theirs were lost on the way to the store: the agent was "
         "killed or its disk was full, or the app's exporter discarded them. No command brings them back. Waits and "
-        "service times are in the log and do not change; the work for clients that had gone is too low in these minutes."
+        "service times are in the log and do not change; work for clients that had gone is too low in these minutes."
     )
     for service, of_service in by_service.items():
         total = sum(each.missing for each in of_service)

@@ -1,4 +1,4 @@
-"""Spans in the disk buffer of their agent: what a kill loses is shown, and a full disk ends neither lines nor the agent."""
+"""Spans in the disk buffer of their agent: what a kill loses is shown, and a full disk does not stop the lines."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from clickhouse_http import StandIn
 from collector_support import eventually
-from sojourn.store import connect
-from sojourn.store.doctor import examine
-from sojourn_lab.runtime.ports import free_port
 
 # The path comes first.
 from shipping_run import FOR_EVER
+from sojourn.store import connect
+from sojourn.store.doctor import examine
+from sojourn_lab.runtime.ports import free_port
 from spans_run import BATCH, Exporter, stored_numbers
 from spans_support import BEGIN, Traffic, pass_time
 from split_support import Settings, as_lines, simulated_log

@@ -46,7 +46,7 @@ def test_every_output_is_taken_and_every_input_exists(agent: str) -> None:
 
 
 def test_the_agents_share_no_name_no_address_and_no_folder() -> None:
-    """Counters of two components with one name and one host would be one counter; a folder has the lock of a process."""
+    """Counters of two components with one name and one host would be one counter; a folder has one process."""
     assert len(COMPONENTS) == sum(map(len, BY_AGENT.values()))
     texts = {name: "".join(f.read_text("utf-8") for f in (VECTOR / name).glob("*.yaml")) for name in FOLDERS}
     ports = {name: set(re.findall(r"127\.0\.0\.1:(\d+)", text)) for name, text in texts.items()}

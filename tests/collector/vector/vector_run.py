@@ -21,8 +21,10 @@ PIPELINE = Path(__file__).parents[3] / "collector" / "vector"
 OF_SPANS = sorted((PIPELINE / "spans").glob("*.yaml"))  # the configuration of the agent for spans
 LEAST_BUFFER = 268435488  # bytes; Vector takes no smaller one on disk
 START_S = 60
-# On a disk of $1 KiB of its own, at $2, a program is started again whenever it ends, as systemd does with Restart=always.
-STARTED_AGAIN = 'mount -t tmpfs -o size="$1"k tmpfs "$2" && shift 2; while :; do "$@"; echo "ended: $?"; sleep 0.5; done'
+# On a disk of $1 KiB of its own, at $2, a program is started again whenever it ends, as with Restart=always.
+STARTED_AGAIN = (
+    'mount -t tmpfs -o size="$1"k tmpfs "$2" && shift 2; while :; do "$@"; echo "ended: $?"; sleep 0.5; done'
+)
 ACCOUNT = ("sojourn_writer", "pass-for-the-test-only")  # Vector puts it into the text of its YAML
 
 
@@ -45,7 +47,7 @@ class Vector:
         files: the configuration; by default that of the agent for lines.
         broker: address of a Kafka broker without TLS and SCRAM: options for these are removed.
         topics: what the names of its topics begin with, and its consumer groups: those of a test are its own.
-        disk: KiB of a disk on which an agent for spans has its folder, and on which it is started again whenever it ends.
+        disk: KiB of a disk for the folder of an agent for spans, which is then started again whenever it ends.
 
     Attributes:
         logs: the folder it reads logs from.
