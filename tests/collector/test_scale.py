@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent / "vector"))
 
 # The path comes first.
 from hostile_lines import LONGEST
-from vector_config import sink_parameters, sink_table
-from vector_run import vector_program
+from vector_config import adapted_config, sink_parameters, sink_table
+from vector_run import LEAST_BUFFER, vector_program
 
 ROOT = Path(__file__).parents[2]
 VECTOR = ROOT / "collector" / "vector"
@@ -132,6 +132,23 @@ def test_vector_accepts_the_aggregator(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("agent", "sinks"), [("config", "kafka.yaml"), ("spans", "kafka_spans.yaml")])
+def test_vector_accepts_an_agent_that_sends_to_kafka(tmp_path: Path, agent: str, sinks: str) -> None:
+    program = vector_program()
+    if "kafka" not in subprocess.run([program, "list"], capture_output=True, text=True, check=True).stdout:
+        pytest.skip("this vector was built without Kafka")
+    config = adapted_config(tmp_path, agent)
+    for name in ("ca.crt", "client.crt", "client.key", "kafka_agent"):
+        (tmp_path / "secrets" / name).write_text("x")
+    text = (VECTOR / "scale" / sinks).read_text().replace("/run/secrets", str(tmp_path / "secrets"))
+    # Vector wants room for the whole buffer on the disk of its folder.
+    text = text.replace("max_size: 4294967296", f"max_size: {LEAST_BUFFER}")
+    (config / "clickhouse.yaml").write_text(text)
+    command = [program, "validate", "--no-environment", "--config-dir", config]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
