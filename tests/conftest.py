@@ -18,6 +18,8 @@ from sojourn.store import connect, init, migrate
 from sojourn.store.client import Store
 from sojourn.store.schema import checksums
 
+REFRESHED = ("rollup_refresh", "spans_refresh")  # views that the engine computes from time to time
+
 # What the engine wrote about each table and view of a database, by file name.
 Definitions = dict[str, bytes]
 
@@ -121,7 +123,8 @@ class Databases:
         current = migrate.schema_files() == self._files
         if current and self._free:
             database = self._free.pop()
-            self._store.client.command(f"SYSTEM START VIEW {database}.rollup_refresh")
+            for view in REFRESHED:
+                self._store.client.command(f"SYSTEM START VIEW {database}.{view}")
             return database
         database = f"t{next(self._numbers)}"
         self._made.add(database)
@@ -137,8 +140,9 @@ class Databases:
             self._drop(database)
             return
         # A refresh that has begun would write what it read before; and one of a free database would read in vain.
-        self._store.client.command(f"SYSTEM STOP VIEW {database}.rollup_refresh")
-        self._store.client.command(f"SYSTEM WAIT VIEW {database}.rollup_refresh")
+        for view in REFRESHED:
+            self._store.client.command(f"SYSTEM STOP VIEW {database}.{view}")
+            self._store.client.command(f"SYSTEM WAIT VIEW {database}.{view}")
         tables = self._store.client.query(
             "SELECT name FROM system.tables WHERE database = {database:String} AND engine LIKE '%MergeTree' AND "
             "total_rows > 0 AND name != 'schema_state'",

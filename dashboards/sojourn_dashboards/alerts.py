@@ -19,6 +19,7 @@ SHARE = 0.5  # of the response time: above it, waiting outweighs all else
 GROWTH = 1.5  # times as many waiting as five minutes before
 FILLED = 0.5  # of the backlog, at the lowest of five minutes
 GAP = 0.001  # of the lines of a file, arrived and missing
+UNSPANNED = 0.001  # of the requests of a service: without a span, though they usually have one
 UNCERTAINTY = 0.05  # s
 REFUSED = 0.001  # of the lines that arrived
 SAMPLES_MISSING = 45  # s
@@ -88,6 +89,17 @@ FROM log_files WHERE file = '' AND slot >= $__fromTime GROUP BY host
 UNREAD = """
 SELECT source, sum(overdue) AS bytes
 FROM log_files_read WHERE until >= $__fromTime GROUP BY source
+"""
+
+# Of the requests on routes with spans; a handful is no matter for a night.
+SPANS = """
+SELECT service, lost / n AS share
+FROM
+(
+    SELECT service, sum(missing) AS lost, sum(requests) AS n
+    FROM spans_missing WHERE $__timeFilter(minute) AND missing IS NOT NULL GROUP BY service
+)
+WHERE lost >= 10
 """
 
 DAMAGED = """
@@ -280,6 +292,21 @@ RULES = (
         "{{ humanize1024 .Values.A.Value }}B of {{ .Labels.source }} are not read",
         "The agent has not read, or the store has not acknowledged, what nginx wrote into a log more than a minute "
         "before the last sample. If the file is removed before it is read to its end, its lines are lost.",
+    ),
+    # No data means that no service has spans, or that none is missing.
+    Rule(
+        "sojourn-spans",
+        "Spans missing",
+        SPANS,
+        7200,
+        UNSPANNED,
+        "5m",
+        ("pipeline", "Requests without a span"),
+        "warning",
+        "OK",
+        "{{ humanizePercentage .Values.A.Value }} of the requests of {{ .Labels.service }} have lost their span",
+        "In the last two hours more than one request in a thousand has the headers of the app's middleware and no "
+        "span, above the usual share of its service: the spans were lost between the app and the store.",
     ),
     # No data means that no part is put aside.
     Rule(

@@ -19,7 +19,8 @@ FROM line_runs LIMIT 1
 RECONCILIATION = sql(
     """
     SELECT hour AS "hour", source AS "file", arrived AS "arrived", missing AS "missing", gaps AS "gaps",
-        missing_bytes AS "missing bytes", outstanding AS "outstanding", lost AS "lost"
+        missing_bytes AS "missing bytes", outstanding AS "outstanding", lost AS "lost",
+        missing_spans AS "missing spans"
     FROM reconciliation WHERE @range@ ORDER BY hour DESC, source LIMIT 500
     """,
     range=IN_RANGE,
@@ -33,6 +34,13 @@ FROM log_files_read WHERE until >= $__fromTime AND (unread > 0 OR (source, until
     SELECT source, max(until) FROM log_files_read GROUP BY source))
 ORDER BY "unread" DESC, "file", "written" DESC LIMIT 200
 """
+
+SPANS = sql(
+    """
+    SELECT $__timeInterval(minute) AS t, service, sum(missing) AS "Value"
+    FROM spans_missing WHERE $__timeFilter(minute) AND missing IS NOT NULL GROUP BY t, service ORDER BY t, service
+    """
+)
 
 STORED = sql(
     """
@@ -197,7 +205,8 @@ def pipeline() -> Dashboard:
             "Lines missing by file",
             "By file and hour: lines that arrived (each delivery counted), and lines missing between them, in the "
             "hour in which the gap was noticed. Bytes are exact; lines are bytes over the mean length of a line. Lost: "
-            "records that arrived and are not stored any more, by the hour of the record.",
+            "records that arrived and are not stored any more, by the hour of the record. Missing spans: requests of "
+            "the file that the app answered and whose span is lost.",
             "locale",
             empty="no line arrived in this range",
             width=14,
@@ -214,6 +223,18 @@ def pipeline() -> Dashboard:
             width=10,
             height=9,
             units={"hour": "dateTimeAsIso", "file": "string", "refused": "percentunit"},
+        ),
+        lines(
+            SPANS,
+            "Requests without a span",
+            "By service: requests whose app answered with the headers of the middleware, and whose span did not "
+            "arrive, above the share that is usual for the service. 0 is normal. The last ten minutes are not there "
+            "yet.",
+            "locale",
+            empty="no service has spans in this range, or none has them for an hour",
+            width=24,
+            height=6,
+            bars=True,
         ),
         columns(
             FILES,

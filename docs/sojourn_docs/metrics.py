@@ -174,10 +174,11 @@ def _of_the_agent() -> list[str]:
     used = set(_AGENT_NAME.findall(_sources()))
     return [
         paragraph(
-            "Vector's own counters and gauges are at `127.0.0.1:9598/metrics` and, every 15 s, rows of",
+            "Vector's own counters and gauges are at `127.0.0.1:9598/metrics`, of the agent for spans at port 9599,",
+            "and, every 15 s, rows of",
             "[`pipeline_metrics`](sql.md#pipeline_metrics): `metric` is the name, `component` the part of the agent;",
-            "of a histogram there are two rows, `…_count` and `…_sum`. Metrics that apps send to the agent are shown",
-            "at the same address. The store's views and the dashboards read these:",
+            "of a histogram there are two rows, `…_count` and `…_sum`. Metrics that apps send to the agent for",
+            "spans are shown at its address. The store's views and the dashboards read these:",
         ),
         "",
         *_table("metric", used, AGENT),

@@ -11,9 +11,10 @@ from sojourn.store.schema import schema_files
 
 from sojourn_docs import NOTE
 
-# Internal to the rollups, and steps of parsing a line.
+# Internal to the rollups and to the counts of spans, and steps of parsing a line.
 HIDDEN = (
-    "incoming_rows", "rollup_results", "rollup_due", "minutes_known", "minutes_due", "incoming_records", "parsed",
+    "incoming_rows", "rollup_results", "rollup_due", "minutes_known", "minutes_due", "spans_due", "spans_counted",
+    "incoming_records", "parsed",
     "incoming_span_lines", "incoming_span_values", "incoming_samples", "incoming_metrics", "incoming_work",
     "parsed_work",
 )  # fmt: skip

@@ -54,5 +54,5 @@ secret clickhouse_reader "$grafana" "$migrations" 0440
 secret grafana_admin "$grafana" 0 0400
 
 chown "$ours:$ours" /logs /runs /captures
-chown "$vector:$vector" /vector /vector-scale
+chown "$vector:$vector" /vector /vector-spans /vector-scale
 echo "prepare: passwords and volumes are ready"

@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent / "vector"))
 
 # The path comes first.
 from hostile_lines import LONGEST
-from vector_config import sink_parameters, sink_table
-from vector_run import vector_program
+from vector_config import adapted_config, sink_parameters, sink_table
+from vector_run import LEAST_BUFFER, vector_program
 
 ROOT = Path(__file__).parents[2]
 VECTOR = ROOT / "collector" / "vector"
@@ -29,9 +29,13 @@ def loaded(path: Path) -> dict[str, Any]:
     return yaml.safe_load(path.read_text())
 
 
-AGENT, AGGREGATOR = loaded(VECTOR / "scale/kafka.yaml"), loaded(VECTOR / "scale/aggregator.yaml")
-ONE_MACHINE = loaded(VECTOR / "config/clickhouse.yaml")
-TABLES = {sink_table(sink) for sink in ONE_MACHINE["sinks"].values()}
+AGGREGATOR = loaded(VECTOR / "scale/aggregator.yaml")
+# Of the agent for lines, and of that for spans.
+SINKS = {**loaded(VECTOR / "scale/kafka.yaml")["sinks"], **loaded(VECTOR / "scale/kafka_spans.yaml")["sinks"]}
+ONE_MACHINE = [
+    sink for agent in ("config", "spans") for sink in loaded(VECTOR / agent / "clickhouse.yaml")["sinks"].values()
+]
+TABLES = {sink_table(sink) for sink in ONE_MACHINE}
 
 
 def topic_of(table: str) -> str:
@@ -41,7 +45,7 @@ def topic_of(table: str) -> str:
 
 def test_every_table_has_its_topic_and_every_topic_its_way_into_the_table() -> None:
     topics = {topic_of(table): table for table in TABLES}
-    assert {sink["topic"] for sink in AGENT["sinks"].values()} == topics.keys()
+    assert {sink["topic"] for sink in SINKS.values()} == topics.keys()
     consumed = {source["topics"][0]: name for name, source in AGGREGATOR["sources"].items() if "topics" in source}
     assert consumed.keys() == topics.keys()
     stored = {sink_table(sink): sink for sink in AGGREGATOR["sinks"].values() if sink["type"] == "http"}
@@ -51,14 +55,14 @@ def test_every_table_has_its_topic_and_every_topic_its_way_into_the_table() -> N
 
 
 def test_the_agents_send_what_they_would_have_stored() -> None:
-    before = {topic_of(sink_table(sink)): (sink["inputs"], sink["encoding"]) for sink in ONE_MACHINE["sinks"].values()}
-    after = {sink["topic"]: (sink["inputs"], sink["encoding"]) for sink in AGENT["sinks"].values()}
+    before = {(topic_of(sink_table(sink)), *sink["inputs"]): sink["encoding"] for sink in ONE_MACHINE}
+    after = {(sink["topic"], *sink["inputs"]): sink["encoding"] for sink in SINKS.values()}
     assert after == before
 
 
 def test_the_largest_line_passes_every_hop() -> None:
     largest = 6 * LONGEST + 10_000  # a byte of a line is up to six of JSON
-    for sink in AGENT["sinks"].values():
+    for sink in SINKS.values():
         assert int(sink["librdkafka_options"]["message.max.bytes"]) > largest
     for source in AGGREGATOR["sources"].values():
         if source["type"] == "kafka":
@@ -76,7 +80,7 @@ def test_every_topic_has_a_consumer_group_of_its_own() -> None:
     assert groups == {group for group in groups if f"`{group}`" in page}
 
 
-@pytest.mark.parametrize("sink", AGENT["sinks"].values(), ids=AGENT["sinks"])
+@pytest.mark.parametrize("sink", SINKS.values(), ids=SINKS)
 def test_sinks_acknowledge_encrypt_and_retry_indefinitely(sink: dict[str, Any]) -> None:
     table = sink["topic"].removeprefix("sojourn.")
     assert sink["acknowledgements"]["enabled"] is (table != "pipeline_metrics")
@@ -128,6 +132,23 @@ def test_vector_accepts_the_aggregator(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("agent", "sinks"), [("config", "kafka.yaml"), ("spans", "kafka_spans.yaml")])
+def test_vector_accepts_an_agent_that_sends_to_kafka(tmp_path: Path, agent: str, sinks: str) -> None:
+    program = vector_program()
+    if "kafka" not in subprocess.run([program, "list"], capture_output=True, text=True, check=True).stdout:
+        pytest.skip("this vector was built without Kafka")
+    config = adapted_config(tmp_path, agent)
+    for name in ("ca.crt", "client.crt", "client.key", "kafka_agent"):
+        (tmp_path / "secrets" / name).write_text("x")
+    text = (VECTOR / "scale" / sinks).read_text().replace("/run/secrets", str(tmp_path / "secrets"))
+    # Vector wants room for the whole buffer on the disk of its folder.
+    text = text.replace("max_size: 4294967296", f"max_size: {LEAST_BUFFER}")
+    (config / "clickhouse.yaml").write_text(text)
+    command = [program, "validate", "--no-environment", "--config-dir", config]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PROFILES = {
     "": {"prepare", "app1", "app2", "nginx", "listen-nginx", "listen-app1", "listen-app2", "clickhouse", "store-init"}
-    | {"log-files", "vector", "grafana"},
+    | {"log-files", "vector", "vector-spans", "grafana"},
     "load": {"load"},
     "explain": {"explain"},
     "lab": {"lab"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import configparser
 import re
 import shutil
 import subprocess
@@ -118,7 +119,7 @@ def test_the_secrets_are_where_the_script_leaves_them() -> None:
     }
     produced = set(re.findall(r"^secret (\w+) ", prepare, re.MULTILINE)) | {"clickhouse_admin"}
     assert wanted <= produced, wanted - produced
-    for volume in ("/clickhouse-users", "/logs", "/vector", "/runs", "/captures"):
+    for volume in ("/clickhouse-users", "/logs", "/vector", "/vector-spans", "/runs", "/captures"):
         assert volume in prepare
         assert any(volume in mount for mount in SERVICES["prepare"]["volumes"])
 
@@ -190,6 +191,34 @@ def test_grafana_gets_the_plugin_and_the_dashboards_it_was_made_for() -> None:
     assert f"path: {folder}" in provisioned
     home = grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
     assert (ROOT / "dashboards/grafana/dashboards" / Path(home).name).exists()
+
+
+def test_spans_have_a_process_and_a_volume_of_their_own_and_both_start_again_after_exit_code_0() -> None:
+    """Vector ends with 0 when a disk is full; `on-failure` would leave it there."""
+    folders = {}
+    for name, folder in (("vector", "config"), ("vector-spans", "spans")):
+        service = SERVICES[name]
+        assert service["restart"] == "unless-stopped"
+        assert service["command"] == ["--config-dir", f"/etc/vector/{folder}"]
+        agent = yaml.safe_load((ROOT / "collector/vector" / folder / "agent.yaml").read_text())
+        (volume,) = [mount.split(":")[0] for mount in service["volumes"] if mount.endswith(f":{agent['data_dir']}")]
+        folders[name] = volume
+    assert len(set(folders.values())) == 2
+    endpoint = SERVICES["app1"]["environment"]["OTEL_EXPORTER_OTLP_ENDPOINT"]
+    assert endpoint == "http://vector-spans:4318"
+
+
+@pytest.mark.parametrize("name", ["agent", "spans"])
+def test_units_start_an_agent_again_whatever_its_exit_code(name: str) -> None:
+    file = ROOT / f"collector/vector/systemd/sojourn-{name}.service"
+    unit = configparser.ConfigParser(interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment, method-assign]
+    unit.read(file)
+    assert unit["Service"]["Restart"] == "always"
+    assert unit["Unit"]["StartLimitIntervalSec"] == "0"
+    folder = unit["Service"]["ExecStart"].rpartition("/")[2]
+    agent = yaml.safe_load((ROOT / "collector/vector" / folder / "agent.yaml").read_text())
+    assert agent["data_dir"] == f"/var/lib/{unit['Service']['StateDirectory']}"
 
 
 def test_vector_is_the_version_it_was_tested_with() -> None:

@@ -131,7 +131,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     for name in ("app1", "app2", "nginx", "prepare"):
         # Where the mirrors of a build are reached through the host, as behind a corporate proxy.
         services[name]["build"] = {"network": "host"}
-    services["vector"] = {"image": VECTOR_IMAGE}
+    services["vector"] = services["vector-spans"] = {"image": VECTOR_IMAGE}
     services["prometheus"] = {
         "image": PROMETHEUS_IMAGE,
         "healthcheck": {"test": ["CMD", "python3", "-c", READY]},
@@ -305,7 +305,7 @@ def vector_image(stack: Stack, tmp_path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        stack("rm", "--stop", "--force", "vector", "clickhouse", check=False)
+        stack("rm", "--stop", "--force", "vector", "vector-spans", "clickhouse", check=False)
         docker("image", "rm", VECTOR_IMAGE, check=False)
 
 
@@ -314,7 +314,7 @@ def vector_image(stack: Stack, tmp_path: Path) -> Iterator[None]:
 def test_the_agent_sends_lines_spans_and_samples_as_the_writer(stack: Stack, tmp_path: Path) -> None:
     """The requests of the agent in its container, repeated to the embedded engine, become the rows of a load."""
     pytest.importorskip("chdb")
-    stack("up", "--detach", "--no-build", "--wait", "--no-deps", "clickhouse", "vector")
+    stack("up", "--detach", "--no-build", "--wait", "--no-deps", "clickhouse", "vector", "vector-spans")
     load = ["load", "--concurrency", "4", "--duration", "4", "--name", "shipped", "--json"]
     client = json.loads(stack("run", "--rm", "-T", "--no-deps", *load, check=False).stdout)
     secret = ["run", "--rm", "-T", "--user", "10002", "--entrypoint", "cat", "prepare", "/secrets/clickhouse_writer"]

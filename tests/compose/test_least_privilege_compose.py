@@ -17,8 +17,8 @@ COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 # Volumes a service may write to; everything else of it is read-only or in memory.
 WRITABLE = {
-    "prepare": {"secrets", "clickhouse-users", "clickhouse-secrets", "logs", "vector-data", "agent-data", "runs"}
-    | {"captures"},
+    "prepare": {"secrets", "clickhouse-users", "clickhouse-secrets", "logs", "vector-data", "spans-data", "agent-data"}
+    | {"runs", "captures"},
     "nginx": {"logs"},
     "listen-nginx": {"logs"},
     "listen-app1": {"logs"},
@@ -26,6 +26,7 @@ WRITABLE = {
     "log-files": {"logs"},
     "clickhouse": {"clickhouse-data"},
     "vector": {"vector-data"},
+    "vector-spans": {"spans-data"},
     "agent": {"agent-data"},
     "grafana": {"grafana-data"},
     "lab": {"runs"},
@@ -91,7 +92,7 @@ def test_grafana_queries_as_the_reader_and_its_data_source_is_read_only() -> Non
 def test_no_service_can_switch_redaction_off_by_a_variable() -> None:
     """The store redacts what the agents send; whether it does is in the queries of their sinks."""
     assert all("SOJOURN_REDACT" not in service.get("environment", {}) for service in SERVICES.values())
-    for folder in ("config", "scale"):
+    for folder in ("config", "spans", "scale"):
         for file in (ROOT / "collector/vector" / folder).glob("*.yaml"):
             assert "redact" not in yaml.safe_dump(yaml.safe_load(file.read_text())), file.name
 

@@ -46,6 +46,7 @@ COUNTERS = [
     )
     for second, value in zip((0, 60, 120, 180), values, strict=True)
 ]
+SPAN_COUNTS = ("service", "route", "source", "requests", "without_span")
 SPANS = [
     # began after, s; took, s; name; kind; id; parent; request id; status; error
     (0.5, 0.25, "GET /orders/:id", "server", "22" * 8, ROOT_SPAN, NAMED, 200, False),
@@ -55,6 +56,10 @@ SPANS = [
 
 def when(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
+
+
+# Requests with the headers of the app, and those of them without a span, by second: an hour, and the first minutes.
+MATCHED = dict.fromkeys(range(-HOUR, 180, 60), (10, 0)) | {60: (10, 7)}
 
 
 CAPACITY = 20.0  # requests/s, of the service shop
@@ -78,6 +83,15 @@ def fill(client: Any) -> None:
             for at, component, metric, value in COUNTERS
         ],
         column_names=["time", "agent", "component", "metric", "file", "tags", "value"],
+    )
+    client.command("SYSTEM STOP VIEW spans_refresh")  # it would count the requests of these minutes
+    client.insert(
+        "spans_minute",
+        [
+            [when(AT + second), when(AT + second), *([value] for value in ("shop", "/r", SOURCE, *numbers))]
+            for second, numbers in MATCHED.items()
+        ],
+        column_names=["minute", "computed", *(f"counts.{name}" for name in SPAN_COUNTS)],
     )
     client.insert(
         "lines_received",

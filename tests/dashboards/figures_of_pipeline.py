@@ -39,6 +39,14 @@ def _reconciliation(store: Boards, facts: pl.DataFrame, name: str, title: str) -
     assert row["file"] == SOURCE
     assert (row["arrived"], row["missing"], row["gaps"]) == (1_180, OUTSTANDING, 1)
     assert (row["missing bytes"], row["outstanding"], row["lost"]) == (2_000, OUTSTANDING, 0)
+    assert row["missing spans"] == 7
+
+
+@checks(("pipeline", "Requests without a span"))
+def _without_span(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
+    rows = panel_rows(store, name, title)
+    assert {row["service"] for row in rows} == {"shop"}
+    assert {t - AT: row["Value"] for t, row in zip(times(rows), rows, strict=True)} == {0: 0, 60: 7, 120: 0}
 
 
 @checks(("pipeline", "Files of the logs"))

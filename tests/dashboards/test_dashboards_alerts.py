@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from dashboards_fixtures import NOW, serve
+from dashboards_fixtures import NOW, SPAN_COUNTS, serve
 from dashboards_support import BEGIN, END, HERE, Boards, boards, panels
 from grafana_expand import View, expanded, provisioned
 from sojourn_dashboards.alerts import RULES, Rule
@@ -207,6 +207,24 @@ def test_log_not_read(store: Boards) -> None:
         sampled(store, host, 120, 1000, 0)
         sampled(store, host, 5, 2000, read)
     assert fired(store, BY_UID["sojourn-unread"]) == {("behind:/log",): 600}
+
+
+def test_spans_missing(store: Boards) -> None:
+    """Fewer than ten, a share that is usual, and services without spans do not fire."""
+    store.client.command("SYSTEM STOP VIEW spans_refresh")
+    hour = NOW.replace(minute=0, second=0)
+    usual = {"loses": 0, "a few": 0, "sampled": 90, "without spans": 100}
+    lost = {"loses": 20, "a few": 9, "sampled": 95, "without spans": 100}
+    rows = []
+    for minute in range(-180, 0):
+        values = lost if minute == -30 else usual
+        columns = [[*usual], ["/"] * 4, ["edge:/log"] * 4, [100] * 4, [values[name] for name in usual]]
+        rows.append([hour + timedelta(minutes=minute), hour, *columns])
+    names = ["minute", "computed", *(f"counts.{name}" for name in SPAN_COUNTS)]
+    store.client.insert("spans_minute", rows, column_names=names)
+    minutes = 119  # whole ones in the last two hours, at half past a minute
+    assert fired(store, BY_UID["sojourn-spans"]) == {("loses",): pytest.approx(20 / (100 * minutes))}
+    assert fired(store, BY_UID["sojourn-spans"], NOW + timedelta(hours=4)) == {}
 
 
 def test_store_damaged(store: Boards) -> None:

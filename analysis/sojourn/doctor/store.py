@@ -19,12 +19,14 @@ from sojourn.model.extras import install_command
 from sojourn.model.formatting import counted, duration, iso, printable
 from sojourn.store.agents import Agents
 from sojourn.store.client import DamagedError, Store, connect, plainly, rows
-from sojourn.store.damage import Advice, damage, unreadable
+from sojourn.store.condition import missing_spans
+from sojourn.store.damage import Advice, damage, unreadable, without_spans
 from sojourn.store.schema_state import compared
 
 QUIET = 900.0  # s without a record, after which a store counts as no longer fed
 BEHIND = 300  # s that a minute may be due before the rollups count as late
 
+_WITH_SPANS = "SELECT count() FROM spans_missing WHERE minute > now() - INTERVAL 1 DAY AND missing IS NOT NULL"
 _DUE = """
     SELECT count() FROM minutes_known
     WHERE touched > computed AND touched < now64(3) - INTERVAL {behind:UInt32} SECOND"""
@@ -116,6 +118,7 @@ def _looked_at(store: Store, since: datetime | None, diagnosis: Diagnosis) -> Fa
     if not broken:
         diagnosis.checked.append("every record that arrived is stored")
     diagnosis.findings += _agents(store, diagnosis)
+    diagnosis.findings += _spans(store, diagnosis)
     empty = rows(store, "SELECT count() FROM requests")[0][0] == 0
     diagnosis.findings += [
         each for each in _feeds(store, name, empty=empty) if not broken or each.code != "store-empty"
@@ -136,6 +139,16 @@ def _agents(store: Store, diagnosis: Diagnosis) -> Iterator[Finding]:
             yield Finding(code, WARNING, store.dsn, what, advice.why, advice.run, store.dsn, RUN)
     if agents.sampled and not (agents.silent or agents.unread):
         diagnosis.checked.append("every agent is heard from, and no log waits longer than a minute to be read")
+
+
+def _spans(store: Store, diagnosis: Diagnosis) -> Iterator[Finding]:
+    name = store.dsn
+    minutes = missing_spans(store)
+    for advice in without_spans(store, minutes):
+        what = f"{advice.what[0].upper()}{advice.what[1:]}."
+        yield Finding("spans-missing", WARNING, name, what, advice.why, advice.run, name, RUN)
+    if not minutes and rows(store, _WITH_SPANS)[0][0]:
+        diagnosis.checked.append("every request of the last day has its span, as far as its service has spans")
 
 
 def _not_there(message: str, name: str) -> Finding:

@@ -1,4 +1,4 @@
-"""The condition of a store: its schema, the parts that its engine cannot read, and what arrived and is not stored."""
+"""The condition of a store: its schema, the parts that its engine cannot read, and what is lost in it or before it."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ _LOST_REQUESTS = """
 _LOST_LETTERS = """
     SELECT source, sum(lost) FROM lost_records WHERE kind = 'dead_letters' AND lost > 0 GROUP BY source"""
 
+_SPANS = """
+    SELECT toUnixTimestamp(minute), service, sum(requests), sum(missing)
+    FROM spans_missing WHERE minute > now() - INTERVAL 1 DAY
+    GROUP BY minute, service HAVING sum(missing) > 0 ORDER BY service, minute"""
+
 
 @dataclass(frozen=True)
 class BrokenPart:
@@ -36,6 +41,23 @@ class BrokenPart:
     table: str
     name: str
     reason: str
+
+
+@dataclass(frozen=True)
+class MissingSpans:
+    """Requests of a minute whose spans are lost.
+
+    Attributes:
+        minute: its beginning, ISO 8601.
+        service: the service, as the log has it.
+        requests: requests of that minute whose app answered with the middleware's headers, on routes that emit spans.
+        missing: those of them without a span, above the number that is usual.
+    """
+
+    minute: str
+    service: str
+    requests: int
+    missing: int
 
 
 def broken_parts(store: Store) -> list[BrokenPart]:
@@ -61,6 +83,19 @@ def lost_records(store: Store) -> dict[str, int]:
     for source, count in (row for result in results for row in result):
         lost[source] = lost.get(source, 0) + int(count)
     return dict(sorted(lost.items(), key=lambda each: (-each[1], each[0])))
+
+
+def missing_spans(store: Store) -> list[MissingSpans]:
+    """Return the minutes of the last day in which spans are missing, by service and time.
+
+    Raises:
+        SojournError: the store failed, or cannot read a part of a table.
+    """
+    with plainly(store, "comparing requests with spans"):
+        return [
+            MissingSpans(iso(datetime.fromtimestamp(minute, UTC)), str(service), int(requests), int(missing))
+            for minute, service, requests, missing in rows(store, _SPANS)
+        ]
 
 
 def tables_of(parts: list[BrokenPart]) -> str:

@@ -1,4 +1,4 @@
-"""What is lost in a store, and the commands that bring it back."""
+"""What is lost in a store, and the commands that bring it back; and spans that are lost on the way to it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from shlex import quote
 
 from sojourn.model.formatting import counted, printable
 from sojourn.store.client import DamagedError, Store
-from sojourn.store.condition import BrokenPart, broken_parts, lost_records, tables_of
+from sojourn.store.condition import BrokenPart, MissingSpans, broken_parts, lost_records, tables_of
 
 MOST_FILES = 5  # with a command each; others are counted
+MOST_MINUTES = 5  # in a sentence about missing spans; others are counted
 LOADED = ("requests", "dead_letters")  # their records are compared with those that arrived
 ARRIVALS = "records_received"  # what they are compared with
 # Other tables: what an answer lacks without a part, and the command that brings it back; empty: nothing does.
@@ -82,6 +83,27 @@ def unreadable(store: Store, error: DamagedError) -> Advice:
         "the files whose records were in it, so that they can be loaded again."
     )
     return Advice(what, _changing(store, f"ALTER TABLE {_name(store, error.table)} DETACH PART '{error.part}'"), why)
+
+
+def without_spans(store: Store, minutes: list[MissingSpans]) -> Iterator[Advice]:
+    """Yield a sentence for each service whose spans are missing, with the query that lists its minutes."""
+    by_service: dict[str, list[MissingSpans]] = {}
+    for each in minutes:
+        by_service.setdefault(each.service, []).append(each)
+    why = (
+        "The app answered these requests and emits spans, so theirs were lost on the way to the store: the agent was "
+        "killed or its disk was full, or the app's exporter discarded them. No command brings them back. Waits and "
+        "service times are in the log and do not change; work for clients that had gone is too low in these minutes."
+    )
+    for service, of_service in by_service.items():
+        total = sum(each.missing for each in of_service)
+        texts = [f"{each.minute}: {each.missing:,}" for each in of_service[:MOST_MINUTES]]
+        if len(of_service) > MOST_MINUTES:
+            texts.append(f"{counted(len(of_service) - MOST_MINUTES, 'more minute')}")
+        of = f"of the service {printable(service, 100)} " if service else ""
+        what = f"{counted(total, 'request')} {of}of the last day {_is(total)} without a span ({', '.join(texts)})"
+        query = '"SELECT * FROM spans_missing WHERE missing > 0 ORDER BY minute"'
+        yield Advice(what, f"sojourn store query {quote(store.dsn)} {query}", why)
 
 
 def _of_files(store: Store, lost: dict[str, int], parts: list[BrokenPart]) -> Iterator[Advice]:

@@ -9,8 +9,8 @@ from sojourn.model.dsn import Dsn
 from sojourn.model.formatting import counted
 from sojourn.store.agents import Agents
 from sojourn.store.client import DamagedError, Store, connect, plainly, rows
-from sojourn.store.condition import broken_parts
-from sojourn.store.damage import Advice, damage
+from sojourn.store.condition import MissingSpans, broken_parts, missing_spans
+from sojourn.store.damage import Advice, damage, without_spans
 from sojourn.store.schema_state import STATE, compared
 
 RECENT = "24 HOUR"
@@ -30,6 +30,9 @@ class StoreState:
             arrived, or their file is not on the disk any more; None: not known.
         unread_bytes: bytes of logs that were written a minute before the last sample and are not read; None: no sample.
         silent: hosts whose logs were sampled within a day, and the seconds since the last sample arrived, if over 45 s.
+        missing_lines: lines that did not arrive, though later lines of their files did; None: not known.
+        missing_spans: minutes of the last 24 hours in which requests have the app's headers and no span, though their
+            service has spans.
         advice: what to run; empty: nothing.
     """
 
@@ -42,6 +45,7 @@ class StoreState:
     missing_lines: int | None = None
     unread_bytes: int | None = None
     silent: dict[str, int] = field(default_factory=dict)
+    missing_spans: list[MissingSpans] = field(default_factory=list)
     advice: list[Advice] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
@@ -87,6 +91,7 @@ def _look_at_lines(store: Store, state: StoreState) -> None:
         with plainly(store, "counting what arrived"):
             state.lines = {kind: int(count) for kind, count in rows(store, arrived)}
             ((lost, runs),) = rows(store, gaps)
+        state.missing_spans = missing_spans(store)
     except DamagedError:  # one of the parts that the advice is about
         return
     # Without a part of these, lines that arrived can look as if they had not.
@@ -102,3 +107,4 @@ def _look_at_lines(store: Store, state: StoreState) -> None:
     state.silent = agents.silent
     state.unread_bytes = sum(agents.unread.values()) if agents.sampled else None
     state.advice += agents.advice(store)
+    state.advice += without_spans(store, state.missing_spans)

@@ -10,7 +10,7 @@ from sojourn.model.errors import SojournError
 from sojourn.model.formatting import printable
 from sojourn.store.client import connect
 from sojourn.store.load_result import Loaded, Source
-from sojourn.store.rollups import refresh_rollups
+from sojourn.store.rollups import refresh_rollups, refresh_spans
 
 if TYPE_CHECKING:
     from sojourn.readers.inputs import SourcesLike
@@ -55,4 +55,5 @@ def load(
                 raise SojournError(f"--closes {printable(closes or '')}: no request was loaded, so the gap remains")
             gap.close(store, loaded.requests)
         loaded.minutes = refresh_rollups(store)
+        refresh_spans(store)
     return loaded

@@ -41,6 +41,7 @@ EXPIRING = {
     "log_files": "slot",
     "records_received": "hour",
     "touched_minutes": "minute",
+    "spans_minute": "minute",
 }
 # Tables into which others write. While their views are missing, an INSERT fails, and is sent again later.
 WRITTEN = (

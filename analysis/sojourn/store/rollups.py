@@ -1,4 +1,4 @@
-"""Update rollups at once, instead of within the next 15 s."""
+"""Update what the store computes from time to time: rollups every 15 s, and counts of spans every minute."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from sojourn.store.client import Store, plainly, rows, store_time
 IN_VAIN = 20  # refreshes in a row: minutes touched in the meantime come first, but not for ever
 # The views behind rollup_results in parallel: otherwise the engine computes the rollup with one thread, too.
 REFRESH = "INSERT INTO rollup_results SELECT * FROM rollup_due SETTINGS parallel_view_processing = 1"
+
+REFRESH_SPANS = "INSERT INTO spans_minute SELECT * FROM spans_counted"
 
 
 def refresh_rollups(store: Store) -> int:
@@ -35,6 +37,28 @@ def refresh_rollups(store: Store) -> int:
             f"{store.dsn}: the rollups of {left} minutes were not completed; the rows are loaded. Load again to retry"
         )
     return before
+
+
+def refresh_spans(store: Store) -> int:
+    """Count the requests without a span of every minute that is due, as the store does by itself every minute.
+
+    An embedded store does it only while a process has it open, so commands that write into one call this. A minute is
+    due ten minutes after its last request arrived. On a cluster this does nothing: every machine counts its own.
+
+    Returns:
+        The number of minutes counted.
+
+    Raises:
+        SojournError: the store failed.
+    """
+    counted = 0
+    with plainly(store, "counting the requests without a span"):
+        if not rows(store, "EXISTS TABLE spans_due")[0][0]:
+            return 0
+        while due := int(rows(store, "SELECT count() FROM spans_due")[0][0]):
+            store.client.command(REFRESH_SPANS)
+            counted += due
+    return counted
 
 
 def _left(store: Store, begun: str) -> int:

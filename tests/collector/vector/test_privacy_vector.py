@@ -26,16 +26,22 @@ LINE = {
 ATTRIBUTES = {"url.query": "token=x", "client.address": "203.0.113.77", "url.full": "https://shop.example/a?token=x"}
 
 
-def unredacted_config(folder: Path) -> list[Path]:
-    """The agent's configuration with the sinks that the page on privacy has."""
+def config(folder: Path, agent: str, *, redacted: bool) -> list[Path]:
+    """The configuration of an agent; not redacted: with the sinks that the page on privacy has."""
+    files = sorted((VECTOR / agent).glob("*.yaml"))
+    if redacted:
+        return files
     page = (ROOT / "docs" / "how-to" / "privacy.md").read_text("utf-8")
     (block,) = re.findall(r"```yaml\n(sinks:\n.*?)```", page, re.DOTALL)
-    store = yaml.safe_load((VECTOR / "config" / "clickhouse.yaml").read_text("utf-8"))
-    for name, options in yaml.safe_load(block)["sinks"].items():
-        store["sinks"][name].update(options)
-    (folder / "clickhouse.yaml").write_text(yaml.safe_dump(store))
-    others = [file for file in (VECTOR / "config").glob("*.yaml") if file.name != "clickhouse.yaml"]
-    return [*others, folder / "clickhouse.yaml"]
+    store = yaml.safe_load((VECTOR / agent / "clickhouse.yaml").read_text("utf-8"))
+    options = yaml.safe_load(block)["sinks"]
+    assert options.keys() & store["sinks"].keys()
+    for name, sink in store["sinks"].items():
+        sink.update(options.get(name, {}))
+    target = folder / agent
+    target.mkdir()
+    (target / "clickhouse.yaml").write_text(yaml.safe_dump(store))
+    return [*(file for file in files if file.name != "clickhouse.yaml"), target / "clickhouse.yaml"]
 
 
 def send_span(endpoint: str) -> None:
@@ -65,12 +71,15 @@ def test_the_store_redacts_unless_the_query_says_otherwise(
 ) -> None:
     vector_program()
     with store_in(tmp_path) as store:
-        files = [] if redacted else unredacted_config(tmp_path)
-        with Vector(tmp_path / "agent", store.url, files) as agent:
+        files, of_spans = (config(tmp_path, name, redacted=redacted) for name in ("config", "spans"))
+        with (
+            Vector(tmp_path / "agent", store.url, files) as agent,
+            Vector(tmp_path / "of-spans", store.url, of_spans) as spans_agent,
+        ):
             (agent.logs / "access.jsonl").write_text(json.dumps(LINE) + '\nGET /a?token=x "203.0.113.77"\n')
             for table in ("requests", "dead_letters"):
                 eventually(lambda table=table: store.ask(f"SELECT 1 FROM {table}"), f"a row of {table}", ARRIVES_S)
-            eventually(lambda: span_arrived(agent, store), "a row of spans", ARRIVES_S)
+            eventually(lambda: span_arrived(spans_agent, store), "a row of spans", ARRIVES_S)
         (request,) = store.ask("SELECT uri, remote_addr, source FROM requests")
         (letter,) = store.ask("SELECT raw, position FROM dead_letters")
         (span,) = store.ask("SELECT attributes FROM spans FINAL")

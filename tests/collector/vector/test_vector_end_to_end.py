@@ -18,7 +18,7 @@ from sojourn.store import connect, refresh_rollups
 
 # The path comes first.
 from split_support import BAD_LINES, Settings, as_lines, differences, simulated_log, without_duplicates
-from vector_run import Vector, vector_program
+from vector_run import OF_SPANS, Vector, vector_program
 
 pytest.importorskip("chdb")
 
@@ -35,9 +35,10 @@ def text_of(raw: bytes) -> str:
 class Shipped:
     """A simulated log with bad lines among the good ones, on its way to a store."""
 
-    def __init__(self, store: StandIn, agent: Vector) -> None:
+    def __init__(self, store: StandIn, agent: Vector, of_spans: Vector) -> None:
         self.store = store
         self.agent = agent
+        self.of_spans = of_spans
         self.log = agent.logs / "access.jsonl"
         self.records, self.truth = simulated_log(Settings(requests=LINES))
         self.refused: list[tuple[int, str, str]] = []  # position, reason, text
@@ -61,8 +62,12 @@ class Shipped:
 def shipped(tmp_path_factory: pytest.TempPathFactory, store_in: Callable[[Path], StandIn]) -> Iterator[Shipped]:
     vector_program()  # or there is nothing to prepare
     folder = tmp_path_factory.mktemp("shipped")
-    with store_in(folder) as store, Vector(folder / "agent", store.url) as agent:
-        shipped = Shipped(store, agent)
+    with (
+        store_in(folder) as store,
+        Vector(folder / "agent", store.url) as agent,
+        Vector(folder / "of-spans", store.url, OF_SPANS) as of_spans,
+    ):
+        shipped = Shipped(store, agent, of_spans)
         text = b"".join(shipped.lines)
         with shipped.log.open("ab", buffering=0) as log:
             half = len(text) // 2
@@ -128,10 +133,11 @@ def test_no_byte_of_the_log_is_missing(shipped: Shipped) -> None:
 
 def test_a_start_warns_of_nothing(shipped: Shipped) -> None:
     assert shipped.agent.warnings() == []
+    assert shipped.of_spans.warnings() == []
 
 
 def test_the_agent_says_how_it_is(shipped: Shipped) -> None:
-    expected = {"access_log", "lines", "store_lines", "otlp"}
+    expected = {"access_log", "lines", "store_lines", "otlp", "store_spans"}
 
     def components() -> set[str]:
         return {row["component"] for row in shipped.store.ask("SELECT DISTINCT component FROM pipeline_metrics")}
@@ -163,7 +169,7 @@ def test_samples_of_the_listen_queue_arrive(shipped: Shipped) -> None:
 def test_spans_give_the_wasted_work_of_504s(shipped: Shipped, tmp_path: Path) -> None:
     """The app is given 60 ms and takes 150: the work after that has no client."""
     env = {
-        "OTEL_EXPORTER_OTLP_ENDPOINT": shipped.agent.otlp,
+        "OTEL_EXPORTER_OTLP_ENDPOINT": shipped.of_spans.otlp,
         "OTEL_BSP_SCHEDULE_DELAY": "50",
         "OTEL_SERVICE_NAME": "shop",
         "OTEL_METRIC_EXPORT_INTERVAL": "200",

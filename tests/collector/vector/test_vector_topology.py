@@ -11,12 +11,15 @@ from hostile_lines import LONGEST
 from sojourn.store.schema import schema_files
 from vector_config import VECTOR, components, sink_parameters, sink_table
 
-COMPONENTS = components()
+FOLDERS = ("config", "spans")  # an agent each
+BY_AGENT = {name: components(VECTOR / name) for name in FOLDERS}
+COMPONENTS = {name: c for each in BY_AGENT.values() for name, c in each.items()}
 SINKS = {name: c for name, c in COMPONENTS.items() if c["group"] == "sinks"}
 STORES = {name: c for name, c in SINKS.items() if c["type"] == "http"}
 LEAST_DISK_BUFFER = 268435488  # bytes; Vector takes no smaller one
 OF_LINES = ("store_lines", "store_listen_queue", "store_log_files")
-OF_EVENTS = ("store_spans", "store_pipeline_metrics")
+OF_METRICS = ("store_pipeline_metrics", "store_spans_agent_metrics")
+OF_EVENTS = ("store_spans", *OF_METRICS)
 
 
 def outputs(name: str, component: dict[str, Any]) -> set[str]:
@@ -34,10 +37,24 @@ def columns(table: str) -> set[str]:
     return set(re.findall(r"^    ([a-z_]+) +[A-Z]\w*", body[1], re.MULTILINE))
 
 
-def test_every_output_is_taken_and_every_input_exists() -> None:
-    values = {output for name, c in COMPONENTS.items() if c["group"] != "sinks" for output in outputs(name, c)}
-    by_name = {name for c in COMPONENTS.values() for name in c.get("inputs", [])}
+@pytest.mark.parametrize("agent", FOLDERS)
+def test_every_output_is_taken_and_every_input_exists(agent: str) -> None:
+    parts = BY_AGENT[agent]
+    values = {output for name, c in parts.items() if c["group"] != "sinks" for output in outputs(name, c)}
+    by_name = {name for c in parts.values() for name in c.get("inputs", [])}
     assert by_name == values
+
+
+def test_the_agents_share_no_name_no_address_and_no_folder() -> None:
+    """Counters of two components with one name and one host would be one counter; a folder has one process."""
+    assert len(COMPONENTS) == sum(map(len, BY_AGENT.values()))
+    texts = {name: "".join(f.read_text("utf-8") for f in (VECTOR / name).glob("*.yaml")) for name in FOLDERS}
+    ports = {name: set(re.findall(r"127\.0\.0\.1:(\d+)", text)) for name, text in texts.items()}
+    assert not ports["config"] & ports["spans"]
+    folders = {name: re.findall(r"(?m)^data_dir: (\S+)$", text) for name, text in texts.items()}
+    assert folders == {"config": ["/var/lib/vector"], "spans": ["/var/lib/vector-spans"]}
+    assert not [name for name, c in BY_AGENT["config"].items() if c["type"] == "opentelemetry"]
+    assert not [name for name, c in BY_AGENT["spans"].items() if c["type"] == "file"]
 
 
 def test_lines_are_not_parsed() -> None:
@@ -94,7 +111,7 @@ def test_file_sources_have_no_further_buffer(name: str) -> None:
     sink = STORES[name]
     pushed = name == "store_spans"
     assert sink["buffer"]["type"] == ("disk" if pushed else "memory")
-    assert sink["acknowledgements"] == {"enabled": name != "store_pipeline_metrics"}
+    assert sink["acknowledgements"] == {"enabled": name not in OF_METRICS}
     if pushed:
         assert sink["buffer"]["max_size"] >= LEAST_DISK_BUFFER
 
@@ -102,7 +119,8 @@ def test_file_sources_have_no_further_buffer(name: str) -> None:
 def test_every_table_for_lines_has_a_sink() -> None:
     assert STORES.keys() == {*OF_LINES, *OF_EVENTS}
     assert sorted(sink_table(sink) for sink in STORES.values()) == [
-        "incoming", "incoming_listen_queue", "incoming_log_files", "incoming_pipeline_metrics", "incoming_spans",
+        "incoming", "incoming_listen_queue", "incoming_log_files",
+        "incoming_pipeline_metrics", "incoming_pipeline_metrics", "incoming_spans",
     ]  # fmt: skip
 
 
@@ -111,7 +129,7 @@ def test_other_sinks_only_count_or_show() -> None:
 
 
 def test_no_variable_and_no_password_in_the_files() -> None:
-    for file in [*VECTOR.glob("config/*.yaml"), *VECTOR.glob("compose/*.yaml")]:
+    for file in [file for folder in (*FOLDERS, "compose") for file in VECTOR.glob(f"{folder}/*.yaml")]:
         text = file.read_text("utf-8")
         assert "${" not in text
         assert not re.search(r"(?i)password: (?!SECRET\[)", text)
@@ -127,15 +145,17 @@ def test_every_line_up_to_16_mib_is_sent() -> None:
         assert COMPONENTS[source]["internal_metrics"]["include_file_tag"] is True
 
 
-def test_the_counters_never_begin_again() -> None:
-    agent = yaml.safe_load((VECTOR / "config" / "agent.yaml").read_text("utf-8"))
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_counters_never_begin_again(folder: str) -> None:
+    agent = yaml.safe_load((VECTOR / folder / "agent.yaml").read_text("utf-8"))
     assert agent["expire_metrics_secs"] < 0
     assert "acknowledgements" not in agent  # set at the sinks: for all, the source of the counters would warn
 
 
-def test_a_container_listens_where_a_machine_does_but_for_all() -> None:
+@pytest.mark.parametrize(("folder", "file"), [("config", "listeners.yaml"), ("spans", "spans_listeners.yaml")])
+def test_a_container_listens_where_a_machine_does_but_for_all(folder: str, file: str) -> None:
     machine, container = (
-        yaml.safe_load((VECTOR / d / "listeners.yaml").read_text("utf-8")) for d in ("config", "compose")
+        yaml.safe_load((VECTOR / path).read_text("utf-8")) for path in (f"{folder}/listeners.yaml", f"compose/{file}")
     )
     assert "0.0.0.0" not in str(machine)
     assert container["api"] == machine["api"]
@@ -145,4 +165,4 @@ def test_a_container_listens_where_a_machine_does_but_for_all() -> None:
 def test_the_version_is_written_once() -> None:
     readme = (VECTOR / "README.md").read_text("utf-8")
     assert set(re.findall(r"\b0\.5\d\.\d+\b", readme)) == {"0.57.0"}
-    assert not any("0.57" in file.read_text("utf-8") for file in VECTOR.glob("config/*.yaml"))
+    assert not any("0.57" in file.read_text("utf-8") for f in FOLDERS for file in VECTOR.glob(f"{f}/*.yaml"))

@@ -39,14 +39,14 @@ def sink_table(sink: Mapping[str, Any]) -> str:
     return insert[1]
 
 
-def adapted_config(folder: Path) -> Path:
-    """The configuration with the paths of ``folder``: what `vector validate` needs."""
+def adapted_config(folder: Path, agent: str = "config") -> Path:
+    """The configuration of an agent with the paths of ``folder``: what `vector validate` needs."""
     target = folder / "config"
     secrets, data = folder / "secrets", folder / "data"
-    for produced in (target, secrets, data, folder / "logs"):
+    for produced in (target, secrets, data, folder / "data-spans", folder / "logs"):
         produced.mkdir()
     (secrets / "clickhouse_writer").write_text("for-tests-only\n")
-    for file in (VECTOR / "config").glob("*.yaml"):
+    for file in (VECTOR / agent).glob("*.yaml"):
         text = (
             file.read_text("utf-8")
             .replace("/var/lib/vector", str(data))

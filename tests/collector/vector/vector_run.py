@@ -18,8 +18,13 @@ from sojourn_lab.runtime.ports import free_port
 from sojourn_lab.runtime.process import Process
 
 PIPELINE = Path(__file__).parents[3] / "collector" / "vector"
+OF_SPANS = sorted((PIPELINE / "spans").glob("*.yaml"))  # the configuration of the agent for spans
 LEAST_BUFFER = 268435488  # bytes; Vector takes no smaller one on disk
 START_S = 60
+# On a disk of $1 KiB of its own, at $2, a program is started again whenever it ends, as with Restart=always.
+STARTED_AGAIN = (
+    'mount -t tmpfs -o size="$1"k tmpfs "$2" && shift 2; while :; do "$@"; echo "ended: $?"; sleep 0.5; done'
+)
 ACCOUNT = ("sojourn_writer", "pass-for-the-test-only")  # Vector puts it into the text of its YAML
 
 
@@ -39,9 +44,10 @@ class Vector:
     Args:
         folder: for its files; it must not exist.
         endpoint: the URL of the store.
-        files: the configuration; by default the agent's.
+        files: the configuration; by default that of the agent for lines.
         broker: address of a Kafka broker without TLS and SCRAM: options for these are removed.
         topics: what the names of its topics begin with, and its consumer groups: those of a test are its own.
+        disk: KiB of a disk for the folder of an agent for spans, which is then started again whenever it ends.
 
     Attributes:
         logs: the folder it reads logs from.
@@ -50,7 +56,13 @@ class Vector:
     """
 
     def __init__(
-        self, folder: Path, endpoint: str, files: Sequence[Path] = (), broker: str = "", topics: str = "sojourn"
+        self,
+        folder: Path,
+        endpoint: str,
+        files: Sequence[Path] = (),
+        broker: str = "",
+        topics: str = "sojourn",
+        disk: int = 0,
     ) -> None:
         self._program = vector_program()
         self._folder = folder
@@ -58,13 +70,15 @@ class Vector:
         self._files = files or sorted((PIPELINE / "config").glob("*.yaml"))
         self._broker = broker
         self._topics = topics
+        self._disk = disk
         self._starts = 0
         self._process: Process | None = None
         self._health = ""
         self.otlp = ""
         self.logs = folder / "logs"
         self.data = folder / "data"
-        for part in (self.logs, self.data, folder / "secrets", folder / "config"):
+        # The third is the folder of an agent for spans.
+        for part in (self.logs, self.data, folder / "data-spans", folder / "secrets", folder / "config"):
             part.mkdir(parents=True)
         (folder / "secrets" / "clickhouse_writer").write_text(ACCOUNT[1] + "\n")
 
@@ -73,8 +87,12 @@ class Vector:
         for attempt in range(3):  # a free port may be taken before it is used
             self._starts += 1
             self._configure()
+            command = [self._program, "--config-dir", str(self._folder / "config")]
+            if self._disk:
+                own = ["sh", str(self._disk), str(self._folder / "data-spans")]
+                command = ["unshare", "--mount", "sh", "-c", STARTED_AGAIN, *own, *command]
             self._process = Process(
-                [self._program, "--config-dir", str(self._folder / "config")],
+                command,
                 name=f"vector-{self._starts}",
                 folder=self._folder,
                 env={
@@ -82,11 +100,13 @@ class Vector:
                     "VECTOR_LOG": "info",
                     "VECTOR_THREADS": "2",
                     "VECTOR_INTERNAL_LOG_RATE_LIMIT": "1",  # s in which a message is not repeated
+                    # With a full disk it takes all of this time, by default 60 s, before it ends.
+                    **({"VECTOR_GRACEFUL_SHUTDOWN_LIMIT_SECS": "2"} if self._disk else {}),
                 },
             )
             self._process.start()
             try:
-                self._process.wait_until(self._healthy, START_S, "the agent's health")
+                self._process.wait_until(self.healthy, START_S, "the agent's health")
                 return
             except LabError:
                 output = self.output()
@@ -107,6 +127,25 @@ class Vector:
         if self._process is not None:
             self._process.stop(deadline_s=20)
 
+    def disk(self) -> Path:
+        """Its disk, as the programs on it see it."""
+        assert self._process is not None
+        return Path(f"/proc/{self._process.pid}/root{self._folder}/data-spans")
+
+    def exit_codes(self) -> list[int]:
+        """With what it has ended, each time; of one that is started again."""
+        assert self._process is not None
+        lines = self._process.out_path.read_text().splitlines()
+        return [int(line.removeprefix("ended: ")) for line in lines if line.startswith("ended: ")]
+
+    def healthy(self) -> bool:
+        """Whether it says it is well."""
+        try:
+            with urllib.request.urlopen(self._health, timeout=2) as answer:
+                return answer.status == 200
+        except (urllib.error.URLError, OSError):
+            return False
+
     def warnings(self) -> list[str]:
         """Lines of its log, of this start, that are warnings or errors."""
         assert self._process is not None
@@ -123,13 +162,6 @@ class Vector:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-    def _healthy(self) -> bool:
-        try:
-            with urllib.request.urlopen(self._health, timeout=2) as answer:
-                return answer.status == 200
-        except (urllib.error.URLError, OSError):
-            return False
 
     def _configure(self) -> None:
         places = {
@@ -164,7 +196,7 @@ class Vector:
                 if sink["type"] == "kafka":
                     sink.setdefault("librdkafka_options", {})["reconnect.backoff.max.ms"] = "300"
             (self._folder / "config" / file.name).write_text(yaml.safe_dump(config))
-        self._health = f"http://127.0.0.1:{ports['8686']}/health"
+        self._health = f"http://127.0.0.1:{ports.get('8686') or ports['8687']}/health"
         self.otlp = f"http://127.0.0.1:{ports['4318']}" if "4318" in ports else ""
 
 

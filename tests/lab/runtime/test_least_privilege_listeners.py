@@ -24,6 +24,7 @@ LISTENING = "0A"  # the state, in /proc/net/tcp
 # others are described; and code that reads such an address from other programs.
 EVERYWHERE = {
     "collector/vector/compose/listeners.yaml",
+    "collector/vector/compose/spans_listeners.yaml",
     "docker-compose.yml",  # the exporter, in a network of its own; tests/compose checks what is published
     "dashboards/prometheus/scaling/scrape.yaml",  # a container of a pod, which Prometheus scrapes
     "lab/images/Dockerfile",
@@ -82,7 +83,7 @@ def test_no_source_asks_for_every_address() -> None:
     assert matches == []
 
 
-@pytest.mark.parametrize("folder", ["config", "scale"])
+@pytest.mark.parametrize("folder", ["config", "spans", "scale"])
 def test_the_agent_listens_on_loopback(folder: str) -> None:
     files = sorted((ROOT / "collector/vector" / folder).glob("*.yaml"))
     addresses = [a for file in files for a in addresses_of(yaml.safe_load(file.read_text("utf-8")))]

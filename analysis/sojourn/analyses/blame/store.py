@@ -13,6 +13,7 @@ from sojourn.analyses.blame.by_minute import blame_by_minute
 from sojourn.model.errors import SojournError
 from sojourn.sources.opening import open_sources
 from sojourn.store.client import Store, connect, in_utc, plainly, rows
+from sojourn.store.rollups import refresh_spans
 from sojourn.store.statements import sql
 from sojourn.timeline.held_minutes import AT_LEAST, held_by_minute
 from sojourn.timeline.visits import visits
@@ -88,6 +89,7 @@ def explain_store(
             _explain(store, dsn, begin, end, workers, done)
             if on_minutes:
                 on_minutes(number, len(ranges))
+        refresh_spans(store)
     return done
 
 

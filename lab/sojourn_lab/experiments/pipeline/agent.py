@@ -20,7 +20,7 @@ from sojourn_lab.runtime.process import Process
 SINK = "store_lines"
 """The sink of nginx's lines: what it has sent, the store has accepted."""
 
-PORTS = ("8686", "4317", "4318", "9598")
+PORTS = ("8686", "9598")
 STORE = "http://clickhouse:8123"
 START_SECONDS = 60.0
 
@@ -72,7 +72,6 @@ def lay_out_agent(work: Path, logs: Path, store: str, interval: float) -> Path:
         "/var/lib/vector": str(data),
         "/run/secrets": str(secrets),
         STORE: store,
-        "max_size: 8589934592": "max_size: 268435488",  # the least buffer; nothing is in it
         **{
             f"127.0.0.1:{port}": f"127.0.0.1:{free}"
             for port, free in zip(PORTS, free_ports(len(PORTS)), strict=True)
