@@ -26,9 +26,9 @@ OUTSTANDING = 20
 # Samples of another host: 2,000 bytes more in the last minute, of which the agent has not read 1,500.
 FILES = [
     ("web", "web", "", 0, 0, 0, -1, 0),
-    ("web", "web:/log", "f", 0, 500, 500, 500, 500),
+    ("web", "web:/log", "f", 0, 500, 500, 500, 1_000),
     ("web", "web", "", 120, 0, 0, -1, 0),
-    ("web", "web:/log", "f", 120, 2_500, 2_500, 1_000, 500),
+    ("web", "web:/log", "f", 120, 2_500, 2_500, 1_000, 1_000),
 ]
 REFUSED = [
     (AT + 60, "requests", SOURCE, 100, "invalid_json", "not json"),

@@ -30,7 +30,6 @@ class StoreState:
             arrived, or their file is not on the disk any more; None: not known.
         unread_bytes: bytes of logs that were written a minute before the last sample and are not read; None: no sample.
         silent: hosts whose logs were sampled within a day, and the seconds since the last sample arrived, if over 45 s.
-        missing_lines: lines that did not arrive, though later lines of their files did; None: not known.
         missing_spans: minutes of the last 24 hours in which requests have the app's headers and no span, though their
             service has spans.
         advice: what to run; empty: nothing.
