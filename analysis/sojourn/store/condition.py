@@ -37,6 +37,11 @@ class BrokenPart:
     name: str
     reason: str
 
+    @property
+    def plain_table(self) -> str:
+        """The name of the table in a store of one machine."""
+        return self.table.removesuffix("_local")
+
 
 def broken_parts(store: Store) -> list[BrokenPart]:
     """Return the parts that the engine has put aside.
