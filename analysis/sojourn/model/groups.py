@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,6 +12,22 @@ GROUPS = ("route", "upstream", "worker", "status", "service")
 DEFAULT_GROUPS = ("route", "upstream")
 LARGEST = 1_000  # values of a group, and backends, with entries of their own; the others are counted
 TIMES = {"response": "request_time", "queueing": "queueing_delay", "service": "service_time"}
+
+
+def largest_alone(others: Mapping[str, Mapping[str, float]], name: str, things: str, what: str) -> list[str]:
+    """Return the sentence that the largest of a list alone have an entry; empty where each has one.
+
+    Args:
+        others: list -> ``values`` (number) and ``requests`` of those without an entry.
+        name: of the list.
+        things: its entries, such as backends.
+        what: what is done with the entries, as a verb in the plural.
+    """
+    if name not in others:
+        return []
+    more = others[name]
+    requests = f" ({more['requests']:,.0f} requests)" if "requests" in more else ""
+    return [f"Only the {LARGEST:,} largest {things} {what}; {more['values']:,.0f} more{requests} are counted together."]
 
 
 def route_name(rows: pl.LazyFrame | pl.DataFrame) -> pl.Expr:
