@@ -126,13 +126,17 @@ def inferences(rows: pl.LazyFrame, workers: int | Mapping[str, int] | None = Non
     Logs with stamps of a second take seconds: their instants are sampled.
     """
     visits = Visits.of(rows)
-    for backend in visits.backends():
-        if workers is None and backend.requests < ENOUGH:
-            continue
-        if backend.measured > FEW_MEASURED * max(backend.answered, 1) or backend.vantage == APP:
-            continue
-        number = workers.get(backend.upstream or "") if isinstance(workers, Mapping) else workers
-        yield _inference(visits, backend, number)
+    for some, backends in visits.batches(each for each in visits.backends() if _may_be_inferred(each, workers)):
+        for backend in backends:
+            number = workers.get(backend.upstream or "") if isinstance(workers, Mapping) else workers
+            yield _inference(some, backend, number)
+
+
+def _may_be_inferred(backend: Backend, workers: int | Mapping[str, int] | None) -> bool:
+    """Return whether the app of a backend reported nothing, and the log has enough requests of it."""
+    if workers is None and backend.requests < ENOUGH:
+        return False
+    return backend.measured <= FEW_MEASURED * max(backend.answered, 1) and backend.vantage != APP
 
 
 def _inference(visits: Visits, backend: Backend, workers: int | None) -> BackendInference:
