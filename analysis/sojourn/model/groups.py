@@ -14,20 +14,22 @@ LARGEST = 1_000  # values of a group, and backends, with entries of their own; t
 TIMES = {"response": "request_time", "queueing": "queueing_delay", "service": "service_time"}
 
 
-def largest_alone(others: Mapping[str, Mapping[str, float]], name: str, things: str, what: str) -> list[str]:
-    """Return the sentence that the largest of a list alone have an entry; empty where each has one.
+def largest_alone(others: Mapping[str, Mapping[str, int]], name: str, largest: str, rest: str) -> list[str]:
+    """Return the sentence that only the ``LARGEST`` backends have an entry in a list; empty where each has one.
 
     Args:
-        others: list -> ``values`` (number) and ``requests`` of those without an entry.
+        others: list -> ``values`` (number) and ``requests`` of the backends without an entry.
         name: of the list.
-        things: its entries, such as backends.
-        what: what is done with the entries, as a verb in the plural.
+        largest: what is done with the largest, as a clause.
+        rest: what is done with the others, as a clause.
     """
     if name not in others:
         return []
     more = others[name]
-    requests = f" ({more['requests']:,.0f} requests)" if "requests" in more else ""
-    return [f"Only the {LARGEST:,} largest {things} {what}; {more['values']:,.0f} more{requests} are counted together."]
+    return [
+        f"Only the {LARGEST:,} backends with the most requests {largest}; {more['values']:,} others with "
+        f"{more['requests']:,} requests {rest}."
+    ]
 
 
 def route_name(rows: pl.LazyFrame | pl.DataFrame) -> pl.Expr:

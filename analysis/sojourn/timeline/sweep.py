@@ -26,7 +26,6 @@ import numpy as np
 from sojourn.model.arrays import Floats, Ints
 from sojourn.model.compilation import compiled_if_installed
 
-
 ROWS = 16  # of backends at which requests wait or are served, to begin with
 
 
@@ -38,7 +37,7 @@ class Swept(NamedTuple):
         caused: of other requests' blamed time, per interval.
         others: of the last culprit classes, classes × n; parts of ``blamed``.
         matrix: windows × victims × culprits.
-        rows: number of backends for whose classes there was space: those at which requests waited or were served at once.
+        rows: number of backends whose classes had space: of those at which requests waited or were served at once.
     """
 
     dispatch: Floats

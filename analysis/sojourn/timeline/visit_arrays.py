@@ -157,7 +157,7 @@ class Visits:
 
     @property
     def others(self) -> dict[str, int]:
-        """``values`` (number) and ``requests`` of the backends that are not among the ``largest``; empty without any."""
+        """``values`` (number) and ``requests`` of the backends that are not among the ``largest``; empty: all are."""
         if len(self.largest) == len(self.backends):
             return {}
         requests = len(self) - int(self.served[self.largest].sum())

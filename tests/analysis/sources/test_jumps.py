@@ -133,8 +133,8 @@ def with_far_line(path: Path, example: str) -> Path:
     """Write an example's log with its last line once more, 1e9 s later."""
     lines = gzip.decompress((EXAMPLES / example).read_bytes()).splitlines(keepends=True)
     last = json.loads(lines[-1])
-    far = {**last, "time": f"{float(last['time']) + 1e9:.3f}", "request_start": f"{float(last['request_start']) + 1e9:.3f}"}
-    path.write_bytes(b"".join(lines) + json.dumps({**far, "request_id": "far"}).encode() + b"\n")
+    far = last | {name: f"{float(last[name]) + 1e9:.3f}" for name in ("time", "request_start")}
+    path.write_bytes(b"".join(lines) + json.dumps(far | {"request_id": "far"}).encode() + b"\n")
     return path
 
 

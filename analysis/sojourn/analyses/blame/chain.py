@@ -106,7 +106,7 @@ class _Periods:
     usual: float
 
     def victims(self, period: int) -> Ints:
-        """The requests that wait in a period."""
+        """Return the requests that wait in a period."""
         return self.rows[self.of == period]
 
 

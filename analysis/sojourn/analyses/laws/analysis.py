@@ -21,7 +21,6 @@ from sojourn.analyses.audit.result import Audit
 from sojourn.analyses.laws.applicability import reason_against
 from sojourn.analyses.queue_source import MEASURED, QueueSource, slots
 from sojourn.model.errors import SojournError
-
 from sojourn.model.formatting import duration, formatted, listed, milliseconds, printable
 from sojourn.model.groups import largest_alone
 from sojourn.model.one_worker import doubt
@@ -224,7 +223,7 @@ class Laws(Result):
             if s.kind == BACKEND
         ]
         sentences = [*self.queue_source.marks, *self.queue_source.gaps, *doubt(backends, "every law"), *slots(backends)]
-        sentences += largest_alone(self.others, "stations", "backends", "are compared with laws")
+        sentences += largest_alone(self.others, "stations", "are compared with laws", "are in their upstreams only")
         if any(FROM_CONCURRENCY in s.workers_source for s in loads):
             sentences.append(
                 "No worker values were logged: the number of workers is taken as the most requests in service at once, "
