@@ -26,7 +26,7 @@ class Blocks:
         codes: the backend of each of the requests, in their own order.
     """
 
-    def __init__(self, codes: Codes, count: int) -> None:
+    def __init__(self, codes: Ints | Codes, count: int) -> None:
         self.codes = codes
         self.order, self.ends = grouped(codes, count)
 
@@ -61,7 +61,7 @@ class Blocks:
         return early
 
 
-def comparable(codes: Codes, *instants: Floats) -> Sequence[npt.NDArray[np.floating | np.integer]]:
+def comparable(codes: Ints | Codes, *instants: Floats) -> Sequence[npt.NDArray[np.floating | np.integer]]:
     """Return instants so that those of one backend keep their order, and come before those of the next.
 
     Args:

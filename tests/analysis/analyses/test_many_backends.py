@@ -239,7 +239,7 @@ def test_inference_reads_backends_together_and_says_which_it_leaves_out(
     every = sojourn.infer(log, workers=2)
     assert len(every.backends) == BACKENDS
     reads: list[int] = []
-    original = inferred_visits.Visits._only  # noqa: SLF001 - how often the rows are read
+    original = inferred_visits.Visits._only
 
     def counted(self: inferred_visits.Visits, backends: list[inferred_visits.Backend]) -> inferred_visits.Visits:
         reads.append(len(backends))
