@@ -136,6 +136,14 @@ def test_loop_of_links_in_glob_and_folder_is_named(tmp_path: Path) -> None:
             sojourn.read(tmp_path / source)
 
 
+def test_loop_of_links_that_is_followed_or_a_capture_is_named(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    for command in (["watch", "--once"], ["watch"], ["export", "--once"], ["pcap"]):
+        done = ended(*command, str(loop))
+        assert (done.code, done.err) == (1, f"sojourn: {loop}: Too many levels of symbolic links\n"), command
+
+
 def test_a_log_one_may_not_read_is_named() -> None:
     own = os.geteuid()
     with tempfile.TemporaryDirectory() as folder:  # a folder that another user may enter

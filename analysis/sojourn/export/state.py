@@ -32,7 +32,7 @@ from sojourn.model.frame import INSTANT
 from sojourn.model.objective import Objective
 from sojourn.queueing.staffing import erlang_c_workers, square_root_workers
 from sojourn.sources.frame_measures import without_upgraded
-from sojourn.sources.live.recent import CLIENT_REQUEST
+from sojourn.sources.live.parsing import CLIENT_REQUEST
 from sojourn.timeline.backend_state import backend_state
 from sojourn.timeline.charge import DISPATCH, IMBALANCE, accounts
 from sojourn.timeline.contention.load_dependence import LoadDependence

@@ -15,6 +15,7 @@ import polars as pl
 
 from sojourn.model.column_errors import no_column, no_columns
 from sojourn.model.errors import SojournError
+from sojourn.model.formatting import printable
 from sojourn.model.instants import Instant, instant_of, limit_of
 from sojourn.model.set_apart import SetApart
 
@@ -277,6 +278,15 @@ def by_reason(causes: Iterable[tuple[str, int]]) -> dict[str, int]:
     for reasons, count in causes:
         _add(counts, dict.fromkeys(reasons.split(", "), count))
     return counts
+
+
+def apart_of(logs: Mapping[str, Records]) -> tuple[str, ...]:
+    """Return the sentences on the records that were set apart, of logs by name; of several, each with its name."""
+    return tuple(
+        f"{printable(name, 100)}: {text}" if len(logs) > 1 else text
+        for name, records in logs.items()
+        for text in records.apart
+    )
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,6 +12,24 @@ GROUPS = ("route", "upstream", "worker", "status", "service")
 DEFAULT_GROUPS = ("route", "upstream")
 LARGEST = 1_000  # values of a group, and backends, with entries of their own; the others are counted
 TIMES = {"response": "request_time", "queueing": "queueing_delay", "service": "service_time"}
+
+
+def largest_alone(others: Mapping[str, Mapping[str, int]], name: str, largest: str, rest: str) -> list[str]:
+    """Return the sentence that only the ``LARGEST`` backends have an entry in a list; empty where each has one.
+
+    Args:
+        others: list -> ``values`` (number) and ``requests`` of the backends without an entry.
+        name: of the list.
+        largest: what is done with the largest, as a clause.
+        rest: what is done with the others, as a clause.
+    """
+    if name not in others:
+        return []
+    more = others[name]
+    return [
+        f"Only the {LARGEST:,} backends with the most requests {largest}; {more['values']:,} others with "
+        f"{more['requests']:,} requests {rest}."
+    ]
 
 
 def route_name(rows: pl.LazyFrame | pl.DataFrame) -> pl.Expr:

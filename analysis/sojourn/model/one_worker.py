@@ -57,7 +57,7 @@ def most_of_each(
     end: npt.NDArray[Any],
     group: npt.NDArray[np.integer[Any]],
     groups: int,
-    slack: float = SLACK,
+    slack: float | npt.NDArray[Any] = SLACK,
 ) -> Ints:
     """Return ``most_at_once`` of each group of intervals.
 
@@ -66,7 +66,7 @@ def most_of_each(
         end: end of each interval, in the same unit.
         group: of each interval, from 0 to ``groups`` - 1.
         groups: their number.
-        slack: overlaps shorter than this are none: clocks count in steps.
+        slack: overlaps shorter than this, of all or of each interval, are none: clocks count in steps.
     """
     most = np.zeros(groups, np.int64)
     if len(begin):

@@ -103,6 +103,7 @@ def movie(
         raise typer.BadParameter("an instant is written as .png only", param_hint="--at")
     if seconds and speed:
         raise typer.BadParameter("use either --seconds or --speed", param_hint="--speed")
+    from sojourn.model.frame import apart_of  # noqa: PLC0415 - loads Polars
     from sojourn.movie.write import film_of_rows, movie_section, suffix_of, write_film  # noqa: PLC0415 - loads Polars
 
     suffix_of(out)
@@ -125,6 +126,7 @@ def movie(
         film = film_of_rows(
             {name: result.rows for name, result in queues.items()}, title=title, by=column, workers=worker_counts,
             only=only or (), backends=backends or (), since=begin, until=end,
+            notes=apart_of({name: result.records for name, result in queues.items()}),
         )  # fmt: skip
         write_film(film, out, seconds=seconds, speed=speed, theme=theme, fps=fps, width=width, at=at)
     if as_json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from sojourn.model.frame import Selection
+from sojourn.model.frame import Selection, apart_of
 from sojourn.model.instants import Instant
 from sojourn.movie.film import Film
 from sojourn.movie.write import film_of_rows, suffix_of, write_film
@@ -75,7 +75,8 @@ def write_movie(
     }
     rows = {name: one.rows for name, one in source.items()}
     film = film_of_rows(
-        rows, title=title, by=by, workers=workers, backends=backend, since=window.since, until=window.until
-    )
+        rows, title=title, by=by, workers=workers, backends=backend, since=window.since, until=window.until,
+        notes=apart_of({name: one.records for name, one in source.items()}),
+    )  # fmt: skip
     write_film(film, path, seconds=seconds, speed=speed, theme=theme, fps=fps, width=width, at=at)
     return film

@@ -48,6 +48,7 @@ def film_of_rows(
     since: datetime | None = None,
     until: datetime | None = None,
     most: int = MOST,
+    notes: Sequence[str] = (),
 ) -> Film:
     """Create the film of a split or of its rows; or of several by name, a scene for each.
 
@@ -61,13 +62,14 @@ def film_of_rows(
         since: as for ``sojourn.movie.film.film_of``.
         until: as for ``film_of``.
         most: as for ``film_of``.
+        notes: on the requests, before those on the film.
 
     Raises:
         SojournError: there is no queue to draw, ``by`` is not a column, or ``only`` names no scene.
     """
     by_name = queues if isinstance(queues, Mapping) else {"": queues}
     groups: list[tuple[str, pl.LazyFrame]] = []
-    notes: list[str] = []
+    remarks = list(notes)
     for name, one in by_name.items():
         # Upgraded connections have no visit: a value with nothing else gets no scene.
         rows = without_upgraded(one.rows if isinstance(one, SplitResult) else one)
@@ -77,7 +79,7 @@ def film_of_rows(
             continue
         values, more = _values(rows, by, [each.removeprefix(f"{name} ") for each in only])
         groups += [(f"{name} {value}".strip(), part) for value, part in values]
-        notes += [f"{more} further values of {by} are not shown, only the {MOST_SCENES} busiest."] if more else []
+        remarks += [f"{more} further values of {by} are not shown, only the {MOST_SCENES} busiest."] if more else []
     if only:
         places = dict(groups)
         missing = [each for each in only if each not in places]
@@ -97,9 +99,9 @@ def film_of_rows(
             + (f"; --backend named {', '.join(backends)}" if backends else "")
         )
     inferred = next(filter(None, (inferred_note(rows) for _, rows in groups)), "")
-    notes += [inferred] if inferred else []
+    remarks += [inferred] if inferred else []
     title = f"{title} (inferred)" if inferred else title
-    return film_of(drawable, title=title, since=since, until=until, most=most, notes=notes)
+    return film_of(drawable, title=title, since=since, until=until, most=most, notes=remarks)
 
 
 def write_film(

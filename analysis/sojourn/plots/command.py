@@ -152,6 +152,7 @@ def plot(
     by = _applicable(context, name, by, of=of, band=band or None, logs=against or None)
     limits = {"xlim": _limits(xlim, "--xlim"), "ylim": _limits(ylim, "--ylim")}
     logs = _labelled(sources, against or [], label or [])
+    from sojourn.model.frame import apart_of  # noqa: PLC0415
     from sojourn.plots.files import save  # noqa: PLC0415 - html and programs that draw
     from sojourn.plots.pictures import columns_of, picture  # noqa: PLC0415 - Polars takes its time to load
     from sojourn.present.drawing import specification, tables_of  # noqa: PLC0415
@@ -174,16 +175,20 @@ def plot(
         title = drawn.title if title is None and drawn.title.endswith("inferred)") else title
         for path in out or ():
             save(drawn, path, theme=theme, width=width, height=height, scale=scale, title=title)
+    apart = apart_of({title: result.records for title, result in results.items()})
     if as_json:
         values = {
             "kind": name, "title": drawn.title, "caption": drawn.caption, "reading": drawn.reading,
-            "files": [str(path) for path in out or ()], "data": tables_of(specification(drawn.chart())),
+            "files": [str(path) for path in out or ()], "notes": apart,
+            "data": tables_of(specification(drawn.chart())),
         }  # fmt: skip
         print_json(values)
         return
     from rich.console import Console  # noqa: PLC0415
 
-    Console(highlight=False, markup=False, emoji=False).print(drawn.reading)
+    console = Console(highlight=False, markup=False, emoji=False)
+    for text in (drawn.reading, *apart):
+        console.print(text)
 
 
 def _in_order(sources: list[str], kind: str) -> tuple[list[str], str]:

@@ -255,13 +255,13 @@ def opened_inputs(sources: NamedSources | Sequence[Source]) -> Inputs:
 
 
 def _expanded(source: str, spans: list[Path]) -> list[str]:
-    status = None if source == "-" else _status(source)
+    status = None if source == "-" else status_of(source)
     if status is None:
         return [source] if source == "-" else globbed(source)
     return [str(p) for p in _run_folder(Path(source), spans)] if stat.S_ISDIR(status.st_mode) else [source]
 
 
-def _status(path: Source) -> os.stat_result | None:
+def status_of(path: Source) -> os.stat_result | None:
     """Return the status of a file, behind links; None: it does not exist.
 
     Raises:
@@ -276,7 +276,7 @@ def _status(path: Source) -> os.stat_result | None:
 
 
 def _is_file(path: Path) -> bool:
-    status = _status(path)
+    status = status_of(path)
     return status is not None and stat.S_ISREG(status.st_mode)
 
 

@@ -42,6 +42,11 @@ class BrokenPart:
     name: str
     reason: str
 
+    @property
+    def plain_table(self) -> str:
+        """The name of the table in a store of one machine."""
+        return self.table.removesuffix("_local")
+
 
 @dataclass(frozen=True)
 class MissingSpans:

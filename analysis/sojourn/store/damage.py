@@ -108,7 +108,7 @@ def without_spans(store: Store, minutes: list[MissingSpans]) -> Iterator[Advice]
 
 def _of_files(store: Store, lost: dict[str, int], parts: list[BrokenPart]) -> Iterator[Advice]:
     """Yield the files of which records are lost; a file that arrived by a shipper is on the shipper's machine."""
-    of_loaded = [part for part in parts if part.table.removesuffix("_local") in LOADED]
+    of_loaded = [part for part in parts if part.plain_table in LOADED]
     deleted = "rows were deleted, or their files are gone"
     cause = f"the engine has put aside {tables_of(of_loaded)}" if of_loaded else deleted
     why = (
@@ -137,9 +137,9 @@ def _put_aside(store: Store, parts: list[BrokenPart], *, compared: bool) -> Iter
     by_table: dict[str, list[BrokenPart]] = {}
     for part in parts:
         by_table.setdefault(part.table, []).append(part)
-    uncertain = any(table.removesuffix("_local") == ARRIVALS for table in by_table)
+    uncertain = any(part.plain_table == ARRIVALS for part in parts)
     for table, of_table in by_table.items():
-        plain = table.removesuffix("_local")
+        plain = of_table[0].plain_table
         drop = _changing(store, *(_dropping(store, part) for part in of_table))
         reasons = ", ".join(sorted({part.reason or "detached by hand" for part in of_table}))
         count = counted(len(of_table), "part")

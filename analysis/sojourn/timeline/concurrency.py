@@ -9,6 +9,7 @@ from sojourn.model.arrays import Floats, Ints
 from sojourn.model.measures import LogBins
 from sojourn.model.parallel import in_threads
 from sojourn.sources.frame_bins import bin_of, binned_sums
+from sojourn.timeline.blocks import comparable
 from sojourn.timeline.services import Services, services_of
 from sojourn.timeline.visits import Visits
 
@@ -67,17 +68,17 @@ def counts_on_arrival(visits: Visits, left: Floats, services: Services, first: i
     begin, end = services.begin, services.end
 
     def count(members: Ints) -> None:
-        now = visits.arrival[members]
-        sound = left[members] >= now
+        arrival, gone, starts, ends = (each[members] for each in (visits.arrival, left, begin, end))
+        sound, held = gone >= arrival, ends > starts
+        now, leave, begun, free = comparable(visits.backend[members], arrival, gone, starts, ends)
         # Arrivals of one instant (nginx's clock ticks in milliseconds) come in the order of the visits.
         before: Ints = np.cumsum(sound) - sound
-        waiting[members] = before - np.searchsorted(np.sort(left[members][sound], kind="stable"), now, "right")
+        waiting[members] = before - np.searchsorted(np.sort(leave[sound], kind="stable"), now, "right")
         # A request that a worker took at the instant of its arrival, before this one, has left the queue.
-        waiting[members] += sound & (left[members] <= now)
-        held = end[members] > begin[members]
-        begun, free = (np.sort(instants[members][held], kind="stable") for instants in (begin, end))
+        waiting[members] += sound & (gone <= arrival)
+        begun, free = (np.sort(instants[held], kind="stable") for instants in (begun, free))
         serving[members] = np.searchsorted(begun, now, "right") - np.searchsorted(free, now, "right")
-        serving[members] -= held & (begin[members] <= now) & (end[members] > now)
+        serving[members] -= held & (starts <= arrival) & (ends > arrival)
 
-    in_threads(count, [members[:first] for members in visits.at_backend])
+    in_threads(count, visits.blocks.rows(first))
     return np.maximum(waiting, 0), serving

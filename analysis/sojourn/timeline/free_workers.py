@@ -13,21 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.model.arrays import Floats, Ints
+from sojourn.model.arrays import Bools, Floats, Ints
+from sojourn.model.groups import LARGEST
 from sojourn.model.parallel import in_threads
+from sojourn.timeline.classes import OTHER
 from sojourn.timeline.concurrency import counts_on_arrival, queue_ends
 from sojourn.timeline.services import Services, services_of
 from sojourn.timeline.steps import Steps
 from sojourn.timeline.suspicions import BODY, BOUND, LIMIT, PAUSE, RESERVED, SEVERAL, STARTED, UNKNOWN, UNNAMED, Suspect
 from sojourn.timeline.turnaround import LONGEST
 from sojourn.timeline.visits import Visits
-from sojourn.timeline.worker_evidence import way_of
+from sojourn.timeline.worker_evidence import way_of, ways_of
 
 LOOKED_AT = 20_000  # requests of a backend, the first ones: the way to it does not change
 MUCH = 0.1  # share of the wait: below it, time with a worker that looks free needs no explanation
 LITTLE = 1e-3  # s: a mean wait below nginx's resolution is not a queue
 BODIES = 0.05  # share of the workers' time
 MOST_BACKENDS = 50  # with the most such time, whose suspects are named
+ROUNDED = 1e-9  # of a limit: sums in another order differ by less
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,8 @@ class LookedFree:
 def looked_free(visits: Visits, services: Services, dispatch: Floats, wait: Floats) -> tuple[LookedFree, ...]:
     """Return the backends at which requests waited while a worker looked free, those with the most such time first.
 
+    Of many, the ``LARGEST`` have an entry, and the others have one together, the last: ``OTHER``.
+
     Args:
         visits: with phases.
         services: when each visit held a worker.
@@ -88,21 +93,26 @@ def looked_free(visits: Visits, services: Services, dispatch: Floats, wait: Floa
     if not len(candidates):
         return ()
     waiting, serving = counts_on_arrival(visits, queue_ends(visits, services), services, LOOKED_AT)
+    idle = (waiting == 0) & (serving < visits.workers.count[visits.backend]) & visits.blocks.early(LOOKED_AT)
+    ways = ways_of(visits.backend[idle], visits.wait[idle], count)
+    beyond = np.bincount(visits.backend, np.maximum(dispatch - ways[visits.backend] - LONGEST, 0.0), count)
     order = candidates[np.argsort(-free[candidates], kind="stable")]
-
-    def explained(place: int) -> LookedFree:
-        code = int(order[place])
-        members = visits.at_backend[code]
-        early = members[:LOOKED_AT]
-        idle = (waiting[early] == 0) & (serving[early] < visits.workers.count[code])
-        way = way_of(visits.wait[early[idle]])
-        beyond = float(np.maximum(dispatch[members] - way - LONGEST, 0.0).sum())
-        one = LookedFree(visits.backends[code], float(waited[code]), way, float(free[code]) - beyond, beyond)
-        if not one.much or place >= MOST_BACKENDS:
-            return one
-        return replace(one, suspects=suspects_of(visits, code))
-
-    return tuple(in_threads(explained, range(len(order))))
+    largest, others = order[:LARGEST], order[LARGEST:]
+    backends = [
+        LookedFree(
+            visits.backends[code], float(waited[code]), float(ways[code]), float(free[code] - beyond[code]),
+            float(beyond[code]),
+        )
+        for code in largest.tolist()
+    ]  # fmt: skip
+    for place, one in enumerate(backends[:MOST_BACKENDS]):
+        if one.much:
+            backends[place] = replace(one, suspects=suspects_of(visits, int(largest[place])))
+    if len(others):
+        sums = (float(seconds[others].sum()) for seconds in (waited, free - beyond, beyond))
+        in_all, on_the_way, seconds = sums
+        backends.append(LookedFree(OTHER, in_all, 0.0, on_the_way, seconds))
+    return tuple(backends)
 
 
 def suspects_of(visits: Visits, backend: int) -> tuple[Suspect, ...]:
@@ -143,7 +153,7 @@ def is_lower_bound(
     """
     members = visits.at_backend[code]
     workers = int(visits.workers.count[code])
-    wait = np.nan_to_num(visits.wait[members])
+    wait = np.nan_to_num(visits.wait_end[members] - visits.arrival[members])
     waited = float(np.maximum(wait, 0.0).sum())
     way = way_of(wait[: len(on_arrival[0])][(on_arrival[0] == 0) & (on_arrival[1] < workers)])
     free = _waiting_with_free_worker(waiting, serving, workers)
@@ -182,7 +192,11 @@ def _is_explained(visits: Visits, code: int) -> bool:
 
 
 def understated(visits: Visits) -> frozenset[str | None]:
-    """Return the backends whose services understate the time for which their workers were held (``is_lower_bound``)."""
+    """Return the backends whose services understate the time for which their workers were held (``is_lower_bound``).
+
+    Sums decide for most backends. Of those for which they do not, the ``LARGEST`` are looked at one by one; the others
+    count as understated, which claims less of them.
+    """
     services = services_of(visits)
     waiting, serving = counts_on_arrival(visits, queue_ends(visits, services), services, LOOKED_AT)
     ends = np.fmax(visits.wait_end, services.end)
@@ -195,8 +209,27 @@ def understated(visits: Visits) -> frozenset[str | None]:
         early = members[:LOOKED_AT]
         return is_lower_bound(visits, code, queued, held, (waiting[early], serving[early]), seconds)
 
-    bounds = in_threads(is_bound, range(len(visits.backends)))
-    return frozenset(name for name, bound in zip(visits.backends, bounds, strict=True) if bound)
+    possible = _possible_bounds(visits, seconds)
+    is_large = np.zeros(len(visits.backends), np.bool_)
+    is_large[visits.largest] = True
+    examined = np.flatnonzero(possible & is_large).tolist()
+    bounds = [code for code, bound in zip(examined, in_threads(is_bound, examined), strict=True) if bound]
+    return frozenset(visits.backends[code] for code in [*bounds, *np.flatnonzero(possible & ~is_large).tolist()])
+
+
+def _possible_bounds(visits: Visits, seconds: float) -> Bools:
+    """Return for which backends ``is_lower_bound`` may hold, by the sums of their waits and of doubtful bodies."""
+    count = len(visits.backends)
+    wait = np.nan_to_num(visits.wait)
+    waited, short = (
+        np.bincount(visits.backend, np.clip(wait, 0.0, longest), count) for longest in (np.inf, LONGEST)
+    )  # fmt: skip
+    # A worker looks free for the whole of the waits, at most.
+    possible = (waited > (LITTLE - ROUNDED) * visits.served) & (waited - short > (MUCH - ROUNDED) * waited)
+    if visits.phases is None:
+        return possible
+    in_doubt = np.bincount(visits.backend, visits.phases.in_doubt, count)
+    return possible | (in_doubt > (BODIES - ROUNDED) * visits.workers.count * seconds)
 
 
 def _waiting_with_free_worker(waiting: Steps, serving: Steps, workers: int) -> float:

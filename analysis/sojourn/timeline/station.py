@@ -11,6 +11,7 @@ import polars as pl
 
 from sojourn.model.arrays import Floats, Ints
 from sojourn.model.components import GIVEN_UP_STATUSES
+from sojourn.model.groups import LARGEST
 from sojourn.timeline.apparent_loop import ApparentLoop, loop_of
 from sojourn.timeline.contention.load_dependence import LoadDependence
 from sojourn.timeline.load_windows import RESPONSES, WINDOWS
@@ -84,15 +85,27 @@ class Station:
 
 
 def stations(visits: Visits, *, least: int) -> list[Station]:
-    """Return upstreams of several backends first, then backends, busiest first; those with ``least`` visits or more."""
+    """Return upstreams of several backends first, then backends, busiest first; those with ``least`` visits or more.
+
+    Of many, the ``LARGEST`` upstreams and backends with the most visits; ``backends_beyond`` counts other backends.
+    """
     dependent = LoadDependence.of(visits).clauses
     built = []
-    for name, members in zip(visits.pools, places_of(visits.pool, len(visits.pools)), strict=True):
-        whole = _station(visits, members, UPSTREAM, name, least)
-        each = [_station(visits, np.array([code]), BACKEND, visits.backends[code], least) for code in members]
+    status = visits.rows["status"].to_numpy()
+    enough = np.zeros(len(visits.backends), np.bool_)
+    enough[visits.largest] = visits.served[visits.largest] >= least
+    of_pool = np.bincount(visits.pool, visits.served, len(visits.pools))
+    large = set(np.argsort(-of_pool, kind="stable")[:LARGEST].tolist())
+    for number, members in enumerate(places_of(visits.pool, len(visits.pools))):
+        codes = members[enough[members]]
+        if of_pool[number] < least or (number not in large and not len(codes)):
+            continue
+        name = visits.pools[number]
+        whole = _station(visits, members, UPSTREAM, name, least, status) if number in large else None
+        each = [_station(visits, np.array([code]), BACKEND, visits.backends[code], least, status) for code in codes]
         of_whole = next(
             (dependent[visits.backends[code]] for code in members if visits.backends[code] in dependent), None
-        )
+        ) if dependent else None  # fmt: skip
         whole = whole and replace(whole, dependence=of_whole)
         each = [s and replace(s, dependence=dependent.get(s.name)) for s in each]
         # Clients of a closed loop go from one backend to another: the whole knows, a backend alone may not.
@@ -103,10 +116,23 @@ def stations(visits: Visits, *, least: int) -> list[Station]:
     return sorted(measured, key=lambda s: (s.kind == BACKEND, -s.requests))
 
 
-def _station(visits: Visits, members: npt.NDArray[np.intp], kind: str, name: str | None, least: int) -> Station | None:
+def backends_beyond(visits: Visits, *, least: int) -> dict[str, int]:
+    """Return ``values`` and ``requests`` of the backends with ``least`` visits that are not among the largest.
+
+    An upstream of several backends that has no station is one of more than ``LARGEST``: so are its backends.
+    """
+    enough = visits.served >= least
+    enough[visits.largest] = False
+    return {"values": int(enough.sum()), "requests": int(visits.served[enough].sum())} if enough.any() else {}
+
+
+def _station(
+    visits: Visits, members: npt.NDArray[np.intp], kind: str, name: str | None, least: int, status: Ints
+) -> Station | None:
+    """Return the station of some backends; None: it has too few visits. ``status``: of all visits."""
     order = np.sort(np.concatenate([visits.at_backend[member] for member in members]), kind="stable")
     arrival = visits.arrival[order]
-    wait, held = visits.wait_end[order] - arrival, visits.held[order]
+    wait, held = visits.wait_end[order] - arrival, visits.busy_end[order] - visits.occupied[order]
     if len(arrival) < least or arrival[-1] <= arrival[0]:
         return None
     has_time = np.isfinite(held)
@@ -120,7 +146,7 @@ def _station(visits: Visits, members: npt.NDArray[np.intp], kind: str, name: str
     ended = np.fmax(visits.wait_end[order], visits.busy_end[order])
     silent = silences(arrival, ended)
     dispersion, window, dispersion_error = _dispersion(arrival)
-    gone = visits.rows["status"].to_numpy()[order]
+    gone = status[order]
     return Station(
         kind=kind,
         name=name,

@@ -26,6 +26,8 @@ import numpy as np
 from sojourn.model.arrays import Floats, Ints
 from sojourn.model.compilation import compiled_if_installed
 
+ROWS = 16  # of backends at which requests wait or are served, to begin with
+
 
 class Swept(NamedTuple):
     """Seconds of n requests and m intervals.
@@ -35,6 +37,7 @@ class Swept(NamedTuple):
         caused: of other requests' blamed time, per interval.
         others: of the last culprit classes, classes × n; parts of ``blamed``.
         matrix: windows × victims × culprits.
+        rows: number of backends whose classes had space: of those at which requests waited or were served at once.
     """
 
     dispatch: Floats
@@ -43,6 +46,7 @@ class Swept(NamedTuple):
     caused: Floats
     others: Floats
     matrix: Floats
+    rows: int
 
 
 def accounts_of(
@@ -78,11 +82,11 @@ def accounts_of(
     negative = (wait_end < wait_begin) & (window >= 0)
     dispatch[negative] = (wait_end - wait_begin)[negative]
     matrix, of_others = np.zeros((windows, victims, culprits)), np.zeros((others, len(wait_begin)))
-    _sweep(
+    rows = _sweep(
         wait_begin, wait_end, busy_begin, busy_end, *events, backend, place, workers, pool, victim, culprit, window,
         dispatch, imbalance, blamed, caused, of_others, matrix, np.zeros_like(matrix),
     )  # fmt: skip
-    return Swept(dispatch, imbalance, blamed, caused, of_others, matrix)
+    return Swept(dispatch, imbalance, blamed, caused, of_others, matrix, int(rows))
 
 
 @compiled_if_installed
@@ -119,9 +123,11 @@ def _sweep(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop
     # Until when each backend's integrals go, and the integral of its pool by then.
     at, pool_before = np.zeros(backends), np.zeros(backends)
     depth, serving = np.zeros(backends, np.int64), np.zeros(backends, np.int64)
-    serving_of = np.zeros((backends, classes), np.int64)
+    # A backend has a row of these while a request waits or is served there; other backends need none.
+    serving_of, share = np.zeros((ROWS, classes), np.int64), np.zeros((ROWS, classes))
+    unused, rows_left = np.arange(ROWS), ROWS
+    row_of = np.full(backends, -1, np.int64)
     own_free, others_free, all_busy = np.zeros(backends), np.zeros(backends), np.zeros(backends)
-    share = np.zeros((backends, classes))
     blame = np.zeros(backends)
     # Of events at one instant, a wait of no length begins before it ends, and waits come before services.
     arrived, left, begun, done = 0, 0, 0, 0
@@ -146,6 +152,15 @@ def _sweep(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop
             next_done = _instant(busy_end, ends, done)
         b = backend[i] if event < 2 else place[i]
         p = pool[b]
+        if row_of[b] < 0:
+            if rows_left == 0:
+                count = len(serving_of)
+                unused, rows_left = np.arange(count, 2 * count), count
+                serving_of = np.concatenate((serving_of, np.zeros((count, classes), np.int64)))
+                share = np.concatenate((share, np.zeros((count, classes))))
+            rows_left -= 1
+            row_of[b] = unused[rows_left]
+        r = row_of[b]
         if full[p] == members[p]:
             none_free[p] += now - pool_at[p]
         pool_at[p] = now
@@ -159,8 +174,8 @@ def _sweep(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop
                     each = nowhere / serving[b]
                     blame[b] += each * depth[b]
                     for c in range(classes):
-                        if serving_of[b, c] > 0:
-                            share[b, c] += each * serving_of[b, c]
+                        if serving_of[r, c] > 0:
+                            share[r, c] += each * serving_of[r, c]
             else:
                 own_free[b] += seconds
         at[b] = now
@@ -168,24 +183,24 @@ def _sweep(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop
         if event < 2:
             if event == 0 and depth[b] == 0:
                 own_free[b] = others_free[b] = all_busy[b] = 0.0
-                share[b, :] = 0.0
+                share[r, :] = 0.0
             sign = 1 if event else -1  # what the integrals are at the end of the wait, less what they are at its begin
             depth[b] -= sign
             dispatch[i] += sign * own_free[b]
             imbalance[i] += sign * others_free[b]
             blamed[i] += sign * all_busy[b]
             for c in range(own, classes):
-                others[c - own, i] += sign * share[b, c]
+                others[c - own, i] += sign * share[r, c]
             w = window[i]
             if w >= 0:
                 for c in range(classes):
-                    if share[b, c] != 0.0:
-                        _add(matrix, lost, w, victim[i], c, sign * share[b, c])
+                    if share[r, c] != 0.0:
+                        _add(matrix, lost, w, victim[i], c, sign * share[r, c])
         elif event == 2:
             if serving[b] == 0:
                 blame[b] = 0.0
             serving[b] += 1
-            serving_of[b, culprit[i]] += 1
+            serving_of[r, culprit[i]] += 1
             if serving[b] == workers[b]:
                 full[p] += 1
             caused[i] = -blame[b]
@@ -193,6 +208,13 @@ def _sweep(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop
             if serving[b] == workers[b]:
                 full[p] -= 1
             serving[b] -= 1
-            serving_of[b, culprit[i]] -= 1
+            serving_of[r, culprit[i]] -= 1
             caused[i] += blame[b]
+        if depth[b] == 0 and serving[b] == 0:
+            if rows_left == len(unused):  # it is shorter than the rows after these were doubled
+                unused = np.concatenate((unused, np.zeros_like(unused)))
+            unused[rows_left] = r
+            rows_left += 1
+            row_of[b] = -1
     matrix += lost
+    return len(serving_of)

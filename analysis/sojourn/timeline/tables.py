@@ -158,6 +158,11 @@ def costliest_requests(
     ]
 
 
+def others_of(visits: Visits) -> dict[str, dict[str, int]]:
+    """Return ``workers`` -> number (``values``) and ``requests`` of the backends that are not in ``workers_table``."""
+    return {"workers": others} if (others := visits.others) else {}
+
+
 def workers_table(visits: Visits) -> list[dict[str, Any]]:
     """Return per backend: upstream, workers, source (of that number), names (distinct worker values), pool.
 

@@ -15,16 +15,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
 
 from sojourn.model.arrays import Bools, Codes, Floats, Ints
 from sojourn.model.groups import LARGEST
+from sojourn.timeline.blocks import Blocks
 from sojourn.timeline.ordered_rows import OrderedRows
 from sojourn.timeline.phases import BackendHolds, Phases
 from sojourn.timeline.processes import Processes
-from sojourn.timeline.workers import Workers, places_of
+from sojourn.timeline.workers import Workers
 
 
 @dataclass(frozen=True)
@@ -133,15 +135,33 @@ class Visits:
         return self.wait_end - self.arrival
 
     @cached_property
+    def blocks(self) -> Blocks:
+        """The requests, backend after backend: computed in one pass for any number of backends."""
+        return Blocks(self.backend, len(self.backends))
+
+    @cached_property
     def at_backend(self) -> list[Ints]:
-        """Per backend, the indices of its requests, ascending: computed in one pass for any number of backends."""
-        return places_of(self.backend, len(self.backends))
+        """Per backend, the indices of its requests, ascending."""
+        order, bounds = self.blocks.order, [0, *self.blocks.ends.tolist()]
+        return [order[begin:end] for begin, end in pairwise(bounds)]
+
+    @cached_property
+    def served(self) -> Ints:
+        """The number of requests of each backend."""
+        return np.bincount(self.backend, minlength=len(self.backends))
 
     @cached_property
     def largest(self) -> Ints:
         """The indices of the ``LARGEST`` backends with the most requests, ascending."""
-        requests = np.bincount(self.backend, minlength=len(self.backends))
-        return np.sort(np.argsort(-requests, kind="stable")[:LARGEST])
+        return np.sort(np.argsort(-self.served, kind="stable")[:LARGEST])
+
+    @property
+    def others(self) -> dict[str, int]:
+        """``values`` (number) and ``requests`` of the backends that are not among the ``largest``; empty: all are."""
+        if len(self.largest) == len(self.backends):
+            return {}
+        requests = len(self) - int(self.served[self.largest].sum())
+        return {"values": len(self.backends) - len(self.largest), "requests": requests}
 
     @property
     def ended(self) -> Floats:

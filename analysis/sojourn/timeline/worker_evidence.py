@@ -10,6 +10,7 @@ import numpy as np
 
 from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.model.evidence import SHORT_WAY
+from sojourn.timeline.blocks import quantile_of_each
 from sojourn.timeline.pauses import pauses_of
 from sojourn.timeline.turnaround import LONGEST
 
@@ -263,6 +264,13 @@ def way_of(waits: Floats) -> float:
     waits = waits[~np.isnan(waits)]
     way = float(np.quantile(waits, SHORTEST)) if len(waits) >= ENOUGH_FREE else 0.0
     return way if way > SHORT_WAY else 0.0
+
+
+def ways_of(backend: Ints, waits: Floats, backends: int) -> Floats:
+    """Return ``way_of`` of the waits of each backend, s; ``backend``: of each wait."""
+    has_wait = ~np.isnan(waits)
+    ways, count = quantile_of_each(backend[has_wait], waits[has_wait], backends, SHORTEST)
+    return np.where((count >= ENOUGH_FREE) & (ways > SHORT_WAY), ways, 0.0)
 
 
 def with_edges(first: Floats, last: Floats, longest: float) -> tuple[Floats, Floats]:

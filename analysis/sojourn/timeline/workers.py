@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -126,7 +127,14 @@ def workers_of(
 
 def places_of(codes: npt.NDArray[np.integer[Any]], count: int) -> list[Ints]:
     """Return the positions of each code from 0 to ``count`` - 1, ascending."""
+    order, ends = grouped(codes, count)
+    bounds = [0, *ends.tolist()]
+    return [order[begin:end] for begin, end in pairwise(bounds)]
+
+
+def grouped(codes: npt.NDArray[np.integer[Any]], count: int) -> tuple[Ints, Ints]:
+    """Return the positions of code 0, ascending, then those of code 1 and so on; and where those of each code end."""
     # 16 bits are sorted by radix.
     small = codes.astype(np.uint16) if count <= np.iinfo(np.uint16).max else codes
     order = np.argsort(small, kind="stable").astype(np.int64, copy=False)
-    return np.split(order, np.cumsum(np.bincount(codes, minlength=count))[:-1]) if count else []
+    return order, np.cumsum(np.bincount(codes, minlength=count))

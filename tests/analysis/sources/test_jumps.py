@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from sojourn.sources.jumps import Extent, Jumps
 from typer.testing import CliRunner
 from watch_support import EPOCH, at, record
 
+EXAMPLES = Path(__file__).parents[3] / "docs/examples"
 HOUR, DAY, YEAR = 3_600.0, 86_400.0, 365 * 86_400.0
 TRIAL = [n * 0.6 for n in range(1_000)]  # ten minutes
 DAYS = [n * 120.0 for n in range(5_000)]  # a week
@@ -125,6 +127,33 @@ def test_every_result_carries_the_sentence(log: Path) -> None:
     assert answer["over_time"]["seconds"] < 60
     result = CliRunner().invoke(app, ["compare", str(log), str(log)])
     assert " ".join(result.output.split()).count("2 records are set apart") == 2
+
+
+def with_far_line(path: Path, example: str) -> Path:
+    """Write an example's log with its last line once more, 1e9 s later."""
+    lines = gzip.decompress((EXAMPLES / example).read_bytes()).splitlines(keepends=True)
+    last = json.loads(lines[-1])
+    far = last | {name: f"{float(last[name]) + 1e9:.3f}" for name in ("time", "request_start")}
+    path.write_bytes(b"".join(lines) + json.dumps(far | {"request_id": "far"}).encode() + b"\n")
+    return path
+
+
+def test_drawings_and_joined_logs_carry_the_sentence(log: Path, tmp_path: Path) -> None:
+    sentence = sojourn.read(log).records.apart[0]
+    page = tmp_path / "movie.html"
+    assert sentence in answer_of("movie", str(log), "--out", str(page))["notes"]
+    assert "2 records are set apart" in page.read_text(encoding="utf-8")
+    assert answer_of("plot", str(log), "ccdf")["notes"] == [sentence]
+    both = answer_of("plot", str(log), "ccdf", "--against", str(log), "--label", "a", "--label", "b")["notes"]
+    assert both == [f"a: {sentence}", f"b: {sentence}"]
+    printed = CliRunner().invoke(app, ["plot", str(log), "ccdf", "--out", str(tmp_path / "ccdf.json")]).output
+    assert sentence in " ".join(printed.split())
+    shop = with_far_line(tmp_path / "shop.jsonl", "shop.jsonl.gz")
+    notes = answer_of("tiers", str(EXAMPLES / "shop-spans.jsonl.gz"), "--log", str(shop))["notes"]
+    assert notes[0].startswith("1 record is set apart")
+    wire = with_far_line(tmp_path / "wire.jsonl", "wire.jsonl.gz")
+    result = answer_of("pcap", str(EXAMPLES / "wire.pcap.gz"), "--log", str(wire))
+    assert sum(note.startswith("1 record is set apart") for note in result["notes"]) == 1
 
 
 def test_since_selects_what_was_set_apart(log: Path) -> None:

@@ -17,7 +17,7 @@ would fall by less than its blame.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
@@ -57,6 +57,7 @@ from sojourn.timeline.tables import (
     costliest_requests,
     culprits_table,
     matrix_table,
+    others_of,
     over_time_table,
     phases_table,
     victims_table,
@@ -101,7 +102,10 @@ class BlameResult(Result):
         left_out: reason -> requests, as in ``Visits``.
         queue_source: how the queueing delays are known.
         inner: waiting inside the app and which requests caused it; None: none, or unknown.
-        free_workers: backends at which requests waited while a worker looked free, those with the most such time first.
+        free_workers: backends at which requests waited while a worker looked free, those with the most such time first;
+            those beyond ``LARGEST`` are one, the last.
+        others: ``workers`` -> number (``values``) and ``requests`` of the backends that are not in ``workers``; empty:
+            each is.
     """
 
     TABLES: ClassVar = ("culprits", "matrix", "victims", "over_time", "phases", "costliest")
@@ -131,6 +135,7 @@ class BlameResult(Result):
     queue_source: QueueSource = MEASURED
     free_workers: tuple[LookedFree, ...] = ()
     inner: InnerBlame | None = None
+    others: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property
     def dispatch(self) -> float:
@@ -167,6 +172,7 @@ class BlameResult(Result):
             "culprits": self.culprits.head(MOST_ROWS).to_dicts(),
             "victims": self.victims.head(MOST_ROWS).to_dicts(),
             "workers": self.workers,
+            "others": self.others,
             "phases": self.phases.head(MOST_ROWS).to_dicts(),
             "chain": self.chain.to_dict(),
             "requests": [{**row, "arrival": iso(row["arrival"])} for row in self.costliest],
@@ -273,6 +279,7 @@ def blame_of(
         queue_source=queue_source,
         free_workers=free,
         inner=inner,
+        others=others_of(visits),
     )
 
 

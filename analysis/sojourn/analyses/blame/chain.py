@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sojourn.analyses.blame.explained import explained
+from sojourn.analyses.blame.explained import explained_each, periods_of
 from sojourn.model.arrays import Floats, Ints
 from sojourn.model.formatting import iso
 from sojourn.model.one_worker import most_at_once
@@ -87,19 +87,27 @@ class Chain:
 
 @dataclass(frozen=True)
 class _Periods:
-    """Periods of one backend: ``of``: the period of each of its ``victims`` (indices into the visits)."""
+    """Periods of the backends of a block, in their order.
 
-    backend: int
-    start: Floats
+    ``of``: the period of each request of the block (``rows``: indices into the visits) that waits in one, or -1;
+    ``backend``: of each period.
+    """
+
+    rows: Ints
+    of: Ints
+    backend: Ints
     end: Floats
+    start: Floats
     onset: Floats
     burst: Floats
     blamed: Floats
-    victims: Ints
-    of: Ints
     filled: Floats
     held: Floats
     usual: float
+
+    def victims(self, period: int) -> Ints:
+        """Return the requests that wait in a period."""
+        return self.rows[self.of == period]
 
 
 def chain_of(visits: Visits, services: Services, blamed: Floats, culprit: Ints, names: Sequence[str]) -> Chain:
@@ -107,51 +115,50 @@ def chain_of(visits: Visits, services: Services, blamed: Floats, culprit: Ints, 
     ends = services.end[~np.isnan(services.end)]
     last = max(visits.wait_end.max(), ends.max(initial=0.0)) if len(visits) else 0.0
     span = float(last - visits.arrival.min()) if len(visits) else 0.0
-    by_backend = in_threads(
-        lambda backend: _periods(visits, services, blamed, culprit, len(names), backend, span),
-        range(len(visits.backends)),
+    blocks = in_threads(
+        lambda rows: _periods(visits, services, blamed, culprit, len(names), rows, span),
+        visits.blocks.rows() if span > 0 else [],
     )
-    backends = [periods for periods in by_backend if periods is not None]
-    filled = sum((periods.filled for periods in backends), np.zeros(len(names)))
-    held = sum((periods.held for periods in backends), np.zeros(len(names)))
+    filled = sum((periods.filled for periods in blocks), np.zeros(len(names)))
+    held = sum((periods.held for periods in blocks), np.zeros(len(names)))
     table = pl.DataFrame({"culprit": list(names), "filled": filled, "held": held}, schema=CHAIN_SCHEMA)
     table = table.filter((pl.col("filled") > 0) | (pl.col("held") > 0)).sort(
         pl.col("filled") + pl.col("held"), "culprit", descending=[True, False]
     )
-    usual = sum(periods.usual for periods in backends)
-    return Chain(table, usual, _costliest(visits, services, blamed, backends, culprit, names))
+    usual = float(sum(periods.usual for periods in blocks))
+    return Chain(table, usual, _costliest(visits, services, blamed, blocks, culprit, names))
 
 
 def _periods(
-    visits: Visits, services: Services, blamed: Floats, culprit: Ints, classes: int, backend: int, span: float
-) -> _Periods | None:
-    at_backend = visits.at_backend[backend]
-    victims = at_backend[visits.wait_end[at_backend] > visits.arrival[at_backend]]
-    if not len(victims) or span <= 0:
-        return None
-    until = np.maximum.accumulate(visits.wait_end[victims])
-    of = np.concatenate([[0], np.cumsum(visits.arrival[victims][1:] > until[:-1])])
-    first = np.flatnonzero(np.diff(of, prepend=-1))
-    start, end = visits.arrival[victims][first], until[np.append(first[1:], len(victims)) - 1]
-    of_period = summed(of, blamed[victims], len(start))
-    filled, held, usual, onset, burst = explained(
-        visits.arrival[at_backend], services.begin[at_backend], services.end[at_backend], culprit[at_backend],
-        start, end, of_period, classes, span,
+    visits: Visits, services: Services, blamed: Floats, culprit: Ints, classes: int, rows: Ints, span: float
+) -> _Periods:
+    """Return the periods of a block of backends; ``rows``: its requests, backend after backend."""
+    backend = visits.backend[rows].astype(np.int64)
+    arrival, wait_end = visits.arrival[rows], visits.wait_end[rows]
+    of, first = periods_of(backend, arrival, wait_end)
+    waits = of >= 0
+    of_period = summed(of[waits], blamed[rows][waits], len(first))
+    end = np.full(len(first), -np.inf)
+    np.maximum.at(end, of[waits], wait_end[waits])
+    start, at = arrival[first], backend[first]
+    filled, held, usual, onset, burst = explained_each(
+        backend, arrival, services.begin[rows], services.end[rows], culprit[rows], at, start, end, of_period, classes,
+        span,
     )  # fmt: skip
-    return _Periods(backend, start, end, onset, burst, of_period, victims, of, filled, held, usual)
+    return _Periods(rows, of, at, end, start, onset, burst, of_period, filled, held, usual)
 
 
 def _costliest(
-    visits: Visits, services: Services, blamed: Floats, backends: list[_Periods], culprit: Ints, names: Sequence[str]
+    visits: Visits, services: Services, blamed: Floats, blocks: list[_Periods], culprit: Ints, names: Sequence[str]
 ) -> list[Period]:
     ranked = sorted(
-        ((result.blamed[k], result, int(k)) for result in backends for k in np.argsort(-result.blamed)[:COSTLIEST]),
+        ((block.blamed[k], block, int(k)) for block in blocks for k in _most_blamed(block)),
         key=lambda entry: (-entry[0], entry[1].start[entry[2]]),
     )
     ranked = [entry for entry in ranked[:COSTLIEST] if entry[0] > 0]
     window = np.full(len(visits), -1, np.int64)
-    for place, (_, group, k) in enumerate(ranked):
-        victims = group.victims[group.of == k]
+    for place, (_, block, k) in enumerate(ranked):
+        victims = block.victims(k)
         window[victims[blamed[victims] > 0]] = place
     # The last class, without a name: requests without a service time.
     culprit_index = np.where(services.known, culprit, len(names))
@@ -160,20 +167,25 @@ def _costliest(
     for first, matrix in matrices(visits, services, np.zeros(len(visits), np.int64), culprit_index, window, shape):
         cells[first : first + len(matrix)] = matrix[:, 0, :]
     periods = []
-    for place, (seconds, group, k) in enumerate(ranked):
-        victims = group.victims[group.of == k]
+    for place, (seconds, block, k) in enumerate(ranked):
+        victims = block.victims(k)
         top = int(cells[place].argmax())
         periods.append(
             Period(
-                upstream=visits.backends[group.backend],
-                begin=visits.base + timedelta(seconds=float(group.onset[k])),
-                seconds=float(group.end[k] - group.onset[k]),
+                upstream=visits.backends[block.backend[k]],
+                begin=visits.base + timedelta(seconds=float(block.onset[k])),
+                seconds=float(block.end[k] - block.onset[k]),
                 blamed=float(seconds),
                 requests=len(victims),
                 peak=most_at_once(visits.arrival[victims], visits.wait_end[victims]),
-                burst=float(group.burst[k]),
+                burst=float(block.burst[k]),
                 culprit=names[top] if top < len(names) else None,
                 culprit_seconds=float(cells[place, top]),
             )
         )
     return periods
+
+
+def _most_blamed(block: _Periods) -> Ints:
+    """Return the periods of a block with the most blamed seconds; of equal ones the first."""
+    return np.lexsort((block.start, -block.blamed))[:COSTLIEST]

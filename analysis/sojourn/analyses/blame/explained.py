@@ -17,6 +17,73 @@ LEAST = 1e-6  # s of work: sums of floats, so less explains nothing
 
 
 @compiled_if_installed
+def periods_of(backend, arrival, wait_end):
+    """Return the period of each request that waits (-1: it does not), and the first request of each period.
+
+    Args:
+        backend: of each request, ascending.
+        arrival: of each request, s, in order at each backend.
+        wait_end: end of its wait, s.
+    """
+    of = np.full(len(arrival), -1, np.int64)
+    first = np.empty(len(arrival), np.int64)
+    periods, until, at = 0, -math.inf, -1
+    for i in range(len(arrival)):
+        if not wait_end[i] > arrival[i]:
+            continue
+        if backend[i] != at or arrival[i] > until:
+            first[periods] = i
+            periods += 1
+            until = -math.inf
+            at = backend[i]
+        of[i] = periods - 1
+        until = max(until, wait_end[i])
+    return of, first[:periods]
+
+
+@compiled_if_installed
+def explained_each(backend, arrival, begin, end, kind, at, start, finish, blamed, classes, span):
+    """Divide the blamed seconds of the periods of each of several backends, as ``explained`` does for one.
+
+    Args:
+        backend: of each request, ascending.
+        arrival: of each request, s, in order at each backend.
+        begin: begin of its service, s.
+        end: end of its service, s; NaN: unknown.
+        kind: its class.
+        at: the backend of each period, ascending.
+        start: first arrival of a request that waits in it, s.
+        finish: end of its last wait, s.
+        blamed: its blamed seconds.
+        classes: number of classes.
+        span: length of the log, s.
+
+    Returns:
+        As ``explained``: the sums over the backends, and the values of each period.
+    """
+    filled, held, unexplained = np.zeros(classes), np.zeros(classes), 0.0
+    onset, burst = np.zeros(len(start)), np.zeros(len(start))
+    i = p = 0
+    while p < len(start):
+        while backend[i] < at[p]:
+            i += 1
+        after, until = i, p
+        while after < len(backend) and backend[after] == at[p]:
+            after += 1
+        while until < len(start) and at[until] == at[p]:
+            until += 1
+        by_arrivals, by_services, neither, onset[p:until], burst[p:until] = explained(
+            arrival[i:after], begin[i:after], end[i:after], kind[i:after], start[p:until], finish[p:until],
+            blamed[p:until], classes, span,
+        )  # fmt: skip
+        filled += by_arrivals
+        held += by_services
+        unexplained += neither
+        i, p = after, until
+    return filled, held, unexplained, onset, burst
+
+
+@compiled_if_installed
 def explained(arrival, begin, end, kind, start, finish, blamed, classes, span):
     """Divide the blamed seconds of periods, which are in order and apart from one another.
 

@@ -11,6 +11,7 @@ from sojourn.analyses.blame.pictures import blame_pictures
 from sojourn.analyses.blame.run import blame
 from sojourn.analyses.question import ReportContext
 from sojourn.model.formatting import counted, duration, formatted, listed, milliseconds, percent, printable
+from sojourn.model.groups import largest_alone
 from sojourn.model.one_worker import doubt, holding, joined, unnamed
 from sojourn.present.display import lay_out
 from sojourn.present.section import Section, Table
@@ -308,6 +309,7 @@ def _tables(result: BlameResult) -> list[Table]:
 
 def _notes(result: BlameResult) -> list[str]:
     notes = [*result.queue_source.marks, *result.queue_source.gaps, *joined(result.workers), *holding(result.workers)]
+    notes += largest_alone(result.others, "workers", "are listed with their workers", "are in all sums")
     if result.negative:
         notes.append(
             f"{counted(result.negative, 'wait is', 'waits are')} negative "

@@ -12,6 +12,7 @@ from sojourn.analyses.clock.run import clock
 from sojourn.analyses.question import ReportContext
 from sojourn.components.clock_offsets.offsets import Pair
 from sojourn.model.formatting import counted, formatted, milliseconds
+from sojourn.model.groups import LARGEST
 from sojourn.model.verdict import NETWORK_GAP
 from sojourn.present.display import lay_out
 from sojourn.present.section import Picture, Section, Table
@@ -90,6 +91,8 @@ def signed(seconds: float) -> str:
 
 def _offsets(result: ClockResult) -> Table:
     labels = names(result)
+    largest = sorted(result.pairs, key=lambda row: -row["requests"])[:LARGEST]
+    largest = largest if len(largest) < len(result.pairs) else result.pairs
     segments = [segment for row in result.pairs for segment in row["segments"]]
     days = {segment[end].date() for segment in segments for end in ("from", "to")}
     rows = tuple(
@@ -103,11 +106,14 @@ def _offsets(result: ClockResult) -> Table:
             _allowed(segment),
             f"{segment['requests']:,}",
         )
-        for row in result.pairs
+        for row in largest
         for number, segment in enumerate(row["segments"])
     )
     headings = ("clock", "from", "to", "offset", "±", "ppm", "ppm allowed", "requests")
-    return Table(headings, rows, title="The app's clock less nginx's, ms, half-way from–to; drift in ppm", shown=20)
+    return Table(
+        headings, rows, title="The app's clock less nginx's, ms, half-way from–to; drift in ppm", shown=20,
+        more=len(result.pairs) - len(largest),
+    )  # fmt: skip
 
 
 def _at(instant: datetime, days: set[Any]) -> str:

@@ -12,6 +12,7 @@ import polars as pl
 from sojourn.components.inferred.backends import BackendInference
 from sojourn.estimation.inferred import REFUSED
 from sojourn.model.frame import LogFacts
+from sojourn.model.groups import LARGEST
 from sojourn.model.result import Result
 
 SERVICE_SCHEMA = {
@@ -49,9 +50,16 @@ class InferResult(Result):
     def to_dict(self) -> dict[str, Any]:
         """Return the object that ``sojourn infer --json`` prints."""
         return {
-            "backends": [backend.to_dict() for backend in self.backends],
+            "backends": [backend.to_dict() for backend in self.backends[:LARGEST]],
+            "others": self.others,
             "formats": [each.to_dict() for each in self.formats],
         }
+
+    @property
+    def others(self) -> dict[str, dict[str, int]]:
+        """``backends`` -> number (``values``) and ``requests`` of the backends without an entry in the JSON."""
+        more = self.backends[LARGEST:]
+        return {"backends": {"values": len(more), "requests": sum(each.requests for each in more)}} if more else {}
 
 
 def result_of(backends: list[BackendInference], formats: list[LogFacts], rows: pl.LazyFrame) -> InferResult:

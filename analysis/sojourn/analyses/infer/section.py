@@ -9,9 +9,11 @@ import polars as pl
 from sojourn.analyses.infer.analysis import InferResult, result_of
 from sojourn.analyses.infer.charts import service_against_depth
 from sojourn.analyses.question import ReportContext
-from sojourn.components.inferred.backends import BackendInference
+from sojourn.components.inferred.backends import TOO_MANY, BackendInference
 from sojourn.estimation.inferred import INFERRED, LOWER_BOUND, REFUSED, Inference, Window
+from sojourn.model.coverage import ENOUGH
 from sojourn.model.formatting import counted, formatted, milliseconds, printable
+from sojourn.model.groups import LARGEST
 from sojourn.present.display import lay_out
 from sojourn.present.section import Picture, Section, Table
 
@@ -196,6 +198,12 @@ def _notes(result: InferResult) -> list[str]:
         if each.result.contradictions and each.result.verdict != REFUSED:
             left = counted(each.result.contradictions, f"request to {each.name}", f"requests to {each.name}")
             notes.append(f"{left} left before the begin of the service, by more than the stamps' error.")
+    if beyond := [each for each in result.backends if each.result.reason == TOO_MANY]:
+        requests = sum(each.requests for each in beyond)
+        notes.append(
+            f"{counted(len(beyond), 'backend')} with {counted(requests, 'request')} in all are not inferred: each has "
+            f"fewer than {ENOUGH} requests, and is not among the {LARGEST:,} with the most. Select some with --where."
+        )
     if any(each.result.verdict == REFUSED for each in result.backends):
         notes.append(
             "What is refused can be measured: by the stamp in nginx and the middleware in the app, or in the log of a "

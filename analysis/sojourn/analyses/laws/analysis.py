@@ -14,7 +14,7 @@ A law that does not apply is not computed: it says why instead. The formulas the
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from sojourn.analyses.audit.result import Audit
@@ -22,12 +22,13 @@ from sojourn.analyses.laws.applicability import reason_against
 from sojourn.analyses.queue_source import MEASURED, QueueSource, slots
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import duration, formatted, listed, milliseconds, printable
+from sojourn.model.groups import largest_alone
 from sojourn.model.one_worker import doubt
 from sojourn.model.result import Result
 from sojourn.queueing.theory import allen_cunneen_wait, kingman_wait, mg1_wait, mmc_wait
 from sojourn.timeline.free_workers import blocking_causes, looks_free, understated
-from sojourn.timeline.station import BACKEND, Station, stations
-from sojourn.timeline.visits import FROM_CONCURRENCY, Visits
+from sojourn.timeline.station import BACKEND, Station, backends_beyond, stations
+from sojourn.timeline.visits import FROM_CONCURRENCY, Visits, places_of
 
 LEAST = 200  # requests of a station; fewer tell no moments
 GIVEN_UP = 0.01
@@ -198,6 +199,8 @@ class Laws(Result):
         failures: failed audit checks.
         left_out: reason -> requests, as in ``Visits``.
         queue_source: how the queueing delays are known.
+        others: ``stations`` -> number (``values``) and ``requests`` of the backends with enough requests that have no
+            entry, of more than ``LARGEST`` backends; empty: each has one.
     """
 
     TABLES: ClassVar = ("stations",)
@@ -208,6 +211,7 @@ class Laws(Result):
     failures: tuple[str, ...]
     left_out: dict[str, int]
     queue_source: QueueSource = MEASURED
+    others: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property
     def notes(self) -> list[str]:
@@ -219,6 +223,7 @@ class Laws(Result):
             if s.kind == BACKEND
         ]
         sentences = [*self.queue_source.marks, *self.queue_source.gaps, *doubt(backends, "every law"), *slots(backends)]
+        sentences += largest_alone(self.others, "stations", "are compared with laws", "are in their upstreams only")
         if any(FROM_CONCURRENCY in s.workers_source for s in loads):
             sentences.append(
                 "No worker values were logged: the number of workers is taken as the most requests in service at once, "
@@ -250,6 +255,7 @@ class Laws(Result):
             "failures": list(self.failures),
             "notes": self.notes,
             "left_out": self.left_out,
+            "others": self.others,
             "queue_source": self.queue_source.requests,
         }
 
@@ -280,22 +286,27 @@ def laws(
     understated_backends = understated(visits) if doubted else frozenset()
     apart = blocking_causes(visits)
     results = []
+    members_of = _members_of_pools(visits)
     for each in predicted:
-        backends = _backends_of(each.station, visits)
+        backends = [each.station.name] if each.station.kind == BACKEND else members_of[each.station.name or ""]
         clauses = dict.fromkeys(clause for name in backends for clause in apart.get(name, ()))
         lower_bound = each.station.silence is not None or not understated_backends.isdisjoint(backends)
         source = queue_source.word(backends)
         results.append(replace(each, wait_source=source, apart=tuple(clauses), lower_bound=lower_bound))
     failures = (*(audit.failures() if audit is not None else ()), *queue_source.moved, *queue_source.filtered)
-    return Laws(tuple(results), stationary, trend, failures, dict(visits.left_out), queue_source)
+    others = backends_beyond(visits, least=least)
+    return Laws(
+        tuple(results), stationary, trend, failures, dict(visits.left_out), queue_source,
+        {"stations": others} if others else {},
+    )  # fmt: skip
 
 
-def _backends_of(station: Station, visits: Visits) -> list[str | None]:
-    """Return the backend of a station, or the backends of its upstream."""
-    if station.kind == BACKEND:
-        return [station.name]
-    pool = visits.pools.index(station.name or "")
-    return [name for name, of in zip(visits.backends, visits.pool, strict=True) if of == pool]
+def _members_of_pools(visits: Visits) -> dict[str, list[str | None]]:
+    """Return upstream -> its backends; of two with one name, those of the first."""
+    members: dict[str, list[str | None]] = {}
+    for name, codes in zip(visits.pools, places_of(visits.pool, len(visits.pools)), strict=True):
+        members.setdefault(name, [visits.backends[code] for code in codes.tolist()])
+    return members
 
 
 def station_laws(station: Station, stationary: bool | None, trend: str) -> StationLaws:

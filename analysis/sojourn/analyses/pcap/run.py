@@ -48,12 +48,15 @@ def pcap(
     window = Selection.of(since, until, None)
     say = on_step or (lambda _: None)
     with captures if isinstance(captures, TrackedCapture) else TrackedCapture(captures) as capture:
-        rows = None if log is None else requests_from(log, columns=READ, spans=spans).rows
+        requests = None if log is None else requests_from(log, columns=READ, spans=spans)
+        rows = None if requests is None else requests.rows
         checked = [checked_backend(name) for name in backends]
         ports = {int(name.rpartition(":")[2]) for name in checked} | (set() if rows is None else ports_of(rows))
         tracked = capture.result(sorted(ports), say)
     say("joining")
-    return wire_of(
+    result = wire_of(
         tracked.tracking, tracked.counts, tracked.names, tracked.interfaces,
         rows=rows, backends=checked, since=window.since, until=window.until, tolerance=tolerance,
     )  # fmt: skip
+    result.notes[:0] = () if requests is None else requests.records.apart
+    return result

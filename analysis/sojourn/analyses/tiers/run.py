@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sojourn.analyses.tiers.analysis import tiers as tiers_of_traces
 from sojourn.analyses.tiers.result import Tiers
@@ -45,4 +46,5 @@ def tiers(
     if log is None:
         return tiers_of_traces(traces, service=service)
     source = requests_from(log, columns=("trace_id", "span_id"), since=since, until=until)
-    return tiers_of_traces(traces, source.rows, service=service)
+    result = tiers_of_traces(traces, source.rows, service=service)
+    return replace(result, notes=(*source.records.apart, *result.notes))

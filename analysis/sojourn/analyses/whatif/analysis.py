@@ -35,6 +35,7 @@ from sojourn.model.arrays import Floats
 from sojourn.model.errors import SojournError
 from sojourn.model.figures import Summary
 from sojourn.model.formatting import counted, duration, printable
+from sojourn.model.groups import largest_alone
 from sojourn.model.one_worker import doubt, holding
 from sojourn.model.parallel import in_threads
 from sojourn.timeline.classes import summed
@@ -42,7 +43,7 @@ from sojourn.timeline.contention.courses import sentences_of
 from sojourn.timeline.contention.load_dependence import LoadDependence
 from sojourn.timeline.contention.resources import Contention
 from sojourn.timeline.station import loop_of_requests
-from sojourn.timeline.tables import workers_table
+from sojourn.timeline.tables import others_of, workers_table
 
 RANKS = ("p99", "p90", "p50", "mean", "goodput")
 SEEDS = 5  # replays of a balancer that chooses at random
@@ -191,12 +192,14 @@ def whatif(
             "timeouts": baseline.timeouts,
         },
         workers=workers_table(visits),
+        others=others_of(visits),
         imputed=workload.imputed,
         left_early=workload.left_early,
         refused_rows=workload.refused,
         notes=[
             *queue_source.marks,
             *queue_source.gaps,
+            *largest_alone(others_of(visits), "workers", "are listed with their workers", "are replayed as well"),
             *_notes(workload, loop, predictions, changes),
             *(explained.notes if explained is not None else []),
             *sentences_of(dependence.courses),
@@ -412,18 +415,21 @@ def _notes(
 def _constraints(workload: Workload) -> list[str]:
     """Return sentences on what keeps requests from workers: limits, and processes with queues of their own."""
     visits = workload.visits
-    names = [printable(name or "a backend", 60) for name in visits.backends]
+
+    def name_of(code: int) -> str:
+        return printable(visits.backends[code] or "a backend", 60)
+
     notes = [
         f"At most {counted(limit, 'request')} at a time {'reaches' if limit == 1 else 'reach'} the "
-        f"{counted(int(visits.workers.count[code]), 'worker')} of {names[code]}: a limit is in front of them "
+        f"{counted(int(visits.workers.count[code]), 'worker')} of {name_of(code)}: a limit is in front of them "
         "(max_conns, maxconn). While it remains, more workers change nothing; limit=+1 raises it."
         for code, limit in workload.limits.items()
     ]
     for code, binding in workload.bindings.items():
         late = f", by loads {duration(binding.age)} old" if binding.age else ""
         notes.append(
-            f"The processes of {names[code]} have queues of their own; requests are bound to them {binding.rule}{late}."
-            " processes=one_queue replays one queue for all of them."
+            f"The processes of {name_of(code)} have queues of their own; requests are bound to them "
+            f"{binding.rule}{late}. processes=one_queue replays one queue for all of them."
         )
     return notes
 

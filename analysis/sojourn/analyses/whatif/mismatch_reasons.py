@@ -9,7 +9,8 @@ import numpy as np
 from sojourn.analyses.whatif.workload import Workload
 from sojourn.model.arrays import Floats
 from sojourn.model.formatting import counted, duration, printable
-from sojourn.model.one_worker import SLACK, most_at_once
+from sojourn.model.one_worker import SLACK, most_of_each
+from sojourn.timeline.blocks import comparable
 from sojourn.timeline.charge import DISPATCH, IMBALANCE, accounts
 from sojourn.timeline.contention.resources import Contention
 from sojourn.timeline.free_workers import MUCH, explanation, looked_free
@@ -123,41 +124,47 @@ def _disorder(workload: Workload) -> float:
     """Return the share of requests that started after one of their backend that had arrived later."""
     visits = workload.visits
     late = 0
-    for rows in visits.at_backend:
+    for rows in visits.blocks.rows():
         started = rows[~np.isnan(visits.busy_start[rows])]
-        arrival = visits.arrival[started[np.argsort(visits.busy_start[started], kind="stable")]]
-        late += int((arrival < np.maximum.accumulate(arrival) - AT_ONCE).sum()) if len(arrival) else 0
+        started = started[np.lexsort((visits.busy_start[started], visits.backend[started]))]
+        arrival = visits.arrival[started]
+        (order,) = comparable(visits.backend[started], arrival)
+        # The arrivals of each backend are later in this order than those of the backend before.
+        is_last = order == np.maximum.accumulate(order)
+        last = np.maximum.accumulate(np.where(is_last, np.arange(len(order)), 0))
+        late += int((arrival < arrival[last] - AT_ONCE).sum())
     return late / max(len(visits), 1)
 
 
 def _several_at_once(workload: Workload) -> str:
     """Return which backend served more requests at once than it has workers, as a clause; "" if none did."""
     visits = workload.visits
-    for code, name in enumerate(visits.backends):
+    has_both = ~np.isnan(visits.busy_end) & ~np.isnan(visits.busy_start)
+    backend = visits.backend[has_both]
+    slack = np.array(visits.workers.slack)[backend] if visits.workers.slack else SLACK
+    most = most_of_each(
+        visits.busy_start[has_both], visits.busy_end[has_both], backend, len(visits.backends), slack
+    )  # fmt: skip
+    for code in np.flatnonzero(most > visits.workers.count).tolist():
         if visits.workers.source[code] == FROM_INFERENCE:
             continue  # what seems to be more is the error of the stamps: the inference has checked it
-        rows = visits.at_backend[code]
-        rows = rows[~np.isnan(visits.busy_end[rows]) & ~np.isnan(visits.busy_start[rows])]
-        slack = visits.workers.slack[code] if visits.workers.slack else SLACK
-        at_once = most_at_once(visits.busy_start[rows], visits.busy_end[rows], slack)
-        count = int(visits.workers.count[code])
-        if at_once > count:
-            backend = printable(name or "a backend", 60)
-            several = (
-                f"up to {at_once} requests were in service at once at {backend}, which has {counted(count, 'worker')} "
-            )
-            origin = "by --workers" if visits.workers.source[code] == FROM_OPTION else "by its worker values"
-            if _by_durations(workload) > MOST:
-                return (
-                    f"{several}{origin}; no stamp reached the app, so service starts are estimated from durations, "
-                    "which is too coarse for a replay: have nginx stamp the requests (sojourn doctor prints the lines)"
-                )
-            if visits.workers.source[code] == FROM_OPTION:
-                return f"{several}{origin}"
+        name = printable(visits.backends[code] or "a backend", 60)
+        several = (
+            f"up to {most[code]} requests were in service at once at {name}, which has "
+            f"{counted(int(visits.workers.count[code]), 'worker')} "
+        )
+        origin = "by --workers" if visits.workers.source[code] == FROM_OPTION else "by its worker values"
+        if _by_durations(workload) > MOST:
             return (
-                f"{several}{origin}; an async or threaded app serves several in one worker: give "
-                "--workers, the number of requests that it serves at once"
+                f"{several}{origin}; no stamp reached the app, so service starts are estimated from durations, "
+                "which is too coarse for a replay: have nginx stamp the requests (sojourn doctor prints the lines)"
             )
+        if visits.workers.source[code] == FROM_OPTION:
+            return f"{several}{origin}"
+        return (
+            f"{several}{origin}; an async or threaded app serves several in one worker: give "
+            "--workers, the number of requests that it serves at once"
+        )
     return ""
 
 

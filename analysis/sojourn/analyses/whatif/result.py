@@ -103,6 +103,8 @@ class WhatIfResult(Result):
         notes: caveats, one sentence or more each.
         queue_source: queue_source -> requests that went to a backend.
         measured_values, replayed_values: response times, for charts.
+        others: ``workers`` -> number (``values``) and ``requests`` of the backends that are not in ``workers``; empty:
+            each is.
     """
 
     TABLES: ClassVar = ("variants", "withheld")
@@ -132,6 +134,7 @@ class WhatIfResult(Result):
     queue_source: dict[str, int]
     measured_values: Floats = field(repr=False)
     replayed_values: Floats = field(repr=False)
+    others: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property
     def largest_error(self) -> float:
@@ -153,7 +156,7 @@ class WhatIfResult(Result):
         }
         names = (
             "requests", "measured", "replayed", "error", "grade", "refused", "has_spans", "forced", "rank",
-            "closed_loop", "linked", "dependence", "contention", "courses", "system", "workers", "imputed",
+            "closed_loop", "linked", "dependence", "contention", "courses", "system", "workers", "others", "imputed",
             "left_early", "notes", "queue_source",
         )  # fmt: skip
         return {

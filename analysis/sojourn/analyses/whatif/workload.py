@@ -19,6 +19,7 @@ from sojourn.model.one_worker import SLACK
 from sojourn.queueing.replay import replay
 from sojourn.queueing.system import System
 from sojourn.timeline.after_times import completed
+from sojourn.timeline.blocks import Blocks, comparable, ordered_of_each
 from sojourn.timeline.classes import classes_of, codes_of, named_column
 from sojourn.timeline.held_places import absences
 from sojourn.timeline.services import services_of
@@ -327,17 +328,22 @@ def _drawn(
 def _way(visits: Visits, limits: Mapping[int, int]) -> Floats:
     """Return per request the median wait of the requests at its place that arrived at a free worker, s."""
     places, wait = visits.places, visits.wait
-    typical = np.zeros(len(places.workers))
-    for code, rows in enumerate(places_of(places.code, len(places.workers))):
-        arrival, has_end = visits.arrival[rows], ~np.isnan(visits.busy_end[rows])
-        ends = np.sort(visits.busy_end[rows][has_end], kind="stable")
+    most = places.workers.copy()
+    for code, limit in limits.items():
+        most[code] = min(int(most[code]), limit)
+    free = np.zeros(len(visits), np.bool_)
+    for rows in Blocks(places.code, len(most)).rows():
+        has_end = ~np.isnan(visits.busy_end[rows])
+        arrival, ends = comparable(places.code[rows], visits.arrival[rows], visits.busy_end[rows])
+        ends = np.sort(ends[has_end], kind="stable")
         # Requests without a known end are not counted: they would seem to remain for ever.
         present = np.cumsum(has_end) - has_end - np.searchsorted(ends, arrival, side="right")
-        workers = int(places.workers[code])
-        waits = wait[rows][present < min(workers, limits.get(code, workers))]
-        waits = waits[~np.isnan(waits)]
-        if len(waits) >= ENOUGH_FREE:
-            typical[code] = float(np.median(waits))  # below 0 where the clocks make it so
+        free[rows] = (present < most[places.code[rows]]) & ~np.isnan(wait[rows])
+    ordered, begin, count = ordered_of_each(places.code[free], wait[free], len(most))
+    some = np.flatnonzero(count >= ENOUGH_FREE)
+    low, high = (ordered[begin[some] + (count[some] + side) // 2] for side in (-1, 0))
+    typical = np.zeros(len(most))
+    typical[some] = (low + high) / 2  # the median; below 0 where the clocks make it so
     return typical[places.code]
 
 

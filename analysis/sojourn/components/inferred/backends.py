@@ -18,8 +18,13 @@ from sojourn.estimation.stretches import Stretch, joined
 from sojourn.model.coverage import ENOUGH, FEW_MEASURED
 from sojourn.model.formatting import iso, printable
 from sojourn.model.frame import APP, WHOLE
+from sojourn.model.groups import LARGEST
 
 MOST_SLOW = 0.05  # of the requests: with more slow clients, the order of the lines is not that of the answers
+TOO_MANY = (
+    f"It is not among the {LARGEST:,} backends with the most requests, and has fewer than {ENOUGH} requests: select "
+    "it with --where."
+)
 SLOW_CLIENTS = (
     "The instants of the log are whole seconds, and clients took long to receive their answers, so that the order of "
     "the lines is not that of the backend's answers: add $msec to nginx's log_format."
@@ -123,23 +128,30 @@ def inferences(rows: pl.LazyFrame, workers: int | Mapping[str, int] | None = Non
         rows: split rows.
         workers: number of workers per backend, or of all; None: inferred.
 
-    Logs with stamps of a second take seconds: their instants are sampled.
+    Logs with stamps of a second take seconds: their instants are sampled. Of backends with fewer than ``ENOUGH``
+    requests, for which ``workers`` are given, those are refused that are not among the ``LARGEST``.
     """
     visits = Visits.of(rows)
-    for backend in visits.backends():
-        if workers is None and backend.requests < ENOUGH:
-            continue
-        if backend.measured > FEW_MEASURED * max(backend.answered, 1) or backend.vantage == APP:
-            continue
-        number = workers.get(backend.upstream or "") if isinstance(workers, Mapping) else workers
-        yield _inference(visits, backend, number)
+    candidates = [each for each in visits.backends() if _may_be_inferred(each, workers)]
+    inferred = [each for place, each in enumerate(candidates) if place < LARGEST or each.requests >= ENOUGH]
+    for some, backends in visits.batches(inferred):
+        for backend in backends:
+            number = workers.get(backend.upstream or "") if isinstance(workers, Mapping) else workers
+            yield _inference(some, backend, number)
+    for backend in candidates[len(inferred) :]:
+        yield _refused(visits, backend, TOO_MANY)
+
+
+def _may_be_inferred(backend: Backend, workers: int | Mapping[str, int] | None) -> bool:
+    """Return whether the app of a backend reported nothing, and the log has enough requests of it."""
+    if workers is None and backend.requests < ENOUGH:
+        return False
+    return backend.measured <= FEW_MEASURED * max(backend.answered, 1) and backend.vantage != APP
 
 
 def _inference(visits: Visits, backend: Backend, workers: int | None) -> BackendInference:
     if refusal := _unusable(backend):
-        return BackendInference(
-            backend.upstream, backend.requests, backend.unserved, 0, {}, {}, refused(refusal), visits.base
-        )
+        return _refused(visits, backend, refusal)
     spans = visits.spans(backend)
     skews: dict[str, float] | None = None
     part_of_span: dict[Span, Part] = {}
@@ -159,6 +171,12 @@ def _inference(visits: Visits, backend: Backend, workers: int | None) -> Backend
         _together(part.later for part in parts),
         {name: seconds for name, seconds in (skews or {}).items() if seconds},
     )  # fmt: skip
+
+
+def _refused(visits: Visits, backend: Backend, reason: str) -> BackendInference:
+    """Return that nothing is inferred of a backend, and why."""
+    result = refused(reason)
+    return BackendInference(backend.upstream, backend.requests, backend.unserved, 0, {}, {}, result, visits.base)
 
 
 def _together(arrays: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:

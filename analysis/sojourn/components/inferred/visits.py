@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -70,11 +70,13 @@ class Visits:
             ``base``); computed at each use.
         base: an instant in whole seconds.
         rows: number of the rows that they are among.
+        by_backend: the requests of some backends, backend after backend, and the first row and number of rows of each.
     """
 
     frame: pl.LazyFrame
     base: datetime
     rows: int
+    by_backend: tuple[pl.DataFrame, dict[str | None, tuple[int, int]]] | None = None
 
     @classmethod
     def of(cls, rows: pl.LazyFrame) -> Visits:
@@ -95,6 +97,35 @@ class Visits:
             return on_disk(self.frame, statistics=True)
         # Numbers in place of texts.
         return self.frame.with_columns(pl.col(*TEXTS).cast(pl.Categorical)).collect(engine="streaming").lazy(), None
+
+    def batches(self, backends: Iterable[Backend]) -> Iterator[tuple[Visits, list[Backend]]]:
+        """Yield some of the backends at a time, and the visits that have their requests.
+
+        Backends with fewer than ``WINDOW`` requests are read together, up to that many requests: the requests are read
+        as often for many backends as for few.
+        """
+        batch: list[Backend] = []
+        requests = 0
+        for backend in backends:
+            if batch and requests + backend.requests > WINDOW:
+                yield self._only(batch), batch
+                batch, requests = [], 0
+            batch.append(backend)
+            requests += backend.requests
+        if batch:
+            yield self._only(batch), batch
+
+    def _only(self, backends: list[Backend]) -> Visits:
+        """Return the visits to several backends, in memory, by backend; those to one as they are."""
+        if len(backends) == 1:
+            return self
+        names = pl.Series([each.upstream for each in backends], dtype=pl.String)
+        frame = self._frame_and_folder[0].with_columns(pl.col("upstream").cast(pl.String))
+        chosen = frame.filter(pl.col("upstream").is_in(names.drop_nulls().implode()) | pl.col("upstream").is_null())
+        table = chosen.collect(engine="streaming").sort("upstream", ROW)
+        places = table.select("upstream").with_row_index("at").group_by("upstream").agg(pl.col("at").min(), pl.len())
+        slices = {name: (int(at), int(count)) for name, at, count in places.iter_rows()}
+        return Visits(self.frame, self.base, self.rows, (table, slices))
 
     def backends(self) -> Iterator[Backend]:
         """Yield the backends, the one with most requests first."""
@@ -137,6 +168,9 @@ class Visits:
         return part.with_columns(pl.col(*TEXTS).cast(pl.Categorical)).collect(engine="streaming")
 
     def _of(self, backend: Backend) -> pl.LazyFrame:
+        if self.by_backend is not None:
+            table, slices = self.by_backend
+            return table.slice(*slices[backend.upstream]).lazy()
         return self._frame_and_folder[0].filter(pl.col("upstream").eq_missing(pl.lit(backend.upstream, pl.String)))
 
     def _end(self, backend: Backend) -> int:

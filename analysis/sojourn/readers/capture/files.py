@@ -19,7 +19,7 @@ from sojourn.readers.capture.pcap import Pcap, is_pcap
 from sojourn.readers.capture.pcapng import PcapNg, is_pcapng
 from sojourn.readers.capture.records import LARGEST_BLOCK, RECORDS_AT_ONCE, Format, Records, Walked
 from sojourn.readers.capture.verdicts import SEGMENT
-from sojourn.readers.inputs import Source, globbed
+from sojourn.readers.inputs import Source, globbed, status_of
 
 _OF_RUN = re.compile(r"capture(-\d+)?\.pcap")
 _HEAD_BYTES = 64 << 10
@@ -93,7 +93,7 @@ def _expanded(source: str) -> list[tuple[str, bool]]:
         if not files:
             raise SojournError(f"{source}: no capture in it")
         return [(f, False) for f in of_run or files]
-    if path.exists():
+    if status_of(path) is not None:
         return [(source, True)]
     return [(file, True) for file in globbed(source)]
 

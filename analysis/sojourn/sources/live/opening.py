@@ -12,6 +12,7 @@ from sojourn.model.dsn import hidden
 from sojourn.model.errors import SojournError
 from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.units import Units
+from sojourn.readers.inputs import status_of
 from sojourn.sources.live.follow import FileFollower, Follower, StreamFollower, follower_of, reopens
 from sojourn.sources.live.recent import MOST, SPAN
 from sojourn.sources.live.tail import Tail, from_the_beginning
@@ -60,14 +61,15 @@ def refuse_endless(logs: Sequence[str]) -> None:
     """Check that logs can be read to their end.
 
     Raises:
-        SojournError: a log does not exist, or is a named pipe.
+        SojournError: a log does not exist, is a loop of links, or is a named pipe.
     """
     for name in log_names(logs):
         if name == "-":
             continue
-        if not os.path.exists(name):
+        status = status_of(name)
+        if status is None:
             raise SojournError(f"{name}: no such file or folder")
-        if reopens(name, os.stat(name).st_mode):
+        if reopens(name, status.st_mode):
             raise SojournError(f"{name}: a named pipe has no end; leave out --once")
 
 

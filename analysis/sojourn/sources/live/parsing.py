@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import codecs
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 import polars as pl
 
+from sojourn.model.client_retries import CLIENT
 from sojourn.model.frame import SPLIT_COLUMNS, Records, dtype_of
 from sojourn.readers.blocks import Parsers, format_of
 from sojourn.readers.foreign_logs import LENGTH, LINES
@@ -16,7 +17,7 @@ from sojourn.readers.formats.line_format import LineFormat
 from sojourn.readers.formats.units import Units
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import blocks_of_lines
-from sojourn.readers.record import DROPPED, EXPRESSIONS, RECORD, records_query
+from sojourn.readers.record import DROPPED, EXPRESSIONS, PATH, RECORD, records_query
 from sojourn.readers.unwrapping import bare_block
 from sojourn.sources.requests import in_seconds
 
@@ -24,6 +25,11 @@ from sojourn.sources.requests import in_seconds
 COLUMNS = tuple(
     name for name in SPLIT_COLUMNS if name not in ("app_garbled", "bytes_sent", "request_length", "redirects")
 )
+# The client and its request, as one number: enough to find its retries.
+CLIENT_REQUEST = "client_request"
+PATH_LENGTH = 1_000  # bytes of the template of a path; a longer one is no route
+PIECE = 2 << 20  # bytes of long lines that are parsed at a time
+LONG_LINE = 1_500  # bytes on average
 
 
 class Parser:
@@ -31,7 +37,7 @@ class Parser:
 
     Args:
         form: format of all logs; None: each log's own, recognised by its lines.
-        columns: read in addition to ``COLUMNS``.
+        columns: read in addition to ``COLUMNS``; those of ``CLIENT``, if all are there, become ``CLIENT_REQUEST``.
         expressions: column -> SQL, as ``EXPRESSIONS``.
 
     Attributes:
@@ -46,7 +52,10 @@ class Parser:
     ) -> None:
         self._form = form
         self._columns = tuple(dict.fromkeys((*COLUMNS, *columns)))
-        self.empty = pl.DataFrame(schema={**{name: dtype_of(name) for name in self._columns}, RECORD: pl.UInt64()})
+        schema: dict[str, pl.DataType] = {name: dtype_of(name) for name in self._columns} | {RECORD: pl.UInt64()}
+        if set(CLIENT) <= set(schema):
+            schema = {name: kind for name, kind in schema.items() if name not in CLIENT} | {CLIENT_REQUEST: pl.UInt64()}
+        self.empty = pl.DataFrame(schema=schema)
         # A second's lines are one batch: more threads only wait for each other.
         selected = (*self._columns, RECORD)
         self._parsers = Parsers(lambda form: records_query(selected, "block", expressions, form), threads=1)
@@ -75,7 +84,13 @@ class Parser:
                 log.use(self._form)
             self._logs[name] = log
         log = self._logs[name]
-        log.stream = io.BytesIO(lines.removeprefix(codecs.BOM_UTF8))
+        for piece in _pieces(lines.removeprefix(codecs.BOM_UTF8)):
+            log.stream = io.BytesIO(piece)
+            tables += self._rows(log, name, records)
+        return tables, records
+
+    def _rows(self, log: LogInput, name: str, records: Records) -> Iterator[pl.DataFrame]:
+        """Yield the accepted lines of a log's stream, and count all lines in ``records``."""
         for block in (bare_block(log, each) for each in blocks_of_lines(log)):
             parsed = self._parsers.of(format_of(log, block)).parsed(name, block)
             dropped = None if parsed.accepted is None else parsed.accepted[DROPPED]
@@ -87,5 +102,32 @@ class Parser:
                 self._samples += 1
                 records.rejects.append({"source": "", "reason": reject.reason, "raw": reject.raw[:LENGTH]})
             if parsed.accepted is not None and len(parsed.accepted):
-                tables.append(parsed.accepted.select(*self._columns, RECORD).with_columns(self._units))
-        return tables, records
+                yield self._shorten(parsed.accepted.select(*self._columns, RECORD).with_columns(self._units))
+
+    def _shorten(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return rows in which a client's request is a hash, and no template of a path is longer than ``PATH_LENGTH``.
+
+        Long paths would otherwise be copied with each step that follows.
+        """
+        if set(CLIENT) <= set(rows.columns):
+            is_complete = pl.all_horizontal(pl.col(column).is_not_null() for column in CLIENT)
+            rows = rows.with_columns(pl.when(is_complete).then(pl.struct(CLIENT).hash()).alias(CLIENT_REQUEST))
+            rows = rows.drop(CLIENT)
+        if PATH in rows.columns:
+            rows = rows.with_columns(pl.when(pl.col(PATH).str.len_bytes() <= PATH_LENGTH).then(PATH))
+        return rows.select(self.empty.columns)
+
+
+def _pieces(lines: bytes) -> Iterator[bytes]:
+    """Yield whole lines, at most about ``PIECE`` bytes at a time if they are long, otherwise all of them.
+
+    An engine needs several times the bytes of its lines. Many short lines at once cost less time.
+    """
+    begin, end = 0, len(lines)
+    if end <= PIECE or end < LONG_LINE * lines.count(b"\n"):
+        yield lines
+        return
+    while begin < end:
+        after = lines.find(b"\n", begin + PIECE) + 1 or end
+        yield lines[begin:after]
+        begin = after

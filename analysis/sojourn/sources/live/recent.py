@@ -7,17 +7,14 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
-from sojourn.model.client_retries import CLIENT
 from sojourn.model.frame import INSTANT, SCHEMA, Records
 from sojourn.readers.record import RECORD
-from sojourn.sources.live.parsing import COLUMNS
+from sojourn.sources.live.parsing import CLIENT_REQUEST, COLUMNS
 
 SPAN = 600.0  # s
 MOST = 1_500_000  # requests held
 SETTLED = 20_000  # rows; a table of this size is not extended further
 TEXTS = tuple(name for name in COLUMNS if SCHEMA[name] == pl.String())
-# The client and its request, as one number: enough to find its retries.
-CLIENT_REQUEST = "client_request"
 EMPTY = pl.DataFrame(
     schema={**{name: SCHEMA[name] for name in COLUMNS}, RECORD: pl.UInt64(), CLIENT_REQUEST: pl.UInt64()}
 )
@@ -52,7 +49,7 @@ class Recent:
     def add(self, rows: pl.DataFrame, records: Records | None = None) -> pl.DataFrame:
         """Add rows and the counts of their lines; return the new rows.
 
-        Columns of ``EMPTY`` are held; of those of ``CLIENT``, if all are there, their hash.
+        Columns of ``EMPTY`` are held; ``CLIENT_REQUEST`` is null where it was not read.
         """
         if records is not None:
             self.records.add(records)
@@ -64,7 +61,8 @@ class Recent:
         # Few distinct names: a number each is enough. Sorting also makes a copy: rows from the engine lie in buffers
         # several times their size.
         new = self._each_once(rows)
-        rows = _with_client(new).select(EMPTY.columns).with_columns(pl.col(TEXTS).cast(pl.Categorical)).sort("time")
+        rows = new if CLIENT_REQUEST in new.columns else new.with_columns(pl.lit(None, pl.UInt64).alias(CLIENT_REQUEST))
+        rows = rows.select(EMPTY.columns).with_columns(pl.col(TEXTS).cast(pl.Categorical)).sort("time")
         if self._tables and len(self._tables[-1]) < SETTLED:
             self._tables[-1] = pl.concat([self._tables[-1], rows], rechunk=True)
             self._ends[-1] = max(self._ends[-1], last)
@@ -115,10 +113,3 @@ class Recent:
             distinct = distinct.filter(~(has_record & pl.col(RECORD).is_in(before.implode())))
         self.duplicates += len(rows) - len(distinct)
         return distinct
-
-
-def _with_client(rows: pl.DataFrame) -> pl.DataFrame:
-    if not set(CLIENT) <= set(rows.columns):
-        return rows.with_columns(pl.lit(None, pl.UInt64).alias(CLIENT_REQUEST))
-    is_complete = pl.all_horizontal(pl.col(column).is_not_null() for column in CLIENT)
-    return rows.with_columns(pl.when(is_complete).then(pl.struct(CLIENT).hash()).alias(CLIENT_REQUEST))
