@@ -99,6 +99,7 @@ def _look_at_lines(store: Store, state: StoreState) -> None:
     if state.missing_lines:
         what = f"{counted(state.missing_lines, 'line')} of the logs did not arrive"
         state.advice.append(Advice(what, f"sojourn store query {state.store} {GAPS}"))
+    state.advice += without_spans(store, state.missing_spans)
     try:
         agents = Agents.of(store)
     except DamagedError:  # as above
@@ -106,4 +107,3 @@ def _look_at_lines(store: Store, state: StoreState) -> None:
     state.silent = agents.silent
     state.unread_bytes = sum(agents.unread.values()) if agents.sampled else None
     state.advice += agents.advice(store)
-    state.advice += without_spans(store, state.missing_spans)
