@@ -217,27 +217,31 @@ def sleeping(folder: Path, log: Path) -> list[str]:
 def test_retried_request_has_the_service_of_its_last_attempt(tmp_path: Path) -> None:
     slow, quick = tmp_path / "slow.log", tmp_path / "quick.log"
     with (
-        served(sleeping(tmp_path, slow), tmp_path, {"SLEEP_S": "0.8"}, "slow") as (first, _),
+        served(sleeping(tmp_path, slow), tmp_path, {"SLEEP_S": "1.5"}, "slow") as (first, _),
         served(sleeping(tmp_path, quick), tmp_path, {"SLEEP_S": "0.1"}, "quick") as (second, _),
-        behind_nginx(first, tmp_path, second=second, more="proxy_read_timeout 300ms;") as nginx,
+        behind_nginx(first, tmp_path, second=second, more="proxy_read_timeout 800ms;") as nginx,
     ):
-        for _ in range(3):
+        for number in range(1, 4):
             fetch(nginx.port)
-            time.sleep(1.0)  # the slow one works on
-        lines_of(slow, 3)
-        lines_of(quick, 3)
+            lines_of(slow, number)  # the slow one works on
+            lines_of(quick, number)
     split = sojourn.split(nginx.access_log, app_log=logs_of(slow, quick))
     rows = split.rows.select("request_id", "attempts", "retries", "queue", "service_time").collect()
     assert set(rows["attempts"]) == {2}
-    logged = durations_of(quick)
-    for row in rows.iter_rows(named=True):
-        assert row["retries"] >= 0.3
-        assert row["service_time"] == pytest.approx(logged[row["request_id"]], abs=0.003)
-        assert row["queue"] < row["retries"]
+    assert rows["retries"].min() >= 0.8
     match = split.audit.app_log
     assert match is not None
-    assert (match.matched, match.superseded, match.ambiguous) == (3, 3, 0)
+    # On a busy machine a server may be interrupted within its answer or before its line, which is not used then.
+    assert match.matched >= 1
+    assert (match.matched + match.longer + match.unseparable, match.superseded, match.ambiguous) == (3, 3, 0)
     assert match.superseded_seconds == pytest.approx(sum(durations_of(slow).values()), rel=1e-6)
+    logged = durations_of(quick)
+    served_rows = rows.drop_nulls("service_time")
+    assert len(served_rows) == match.matched
+    for row in served_rows.iter_rows(named=True):
+        # The line bounds it from above, the sleep from below: of the first attempt's time it has nothing.
+        assert 0.1 - 0.005 <= row["service_time"] <= logged[row["request_id"]] + 0.003
+        assert row["queue"] < row["retries"]
 
 
 def test_abandoned_request_has_the_hold_of_its_line(tmp_path: Path) -> None:
