@@ -33,7 +33,7 @@ def finding(name: str) -> Finding:
 
 
 @pytest.mark.parametrize("about", ABOUT)
-@pytest.mark.parametrize("name", one_of(3, KINDS))
+@pytest.mark.parametrize("name", one_of(6, KINDS))
 def test_statement_is_right_or_refused(name: str, about: str) -> None:
     for each in finding(name).statements:
         if each.about == about:
@@ -45,7 +45,7 @@ def test_nothing_is_refused_for_a_plain_system(name: str) -> None:
     assert [each.about for each in finding(name).statements if each.judgement == REFUSED] == []
 
 
-@pytest.mark.parametrize("name", one_of(3, KINDS))
+@pytest.mark.parametrize("name", one_of(6, KINDS))
 def test_statement_on_a_log_without_the_times_of_the_app_is_right_or_refused(name: str) -> None:
     statements = finding(name).plain
     assert [each for each in statements if each.judgement not in (RIGHT, REFUSED)] == []
