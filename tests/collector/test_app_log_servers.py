@@ -230,7 +230,7 @@ def test_retried_request_has_the_service_of_its_last_attempt(tmp_path: Path) -> 
     split = sojourn.split(nginx.access_log, app_log=logs_of(slow, quick))
     rows = split.rows.select("request_id", "attempts", "retries", "queue", "service_time").collect()
     assert set(rows["attempts"]) == {2}
-    assert rows["retries"].min() >= 0.8
+    assert rows["retries"].min() >= 0.8 - 0.002
     match = split.audit.app_log
     assert match is not None
     # On a busy machine a server may be interrupted within its answer or before its line, which is not used then.
