@@ -10,8 +10,8 @@ import json
 import os
 import shutil
 import threading
-import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from sojourn_lab.runtime.process import Process
 from sojourn_lab.runtime.servers.java import compiled, tomcat_jars, tomcat_missing
 from test_middleware_uwsgi import uwsgi
 
-SPACING_S, REQUESTS, QUEUED_S = 0.1, 24, 0.1
+CLIENTS, REQUESTS, QUEUED_S = 4, 24, 0.1
 REPORTED = ("queueing_delay", "service_time", "worker", "request_start", "proxy_start", "stamp")
 GUNICORN = '%(h)s %(l)s %(u)s %(t)s "%(r)s" %(s)s %(b)s "%(f)s" %(D)s %({x-request-id}i)s %(p)s'
 UWSGI = '%(addr) [%(ltime)] "%(method) %(uri) %(proto)" %(status) %(size) %(msecs) %(wid) %(var.HTTP_X_REQUEST_ID)'
@@ -71,13 +71,9 @@ def behind_nginx(port: int, folder: Path, *, second: int | None = None, more: st
 
 
 def overloaded(nginx: Nginx, count: int = REQUESTS, path: str = "/sleep") -> None:
-    """Send requests of 150 ms faster than one worker serves them, and wait until nginx has logged them."""
-    threads = [threading.Thread(target=fetch, args=(nginx.port, path)) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-        time.sleep(SPACING_S)
-    for thread in threads:
-        thread.join(60)
+    """Send requests of 150 ms by several clients at once, which queue on any machine; wait until all are logged."""
+    with ThreadPoolExecutor(CLIENTS) as clients:
+        assert all(answer.status == 200 for answer in clients.map(lambda _: fetch(nginx.port, path), range(count)))
     eventually(lambda: len(nginx.access_log.read_text().splitlines()) >= count, "nginx to log every request")
 
 

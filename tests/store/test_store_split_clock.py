@@ -86,6 +86,7 @@ def test_abandoned_requests_are_split_by_the_clock_of_their_time(store_dsn: str,
     assert_same_split(log, store_dsn, spans=reported)
 
 
+@pytest.mark.thorough
 def test_impossible_delays_are_set_aside_as_in_the_log(store_dsn: str, tmp_path: Path) -> None:
     """Forged stamps, with and without a service time beside them, and a proxy in front that queued for a minute."""
     log = tmp_path / "access.jsonl"
@@ -107,6 +108,7 @@ def test_impossible_delays_are_set_aside_as_in_the_log(store_dsn: str, tmp_path:
     assert_same_split(log, store_dsn)
 
 
+@pytest.mark.thorough
 def test_late_stamps_are_set_aside_as_in_the_log(store_dsn: str, tmp_path: Path) -> None:
     """Stamps that are the end of the request, with and without a service time, and some just within rounding."""
     log = tmp_path / "access.jsonl"
