@@ -200,7 +200,7 @@ def test_log_of_another_format_is_read_too(tmp_path: Path) -> None:
         path = tmp_path / "plain.log"
         server = f"        location / {{ access_log {path} plain; proxy_pass http://{backend.address}; }}"
         with Nginx(tmp_path, server, http=PLAIN, access_log=tmp_path / "site.jsonl") as nginx:
-            eventually(path.exists, 5.0, "the log to exist")
+            eventually(path.exists, 60.0, "the log to exist")
             _, record = run(tmp_path, "--url", f"{nginx.url}/sleep/{SLEEP}", "--log", str(path))
     finally:
         backend.process.stop()
