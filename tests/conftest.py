@@ -34,12 +34,16 @@ os.environ["SOJOURN_CONFIG"] = ""
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
 
+# Collecting makes objects that last to the end: to look for garbage among them takes time and frees nothing.
+gc.disable()
+
 
 def pytest_collection_finish() -> None:
     """Let the collector of garbage pass over what lasts to the end: ten thousand tests and the modules they import."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000)
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:

@@ -15,6 +15,9 @@ import pytest
 from browser_support import eventually
 from playwright.sync_api import Browser, Page, expect
 
+# Sphinx takes half a minute for the pages, whose links and examples tests/docs checks without it.
+pytestmark = pytest.mark.thorough
+
 REPOSITORY = Path(__file__).parents[2]
 FRONT = "docs/README.html"
 LOADED = re.compile(

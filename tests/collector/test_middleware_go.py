@@ -39,13 +39,15 @@ SERVICE_S = 0.15
 # Without a cache of earlier builds, Go compiles its standard library first.
 BUILD_DEADLINE_S = 200
 OFFLINE = {"GOPROXY": "off"}
+# Without a C compiler, the standard library is built in less time.
+PURE = {"CGO_ENABLED": "0"}
 
 
 def go(
     folder: Path, *arguments: str, env: Mapping[str, str] | None = None, deadline_s: float = BUILD_DEADLINE_S
 ) -> subprocess.CompletedProcess[str]:
     """Run go with the settings of a user who has none."""
-    usual = {"GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off", "GO111MODULE": ""}
+    usual = {"GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off", "GO111MODULE": "", **PURE}
     return subprocess.run(
         ["go", *arguments],
         cwd=folder,
@@ -78,9 +80,9 @@ class Outcome:
     output: list[str] = field(default_factory=list)
 
 
-def outcomes(folder: Path, *options: str) -> dict[str, Outcome]:
+def outcomes(folder: Path, *options: str, env: Mapping[str, str] | None = None) -> dict[str, Outcome]:
     """Run the tests of a module once. The tests and subtests by name, in the order of their start."""
-    done = go(folder, "test", "-json", "-count=1", *options, "./...")
+    done = go(folder, "test", "-json", "-count=1", "-vet=off", *options, "./...", env=env)
     results: dict[str, Outcome] = {}
     other: list[str] = []
     for line in done.stdout.splitlines():
@@ -98,9 +100,8 @@ def outcomes(folder: Path, *options: str) -> dict[str, Outcome]:
 
 @pytest.fixture(scope="module")
 def core() -> dict[str, Outcome]:
-    """The module's tests, with the race detector if there is a C compiler."""
-    race = shutil.which("gcc") is not None or shutil.which("clang") is not None
-    return outcomes(MODULE, *(["-race"] if race else []))
+    """The module's tests."""
+    return outcomes(MODULE)
 
 
 def subtests(results: Mapping[str, Outcome], test: str) -> list[Outcome]:
@@ -136,6 +137,14 @@ def test_module(core: dict[str, Outcome], version: tuple[int, int]) -> None:
     assert_all_passed({name: outcome for name, outcome in core.items() if name not in skipped})
 
 
+@pytest.mark.thorough
+def test_module_has_no_races() -> None:
+    if shutil.which("gcc") is None and shutil.which("clang") is None:
+        pytest.skip("the race detector needs a C compiler")
+    results = outcomes(MODULE, "-race", env={"CGO_ENABLED": "1"})
+    assert_all_passed({name: outcome for name, outcome in results.items() if outcome.result != "skip"})
+
+
 def test_code_is_formatted_and_vetted() -> None:
     done = go(MODULE, "vet", "./...")
     assert done.returncode == 0, done.stderr
@@ -167,7 +176,10 @@ def nested(name: str) -> Path:
     return MODULE / name
 
 
-@pytest.mark.parametrize("name", ["otel", "frameworks"])
+FRAMEWORKS = pytest.param("frameworks", marks=pytest.mark.thorough)  # to build them takes longer than all others
+
+
+@pytest.mark.parametrize("name", ["otel", FRAMEWORKS])
 def test_nested_module(name: str) -> None:
     assert_all_passed(outcomes(nested(name)))
 
@@ -248,6 +260,7 @@ def test_install_with_opentelemetry(tmp_path: Path, version: tuple[int, int]) ->
     serves_the_readme(executable, tmp_path, "/users/{id}" if version >= (1, 23) else None, r"\d+")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "route"), [("chi", "/users/{id}"), ("gin", "/users/:id"), ("echo", "/users/:id")])
 def test_programs_of_the_readme(name: str, route: str, tmp_path: Path) -> None:
     frameworks = nested("frameworks")

@@ -88,7 +88,7 @@ stack = WSGIMiddleware(app)
 for _ in range(3):
     environ = {{"REQUEST_METHOD": "GET", "HTTP_X_REQUEST_START": f"t={{time.time() - 2:.3f}}"}}
     assert stack(environ, lambda *args: started.append(dict(args[1]))) == [b"ok"]
-assert all(2 < float(headers["X-Queueing-Delay"]) + 0.01 < 3 for headers in started), started
+assert all(2 < float(headers["X-Queueing-Delay"]) + 0.01 < 5 for headers in started), started
 
 sent = []
 stamp = [(b"x-request-start", b"%d" % time.time())]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from functools import cache
 
 import pytest
 from dashboards_support import (
@@ -43,7 +44,9 @@ def targets() -> list[tuple[str, dict, dict]]:
     ]
 
 
+@cache
 def answer(store: Boards, name: str, sql: str) -> PanelAnswer:
+    """What a store answers a panel's query: several tests look at one answer, and none of them changes the store."""
     view = whole(name)
     if name == "compare":
         view = whole(name, service_a="shop", service_b="shop", start_b=str(int((BEGIN + LATER).timestamp())))

@@ -65,7 +65,10 @@ ALL_QUERIES = [*QUERIES.values(), TRIGGER["metadata"]["query"], WHILE_REFUSED["m
 
 @pytest.fixture(scope="module")
 def decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program that decodes manifests; skipped where Go or its modules are missing."""
+    """The program that decodes manifests; skipped where Go or its modules are missing.
+
+    Without a cache of earlier builds, Go compiles the types of Kubernetes for minutes: its tests are thorough ones.
+    """
     if shutil.which("go") is None:
         pytest.skip("go is not installed: the manifests were not decoded by their Go types")
     program = tmp_path_factory.mktemp("manifests") / "manifests"
@@ -84,6 +87,7 @@ def decoded(program: Path, file: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([program, file], capture_output=True, text=True, check=False, timeout=30)
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(BUILD_DEADLINE_S + 60)
 @pytest.mark.parametrize("name", MANIFESTS)
 def test_manifest_has_only_fields_of_its_api(decoder: Path, name: str) -> None:
@@ -92,6 +96,7 @@ def test_manifest_has_only_fields_of_its_api(decoder: Path, name: str) -> None:
     assert {line.split(maxsplit=1)[1] for line in done.stdout.splitlines()} == KINDS[name]
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(BUILD_DEADLINE_S + 60)
 def test_line_that_a_comment_offers_is_a_field_too(decoder: Path, tmp_path: Path) -> None:
     text = (SCALING / "hpa.yaml").read_text()
@@ -100,6 +105,7 @@ def test_line_that_a_comment_offers_is_a_field_too(decoder: Path, tmp_path: Path
     assert decoded(decoder, tmp_path / "hpa.yaml").returncode == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(BUILD_DEADLINE_S + 60)
 @pytest.mark.parametrize(
     ("name", "right", "wrong", "message"),

@@ -64,8 +64,7 @@ def pages() -> list[str]:
 
 def problems_of_source(source: str) -> Iterator[str]:
     """Yield a sentence for each entry, module and file in the docstrings and comments of a source that is wrong."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
+    for node in ast.walk(_parsed(source)):
         if not isinstance(node, _DOCUMENTED) or (text := ast.get_docstring(node)) is None:
             continue
         place = f"line {getattr(node, 'lineno', 1)}"
@@ -179,7 +178,12 @@ def _members(node: ast.ClassDef) -> set[str]:
     """Return all names of a class: fields, methods, what methods set on ``self``, and those of the project's bases."""
     names = set(_bound(node.body))
     for each in ast.walk(node):
-        if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store) and ast.unparse(each.value) == "self":
+        if (
+            isinstance(each, ast.Attribute)
+            and isinstance(each.ctx, ast.Store)
+            and isinstance(each.value, ast.Name)
+            and each.value.id == "self"
+        ):
             names.add(each.attr)
     for base in node.bases:
         for ancestor in _classes().get(ast.unparse(base).rpartition(".")[2], []):
@@ -227,7 +231,12 @@ def _has(file: str, names: list[str]) -> bool:
 
 @functools.cache
 def _tree(file: str) -> ast.Module:
-    return ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    return _parsed((ROOT / file).read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _parsed(source: str) -> ast.Module:
+    return ast.parse(source)
 
 
 def _bound(body: list[ast.stmt]) -> dict[str, ast.stmt]:

@@ -101,6 +101,7 @@ def offered(nginx: Nginx, share: float) -> None:
     logged(nginx, REQUESTS)
 
 
+@pytest.mark.thorough  # two minutes of load, whose delays a busy machine changes
 @pytest.mark.parametrize("share", [0.045, 0.0], ids=["streaming", "plain"])
 def test_prediction_holds_where_the_release_is_known(serve: Serve, tmp_path: Path, share: float) -> None:
     runs = itertools.count()

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from clickhouse_http import StandIn
@@ -21,6 +20,14 @@ pytest.importorskip("chdb")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
     with StandIn(tmp_path_factory.mktemp("stand-in")) as started:
         yield started
+
+
+@pytest.fixture(scope="module")
+def initialised(server: StandIn) -> str:
+    """DSN of a database with the schema; each test leaves it without a lock."""
+    dsn = server.dsn("waiting")
+    assert init(dsn)
+    return dsn
 
 
 def names(dsn: str) -> set[str]:
@@ -39,9 +46,8 @@ def test_of_two_at_once_one_does_it_all_and_the_other_nothing(server: StandIn) -
     assert lock.LOCK not in names(server.dsn("both"))
 
 
-def test_a_lock_of_another_is_waited_for(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    dsn = server.dsn("waiting")
-    assert init(dsn)
+def test_a_lock_of_another_is_waited_for(initialised: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    dsn = initialised
     with connect(dsn) as store:
         store.client.command(f"CREATE TABLE {lock.LOCK} (held UInt8) ENGINE = Null COMMENT 'another'")
     waits = threading.Semaphore(0)
@@ -59,9 +65,8 @@ def test_a_lock_of_another_is_waited_for(server: StandIn, monkeypatch: pytest.Mo
     assert lock.LOCK not in names(dsn)
 
 
-def test_a_lock_whose_init_was_killed_is_removed(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    dsn = server.dsn("killed")
-    init(dsn)
+def test_a_lock_whose_init_was_killed_is_removed(initialised: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    dsn = initialised
     with connect(dsn) as store:
         store.client.command(f"CREATE TABLE {lock.LOCK} (held UInt8) ENGINE = Null COMMENT 'killed'")
     monkeypatch.setattr(lock, "STALE", -1)
@@ -70,11 +75,9 @@ def test_a_lock_whose_init_was_killed_is_removed(server: StandIn, monkeypatch: p
 
 
 def test_an_init_that_waits_too_long_names_the_holder_of_the_lock(
-    server: StandIn, monkeypatch: pytest.MonkeyPatch
+    initialised: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dsn = server.dsn("waiting")
-    with connect(server.dsn("default")) as store:
-        store.client.command("CREATE DATABASE IF NOT EXISTS waiting")
+    dsn = initialised
     create = f"CREATE TABLE {lock.LOCK} (held UInt8) ENGINE = Null COMMENT 'build-7 4711 abc 12'"
     monkeypatch.setattr(lock, "WAIT", 0)
     monkeypatch.setattr(lock, "PAUSE", 0)
@@ -88,9 +91,8 @@ def test_an_init_that_waits_too_long_names_the_holder_of_the_lock(
         store.client.command(f"DROP TABLE {lock.LOCK} SYNC")
 
 
-def test_a_sign_of_life_makes_a_lock_younger(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    dsn = server.dsn("alive")
-    init(dsn)
+def test_a_sign_of_life_makes_a_lock_younger(initialised: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    dsn = initialised
     monkeypatch.setattr(lock, "SIGN", -1)
     of_lock = f"SELECT comment FROM system.tables WHERE name = '{lock.LOCK}' AND database = currentDatabase()"
     with connect(dsn) as store, lock.locked(store, None) as alive:
@@ -101,14 +103,7 @@ def test_a_sign_of_life_makes_a_lock_younger(server: StandIn, monkeypatch: pytes
     assert after != before
 
 
-def test_the_embedded_engine_needs_no_lock(tmp_path: Path) -> None:
-    dsn = f"chdb://{tmp_path}/store?database=alone"
-    program = (
-        "from sojourn.store import connect, init, lock\n"
-        f"init({dsn!r})\n"
-        f"with connect({dsn!r}) as store, lock.locked(store, None) as alive:\n"
-        "    alive()\n"
-        "    assert not store.client.query(\"SELECT 1 FROM system.tables WHERE name = 'schema_lock'\").result_rows\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
+def test_the_embedded_engine_needs_no_lock(store_dsn: str) -> None:
+    with connect(store_dsn) as store, lock.locked(store, None) as alive:
+        alive()
+        assert lock.LOCK not in names(store_dsn)

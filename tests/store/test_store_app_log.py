@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -35,29 +36,31 @@ def test_work_for_a_request_that_was_given_up(store_dsn: str, tmp_path: Path) ->
     assert one(store_dsn, "SELECT dateDiff('us', start, end) FROM spans FINAL LIMIT 1") == 1_250_000
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        (b"\n", "empty_line"),
-        (b"{\n", "invalid_json"),
-        (b"[1]\n", "not_an_object"),
-        (line(request_id=""), "missing_request_id"),
-        (line(service_time=None), "missing_service_time"),
-        (line(service_time=-1), "invalid_service_time"),
-        (line(service_time="1s"), "invalid_service_time"),
-        (line(service_time=1e300), "invalid_service_time"),
-        (line(service_time=[1]), "invalid_service_time"),
-        (line(start=None), "missing_start"),
-        (line(start=5), "invalid_start"),
-        (line(start="yesterday"), "invalid_start"),
-        (line(start=1e18), "invalid_start"),
-    ],
-)
-def test_a_line_that_is_none_is_a_dead_letter(store_dsn: str, tmp_path: Path, text: bytes, reason: str) -> None:
-    app = write_log(tmp_path / "app.jsonl", text, line())
+REFUSED = [
+    (b"\n", "empty_line"),
+    (b"{\n", "invalid_json"),
+    (b"[1]\n", "not_an_object"),
+    (line(request_id=""), "missing_request_id"),
+    (line(service_time=None), "missing_service_time"),
+    (line(service_time=-1), "invalid_service_time"),
+    (line(service_time="1s"), "invalid_service_time"),
+    (line(service_time=1e300), "invalid_service_time"),
+    (line(service_time=[1]), "invalid_service_time"),
+    (line(start=None), "missing_start"),
+    (line(start=5), "invalid_start"),
+    (line(start="yesterday"), "invalid_start"),
+    (line(start=1e18), "invalid_start"),
+]
+
+
+def test_a_line_that_is_none_is_a_dead_letter(store_dsn: str, tmp_path: Path) -> None:
+    """Each with its reason and its place, and none of them stops the sound one at the end."""
+    app = write_log(tmp_path / "app.jsonl", *(text for text, _ in REFUSED), line())
     loaded = load(store_dsn, write_log(tmp_path / "a.jsonl", record(1)), app_logs=[app])
-    assert loaded.app_logs == 1
-    assert ask(store_dsn, "SELECT kind, reason, position FROM dead_letters FINAL") == [("app_log", reason, 0)]
+    assert (loaded.app_logs, loaded.dead_letters) == (1, len(REFUSED))
+    places = itertools.accumulate((len(text) for text, _ in REFUSED), initial=0)
+    expected = [("app_log", reason, place) for (_, reason), place in zip(REFUSED, places, strict=False)]
+    assert ask(store_dsn, "SELECT kind, reason, position FROM dead_letters FINAL ORDER BY position") == expected
 
 
 @pytest.mark.parametrize("value", ["1.25", 1.25, "1.250000"])

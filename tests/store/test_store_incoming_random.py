@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from incoming_support import SOUND, START, answer, compact, emptied, send
 from sojourn.store import connect
@@ -66,10 +66,10 @@ exports = fields(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    st.lists(st.tuples(otlp_spans, st.booleans()), max_size=12),
-    st.lists(st.tuples(events, st.booleans()), max_size=12),
+    st.lists(st.tuples(otlp_spans, st.booleans()), min_size=6, max_size=16),
+    st.lists(st.tuples(events, st.booleans()), min_size=6, max_size=16),
     st.lists(exports, max_size=4),
 )
 def test_span_is_a_row_or_its_line_is_refused(
@@ -108,8 +108,8 @@ metrics = fields(
 )
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.lists(samples, max_size=12), st.lists(metrics, max_size=12))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(samples, min_size=6, max_size=16), st.lists(metrics, min_size=6, max_size=16))
 def test_sample_is_a_row_or_refused_and_metric_a_row_or_ignored(
     store: Store, samples: list[dict[str, Any]], metrics: list[dict[str, Any]]
 ) -> None:

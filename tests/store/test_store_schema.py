@@ -116,7 +116,7 @@ def test_writers_are_refused_until_an_update_that_broke_off_is_completed(
     assert one(store_dsn, "SELECT sum(lines) FROM lines_received") == 1
 
 
-@pytest.mark.parametrize("after", [0, 1, 5, 25])
+@pytest.mark.parametrize("after", [5, *(pytest.param(after, marks=pytest.mark.thorough) for after in (0, 1, 25))])
 def test_an_init_that_broke_off_is_completed_by_the_next(
     store_folder: Path, make_store: Callable[[], str], monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:

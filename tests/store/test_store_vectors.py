@@ -81,8 +81,9 @@ numbers = st.one_of(
 )
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(st.lists(st.dictionaries(st.sampled_from(KEYS), numbers, max_size=12), min_size=1, max_size=30))
+# Few inserts of many lines.
+@settings(max_examples=6, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.dictionaries(st.sampled_from(KEYS), numbers, max_size=12), min_size=30, max_size=60))
 def test_no_line_whatever_it_holds_stops_a_load(records: list[dict[str, object]]) -> None:
     """Every line is a row or a dead letter; the sound one among them is there."""
     lines = [json.dumps(each).encode() for each in [*records, *({**SOUND, **each} for each in records), SOUND]]

@@ -155,7 +155,7 @@ def assert_mended(conf: Laid, family: str) -> None:
     assert not [each for each in of_log if each.code in ("log-stamp", "stamp-missing", "log-keys")]
 
 
-@pytest.mark.parametrize(("family", "level", "log", "together"), one_of(3, FAMILIES, LEVELS, LOGS, [False, True]))
+@pytest.mark.parametrize(("family", "level", "log", "together"), one_of(6, FAMILIES, LEVELS, LOGS, [False, True]))
 def test_a_habit_of_the_user_ends_in_one_stamp(
     tmp_path: Path, ways: dict[str, Way], family: str, level: str, log: str, together: bool
 ) -> None:

@@ -51,6 +51,7 @@ def test_complete_log_in_a_store(tmp_path: Path, store_dsn: str) -> None:
     assert "600 of 600 lines could be used" in diagnosis.checked
 
 
+@pytest.mark.thorough
 def test_shares_are_of_all_answers_with_many_routes(
     tmp_path: Path, make_store: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +91,7 @@ def test_store_gives_the_findings_of_its_log(tmp_path: Path, make_store: Callabl
         assert (in_store[code].what, in_store[code].severity) == (finding.what, finding.severity)
 
 
+@pytest.mark.thorough
 def test_stamps_of_the_end_in_a_store_are_those_of_the_log(tmp_path: Path, store_dsn: str) -> None:
     def of_the_end(number: int, row: dict[str, str]) -> dict[str, str]:
         return {**row, "request_start": row["time"], "proxy_start": row["time"]} if number % 4 else row

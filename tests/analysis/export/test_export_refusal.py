@@ -12,6 +12,7 @@ from sojourn.export.live.signal import LIVE_REASONS
 from sojourn.export.metrics import BY_NAME
 from sojourn.export.refusal import REASONS, live_refusal, signal_refusal
 from sojourn.timeline.contention.load_dependence import LoadDependence
+from wide_tables import one_of
 from worker_log import WorkerSystem, of_route, worker_log
 
 SIGNALS = {
@@ -39,9 +40,7 @@ def _signals(path: Path) -> tuple[set[str], list[str]]:
     return {sample.name for sample in samples} & SIGNALS, refused
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize("load", [0.5, 0.8, 0.95, 1.1])
-@pytest.mark.parametrize("burst", [1, 6])
+@pytest.mark.parametrize(("load", "burst", "seed"), one_of(3, [0.5, 0.8, 0.95, 1.1], [1, 6], [1, 2, 3]))
 def test_plain_pool_keeps_its_signals(tmp_path: Path, load: float, burst: int, seed: int) -> None:
     system = WorkerSystem(requests=6_000, load=load, burst=burst, seed=seed)
     assert _exported(tmp_path / "a.jsonl", system) == (SIGNALS, [])

@@ -15,6 +15,7 @@ from sojourn.analyses.split.result import SplitResult
 from sojourn.cli import app
 from sojourn.present import drawing
 from typer.testing import CliRunner
+from wide_tables import one_of
 
 SHOP, SPANS, RAMP = EXAMPLES / "shop.jsonl.gz", EXAMPLES / "shop-spans.jsonl.gz", EXAMPLES / "ramp.jsonl.gz"
 DIVIDED = [kind for kind, each in plots.KINDS.items() if each.panels]
@@ -53,8 +54,7 @@ def test_every_distribution_can_be_divided_and_show_several_logs() -> None:
     assert BANDED == ["ccdf", "percentiles"]
 
 
-@pytest.mark.parametrize("kind", DIVIDED)
-@pytest.mark.parametrize("by", ["route", "tenant", "status"])
+@pytest.mark.parametrize(("kind", "by"), one_of(3, DIVIDED, ["route", "tenant", "status"]))
 def test_has_a_panel_for_each_value_of_a_column(shop: SplitResult, kind: str, by: str, tmp_path: Path) -> None:
     values = shop.rows.group_by(pl.col(by).cast(pl.String)).agg(pl.col("request_time").sum()).collect()
     expected = values.sort("request_time", descending=True)[by].to_list()

@@ -32,6 +32,7 @@ from sojourn.readers.unwrapping import bare_blocks
 from sojourn.sources.live.follow import FileFollower
 from sojourn.sources.live.reader import LiveReader
 from sojourn.sources.live.tail import Tail, from_the_beginning, last_time, line_times
+from wide_tables import one_of
 
 COUNT = 40
 EPOCH = 1_769_860_800
@@ -147,15 +148,14 @@ def read(path: object) -> tuple[Records, pl.DataFrame]:
     return result.records, result.rows.collect()
 
 
-@pytest.mark.parametrize("wrap", WRAPS.values(), ids=WRAPS)
-@pytest.mark.parametrize("line", LINES.values(), ids=LINES)
-def test_rows_are_those_of_the_lines_within(tmp_path: Path, line: Callable[[float, float], str], wrap: Wrap) -> None:
-    records, rows = read(written(tmp_path, wrapped(line, wrap)))
+@pytest.mark.parametrize(("line", "wrap"), one_of(3, LINES, WRAPS))
+def test_rows_are_those_of_the_lines_within(tmp_path: Path, line: str, wrap: str) -> None:
+    records, rows = read(written(tmp_path, wrapped(LINES[line], WRAPS[wrap])))
     assert (records.read, records.rejected) == (COUNT, 0)
     truth = requests()
     assert rows["request_time"].to_list() == pytest.approx([took for _, took in truth], abs=1e-9)
     assert [at.timestamp() for at in rows["time"]] == pytest.approx([at for at, _ in truth], abs=1e-6)
-    bare_records, bare = read(written(tmp_path, wrapped(line, lambda text, _: text)))
+    bare_records, bare = read(written(tmp_path, wrapped(LINES[line], lambda text, _: text)))
     assert_frame_equal(rows, bare)
     assert [each.format for each in records.formats] == [each.format for each in bare_records.formats]
 

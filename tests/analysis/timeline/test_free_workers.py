@@ -10,6 +10,7 @@ import pytest
 import sojourn
 from sojourn.analyses.blame.section import blame_section
 from sojourn.timeline.visits import visits
+from wide_tables import one_of
 from worker_log import WorkerSystem, constant, of_route, worker_log
 
 EXPORT = (("/page", 0.97), ("/export", 0.03))
@@ -44,8 +45,7 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize(("name", "seed"), one_of(3, PLAIN, [1, 2, 3]))
 def test_plain_systems_have_no_unexplained_waiting(tmp_path: Path, name: str, seed: int) -> None:
     truth = worker_log(tmp_path / "a.jsonl", replace(PLAIN[name], seed=seed))
     result = sojourn.blame(tmp_path / "a.jsonl")

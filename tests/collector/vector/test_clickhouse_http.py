@@ -7,7 +7,7 @@ import gzip
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -175,12 +175,11 @@ def test_stand_in_checks_credentials(tmp_path: Path) -> None:
             connect(server.dsn("default").replace("right", "wrong"))
 
 
-def test_a_store_over_http_answers_as_the_embedded_one(tmp_path: Path) -> None:
+def test_a_store_over_http_answers_as_the_embedded_one(tmp_path: Path, store_in: Callable[[Path], StandIn]) -> None:
     records, _ = simulated_log(Settings(requests=2000))
     log = tmp_path / "access.jsonl"
     log.write_bytes(b"".join([*as_lines(records), *(raw for raw, _ in BAD_LINES)]))
-    with StandIn(tmp_path / "server") as server:
-        assert init(server.dsn())
+    with store_in(tmp_path / "server") as server:
         assert init(server.dsn()) == []
         assert load(server.dsn(), [log]).requests == 2000
         over_http = sojourn.split(server.dsn()).to_dict()

@@ -220,6 +220,7 @@ def test_signal_stops_every_process(tmp_path: Path, number: signal.Signals) -> N
     assert "was never finished" in result.stderr
 
 
+@pytest.mark.thorough
 @needs_nginx
 def test_two_runs_at_once_share_nothing(tmp_path: Path) -> None:
     path = small_scenario(tmp_path)

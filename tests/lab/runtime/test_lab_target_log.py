@@ -63,6 +63,7 @@ metric = "law.throughput"
 above = 0
 """
 SLEEP = 0.02
+BUSY_S = 0.2  # what a busy machine may add to it, in the mean
 
 
 @contextlib.contextmanager
@@ -155,8 +156,8 @@ def test_lines_of_the_run_are_split_and_those_of_others_left_out(tmp_path: Path)
         assert case["client"]["answered"] == len(due) > 10
         assert case["split"]["requests"] == arrived.height
         at_the_ends = set(arrived["request_id"]) ^ {each["sent_request_id"] for each in due}
-        assert len(at_the_ends) <= 2
-        assert case["split"]["components"]["service_time"]["mean"] == pytest.approx(SLEEP, abs=0.02)
+        assert len(at_the_ends) <= max(2, len(due) // 4)
+        assert SLEEP <= case["split"]["components"]["service_time"]["mean"] < SLEEP + BUSY_S
         assert case["split"]["response_time"]["mean"] <= case["client"]["latency"]["uncorrected"]["mean"] + 0.002
         assert case["app_times"]["source"] == "measured"
     assert {each["name"] for each in record["criteria"]} == {
@@ -199,7 +200,7 @@ def test_log_of_another_format_is_read_too(tmp_path: Path) -> None:
         path = tmp_path / "plain.log"
         server = f"        location / {{ access_log {path} plain; proxy_pass http://{backend.address}; }}"
         with Nginx(tmp_path, server, http=PLAIN, access_log=tmp_path / "site.jsonl") as nginx:
-            eventually(path.exists, 5.0, "the log to exist")
+            eventually(path.exists, 60.0, "the log to exist")
             _, record = run(tmp_path, "--url", f"{nginx.url}/sleep/{SLEEP}", "--log", str(path))
     finally:
         backend.process.stop()

@@ -40,15 +40,18 @@ def state_of(log: Path) -> ServiceState:
     return ServiceState("shop", rows, last, first, (last - first).total_seconds(), Memory())  # type: ignore[arg-type, operator]
 
 
-def test_systems_drawn_at_random_are_predicted_or_refused() -> None:
-    outcomes = [contended_outcome(seed) for seed in (2, 3, 9, 14, 19, 24, 39)]
+@pytest.mark.parametrize(
+    ("seeds", "least"), [((2, 9), 10), pytest.param((2, 3, 9, 14, 19, 24, 39), 20, marks=pytest.mark.thorough)]
+)
+def test_systems_drawn_at_random_are_predicted_or_refused(seeds: tuple[int, ...], least: int) -> None:
+    outcomes = [contended_outcome(seed) for seed in seeds]
     inside = [low <= each.capacity <= high for each in outcomes for low, high in each.intervals]
-    assert sum(inside) >= len(inside) - 1
+    assert sum(inside) >= len(inside) - len(seeds) // 7
     errors = [pair for each in outcomes for pair in each.errors.values() if pair is not None]
-    assert len(errors) > 20
+    assert len(errors) > least
     assert max(abs(mean) for mean, _ in errors) <= MEAN
     assert max(abs(p99) for _, p99 in errors) <= P99
-    assert "7 systems drawn at random" in table(outcomes)
+    assert f"{len(seeds)} systems drawn at random" in table(outcomes)
 
 
 @pytest.mark.parametrize(

@@ -33,26 +33,26 @@ def finding(name: str) -> Finding:
 
 
 @pytest.mark.parametrize("about", ABOUT)
-@pytest.mark.parametrize("name", one_of(3, KINDS))
+@pytest.mark.parametrize("name", one_of(6, KINDS))
 def test_statement_is_right_or_refused(name: str, about: str) -> None:
     for each in finding(name).statements:
         if each.about == about:
             assert each.judgement in (RIGHT, REFUSED), f"{each.said}; truth: {each.truth}"
 
 
-@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("name", one_of(3, PLAIN))
 def test_nothing_is_refused_for_a_plain_system(name: str) -> None:
     assert [each.about for each in finding(name).statements if each.judgement == REFUSED] == []
 
 
-@pytest.mark.parametrize("name", one_of(3, KINDS))
+@pytest.mark.parametrize("name", one_of(6, KINDS))
 def test_statement_on_a_log_without_the_times_of_the_app_is_right_or_refused(name: str) -> None:
     statements = finding(name).plain
     assert [each for each in statements if each.judgement not in (RIGHT, REFUSED)] == []
     assert {each.about for each in statements} <= set(ABOUT_PLAIN_LOGS)
 
 
-@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("name", one_of(3, PLAIN))
 def test_wait_of_a_plain_system_is_inferred_and_replayed(name: str) -> None:
     judged = {each.about: each.judgement for each in finding(name).plain}
     assert judged["inferred wait"] == RIGHT

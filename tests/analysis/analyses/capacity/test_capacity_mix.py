@@ -61,6 +61,7 @@ def test_the_mix_breaks_the_objective_and_not_the_rate(
     assert result.to_dict()["knees"][0]["route"] == "/reports"
 
 
+@pytest.mark.thorough
 def test_a_rate_remains_where_the_rate_breaks_the_objective(tmp_path: Path) -> None:
     (knee,) = sojourn.capacity(log_of(tmp_path, BY_RATE), slo="mean=0.5", window=5).knees
     assert knee.route is None

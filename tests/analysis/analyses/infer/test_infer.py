@@ -202,7 +202,7 @@ def _used_by_other_questions(path: Path, wait: float, response: float) -> None:
     assert depth.to_dict()["overall"]["waiting"] == pytest.approx(len(rows) / seconds * wait, rel=0.03)
 
 
-@pytest.mark.parametrize("share", [0.02, 0.2])
+@pytest.mark.parametrize("share", [pytest.param(0.02, marks=pytest.mark.thorough), 0.2])
 def test_slow_clients_change_nothing_with_milliseconds_and_are_refused_without(
     log: tuple[Path, np.ndarray[Any, Any]], tmp_path: Path, share: float
 ) -> None:
@@ -237,7 +237,9 @@ def test_workers_can_be_given(log: tuple[Path, np.ndarray[Any, Any]]) -> None:
     assert (wrong["verdict"], wrong["contradictions"] > 100) == ("refused", True)
 
 
-@pytest.mark.parametrize("verb", ["split", "depth", "blame", "laws"])
+@pytest.mark.parametrize(
+    "verb", ["split", "depth", *(pytest.param(verb, marks=pytest.mark.thorough) for verb in ("blame", "laws"))]
+)
 def test_a_stated_number_of_workers_is_what_every_question_infers_with(tmp_path: Path, verb: str) -> None:
     """Instants of whole seconds: these are too few requests for an unknown number of workers."""
     text, waits = plain_log(4_000)
@@ -263,7 +265,7 @@ def test_backends_are_inferred_one_by_one(log: tuple[Path, np.ndarray[Any, Any]]
     assert merged.result.wait.mean() == pytest.approx(other.result.wait.mean(), rel=1e-6)
 
 
-@pytest.mark.parametrize("ahead", [0.02, -0.007])
+@pytest.mark.parametrize("ahead", [0.02, pytest.param(-0.007, marks=pytest.mark.thorough)])
 def test_skew_between_two_proxies_is_estimated(
     log: tuple[Path, np.ndarray[Any, Any]], tmp_path: Path, ahead: float
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import sojourn
 from sojourn.timeline.contention.independence import independence_of
+from wide_tables import one_of
 from worker_log import Draw, WorkerSystem, constant, exponential, worker_log
 
 
@@ -33,8 +34,7 @@ LAWS = {
 }
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize(("law", "seed"), one_of(4, LAWS, range(4)))
 def test_plain_systems_are_independent(tmp_path: Path, law: str, seed: int) -> None:
     rng = random.Random(f"{law} {seed}")
     system = WorkerSystem(
