@@ -54,13 +54,13 @@ class Gap:
             raise SojournError(
                 f"--closes {printable(text)}: not SOURCE@BEGIN-END, such as web1:/var/log/a.jsonl@100-250"
             )
-        place = {"source": parts["source"], "begin": int(parts["begin"]), "end": int(parts["end"])}
+        source, begin, end = parts["source"], int(parts["begin"]), int(parts["end"])
         with plainly(store, "looking for the gap"):
-            matching = rows(store, _GAPS, place)
+            matching = rows(store, _GAPS, {"source": source, "begin": begin, "end": end})
         if not matching:
             raise SojournError(f"--closes {printable(text)}: line_gaps has no such gap")
         ((file, noticed),) = matching
-        return cls(place["source"], place["begin"], place["end"], file, noticed)
+        return cls(source, begin, end, file, noticed)
 
     def close(self, store: Store, lines: int) -> None:
         """Note that the bytes of the gap have arrived as so many lines."""
