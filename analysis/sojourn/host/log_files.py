@@ -1,26 +1,24 @@
 """The files of nginx's logs on this machine: how long each is, and how much of it the agent has read.
 
-An agent such as Vector keeps its positions in ``<data_dir>/<source>/checkpoints.json``. With acknowledgements, a
-position there is what the store has. A file is known by the CRC-64 of its first line, as Vector knows it: renaming and
+A file is known by the CRC-64 of its first line, as Vector knows it: renaming and
 copying change nothing, and an inode that is used again cannot be mistaken for the last one.
 """
 
 from __future__ import annotations
 
-import functools
 import glob
 import os
 import re
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from sojourn.model.errors import SojournError
+from sojourn.host.agent_positions import Positions, checksum_of
 
 PERIOD = 10.0
 """Seconds between samples, at most: what places a line in its file is in which ten seconds the file had which size."""
@@ -36,8 +34,6 @@ COMPRESSED = (".gz", ".zst", ".xz", ".bz2")
 
 _ROTATED = re.compile(r"[.-][0-9][^/]*\Z")
 _TIME = re.compile(rb'"time" *: *"?([0-9]{10}(?:\.[0-9]+)?)')
-_POLYNOMIAL = 0x42F0E1EBA9EA3693  # CRC-64/ECMA-182
-_MASK = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -73,71 +69,6 @@ class LogFile:
     def unread(self) -> int:
         """Bytes that the agent has not read, or the store not acknowledged; 0 where that is not known."""
         return 0 if self.read is None else max(0, self.size - self.read)
-
-
-@dataclass(frozen=True)
-class Positions:
-    """How far an agent has read.
-
-    Attributes:
-        by_line: position by the CRC-64 of a file's first line.
-        by_inode: position by device and inode, of an agent that is configured so.
-    """
-
-    by_line: Mapping[int, int]
-    by_inode: Mapping[tuple[int, int], int]
-
-    @classmethod
-    def of(cls, data_dir: Path) -> Positions:
-        """Read the positions that Vector keeps in its ``data_dir``.
-
-        Raises:
-            SojournError: the folder, or a file of positions in it, cannot be read.
-        """
-        by_line: dict[int, int] = {}
-        by_inode: dict[tuple[int, int], int] = {}
-        try:
-            files = [each / "checkpoints.json" for each in data_dir.iterdir() if each.is_dir()]
-            for file in files:
-                if not file.exists():  # a buffer, or a source that has read nothing
-                    continue
-                for each in msgspec.json.decode(file.read_bytes())["checkpoints"]:
-                    fingerprint, position = each["fingerprint"], int(each["position"])
-                    if "first_lines_checksum" in fingerprint:
-                        by_line[int(fingerprint["first_lines_checksum"])] = position
-                    elif "dev_inode" in fingerprint:
-                        device, inode = fingerprint["dev_inode"]
-                        by_inode[int(device), int(inode)] = position
-        except OSError as error:
-            raise SojournError(f"{error.filename or data_dir}: {error.strerror}") from None
-        except (msgspec.DecodeError, KeyError, TypeError, ValueError):
-            raise SojournError(f"{data_dir}: the positions in it are not those of Vector 0.57") from None
-        return cls(by_line, by_inode)
-
-    def at(self, checksum: int, inode: tuple[int, int] | None) -> int | None:
-        """Return the position in a file; None: the agent has none of it."""
-        position = self.by_line.get(checksum)
-        return self.by_inode.get(inode) if position is None and inode is not None else position
-
-
-@functools.cache
-def _table() -> tuple[int, ...]:
-    table = []
-    for byte in range(256):
-        crc = byte << 56
-        for _ in range(8):
-            crc = (crc << 1 ^ _POLYNOMIAL if crc >> 63 else crc << 1) & _MASK
-        table.append(crc)
-    return tuple(table)
-
-
-@functools.lru_cache(maxsize=1024)
-def checksum_of(line: bytes) -> int:
-    """Return the CRC-64/ECMA-182 of a line with its newline: Vector's ``fingerprint.strategy: checksum``, one line."""
-    table, crc = _table(), 0
-    for byte in line:
-        crc = table[(crc >> 56) ^ byte] ^ crc << 8 & _MASK
-    return crc
 
 
 def log_files(logs: Sequence[str], agent: Path | None) -> list[LogFile]:

@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from sojourn.host.log_files import LogFileSampler, checksum_of, last_sample, lines_unread, log_files
+from sojourn.host.agent_positions import checksum_of
+from sojourn.host.log_files import LogFileSampler, last_sample, lines_unread, log_files
 from sojourn.model.errors import SojournError
 
 
