@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from sojourn.host.log_files import LogFile
 
+PERIOD = 10.0  # s at most: a line is placed by the size that its file had in the ten seconds of the line
 LARGEST_FILE = 1 << 25  # of samples: two of them hold some weeks
 
 
@@ -36,7 +37,7 @@ def files(
         Path | None,
         typer.Option(metavar="F", help="Append samples to this file, until a signal; the agent ships it to the store."),
     ] = None,
-    every: Annotated[float, typer.Option(metavar="S", min=0.2, max=10.0, help="Seconds between samples.")] = 10.0,
+    every: Annotated[float, typer.Option(metavar="S", min=0.2, max=PERIOD, help="Seconds between samples.")] = PERIOD,
     as_json: AsJson = False,
 ) -> None:
     """Show what the agent has not read of nginx's logs, once; with --out, sample it for the store."""

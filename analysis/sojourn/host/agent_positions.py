@@ -1,7 +1,7 @@
 """How far an agent has read the files of logs, and by what it knows a file.
 
-Vector keeps its positions in ``<data_dir>/<source>/checkpoints.json``. With acknowledgements, a position there is what the
-store has.
+Vector keeps its positions in ``<data_dir>/<source>/checkpoints.json``. With acknowledgements, a position there is what
+the store has.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The files of nginx's logs on this machine: how long each is, and how much of it the agent has read.
 
-A file is known by the CRC-64 of its first line, as Vector knows it: renaming and
-copying change nothing, and an inode that is used again cannot be mistaken for the last one.
+A file is known by the CRC-64 of its first line, as Vector knows it: renaming and copying change nothing, and an inode
+that is used again cannot be mistaken for the last one.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ import msgspec
 
 from sojourn.host.agent_positions import Positions, checksum_of
 
-PERIOD = 10.0
-"""Seconds between samples, at most: what places a line in its file is in which ten seconds the file had which size."""
 LONGEST = 1 << 20
 """Bytes of a first line. What is longer is no line of a log."""
 SETTLED = 1200.0
