@@ -31,6 +31,7 @@ OTHERS = ("listen*", "spans*", "log-files*")
 COMPRESSED = (".gz", ".zst", ".xz", ".bz2")
 
 _ROTATED = re.compile(r"[.-][0-9][^/]*\Z")
+_ROTATED_JSONL = re.compile(r"(?<=\.jsonl)[.-][0-9][^/]*\Z")
 _TIME = re.compile(rb'"time" *: *"?([0-9]{10}(?:\.[0-9]+)?)')
 
 
@@ -97,8 +98,14 @@ def _paths(logs: Sequence[str]) -> Iterator[tuple[str, str]]:
         for name in sorted(names):
             base = Path(name).name
             if not base.endswith(COMPRESSED) and not any(Path(base).match(other) for other in OTHERS):
-                is_log = Path(name).match(pattern) and not _ROTATED.search(base)
-                yield (name if is_log else _ROTATED.sub("", name)), name
+                yield _log_of(name, is_log=Path(name).match(pattern)), name
+
+
+def _log_of(name: str, *, is_log: bool) -> str:
+    """Return the log of a file, as the store names it (``collector/clickhouse/parts/log_name.sql``)."""
+    if name.endswith(".jsonl"):
+        return name
+    return _ROTATED_JSONL.sub("", name) if ".jsonl" in name or is_log else _ROTATED.sub("", name)
 
 
 def _file(log: str, path: str, positions: Positions | None) -> LogFile | None:

@@ -52,6 +52,17 @@ def test_rotated_files_belong_to_their_log(tmp_path: Path) -> None:
     assert {f.began for f in files} == {1700000000.0 + n for n in (0, 1, 2, 4)}
 
 
+def test_a_log_may_have_a_number_in_its_name(tmp_path: Path) -> None:
+    names = ("app-2.jsonl", "app-2.jsonl.1", "app-2.jsonl-2026010112", "other.log", "other.log.1")
+    for number, name in enumerate(names):
+        (tmp_path / name).write_text(line(number))
+    files = log_files([f"{tmp_path}/*.jsonl", f"{tmp_path}/other.log"], None)
+    assert [(Path(f.log).name, Path(f.path).name) for f in files] == [
+        ("app-2.jsonl", "app-2.jsonl"), ("app-2.jsonl", "app-2.jsonl-2026010112"), ("app-2.jsonl", "app-2.jsonl.1"),
+        ("other.log", "other.log"), ("other.log", "other.log.1"),
+    ]  # fmt: skip
+
+
 def test_a_sample_lists_what_changed_or_is_not_read(tmp_path: Path) -> None:
     agent, log, old = tmp_path / "agent", tmp_path / "a.jsonl", tmp_path / "a.jsonl.1"
     old.write_text(line(1) + line(2))
