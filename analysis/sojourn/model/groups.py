@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from sojourn.model.formatting import counted
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -27,8 +29,8 @@ def largest_alone(others: Mapping[str, Mapping[str, int]], name: str, largest: s
         return []
     more = others[name]
     return [
-        f"Only the {LARGEST:,} backends with the most requests {largest}; {more['values']:,} others with "
-        f"{more['requests']:,} requests {rest}."
+        f"Only the {LARGEST:,} backends with the most requests {largest}; {counted(more['values'], 'other')} with "
+        f"{counted(more['requests'], 'request')} {rest}."
     ]
 
 

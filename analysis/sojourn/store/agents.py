@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from shlex import quote
 
-from sojourn.model.formatting import duration, printable
+from sojourn.model.formatting import counted, duration, printable
 from sojourn.store.client import Store, plainly, rows
 from sojourn.store.damage import Advice
 
@@ -60,6 +60,6 @@ class Agents:
     def about_logs(self, store: Store) -> Iterator[Advice]:
         """Yield what to run about logs that are not read."""
         for source, count in self.unread.items():
-            what = f"{count:,} bytes of {printable(source)} are older than a minute and not read"
+            what = f"{counted(count, 'byte')} of {printable(source)} are older than a minute and not read"
             why = "They are lost if the file is removed before its agent reads it to its end."
             yield Advice(what, f"sojourn store query {quote(store.dsn)} {_FILES}", why)

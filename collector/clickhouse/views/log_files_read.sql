@@ -27,21 +27,21 @@ FROM
         p.file AS file,
         min(p.slot) AS since,
         max(p.slot) AS until,
-        max(p.size) AS size,
-        max(p.read) AS position,
+        toUInt64(max(p.size)) AS size,
+        toInt64(max(p.read)) AS position,
         max(p.present) AS present,
         min(p.began) AS began,
-        min(p.judged) AS first_judged,
-        argMin(p.low, p.slot) AS first_size,
-        maxIf(p.size, p.slot < h.sampled - INTERVAL 1 MINUTE) AS a_minute_ago,
+        toUInt64(min(p.judged)) AS first_judged,
+        toUInt64(argMin(p.low, p.slot)) AS first_size,
+        toUInt64(maxIf(p.size, p.slot < h.sampled - INTERVAL 1 MINUTE)) AS a_minute_ago,
         -- Of an agent that does not show its positions: what was written a quarter of an hour ago must be stored.
-        maxIf(p.size, p.slot < now('UTC') - INTERVAL 15 MINUTE) AS settled,
+        toUInt64(maxIf(p.size, p.slot < now('UTC') - INTERVAL 15 MINUTE)) AS settled,
         any(h.sampled) AS sampled,
         any(h.arrived) AS last_arrived
     FROM log_files AS p
     GLOBAL INNER JOIN
     (
-        SELECT l.host AS host, max(l.sampled) AS sampled, max(l.arrived) AS arrived FROM log_files AS l WHERE l.file = '' GROUP BY host
+        SELECT l.host AS host, CAST(max(l.sampled), 'DateTime64(3, \'UTC\')') AS sampled, CAST(max(l.arrived), 'DateTime(\'UTC\')') AS arrived FROM log_files AS l WHERE l.file = '' GROUP BY host
     ) AS h ON p.host = h.host
     WHERE p.file != ''
     GROUP BY host, source, file

@@ -50,7 +50,7 @@ def test_the_interpreter_charges_what_compiled_code_charges(seed: int, monkeypat
     assert compiled[2].sum() > 0.1
     interpreted(monkeypatch)
     for ours, theirs in zip(charged(seed), compiled, strict=True):
-        assert ours.tolist() == theirs.tolist()
+        assert np.asarray(ours).tolist() == np.asarray(theirs).tolist()
 
 
 def test_more_requests_than_the_interpreter_sweeps_in_seconds_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
