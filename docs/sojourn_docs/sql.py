@@ -11,11 +11,13 @@ from sojourn.store.schema import schema_files
 
 from sojourn_docs import NOTE
 
-# Internal to the rollups and to the counts of spans, and steps of parsing a line.
+# Internal to the rollups, to the counts of spans and to the gaps of logs, and steps of parsing a line.
 HIDDEN = (
     "incoming_rows", "rollup_results", "rollup_due", "minutes_known", "minutes_due", "spans_due", "spans_counted",
+    "line_runs_of_files", "gaps_of_files", "gaps_between_runs",
     "incoming_records", "parsed",
-    "incoming_span_lines", "incoming_span_values", "incoming_samples", "incoming_metrics", "incoming_work",
+    "incoming_span_lines", "incoming_span_values", "incoming_samples", "incoming_file_samples", "incoming_metrics",
+    "incoming_work",
     "parsed_work",
 )  # fmt: skip
 
