@@ -36,10 +36,12 @@ def missing_bytes(scene: Scene) -> int:
     return scene.figure("sum(bytes)", "line_gaps")
 
 
-def judged(scene: Scene, bytes_missing: int) -> None:
-    """Wait until the store says that so many bytes are missing, and see that it says it again."""
+def judged(scene: Scene, bytes_missing: int, after: float = 0.0) -> None:
+    """Wait for samples of so many seconds, then until the store says that so many bytes are missing, twice."""
+    latest = "toUnixTimestamp64Milli(max(sampled))"  # to read the view again and again would cost seconds
+    due = scene.figure(latest, "log_files") + 1000 * after
+    eventually(lambda: scene.figure(latest, "log_files") > due, f"samples of {after} s", ARRIVES_S)
     eventually(lambda: missing_bytes(scene) == bytes_missing, f"{bytes_missing} missing bytes", ARRIVES_S)
-    latest = "toUnixTimestamp64Milli(max(sampled))"
     before = scene.figure(latest, "log_files")
     eventually(lambda: scene.figure(latest, "log_files") > before, "another sample", ARRIVES_S)
     assert missing_bytes(scene) == bytes_missing
@@ -75,7 +77,7 @@ def test_a_rotated_log_that_is_compressed_before_it_was_read(scene: Scene) -> No
     writer.write(300)
     scene.agent.start()
     eventually(scene.complete, "the next log", ARRIVES_S)
-    judged(scene, end - size)
+    judged(scene, end - size, after=31)
     assert scene.figure("sum(lines)", "line_gaps") == pytest.approx(400, rel=0.02)
     assert scene.figure("max(outstanding)", "reconciliation") == pytest.approx(400, rel=0.02)
 
@@ -101,7 +103,7 @@ def test_what_the_store_forgot_across_a_rotation(scene: Scene) -> None:
     scene.store.control(forget=0)
     writer.write(300)
     eventually(scene.complete, "the last lines", ARRIVES_S)
-    judged(scene, of_the_first + of_the_next)
+    judged(scene, of_the_first + of_the_next, after=2)
 
 
 def test_two_logs_with_the_same_first_line_are_reported(scene: Scene, tmp_path: Path) -> None:
