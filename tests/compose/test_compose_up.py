@@ -305,7 +305,7 @@ def vector_image(stack: Stack, tmp_path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        stack("rm", "--stop", "--force", "vector", "vector-spans", "clickhouse", check=False)
+        stack("rm", "--stop", "--force", "log-files", "vector", "vector-spans", "clickhouse", check=False)
         docker("image", "rm", VECTOR_IMAGE, check=False)
 
 
@@ -314,7 +314,7 @@ def vector_image(stack: Stack, tmp_path: Path) -> Iterator[None]:
 def test_the_agent_sends_lines_spans_and_samples_as_the_writer(stack: Stack, tmp_path: Path) -> None:
     """The requests of the agent in its container, repeated to the embedded engine, become the rows of a load."""
     pytest.importorskip("chdb")
-    stack("up", "--detach", "--no-build", "--wait", "--no-deps", "clickhouse", "vector", "vector-spans")
+    stack("up", "--detach", "--no-build", "--wait", "--no-deps", "clickhouse", "vector", "vector-spans", "log-files")
     load = ["load", "--concurrency", "4", "--duration", "4", "--name", "shipped", "--json"]
     client = json.loads(stack("run", "--rm", "-T", "--no-deps", *load, check=False).stdout)
     secret = ["run", "--rm", "-T", "--user", "10002", "--entrypoint", "cat", "prepare", "/secrets/clickhouse_writer"]
@@ -335,7 +335,9 @@ def test_the_agent_sends_lines_spans_and_samples_as_the_writer(stack: Stack, tmp
                 sent += 1
             requests, spans = count(of_load), count(spans_of_load)
             sockets = count("(SELECT DISTINCT socket FROM listen_queue)")
-            return requests == spans == client["offered"] and sockets >= 3 and count("pipeline_metrics") > 0
+            log_is_read = count("log_files_read WHERE source LIKE '%/access.jsonl' AND read = size AND size > 0")
+            complete = requests == spans == client["offered"] and sockets >= 3 and log_is_read > 0
+            return complete and count("pipeline_metrics") > 0
 
         of_load = "requests FINAL WHERE service = 'shipped'"
         spans_of_load = f"spans FINAL WHERE request_id IN (SELECT request_id FROM {of_load})"
@@ -345,6 +347,7 @@ def test_the_agent_sends_lines_spans_and_samples_as_the_writer(stack: Stack, tmp
         sockets = store.ask("SELECT DISTINCT machine, socket FROM listen_queue ORDER BY socket")
         assert sockets == [{"machine": "vector", "socket": name} for name in ("app1", "app2", "nginx")]
         assert count("dead_letters") == 0
+        assert count("line_gaps") == 0
 
 
 @pytest.fixture
