@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from shlex import quote
 from typing import Any
@@ -131,22 +131,23 @@ def _damaged(advice: Advice, name: str) -> Finding:
     return Finding(code, severity, name, f"In {name}, {advice.what}.", advice.why, advice.run, name, RUN)
 
 
+def _warnings(code: str, advices: Iterable[Advice], name: str) -> Iterator[Finding]:
+    for advice in advices:
+        what = f"{advice.what[0].upper()}{advice.what[1:]}."
+        yield Finding(code, WARNING, name, what, advice.why, advice.run, name, RUN)
+
+
 def _agents(store: Store, diagnosis: Diagnosis) -> Iterator[Finding]:
     agents = Agents.of(store)
-    for code, advices in (("agent-silent", agents.about_silence()), ("log-unread", agents.about_logs(store))):
-        for advice in advices:
-            what = f"{advice.what[0].upper()}{advice.what[1:]}."
-            yield Finding(code, WARNING, store.dsn, what, advice.why, advice.run, store.dsn, RUN)
+    yield from _warnings("agent-silent", agents.about_silence(), store.dsn)
+    yield from _warnings("log-unread", agents.about_logs(store), store.dsn)
     if agents.sampled and not (agents.silent or agents.unread):
         diagnosis.checked.append("every agent is heard from, and no log waits longer than a minute to be read")
 
 
 def _spans(store: Store, diagnosis: Diagnosis) -> Iterator[Finding]:
-    name = store.dsn
     minutes = missing_spans(store)
-    for advice in without_spans(store, minutes):
-        what = f"{advice.what[0].upper()}{advice.what[1:]}."
-        yield Finding("spans-missing", WARNING, name, what, advice.why, advice.run, name, RUN)
+    yield from _warnings("spans-missing", without_spans(store, minutes), store.dsn)
     if not minutes and rows(store, _WITH_SPANS)[0][0]:
         diagnosis.checked.append("every request of the last day has its span, as far as its service has spans")
 

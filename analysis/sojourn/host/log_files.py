@@ -80,7 +80,14 @@ def log_files(logs: Sequence[str], agent: Path | None) -> list[LogFile]:
     Raises:
         SojournError: the agent's positions cannot be read.
     """
-    positions = None if agent is None else Positions.of(agent)
+    return _log_files(logs, _positions(agent))
+
+
+def _positions(agent: Path | None) -> Positions | None:
+    return None if agent is None else Positions.of(agent)
+
+
+def _log_files(logs: Sequence[str], positions: Positions | None) -> list[LogFile]:
     files: dict[tuple[str, str], LogFile] = {}
     for log, path in _paths(logs):
         file = _file(log, path, positions)
@@ -152,16 +159,16 @@ class LogFileSampler:
         Returns:
             ``time``, unix s by a clock that is never set back; ``clock``, unix s by the machine's clock; ``files``, a
             list with ``file`` (path of the log), ``id``, ``began`` and ``written`` (unix s), ``size``, ``read`` and
-            ``judged`` (bytes),
-            and ``gone`` (it is not on the disk any more, and its position moved).
+            ``judged`` (bytes), and ``gone`` (it is not on the disk any more, and its position moved).
 
         Raises:
             SojournError: the agent's positions cannot be read.
         """
         clock = time.time()
-        files = log_files(self._logs, self._agent)
+        positions = _positions(self._agent)  # before the sizes: nothing is read that is not there
+        files = _log_files(self._logs, positions)
         entries = [self._entry(file) for file in files if self._is_due(file, clock)]
-        entries += self._moved({file.key for file in files}, clock)
+        entries += self._moved({file.key for file in files}, positions, clock)
         self._last.update((file.key, file) for file in files)
         self._begun = True
         return {
@@ -175,10 +182,11 @@ class LogFileSampler:
         changed = last is None or (last.size, last.read) != (file.size, file.read)
         return changed or file.unread > 0 or (file.read is None and clock - file.written < SETTLED)
 
-    def _moved(self, present: set[tuple[str, str]], clock: float) -> Iterator[dict[str, Any]]:
+    def _moved(
+        self, present: set[tuple[str, str]], positions: Positions | None, clock: float
+    ) -> Iterator[dict[str, Any]]:
         """Yield files that are gone and that the agent still has open: how far it has read now."""
         gone = [file for key, file in self._last.items() if key not in present]
-        positions = Positions.of(self._agent) if gone and self._agent is not None else None
         for file in gone:
             position = None if positions is None else positions.at(int(file.id, 16), None)
             if position is None:
@@ -186,7 +194,7 @@ class LogFileSampler:
                     del self._last[file.key]
             elif position != file.read:
                 self._last[file.key] = replace(file, read=position)
-                yield self._entry(file) | {"read": position, "gone": True}
+                yield self._entry(self._last[file.key]) | {"gone": True}
 
     def _entry(self, file: LogFile) -> dict[str, Any]:
         judged = 0 if self._begun else file.size if file.read is None else file.read

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -26,7 +25,7 @@ from sojourn.timeline.blocks import Blocks
 from sojourn.timeline.ordered_rows import OrderedRows
 from sojourn.timeline.phases import BackendHolds, Phases
 from sojourn.timeline.processes import Processes
-from sojourn.timeline.workers import Workers
+from sojourn.timeline.workers import Workers, parts_of
 
 
 @dataclass(frozen=True)
@@ -142,8 +141,7 @@ class Visits:
     @cached_property
     def at_backend(self) -> list[Ints]:
         """Per backend, the indices of its requests, ascending."""
-        order, bounds = self.blocks.order, [0, *self.blocks.ends.tolist()]
-        return [order[begin:end] for begin, end in pairwise(bounds)]
+        return parts_of(self.blocks.order, self.blocks.ends)
 
     @cached_property
     def served(self) -> Ints:

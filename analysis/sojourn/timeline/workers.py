@@ -127,9 +127,7 @@ def workers_of(
 
 def places_of(codes: npt.NDArray[np.integer[Any]], count: int) -> list[Ints]:
     """Return the positions of each code from 0 to ``count`` - 1, ascending."""
-    order, ends = grouped(codes, count)
-    bounds = [0, *ends.tolist()]
-    return [order[begin:end] for begin, end in pairwise(bounds)]
+    return parts_of(*grouped(codes, count))
 
 
 def grouped(codes: npt.NDArray[np.integer[Any]], count: int) -> tuple[Ints, Ints]:
@@ -138,3 +136,8 @@ def grouped(codes: npt.NDArray[np.integer[Any]], count: int) -> tuple[Ints, Ints
     small = codes.astype(np.uint16) if count <= np.iinfo(np.uint16).max else codes
     order = np.argsort(small, kind="stable").astype(np.int64, copy=False)
     return order, np.cumsum(np.bincount(codes, minlength=count))
+
+
+def parts_of(order: Ints, ends: Ints) -> list[Ints]:
+    """Return the positions of each code, as ``grouped`` has them one after another."""
+    return [order[begin:end] for begin, end in pairwise([0, *ends.tolist()])]
