@@ -128,7 +128,7 @@ clean: ## remove generated files, runs and the virtual environment
 
 # After a change of dependencies. Compiled for every Python and without addresses of any index.
 COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	--no-emit-index-url --prerelease if-necessary pyproject.toml --extra lab --extra store --extra web --group build \
+	--no-emit-index-url --prerelease if-necessary pyproject.toml --extra lab --extra mcp --extra serve --extra store --extra web --group build \
 	--no-emit-package sojourn --no-emit-package sojourn-lab --no-emit-package sojourn-middleware
 requirements:
 	@$(COMPILE) --group dashboards --group docs --group lint --group notebooks --group test -o requirements/dev.txt
