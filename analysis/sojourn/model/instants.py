@@ -11,6 +11,7 @@ from sojourn.model.formatting import printable
 
 Instant = str | datetime | float | None
 """An instant: ISO 8601 with a zone, unix seconds, an age such as 10m, or an aware datetime; None: no limit."""
+EPOCH = datetime.fromtimestamp(0, UTC)
 
 _AGO = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d)(?:\s+ago)?")
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
@@ -18,6 +19,16 @@ _UNIX = re.compile(r"\d{9,10}(\.\d+)?")
 _FORMS = "2026-01-31T12:00:00Z, 2026-01-31T13:00:00+01:00, unix seconds, or 10m for ten minutes ago"
 # 9999-12-31: later ones have no datetime.
 _LAST = 253_402_300_799
+
+
+def epoch_us(instant: datetime) -> int:
+    """Return an aware datetime as unix time, us."""
+    return (instant - EPOCH) // timedelta(microseconds=1)
+
+
+def of_epoch_us(microseconds: int) -> datetime:
+    """Return a unix time (us) as a datetime in UTC."""
+    return EPOCH + timedelta(microseconds=int(microseconds))
 
 
 def instant_of(value: str | datetime | float, name: str = "") -> datetime:

@@ -28,7 +28,9 @@ from sojourn.model.evidence import (
 )
 from sojourn.model.evidence import LOOKED_AT as EVIDENCE_LOOKED_AT
 from sojourn.model.figures import QUANTILES
+from sojourn.model.instants import epoch_us
 from sojourn.model.frame import HALF_MICROSECOND, INSTANT, SCHEMA, Selection
+from sojourn.model.instants import epoch_us
 from sojourn.model.measures import GROUP_COLUMNS, ROUNDING, STATUS_CLASSES, SUMMARY_COLUMNS
 from sojourn.model.one_worker import LOOKED_AT, SLACK, TICKS
 from sojourn.model.verdict import LARGE
@@ -87,21 +89,16 @@ def chosen(selection: Selection) -> Chosen:
         # A request ends after it began: the partition excludes requests that ended before.
         conditions.append("start >= {since} AND r.time >= {since}".replace("{since}", _instant("since")))
         window.append(f"start >= {_instant('span_since')}")
-        parameters |= {"since": micros(selection.since), "span_since": micros(selection.since - SPAN_MARGIN)}
+        parameters |= {"since": epoch_us(selection.since), "span_since": epoch_us(selection.since - SPAN_MARGIN)}
     if selection.until is not None:
         conditions.append(f"start < {_instant('until')}")
         window.append(f"start < {_instant('span_until')}")
-        parameters |= {"until": micros(selection.until), "span_until": micros(selection.until + SPAN_MARGIN)}
+        parameters |= {"until": epoch_us(selection.until), "span_until": epoch_us(selection.until + SPAN_MARGIN)}
     for number, (column, value) in enumerate(selection.where.items()):
         name = f"where_{number}"
         conditions.append(_equals(column, name))
         parameters[name] = _bound(column, value)
     return Chosen(" AND ".join(conditions), " AND ".join(window), parameters)
-
-
-def micros(instant: datetime) -> int:
-    """Return an instant as whole microseconds since 1970, exactly."""
-    return (instant - datetime.fromtimestamp(0, instant.tzinfo)) // timedelta(microseconds=1)
 
 
 def _instant(name: str) -> str:
@@ -130,7 +127,7 @@ def _equals(column: str, name: str) -> str:
 def _bound(column: str, value: object) -> object:
     kind = SCHEMA[column]
     if kind == INSTANT and isinstance(value, datetime):
-        return micros(value)
+        return epoch_us(value)
     if kind == pl.Boolean() and isinstance(value, bool):
         return value
     if kind.is_numeric() and isinstance(value, int | float):
@@ -165,7 +162,7 @@ def refused(selection: Selection) -> Chosen:
     for name, sign, bound in (("since", ">=", selection.since), ("until", "<", selection.until)):
         if bound is not None:
             window.append(f"time {sign} {_instant(name)}")
-            parameters[name] = micros(bound)
+            parameters[name] = epoch_us(bound)
     return Chosen("1", " AND ".join(window), parameters)
 
 

@@ -18,7 +18,7 @@ header received, less service time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -37,6 +37,7 @@ from sojourn.components.clock_offsets.segments import (
 )
 from sojourn.model.frame import INSTANT
 from sojourn.model.groups import LARGEST
+from sojourn.model.instants import of_epoch_us
 
 PAIR = ("proxy", "upstream")
 SEGMENT = pl.Struct(
@@ -355,8 +356,8 @@ def _row(pair: Pair, parts: list[Stretch]) -> dict[str, Any]:
 def _segment(part: Stretch) -> dict[str, Any]:
     least, greatest = part.allowed or (None, None)
     return {
-        "from": _instant(part.windows.earliest[0]),
-        "to": _instant(part.windows.latest.max()),
+        "from": of_epoch_us(part.windows.earliest[0]),
+        "to": of_epoch_us(part.windows.latest.max()),
         "offset": part.offset,
         "uncertainty": part.uncertainty,
         "correction": part.correction,
@@ -368,7 +369,3 @@ def _segment(part: Stretch) -> dict[str, Any]:
         "idle": part.idle,
         "requests": int(part.windows.requests.sum()),
     }
-
-
-def _instant(microseconds: int) -> datetime:
-    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=int(microseconds))

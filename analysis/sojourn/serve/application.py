@@ -1,0 +1,106 @@
+"""The HTTP application of the page: its files, and what it asks of the requests."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import rounded
+from sojourn.present.drawing import vega_lite_version
+from sojourn.present.page_libraries import built_libraries, save_libraries, saved_libraries
+from sojourn.serve.guard import DATA, Guard
+from sojourn.serve.session import Session
+from sojourn.serve.view import COLUMNS, command_of, figures, overview
+
+TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+INDEX, LIBRARY = "index.html", "vega.js"
+BROWSER_WIDTHS = range(10, 4_001)
+
+Answer = Callable[[Session, Request], dict[str, Any]]
+
+
+def application(session: Session, token: str) -> Guard:
+    """Return the application.
+
+    Args:
+        session: the requests.
+        token: that requests for data must have.
+    """
+    static = files("sojourn.serve") / "static"
+    names = {file.name for file in static.iterdir() if file.name.rpartition(".")[2] in TYPES}
+
+    async def file(request: Request) -> Response:
+        name = request.path_params.get("name") or INDEX
+        if name == LIBRARY:
+            return Response(await run_in_threadpool(libraries), media_type=TYPES["js"])
+        if name not in names:
+            return PlainTextResponse("not found\n", HTTPStatus.NOT_FOUND)
+        return Response((static / name).read_bytes(), media_type=TYPES[name.rpartition(".")[2]])
+
+    routes = [Route(f"{DATA}{name}", _answering(session, answer)) for name, answer in ANSWERS.items()]
+    return Guard(Starlette(routes=[*routes, Route("/", file), Route("/{name}", file)]), token)
+
+
+@functools.cache
+def libraries() -> str:
+    """Return the script that draws charts."""
+    version = vega_lite_version()
+    script = saved_libraries(version)
+    if script is None:
+        script = built_libraries(version)
+        save_libraries(version, script)
+    return script
+
+
+def _answering(session: Session, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
+    async def respond(request: Request) -> Response:
+        try:
+            return JSONResponse(rounded(await run_in_threadpool(answer, session, request)))
+        except SojournError as error:
+            return JSONResponse({"error": str(error)}, HTTPStatus.BAD_REQUEST)
+
+    return respond
+
+
+def _source(session: Session, _: Request) -> dict[str, Any]:
+    return session.source
+
+
+def _view(session: Session, request: Request) -> dict[str, Any]:
+    view = session.view(request.query_params)
+    return {
+        **overview(session.columns, view, _count(request)),
+        "command": command_of("split", session.sources, view),
+    }
+
+
+def _figures(session: Session, request: Request) -> dict[str, Any]:
+    return figures(session.columns, session.view(request.query_params))
+
+
+def _queue(session: Session, request: Request) -> dict[str, Any]:
+    view, count = session.view(request.query_params), _count(request)
+    width = max(-(-(view.area.end - view.area.begin) // count), 1)
+    number = max(-(-(view.area.end - view.area.begin) // width), 1)
+    queue = session.queue.over_time(view.area.begin, width, number, view.where.get("upstream"))
+    return {"from": view.area.begin, "width": width, **queue}
+
+
+def _count(request: Request) -> int:
+    """Return the number of columns that the page has room for."""
+    text = request.query_params.get("columns", "")
+    return int(text) if text.isascii() and text.isdigit() and int(text[:9]) in BROWSER_WIDTHS else COLUMNS
+
+
+ANSWERS: dict[str, Answer] = {"source": _source, "view": _view, "figures": _figures, "queue": _queue}
+"""Path below ``/api/`` -> what answers it."""

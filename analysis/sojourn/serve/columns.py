@@ -1,0 +1,192 @@
+"""The columns of all requests that the overview bins: narrow, in the order of arrivals, on disk if they are many."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sojourn.model.arrays import Bools, Ints
+from sojourn.model.errors import SojournError, reason_of
+from sojourn.sources.frame_measures import without_upgraded
+from sojourn.sources.open_requests import OpenedRequests
+
+DIMENSIONS = ("service", "route", "upstream", "worker", "status")
+"""Columns that filter the requests of a view."""
+TIMES = {"response": "request_time", "queueing": "queueing_delay", "service": "service_time"}
+LOWEST, DECADES, PER_DECADE = 1e-4, 8, 16
+"""The bins of the response time: logarithmic from ``LOWEST`` s; the first and the last have all beyond them."""
+BINS = DECADES * PER_DECADE
+IN_MEMORY = 4_000_000  # requests
+BATCH = 1_000_000
+SINGLE = np.float32
+
+
+@dataclass(frozen=True)
+class Combinations:
+    """The combinations of values of ``DIMENSIONS`` that occur.
+
+    Attributes:
+        codes: dimension -> code of its value in each combination.
+        values: dimension -> its values by code, as text; None: missing.
+    """
+
+    codes: Mapping[str, Ints]
+    values: Mapping[str, tuple[str | None, ...]]
+
+    def __len__(self) -> int:
+        return len(self.codes[DIMENSIONS[0]])
+
+    def chosen(self, where: Mapping[str, frozenset[str | None]]) -> Bools:
+        """Return whether each combination has one of the values of each column of ``where``."""
+        chosen = np.ones(len(self), np.bool_)
+        for name, allowed in where.items():
+            chosen &= np.array([value in allowed for value in self.values[name]], np.bool_)[self.codes[name]]
+        return chosen
+
+    def counts(self, name: str, requests: Ints) -> Ints:
+        """Return the requests of each value of a dimension; ``requests``: of each combination."""
+        return np.bincount(self.codes[name], requests, len(self.values[name])).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class RequestColumns:
+    """Columns of n requests in the order of their arrivals, without upgraded connections (101).
+
+    Attributes:
+        arrival: unix time, us.
+        response, queueing, service: s, in single precision; NaN: unknown.
+        bin: of the response time.
+        combination: index into ``combinations``.
+        combinations: of the values of ``DIMENSIONS``.
+        folder: folder of the arrays if they are on disk; removed with its last reference.
+    """
+
+    arrival: Ints
+    response: npt.NDArray[np.float32]
+    queueing: npt.NDArray[np.float32]
+    service: npt.NDArray[np.float32]
+    bin: npt.NDArray[np.uint8]
+    combination: npt.NDArray[np.uint32]
+    combinations: Combinations
+    folder: object = None
+
+    def __len__(self) -> int:
+        return len(self.arrival)
+
+    def between(self, begin: int, end: int) -> slice:
+        """Return the requests that arrived from ``begin`` to before ``end``, unix time, us."""
+        low, high = np.searchsorted(self.arrival, (begin, end))
+        return slice(int(low), int(high))
+
+
+def columns_of(requests: OpenedRequests) -> RequestColumns:
+    """Return the columns of opened requests.
+
+    Raises:
+        SojournError: a temporary folder has no space.
+    """
+    rows = without_upgraded(requests.rows)
+    count = int(rows.select(pl.len()).collect(engine="streaming").item())
+    folder = None if count <= IN_MEMORY else _folder()
+    array = functools.partial(_array, None if folder is None else Path(folder.name), count)
+    arrays = {
+        "arrival": array("arrival", np.int64), **{name: array(name, SINGLE) for name in TIMES},
+        "bin": array("bin", np.uint8), "combination": array("combination", np.uint32),
+    }  # fmt: skip
+    values, encoded = _values(rows)
+    sizes = [len(values[name]) for name in DIMENSIONS]
+    code, stride = pl.lit(0, pl.UInt64), 1
+    for name, size in zip(DIMENSIONS, sizes, strict=True):
+        code += encoded[name].cast(pl.UInt64) * stride
+        stride *= size
+    table = rows.select(
+        pl.col("start").dt.epoch("us").alias("arrival"),
+        *(pl.col(column).cast(pl.Float32).fill_null(float("nan")).alias(name) for name, column in TIMES.items()),
+        code.alias("code"),
+    )
+    numbers = table.select(pl.col("code").unique().sort()).collect(engine="streaming").with_row_index("combination")
+    begin = 0
+    for batch in _batches(table, count):
+        of_batch = batch.join(numbers, on="code", how="left", maintain_order="left")
+        end = begin + len(of_batch)
+        for name in ("arrival", *TIMES, "combination"):
+            arrays[name][begin:end] = of_batch[name].to_numpy()
+        arrays["bin"][begin:end] = bins_of(arrays["response"][begin:end])
+        begin = end
+    _sort(arrays)
+    codes, remaining = {}, numbers["code"].to_numpy()
+    for name, size in zip(DIMENSIONS, sizes, strict=True):
+        codes[name] = (remaining % np.uint64(size)).astype(np.int64)
+        remaining = remaining // np.uint64(size)
+    return RequestColumns(**arrays, combinations=Combinations(codes, values), folder=folder)
+
+
+def bins_of(response: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """Return the bin of each response time (s)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        place = np.floor(np.log10(response / LOWEST) * PER_DECADE)
+    return np.clip(np.nan_to_num(place, nan=0.0), 0, BINS - 1).astype(np.uint8)
+
+
+def edge_of(number: int) -> float:
+    """Return where a bin begins, s."""
+    return float(LOWEST * 10 ** (number / PER_DECADE))
+
+
+def _values(rows: pl.LazyFrame) -> tuple[dict[str, tuple[str | None, ...]], dict[str, pl.Expr]]:
+    """Return the values of each dimension, and the expression of their codes."""
+    texts = {name: pl.col(name).cast(pl.String) for name in DIMENSIONS}
+    lists = rows.select(text.unique().implode().alias(name) for name, text in texts.items())
+    values, codes = {}, {}
+    for name, found in lists.collect(engine="streaming").row(0, named=True).items():
+        present = sorted(value for value in found if value is not None)
+        values[name] = (*present, None)
+        codes[name] = texts[name].cast(pl.Enum(present)).to_physical().fill_null(len(present))
+    return values, codes
+
+
+def _batches(table: pl.LazyFrame, count: int) -> Iterator[pl.DataFrame]:
+    if count <= BATCH:
+        yield table.collect(engine="streaming")
+        return
+    for begin in range(0, count, BATCH):
+        yield table.slice(begin, BATCH).collect()
+
+
+def _sort(arrays: dict[str, npt.NDArray[Any]]) -> None:
+    """Sort arrays by arrival; requests that arrived at the same time keep their order."""
+    arrival = arrays["arrival"]
+    if bool((arrival[1:] >= arrival[:-1]).all()):
+        return
+    order = np.argsort(arrival, kind="stable").astype(np.uint32)
+    for values in arrays.values():
+        values[:] = values[order]
+
+
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="sojourn-")
+    except OSError as error:
+        raise _no_room("a temporary folder", error) from error
+
+
+def _array(folder: Path | None, count: int, name: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Return an empty array, in a file of the folder if there is one."""
+    if folder is None:
+        return np.empty(count, dtype)
+    try:
+        return np.lib.format.open_memmap(folder / f"{name}.npy", "w+", np.dtype(dtype), (count,))
+    except OSError as error:
+        raise _no_room(str(folder), error) from error
+
+
+def _no_room(where: str, error: OSError) -> SojournError:
+    return SojournError(f"cannot write the columns to {where} ({reason_of(error)}); set TMPDIR to another folder")

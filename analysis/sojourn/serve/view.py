@@ -1,0 +1,186 @@
+"""A view: the requests of a time window with some values, binned for drawing, in a few kilobytes."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from sojourn.model.errors import SojournError
+from sojourn.model.figures import QUANTILES
+from sojourn.model.instants import of_epoch_us
+from sojourn.serve.binning import Area, Binned, binned, values_of
+from sojourn.serve.columns import BINS, DIMENSIONS, RequestColumns, edge_of
+
+COLUMNS = 240  # of a heat map
+MOST_COLUMNS = 1_000
+SHORTEST = 1_000  # us: length of a view, at least
+MOST_VALUES = 12  # of a dimension, offered as filters
+LATEST = 253_402_300_800_000_000  # us: the end of the year 9999
+
+Where = Mapping[str, frozenset[str | None]]
+
+
+class Query(Protocol):
+    """The parameters of an address: several values of one name are possible."""
+
+    def get(self, name: str, default: str = "") -> str:
+        """Return the value of a parameter."""
+
+    def getlist(self, name: str) -> Sequence[str]:
+        """Return all values of a parameter."""
+
+
+@dataclass(frozen=True)
+class View:
+    """The requests that a page shows.
+
+    Attributes:
+        area: arrivals and response times.
+        where: dimension -> the values that count; None: a missing value.
+    """
+
+    area: Area
+    where: Where
+
+    @classmethod
+    def of(cls, query: Query, begin: int, end: int, names: tuple[str, str, str, str] = ("from", "to", "low", "high")) -> View:
+        """Return the view of an address.
+
+        Args:
+            query: ``from`` and ``to`` (unix time, us), ``low`` and ``high`` (s), ``where`` (COLUMN=VALUE, repeated) and
+                ``missing`` (COLUMN, repeated); what is missing is not limited.
+            begin: the first arrival, unix time, us.
+            end: the end of the last arrivals, unix time, us.
+            names: of the parameters of the area.
+
+        Raises:
+            SojournError: a parameter is not valid.
+        """
+        since, until = (_whole(query.get(name), name, limit) for name, limit in zip(names, (begin, end), strict=False))
+        if until - since < SHORTEST:
+            raise SojournError(f"{names[1]}: the view ends less than 1 ms after its begin")
+        low, high = (
+            _seconds(query.get(name), name, limit) for name, limit in zip(names[2:], (0.0, math.inf), strict=True)
+        )
+        if low >= high:
+            raise SojournError(f"{names[2]}: {low} is not below {names[3]}, {high}")
+        where: dict[str, set[str | None]] = {}
+        for text in query.getlist("where"):
+            name, equals, value = text.partition("=")
+            if not equals:
+                raise SojournError(f"where: {text[:60]!r} is not COLUMN=VALUE")
+            where.setdefault(name, set()).add(value)
+        for name in query.getlist("missing"):
+            where.setdefault(name, set()).add(None)
+        for name in where:
+            if name not in DIMENSIONS:
+                raise SojournError(f"where: {name[:60]!r} is not one of {', '.join(DIMENSIONS)}")
+        return cls(Area(since, until, low, high), {name: frozenset(values) for name, values in where.items()})
+
+
+def overview(columns: RequestColumns, view: View, count: int = COLUMNS) -> dict[str, Any]:
+    """Return the requests of a view, binned.
+
+    Returns:
+        ``from``, ``width`` (us), ``requests``; ``heat``: column, bin and number of requests of every cell that is not
+        empty, and the edges of the bins (s); ``composition``: per column the number of requests, the mean response
+        time, queueing delay and service time (s), and the requests without a known queueing delay; ``values``:
+        dimension -> [value, requests] of the most frequent; ``more``: dimension -> further values.
+
+    Raises:
+        SojournError: numba is not installed.
+    """
+    bins = binned(columns, columns.combinations.chosen(view.where), view.area, min(max(count, 10), MOST_COLUMNS))
+    column, place = np.nonzero(bins.counts)
+    occupied = (int(place.min()), int(place.max()) + 1) if len(place) else (0, BINS)
+    return {
+        "from": view.area.begin,
+        "to": view.area.end,
+        "width": bins.width,
+        "requests": bins.requests,
+        "heat": {
+            "first": occupied[0],
+            "edges": [edge_of(number) for number in range(occupied[0], occupied[1] + 1)],
+            "column": column.tolist(),
+            "bin": (place - occupied[0]).tolist(),
+            "requests": bins.counts[column, place].tolist(),
+        },
+        "composition": _composition(bins),
+        **_values(columns, bins),
+    }
+
+
+def figures(columns: RequestColumns, view: View) -> dict[str, Any]:
+    """Return number, mean and quantiles (s) of the times of a view: response, queueing, service; None: unknown."""
+    result: dict[str, Any] = {}
+    for name, values in values_of(columns, columns.combinations.chosen(view.where), view.area).items():
+        sizes = values[~np.isnan(values)]
+        result.setdefault("requests", len(values))
+        result[name] = {"requests": len(sizes), "mean": None, **dict.fromkeys((*QUANTILES, "max"))}
+        if len(sizes):
+            levels = np.quantile(sizes, list(QUANTILES.values()))
+            result[name] |= {"mean": float(sizes.mean()), "max": float(sizes.max())}
+            result[name] |= dict(zip(QUANTILES, levels.tolist(), strict=True))
+    return result
+
+
+def command_of(verb: str, sources: Sequence[str], view: View) -> str:
+    """Return the command line that computes a verb for the requests of a view; empty if no command selects them."""
+    words = ["sojourn", verb, *sources, "--since", iso(view.area.begin), "--until", iso(view.area.end)]
+    for name, values in view.where.items():
+        if len(values) > 1 or None in values:
+            return ""
+        words += ["--where", f"{name}={next(iter(values))}"]
+    return shlex.join(words)
+
+
+def iso(instant: int) -> str:
+    """Return a unix time (us) as text: ``2026-01-31T12:00:00.000001Z``."""
+    return of_epoch_us(instant).isoformat().replace("+00:00", "Z")
+
+
+def _composition(bins: Binned) -> dict[str, list[Any]]:
+    requests = bins.counts.sum(axis=1)
+    means = bins.sums / np.maximum(requests, 1)[:, None]
+    return {
+        "requests": requests.tolist(),
+        "unknown": bins.unknown.tolist(),
+        **{name: means[:, place].tolist() for place, name in enumerate(("response", "queueing", "service"))},
+    }
+
+
+def _values(columns: RequestColumns, bins: Binned) -> dict[str, Any]:
+    values, more = {}, {}
+    for name in DIMENSIONS:
+        counts = columns.combinations.counts(name, bins.by_combination)
+        largest = np.argsort(-counts, kind="stable")
+        largest = largest[counts[largest] > 0]
+        texts = columns.combinations.values[name]
+        values[name] = [[texts[code], int(counts[code])] for code in largest[:MOST_VALUES].tolist()]
+        more[name] = max(len(largest) - MOST_VALUES, 0)
+    return {"values": values, "more": more}
+
+
+def _whole(text: str, name: str, otherwise: int) -> int:
+    if not text:
+        return otherwise
+    if not text.isascii() or not text.isdigit() or int(text[:20]) > LATEST:
+        raise SojournError(f"{name}: {text[:60]!r} is not a unix time in microseconds")
+    return int(text)
+
+
+def _seconds(text: str, name: str, otherwise: float) -> float:
+    if not text:
+        return otherwise
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise SojournError(f"{name}: {text[:60]!r} is not a number of seconds")
+    return value
