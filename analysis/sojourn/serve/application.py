@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from importlib.resources import files
@@ -19,6 +20,7 @@ from sojourn.model.formatting import rounded
 from sojourn.present.drawing import vega_lite_version
 from sojourn.present.page_libraries import built_libraries, save_libraries, saved_libraries
 from sojourn.serve.guard import DATA, Guard
+from sojourn.serve.replay import replayed
 from sojourn.serve.session import Session
 from sojourn.serve.view import COLUMNS, command_of, figures, overview
 
@@ -26,7 +28,9 @@ TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg":
 INDEX, LIBRARY = "index.html", "vega.js"
 BROWSER_WIDTHS = range(10, 4_001)
 
-Answer = Callable[[Session, Request], dict[str, Any]]
+REPLAYING = threading.Lock()  # a replay uses all processors
+
+Answer = Callable[[Session, Request, Any], dict[str, Any]]
 
 
 def application(session: Session, token: str) -> Guard:
@@ -47,7 +51,10 @@ def application(session: Session, token: str) -> Guard:
             return PlainTextResponse("not found\n", HTTPStatus.NOT_FOUND)
         return Response((static / name).read_bytes(), media_type=TYPES[name.rpartition(".")[2]])
 
-    routes = [Route(f"{DATA}{name}", _answering(session, answer)) for name, answer in ANSWERS.items()]
+    routes = [
+        Route(f"{DATA}{name}", _answering(session, answer), methods=["POST" if name in POSTED else "GET"])
+        for name, answer in ANSWERS.items()
+    ]
     return Guard(Starlette(routes=[*routes, Route("/", file), Route("/{name}", file)]), token)
 
 
@@ -65,18 +72,21 @@ def libraries() -> str:
 def _answering(session: Session, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
     async def respond(request: Request) -> Response:
         try:
-            return JSONResponse(rounded(await run_in_threadpool(answer, session, request)))
+            body = await request.json() if request.method == "POST" else None
+            return JSONResponse(rounded(await run_in_threadpool(answer, session, request, body)))
+        except ValueError:
+            return JSONResponse({"error": "the body is no JSON"}, HTTPStatus.BAD_REQUEST)
         except SojournError as error:
             return JSONResponse({"error": str(error)}, HTTPStatus.BAD_REQUEST)
 
     return respond
 
 
-def _source(session: Session, _: Request) -> dict[str, Any]:
+def _source(session: Session, _request: Request, _body: Any) -> dict[str, Any]:
     return session.source
 
 
-def _view(session: Session, request: Request) -> dict[str, Any]:
+def _view(session: Session, request: Request, _body: Any) -> dict[str, Any]:
     view = session.view(request.query_params)
     return {
         **overview(session.columns, view, _count(request)),
@@ -84,16 +94,21 @@ def _view(session: Session, request: Request) -> dict[str, Any]:
     }
 
 
-def _figures(session: Session, request: Request) -> dict[str, Any]:
+def _figures(session: Session, request: Request, _body: Any) -> dict[str, Any]:
     return figures(session.columns, session.view(request.query_params))
 
 
-def _queue(session: Session, request: Request) -> dict[str, Any]:
+def _queue(session: Session, request: Request, _body: Any) -> dict[str, Any]:
     view, count = session.view(request.query_params), _count(request)
     width = max(-(-(view.area.end - view.area.begin) // count), 1)
     number = max(-(-(view.area.end - view.area.begin) // width), 1)
     queue = session.queue.over_time(view.area.begin, width, number, view.where.get("upstream"))
     return {"from": view.area.begin, "width": width, **queue}
+
+
+def _replay(session: Session, request: Request, body: Any) -> dict[str, Any]:
+    with REPLAYING:
+        return replayed(session, session.view(request.query_params), body)
 
 
 def _count(request: Request) -> int:
@@ -102,5 +117,6 @@ def _count(request: Request) -> int:
     return int(text) if text.isascii() and text.isdigit() and int(text[:9]) in BROWSER_WIDTHS else COLUMNS
 
 
-ANSWERS: dict[str, Answer] = {"source": _source, "view": _view, "figures": _figures, "queue": _queue}
+ANSWERS: dict[str, Answer] = {"source": _source, "view": _view, "figures": _figures, "queue": _queue, "replay": _replay}
 """Path below ``/api/`` -> what answers it."""
+POSTED = frozenset(("replay",))

@@ -62,9 +62,14 @@ function layers(id) {
   ];
 }
 
-function specification(id, width) {
+export const vegaOptions = () => ({ actions: false, ast: true, logLevel: 1, renderer: "canvas", tooltip: false, defaultStyle: false });
+export function vegaConfig() {
   const text = style("--text");
   const axis = { labelColor: text, titleColor: text, gridColor: style("--line"), domainColor: style("--dim"), tickColor: style("--dim"), titleFontWeight: "normal" };
+  return { view: { stroke: null }, axis, legend: { labelColor: text, titleColor: text } };
+}
+
+function specification(id, width) {
   const names = ["x0", "x1", "y0", "y1", "most", "workers"];
   return {
     $schema: "https://vega.github.io/schema/vega-lite/v6.json",
@@ -72,7 +77,7 @@ function specification(id, width) {
     params: names.map((name) => ({ name, value: name.endsWith("1") || name === "most" ? 2 : 1 })),
     data: { name: "rows", values: [], format: { parse: null } },
     layer: layers(id),
-    config: { view: { stroke: null }, axis },
+    config: vegaConfig(),
   };
 }
 
@@ -83,8 +88,7 @@ async function viewOf(id) {
   if (views.get(id)?.key !== key) {
     views.get(id)?.embedded.then((result) => result.finalize());
     const target = holder.querySelector(".drawing") ?? holder.appendChild(Object.assign(document.createElement("div"), { className: "drawing" }));
-    const options = { actions: false, ast: true, logLevel: 1, renderer: "canvas", tooltip: false, defaultStyle: false };
-    views.set(id, { key, width, embedded: vegaEmbed(target, specification(id, width), options) });
+    views.set(id, { key, width, embedded: vegaEmbed(target, specification(id, width), vegaOptions()) });
   }
   return (await views.get(id).embedded).view;
 }

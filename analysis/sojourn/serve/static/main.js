@@ -4,6 +4,7 @@ import { widthOf } from "./charts.js";
 import { showFilters } from "./filters.js";
 import { instant, parseInstant } from "./formats.js";
 import { drawComposition, drawHeat, drawQueue, showFigures, showTable } from "./overview.js";
+import { setUpReplay, showRoutes, viewChanged } from "./replay.js";
 import { NO_SELECTION, change, hasSelection, onChange, read, state } from "./state.js";
 
 const element = (id) => document.getElementById(id);
@@ -40,6 +41,7 @@ async function refresh() {
     view = await ask("view", parameters);
     say();
     showFilters(source.dimensions, view);
+    showRoutes(view.values.route);
     showArea();
     await Promise.all([drawHeat(view), drawComposition(view)]);
     markAll();
@@ -52,6 +54,7 @@ async function refresh() {
     showTable(view, queue.error ? undefined : queue);
     markAll();
     await figures;
+    viewChanged();
     document.documentElement.dataset.busy = "false";
   } catch (error) {
     say(error);
@@ -187,6 +190,7 @@ async function start() {
   document.title = `Sojourn: ${source.names.join(", ")}`;
   element("name").textContent = source.names.join(", ");
   element("notes").replaceChildren(...[source.incident?.sentence, ...source.notes].filter(Boolean).map((note) => Object.assign(document.createElement("p"), { className: "note", textContent: note })));
+  setUpReplay(query);
   await refresh();
   let width = widthOf("heat");
   new ResizeObserver(() => {

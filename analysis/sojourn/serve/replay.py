@@ -1,0 +1,97 @@
+"""The requests of a view replayed under another configuration, with the distributions side by side."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sojourn.analyses.whatif.charts import exceeding
+from sojourn.analyses.whatif.run import whatif
+from sojourn.analyses.whatif.section import sentence
+from sojourn.analyses.whatif.variants import change_of
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import counted
+from sojourn.model.frame import Selection
+from sojourn.model.instants import of_epoch_us
+from sojourn.serve.session import Session
+from sojourn.serve.view import View, command_of
+from sojourn.sources.open_requests import selected
+
+MOST = 1_000_000  # requests: more take too long for an answer on a page
+MOST_SETTINGS = 20
+LONGEST = 2_000  # characters of a key or a value
+SELECTING = ("service", "upstream")
+"""Dimensions whose values do not share workers; other filters of a view select no requests for a replay."""
+FIGURES = (
+    "requests", "measured", "replayed", "error", "grade", "refused", "forced", "workers", "others", "notes", "system",
+)  # fmt: skip
+
+
+def replayed(session: Session, view: View, body: Any) -> dict[str, Any]:
+    """Replay the requests of a view: those of its window, at its services and upstreams.
+
+    Args:
+        session: the requests.
+        view: whose window and filters select them.
+        body: ``set``: key -> value of the changes, as of ``sojourn whatif --set``; empty: the usual changes.
+            ``force``: predict even if the replay does not match the measurements.
+
+    Returns:
+        Values of the result as ``sojourn whatif --json`` has them, its ``sentence``, ``curves`` (name -> seconds and
+        share of the requests that took longer, of the measured, the replayed and the best variant), and ``command``.
+
+    Raises:
+        SojournError: a setting is not valid, or there are too many requests.
+    """
+    settings, force = _checked(body)
+    change_of(settings)
+    area = view.area
+    count = session.columns.between(area.begin, area.end)
+    if count.stop - count.start > MOST:
+        raise SojournError(
+            f"the window has {counted(count.stop - count.start, 'request')}, and {MOST:,} are replayed at most: zoom in"
+        )
+    where = {name: values for name, values in view.where.items() if name in SELECTING}
+    if any(len(values) > 1 or None in values for values in where.values()):
+        raise SojournError("a replay is of one upstream, or of all: choose one value")
+    conditions: dict[str, object] = {name: next(iter(values)) for name, values in where.items()}
+    selection = Selection(of_epoch_us(area.begin), of_epoch_us(area.end), conditions)
+    requests = selected(session.requests, selection)
+    result = whatif(requests, [settings] if settings else [], workers=session.workers, force=force)
+    values = result.to_dict()
+    curves = {"measured": result.measured_values, "replayed": result.replayed_values}
+    if result.variants:
+        curves["predicted"] = result.variants[0].values
+    command = command_of("whatif", session.sources, View(area, where))
+    words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    return {
+        **{name: values[name] for name in FIGURES},
+        "variants": values["variants"],
+        "withheld": values["withheld"],
+        "sentence": sentence(result),
+        "curves": {name: _curve(each) for name, each in curves.items()},
+        "command": f"{command} {shlex.join([*words, *(['--force'] if force else [])])}".strip(),
+    }
+
+
+def _curve(values: Any) -> dict[str, list[float]]:
+    seconds, shares = exceeding(np.asarray(values))
+    return {"seconds": seconds, "shares": shares}
+
+
+def _checked(body: Any) -> tuple[dict[str, str], bool]:
+    """Return the settings and whether a prediction is forced.
+
+    Raises:
+        SojournError: the body has another form.
+    """
+    settings = body.get("set", {}) if isinstance(body, Mapping) else None
+    is_text = isinstance(settings, Mapping) and all(
+        isinstance(text, str) and len(text) <= LONGEST for pair in settings.items() for text in pair
+    )
+    if not is_text or len(settings) > MOST_SETTINGS:
+        raise SojournError("the body is not an object whose set has texts")
+    return dict(settings), body.get("force") is True
