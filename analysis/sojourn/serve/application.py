@@ -21,7 +21,7 @@ from sojourn.present.drawing import vega_lite_version
 from sojourn.present.page_libraries import built_libraries, save_libraries, saved_libraries
 from sojourn.serve.guard import DATA, Guard
 from sojourn.serve.replay import replayed
-from sojourn.serve.session import Session
+from sojourn.serve.session import Session, Sessions
 from sojourn.serve.view import COLUMNS, command_of, figures, overview
 
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
@@ -33,11 +33,11 @@ REPLAYING = threading.Lock()  # a replay uses all processors
 Answer = Callable[[Session, Request, Any], dict[str, Any]]
 
 
-def application(session: Session, token: str) -> Guard:
+def application(sessions: Sessions, token: str) -> Guard:
     """Return the application.
 
     Args:
-        session: the requests.
+        sessions: the requests.
         token: that requests for data must have.
     """
     static = files("sojourn.serve") / "static"
@@ -52,7 +52,7 @@ def application(session: Session, token: str) -> Guard:
         return Response((static / name).read_bytes(), media_type=TYPES[name.rpartition(".")[2]])
 
     routes = [
-        Route(f"{DATA}{name}", _answering(session, answer), methods=["POST" if name in POSTED else "GET"])
+        Route(f"{DATA}{name}", _answering(sessions, answer), methods=["POST" if name in POSTED else "GET"])
         for name, answer in ANSWERS.items()
     ]
     return Guard(Starlette(routes=[*routes, Route("/", file), Route("/{name}", file)]), token)
@@ -69,11 +69,12 @@ def libraries() -> str:
     return script
 
 
-def _answering(session: Session, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
+def _answering(sessions: Sessions, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
     async def respond(request: Request) -> Response:
         try:
             body = await request.json() if request.method == "POST" else None
-            return JSONResponse(rounded(await run_in_threadpool(answer, session, request, body)))
+            result = rounded(await run_in_threadpool(answer, sessions.current, request, body))
+            return JSONResponse({**result, "generation": sessions.generation, "follows": sessions.follows})
         except ValueError:
             return JSONResponse({"error": "the body is no JSON"}, HTTPStatus.BAD_REQUEST)
         except SojournError as error:
@@ -90,7 +91,7 @@ def _view(session: Session, request: Request, _body: Any) -> dict[str, Any]:
     view = session.view(request.query_params)
     return {
         **overview(session.columns, view, _count(request)),
-        "command": command_of("split", session.sources, view),
+        "command": command_of("split", session.options, view),
     }
 
 

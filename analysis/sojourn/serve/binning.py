@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -93,7 +94,7 @@ def values_of(columns: RequestColumns, chosen: Bools, area: Area) -> dict[str, F
 def _parts(whole: slice) -> list[slice]:
     """Return a slice as one part per thread."""
     edges = np.linspace(whole.start, whole.stop, THREADS + 1).astype(int).tolist()
-    return [slice(begin, end) for begin, end in zip(edges[:-1], edges[1:], strict=True)]
+    return [slice(begin, end) for begin, end in pairwise(edges)]
 
 
 @compiled

@@ -6,6 +6,7 @@ Measures the same as ``split``, ``depth`` and ``blame``, for the requests that a
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -26,12 +27,21 @@ from sojourn.invocation.options import (
 from sojourn.invocation.reading import requests_of
 from sojourn.model.extras import needed_for
 
+COLUMNS = ("remote_addr", "connection")
+"""Read besides what the components need: a replay follows clients by them."""
+
 
 def serve(
     sources: Sources,
     port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65535, help="Port on 127.0.0.1.  [default: a free one]", show_default=False)
+        int,
+        typer.Option(
+            metavar="N", min=0, max=65535, help="Port on 127.0.0.1.  [default: a free one]", show_default=False
+        ),
     ] = 0,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Follow logs that are being written: the requests of the last hour.")
+    ] = False,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     spans: Spans = None,
     app_log: AppLogs = None,
@@ -51,6 +61,32 @@ def serve(
     with needed_for("sojourn serve"):
         import starlette  # noqa: F401, PLC0415
         import uvicorn  # noqa: F401, PLC0415
+    if follow and (spans or app_log or since or until):
+        raise typer.BadParameter(
+            "the last hour of logs is followed, without --spans, --app-log, --since and --until", param_hint="--follow"
+        )
+    reading = {
+        "--spans": spans, "--app-log": app_log, "--app-log-format": app_log_format, "--log-format": log_format,
+        "--columns": table_columns,
+    }  # fmt: skip
+    words = (word for name, value in reading.items() for each in _listed(value) for word in (name, each))
+    of_workers = (word for each in _listed(workers) for word in ("--workers", each))
+
+    def say(address: str) -> None:
+        sys.stdout.write(f"{address}\n")
+        sys.stdout.flush()
+        if open_page:
+            typer.launch(address)
+
+    from sojourn.serve.view import Options  # noqa: PLC0415 - Polars takes its time to load
+
+    options = Options(tuple(sources), tuple(words), tuple(of_workers))
+    if follow:
+        from sojourn.serve.server import follow_logs  # noqa: PLC0415
+        from sojourn.sources.log_files import format_of_text  # noqa: PLC0415
+
+        follow_logs(options, port, say, workers=counts, form=format_of_text(log_format) if log_format else None)
+        return
     requests = requests_of(
         sources,
         workers=counts,
@@ -59,17 +95,19 @@ def serve(
         app_log_format=app_log_format,
         since=since,
         until=until,
+        columns=COLUMNS,
         log_format=log_format,
         table_columns=table_columns,
         quiet=quiet,
     )
-    from sojourn.serve.server import serve_session  # noqa: PLC0415
-    from sojourn.serve.session import Session  # noqa: PLC0415 - Polars takes its time to load
+    from sojourn.serve.server import serve_page  # noqa: PLC0415
+    from sojourn.serve.session import Session, Sessions  # noqa: PLC0415
 
-    def say(address: str) -> None:
-        sys.stdout.write(f"{address}\n")
-        sys.stdout.flush()
-        if open_page:
-            typer.launch(address)
+    sessions = Sessions(options)
+    sessions.replace(Session.of(requests, options, counts))
+    serve_page(sessions, port, say)
 
-    serve_session(Session.of(requests, sources, counts), port, say)
+
+def _listed(value: str | Sequence[str] | None) -> Sequence[str]:
+    """Return the values of an option."""
+    return [value] if isinstance(value, str) else value or ()

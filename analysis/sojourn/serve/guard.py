@@ -18,6 +18,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 DATA = "/api/"
 HEADER = "X-Sojourn-Token"
 HOSTS = ("127.0.0.1", "localhost", "[::1]")
+OWN_SITES = ("same-origin", "none")  # of Sec-Fetch-Site: the page itself, and an address that the user entered
 METHODS = ("GET", "HEAD", "POST")
 LARGEST = 100_000  # bytes of a request's body
 POLICY = (
@@ -72,20 +73,22 @@ class Guard:
     def _refusal(self, scope: Scope) -> tuple[int, str]:
         """Return the status and the reason of a refusal; an empty reason: there is none."""
         headers = Headers(scope=scope)
-        host = headers.get("host", "")
-        if host.rpartition(":")[0] not in HOSTS and host not in HOSTS:
-            return HTTPStatus.MISDIRECTED_REQUEST, f"the host is not one of {', '.join(HOSTS)}"
-        if headers.get("origin", f"http://{host}") != f"http://{host}":
-            return HTTPStatus.FORBIDDEN, "requests of another origin are refused"
-        if headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
-            return HTTPStatus.FORBIDDEN, "requests of another site are refused"
-        if scope["method"] not in METHODS:
-            return HTTPStatus.METHOD_NOT_ALLOWED, "the method is not GET, HEAD or POST"
-        length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > LARGEST or "transfer-encoding" in headers:
-            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is longer than {LARGEST} bytes"
-        if scope["path"].startswith(DATA):
-            token = headers.get(HEADER, "").encode("utf-8", "replace")
-            if not hmac.compare_digest(token, self._token):
-                return HTTPStatus.UNAUTHORIZED, "the token is missing or wrong: open the address that the command printed"
-        return HTTPStatus.OK, ""
+        host, length = headers.get("host", ""), headers.get("content-length", "0")
+        origin = headers.get("origin", f"http://{host}")
+        is_local = host in HOSTS or host.rpartition(":")[0] in HOSTS
+        is_own = origin == f"http://{host}" and headers.get("sec-fetch-site", "same-origin") in OWN_SITES
+        is_short = length.isdigit() and int(length) <= LARGEST and "transfer-encoding" not in headers
+        token = headers.get(HEADER, "").encode("utf-8", "replace")
+        is_allowed = not scope["path"].startswith(DATA) or hmac.compare_digest(token, self._token)
+        refusals = (
+            (is_local, HTTPStatus.MISDIRECTED_REQUEST, f"the host is not one of {', '.join(HOSTS)}"),
+            (is_own, HTTPStatus.FORBIDDEN, "requests of another site are refused"),
+            (
+                scope["method"] in METHODS,
+                HTTPStatus.METHOD_NOT_ALLOWED,
+                f"the method is not one of {', '.join(METHODS)}",
+            ),
+            (is_short, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is longer than {LARGEST} bytes"),
+            (is_allowed, HTTPStatus.UNAUTHORIZED, "the token is wrong: open the address that the command printed"),
+        )
+        return next(((status, reason) for passes, status, reason in refusals if not passes), (HTTPStatus.OK, ""))

@@ -65,7 +65,7 @@ def replayed(session: Session, view: View, body: Any) -> dict[str, Any]:
     curves = {"measured": result.measured_values, "replayed": result.replayed_values}
     if result.variants:
         curves["predicted"] = result.variants[0].values
-    command = command_of("whatif", session.sources, View(area, where))
+    command = command_of("whatif", session.options, View(area, where))
     words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     return {
         **{name: values[name] for name in FIGURES},
@@ -89,9 +89,8 @@ def _checked(body: Any) -> tuple[dict[str, str], bool]:
         SojournError: the body has another form.
     """
     settings = body.get("set", {}) if isinstance(body, Mapping) else None
-    is_text = isinstance(settings, Mapping) and all(
-        isinstance(text, str) and len(text) <= LONGEST for pair in settings.items() for text in pair
-    )
-    if not is_text or len(settings) > MOST_SETTINGS:
-        raise SojournError("the body is not an object whose set has texts")
+    if not isinstance(settings, Mapping) or len(settings) > MOST_SETTINGS:
+        raise SojournError("the body is not an object whose set is an object")
+    if not all(isinstance(text, str) and len(text) <= LONGEST for pair in settings.items() for text in pair):
+        raise SojournError("set: a key or a value is not a text")
     return dict(settings), body.get("force") is True

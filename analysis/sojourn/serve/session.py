@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from starlette.datastructures import QueryParams
+
 from sojourn.analyses.audit.incident import incident_of
 from sojourn.analyses.audit.reading import doubts_of
 from sojourn.analyses.queue_source import gaps_of
@@ -15,7 +17,7 @@ from sojourn.model.errors import SojournError
 from sojourn.model.instants import epoch_us, of_epoch_us
 from sojourn.serve.columns import DIMENSIONS, RequestColumns, columns_of
 from sojourn.serve.queue import QueueOverTime
-from sojourn.serve.view import Query, View
+from sojourn.serve.view import AREA, Options, View
 from sojourn.sources.open_requests import OpenedRequests
 from sojourn.timeline.visits import WorkersLike
 
@@ -27,18 +29,18 @@ class Session:
     Attributes:
         requests: the opened requests.
         columns: their columns.
-        sources: names of the sources, as a command has them.
+        options: how they were read.
         workers: per backend, or the same for all; None: derived from the worker values.
     """
 
     requests: OpenedRequests
     columns: RequestColumns
-    sources: tuple[str, ...]
+    options: Options
     workers: WorkersLike = None
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @classmethod
-    def of(cls, requests: OpenedRequests, sources: Sequence[str], workers: WorkersLike = None) -> Session:
+    def of(cls, requests: OpenedRequests, options: Options, workers: WorkersLike = None) -> Session:
         """Return the session of opened requests.
 
         Raises:
@@ -47,7 +49,7 @@ class Session:
         columns = columns_of(requests)
         if not len(columns):
             raise SojournError("no request to show: all are upgraded connections (101)")
-        return cls(requests, columns, tuple(sources), workers)
+        return cls(requests, columns, options, workers)
 
     @property
     def begin(self) -> int:
@@ -59,13 +61,16 @@ class Session:
         """The end of the last arrivals, unix time, us."""
         return int(self.columns.arrival[-1]) + 1
 
-    def view(self, query: Query) -> View:
-        """Return the view of an address; its parameters are those of ``View.of``."""
-        return View.of(query, self.begin, self.end)
+    def view(self, query: QueryParams, names: Sequence[str] = AREA) -> View:
+        """Return the view of an address; arguments as of ``View.of``."""
+        return View.of(query, self.begin, self.end, names)
 
     @functools.cached_property
     def source(self) -> dict[str, Any]:
-        """What the page says of the source: ``names``, ``requests``, ``from``, ``to``, ``incident``, ``notes``."""
+        """Return what the page says of the source.
+
+        ``names``, ``requests``, ``from`` and ``to`` (unix time, us), ``dimensions``, ``incident``, ``notes``.
+        """
         first, last = (of_epoch_us(each) for each in (self.begin, self.end - 1))
         incident = incident_of(self.requests.measures, first, last, len(self.columns))
         return {
@@ -75,9 +80,7 @@ class Session:
             "to": self.end,
             "dimensions": list(DIMENSIONS),
             "incident": incident and {
-                "from": epoch_us(incident.begin),
-                "to": epoch_us(incident.end),
-                "sentence": incident.sentence,
+                "from": epoch_us(incident.begin), "to": epoch_us(incident.end), "sentence": incident.sentence,
             },
             "notes": [*doubts_of(self.requests), *gaps_of(self.requests)],
         }  # fmt: skip
@@ -87,7 +90,7 @@ class Session:
         """The queue of all requests over time, computed at the first use.
 
         Raises:
-            SojournError: the requests are too many, or their waits are unknown.
+            SojournError: no wait is known.
         """
         with self._lock:
             return self._queue
@@ -95,3 +98,42 @@ class Session:
     @functools.cached_property
     def _queue(self) -> QueueOverTime:
         return QueueOverTime.of(self.requests, self.workers)
+
+
+class Sessions:
+    """The current session of a page.
+
+    Attributes:
+        options: how the requests are read.
+        follows: whether the session is replaced while requests arrive.
+        generation: number of sessions so far.
+    """
+
+    def __init__(self, options: Options, *, follows: bool = False) -> None:
+        self.options = options
+        self.follows = follows
+        self.generation = 0
+        self._current: Session | None = None
+        self._failure = ""
+
+    @property
+    def current(self) -> Session:
+        """The current session.
+
+        Raises:
+            SojournError: there is none yet, or the logs cannot be read any longer.
+        """
+        if self._failure:
+            raise SojournError(self._failure)
+        if self._current is None:
+            raise SojournError(f"{', '.join(self.options.sources)}: no request yet")
+        return self._current
+
+    def replace(self, session: Session) -> None:
+        """Replace the current session."""
+        self._current = session
+        self.generation += 1
+
+    def fail(self, error: BaseException) -> None:
+        """Answer with an error from now on: the logs cannot be read any longer."""
+        self._failure = f"the logs are not read any longer: {error}"

@@ -6,9 +6,10 @@ import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
+from starlette.datastructures import QueryParams
 
 from sojourn.model.errors import SojournError
 from sojourn.model.figures import QUANTILES
@@ -20,19 +21,28 @@ COLUMNS = 240  # of a heat map
 MOST_COLUMNS = 1_000
 SHORTEST = 1_000  # us: length of a view, at least
 MOST_VALUES = 12  # of a dimension, offered as filters
+WITHOUT_WORKERS = ("split",)  # verbs without the option --workers
 LATEST = 253_402_300_800_000_000  # us: the end of the year 9999
 
+AREA = ("from", "to", "low", "high")
+SELECTION = ("begin", "end", "low", "high")
+"""Parameters of an address: what is shown, and what is selected in it."""
 Where = Mapping[str, frozenset[str | None]]
 
 
-class Query(Protocol):
-    """The parameters of an address: several values of one name are possible."""
+@dataclass(frozen=True)
+class Options:
+    """How the requests were read, as words of a command line.
 
-    def get(self, name: str, default: str = "") -> str:
-        """Return the value of a parameter."""
+    Attributes:
+        sources: the sources.
+        reading: options that every command has that reads these sources.
+        workers: options on the number of workers.
+    """
 
-    def getlist(self, name: str) -> Sequence[str]:
-        """Return all values of a parameter."""
+    sources: tuple[str, ...]
+    reading: tuple[str, ...] = ()
+    workers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,7 +58,9 @@ class View:
     where: Where
 
     @classmethod
-    def of(cls, query: Query, begin: int, end: int, names: tuple[str, str, str, str] = ("from", "to", "low", "high")) -> View:
+    def of(
+        cls, query: QueryParams, begin: int, end: int, names: Sequence[str] = AREA
+    ) -> View:
         """Return the view of an address.
 
         Args:
@@ -61,11 +73,13 @@ class View:
         Raises:
             SojournError: a parameter is not valid.
         """
-        since, until = (_whole(query.get(name), name, limit) for name, limit in zip(names, (begin, end), strict=False))
+        since, until = (
+            _whole(query.get(name, ""), name, limit) for name, limit in zip(names, (begin, end), strict=False)
+        )
         if until - since < SHORTEST:
             raise SojournError(f"{names[1]}: the view ends less than 1 ms after its begin")
         low, high = (
-            _seconds(query.get(name), name, limit) for name, limit in zip(names[2:], (0.0, math.inf), strict=True)
+            _seconds(query.get(name, ""), name, limit) for name, limit in zip(names[2:], (0.0, math.inf), strict=True)
         )
         if low >= high:
             raise SojournError(f"{names[2]}: {low} is not below {names[3]}, {high}")
@@ -129,9 +143,20 @@ def figures(columns: RequestColumns, view: View) -> dict[str, Any]:
     return result
 
 
-def command_of(verb: str, sources: Sequence[str], view: View) -> str:
+def command_of(verb: str, options: Options, view: View) -> str:
     """Return the command line that computes a verb for the requests of a view; empty if no command selects them."""
-    words = ["sojourn", verb, *sources, "--since", iso(view.area.begin), "--until", iso(view.area.end)]
+    workers = () if verb in WITHOUT_WORKERS else options.workers
+    words = [
+        "sojourn",
+        verb,
+        *options.sources,
+        *options.reading,
+        *workers,
+        "--since",
+        iso(view.area.begin),
+        "--until",
+        iso(view.area.end),
+    ]
     for name, values in view.where.items():
         if len(values) > 1 or None in values:
             return ""

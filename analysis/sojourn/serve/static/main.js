@@ -159,6 +159,52 @@ function applyArea(event) {
   change({ from, to, begin: from, end: to, low: above, high: below });
 }
 
+// Follow logs that are being written, until what is looked at is to stay.
+const POLL = 1000; // ms
+let paused = false;
+
+async function follow() {
+  if (!paused && document.documentElement.dataset.busy !== "true") {
+    try {
+      const latest = await ask("source");
+      if (latest.generation !== source.generation && !paused) {
+        source = latest;
+        showSource();
+        await refresh();
+      }
+    } catch (error) {
+      say(error);
+    }
+  }
+  setTimeout(follow, POLL);
+}
+
+function pause() {
+  paused = !paused;
+  element("pause").setAttribute("aria-pressed", String(paused));
+  element("pause").textContent = paused ? "Continue" : "Pause";
+  change(paused ? window_() : { from: undefined, to: undefined });
+}
+
+function showSource() {
+  document.title = `Sojourn: ${source.names.join(", ")}`;
+  element("name").textContent = source.names.join(", ");
+  const notes = [source.incident?.sentence, ...source.notes].filter(Boolean);
+  element("notes").replaceChildren(...notes.map((note) => Object.assign(document.createElement("p"), { className: "note", textContent: note })));
+}
+
+async function firstSource() {
+  for (;;) {
+    try {
+      return await ask("source");
+    } catch (error) {
+      say(error);
+      if (!error.message.endsWith("no request yet")) throw error;
+      await new Promise((resolve) => setTimeout(resolve, POLL));
+    }
+  }
+}
+
 async function start() {
   takeToken();
   read();
@@ -181,15 +227,8 @@ async function start() {
   element("zoom").addEventListener("click", () => zoom(state.begin, state.end));
   element("area").addEventListener("submit", applyArea);
   element("plots").addEventListener("keydown", onKey);
-  try {
-    source = await ask("source");
-  } catch (error) {
-    say(error);
-    return;
-  }
-  document.title = `Sojourn: ${source.names.join(", ")}`;
-  element("name").textContent = source.names.join(", ");
-  element("notes").replaceChildren(...[source.incident?.sentence, ...source.notes].filter(Boolean).map((note) => Object.assign(document.createElement("p"), { className: "note", textContent: note })));
+  source = await firstSource();
+  showSource();
   setUpReplay(query);
   await refresh();
   let width = widthOf("heat");
@@ -201,6 +240,11 @@ async function start() {
     }
   }).observe(element("heat"));
   document.documentElement.dataset.ready = "true";
+  if (source.follows) {
+    element("pause").hidden = false;
+    element("pause").addEventListener("click", pause);
+    setTimeout(follow, POLL);
+  }
 }
 
 start();
