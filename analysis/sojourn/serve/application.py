@@ -21,8 +21,9 @@ from sojourn.present.drawing import vega_lite_version
 from sojourn.present.page_libraries import built_libraries, save_libraries, saved_libraries
 from sojourn.serve.guard import DATA, Guard
 from sojourn.serve.replay import replayed
+from sojourn.serve.rows import parquet_of
 from sojourn.serve.session import Session, Sessions
-from sojourn.serve.view import COLUMNS, command_of, figures, overview
+from sojourn.serve.view import AREA, COLUMNS, SELECTION, command_of, figures, overview
 
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 INDEX, LIBRARY = "index.html", "vega.js"
@@ -30,7 +31,7 @@ BROWSER_WIDTHS = range(10, 4_001)
 
 REPLAYING = threading.Lock()  # a replay uses all processors
 
-Answer = Callable[[Session, Request, Any], dict[str, Any]]
+Answer = Callable[[Session, Request, Any], dict[str, Any] | bytes]
 
 
 def application(sessions: Sessions, token: str) -> Guard:
@@ -73,7 +74,10 @@ def _answering(sessions: Sessions, answer: Answer) -> Callable[[Request], Awaita
     async def respond(request: Request) -> Response:
         try:
             body = await request.json() if request.method == "POST" else None
-            result = rounded(await run_in_threadpool(answer, sessions.current, request, body))
+            result = await run_in_threadpool(answer, sessions.current, request, body)
+            if isinstance(result, bytes):
+                return Response(result, media_type="application/vnd.apache.parquet")
+            result = rounded(result)
             return JSONResponse({**result, "generation": sessions.generation, "follows": sessions.follows})
         except ValueError:
             return JSONResponse({"error": "the body is no JSON"}, HTTPStatus.BAD_REQUEST)
@@ -107,6 +111,11 @@ def _queue(session: Session, request: Request, _body: Any) -> dict[str, Any]:
     return {"from": view.area.begin, "width": width, **queue}
 
 
+def _parquet(session: Session, request: Request, _body: Any) -> bytes:
+    query = request.query_params
+    return parquet_of(session, session.view(query, SELECTION if SELECTION[0] in query else AREA))
+
+
 def _replay(session: Session, request: Request, body: Any) -> dict[str, Any]:
     with REPLAYING:
         return replayed(session, session.view(request.query_params), body)
@@ -118,6 +127,13 @@ def _count(request: Request) -> int:
     return int(text) if text.isascii() and text.isdigit() and int(text[:9]) in BROWSER_WIDTHS else COLUMNS
 
 
-ANSWERS: dict[str, Answer] = {"source": _source, "view": _view, "figures": _figures, "queue": _queue, "replay": _replay}
+ANSWERS: dict[str, Answer] = {
+    "source": _source,
+    "view": _view,
+    "figures": _figures,
+    "queue": _queue,
+    "requests": _parquet,
+    "replay": _replay,
+}
 """Path below ``/api/`` -> what answers it."""
 POSTED = frozenset(("replay",))

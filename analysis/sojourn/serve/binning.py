@@ -10,7 +10,7 @@ import numpy as np
 from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.model.compilation import compiled
 from sojourn.model.parallel import THREADS, in_threads
-from sojourn.serve.columns import BINS, RequestColumns
+from sojourn.serve.columns import BINS, SINGLE, RequestColumns
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,7 @@ def binned(columns: RequestColumns, chosen: Bools, area: Area, count: int) -> Bi
     Raises:
         SojournError: numba is not installed.
     """
+    low, high = SINGLE(area.low), SINGLE(area.high)
     width = max(-(-(area.end - area.begin) // count), 1)
     number = max(-(-(area.end - area.begin) // width), 1)
 
@@ -72,8 +73,8 @@ def binned(columns: RequestColumns, chosen: Bools, area: Area, count: int) -> Bi
         unknown, by_combination = np.zeros(number, np.int64), np.zeros(len(chosen), np.int64)
         _bin(
             columns.arrival[part], columns.response[part], columns.queueing[part], columns.service[part],
-            columns.bin[part], columns.combination[part], chosen, area.begin, width, area.low, area.high,
-            counts, sums, unknown, by_combination,
+            columns.bin[part], columns.combination[part], chosen, area.begin, width, low, high, counts,
+            sums, unknown, by_combination,
         )  # fmt: skip
         return counts, sums, unknown, by_combination
 
@@ -86,7 +87,7 @@ def values_of(columns: RequestColumns, chosen: Bools, area: Area) -> dict[str, F
     """Return the times of the requests of an area, s: response, queueing, service; NaN: unknown."""
     part = columns.between(area.begin, area.end)
     response = columns.response[part]
-    inside = chosen[columns.combination[part]] & (response >= area.low) & (response < area.high)
+    inside = chosen[columns.combination[part]] & (response >= SINGLE(area.low)) & (response < SINGLE(area.high))
     times = {"response": response, "queueing": columns.queueing[part], "service": columns.service[part]}
     return {name: values[inside].astype(np.float64) for name, values in times.items()}
 
@@ -99,7 +100,8 @@ def _parts(whole: slice) -> list[slice]:
 
 @compiled
 def _bin(  # type: ignore[no-untyped-def]
-    arrival, response, queueing, service, place, combination, chosen, begin, width, low, high, counts, sums, unknown,
+    arrival, response, queueing, service, place, combination, chosen, begin, width, low, high, counts,
+            sums, unknown,
     by_combination,
 ):  # fmt: skip
     """Add the requests with a chosen combination and a response time in [low, high) to the sums."""

@@ -58,9 +58,7 @@ class View:
     where: Where
 
     @classmethod
-    def of(
-        cls, query: QueryParams, begin: int, end: int, names: Sequence[str] = AREA
-    ) -> View:
+    def of(cls, query: QueryParams, begin: int, end: int, names: Sequence[str] = AREA) -> View:
         """Return the view of an address.
 
         Args:

@@ -5,6 +5,7 @@ import { showFilters } from "./filters.js";
 import { instant, parseInstant } from "./formats.js";
 import { drawComposition, drawHeat, drawQueue, showFigures, showTable } from "./overview.js";
 import { setUpReplay, showRoutes, viewChanged } from "./replay.js";
+import { savePicture, saveRequests } from "./save.js";
 import { NO_SELECTION, change, hasSelection, onChange, read, state } from "./state.js";
 
 const element = (id) => document.getElementById(id);
@@ -20,6 +21,13 @@ function query() {
   const parameters = new URLSearchParams({ from, to, columns: Math.max(Math.round(widthOf("heat") / 4), 20) });
   for (const value of state.where) parameters.append("where", value);
   for (const value of state.missing) parameters.append("missing", value);
+  return parameters;
+}
+
+// The selection if there is one, otherwise the window.
+function selectedQuery() {
+  const parameters = query();
+  if (hasSelection()) for (const name of ["begin", "end", "low", "high"]) parameters.set(name, state[name]);
   return parameters;
 }
 
@@ -226,6 +234,10 @@ async function start() {
   element("clear").addEventListener("click", () => change(NO_SELECTION));
   element("zoom").addEventListener("click", () => zoom(state.begin, state.end));
   element("area").addEventListener("submit", applyArea);
+  for (const button of document.querySelectorAll("[data-save]")) {
+    button.addEventListener("click", () => savePicture(button.dataset.of, button.dataset.save).catch(say));
+  }
+  element("save-requests").addEventListener("click", () => saveRequests(selectedQuery()).catch(say));
   element("plots").addEventListener("keydown", onKey);
   source = await firstSource();
   showSource();
