@@ -37,7 +37,7 @@ from sojourn.model.formatting import iso
 from sojourn.model.result import Result
 from sojourn.timeline.busiest_excerpt import Scene, scene_of
 from sojourn.timeline.classes import selected_by, summed
-from sojourn.timeline.concurrency import counts_on_arrival
+from sojourn.timeline.concurrency import GONE, counts_on_arrival, intervals_of
 from sojourn.timeline.free_workers import is_lower_bound
 from sojourn.timeline.phases import PHASES
 from sojourn.timeline.services import services_of
@@ -50,7 +50,6 @@ from sojourn.timeline.windows import Windows
 ALL = "all"  # every backend together
 COARSE = [digit * 10**power for power in range(1, 8) for digit in (1, 2, 5)]
 DRAWN = 300  # requests of the scene
-MICROSECOND = 1e-6  # s: instants nearer than this are one
 UNKNOWN_WITHOUT_VISITS = (
     "waiting", "gone", "in_service", "in_system", "utilisation", "mean_wait", "seen_waiting", "seen_in_system",
 )  # fmt: skip
@@ -150,14 +149,8 @@ def depth_of(
     """
     chosen = selected_by(visits.rows, where or {})
     services = services_of(visits)
-    late = services.begin > visits.wait_end + MICROSECOND
-    starts = np.where(late, services.begin, visits.wait_end)
-    left = np.where(visits.occupied < visits.busy_start, np.minimum(visits.wait_end, visits.occupied), visits.wait_end)
-    intervals = {
-        "waiting": (visits.arrival, left),
-        "gone": (visits.wait_end, starts),
-        "in_service": (services.begin, services.end),
-    }
+    intervals = intervals_of(visits, services)
+    starts = intervals[GONE][1]
     has_end = ~np.isnan(services.end)
     # If a wait is negative, its service begins before its arrival.
     first = float(min(visits.arrival.min(), services.begin[has_end].min(initial=np.inf))) if len(visits) else 0.0
