@@ -37,9 +37,7 @@ def timeline(
     out: Annotated[
         str, typer.Option("--out", metavar="F", help="The file to write, F.pftrace; - for standard output.")
     ],
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace a file that is no trace of sojourn.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is no trace of sojourn.")] = False,
     spans: Spans = None,
     app_log: AppLogs = None,
     workers: WorkersOption = None,

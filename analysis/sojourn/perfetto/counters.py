@@ -43,17 +43,18 @@ def counts_of(
     """
     whole = {name: tuple(np.where(np.isnan(each), np.nan, np.rint(each * 1e6)) for each in intervals[name])
              for name in intervals}  # fmt: skip
-    instants, levels = [], []
-    for backend in backends:
-        members = visits.at_backend[backend]
+    instants: list[Ints] = []
+    levels: list[Ints] = []
+    for code in backends:
+        members = visits.at_backend[code]
         waiting = members[chosen[members]]
         steps = {
             name: Steps.of(*(each[members if name == IN_SERVICE else waiting] for each in both))
             for name, both in whole.items()
         }
-        at = np.unique(np.concatenate([each.at for each in steps.values()]))
-        level = {name: _levels(each, at) for name, each in steps.items()}
-        instants.append(at.astype(np.int64))
+        changes = np.unique(np.concatenate([each.at for each in steps.values()]))
+        level = {name: _levels(each, changes) for name, each in steps.items()}
+        instants.append(changes.astype(np.int64))
         levels.append(np.stack([level[WAITING], level[IN_SERVICE], sum(level.values())]))
     if not instants:
         return Counts(np.array([], np.int64), np.array([], np.int64), np.zeros((len(COUNTERS), 0), np.int64))

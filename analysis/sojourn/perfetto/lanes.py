@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from sojourn.model.arrays import Bools, Ints
+from sojourn.model.arrays import Ints
 
 
 def lowest_free(begin: Ints, end: Ints, most: int | None = None) -> Ints:
@@ -50,13 +50,3 @@ def lanes_of_groups(group: Ints, begin: Ints, end: Ints) -> Ints:
         if (begin[members[1:]] < np.maximum.accumulate(end[members])[:-1]).any():
             lane[members] = lowest_free(begin[members], end[members])
     return lane
-
-
-def previous_in_lane(lane: Ints, begin: Ints, chosen: Bools) -> Ints:
-    """Return the index of the interval before each one in its lane; -1: none. Only the chosen ones count."""
-    previous = np.full(len(lane), -1, np.int64)
-    places = np.flatnonzero(chosen)
-    order = places[np.lexsort((begin[places], lane[places]))]
-    same = lane[order[1:]] == lane[order[:-1]]
-    previous[order[1:][same]] = order[:-1][same]
-    return previous

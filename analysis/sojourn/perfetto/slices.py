@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sojourn.model.arrays import Bools, Floats, Ints
-from sojourn.perfetto.lanes import lanes_of_groups, lowest_free, previous_in_lane
+from sojourn.perfetto.arrows import Stays, culprits_of
+from sojourn.perfetto.lanes import lanes_of_groups, lowest_free
 from sojourn.timeline.classes import classes_of
 from sojourn.timeline.concurrency import GONE, IN_SERVICE, WAITING
 from sojourn.timeline.phases import AFTER, BODY, READ, SERVICE
@@ -25,7 +26,6 @@ HOLDS = (READ, SERVICE, BODY, AFTER, TURNAROUND)  # in their order in time
 CATEGORIES = (*HOLDS, UNKNOWN, WAITING, ABANDONED)
 
 MOST_WAITING = 200  # lanes of waiting requests of a backend
-LEAST_WAIT = 1_000  # µs: a shorter wait has no arrow, for it is within nginx's resolution
 
 
 @dataclass(frozen=True)
@@ -93,13 +93,15 @@ def slices_of(
     begin, end = (micros(each) for each in intervals[IN_SERVICE])
     held = np.flatnonzero(drawn & (end > begin) & ~np.isnan(services.begin))
     hold_lane = np.full(len(visits), -1, np.int64)
-    lanes, hold_lane[held] = _worker_lanes(visits, held, begin[held], end[held])
+    lanes, hold_lane[held] = _worker_lanes(visits, held, begin[held], _sure_end(visits, held, begin, end))
+    is_assigned = np.array([*(lane.worker is None for lane in lanes), False])[hold_lane]
+    end[held] = _until_next(hold_lane[held], begin[held], end[held])
     arrival, left = (micros(each) for each in intervals[WAITING])
     gone, taken = (micros(each) for each in intervals[GONE])
     wait_lane, waiting, unplaced = _waiting_lanes(visits, arrival, np.maximum(left, taken), drawn & chosen, len(lanes))
     placed = wait_lane >= 0
     is_wait, is_gone = placed & (left > arrival), placed & (taken > gone)
-    request, phase, first, last = _phases(visits, services, held)
+    request, phase, first, last = _phases(visits, services, held, end[held])
     waits, goners = np.flatnonzero(is_wait), np.flatnonzero(is_gone)
     of_request = np.concatenate([request, waits, goners])
     category = np.concatenate(
@@ -117,7 +119,7 @@ def slices_of(
         details,
         lanes + waiting,
         unplaced,
-        _culprits(visits, (arrival, left), (begin, end), hold_lane, is_wait),
+        culprits_of(visits, Stays(arrival, left, begin, end, hold_lane, is_assigned), is_wait),
         left,
     )
 
@@ -166,10 +168,34 @@ def _waiting_lanes(
     return lane, lanes, unplaced
 
 
-def _phases(visits: Visits, services: Services, held: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return request, category, begin and end of the slices in which requests hold workers, each request's together."""
+def _sure_end(visits: Visits, held: Ints, begin: Ints, end: Ints) -> Ints:
+    """Return the end of each hold without what may be rounding of the app's clock: the worker's next may begin then."""
+    slack = np.array(visits.workers.slack or (0.0,) * len(visits.backends))
+    rounding = np.floor(slack * 1e6).astype(np.int64)[visits.backend[held]]
+    return np.maximum(end[held] - rounding, begin[held] + 1)
+
+
+def _until_next(lane: Ints, begin: Ints, end: Ints) -> Ints:
+    """Return the ends of the holds, none of which is later than the next begin of the lane."""
+    order = np.lexsort((begin, lane))
+    same = lane[order[1:]] == lane[order[:-1]]
+    cut = end.copy()
+    cut[order[:-1][same]] = np.minimum(end[order[:-1]], begin[order[1:]])[same]
+    return cut
+
+
+def _phases(visits: Visits, services: Services, held: Ints, until: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return request, category, begin and end of the slices in which requests hold workers, each request's together.
+
+    ``until``: the end of each, µs.
+    """
     has_service = services.known[held]
-    begin, end, start, release = services.begin[held], services.end[held], visits.busy_start[held], visits.busy_end[held]
+    begin, end, start, release = (
+        services.begin[held],
+        services.end[held],
+        visits.busy_start[held],
+        visits.busy_end[held],
+    )
     headers = body_end = release
     if visits.phases is not None:
         headers, body_end = visits.phases.headers[held], visits.phases.body_end[held]
@@ -177,19 +203,7 @@ def _phases(visits: Visits, services: Services, held: Ints) -> tuple[Ints, Ints,
         (start, begin), (headers, end), (body_end, end), (release, end),
     )]  # fmt: skip
     edges = np.maximum.accumulate(np.column_stack([micros(each) for each in (begin, *inner, end)]), axis=1)
-    edges = np.minimum(edges, edges[:, -1:])
+    edges = np.minimum(edges, until[:, None])
     place, phase = np.nonzero(edges[:, 1:] > edges[:, :-1])
     category = np.where(has_service[place], phase, CATEGORIES.index(UNKNOWN))
     return held[place], category, edges[place, phase], edges[place, phase + 1]
-
-
-def _culprits(
-    visits: Visits, wait: tuple[Ints, Ints], hold: tuple[Ints, Ints], lane: Ints, is_wait: Bools
-) -> Ints:
-    """Return the request that held the worker of each waiting request before it, if this is what it waited for."""
-    (arrival, left), (begin, end) = wait, hold
-    culprit = previous_in_lane(lane, begin, lane >= 0)
-    one_at_a_time = ~np.isin(visits.backend, list(visits.workers.several_at_once))
-    waited = is_wait & (left - arrival >= LEAST_WAIT) & one_at_a_time & (culprit >= 0)
-    waited &= (end[culprit] > arrival) & (begin[culprit] < left)
-    return np.where(waited, culprit, -1)

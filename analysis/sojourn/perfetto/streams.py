@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from sojourn.model.arrays import Bytes, Floats, Ints
+from sojourn.model.arrays import Bools, Bytes, Floats, Ints
 from sojourn.perfetto.counters import COUNTERS, Counts
 from sojourn.perfetto.encoding import Shape, doubles, fixed64
 from sojourn.perfetto.packets import (
@@ -118,7 +119,8 @@ class Begins:
         rows = visits.rows
         self._status = rows["status"].cast(pl.Int64).fill_null(-1).to_numpy()
         columns = {RESPONSE: rows["request_time"], SERVICE_TIME: _service_times(visits)}
-        self._times = {which: _floats(column) * 1e3 for which, column in columns.items()} | {DELAY: visits.wait * 1e3}
+        seconds = {which: _floats(column) for which, column in columns.items()} | {DELAY: visits.wait}
+        self._times = {which: np.round(each * 1e3, 3) for which, each in seconds.items()}
         self._ids = rows["request_id"] if "request_id" in rows.columns else None
         self._id_bytes = np.zeros(len(visits), np.int64)
         if self._ids is not None:
@@ -132,7 +134,7 @@ class Begins:
 
     def _variants(self, texts: Texts) -> Ints:
         """Return which values each request has: a bit for each, whether an arrow begins, and the bytes of its id."""
-        present = {
+        present: dict[int, Bools | bool] = {
             NUMBER: True, OUTCOME: True, SERVICE_NAME: texts.service > 0, STATUS: self._status >= 0,
             REQUEST_ID: self._id_bytes > 0, **{which: ~np.isnan(each) for which, each in self._times.items()},
         }  # fmt: skip
@@ -153,7 +155,7 @@ class Begins:
         annotations = tuple(which for which in range(len(ANNOTATIONS)) if variant >> which & 1) or (NUMBER, OUTCOME)
         id_bytes = variant >> (len(ANNOTATIONS) + 1)
         shape = self._shapes.begin(annotations, id_bytes, flow=bool(variant >> len(ANNOTATIONS) & 1))
-        values = {
+        values: dict[str, npt.NDArray[Any]] = {
             "time": self._clock.of(self._slices.begin[chosen]),
             "track": self._first_lane + self._slices.lane[chosen],
             "name": self._texts.names[chosen],
@@ -200,7 +202,7 @@ class Releases:
 
     def packets(self, first: int, last: int) -> Iterator[tuple[Ints, Bytes]]:
         """Yield the instants from ``first`` to ``last``, as ``Stream``."""
-        values = {
+        values: dict[str, npt.NDArray[Any]] = {
             "time": self._clock.of(self.at[first:last]),
             "track": self._track[first:last],
             "name": self.names[first:last],
@@ -220,7 +222,7 @@ class Levels:
     def packets(self, first: int, last: int) -> Iterator[tuple[Ints, Bytes]]:
         """Yield the values from ``first`` to ``last``, as ``Stream``."""
         backend = self._counts.backend[first:last]
-        values = {"time": self._clock.of(self.at[first:last])}
+        values: dict[str, npt.NDArray[Any]] = {"time": self._clock.of(self.at[first:last])}
         for kind in range(len(COUNTERS)):
             values[f"track {kind}"] = self._tracks.counter(kind, backend)
             values[f"level {kind}"] = self._counts.level[kind, first:last]

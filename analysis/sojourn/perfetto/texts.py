@@ -53,7 +53,7 @@ class Texts:
 
     @classmethod
     def of(cls, visits: Visits, services: Services, slices: Slices) -> Texts:
-        """Number the texts of slices."""
+        """Return the numbers of the texts of slices."""
         route, routes = classes_of(named_column(visits.rows, "route"))
         service, names = classes_of(visits.rows["service"])
         outcome = outcomes_of(visits, services)

@@ -113,7 +113,7 @@ def write_trace(visits: Visits, out: BinaryIO, *, where: Mapping[str, object] | 
     for packet in _opening(notes, (base + first) * 1_000, texts.interned(names), tracks.descriptors(visits.backends)):
         size += out.write(packet)
     for block in merged(streams):
-        size += out.write(block)
+        size += out.write(block.data)
     return WrittenTimeline(
         requests=len(visits),
         slices=len(slices.begin),
@@ -139,7 +139,7 @@ def _far() -> int:
 def _opening(
     notes: Sequence[str], realtime: int, interned: Iterator[bytes], descriptors: Sequence[bytes]
 ) -> Iterator[bytes]:
-    """Yield the packets before the events: attributes, clocks, texts, tracks; ``realtime``: of the first instant, ns."""
+    """Yield the packets before the events; ``realtime``: of the first instant, ns."""
     attributes = [(VERSION, version()), *((f"{NOTE}_{k}", note) for k, note in enumerate(notes, 1))]
     yield _packet(
         message(
