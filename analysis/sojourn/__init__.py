@@ -29,6 +29,7 @@ _HOMES = {
     "visits": "sojourn.timeline.visits_of",
     "write_movie": "sojourn.movie.run",
     "write_report": "sojourn.report.build",
+    "write_timeline": "sojourn.perfetto.run",
 }
 _PACKAGES = ("plots",)
 

@@ -44,6 +44,7 @@ class _Verbs(Verbs):
         "report": ("sojourn.report.command", "report"),
         "plot": ("sojourn.plots.command", "plot"),
         "movie": ("sojourn.movie.command", "movie"),
+        "timeline": ("sojourn.perfetto.command", "timeline"),
         "serve": ("sojourn.serve.command", "serve"),
         "watch": ("sojourn.watch.command", "watch"),
         "export": ("sojourn.export.command", "export"),

@@ -13,13 +13,13 @@ from sojourn.analyses.queue_source import explained
 from sojourn.model.errors import SojournError
 from sojourn.model.instants import epoch_us
 from sojourn.sources.open_requests import OpenedRequests
-from sojourn.timeline.queue_intervals import queue_intervals
+from sojourn.timeline.concurrency import IN_SERVICE, WAITING, intervals_of
 from sojourn.timeline.services import Services, services_of
 from sojourn.timeline.steps import Steps
 from sojourn.timeline.visits import Visits, WorkersLike
 from sojourn.timeline.visits_of import visits_of
 
-DRAWN = ("waiting", "in_service")
+DRAWN = (WAITING, IN_SERVICE)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class QueueOverTime:
         if not len(visits):
             raise explained(SojournError("the queueing delay of no request is known"), requests)
         services = services_of(visits)
-        intervals = queue_intervals(visits, services)
+        intervals = intervals_of(visits, services)
         groups = groups_of(visits)
         steps = [
             {key: Steps.of(*(instants[group.rows] for instants in intervals[key])) for key in DRAWN} for group in groups
@@ -81,7 +81,7 @@ class QueueOverTime:
             for key in DRAWN:
                 seconds, largest = steps[key].between(edges)
                 sums[key] += seconds
-                if key == "waiting":
+                if key == WAITING:
                     most = np.maximum(most, largest)
         means = {key: (each / (width / 1e6)).tolist() for key, each in sums.items()}
         return {**means, "most_waiting": most.tolist(), "workers": workers}

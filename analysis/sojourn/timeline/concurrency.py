@@ -1,4 +1,4 @@
-"""Response times by the number of requests at the backend on arrival."""
+"""When requests wait and hold workers, and response times by the number of requests at the backend on arrival."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from sojourn.timeline.visits import Visits
 
 COLUMNS = ("request_time", "queueing_delay", "service_time")
 """Needed in the frame of the visits."""
+
+WAITING, GONE, IN_SERVICE = "waiting", "gone", "in_service"
+MICROSECOND = 1e-6  # s: instants nearer than this are one
 
 SCHEMA = {
     "group": pl.String(),
@@ -50,6 +53,22 @@ def bins_by_concurrency(visits: Visits, bins: LogBins) -> pl.DataFrame:
         .with_columns(group=pl.col("rank").replace_strict(range(len(names)), names, return_dtype=pl.String))
         .select(list(SCHEMA))
     )
+
+
+def intervals_of(visits: Visits, services: Services) -> dict[str, tuple[Floats, Floats]]:
+    """Return begin and end (s, n each) of the parts of each visit: waiting, gone and in service.
+
+    ``gone``: abandoned, and not yet taken by the app: the request is still ahead of others in the queue. A part that
+    does not occur has no length, or an unknown end.
+    """
+    late = services.begin > visits.wait_end + MICROSECOND
+    starts = np.where(late, services.begin, visits.wait_end)
+    left = np.where(visits.occupied < visits.busy_start, np.minimum(visits.wait_end, visits.occupied), visits.wait_end)
+    return {
+        WAITING: (visits.arrival, left),
+        GONE: (visits.wait_end, starts),
+        IN_SERVICE: (services.begin, services.end),
+    }
 
 
 def queue_ends(visits: Visits, services: Services) -> Floats:

@@ -20,6 +20,15 @@ OUTCOMES = (SERVED, GIVEN_UP, TURNED_AWAY)
 """How a stay ends: with an answer of the app's; by nginx (504) or the client (499) losing patience; by an answer of 5xx
 from a server that never began the work."""
 
+OUTCOME = (
+    pl.when(pl.col("status").is_in(GIVEN_UP_STATUSES))
+    .then(pl.lit(GIVEN_UP))
+    .when((pl.col("status") >= SERVER_ERROR) & ~pl.col("began"))
+    .then(pl.lit(TURNED_AWAY))
+    .otherwise(pl.lit(SERVED))
+)
+"""The outcome of each request, of its columns ``status`` and ``began`` (whether it held a worker)."""
+
 READ = ("header",)
 """Columns of split rows that ``timelines_of_visits`` needs in the frame of its visits, besides the columns that are
 always there."""
@@ -105,13 +114,6 @@ def timelines_of_visits(visits: Visits, services: Services | None = None) -> Req
     services = services_of(visits) if services is None else services
     first = float(visits.arrival[0])
     begin = np.where(np.isnan(services.end), np.nan, services.begin)
-    outcome = (
-        pl.when(pl.col("status").is_in(GIVEN_UP_STATUSES))
-        .then(pl.lit(GIVEN_UP))
-        .when((pl.col("status") >= SERVER_ERROR) & ~pl.col("began"))
-        .then(pl.lit(TURNED_AWAY))
-        .otherwise(pl.lit(SERVED))
-    )
     table = pl.DataFrame(
         {
             "number": np.arange(1, len(visits) + 1),
@@ -131,7 +133,7 @@ def timelines_of_visits(visits: Visits, services: Services | None = None) -> Req
     # One that was turned away stood in the line until then, or was not let in at all.
     wait_known = pl.col("waited") | pl.col("began") | (pl.col("outcome") == TURNED_AWAY)
     return RequestTimelines(
-        table=table.with_columns(pl.col("begin", "end").fill_nan(None), outcome=outcome)
+        table=table.with_columns(pl.col("begin", "end").fill_nan(None), outcome=OUTCOME)
         .with_columns(wait_known=wait_known)
         .select(pl.col(name).cast(kind) for name, kind in TIMELINE.items()),
         first=visits.base + timedelta(seconds=first),

@@ -37,10 +37,9 @@ from sojourn.model.formatting import iso
 from sojourn.model.result import Result
 from sojourn.timeline.busiest_excerpt import Scene, scene_of
 from sojourn.timeline.classes import selected_by, summed
-from sojourn.timeline.concurrency import counts_on_arrival
+from sojourn.timeline.concurrency import GONE, counts_on_arrival, intervals_of
 from sojourn.timeline.free_workers import is_lower_bound
 from sojourn.timeline.phases import PHASES
-from sojourn.timeline.queue_intervals import queue_intervals
 from sojourn.timeline.services import services_of
 from sojourn.timeline.silences import clause, silences
 from sojourn.timeline.steps import Steps, Together
@@ -150,13 +149,14 @@ def depth_of(
     """
     chosen = selected_by(visits.rows, where or {})
     services = services_of(visits)
-    intervals = queue_intervals(visits, services)
+    intervals = intervals_of(visits, services)
+    starts = intervals[GONE][1]
     has_end = ~np.isnan(services.end)
     # If a wait is negative, its service begins before its arrival.
     first = float(min(visits.arrival.min(), services.begin[has_end].min(initial=np.inf))) if len(visits) else 0.0
     last = float(max(visits.wait_end.max(), services.end[has_end].max(initial=-np.inf))) if len(visits) else 0.0
     windows = Windows.over(visits.base, first, last, seconds=width)
-    waiting_on_arrival, serving_on_arrival = counts_on_arrival(visits, intervals["gone"][1], services)
+    waiting_on_arrival, serving_on_arrival = counts_on_arrival(visits, starts, services)
     backends, tables, wait = [], [], visits.wait
     silent = silences(visits.arrival, np.fmax(visits.wait_end, services.end))
     groups = groups_of(visits)

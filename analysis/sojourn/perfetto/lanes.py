@@ -1,0 +1,52 @@
+"""Assign intervals to lanes, so that the intervals of a lane do not overlap: the lowest free lane for each."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+import numpy as np
+
+from sojourn.model.arrays import Ints
+
+
+def lowest_free(begin: Ints, end: Ints, most: int | None = None) -> Ints:
+    """Return a lane from 0 for each interval [begin, end): the lowest that is free at its begin.
+
+    Args:
+        begin: ascending.
+        end: after its begin.
+        most: number of lanes; an interval for which none is free gets -1. None: as many as are needed.
+    """
+    lanes = []
+    busy: list[tuple[int, int]] = []  # end, lane
+    free: list[int] = []
+    count = 0
+    for first, last in zip(begin.tolist(), end.tolist(), strict=True):
+        while busy and busy[0][0] <= first:
+            heappush(free, heappop(busy)[1])
+        if free:
+            lane = heappop(free)
+        elif most is None or count < most:
+            lane, count = count, count + 1
+        else:
+            lanes.append(-1)
+            continue
+        heappush(busy, (last, lane))
+        lanes.append(lane)
+    return np.array(lanes, np.int64)
+
+
+def lanes_of_groups(group: Ints, begin: Ints, end: Ints) -> Ints:
+    """Return a lane from 0 of its group for each interval; 0 in a group without overlaps.
+
+    Args:
+        group: code of each interval, from 0.
+        begin: at least 0.
+        end: after its begin.
+    """
+    lane = np.zeros(len(group), np.int64)
+    order = np.lexsort((begin, group))
+    for members in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
+        if (begin[members[1:]] < np.maximum.accumulate(end[members])[:-1]).any():
+            lane[members] = lowest_free(begin[members], end[members])
+    return lane
