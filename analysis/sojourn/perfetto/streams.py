@@ -25,9 +25,9 @@ from sojourn.perfetto.packets import (
     TIMES,
     Shapes,
 )
-from sojourn.perfetto.slices import Slices
 from sojourn.perfetto.texts import Texts
 from sojourn.perfetto.tracks import Tracks
+from sojourn.timeline.slices import Slices
 from sojourn.timeline.visits import Visits
 
 STEP = 25_000  # packets of a stream in a block, at most

@@ -14,11 +14,11 @@ from sojourn.model.formatting import printable
 from sojourn.perfetto.encoding import message, number, text
 from sojourn.perfetto.packets import ANNOTATIONS
 from sojourn.perfetto.schema import InternedData
-from sojourn.perfetto.slices import CATEGORIES, TURNAROUND, Slices
 from sojourn.timeline.classes import classes_of, named_column
 from sojourn.timeline.phases import AFTER, BODY, READ
 from sojourn.timeline.request_timelines import OUTCOME, OUTCOMES
 from sojourn.timeline.services import Services
+from sojourn.timeline.slices import CATEGORIES, TURNAROUND, Slices
 from sojourn.timeline.visits import Visits
 
 FAILED = "failed"  # answered with a status of 500 or above

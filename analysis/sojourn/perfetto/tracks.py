@@ -12,7 +12,7 @@ from sojourn.model.formatting import counted, printable
 from sojourn.perfetto.counters import COUNTERS
 from sojourn.perfetto.encoding import message, number, text
 from sojourn.perfetto.schema import CounterDescriptor, TrackDescriptor
-from sojourn.perfetto.slices import MOST_WAITING, Lane
+from sojourn.timeline.slices import MOST_WAITING, Lane
 
 LONGEST_NAME = 80  # characters
 BY_COLUMN = {

@@ -17,13 +17,13 @@ from sojourn.perfetto.counters import counts_of
 from sojourn.perfetto.encoding import message, number, text, varint_width
 from sojourn.perfetto.packets import SEQUENCE, Shapes, Widths
 from sojourn.perfetto.schema import ClockSnapshot, Trace, TraceAttributes, TracePacket
-from sojourn.perfetto.slices import CATEGORIES, slices_of
 from sojourn.perfetto.streams import Begins, Clock, Ends, Levels, Releases, merged
 from sojourn.perfetto.texts import Texts
 from sojourn.perfetto.tracks import Tracks, sentence_on_waits
 from sojourn.timeline.classes import selected_by
 from sojourn.timeline.concurrency import WAITING, intervals_of
 from sojourn.timeline.services import services_of
+from sojourn.timeline.slices import CATEGORIES, slices_of
 from sojourn.timeline.visits import Visits
 
 COLUMNS = ("request_time", "service_time")

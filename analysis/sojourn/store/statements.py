@@ -28,7 +28,6 @@ from sojourn.model.evidence import (
 )
 from sojourn.model.evidence import LOOKED_AT as EVIDENCE_LOOKED_AT
 from sojourn.model.figures import QUANTILES
-from sojourn.model.instants import epoch_us
 from sojourn.model.frame import HALF_MICROSECOND, INSTANT, SCHEMA, Selection
 from sojourn.model.instants import epoch_us
 from sojourn.model.measures import GROUP_COLUMNS, ROUNDING, STATUS_CLASSES, SUMMARY_COLUMNS

@@ -18,7 +18,6 @@ header received, less service time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, Protocol
 

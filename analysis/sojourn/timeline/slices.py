@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from sojourn.model.arrays import Bools, Floats, Ints
-from sojourn.perfetto.arrows import Stays, culprits_of
-from sojourn.perfetto.lanes import lanes_of_groups, lowest_free
+from sojourn.timeline.arrows import Stays, culprits_of
 from sojourn.timeline.classes import classes_of
 from sojourn.timeline.concurrency import GONE, IN_SERVICE, WAITING
+from sojourn.timeline.lanes import lanes_of_groups, lowest_free
 from sojourn.timeline.phases import AFTER, BODY, READ, SERVICE
 from sojourn.timeline.services import Services
 from sojourn.timeline.visits import Visits
