@@ -69,18 +69,8 @@ class Tracks:
             k = place[lane.backend]
             parent = parents + k + (len(self.backends) if lane.waiting else 0)
             rank = len(COUNTERS) + 1 + number_of_lane
-            described.append(_track(self.first_lane + number_of_lane, name_of(lane), parent, rank))
+            described.append(_track(self.first_lane + number_of_lane, lane.name, parent, rank))
         return described
-
-
-def name_of(lane: Lane) -> str:
-    """Return the name of a lane."""
-    if lane.waiting:
-        return f"waiting {lane.number + 1}"
-    if lane.worker is None:
-        return f"slot {lane.number + 1} (assigned)"
-    name = f"worker {printable(lane.worker, LONGEST_NAME)}"
-    return f"{name} · {lane.number + 1}" if lane.number else name
 
 
 def sentence_on_waits(unplaced: int) -> str:

@@ -20,12 +20,15 @@ from sojourn.model.formatting import rounded
 from sojourn.present.drawing import vega_lite_version
 from sojourn.present.page_libraries import built_libraries, save_libraries, saved_libraries
 from sojourn.serve.guard import DATA, Guard
+from sojourn.serve.lanes import lanes_of
+from sojourn.serve.one_request import one_request
 from sojourn.serve.replay import replayed
 from sojourn.serve.rows import parquet_of
 from sojourn.serve.session import Session, Sessions
 from sojourn.serve.view import AREA, COLUMNS, SELECTION, command_of, figures, overview
 
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+TRACE = "sojourn.pftrace"
 INDEX, LIBRARY = "index.html", "vega.js"
 BROWSER_WIDTHS = range(10, 4_001)
 
@@ -111,6 +114,19 @@ def _queue(session: Session, request: Request, _body: Any) -> dict[str, Any]:
     return {"from": view.area.begin, "width": width, **queue}
 
 
+def _lanes(session: Session, request: Request, _body: Any) -> dict[str, Any]:
+    view = session.view(request.query_params)
+    command = command_of("timeline", session.options, view)
+    return {**lanes_of(session.queue, view), "command": f"{command} --out {TRACE}" if command else ""}
+
+
+def _request(session: Session, request: Request, _body: Any) -> dict[str, Any]:
+    text = request.query_params.get("number", "")
+    if not text.isascii() or not text.isdigit():
+        raise SojournError(f"number: {text[:60]!r} is not a whole number")
+    return one_request(session, int(text[:18]))
+
+
 def _parquet(session: Session, request: Request, _body: Any) -> bytes:
     query = request.query_params
     return parquet_of(session, session.view(query, SELECTION if SELECTION[0] in query else AREA))
@@ -132,6 +148,8 @@ ANSWERS: dict[str, Answer] = {
     "view": _view,
     "figures": _figures,
     "queue": _queue,
+    "lanes": _lanes,
+    "request": _request,
     "requests": _parquet,
     "replay": _replay,
 }

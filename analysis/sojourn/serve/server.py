@@ -18,7 +18,7 @@ from sojourn.serve.view import Options
 from sojourn.timeline.visits import WorkersLike
 
 HOST = "127.0.0.1"
-CONNECTIONS = 64
+CONNECTIONS = 256
 GRACE = 2  # s for unfinished answers at the end
 
 

@@ -1,4 +1,4 @@
-"""The slices of a trace: what each lane of a worker shows, what each waiting lane shows, and which request caused it.
+"""What each lane of a worker and each lane of waiting requests shows, slice by slice, and which request caused a wait.
 
 Instants are whole microseconds after the base of the visits, the resolution of the log: two that differ by less are
 one, so that the slices of a lane follow each other without overlapping.
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sojourn.model.arrays import Bools, Floats, Ints
+from sojourn.model.formatting import printable
 from sojourn.timeline.arrows import Stays, culprits_of
 from sojourn.timeline.classes import classes_of
 from sojourn.timeline.concurrency import GONE, IN_SERVICE, WAITING
@@ -25,6 +26,7 @@ ABANDONED = "abandoned"  # in the queue after nginx or the client gave up: the a
 HOLDS = (READ, SERVICE, BODY, AFTER, TURNAROUND)  # in their order in time
 CATEGORIES = (*HOLDS, UNKNOWN, WAITING, ABANDONED)
 
+LONGEST_NAME = 80  # characters
 MOST_WAITING = 200  # lanes of waiting requests of a backend
 
 
@@ -43,6 +45,16 @@ class Lane:
     worker: str | None
     number: int
     waiting: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the lane."""
+        if self.waiting:
+            return f"waiting {self.number + 1}"
+        if self.worker is None:
+            return f"slot {self.number + 1} (assigned)"
+        name = f"worker {printable(self.worker, LONGEST_NAME)}"
+        return f"{name} · {self.number + 1}" if self.number else name
 
 
 @dataclass(frozen=True)

@@ -32,3 +32,23 @@ export async function ask(name, query = new URLSearchParams(), { body, as = "jso
 }
 
 export const isCancelled = (error) => error.name === "AbortError";
+
+// Calls a function with the latest arguments, one call at a time: while it runs, only the latest waits.
+export function oneAtATime(work) {
+  let running = false;
+  let next;
+  return async (...values) => {
+    next = values;
+    if (running) return;
+    running = true;
+    try {
+      while (next) {
+        const now = next;
+        next = undefined;
+        await work(...now);
+      }
+    } finally {
+      running = false;
+    }
+  };
+}

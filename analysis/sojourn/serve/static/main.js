@@ -3,6 +3,7 @@ import { Cover } from "./brush.js";
 import { widthOf } from "./charts.js";
 import { showFilters } from "./filters.js";
 import { instant, parseInstant } from "./formats.js";
+import { setUpLanes, showLanes } from "./lanes.js";
 import { drawComposition, drawHeat, drawQueue, showFigures, showTable } from "./overview.js";
 import { setUpReplay, showRoutes, viewChanged } from "./replay.js";
 import { savePicture, saveRequests } from "./save.js";
@@ -63,6 +64,7 @@ async function refresh() {
     markAll();
     await figures;
     viewChanged();
+    showLanes();
     document.documentElement.dataset.busy = "false";
   } catch (error) {
     say(error);
@@ -242,6 +244,7 @@ async function start() {
   source = await firstSource();
   showSource();
   setUpReplay(query);
+  setUpLanes(query, zoom);
   await refresh();
   let width = widthOf("heat");
   new ResizeObserver(() => {

@@ -1,5 +1,5 @@
 // What if: the form of a change, and the measured and the replayed distribution side by side.
-import { ask, isCancelled } from "./api.js";
+import { ask, isCancelled, oneAtATime } from "./api.js";
 import { drawCurves } from "./curves.js";
 import { counted, percent, seconds } from "./formats.js";
 
@@ -12,8 +12,6 @@ const FIELDS = {
   "replay-balancer": (value) => (value ? { balancer: value } : {}),
   "replay-timeout": (value) => (value.trim() ? { timeout: value.trim() } : {}),
 };
-let running = false;
-let waiting = false;
 let query = () => new URLSearchParams();
 
 function settings() {
@@ -35,25 +33,15 @@ function showOutputs() {
   }
 }
 
-// While a replay runs, only the latest change waits for the next one.
-async function run() {
-  if (running) {
-    waiting = true;
-    return;
-  }
-  running = true;
+const run = oneAtATime(async () => {
   element("replay").dataset.busy = "true";
-  do {
-    waiting = false;
-    try {
-      show(await ask("replay", query(), { body: { set: settings(), force: element("replay-force").checked } }));
-    } catch (error) {
-      if (!isCancelled(error)) showError(error.message);
-    }
-  } while (waiting);
-  running = false;
+  try {
+    show(await ask("replay", query(), { body: { set: settings(), force: element("replay-force").checked } }));
+  } catch (error) {
+    if (!isCancelled(error)) showError(error.message);
+  }
   element("replay").dataset.busy = "false";
-}
+});
 
 function showError(text) {
   element("replay-sentence").textContent = `Not available: ${text}`;
