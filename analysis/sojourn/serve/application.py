@@ -59,7 +59,9 @@ def application(sessions: Sessions, token: str) -> Guard:
         Route(f"{DATA}{name}", _answering(sessions, answer), methods=["POST" if name in POSTED else "GET"])
         for name, answer in ANSWERS.items()
     ]
-    return Guard(Starlette(routes=[*routes, Route("/", file), Route("/{name}", file)]), token)
+    page = Starlette(routes=[*routes, Route("/", file), Route("/{name}", file)])
+    page.router.redirect_slashes = False
+    return Guard(page, token)
 
 
 @functools.cache
@@ -82,7 +84,7 @@ def _answering(sessions: Sessions, answer: Answer) -> Callable[[Request], Awaita
                 return Response(result, media_type="application/vnd.apache.parquet")
             result = rounded(result)
             return JSONResponse({**result, "generation": sessions.generation, "follows": sessions.follows})
-        except ValueError:
+        except (ValueError, RecursionError):
             return JSONResponse({"error": "the body is no JSON"}, HTTPStatus.BAD_REQUEST)
         except SojournError as error:
             return JSONResponse({"error": str(error)}, HTTPStatus.BAD_REQUEST)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import re
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from http import HTTPStatus
@@ -18,6 +19,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 DATA = "/api/"
 HEADER = "X-Sojourn-Token"
 HOSTS = ("127.0.0.1", "localhost", "[::1]")
+_HOST = re.compile(rf"({'|'.join(map(re.escape, HOSTS))})(:[0-9]{{1,5}})?")
 OWN_SITES = ("same-origin", "none")  # of Sec-Fetch-Site: the page itself, and an address that the user entered
 METHODS = ("GET", "HEAD", "POST")
 LARGEST = 100_000  # bytes of a request's body
@@ -75,7 +77,7 @@ class Guard:
         headers = Headers(scope=scope)
         host, length = headers.get("host", ""), headers.get("content-length", "0")
         origin = headers.get("origin", f"http://{host}")
-        is_local = host in HOSTS or host.rpartition(":")[0] in HOSTS
+        is_local = _HOST.fullmatch(host) is not None
         is_own = origin == f"http://{host}" and headers.get("sec-fetch-site", "same-origin") in OWN_SITES
         is_short = length.isdigit() and int(length) <= LARGEST and "transfer-encoding" not in headers
         token = headers.get(HEADER, "").encode("utf-8", "replace")
