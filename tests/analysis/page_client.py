@@ -48,8 +48,15 @@ class PageClient:
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
+    def refusal(self, name: str, **query: Any) -> str:
+        """Return the reason why there is no answer."""
+        answer = self.raw(name, **query)
+        assert answer.status_code == 200, answer.text
+        assert list(answer.json()) == ["unavailable"]
+        return str(answer.json()["unavailable"])
+
     def error(self, name: str, **query: Any) -> str:
-        """Return the reason of a refusal."""
+        """Return what is wrong with a parameter."""
         answer = self.raw(name, **query)
         assert answer.status_code == 400, answer.text
         return str(answer.json()["error"])

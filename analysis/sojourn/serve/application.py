@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from sojourn.model.errors import SojournError
+from sojourn.model.errors import ArgumentError, SojournError
 from sojourn.model.formatting import rounded
 from sojourn.present.drawing import vega_lite_version
 from sojourn.present.page_libraries import built_libraries, save_libraries, saved_libraries
@@ -86,8 +86,10 @@ def _answering(sessions: Sessions, answer: Answer) -> Callable[[Request], Awaita
             return JSONResponse({**result, "generation": sessions.generation, "follows": sessions.follows})
         except (ValueError, RecursionError):
             return JSONResponse({"error": "the body is no JSON"}, HTTPStatus.BAD_REQUEST)
-        except SojournError as error:
+        except ArgumentError as error:
             return JSONResponse({"error": str(error)}, HTTPStatus.BAD_REQUEST)
+        except SojournError as error:  # an answer as well: these requests do not allow it
+            return JSONResponse({"unavailable": str(error)})
 
     return respond
 
@@ -125,7 +127,7 @@ def _lanes(session: Session, request: Request, _body: Any) -> dict[str, Any]:
 def _request(session: Session, request: Request, _body: Any) -> dict[str, Any]:
     text = request.query_params.get("number", "")
     if not text.isascii() or not text.isdigit():
-        raise SojournError(f"number: {text[:60]!r} is not a whole number")
+        raise ArgumentError(f"number: {text[:60]!r} is not a whole number")
     return one_request(session, int(text[:18]))
 
 

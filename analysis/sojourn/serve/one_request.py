@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from sojourn.model.components import COMPONENTS
-from sojourn.model.errors import SojournError
+from sojourn.model.errors import ArgumentError, SojournError
 from sojourn.model.formatting import iso, printable
 from sojourn.model.instants import epoch_us
 from sojourn.model.redaction import redacted_text, redacting
@@ -45,12 +45,13 @@ def one_request(session: Session, number: int) -> dict[str, Any]:
         worker meanwhile), ``span`` and ``line``.
 
     Raises:
-        SojournError: there is no such request.
+        ArgumentError: there is no such request.
+        SojournError: no wait is known.
     """
     queue = session.queue
     visits, services = queue.visits, queue.services
     if not 0 <= number < len(visits):
-        raise SojournError(f"number: there are {len(visits):,} requests, from 0")
+        raise ArgumentError(f"number: there are {len(visits):,} requests, from 0")
     row = _row(session, queue, number)
     victims = np.zeros(len(visits), np.bool_)
     victims[number] = True

@@ -12,7 +12,7 @@ from sojourn.analyses.whatif.charts import exceeding
 from sojourn.analyses.whatif.run import whatif
 from sojourn.analyses.whatif.section import sentence
 from sojourn.analyses.whatif.variants import change_of
-from sojourn.model.errors import SojournError
+from sojourn.model.errors import ArgumentError, SojournError
 from sojourn.model.formatting import counted
 from sojourn.model.frame import Selection
 from sojourn.model.instants import of_epoch_us
@@ -86,11 +86,11 @@ def _checked(body: Any) -> tuple[dict[str, str], bool]:
     """Return the settings and whether a prediction is forced.
 
     Raises:
-        SojournError: the body has another form.
+        ArgumentError: the body has another form.
     """
     settings = body.get("set", {}) if isinstance(body, Mapping) else None
     if not isinstance(settings, Mapping) or len(settings) > MOST_SETTINGS:
-        raise SojournError("the body is not an object whose set is an object")
+        raise ArgumentError("the body is not an object whose set is an object")
     if not all(isinstance(text, str) and len(text) <= LONGEST for pair in settings.items() for text in pair):
-        raise SojournError("set: a key or a value is not a text")
+        raise ArgumentError("set: a key or a value is not a text")
     return dict(settings), body.get("force") is True

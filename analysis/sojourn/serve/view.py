@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from starlette.datastructures import QueryParams
 
-from sojourn.model.errors import SojournError
+from sojourn.model.errors import ArgumentError
 from sojourn.model.figures import QUANTILES
 from sojourn.model.instants import of_epoch_us
 from sojourn.serve.binning import Area, Binned, binned, values_of
@@ -69,29 +69,29 @@ class View:
             names: of the parameters of the area.
 
         Raises:
-            SojournError: a parameter is not valid.
+            ArgumentError: a parameter is not valid.
         """
         since, until = (
             _whole(query.get(name, ""), name, limit) for name, limit in zip(names, (begin, end), strict=False)
         )
         if until - since < SHORTEST:
-            raise SojournError(f"{names[1]}: the view ends less than 1 ms after its begin")
+            raise ArgumentError(f"{names[1]}: the view ends less than 1 ms after its begin")
         low, high = (
             _seconds(query.get(name, ""), name, limit) for name, limit in zip(names[2:], (0.0, math.inf), strict=True)
         )
         if low >= high:
-            raise SojournError(f"{names[2]}: {low} is not below {names[3]}, {high}")
+            raise ArgumentError(f"{names[2]}: {low} is not below {names[3]}, {high}")
         where: dict[str, set[str | None]] = {}
         for text in query.getlist("where"):
             name, equals, value = text.partition("=")
             if not equals:
-                raise SojournError(f"where: {text[:60]!r} is not COLUMN=VALUE")
+                raise ArgumentError(f"where: {text[:60]!r} is not COLUMN=VALUE")
             where.setdefault(name, set()).add(value)
         for name in query.getlist("missing"):
             where.setdefault(name, set()).add(None)
         for name in where:
             if name not in DIMENSIONS:
-                raise SojournError(f"where: {name[:60]!r} is not one of {', '.join(DIMENSIONS)}")
+                raise ArgumentError(f"where: {name[:60]!r} is not one of {', '.join(DIMENSIONS)}")
         return cls(Area(since, until, low, high), {name: frozenset(values) for name, values in where.items()})
 
 
@@ -193,7 +193,7 @@ def _whole(text: str, name: str, otherwise: int) -> int:
     if not text:
         return otherwise
     if not text.isascii() or not text.isdigit() or int(text[:20]) > LATEST:
-        raise SojournError(f"{name}: {text[:60]!r} is not a unix time in microseconds")
+        raise ArgumentError(f"{name}: {text[:60]!r} is not a unix time in microseconds")
     return int(text)
 
 
@@ -205,5 +205,5 @@ def _seconds(text: str, name: str, otherwise: float) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
-        raise SojournError(f"{name}: {text[:60]!r} is not a number of seconds")
+        raise ArgumentError(f"{name}: {text[:60]!r} is not a number of seconds")
     return value

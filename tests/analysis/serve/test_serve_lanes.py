@@ -60,7 +60,7 @@ def test_averages_are_those_of_the_slices(page: PageClient, shop: Session, monke
 
 def test_many_requests_are_refused_with_their_number(page: PageClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve_lanes, "MOST_AVERAGED", 100)
-    assert "zoom in" in page.error("lanes")
+    assert "zoom in" in page.refusal("lanes")
 
 
 def test_fewer_workers_than_all_leave_backends_out(shop: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,11 @@ export async function ask(name, query = new URLSearchParams(), { body, as = "jso
     body: body === undefined ? undefined : JSON.stringify(body),
     signal: controller.signal,
   });
-  if (response.ok) return response[as]();
+  if (response.ok) {
+    const answer = await response[as]();
+    if (answer.unavailable) throw new Error(answer.unavailable); // these requests do not allow an answer
+    return answer;
+  }
   const text = await response.text();
   throw new Error(text.startsWith("{") ? JSON.parse(text).error : text.trim());
 }

@@ -41,11 +41,8 @@ function say(error) {
 async function refresh() {
   const parameters = query();
   document.documentElement.dataset.busy = "true";
-  const figures = ask("figures", parameters).then(showFigures);
-  const queueing = ask("queue", parameters).catch((error) => {
-    if (isCancelled(error)) throw error;
-    return { error: error.message };
-  });
+  const figures = ask("figures", parameters).then(showFigures).catch(say);
+  const queueing = ask("queue", parameters).catch((error) => ({ error: error.message, isCancelled: isCancelled(error) }));
   try {
     view = await ask("view", parameters);
     say();
@@ -56,6 +53,7 @@ async function refresh() {
     markAll();
     element("command").textContent = view.command || "No command selects several values of a column, or a missing one.";
     queue = await queueing;
+    if (queue.isCancelled) return;
     element("queue").hidden = Boolean(queue.error);
     element("queue-reason").hidden = !queue.error;
     element("queue-reason").textContent = queue.error ? `Not available: ${queue.error}` : "";

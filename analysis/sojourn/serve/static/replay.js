@@ -61,7 +61,7 @@ function show(result) {
   }
   const table = document.createElement("table");
   const head = table.createTHead().insertRow();
-  for (const name of ["", "mean", "p50", "p90", "p99", "change of p99"]) head.append(Object.assign(document.createElement("th"), { textContent: name, scope: "col" }));
+  for (const name of ["requests", "mean", "p50", "p90", "p99", "change of p99"]) head.append(Object.assign(document.createElement("th"), { textContent: name, scope: "col" }));
   const body = table.createTBody();
   for (const [name, figures, change] of rows) {
     const row = body.insertRow();
