@@ -44,10 +44,14 @@ def replayed(session: Session, view: View, body: Any) -> dict[str, Any]:
         share of the requests that took longer, of the measured, the replayed and the best variant), and ``command``.
 
     Raises:
-        SojournError: a setting is not valid, or there are too many requests.
+        ArgumentError: a setting is not valid.
+        SojournError: there are too many requests, or they cannot be replayed.
     """
     settings, force = _checked(body)
-    change_of(settings)
+    try:
+        change_of(settings)
+    except SojournError as error:
+        raise ArgumentError(str(error)) from None
     area = view.area
     count = session.columns.between(area.begin, area.end)
     if count.stop - count.start > MOST:
