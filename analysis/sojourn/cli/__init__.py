@@ -46,6 +46,7 @@ class _Verbs(Verbs):
         "movie": ("sojourn.movie.command", "movie"),
         "watch": ("sojourn.watch.command", "watch"),
         "export": ("sojourn.export.command", "export"),
+        "mcp": ("sojourn.mcp.command", "mcp"),
         "doctor": ("sojourn.doctor.command", "doctor"),
         "install": ("sojourn.install.command", "app"),
         "uninstall": ("sojourn.install.command", "removing"),
