@@ -27,7 +27,7 @@ def mcp(
         ),
     ] = None,
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", min=1, help="Longest duration of a call.")
+        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Longest duration of a call.")
     ] = SECONDS,
     max_bytes: Annotated[
         int, typer.Option("--max-bytes", metavar="N", min=1_000, help="Largest answer, in bytes.")
