@@ -23,7 +23,7 @@ from sojourn.readers.inputs import PARQUET_MAGIC
 
 MOST_ENTRIES = 20_000  # of folders: what is beyond is not looked at
 LIMIT = 50
-MOST_LISTED = 500
+LARGEST_LIMIT = 500
 LINES = 200
 HEAD = 64 << 10  # bytes, decompressed
 SPANS = "spans, OTLP/JSON lines"

@@ -10,7 +10,7 @@ from typing import Any
 from sojourn.analyses import questions
 from sojourn.analyses.question import Question
 from sojourn.mcp.answers import ROWS, SHORTENED
-from sojourn.mcp.listing import LIMIT, MOST_LISTED
+from sojourn.mcp.listing import LARGEST_LIMIT, LIMIT
 from sojourn.mcp.options import Option, parameters_of
 
 SOURCES = "sources"
@@ -68,7 +68,7 @@ def _sources() -> Tool:
         "limit": {
             "type": "integer",
             "minimum": 1,
-            "maximum": MOST_LISTED,
+            "maximum": LARGEST_LIMIT,
             "default": LIMIT,
             "description": "Number of files, the last written first.",
         },

@@ -76,15 +76,15 @@ def until(condition: Callable[[], Any], what: str) -> Any:
 
 def children(pid: int) -> list[int]:
     """The processes that a process has started; those that have ended and were not waited for are none of them."""
-    found = []
+    started = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, parent = status.read_text().rpartition(")")[2].split()[:2]
         except (FileNotFoundError, ProcessLookupError):
             continue
         if int(parent) == pid and state != "Z":
-            found.append(int(status.parent.name))
-    return sorted(found)
+            started.append(int(status.parent.name))
+    return sorted(started)
 
 
 def command_line(pid: int) -> list[bytes]:

@@ -53,7 +53,7 @@ def test_the_session_of_the_page_is_real(tmp_path: Path) -> None:
         for call, answer in zip(calls, answers, strict=True):
             values = server.values(call["tool"], **call["arguments"])
             real = json.loads(json.dumps(values).replace(str(tmp_path), FOLDER))
-            assert lacks(answer, real) == [], call
+            assert (call, lacks(answer, real)) == (call, [])
 
 
 def test_the_reference_names_every_tool_and_what_is_left_out() -> None:
