@@ -70,8 +70,7 @@ class Places:
         paths = [os.path.normpath(os.path.join(folder, text)) for folder in self.folders]
         path = next((path for path in paths if self._inside(path) and os.path.lexists(path)), "")
         path = path or next(filter(self._inside, paths), "")
-        # Whether a path outside exists is not looked up.
-        if not path or not self._inside(os.path.realpath(path)):
+        if not path:  # whether a path outside exists is not looked up
             raise self._outside(text)
         for match in _matches(path):
             self._check(match, text)
