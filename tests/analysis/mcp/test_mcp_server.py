@@ -195,7 +195,14 @@ def opened_by_hand(folder: Path, temporary: Path) -> subprocess.Popen[bytes]:
     return process
 
 
-@pytest.mark.parametrize("end", [None, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "end",
+    [
+        None,
+        signal.SIGTERM,
+        *(pytest.param(each, marks=pytest.mark.thorough) for each in (signal.SIGINT, signal.SIGHUP)),
+    ],
+)
 def test_the_server_ends_with_its_input_or_by_a_signal(
     folder: Path, tmp_path: Path, end: signal.Signals | None
 ) -> None:
