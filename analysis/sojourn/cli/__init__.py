@@ -48,6 +48,7 @@ class _Verbs(Verbs):
         "serve": ("sojourn.serve.command", "serve"),
         "watch": ("sojourn.watch.command", "watch"),
         "export": ("sojourn.export.command", "export"),
+        "mcp": ("sojourn.mcp.command", "mcp"),
         "doctor": ("sojourn.doctor.command", "doctor"),
         "install": ("sojourn.install.command", "app"),
         "uninstall": ("sojourn.install.command", "removing"),

@@ -32,11 +32,11 @@ FOR_ALL = "defaults"
 # A file that lies in a folder one happens to stand in must not write, replace or send anything.
 NEVER = {
     "ask-backends", "force", "help", "html", "keep", "kernel", "lab-app", "max-concurrency", "max-duration", "max-rate",
-    "out", "parquet", "rejects", "roles", "url", "write",
+    "out", "parquet", "rejects", "roles", "store", "url", "write",
 }  # fmt: skip
 
 # Options that are named as those of other verbs and mean something else: nothing said of all verbs reaches them.
-APART = {("capacity", "slo"), ("simulate", "workers"), ("split", "by")}
+APART = {("capacity", "slo"), ("mcp", "timeout"), ("simulate", "workers"), ("split", "by")}
 
 
 class ConfigError(SojournError):

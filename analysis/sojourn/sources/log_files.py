@@ -116,6 +116,11 @@ def with_formats(sources: SourcesLike, log_format: str | None, columns: Sequence
     return NamedSources(tuple(every), by_kind.stores, by_kind.files)
 
 
+def names_configuration(text: str) -> bool:
+    """Return whether a text of ``--log-format`` has the form ``nginx.conf:NAME``, whether or not the file exists."""
+    return _IN_A_FILE.fullmatch(text) is not None
+
+
 def format_of_text(text: str) -> LineFormat | Units | None:
     """Return the format of ``--log-format``, or the units; None for Sojourn's own record.
 
