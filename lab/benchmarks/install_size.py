@@ -67,5 +67,5 @@ def _size(installed: Distribution) -> int:
 
 
 if __name__ == "__main__":
-    for name in ("", "charts", "compiled", "store", "lab", "capture", "otlp", "mcp", "all"):
+    for name in ("", "charts", "compiled", "store", "lab", "capture", "otlp", "mcp", "serve", "all"):
         print(f"{name or 'base':10} {megabytes(name):6.0f} MB")  # noqa: T201
