@@ -35,7 +35,7 @@ class Widths:
         track, counter: numbers of lanes and of counters.
         level: values of counters.
         name, text: numbers of names, and of outcomes and services.
-        values: numbers of requests, statuses.
+        number, status: of requests.
     """
 
     time: int

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter, defaultdict
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -232,3 +234,32 @@ def test_a_worker_that_serves_several_at_once_has_several_lanes(tmp_path: Path) 
     assert most > 4
     assert names == {"worker 4711", *(f"worker 4711 · {k}" for k in range(2, most + 1))}
     assert written.arrows == 0
+
+
+def test_the_queries_of_the_page_run_on_the_tables_of_trace_processor(case: Case) -> None:
+    """In SQLite, which ``trace_processor`` is built on, with the columns of its tables ``slice`` and ``flow``."""
+    page = (EXAMPLES.parent / "reference" / "timeline.md").read_text(encoding="utf-8")
+    block = page.partition("```sqlite3\n")[2].partition("```")[0]
+    by_route, by_culprit = [statement for statement in block.split(";") if statement.strip()]
+    slices = case.trace.slices
+    index = {id(each): number for number, each in enumerate(slices)}
+    outer = {(each.track, each.end): index[id(each)] for each in slices if each.depth == 0}
+    begins = {flow: index[id(each)] for each in slices for flow in each.begins_flow}
+    with closing(sqlite3.connect(":memory:")) as tables:
+        tables.execute("CREATE TABLE slice (id, name, category, dur, parent_id)")
+        tables.execute("CREATE TABLE flow (slice_out, slice_in)")
+        tables.executemany(
+            "INSERT INTO slice VALUES (?, ?, ?, ?, ?)",
+            [
+                (index[id(each)], each.name, each.category, each.seconds * 1e9,
+                 outer[each.track, each.end] if each.depth else None)
+                for each in slices
+            ],
+        )  # fmt: skip
+        arrows = [(begins[flow], index[id(each)]) for each in slices for flow in each.ends_flow]
+        tables.executemany("INSERT INTO flow VALUES (?, ?)", arrows)
+        routes = {route: seconds for route, _, seconds in tables.execute(by_route)}
+        culprits = tables.execute(by_culprit).fetchall()
+    assert sum(routes.values()) == pytest.approx(case.depth.held["service"], abs=0.05)
+    assert sum(victims for _, victims, _ in culprits) == case.written.arrows
+    assert sum(waited for _, _, waited in culprits) <= float(np.maximum(case.visits.wait, 0).sum()) + 0.01
