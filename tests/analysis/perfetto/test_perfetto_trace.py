@@ -239,7 +239,7 @@ def test_a_worker_that_serves_several_at_once_has_several_lanes(tmp_path: Path) 
 def test_the_queries_of_the_page_run_on_the_tables_of_trace_processor(case: Case) -> None:
     """In SQLite, which ``trace_processor`` is built on, with the columns of its tables ``slice`` and ``flow``."""
     page = (EXAMPLES.parent / "reference" / "timeline.md").read_text(encoding="utf-8")
-    block = page.partition("```sqlite3\n")[2].partition("```")[0]
+    block = page.partition("```sqlite\n")[2].partition("```")[0]
     by_route, by_culprit = [statement for statement in block.split(";") if statement.strip()]
     slices = case.trace.slices
     index = {id(each): number for number, each in enumerate(slices)}
