@@ -20,6 +20,7 @@ from sojourn.doctor.doctor import diagnose as diagnose
 from sojourn.model.errors import SojournError as SojournError
 from sojourn.model.frame import Requests as Requests
 from sojourn.movie.run import write_movie as write_movie
+from sojourn.perfetto.run import write_timeline as write_timeline
 from sojourn.report.build import write_report as write_report
 from sojourn.sources.log_files import app_log_file as app_log_file
 from sojourn.sources.log_files import log_file as log_file
@@ -58,6 +59,7 @@ __all__ = [
     "whatif",
     "write_movie",
     "write_report",
+    "write_timeline",
 ]
 
 def _public_modules() -> dict[str, str]: ...

@@ -29,6 +29,7 @@ SUITES = {
     "startup": "Start-up",
     "analyses": "Blame, what-if, replay",
     "report": "Report and movie",
+    "timeline": "Trace for Perfetto",
     "wire": "Captures",
     "store": "Store and dashboards",
     "agent": "Agent",

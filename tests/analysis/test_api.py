@@ -82,6 +82,7 @@ VERBS: dict[str, tuple[str, dict[str, str]]] = {
     "whatif": ("whatif", {"set": "variants", "variant": "variants"}),
     "pcap": ("pcap", {"backend": "backends", "kernel": "log"}),
     "movie": ("write_movie", {"out": "path", "each": "requests", "only": "by", "scene": "by"}),
+    "timeline": ("write_timeline", {"out": "path"}),
     "report": ("write_report", {"capture": "captures", "html": "path"}),
 }
 

@@ -33,6 +33,7 @@ NOT_HERE = {
     "java": "test_recipes_apps runs it where there is a javac",
     "php": "test_recipes_php runs it where there is a php-fpm",
     "crontab": "its commands are parsed; cron itself is not run",
+    "sqlite": "test_perfetto_trace runs it in SQLite",
     "promql": "test_recipes_prometheus runs it where there is a promtool",
     "ini": "test_recipes_prometheus checks the unit, and systemd where it is installed",
 }

@@ -28,6 +28,7 @@ OUTPUTS = {
     "split.rejects": ["split", "BAD", "six-requests.jsonl.gz", "--rejects"],
     "plot.json": ["plot", "shop.jsonl.gz", "ccdf", "--out"],
     "movie.html": ["movie", "six-requests.jsonl.gz", "--out"],
+    "a.pftrace": ["timeline", "shop.jsonl.gz", "--force", "--out"],
     "wire.parquet": ["pcap", "wire.pcap.gz", "--parquet"],
 }
 

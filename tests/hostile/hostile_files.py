@@ -215,6 +215,7 @@ def every_command(system: HostileFiles, out: Path) -> dict[str, Sequence[object]
         "watch": ("watch", log, "--once", "--from-start"),
         "doctor": ("doctor", log),
         "movie": ("movie", log, "--by", "service", "--out", out / "movie.html", "--title", bare(0)),
+        "timeline": ("timeline", log, *spans, "--out", out / "a.pftrace"),
         "report": ("report", log, *spans, "--spans", system.traces, "--html", out / "report.html"),
         "plot": ("plot", log, "blame", *spans, "--out", out / "blame.svg", "--out", out / "blame.json",
                  "--title", bare(0)),

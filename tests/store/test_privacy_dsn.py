@@ -34,6 +34,7 @@ COMMANDS = {
     "report": ["report", "{dsn}", "--html", "{folder}/report.html"],
     "plot": ["plot", "{dsn}", "ccdf", "--out", "{folder}/plot.svg"],
     "movie": ["movie", "{dsn}", "--out", "{folder}/movie.html"],
+    "timeline": ["timeline", "{dsn}", "--out", "{folder}/a.pftrace"],
     "watch": ["watch", "{dsn}", "--once"],
     "pcap": ["pcap", "{folder}/none.pcap", "--log", "{dsn}"],
     "kernel": ["kernel", "{dsn}"],

@@ -1,1 +1,1 @@
-"""The timeline of workers and waiting requests as a Perfetto trace, for ui.perfetto.dev and ``trace_processor``."""
+"""The timeline of workers and waiting requests as a Perfetto trace, for ui.perfetto.dev."""

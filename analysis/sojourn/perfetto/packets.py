@@ -15,7 +15,7 @@ from sojourn.perfetto.encoding import (
     number_blank,
     text_blank,
 )
-from sojourn.perfetto.schema import DebugAnnotation, Trace, TracePacket, TrackEvent
+from sojourn.perfetto.schema import DebugAnnotation, EventType, SequenceFlags, Trace, TracePacket, TrackEvent
 
 SEQUENCE = 1  # all packets are of one sequence
 # Values of a request, in the order of the schema's numbers: an index is the number less 1.
@@ -35,7 +35,7 @@ class Widths:
         track, counter: numbers of lanes and of counters.
         level: values of counters.
         name, text: numbers of names, and of outcomes and services.
-        values: numbers of requests, statuses.
+        number, status: of requests.
     """
 
     time: int
@@ -59,18 +59,18 @@ class Shapes:
         """Return the begin of a slice: time, track, name, category, the annotations, and ``flow``, where one begins."""
         own = [part for each in annotations for part in self._annotation(each, id_bytes)]
         flows = fixed_blank(TrackEvent.FLOW_IDS, "flow") if flow else ()
-        return self._event(TrackEvent.SLICE_BEGIN, self._named(), own, flows, interned=True)
+        return self._event(EventType.SLICE_BEGIN, self._named(), own, flows, interned=True)
 
     @cache  # noqa: B019
     def end(self) -> Shape:
         """Return the end of a slice: time, track."""
-        return self._event(TrackEvent.SLICE_END, self._lane())
+        return self._event(EventType.SLICE_END, self._lane())
 
     @cache  # noqa: B019
     def release(self) -> Shape:
         """Return the instant at which an arrow ends: time, track, name, category, flow."""
         flows = fixed_blank(TrackEvent.TERMINATING_FLOW_IDS, "flow")
-        return self._event(TrackEvent.INSTANT, self._named(), flows, interned=True)
+        return self._event(EventType.INSTANT, self._named(), flows, interned=True)
 
     @cache  # noqa: B019
     def counters(self) -> Shape:
@@ -84,7 +84,7 @@ class Shapes:
             for part in number_blank(TrackEvent.EXTRA_COUNTER_VALUES, f"level {kind}", self.widths.level)
         ]  # fmt: skip
         return self._event(
-            TrackEvent.COUNTER,
+            EventType.COUNTER,
             number_blank(TrackEvent.TRACK_UUID, "track 0", self.widths.counter),
             number_blank(TrackEvent.COUNTER_VALUE, "level 0", self.widths.level),
             tracks,
@@ -116,7 +116,7 @@ class Shapes:
         return nested(TrackEvent.DEBUG_ANNOTATIONS, (number(DebugAnnotation.NAME_IID, which + 1),), value)
 
     def _event(self, kind: int, *parts: list[Part] | tuple[Part, ...], interned: bool = False) -> Shape:
-        flags = (number(TracePacket.SEQUENCE_FLAGS, TracePacket.NEEDS_INCREMENTAL_STATE),) if interned else ()
+        flags = (number(TracePacket.SEQUENCE_FLAGS, SequenceFlags.NEEDS_INCREMENTAL_STATE),) if interned else ()
         event = nested(TracePacket.TRACK_EVENT, (number(TrackEvent.TYPE, kind),), *parts)
         time = number_blank(TracePacket.TIMESTAMP, "time", self.widths.time)
         sequence = (number(TracePacket.TRUSTED_PACKET_SEQUENCE_ID, SEQUENCE),)

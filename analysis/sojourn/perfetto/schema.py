@@ -25,7 +25,11 @@ class TracePacket:
     TRACK_DESCRIPTOR = 60
     TRACE_ATTRIBUTES = 126
 
-    INCREMENTAL_STATE_CLEARED = 1  # of SEQUENCE_FLAGS
+
+class SequenceFlags:
+    """What a packet says of the interned texts of its sequence."""
+
+    INCREMENTAL_STATE_CLEARED = 1
     NEEDS_INCREMENTAL_STATE = 2
 
 
@@ -44,7 +48,11 @@ class ClockSnapshot:
     CLOCK_ID = 1
     TIMESTAMP = 2
 
-    REALTIME = 1  # of CLOCK_ID
+
+class BuiltinClock:
+    """Numbers of clocks."""
+
+    REALTIME = 1
     BOOTTIME = 6
 
 
@@ -59,7 +67,11 @@ class TrackDescriptor:
     SIBLING_ORDER_RANK = 12
     DESCRIPTION = 14
 
-    EXPLICIT = 3  # of CHILD_ORDERING
+
+class ChildTracksOrdering:
+    """How the children of a track are ordered."""
+
+    EXPLICIT = 3
 
 
 class CounterDescriptor:
@@ -82,7 +94,11 @@ class TrackEvent:
     FLOW_IDS = 47
     TERMINATING_FLOW_IDS = 48
 
-    SLICE_BEGIN = 1  # of TYPE
+
+class EventType:
+    """Types of events."""
+
+    SLICE_BEGIN = 1
     SLICE_END = 2
     INSTANT = 3
     COUNTER = 4

@@ -58,9 +58,9 @@ class Texts:
         service, names = classes_of(visits.rows["service"])
         outcome = outcomes_of(visits, services)
         form = np.array([FORMS.index(f"{{}} ({each})") if each in (READ, BODY, AFTER) else 0 for each in CATEGORIES])
-        named = 2 + form[slices.category] * len(routes) + route[slices.request]
+        numbers = 2 + form[slices.category] * len(routes) + route[slices.request]
         return cls(
-            np.where(slices.category == CATEGORIES.index(TURNAROUND), 1, named),
+            np.where(slices.category == CATEGORIES.index(TURNAROUND), 1, numbers),
             2 + (len(FORMS) - 1) * len(routes) + route,
             category_number(slices.category, outcome[slices.request]),
             outcome,

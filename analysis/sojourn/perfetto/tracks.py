@@ -11,7 +11,7 @@ from sojourn.model.arrays import Ints
 from sojourn.model.formatting import counted, printable
 from sojourn.perfetto.counters import COUNTERS
 from sojourn.perfetto.encoding import message, number, text
-from sojourn.perfetto.schema import CounterDescriptor, TrackDescriptor
+from sojourn.perfetto.schema import ChildTracksOrdering, CounterDescriptor, TrackDescriptor
 from sojourn.timeline.slices import MOST_WAITING, Lane
 
 LONGEST_NAME = 80  # characters
@@ -94,7 +94,7 @@ def _track(
             text(TrackDescriptor.NAME, name),
             b"" if parent is None else number(TrackDescriptor.PARENT_UUID, parent),
             b"" if rank is None else number(TrackDescriptor.SIBLING_ORDER_RANK, rank),
-            number(TrackDescriptor.CHILD_ORDERING, TrackDescriptor.EXPLICIT) if is_sorted else b"",
+            number(TrackDescriptor.CHILD_ORDERING, ChildTracksOrdering.EXPLICIT) if is_sorted else b"",
             text(TrackDescriptor.DESCRIPTION, about) if about else b"",
         )
     )

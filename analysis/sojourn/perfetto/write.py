@@ -16,7 +16,7 @@ from sojourn.model.version import version
 from sojourn.perfetto.counters import counts_of
 from sojourn.perfetto.encoding import message, number, text, varint_width
 from sojourn.perfetto.packets import SEQUENCE, Shapes, Widths
-from sojourn.perfetto.schema import ClockSnapshot, Trace, TraceAttributes, TracePacket
+from sojourn.perfetto.schema import BuiltinClock, ClockSnapshot, SequenceFlags, Trace, TraceAttributes, TracePacket
 from sojourn.perfetto.streams import Begins, Clock, Ends, Levels, Releases, merged
 from sojourn.perfetto.texts import Texts
 from sojourn.perfetto.tracks import Tracks, sentence_on_waits
@@ -163,11 +163,11 @@ def _opening(
                     number(ClockSnapshot.CLOCK_ID, which),
                     number(ClockSnapshot.TIMESTAMP, nanoseconds),
                 )
-                for which, nanoseconds in ((ClockSnapshot.BOOTTIME, BEGIN), (ClockSnapshot.REALTIME, realtime))
+                for which, nanoseconds in ((BuiltinClock.BOOTTIME, BEGIN), (BuiltinClock.REALTIME, realtime))
             ),
         )
     )
-    flags = TracePacket.INCREMENTAL_STATE_CLEARED
+    flags = SequenceFlags.INCREMENTAL_STATE_CLEARED
     for entries in interned:
         yield _packet(
             number(TracePacket.SEQUENCE_FLAGS, flags) if flags else b"", message(TracePacket.INTERNED_DATA, entries)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sojourn.model.frame import INSTANT
+from sojourn.model.instants import epoch_us
 from sojourn.model.measures import Hexagons, LogBins, Row, exceeding_ranks, window_width
 from sojourn.store import statements as sql
 
@@ -91,7 +92,7 @@ class ChartMeasures(ABC):
         if first is None:  # of no requests, a window of any width
             return timedelta(microseconds=1), []
         width = window_width(first, self._summary["last_served"], windows)
-        rows = self._rows(name, parts, begin=sql.micros(first), width=width, **parameters)
+        rows = self._rows(name, parts, begin=epoch_us(first), width=width, **parameters)
         for row in rows:
             row["arrived"] = first + timedelta(microseconds=row["window"] * width)
         return timedelta(microseconds=width), rows

@@ -20,6 +20,7 @@ from sojourn.model.evidence import NO_WAYS, WAY_ROWS, Ways, evidence_of, is_way_
 from sojourn.model.figures import FIGURES, QUANTILES, Summary
 from sojourn.model.formatting import counted
 from sojourn.model.frame import Selection
+from sojourn.model.instants import epoch_us
 from sojourn.model.measures import EDGE, GROUP_COLUMNS, INSTANTS, ROUNDING, STATUS_CLASSES, SUMMARY_COLUMNS, Means, Row
 from sojourn.model.one_worker import Overlap
 from sojourn.sources.coverage_rows import coverage_of
@@ -157,12 +158,12 @@ class StoreMeasures(ChartMeasures):
 
     def little(self, begin: datetime, seconds: float) -> Row:
         """See ``Measures``."""
-        row = self._one("little", begin=sql.micros(begin), seconds=seconds, edge=EDGE, rounding=ROUNDING)
+        row = self._one("little", begin=epoch_us(begin), seconds=seconds, edge=EDGE, rounding=ROUNDING)
         return {**row, "weight": row["weights"]}
 
     def windows(self, begin: datetime, end: datetime, count: int) -> pl.DataFrame:
         """See ``Measures``."""
-        rows = self._rows("windows", begin=sql.micros(begin), end=sql.micros(end), count=count)
+        rows = self._rows("windows", begin=epoch_us(begin), end=epoch_us(end), count=count)
         schema = {"window": pl.Int64(), "arrivals": pl.Int64(), "response": pl.Float64()}
         return pl.DataFrame(rows, schema).rename({"response": "response time"})
 

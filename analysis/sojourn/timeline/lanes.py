@@ -7,6 +7,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from sojourn.model.arrays import Ints
+from sojourn.model.compilation import compiled_if_installed
 
 
 def lowest_free(begin: Ints, end: Ints, most: int | None = None) -> Ints:
@@ -17,23 +18,28 @@ def lowest_free(begin: Ints, end: Ints, most: int | None = None) -> Ints:
         end: after its begin.
         most: number of lanes; an interval for which none is free gets -1. None: as many as are needed.
     """
-    lanes = []
-    busy: list[tuple[int, int]] = []  # end, lane
-    free: list[int] = []
+    lanes = np.full(len(begin), -1, np.int64)
+    _assign(begin, end, len(begin) if most is None else most, lanes)
+    return lanes
+
+
+@compiled_if_installed
+def _assign(begin, end, most, lanes):  # type: ignore[no-untyped-def]
+    busy = [(0, 0) for _ in range(0)]  # end, lane
+    free = [0 for _ in range(0)]
     count = 0
-    for first, last in zip(begin.tolist(), end.tolist(), strict=True):
-        while busy and busy[0][0] <= first:
+    for k in range(len(begin)):
+        while len(busy) > 0 and busy[0][0] <= begin[k]:
             heappush(free, heappop(busy)[1])
-        if free:
+        if len(free) > 0:
             lane = heappop(free)
-        elif most is None or count < most:
-            lane, count = count, count + 1
+        elif count < most:
+            lane = count
+            count += 1
         else:
-            lanes.append(-1)
             continue
-        heappush(busy, (last, lane))
-        lanes.append(lane)
-    return np.array(lanes, np.int64)
+        heappush(busy, (end[k], lane))
+        lanes[k] = lane
 
 
 def lanes_of_groups(group: Ints, begin: Ints, end: Ints) -> Ints:

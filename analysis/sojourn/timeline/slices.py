@@ -119,9 +119,10 @@ def slices_of(
     category = np.concatenate(
         [phase, np.full(len(waits), CATEGORIES.index(WAITING)), np.full(len(goners), CATEGORIES.index(ABANDONED))]
     )
-    # The first slice of each request; those of workers come first.
-    details = np.zeros(len(of_request), np.bool_)
-    details[np.unique(of_request, return_index=True)[1]] = True
+    # The first slice of each request: in its worker, or else its wait.
+    is_held = hold_lane >= 0
+    first_of_hold = np.append(True, request[1:] != request[:-1])[: len(request)]
+    details = np.concatenate([first_of_hold, ~is_held[waits], ~(is_held | is_wait)[goners]])
     return Slices(
         np.concatenate([first, arrival[waits], gone[goners]]),
         np.concatenate([last, left[waits], taken[goners]]),

@@ -82,6 +82,7 @@ CASES: list[tuple[str, str]] = [
     (f"plot {SHOP} ccdf --out OUT/ccdf.svg", "charts"),
     (f"movie {SHOP} --out OUT/movie.html", ""),
     (f"movie {SHOP} --out OUT/movie.gif", "charts"),
+    (f"timeline {SHOP} --out OUT/shop.pftrace", ""),
     (f"watch {SHOP} --once", ""),
     (f"export {SHOP} --once", ""),
     (f"export {SHOP} --otlp http://127.0.0.1:1", "otlp"),

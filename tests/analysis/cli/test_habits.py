@@ -41,6 +41,7 @@ ABSENT = {
     "report": ["report", "/nowhere/a.jsonl", "--html", "/nowhere/f.html"],
     "simulate": ["simulate", "--arrivals", "trace:/nowhere/a", "--service", "constant:0.1"],
     "store": ["store", "load", "chdb:///nowhere/store", "/nowhere/a.jsonl"],
+    "timeline": ["timeline", "/nowhere/a.jsonl", "--out", "/nowhere/f.pftrace"],
     "watch": ["watch", "/nowhere/a.jsonl", "--once"],
 }
 GROUPS = ("store", "install", "uninstall")

@@ -14,7 +14,7 @@ import pytest
 from benchmarks import growth
 from benchmarks.measure import Cost
 from benchmarks.rows import Settings, Slope
-from benchmarks.suites import agent, analyses, export, plain, report
+from benchmarks.suites import agent, analyses, export, plain, report, timeline
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -88,6 +88,15 @@ def test_pages_have_goals_of_time_memory_and_size(tmp_path: Path, monkeypatch: p
     # The script of Vega alone has 0.9 MB.
     assert all(0.9 < row.ours < 3.0 for what, row in rows.items() if what.endswith(": page"))
     assert all(row.peak_mb is not None and row.peak_mb > 50 for row in rows.values() if row.unit == "s")
+    assert not list(tmp_path.glob("*.jsonl"))
+
+
+def test_the_trace_has_goals_of_time_and_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY / "analysis"))
+    seconds, size = timeline.run(settings_in(tmp_path)).rows
+    assert (seconds.unit, seconds.goal, seconds.at) == ("s", 10.0, "most")
+    assert (size.unit, size.goal, size.at) == ("bytes per request", 300.0, "most")
+    assert 100 < size.ours < 400
     assert not list(tmp_path.glob("*.jsonl"))
 
 

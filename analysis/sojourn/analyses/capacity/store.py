@@ -12,6 +12,7 @@ from sojourn.analyses.capacity.mix import SCHEMA, Mix
 from sojourn.model.figures import QUANTILES
 from sojourn.model.formatting import counted
 from sojourn.model.frame import Selection
+from sojourn.model.instants import epoch_us
 from sojourn.sources.store_measures import EXACT_ROWS
 from sojourn.store import statements as sql
 from sojourn.store.client import connect, in_utc, plainly
@@ -67,7 +68,7 @@ def store_load_windows(
         for column in instances(by_instance):
             instance = "''" if column is None else f"assumeNotNull({column})"
             text = statement("windows_of_load", instance=instance, quantiles=quantiles)
-            raws.append(_raw(rows_of(text, begin=sql.micros(span.first), width=micros)))
+            raws.append(_raw(rows_of(text, begin=epoch_us(span.first), width=micros)))
     cut = f"There are more than {counted(exact_rows, 'request')}: quantiles have four digits."
     windows = finished(raws, span, micros, by_instance=by_instance, notes=() if exact else (cut,))
     return without_silences(windows, empty_stretches(windows))
@@ -94,7 +95,7 @@ def store_mix(dsn: str, selection: Selection, windows: LoadWindows, slos: Sequen
             "routes_of_load", which, taken="1", route=route_in_store("chosen", several=int(str(count["services"])) > 1)
         )
         for slo in slos:
-            rows = rows_of(text, begin=sql.micros(windows.begin), width=round(windows.width * 1e6), limit=slo.limit)
+            rows = rows_of(text, begin=epoch_us(windows.begin), width=round(windows.width * 1e6), limit=slo.limit)
             tables.append(pl.DataFrame(rows, SCHEMA))
     return Mix(tables)
 
