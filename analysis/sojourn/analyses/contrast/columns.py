@@ -7,6 +7,7 @@ for the simultaneous intervals.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -48,23 +49,21 @@ class Coded(NamedTuple):
     names: tuple[str | None, ...]
 
 
-def columns_of(names: Iterable[str], more: Sequence[str], left_out: Iterable[str]) -> tuple[str, ...]:
+def columns_of(names: Iterable[str], more: Sequence[str]) -> tuple[str, ...]:
     """Return the columns to compare among those that were read.
 
     Args:
         names: the columns that were read.
         more: columns of the user's own.
-        left_out: columns that define the selection.
 
     Raises:
         SojournError: one of ``more`` was not read.
     """
-    present, without = list(names), set(left_out)
+    present = list(names)
     for column in more:
         if column not in present:
             raise SojournError(not_read(column, present))
-    every = dict.fromkeys((*(name for name in DESCRIPTIVE if name in present), *more))
-    return tuple(name for name in every if name not in without)
+    return tuple(dict.fromkeys((*(name for name in DESCRIPTIVE if name in present), *more)))
 
 
 def coded_column(rows: pl.DataFrame, column: str) -> Coded:
@@ -112,9 +111,9 @@ def _names_of_ranges(edges: Sequence[float], *, whole: bool) -> list[str]:
         return ["any number"]
     if whole:
         first, last = f"{int(edges[0]) - 1} or less", f"{int(edges[-1])} or more"
-        pairs = [(int(low), int(high) - 1) for low, high in zip(edges, edges[1:], strict=False)]
+        pairs = [(int(low), int(high) - 1) for low, high in itertools.pairwise(edges)]
         return [first, *(f"{low} to {high}" if low < high else str(low) for low, high in pairs), last]
-    between = [f"{low:.6g} to {high:.6g}" for low, high in zip(edges, edges[1:], strict=False)]
+    between = [f"{low:.6g} to {high:.6g}" for low, high in itertools.pairwise(edges)]
     return [f"below {edges[0]:.6g}", *between, f"{edges[-1]:.6g} or more"]
 
 

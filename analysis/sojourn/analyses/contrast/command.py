@@ -103,14 +103,14 @@ def contrast(
     for text in select or ():
         for name, value in conditions_of([text], "--select").items():
             selected.setdefault(column_of(name, "--select"), []).append(value)
-    limits = {"begin": instant(begin, "--begin"), "end": instant(end, "--end")}
+    first, last = instant(begin, "--begin"), instant(end, "--end")
     if of not in OF:
         raise typer.BadParameter(f"{of!r} is not one of {', '.join(OF)}", param_hint="--of")
     from sojourn.analyses.contrast.run import columns_to_read  # noqa: PLC0415 - Polars takes its time to load
     from sojourn.analyses.contrast.run import contrast as run  # noqa: PLC0415 - numba takes its time to load
     from sojourn.analyses.contrast.selection import Selection  # noqa: PLC0415
 
-    selection = Selection.of_options(**limits, above=above, below=below, of=of, select=selected)
+    selection = Selection.of_options(first, last, above, below, of, selected)
     requests = requests_of(
         sources,
         workers=counts,
@@ -128,6 +128,6 @@ def contrast(
     from sojourn.analyses.audit.reading import doubts_of  # noqa: PLC0415
 
     result = run(
-        requests, **limits, above=above, below=below, select=selected, of=of, column=more, workers=counts
-    )  # fmt: skip
+        requests, begin=first, end=last, above=above, below=below, select=selected, of=of, column=more, workers=counts
+    )
     answer(result, as_json=as_json, doubts=doubts_of(requests))

@@ -97,7 +97,7 @@ class Arrivals:
 
 
 def run_length(codes: Ints) -> int:
-    """Return the lag, in requests, from which on values are hardly more often alike than far from one another; 1: never.
+    """Return the lag, in requests, from which on values are alike by chance only; 1: they always are.
 
     The correlation at a lag k is (a_k - a) / (1 - a), where a_k is the share of pairs at that lag with the same value:
     Cohen's kappa (1960) of a series with itself. Chance, a, is the sum of the squared shares of the values, or what is

@@ -127,7 +127,7 @@ def charged_of(
     if not victims.any():
         return Charged(None, *_nothing(), _unknown(whole))
     if queue_source.filtered:
-        return Charged(None, *_nothing(), queue_source.filtered)
+        return Charged(None, *_nothing(), " ".join(queue_source.filtered))
     try:
         seconds, unknown, others = charged_seconds(visits, victims)
     except SojournError as error:

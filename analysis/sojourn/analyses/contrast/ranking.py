@@ -9,8 +9,9 @@ ratio, with blocks as the sampling units (Cochran 1977, "Sampling techniques", s
 where N - n_b instead of N is the jackknife that deletes a block (Shao & Tu 1995, section 2.1), which large blocks
 need. Runs that cross the border of two blocks add 2 Σ u_b u_b+1 where that is positive (Hansen & Hodrick 1980). Both
 sides share the blocks: what fluctuates in both at once cancels. The interval is d ± t √V, or that of independent
-requests by Wilson's limits with continuity (Newcombe 1998, method 11) where it is wider; t has B' - 1 degrees of
-freedom, B' = N1² / Σ n1_b², at a level shared by all compared values (Bonferroni; Dunn 1961).
+requests by Wilson's limits with continuity (Newcombe 1998, method 11), or that of the usual fluctuation between
+stretches of the rest as long as the selection, whichever is widest. t has B' - 1 degrees of freedom, where B' is
+N1² / Σ n1_b², or the number of stretches less one; its level is shared by all compared values (Bonferroni; Dunn 1961).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from sojourn.model.statistics import student_t
 LEVEL = 0.95  # of all intervals together
 LEAST_SELECTED = 5  # selected requests of a value; a value with fewer is not ranked
 MOST_FREEDOM = 200
+LEAST_EXPECTED = 5  # requests of a value in a stretch; the shares of rarer ones are no measure for the others
 STRETCHES = (8, 16)  # of the rest, at least and at most
 MAD = 1.4826  # standard deviation per median absolute deviation, of a normal distribution
 
@@ -72,6 +74,8 @@ class Estimates:
         values: the values.
         selected, rest: their shares.
         error: standard error of the difference, by blocks.
+        usual: standard deviation of the shares of the rest, by ``usual_fluctuation``.
+        stretches: number of stretches that ``usual`` is from; 0: too few.
         sizes: effective numbers of selected requests and of the rest.
         requests: selected requests with the value.
         weight: their sum of weights.
@@ -83,6 +87,8 @@ class Estimates:
     selected: Floats
     rest: Floats
     error: Floats
+    usual: Floats
+    stretches: int
     sizes: tuple[float, float]
     requests: Floats
     weight: Floats
@@ -130,13 +136,16 @@ def estimates_of(counts: pl.DataFrame) -> Estimates:
     across = 2 * (influence[:, 1:] * influence[:, :-1]).sum(axis=1)
     variance = (variance + np.maximum(across, 0.0)) * (blocks - 1) / blocks
     weights = by_block("selected")
+    usual, stretches = usual_fluctuation(by_block("rest"), _spanned(counts))
     squares = max(float(counts["squares"].sum()), 1e-300)
     return Estimates(
         column=counts["column"][0],
         values=list(place),
         selected=selected,
         rest=rest,
-        error=np.maximum(np.sqrt(variance), usual_fluctuation(by_block("rest"), _spanned(counts))),
+        error=np.sqrt(variance),
+        usual=usual,
+        stretches=stretches,
         sizes=(float(weights.sum()) ** 2 / squares, float(counts["rest"].sum())),
         requests=by_block("requests").sum(axis=1),
         weight=weights.sum(axis=1),
@@ -149,30 +158,43 @@ def effective_blocks(weights: Floats) -> float:
     return float(weights.sum()) ** 2 / max(float(weights @ weights), 1e-300)
 
 
-def usual_fluctuation(rest: Floats, spanned: float) -> Floats:
+def usual_fluctuation(rest: Floats, spanned: float) -> tuple[Floats, int]:
     """Return the standard deviation of the shares of values between stretches of the rest as long as the selection.
 
-    By the median absolute deviation (Hampel 1974), which an incident in one of the stretches does not change.
+    By the median absolute deviation (Hampel 1974; for few values Croux & Rousseeuw 1992), which an incident in one of
+    the stretches does not change.
 
     Args:
         rest: values × blocks, in the order of time.
         spanned: number of requests in the time of the selection.
+
+    Returns:
+        Per value the standard deviation, and the number of stretches; zeros and 0 if there are too few.
     """
     sizes = rest.sum(axis=0)
     total = float(sizes.sum())
     length = min(max(spanned, total / STRETCHES[1]), total / STRETCHES[0])
     if total <= 0:
-        return np.zeros(len(rest))
+        return np.zeros(len(rest)), 0
     stretch = ((np.cumsum(sizes) - sizes / 2) / length).astype(np.int64)
     sums = np.zeros((len(rest), int(stretch.max()) + 1))
     np.add.at(sums.T, stretch, rest.T)
     whole = sums.sum(axis=0)
     enough = whole >= length / 2
-    if np.count_nonzero(enough) < STRETCHES[0] - 1:
-        return np.zeros(len(rest))
-    shares = sums[:, enough] / whole[enough]
-    spread = MAD * np.median(np.abs(shares - rest.sum(axis=1, keepdims=True) / total), axis=1)
-    return np.asarray(spread * min((length / spanned) ** 0.5, 1.0), np.float64)
+    number = int(np.count_nonzero(enough))
+    if number < STRETCHES[0] - 1:
+        return np.zeros(len(rest)), 0
+    shares, usual = sums[:, enough] / whole[enough], rest.sum(axis=1, keepdims=True) / total
+    deviation = np.abs(shares - np.median(shares, axis=1, keepdims=True))
+    scale = MAD * number / (number - 0.8)
+    own = scale * np.median(deviation, axis=1)
+    # Of one value there are few stretches; all values of a column fluctuate together.
+    unit = np.sqrt(usual * (1 - usual))
+    frequent = (usual * length >= LEAST_EXPECTED) & (unit > 0)
+    if frequent.any():
+        pooled = scale * np.median((deviation / np.where(unit > 0, unit, 1.0))[frequent[:, 0]])
+        own = np.maximum(own, pooled * unit[:, 0])
+    return np.asarray(own * min((length / spanned) ** 0.5, 1.0), np.float64), number
 
 
 def _spanned(counts: pl.DataFrame) -> float:
@@ -198,6 +220,8 @@ def _rows(estimates: Estimates, share: float) -> pl.DataFrame:
         wilson(shares, size, critical) for shares, size in zip((p1, p0), estimates.sizes, strict=True)
     )
     by_blocks = critical * estimates.error
+    if estimates.stretches:
+        by_blocks = np.maximum(by_blocks, student_t(share, estimates.stretches - 1) * estimates.usual)
     down = np.maximum(by_blocks, np.hypot(p1 - low1, high0 - p0))
     up = np.maximum(by_blocks, np.hypot(high1 - p1, p0 - low0))
     difference = p1 - p0

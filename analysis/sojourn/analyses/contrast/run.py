@@ -75,7 +75,7 @@ def contrast(
     for name in selection.columns:
         if name not in names:
             raise SojournError(not_read(name, names))
-    columns = columns_of(names, more, selection.select)
+    columns = columns_of(names, more)
     needed = dict.fromkeys(("start", *TIMES.values(), *columns, *selection.select, "service"))
     rows = source.served.select(name for name in needed if name in names).collect(engine="streaming")
     if rows.is_empty():
@@ -84,7 +84,9 @@ def contrast(
         selection = incident_selection(source.measures, rows, of)
     chosen = checked_choice(selection.chosen(rows), selection, rows[TIMES[of]])
     charged = charged_of(source, selection, columns, workers)
-    return contrast_of(rows, chosen, selection, columns, charged)
+    # What selects distinguishes the selected requests by definition, but not those that held their workers.
+    compared = [name for name in columns if name not in selection.select]
+    return contrast_of(rows, chosen, selection, compared, charged)
 
 
 def columns_to_read(more: Sequence[str], selection: Selection) -> tuple[str, ...]:

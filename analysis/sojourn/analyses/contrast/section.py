@@ -80,7 +80,7 @@ def _failures(result: ContrastResult) -> list[str]:
     waits = result.waits
     if waits is None or result.culprits_unknown:
         return []
-    failures = doubt(waits.workers, "culprits")
+    failures = doubt(waits.workers, "contrast")
     if waits.unknown > DOUBTFUL * max(waits.blamed, 0.0):
         failures.append(
             f"{percent(waits.unknown / waits.blamed)} of the seconds are charged to requests without a service time, "
@@ -99,11 +99,12 @@ def _tables(result: ContrastResult) -> list[Table]:
     figures = tuple(next(iter(result.selected.times.values())))
     tables = [
         Table(
-            ("ms", *(f"{figure}, {name}" for figure in figures for name, _ in parts)),
+            ("ms", *figures),
             tuple(
-                (TIME_NAMES[time], *(milliseconds(part.times[time][figure]) for figure in figures for _, part in parts))
+                (f"{TIME_NAMES[time]}, {name}", *(milliseconds(part.times[time][figure]) for figure in figures))
                 for time in result.selected.times
-                if any(part.times[time]["mean"] is not None for _, part in parts)
+                for name, part in parts
+                if part.times[time]["mean"] is not None
             ),
             title=f"{counted(result.selected.requests, 'selected request')}, {result.rest.requests:,} others",
         ),

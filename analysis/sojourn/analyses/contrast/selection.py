@@ -14,7 +14,7 @@ import polars as pl
 from sojourn.analyses.audit.incident import incident_of
 from sojourn.model.arrays import Bools
 from sojourn.model.errors import ArgumentError, SojournError
-from sojourn.model.formatting import duration, iso, listed, printable
+from sojourn.model.formatting import counted, duration, iso, listed, printable
 from sojourn.model.frame import INSTANT, SCHEMA
 from sojourn.model.instants import Instant, instant_of, limit_of
 from sojourn.model.measures import Measures
@@ -171,16 +171,12 @@ def checked_choice(chosen: Bools, selection: Selection, values: pl.Series) -> Bo
         if limits and values.null_count() == len(values):
             name = selection.of.replace("_", " ")
             raise SojournError(f"no request is selected: the {name} of every request is unknown; choose another --of")
-        raise SojournError(f"no request is selected: none of {len(chosen):,} requests {_singular(selection)}")
+        number = counted(len(chosen), "request")
+        raise SojournError(f"no request is selected: of {number}, none is among those that {selection.clause}")
     if chosen.all():
-        raise SojournError(
-            f"all {len(chosen):,} requests are selected, and there is no rest to compare them with: {HOW}"
-        )
+        number = counted(len(chosen), "request is", "requests are")
+        raise SojournError(f"{number} selected, and there is no rest to compare with: {HOW}")
     return chosen
-
-
-def _singular(selection: Selection) -> str:
-    return f"fits the selection ({selection.clause})"
 
 
 def _seconds(value: float | None, name: str) -> float | None:
@@ -200,5 +196,5 @@ def _values(column: str, value: object) -> tuple[object, ...]:
     if not values:
         raise ArgumentError(f"select: no value of {printable(column, 60)} is selected")
     if SCHEMA.get(column) == INSTANT:
-        return tuple(instant_of(each, column) for each in values)  # type: ignore[arg-type]
+        return tuple(instant_of(each, column) for each in values)
     return values
