@@ -7,7 +7,7 @@ import polars as pl
 from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_parts import inline
 from sojourn.present.chart_sizes import WIDTH
-from sojourn.present.palette import OTHER, QUEUEING
+from sojourn.present.palette import QUEUEING, SERVICE
 from sojourn.present.section import Chart
 
 
@@ -22,7 +22,6 @@ def shares_chart(table: pl.DataFrame, names: tuple[str, str]) -> Chart:
         begin=(pl.col("second") + pl.col("low")).clip(0.0, 1.0), end=(pl.col("second") + pl.col("high")).clip(0.0, 1.0)
     )
     y = alt.Y("value:N", title=None, sort=None)
-    domain = alt.Scale(domain=list(names), range=[QUEUEING, OTHER])
     tooltip = [
         alt.Tooltip("value:N"),
         alt.Tooltip("first:Q", title=names[0], format=".1%"),
@@ -30,13 +29,7 @@ def shares_chart(table: pl.DataFrame, names: tuple[str, str]) -> Chart:
     ]
     base = alt.Chart(inline(rows))
     x = alt.X("first:Q", title="share", axis=alt.Axis(format="~%"), scale=alt.Scale(domain=[0, 1]))
-    bars = base.mark_bar(opacity=0.85).encode(x=x, y=y, color=_colour(names[0], domain), tooltip=tooltip)
-    ticks = base.mark_tick(thickness=3, size=18).encode(
-        x=alt.X("second:Q"), y=y, color=_colour(names[1], domain), tooltip=tooltip
-    )
+    bars = base.mark_bar(opacity=0.85, color=QUEUEING).encode(x=x, y=y, tooltip=tooltip)
+    ticks = base.mark_tick(thickness=3, size=18, color=SERVICE).encode(x=alt.X("second:Q"), y=y, tooltip=tooltip)
     spread = base.mark_rule(strokeWidth=2).encode(x=alt.X("begin:Q"), x2=alt.X2("end:Q"), y=y)
     return alt.layer(bars, spread, ticks).properties(width=WIDTH, height=40 + 24 * len(rows))
-
-
-def _colour(name: str, scale: alt.Scale) -> alt.ColorDatum:
-    return alt.ColorDatum(name, title=None, scale=scale)

@@ -11,7 +11,8 @@ need. Runs that cross the border of two blocks add 2 Σ u_b u_b+1 where that is 
 sides share the blocks: what fluctuates in both at once cancels. The interval is d ± t √V, or that of independent
 requests by Wilson's limits with continuity (Newcombe 1998, method 11), or that of the usual fluctuation between
 stretches of the rest as long as the selection, whichever is widest. t has B' - 1 degrees of freedom, where B' is
-N1² / Σ n1_b², or the number of stretches less one; its level is shared by all compared values (Bonferroni; Dunn 1961).
+N1² / Σ n1_b², or the number of stretches less one. The error of 5 % is divided equally among the columns, and among the
+values of each (Bonferroni; Dunn 1961).
 """
 
 from __future__ import annotations
@@ -105,13 +106,13 @@ def ranked(counts: pl.DataFrame, level: float = LEVEL) -> Ranking:
     tables = counts.partition_by("column", maintain_order=True) if len(counts) else []
     estimates = [estimates_of(table) for table in tables]
     compared = [each for each in estimates if each.freedom + 1 >= LEAST_BLOCKS]
-    number = sum(len(each.values) for each in compared)
-    rows = [_rows(each, 1 - (1 - level) / (2 * number)) for each in compared]
+    # Columns have equal parts of the level, so that one of a thousand values does not widen the intervals of the others.
+    rows = [_rows(each, 1 - (1 - level) / (2 * len(compared) * len(each.values))) for each in compared]
     table = pl.concat(rows) if rows else pl.DataFrame(schema=RANKED)
     significant = (pl.col("low") > 0) & (pl.col("requests") >= LEAST_SELECTED)
     return Ranking(
         rows=table.filter(significant).sort("low", "column", "value", descending=[True, False, False]),
-        values=number,
+        values=sum(len(each.values) for each in compared),
         columns=tuple(each.column for each in compared),
         few=tuple(each.column for each in estimates if each not in compared),
     )

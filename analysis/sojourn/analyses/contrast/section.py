@@ -174,7 +174,7 @@ def _pictures(result: ContrastResult) -> tuple[Picture, ...]:
                 pl.format("{} {}", pl.col("column"), pl.col("value").fill_null(NO_VALUE)).alias("value"),
                 pl.col(sides[0]).alias("first"), pl.col(sides[1]).alias("second"), "low", "high",
             )  # fmt: skip
-            caption = "Bar: the share among the selected; tick: the share to compare with; line: the 95 % interval."
             names = ("selected", "rest") if key == "differences" else ("held workers", "all requests")
+            caption = f"Bar: {names[0]}; tick: {names[1]}; line: the 95 % interval of their difference."
             pictures.append(Picture(f"contrast-{key}", title, caption, partial(shares_chart, table, names), text))
     return tuple(pictures)
