@@ -5,6 +5,7 @@ from sojourn.analyses.blame.run import blame as blame
 from sojourn.analyses.capacity.run import capacity as capacity
 from sojourn.analyses.clock.run import clock as clock
 from sojourn.analyses.compare.run import compare as compare
+from sojourn.analyses.contrast.run import contrast as contrast
 from sojourn.analyses.depth.run import depth as depth
 from sojourn.analyses.goodput.run import goodput as goodput
 from sojourn.analyses.infer.run import infer as infer
@@ -40,6 +41,7 @@ __all__ = [
     "capacity",
     "clock",
     "compare",
+    "contrast",
     "depth",
     "diagnose",
     "goodput",

@@ -76,6 +76,7 @@ VERBS: dict[str, tuple[str, dict[str, str]]] = {
     "laws": ("laws", {}),
     "capacity": ("capacity", {}),
     "compare": ("compare", {}),
+    "contrast": ("contrast", {}),
     "clock": ("clock", {}),
     "simulate": ("simulate", {}),
     "tiers": ("tiers", {}),

@@ -14,8 +14,8 @@ _PACKAGES = [
     f"sojourn.analyses.{name}"
     for name in (
         "split", "infer", "blame", "depth",
-        "goodput", "capacity", "laws", "whatif", "compare", "tiers", "pcap", "clock",
-        "simulate", "kernel",
+        "goodput", "capacity", "laws", "whatif", "compare", "contrast", "tiers",
+        "pcap", "clock", "simulate", "kernel",
     )
 ]  # fmt: skip
 

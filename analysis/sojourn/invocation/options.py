@@ -101,8 +101,12 @@ SplitBy = Annotated[
 ]
 
 
-def conditions_of(where: list[str]) -> dict[str, object]:
+def conditions_of(where: list[str], option: str = "--where") -> dict[str, object]:
     """Return ``["status=504"]`` as column -> value, converted to the column's type.
+
+    Args:
+        where: the texts.
+        option: the option they are of, for the error.
 
     Raises:
         typer.BadParameter: a value does not fit its column.
@@ -114,17 +118,17 @@ def conditions_of(where: list[str]) -> dict[str, object]:
     from sojourn.model.frame import INSTANT, SCHEMA  # noqa: PLC0415
 
     conditions: dict[str, object] = {}
-    for column, text in pairs(where, "--where").items():
+    for column, text in pairs(where, option).items():
         dtype = SCHEMA.get(column)
         if dtype is not None and dtype.is_numeric():
             try:
                 conditions[column] = float(text)
             except ValueError:
-                raise typer.BadParameter(f"{column} must be a number", param_hint="--where") from None
+                raise typer.BadParameter(f"{column} must be a number", param_hint=option) from None
         elif dtype == INSTANT:
-            conditions[column] = instant(text, "--where")
+            conditions[column] = instant(text, option)
         elif dtype is not None and not isinstance(dtype, pl.String):
-            raise typer.BadParameter(f"{column} cannot be selected by a value", param_hint="--where")
+            raise typer.BadParameter(f"{column} cannot be selected by a value", param_hint=option)
         else:
             conditions[column] = text
     return conditions
