@@ -19,6 +19,7 @@ from sojourn.model.errors import ArgumentError, SojournError
 from sojourn.model.formatting import rounded
 from sojourn.present.drawing import vega_lite_version
 from sojourn.present.page_libraries import built_libraries, save_libraries, saved_libraries
+from sojourn.serve.comparison import compared
 from sojourn.serve.guard import DATA, Guard
 from sojourn.serve.lanes import lanes_of
 from sojourn.serve.one_request import one_request
@@ -32,7 +33,7 @@ TRACE = "sojourn.pftrace"
 INDEX, LIBRARY = "index.html", "vega.js"
 BROWSER_WIDTHS = range(10, 4_001)
 
-REPLAYING = threading.Lock()  # a replay uses all processors
+COMPUTING = threading.Lock()  # a replay or a comparison uses all processors
 
 Answer = Callable[[Session, Request, Any], dict[str, Any] | bytes]
 
@@ -131,13 +132,19 @@ def _request(session: Session, request: Request, _body: Any) -> dict[str, Any]:
     return one_request(session, int(text[:18]))
 
 
+def _comparison(session: Session, request: Request, _body: Any) -> dict[str, Any]:
+    query = request.query_params
+    with COMPUTING:
+        return compared(session, session.view(query), session.view(query, SELECTION))
+
+
 def _parquet(session: Session, request: Request, _body: Any) -> bytes:
     query = request.query_params
     return parquet_of(session, session.view(query, SELECTION if SELECTION[0] in query else AREA))
 
 
 def _replay(session: Session, request: Request, body: Any) -> dict[str, Any]:
-    with REPLAYING:
+    with COMPUTING:
         return replayed(session, session.view(request.query_params), body)
 
 
@@ -153,6 +160,7 @@ ANSWERS: dict[str, Answer] = {
     "figures": _figures,
     "queue": _queue,
     "lanes": _lanes,
+    "comparison": _comparison,
     "request": _request,
     "requests": _parquet,
     "replay": _replay,

@@ -78,9 +78,13 @@ def serve(
         if open_page:
             typer.launch(address)
 
-    from sojourn.serve.view import Options  # noqa: PLC0415 - Polars takes its time to load
+    from sojourn.analyses.contrast.run import columns_to_read  # noqa: PLC0415 - Polars takes its time to load
+    from sojourn.analyses.contrast.selection import Selection  # noqa: PLC0415
+    from sojourn.serve.further_columns import further_columns  # noqa: PLC0415
+    from sojourn.serve.view import Options  # noqa: PLC0415
 
-    options = Options(tuple(sources), tuple(words), tuple(of_workers))
+    further = () if follow else further_columns(sources)
+    options = Options(tuple(sources), tuple(words), tuple(of_workers), further)
     if follow:
         from sojourn.serve.server import follow_logs  # noqa: PLC0415
         from sojourn.sources.log_files import format_of_text  # noqa: PLC0415
@@ -95,7 +99,7 @@ def serve(
         app_log_format=app_log_format,
         since=since,
         until=until,
-        columns=COLUMNS,
+        columns=(*COLUMNS, *columns_to_read(further, Selection())),
         log_format=log_format,
         table_columns=table_columns,
         quiet=quiet,

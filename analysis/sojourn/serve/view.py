@@ -38,11 +38,13 @@ class Options:
         sources: the sources.
         reading: options that every command has that reads these sources.
         workers: options on the number of workers.
+        columns: keys of the log that are read besides canonical columns.
     """
 
     sources: tuple[str, ...]
     reading: tuple[str, ...] = ()
     workers: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 import { address, ask, isCancelled, takeToken } from "./api.js";
 import { Cover } from "./brush.js";
 import { widthOf } from "./charts.js";
+import { setUpComparison, showComparison } from "./comparison.js";
 import { showFilters } from "./filters.js";
 import { instant, parseInstant } from "./formats.js";
 import { setUpLanes, showLanes } from "./lanes.js";
@@ -63,6 +64,7 @@ async function refresh() {
     await figures;
     viewChanged();
     showLanes();
+    showComparison();
     document.documentElement.dataset.busy = "false";
   } catch (error) {
     say(error);
@@ -241,6 +243,7 @@ async function start() {
   element("plots").addEventListener("keydown", onKey);
   source = await firstSource();
   showSource();
+  setUpComparison(selectedQuery);
   setUpReplay(query);
   setUpLanes(query, zoom);
   await refresh();
