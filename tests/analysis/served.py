@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -42,11 +43,11 @@ class Served:
 
 
 @contextmanager
-def served(*arguments: str) -> Iterator[Served]:
-    """Run ``sojourn serve`` until the end of the block."""
+def served(*arguments: str, folder: Path | None = None) -> Iterator[Served]:
+    """Run ``sojourn serve`` in a folder until the end of the block."""
     command = [sys.executable, "-m", "sojourn", "serve", *arguments]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=folder)
     assert process.stdout is not None
     assert process.stderr is not None
     try:

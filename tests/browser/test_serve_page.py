@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import polars as pl
 import pytest
 import sojourn
 from axe_playwright_python.sync_playwright import Axe
 from browser_support import eventually
-from playwright.sync_api import Browser, ConsoleMessage, Page
+from page_support import IDLE, comparison_of, drag, opened_page, requests_of, state_of
+from playwright.sync_api import Browser, Page
 from served import Served, served
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 SHOP, SPANS = str(EXAMPLES / "shop.jsonl.gz"), str(EXAMPLES / "shop-spans.jsonl.gz")
 FIRST = 1_767_225_600_000_000  # unix time, us
 SECOND = 1_000_000
-IDLE = "document.documentElement.dataset.busy === 'false' && document.documentElement.dataset.ready === 'true'"
 
 
 @pytest.fixture(scope="module")
@@ -32,62 +28,10 @@ def shop() -> Iterator[Served]:
         yield page
 
 
-def _is_foreign(address: str, host: str) -> bool:
-    return host not in address and not address.startswith("blob:")
-
-
-@contextlib.contextmanager
-def _opened(browser: Browser, address: str, fragment: str = "", **context: Any) -> Iterator[Page]:
-    """Open a page; fail at the end if it reported an error or asked another host."""
-    complaints: list[str] = []
-    host = urlsplit(address).netloc
-
-    def console(message: ConsoleMessage) -> None:
-        if message.type in {"error", "warning"}:
-            complaints.append(f"console {message.type}: {message.text} {message.location}")
-
-    opened = browser.new_context(viewport={"width": 1200, "height": 900}, **context)
-    try:
-        page = opened.new_page()
-        page.on("console", console)
-        page.on("pageerror", lambda error: complaints.append(f"error: {error.stack}"))
-        page.on("request", lambda sent: complaints.append(sent.url) if _is_foreign(sent.url, host) else None)
-        page.goto(f"{address}{fragment}")
-        eventually(page, IDLE)
-        yield page
-    finally:
-        opened.close()
-    assert complaints == []
-
-
 @pytest.fixture
 def page(browser: Browser, shop: Served) -> Iterator[Page]:
-    with _opened(browser, shop.address) as page:
+    with opened_page(browser, shop.address) as page:
         yield page
-
-
-def _state(page: Page) -> dict[str, list[str]]:
-    return parse_qs(urlsplit(page.url).fragment)
-
-
-def _requests(page: Page) -> int:
-    match = re.match(r"([\d,]+) request", page.inner_text("#figures"))
-    assert match is not None
-    return int(match[1].replace(",", ""))
-
-
-def _drag(page: Page, chart: str, left: float, right: float, top: float = 0.1, bottom: float = 0.9) -> None:
-    """Drag over parts of the area of a chart, and wait until the page is drawn again."""
-    page.locator(f"#{chart} .cover").scroll_into_view_if_needed()
-    box = page.locator(f"#{chart} .cover").bounding_box()
-    assert box is not None
-    before = page.url
-    page.mouse.move(box["x"] + left * box["width"], box["y"] + top * box["height"])
-    page.mouse.down()
-    page.mouse.move(box["x"] + right * box["width"], box["y"] + bottom * box["height"], steps=4)
-    page.mouse.up()
-    eventually(page, f"location.href !== {json.dumps(before)}")
-    eventually(page, IDLE)
 
 
 def _pressed(page: Page, key: str) -> None:
@@ -99,10 +43,10 @@ def _pressed(page: Page, key: str) -> None:
 def test_token_leaves_the_address_and_a_reload_keeps_the_view(page: Page, shop: Served) -> None:
     assert shop.token not in page.url
     assert "token" not in page.url
-    assert _requests(page) == 3087
+    assert requests_of(page) == 3087
     page.reload()
     eventually(page, IDLE)
-    assert _requests(page) == 3087
+    assert requests_of(page) == 3087
 
 
 def test_page_without_the_token_says_how_to_open_it(browser: Browser, shop: Served) -> None:
@@ -130,26 +74,26 @@ def test_charts_draw_marks_and_the_incident(page: Page) -> None:
 
 
 def test_dragging_over_a_chart_zooms_to_its_requests(page: Page) -> None:
-    _drag(page, "composition", 0.35, 0.55)
-    state = {name: int(values[0]) for name, values in _state(page).items()}
+    drag(page, "composition", 0.35, 0.55)
+    state = {name: int(values[0]) for name, values in state_of(page).items()}
     first, last = (pl.from_epoch(pl.Series([state[name]]), "us")[0] for name in ("from", "to"))
     rows = sojourn.split(SHOP, spans=[SPANS]).rows.filter(
         pl.col("start").dt.replace_time_zone(None).is_between(first, last, closed="left")
     )
     expected = rows.select(pl.len(), pl.col("request_time").mean().alias("mean")).collect()
-    assert 0 < _requests(page) == expected["len"][0] < 3087
+    assert 0 < requests_of(page) == expected["len"][0] < 3087
     page.click("#whole")
     eventually(page, "!location.href.includes('from=')")
     eventually(page, IDLE)
-    assert _requests(page) == 3087
+    assert requests_of(page) == 3087
 
 
 def test_chips_filter_the_requests_and_are_in_the_address(page: Page) -> None:
     page.click("button.chip[title='/export']")
     eventually(page, f"location.hash.includes('where') && {IDLE}")
     expected = sojourn.split(SHOP, spans=[SPANS], where={"route": "/export"})
-    assert _requests(page) == expected.requests
-    assert _state(page)["where"] == ["route=/export"]
+    assert requests_of(page) == expected.requests
+    assert state_of(page)["where"] == ["route=/export"]
     chip = page.locator("button.chip[title='/export']")
     assert chip.get_attribute("aria-pressed") == "true"
     command = page.text_content("#command")
@@ -157,27 +101,27 @@ def test_chips_filter_the_requests_and_are_in_the_address(page: Page) -> None:
     assert "--where route=/export" in command
     page.go_back()
     eventually(page, f"!location.hash.includes('where') && {IDLE}")
-    assert _requests(page) == 3087
+    assert requests_of(page) == 3087
 
 
 def test_address_with_a_state_opens_that_view(browser: Browser, shop: Served) -> None:
     fragment = f"#from={FIRST + 60 * SECOND}&to={FIRST + 90 * SECOND}&where=route%3D%2Fsearch"
-    with _opened(browser, shop.address, fragment) as page:
+    with opened_page(browser, shop.address, fragment) as page:
         window = {"from": FIRST + 60 * SECOND, "to": FIRST + 90 * SECOND}
         figures = shop.get("figures", **window, where="route=/search")
-        assert _requests(page) == figures.json()["requests"]
+        assert requests_of(page) == figures.json()["requests"]
 
 
 def test_keys_zoom_move_and_reset(page: Page) -> None:
     _pressed(page, "+")
-    state = {name: int(values[0]) for name, values in _state(page).items()}
+    state = {name: int(values[0]) for name, values in state_of(page).items()}
     length = state["to"] - state["from"]
     _pressed(page, "ArrowRight")
-    moved = {name: int(values[0]) for name, values in _state(page).items()}
+    moved = {name: int(values[0]) for name, values in state_of(page).items()}
     assert moved["from"] - state["from"] == pytest.approx(length / 4, rel=0.01)
     _pressed(page, "-")
     _pressed(page, "0")
-    assert "from" not in _state(page)
+    assert "from" not in state_of(page)
 
 
 def test_window_is_entered_as_text(page: Page) -> None:
@@ -185,7 +129,7 @@ def test_window_is_entered_as_text(page: Page) -> None:
     page.fill("#area-to", "2026-01-01T00:01:10.5Z")
     page.click("#area button[type=submit]")
     eventually(page, f"location.hash.includes('from=') && {IDLE}")
-    assert _state(page) == {"from": [str(FIRST + 60 * SECOND)], "to": [str(FIRST + 70 * SECOND + SECOND // 2)]}
+    assert state_of(page) == {"from": [str(FIRST + 60 * SECOND)], "to": [str(FIRST + 70 * SECOND + SECOND // 2)]}
     page.fill("#area-from", "yesterday")
     page.click("#area button[type=submit]")
     assert "instant" in page.inner_text("#problem")
@@ -206,8 +150,29 @@ def test_replay_shows_the_figures_of_the_command(page: Page) -> None:
     eventually(page, "document.getElementById('replay-plot').dataset.drawn !== undefined")
 
 
+def test_cloud_is_compared_with_the_rest_as_by_the_command(page: Page) -> None:
+    drag(page, "heat", 0.38, 0.52, 0.0, 0.2)
+    text = comparison_of(page)
+    state = {name: float(values[0]) for name, values in state_of(page).items()}
+    result = sojourn.contrast(
+        SHOP, spans=[SPANS], column="tenant", begin=state["begin"] / 1e6, end=state["end"] / 1e6, above=state["low"],
+        below=state["high"],
+    )  # fmt: skip
+    assert f"{result.selected.requests} requests" in text
+    top = result.culprits.row(0, named=True)
+    assert (top["column"], top["value"]) == ("route", "/export")
+    assert "route /export" in text
+    assert f"{round(top['share'] * 100)} %" in text
+    command = page.inner_text("#comparison-command")
+    assert command.startswith("sojourn contrast ")
+    assert f"--above {state['low']:g}" in command
+    page.click("#comparison button[aria-label='Filter by route /export'] >> nth=0")
+    eventually(page, f"location.hash.includes('where') && {IDLE}")
+    assert state_of(page)["where"] == ["route=/export"]
+
+
 def test_request_in_a_lane_shows_what_it_waited_for(browser: Browser, shop: Served) -> None:
-    with _opened(browser, shop.address, f"#from={FIRST + 65 * SECOND}&to={FIRST + 72 * SECOND}") as page:
+    with opened_page(browser, shop.address, f"#from={FIRST + 65 * SECOND}&to={FIRST + 72 * SECOND}") as page:
         page.click("#lanes-panel > summary")
         eventually(page, "document.getElementById('lanes').dataset.busy === 'false'")
         page.focus("#lanes")
@@ -245,7 +210,7 @@ def test_pictures_and_requests_are_saved(page: Page) -> None:
     with page.expect_download() as saved:
         page.click("#save-requests")
     rows = pl.read_parquet(io.BytesIO(Path(saved.value.path()).read_bytes()))
-    assert len(rows) == _requests(page)
+    assert len(rows) == requests_of(page)
     assert rows["route"].unique().to_list() == ["/export"]
 
 
@@ -253,7 +218,7 @@ def test_pictures_and_requests_are_saved(page: Page) -> None:
 def test_page_is_accessible(browser: Browser, shop: Served, scheme: str, width: int) -> None:
     window = f"#from={FIRST + 65 * SECOND}&to={FIRST + 72 * SECOND}"
     fragment = f"{window}&begin={FIRST + 66 * SECOND}&end={FIRST + 70 * SECOND}&low=1&high=5"
-    with _opened(browser, shop.address, fragment, color_scheme=scheme, bypass_csp=True) as page:
+    with opened_page(browser, shop.address, fragment, color_scheme=scheme, bypass_csp=True) as page:
         page.set_viewport_size({"width": width, "height": 800})
         for panel in page.locator("details > summary").all():
             panel.click()
@@ -292,7 +257,7 @@ def test_texts_of_a_log_are_inert(browser: Browser, tmp_path: Path) -> None:
         lines.append(json.dumps(fields))
     log = tmp_path / "<img src=x onerror=alert(4)>.jsonl"
     log.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    with served(str(log), "--quiet") as page_of_log, _opened(browser, page_of_log.address) as page:
+    with served(str(log), "--quiet") as page_of_log, opened_page(browser, page_of_log.address) as page:
         page.on("dialog", lambda dialog: pytest.fail(dialog.message))
         for panel in page.locator("details > summary").all():
             panel.click()

@@ -25,3 +25,23 @@ export function parseInstant(text) {
   if (!match) return NaN;
   return Date.parse(`${match[1]}T${match[2]}Z`) * 1000 + Number((match[3] ?? "").padEnd(6, "0"));
 }
+
+const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400]; // s
+const MOST_TICKS = 7;
+
+// Instants at whole steps between two, in µs, with their time of the day, to the digits that the step needs.
+export function ticks(from, to) {
+  const least = (to - from) / 1e6 / MOST_TICKS;
+  const power = 10 ** Math.floor(Math.log10(least));
+  const fine = [1, 2, 5, 10].map((digit) => digit * power).find((step) => step >= least);
+  const step = least < 1 ? fine : STEPS.find((one) => one >= least) ?? Math.ceil(least / 86_400) * 86_400;
+  const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+  const width = Math.round(step * 1e6);
+  const result = [];
+  for (let time = Math.ceil(from / width) * width; time < to; time += width) {
+    const label = instant(time).slice(0, 19);
+    const fraction = digits ? `.${String(time % 1_000_000).padStart(6, "0").slice(0, digits)}` : "";
+    result.push({ time, label: step >= 86_400 ? label.slice(0, 10) : `${label.slice(11)}${fraction}` });
+  }
+  return result;
+}

@@ -1,6 +1,6 @@
 // The workers and the waiting requests of the window, lane by lane.
 import { ask, isCancelled, oneAtATime } from "./api.js";
-import { count, counted, instant } from "./formats.js";
+import { count, counted, ticks } from "./formats.js";
 import { CanvasPen, SvgPen } from "./pens.js";
 import { showRequest } from "./request.js";
 import { save } from "./save.js";
@@ -54,12 +54,9 @@ function layOut() {
 
 function drawWith(pen) {
   const [text, dim, line] = ["--text", "--dim", "--line"].map(style);
-  const seconds = (data.to - data.from) / 1e6;
-  for (let part = 0; part <= 4; part += 1) {
-    const time = data.from + (part / 4) * (data.to - data.from);
+  for (const { time, label } of ticks(data.from, data.to)) {
     pen.line(x(time), AXIS - 4, x(time), height, line);
-    const label = instant(Math.round(time)).slice(11, seconds < 10 ? 23 : 19).replace("Z", "");
-    pen.text(label, Math.min(x(time) + 3, width() - 84), 13, dim, 100);
+    pen.text(label, x(time) + 3, 13, dim, width() - x(time) - 3);
   }
   let y = AXIS;
   data.backends.forEach((backend, place) => {
