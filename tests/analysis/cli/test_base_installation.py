@@ -72,6 +72,7 @@ CASES: list[tuple[str, str]] = [
     (f"laws {SHOP}", ""),
     (f"whatif {SHOP} --variant workers=+1", "compiled"),
     (f"compare {SHOP} --at 2026-01-01T00:01:00Z", ""),
+    (f"contrast {SHOP} --above 1", ""),
     (f"tiers {EXAMPLES}/checkout-spans.jsonl.gz", ""),
     (f"pcap {EXAMPLES}/wire.pcap.gz --log {EXAMPLES}/wire.jsonl.gz", "compiled"),
     (f"clock {EXAMPLES}/clocks.jsonl.gz", ""),

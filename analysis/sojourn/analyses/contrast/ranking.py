@@ -106,7 +106,7 @@ def ranked(counts: pl.DataFrame, level: float = LEVEL) -> Ranking:
     tables = counts.partition_by("column", maintain_order=True) if len(counts) else []
     estimates = [estimates_of(table) for table in tables]
     compared = [each for each in estimates if each.freedom + 1 >= LEAST_BLOCKS]
-    # Columns have equal parts of the level, so that one of a thousand values does not widen the intervals of the others.
+    # Columns have equal parts of the error: one of a thousand values does not widen the intervals of the others.
     rows = [_rows(each, 1 - (1 - level) / (2 * len(compared) * len(each.values))) for each in compared]
     table = pl.concat(rows) if rows else pl.DataFrame(schema=RANKED)
     significant = (pl.col("low") > 0) & (pl.col("requests") >= LEAST_SELECTED)

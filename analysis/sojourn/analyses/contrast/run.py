@@ -39,7 +39,7 @@ def contrast(
     >>> shop, spans = "docs/examples/shop.jsonl.gz", "docs/examples/shop-spans.jsonl.gz"
     >>> result = sojourn.contrast(shop, spans=spans, above=2.0, column="tenant")
     >>> [(row["column"], row["value"], round(row["share"], 2)) for row in result.culprits.head(1).to_dicts()]
-    [('route', '/export', 0.82)]
+    [('route', '/export', 0.83)]
 
     Args:
         requests: sources, a split, or a frame; see ``sojourn.sources.opening.requests_from``.

@@ -243,7 +243,7 @@ def long_counts(selected: np.ndarray, rest: np.ndarray) -> pl.DataFrame:
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10_000))
 def test_error_is_that_of_the_jackknife_that_deletes_blocks(seed: int) -> None:
-    """Without runs across blocks: the delete-one jackknife of the difference, computed anew for each block."""
+    """Without runs across blocks: the delete-one jackknife of the difference, computed for each block."""
     random = np.random.default_rng(seed)
     selected = random.poisson(6, (3, 40)) + 1
     rest = random.poisson(30, (3, 40)) + 1
