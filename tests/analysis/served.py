@@ -47,7 +47,9 @@ def served(*arguments: str, folder: Path | None = None) -> Iterator[Served]:
     """Run ``sojourn serve`` in a folder until the end of the block."""
     command = [sys.executable, "-m", "sojourn", "serve", *arguments]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=folder)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=folder
+    )
     assert process.stdout is not None
     assert process.stderr is not None
     try:

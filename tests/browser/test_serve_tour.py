@@ -41,7 +41,10 @@ def picture(tmp_path: Path) -> Picture:
 
 def test_shop_tour_names_the_export(browser: Browser, picture: Picture) -> None:
     shop, spans = "docs/examples/shop.jsonl.gz", "docs/examples/shop-spans.jsonl.gz"
-    with served(shop, "--spans", spans, "--quiet", folder=ROOT) as page_of_log, opened_page(browser, page_of_log.address) as page:
+    with (
+        served(shop, "--spans", spans, "--quiet", folder=ROOT) as page_of_log,
+        opened_page(browser, page_of_log.address) as page,
+    ):
         assert f"{requests_of(page):,} requests" in GUIDE
         picture(page, "#plots", "overview")
         drag(page, "heat", 0.38, 0.52, 0.0, 0.2)

@@ -70,6 +70,7 @@ def _block(streams: Sequence[Stream], first: Sequence[int], last: Sequence[int])
     rows = [
         (begin + places, packets)
         for stream, begin, low, high in zip(streams, begins.tolist(), first, last, strict=True)
+        if low < high
         for places, packets in stream.packets(low, high)
     ]
     sizes = np.zeros(int(counts.sum()), np.int64)

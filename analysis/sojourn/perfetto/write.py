@@ -93,7 +93,7 @@ def write_trace(visits: Visits, out: BinaryIO, *, where: Mapping[str, object] | 
             name=varint_width(texts.largest_name),
             text=varint_width(texts.largest_text),
             number=varint_width(len(visits)),
-            status=2,
+            status=varint_width(max(int(visits.rows["status"].max() or 0), 0)),  # type: ignore[arg-type]
         )
     )
     wait_lane = np.zeros(len(visits), np.int64)
@@ -110,7 +110,10 @@ def write_trace(visits: Visits, out: BinaryIO, *, where: Mapping[str, object] | 
     base = round(visits.base.timestamp() * 1e6)
     size = 0
     names = np.union1d(texts.names, releases.names)
-    for packet in _opening(notes, (base + first) * 1_000, texts.interned(names), tracks.descriptors(visits.backends)):
+    # A frame of the user's own may hold instants before 1970, which the clock cannot.
+    for packet in _opening(
+        notes, max(base + first, 0) * 1_000, texts.interned(names), tracks.descriptors(visits.backends)
+    ):
         size += out.write(packet)
     for block in merged(streams):
         size += out.write(block.data)

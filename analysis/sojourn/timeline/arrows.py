@@ -21,7 +21,7 @@ GAP = round(LONGEST * 1e6)  # µs, from the release to the start of the victim
 
 
 @dataclass(frozen=True)
-class Stays:
+class VisitTimes:
     """When each visit waited and held a worker, µs, n each.
 
     Attributes:
@@ -39,55 +39,55 @@ class Stays:
     is_assigned: Bools
 
 
-def culprits_of(visits: Visits, stays: Stays, is_wait: Bools) -> Ints:
+def culprits_of(visits: Visits, times: VisitTimes, is_wait: Bools) -> Ints:
     """Return the request whose release each waiting request (``is_wait``) waited for; -1: none, or unknown.
 
     Each request is the culprit of one other at most.
     """
     one_at_a_time = ~np.isin(visits.backend, list(visits.workers.several_at_once))
-    is_held = stays.lane >= 0
-    is_victim = is_wait & (stays.left - stays.arrival >= LEAST_WAIT) & one_at_a_time & is_held
-    before = _before(stays)
-    culprit = np.where(is_victim & _fits(stays, before), before, -1)
+    is_held = times.lane >= 0
+    is_victim = is_wait & (times.left - times.arrival >= LEAST_WAIT) & one_at_a_time & is_held
+    before = _before(times)
+    culprit = np.where(is_victim & _fits(times, before), before, -1)
     # A worker in the log may have served a request that does not name it; any worker, one that names none.
-    for victims, candidates in ((~stays.is_assigned, stays.is_assigned), (stays.is_assigned, is_held)):
+    for victims, candidates in ((~times.is_assigned, times.is_assigned), (times.is_assigned, is_held)):
         others = np.flatnonzero(is_victim & victims & (culprit < 0))
-        others = others[np.argsort(stays.begin[others], kind="stable")]
+        others = others[np.argsort(times.begin[others], kind="stable")]
         is_free = is_held & candidates
         is_free[culprit[culprit >= 0]] = False
         if len(others) and is_free.any():
-            culprit[others] = _last_releases(visits, stays, others, np.flatnonzero(is_free))
+            culprit[others] = _last_releases(visits, times, others, np.flatnonzero(is_free))
     return culprit
 
 
-def _before(stays: Stays) -> Ints:
+def _before(times: VisitTimes) -> Ints:
     """Return the request before each one in the lane of its worker; -1: none."""
-    held = np.flatnonzero(stays.lane >= 0)
-    order = held[np.lexsort((stays.begin[held], stays.lane[held]))]
-    before = np.full(len(stays.lane), -1, np.int64)
-    same = stays.lane[order[1:]] == stays.lane[order[:-1]]
+    held = np.flatnonzero(times.lane >= 0)
+    order = held[np.lexsort((times.begin[held], times.lane[held]))]
+    before = np.full(len(times.lane), -1, np.int64)
+    same = times.lane[order[1:]] == times.lane[order[:-1]]
     before[order[1:][same]] = order[:-1][same]
     return before
 
 
-def _fits(stays: Stays, culprit: Ints) -> Bools:
+def _fits(times: VisitTimes, culprit: Ints) -> Bools:
     """Return whether each culprit held the worker during the wait and released it at the start of the victim."""
-    held = (stays.end[culprit] > stays.arrival) & (stays.begin[culprit] < stays.left)
-    return (culprit >= 0) & held & (stays.begin - stays.end[culprit] <= GAP)
+    held = (times.end[culprit] > times.arrival) & (times.begin[culprit] < times.left)
+    return (culprit >= 0) & held & (times.begin - times.end[culprit] <= GAP)
 
 
-def _last_releases(visits: Visits, stays: Stays, victims: Ints, candidates: Ints) -> Ints:
+def _last_releases(visits: Visits, times: VisitTimes, victims: Ints, candidates: Ints) -> Ints:
     """Return the candidate of the same backend that released its worker last before each victim began, or -1."""
-    floor = min(int(stays.end[candidates].min()), int(stays.begin[victims].min()))
-    span = max(int(stays.end[candidates].max()), int(stays.begin[victims].max())) - floor + 1
-    keys = visits.backend[candidates].astype(np.int64) * span + stays.end[candidates] - floor
+    floor = min(int(times.end[candidates].min()), int(times.begin[victims].min()))
+    span = max(int(times.end[candidates].max()), int(times.begin[victims].max())) - floor + 1
+    keys = visits.backend[candidates].astype(np.int64) * span + times.end[candidates] - floor
     order = np.argsort(keys, kind="stable")
-    at = visits.backend[victims].astype(np.int64) * span + stays.begin[victims] - floor
+    at = visits.backend[victims].astype(np.int64) * span + times.begin[victims] - floor
     place = np.searchsorted(keys[order], at, "right") - 1
     last = np.where(place >= 0, candidates[order][np.maximum(place, 0)], -1)
     of_victim = np.full(len(visits), -1, np.int64)
     of_victim[victims] = np.where(visits.backend[last] == visits.backend[victims], last, -1)
-    last = np.where(_fits(stays, of_victim), of_victim, -1)[victims]
+    last = np.where(_fits(times, of_victim), of_victim, -1)[victims]
     # The first victim of each.
     is_first = np.zeros(len(victims), np.bool_)
     is_first[np.unique(last, return_index=True)[1]] = True

@@ -12,7 +12,7 @@ import numpy as np
 
 from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.model.formatting import printable
-from sojourn.timeline.arrows import Stays, culprits_of
+from sojourn.timeline.arrows import VisitTimes, culprits_of
 from sojourn.timeline.classes import classes_of
 from sojourn.timeline.concurrency import GONE, IN_SERVICE, WAITING
 from sojourn.timeline.lanes import lanes_of_groups, lowest_free
@@ -109,30 +109,30 @@ def slices_of(
     is_assigned = np.array([*(lane.worker is None for lane in lanes), False])[hold_lane]
     end[held] = _until_next(hold_lane[held], begin[held], end[held])
     arrival, left = (micros(each) for each in intervals[WAITING])
-    gone, taken = (micros(each) for each in intervals[GONE])
-    wait_lane, waiting, unplaced = _waiting_lanes(visits, arrival, np.maximum(left, taken), drawn & chosen, len(lanes))
+    gone, begun = (micros(each) for each in intervals[GONE])
+    wait_lane, waiting, unplaced = _waiting_lanes(visits, arrival, np.maximum(left, begun), drawn & chosen, len(lanes))
     placed = wait_lane >= 0
-    is_wait, is_gone = placed & (left > arrival), placed & (taken > gone)
+    is_wait, is_gone = placed & (left > arrival), placed & (begun > gone)
     request, phase, first, last = _phases(visits, services, held, end[held])
-    waits, goners = np.flatnonzero(is_wait), np.flatnonzero(is_gone)
-    of_request = np.concatenate([request, waits, goners])
+    waits, lingering = np.flatnonzero(is_wait), np.flatnonzero(is_gone)
+    of_request = np.concatenate([request, waits, lingering])
     category = np.concatenate(
-        [phase, np.full(len(waits), CATEGORIES.index(WAITING)), np.full(len(goners), CATEGORIES.index(ABANDONED))]
+        [phase, np.full(len(waits), CATEGORIES.index(WAITING)), np.full(len(lingering), CATEGORIES.index(ABANDONED))]
     )
     # The first slice of each request: in its worker, or else its wait.
     is_held = hold_lane >= 0
     first_of_hold = np.append(True, request[1:] != request[:-1])[: len(request)]
-    details = np.concatenate([first_of_hold, ~is_held[waits], ~(is_held | is_wait)[goners]])
+    details = np.concatenate([first_of_hold, ~is_held[waits], ~(is_held | is_wait)[lingering]])
     return Slices(
-        np.concatenate([first, arrival[waits], gone[goners]]),
-        np.concatenate([last, left[waits], taken[goners]]),
-        np.concatenate([hold_lane[request], wait_lane[waits], wait_lane[goners]]),
+        np.concatenate([first, arrival[waits], gone[lingering]]),
+        np.concatenate([last, left[waits], begun[lingering]]),
+        np.concatenate([hold_lane[request], wait_lane[waits], wait_lane[lingering]]),
         of_request,
         category,
         details,
         lanes + waiting,
         unplaced,
-        culprits_of(visits, Stays(arrival, left, begin, end, hold_lane, is_assigned), is_wait),
+        culprits_of(visits, VisitTimes(arrival, left, begin, end, hold_lane, is_assigned), is_wait),
         left,
     )
 

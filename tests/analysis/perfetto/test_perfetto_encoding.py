@@ -90,11 +90,11 @@ def test_single_messages_hold_their_values() -> None:
      "DebugAnnotation", "InternedData"],
 )  # fmt: skip
 def test_numbers_of_fields_are_the_published_ones(name: str) -> None:
-    ours = {field: value for field, value in vars(getattr(schema, name)).items() if field.isupper()}
-    theirs = {field.name.upper(): field.number for field in getattr(published, name).DESCRIPTOR.fields}
-    assert any(field in theirs for field in ours)
-    for field, value in ours.items():
-        assert theirs.get(field, value) == value, field
+    declared = {field: value for field, value in vars(getattr(schema, name)).items() if field.isupper()}
+    numbers = {field.name.upper(): field.number for field in getattr(published, name).DESCRIPTOR.fields}
+    assert any(field in numbers for field in declared)
+    for field, value in declared.items():
+        assert numbers.get(field, value) == value, field
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,9 @@ def test_numbers_of_fields_are_the_published_ones(name: str) -> None:
     ],
 )
 def test_numbers_of_enumerations_are_the_published_ones(name: str, enumeration: Any, prefix: str) -> None:
-    ours = {f"{prefix}{each}": value for each, value in vars(getattr(schema, name)).items() if each.isupper()}
-    assert ours
-    assert ours == {each: enumeration.Value(each) for each in ours}
+    declared = {f"{prefix}{each}": value for each, value in vars(getattr(schema, name)).items() if each.isupper()}
+    assert declared
+    assert declared == {each: enumeration.Value(each) for each in declared}
 
 
 @given(

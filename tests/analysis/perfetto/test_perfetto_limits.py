@@ -85,6 +85,25 @@ def test_requests_without_a_known_wait_are_no_timeline(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [log]
 
 
+def test_a_request_of_no_length_has_no_slice(tmp_path: Path) -> None:
+    times = ("request_time", "upstream_header_time", "upstream_response_time", "service_time")
+    log = written_log(tmp_path, log_line(1, wait=0.0, time="1767225600.100", **dict.fromkeys(times, "0.000")))
+    written = sojourn.write_timeline(log, tmp_path / "a")
+    assert (written.requests, written.slices, written.arrows, written.seconds) == (1, 0, 0, 0.0)
+    assert parsed(tmp_path / "a").times == []
+
+
+def test_a_table_is_drawn(tmp_path: Path) -> None:
+    table = tmp_path / "a.csv"
+    table.write_text("arrival,wait,service,status\n0,0,0.5,200\n0.1,0.4,0.5,200\n")
+    roles = "arrival=arrival:rel,wait=wait:s,service=service:s,status=status"
+    written = sojourn.write_timeline(sojourn.table_file(table, roles), tmp_path / "b")
+    trace = parsed(tmp_path / "b")
+    assert written.requests == 2
+    assert trace.unix(trace.times[0]) == pytest.approx(written.begin.timestamp(), abs=1e-6)
+    assert trace.seconds_of({"waiting"}) == pytest.approx(0.4)
+
+
 def test_an_upgraded_connection_holds_its_worker(tmp_path: Path) -> None:
     log = written_log(tmp_path, *(log_line(k) for k in range(3)), log_line(3, status="101", upstream_status="101"))
     sojourn.write_timeline(log, tmp_path / "a")
