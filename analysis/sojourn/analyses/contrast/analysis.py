@@ -6,19 +6,18 @@ simultaneous intervals; ``culprits`` counts the seconds for which workers were h
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
 import polars as pl
 
-from sojourn.analyses.contrast.columns import coded_column
+from sojourn.analyses.contrast.columns import Coded
 from sojourn.analyses.contrast.counting import Arrivals, counts_of
 from sojourn.analyses.contrast.culprits import Charged, Waits
 from sojourn.analyses.contrast.ranking import LEVEL, Ranking, ranked
 from sojourn.analyses.contrast.selection import TIMES, Selection
-from sojourn.model.arrays import Bools
+from sojourn.model.arrays import Bools, Ints
 from sojourn.model.figures import quantiles
 from sojourn.model.formatting import counted, duration, listed, printable
 from sojourn.model.result import Result
@@ -123,19 +122,19 @@ class ContrastResult(Result):
 
 
 def contrast_of(
-    rows: pl.DataFrame, chosen: Bools, selection: Selection, columns: Sequence[str], charged: Charged
+    rows: pl.DataFrame, chosen: Bools, selection: Selection, columns: Mapping[str, Coded], order: Ints, charged: Charged
 ) -> ContrastResult:
     """Compare selected requests with the rest.
 
     Args:
-        rows: the requests, with ``start``, the columns of ``sojourn.analyses.contrast.selection.TIMES`` and
-            ``columns``.
+        rows: the requests, with the columns of ``sojourn.analyses.contrast.selection.TIMES``.
         chosen: which of them are selected: some, and not all.
         selection: how they were selected.
-        columns: the compared columns.
+        columns: the compared columns, in the order of the arrivals.
+        order: of the arrivals, as from ``sojourn.analyses.contrast.columns.ordered_columns``.
         charged: the seconds for which workers were held while they waited.
     """
-    counts, runs = request_counts(rows, chosen, columns)
+    counts, runs = counts_of(columns, Arrivals.of(chosen[order]))
     differences, culprits = ranked(counts), ranked(charged.counts)
     return ContrastResult(
         selection=selection,
@@ -153,21 +152,6 @@ def contrast_of(
         culprit_runs=charged.runs,
         culprits_unknown=charged.reason,
     )  # fmt: skip
-
-
-def request_counts(rows: pl.DataFrame, chosen: Bools, columns: Sequence[str]) -> tuple[pl.DataFrame, dict[str, int]]:
-    """Count selected requests and the rest, as ``sojourn.analyses.contrast.counting.counts_of``.
-
-    Args:
-        rows: the requests, in any order, with ``start`` and ``columns``.
-        chosen: which of them are selected.
-        columns: the compared columns.
-    """
-    order = np.argsort(rows["start"].to_physical().to_numpy(), kind="stable")
-    coded = {name: coded_column(rows, name) for name in columns}
-    coded = {name: each._replace(codes=each.codes[order]) for name, each in coded.items() if len(each.names) > 1}
-    is_chosen = chosen[order]
-    return counts_of(coded, Arrivals(is_chosen.astype(np.float64), (~is_chosen).astype(np.float64)))
 
 
 def _part(rows: pl.DataFrame, chosen: Bools) -> Part:

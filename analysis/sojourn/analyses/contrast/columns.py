@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from sojourn.model.arrays import Ints
@@ -41,11 +42,11 @@ class Coded(NamedTuple):
     """A column as numbers.
 
     Attributes:
-        codes: of each request, index into ``names``.
+        codes: of each request, index into ``names``; 16 bits.
         names: the compared values; None: no value.
     """
 
-    codes: Ints
+    codes: npt.NDArray[np.uint16]
     names: tuple[str | None, ...]
 
 
@@ -80,6 +81,18 @@ def coded_column(rows: pl.DataFrame, column: str) -> Coded:
     if column == "uri" and redacting():
         text = text.str.replace(PATH, "$1")
     return _values(text)
+
+
+def ordered_columns(rows: pl.DataFrame, columns: Sequence[str]) -> tuple[Ints, dict[str, Coded]]:
+    """Return the order of the arrivals, and the codes of columns in that order; columns of one value are left out.
+
+    Args:
+        rows: the requests, in any order, with ``start`` and ``columns``.
+        columns: the compared columns.
+    """
+    order = np.argsort(rows["start"].to_physical().to_numpy(), kind="stable")
+    coded = {name: coded_column(rows, name) for name in columns}
+    return order, {name: each._replace(codes=each.codes[order]) for name, each in coded.items() if len(each.names) > 1}
 
 
 def _values(text: pl.Series) -> Coded:
@@ -120,6 +133,6 @@ def _names_of_ranges(edges: Sequence[float], *, whole: bool) -> list[str]:
 def _without_empty(codes: Ints, names: tuple[str | None, ...]) -> Coded:
     """Return codes and names of the values that occur."""
     present = np.flatnonzero(np.bincount(codes, minlength=len(names)))
-    place = np.zeros(len(names), np.int64)
+    place = np.zeros(len(names), np.uint16)
     place[present] = np.arange(len(present))
     return Coded(place[codes], tuple(names[code] for code in present))

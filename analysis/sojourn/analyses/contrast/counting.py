@@ -9,9 +9,10 @@ side. Where the values of a column come in runs, its blocks are as long as the r
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from sojourn.analyses.contrast.columns import Coded
@@ -67,13 +68,18 @@ class Arrivals:
         self._mass = mass / 2
         self._blocks: dict[int, Ints] = {}
 
+    @classmethod
+    def of(cls, chosen: Bools) -> Arrivals:
+        """Return arrivals of which each counts once, in one of both parts; ``chosen``: which are selected."""
+        return cls(chosen.astype(np.float64), (~chosen).astype(np.float64))
+
     def blocks(self, count: int) -> Ints:
         """Return the block of each request, of ``count`` blocks of equal mass; some may be empty."""
         if count not in self._blocks:
             self._blocks[count] = np.clip((self._mass * count).astype(np.int64), 0, count - 1)
         return self._blocks[count]
 
-    def runs(self, codes: Ints) -> Runs:
+    def runs(self, codes: npt.NDArray[np.integer[Any]]) -> Runs:
         """Return how long the values of a column, as codes, come in runs."""
         return Runs(run_length(codes[self.chosen]), run_length(codes[self._span]))
 
@@ -96,7 +102,7 @@ class Arrivals:
         )
 
 
-def run_length(codes: Ints) -> int:
+def run_length(codes: npt.NDArray[np.integer[Any]]) -> int:
     """Return the lag, in requests, from which on values are alike by chance only; 1: they always are.
 
     The correlation at a lag k is (a_k - a) / (1 - a), where a_k is the share of pairs at that lag with the same value:
@@ -115,7 +121,7 @@ def run_length(codes: Ints) -> int:
     return next((lag for lag in LAGS if lag >= far or (_alike(codes, lag) - chance) / (1 - chance) < least), far)
 
 
-def _alike(codes: Ints, lag: int) -> float:
+def _alike(codes: npt.NDArray[np.integer[Any]], lag: int) -> float:
     """Return the share of pairs at a lag with the same value."""
     return float(np.mean(codes[lag:] == codes[:-lag]))
 
@@ -145,7 +151,7 @@ def counts_of(columns: Mapping[str, Coded], arrivals: Arrivals) -> tuple[pl.Data
 
 
 def _counted(name: str, column: Coded, arrivals: Arrivals, blocks: int) -> pl.DataFrame:
-    cell = column.codes * blocks + arrivals.blocks(blocks)
+    cell = column.codes.astype(np.int64) * blocks + arrivals.blocks(blocks)
     size = len(column.names) * blocks
     chosen, weight = cell[arrivals.chosen], arrivals.selected[arrivals.chosen]
     rest = np.bincount(cell, arrivals.rest, size)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sojourn.analyses.contrast.columns import coded_column
+from sojourn.analyses.contrast.columns import Coded, coded_column
 from sojourn.analyses.contrast.counting import Arrivals, counts_of
 from sojourn.analyses.queue_source import COLUMN, QueueSource, gaps_of, queue_source_of
 from sojourn.model.arrays import Bools, Floats
@@ -147,9 +147,13 @@ def charged_of(
         mean = duration(max(waits.waited, 0.0) / waits.requests)
         return Charged(waits, *_nothing(), f"The selected requests hardly waited for workers: {mean} on average.")
     arrivals = Arrivals(seconds, np.ones(len(visits)))
-    rows = pl.DataFrame({name: visits.rows[name] for name in dict.fromkeys((*columns, "service"))})
-    coded = {name: coded_column(rows, name) for name in columns}
+    coded = whole.once(("contrast", tuple(columns), str(workers)), lambda: _coded(visits, columns))
     return Charged(waits, *counts_of(coded, arrivals))
+
+
+def _coded(visits: Visits, columns: Sequence[str]) -> dict[str, Coded]:
+    rows = pl.DataFrame({name: visits.rows[name] for name in dict.fromkeys((*columns, "service"))})
+    return {name: coded_column(rows, name) for name in columns}
 
 
 def _nothing() -> tuple[pl.DataFrame, dict[str, int]]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import polars as pl
+
 from sojourn.analyses.contrast.analysis import ContrastResult, contrast_of
-from sojourn.analyses.contrast.columns import DESCRIPTIVE, columns_of
+from sojourn.analyses.contrast.columns import DESCRIPTIVE, Coded, columns_of, ordered_columns
 from sojourn.analyses.contrast.culprits import charged_of
 from sojourn.analyses.contrast.selection import TIMES, Select, Selection, checked_choice, incident_selection
+from sojourn.model.arrays import Ints
 from sojourn.model.column_errors import not_read
 from sojourn.model.errors import SojournError
 from sojourn.model.instants import Instant
 from sojourn.readers.inputs import Source
-from sojourn.sources.open_requests import Where
+from sojourn.sources.open_requests import OpenedRequests, Where
 from sojourn.sources.opening import RequestsLike, requests_from
 from sojourn.timeline.visits import WorkersLike
 
@@ -76,17 +79,29 @@ def contrast(
         if name not in names:
             raise SojournError(not_read(name, names))
     columns = columns_of(names, more)
-    needed = dict.fromkeys(("start", *TIMES.values(), *columns, *selection.select, "service"))
-    rows = source.served.select(name for name in needed if name in names).collect(engine="streaming")
-    if rows.is_empty():
-        raise SojournError("no request to compare: check the sources, since, until and where")
+    # Another selection of the same requests has the same rows and codes.
+    key = ("contrast", columns, selection.columns)
+    rows, order, coded = source.once(key, lambda: _compared(source, columns, selection))
     if selection.is_empty:
         selection = incident_selection(source.measures, rows, of)
     chosen = checked_choice(selection.chosen(rows), selection, rows[TIMES[of]])
     charged = charged_of(source, selection, columns, workers)
     # What selects distinguishes the selected requests by definition, but not those that held their workers.
-    compared = [name for name in columns if name not in selection.select]
-    return contrast_of(rows, chosen, selection, compared, charged)
+    compared = {name: each for name, each in coded.items() if name not in selection.select}
+    return contrast_of(rows, chosen, selection, compared, order, charged)
+
+
+def _compared(
+    source: OpenedRequests, columns: Sequence[str], selection: Selection
+) -> tuple[pl.DataFrame, Ints, dict[str, Coded]]:
+    """Return the requests with their times and the columns that select, and ``ordered_columns`` of them."""
+    read = source.rows.collect_schema().names()
+    few = tuple(dict.fromkeys((*selection.columns, *TIMES.values())))
+    needed = dict.fromkeys((*few, *columns, "service"))
+    rows = source.served.select(name for name in needed if name in read).collect(engine="streaming")
+    if rows.is_empty():
+        raise SojournError("no request to compare: check the sources, since, until and where")
+    return rows.select(few), *ordered_columns(rows, columns)
 
 
 def columns_to_read(more: Sequence[str], selection: Selection) -> tuple[str, ...]:

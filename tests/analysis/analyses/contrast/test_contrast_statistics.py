@@ -11,8 +11,8 @@ import sojourn
 from fifo_requests import PLANTED, TENANTS, FifoRequests, fifo_requests
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sojourn.analyses.contrast.analysis import ContrastResult, request_counts
-from sojourn.analyses.contrast.columns import coded_column
+from sojourn.analyses.contrast.analysis import ContrastResult
+from sojourn.analyses.contrast.columns import coded_column, ordered_columns
 from sojourn.analyses.contrast.counting import BLOCKS, COUNTS, Arrivals, counts_of, run_length
 from sojourn.analyses.contrast.ranking import (
     LEAST_SELECTED,
@@ -67,6 +67,12 @@ def test_null_data_ranks_nothing() -> None:
 def test_false_alarms_are_as_rare_as_promised() -> None:
     differences, culprits = false_alarms(range(1_000, 1_200))
     assert max(differences, culprits) <= most_by_chance(200)
+
+
+def request_counts(rows: pl.DataFrame, chosen: np.ndarray, columns: list[str]) -> tuple[pl.DataFrame, dict[str, int]]:
+    """Count some requests of a frame and the rest."""
+    order, coded = ordered_columns(rows, columns)
+    return counts_of(coded, Arrivals.of(chosen[order]))
 
 
 def windows_of_null_counts(seed: int, session: int, at_once: int) -> pl.DataFrame:
