@@ -1,4 +1,4 @@
-"""A page of ``sojourn serve`` in a browser, watched: it reports no error and asks no other host."""
+"""A page of ``sojourn serve`` in a browser, watched: it reports no error and requests nothing of another host."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _is_foreign(address: str, host: str) -> bool:
 
 @contextlib.contextmanager
 def opened_page(browser: Browser, address: str, fragment: str = "", **context: Any) -> Iterator[Page]:
-    """Open a page; fail at the end if it reported an error or asked another host."""
+    """Open a page; fail at the end if it reported an error or requested anything of another host."""
     complaints: list[str] = []
     host = urlsplit(address).netloc
 

@@ -96,16 +96,15 @@ def test_everything_is_in_the_wheel(built: Path) -> None:
     for name in (
         "sojourn/py.typed", "sojourn/__init__.pyi", "sojourn/present/templates/report.html",
         "sojourn/store/schema/tables/requests.sql", "sojourn/doctor/doctor.md", "sojourn/cli/examples/shop.jsonl.gz",
-        "sojourn/nginx/includes/sojourn.conf", "sojourn/nginx/includes/sojourn.js",
+        "sojourn/nginx/includes/sojourn.conf", "sojourn/nginx/includes/sojourn.js", "sojourn/serve/static/index.html",
     ):  # fmt: skip
         assert name in names
     assert {name.partition("/")[0] for name in names} == {
         "sojourn", "sojourn-0.1.0.dist-info", "sojourn-0.1.0.data",
     }  # fmt: skip
     assert not [name for name in names if name.endswith((".pyc", ".nbi", ".go", ".java", ".rb", ".php"))]
-    assert not [
-        name for name in names if name.endswith((".js", ".mjs")) and not re.search("/(?:templates|includes)/", name)
-    ]
+    scripts = [name for name in names if name.endswith((".js", ".mjs"))]
+    assert not [name for name in scripts if not re.search("/(?:templates|includes|static)/", name)]
 
 
 def test_everything_of_the_lab_is_in_its_wheel(built: Path) -> None:

@@ -146,8 +146,8 @@ def _values(rows: pl.LazyFrame) -> tuple[dict[str, tuple[str | None, ...]], dict
     texts = {name: pl.col(name).cast(pl.String) for name in DIMENSIONS}
     lists = rows.select(text.unique().implode().alias(name) for name, text in texts.items())
     values, codes = {}, {}
-    for name, found in lists.collect(engine="streaming").row(0, named=True).items():
-        present = sorted(value for value in found if value is not None)
+    for name, each in lists.collect(engine="streaming").row(0, named=True).items():
+        present = sorted(value for value in each if value is not None)
         values[name] = (*present, None)
         codes[name] = texts[name].cast(pl.Enum(present)).to_physical().fill_null(len(present))
     return values, codes

@@ -25,8 +25,11 @@ from sojourn.invocation.options import (
     workers_of,
 )
 from sojourn.invocation.reading import requests_of
-from sojourn.model.extras import needed_for
+from sojourn.model.errors import SojournError
+from sojourn.model.extras import missing_package, spec_of
 
+PACKAGES = ("altair", "numba", "starlette", "uvicorn", "vl_convert")
+"""Modules of the extra ``serve``."""
 COLUMNS = ("remote_addr", "connection")
 """Read besides what the components need: a replay follows clients by them."""
 
@@ -58,9 +61,9 @@ def serve(
     The first line on standard output is the address of the page, with the token that it needs. Ctrl-C ends.
     """
     counts = workers_of(workers)
-    with needed_for("sojourn serve"):
-        import starlette  # noqa: F401, PLC0415
-        import uvicorn  # noqa: F401, PLC0415
+    for package in PACKAGES:
+        if spec_of(package) is None:
+            raise SojournError(missing_package(package, "sojourn serve", "serve"))
     if follow and (spans or app_log or since or until):
         raise typer.BadParameter(
             "the last hour of logs is followed, without --spans, --app-log, --since and --until", param_hint="--follow"

@@ -1,4 +1,4 @@
-"""Serve a page on the loopback interface until the process is told to end."""
+"""Serve a page on the loopback interface until a signal ends the process."""
 
 from __future__ import annotations
 

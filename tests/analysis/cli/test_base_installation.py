@@ -87,6 +87,7 @@ CASES: list[tuple[str, str]] = [
     (f"watch {SHOP} --once", ""),
     (f"export {SHOP} --once", ""),
     (f"export {SHOP} --otlp http://127.0.0.1:1", "otlp"),
+    (f"serve {SHOP}", "serve"),
     ("mcp OUT", "mcp"),
     (f"doctor {SHOP}", ""),
     ("install nginx OUT/nginx.conf", ""),
@@ -151,7 +152,7 @@ def test_the_modules_of_an_extra_are_those_that_its_packages_bring() -> None:
 def test_the_installation_page_lists_every_extra() -> None:
     page = (ROOT / "docs/how-to/install.md").read_text()
     assert re.findall(r"^\| `(\w+)` \| \+ [\d,]+ MB \|", page, re.M) == [
-        "charts", "compiled", "store", "capture", "otlp", "web", "mcp", "lab", "all",
+        "charts", "compiled", "store", "capture", "otlp", "web", "serve", "mcp", "lab", "all",
     ]  # fmt: skip
     assert set(re.findall(r"^\| `(\w+)` \|", page, re.M)) == set(PROJECT["optional-dependencies"])
 
