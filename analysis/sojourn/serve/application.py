@@ -115,21 +115,21 @@ def _queue(session: Session, request: Request, _body: Any) -> dict[str, Any]:
     view, count = session.view(request.query_params), _count(request)
     width = max(-(-(view.area.end - view.area.begin) // count), 1)
     number = max(-(-(view.area.end - view.area.begin) // width), 1)
-    queue = session.queue.over_time(view.area.begin, width, number, view.where.get("upstream"))
+    queue = session.queue_of(view).over_time(view.area.begin, width, number, view.where.get("upstream"))
     return {"from": view.area.begin, "width": width, **queue}
 
 
 def _lanes(session: Session, request: Request, _body: Any) -> dict[str, Any]:
     view = session.view(request.query_params)
     command = command_of("timeline", session.options, view)
-    return {**lanes_of(session.queue, view), "command": f"{command} --out {TRACE}" if command else ""}
+    return {**lanes_of(session.queue_of(view), view), "command": f"{command} --out {TRACE}" if command else ""}
 
 
 def _request(session: Session, request: Request, _body: Any) -> dict[str, Any]:
     text = request.query_params.get("number", "")
     if not text.isascii() or not text.isdigit():
         raise ArgumentError(f"number: {text[:60]!r} is not a whole number")
-    return one_request(session, int(text[:18]))
+    return one_request(session, session.view(request.query_params), int(text[:18]))
 
 
 def _comparison(session: Session, request: Request, _body: Any) -> dict[str, Any]:

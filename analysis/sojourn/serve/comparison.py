@@ -9,12 +9,12 @@ from typing import Any
 from sojourn.analyses.contrast.run import contrast
 from sojourn.analyses.contrast.section import contrast_section
 from sojourn.model.errors import SojournError
-from sojourn.model.frame import Selection
+from sojourn.model.formatting import counted
 from sojourn.model.instants import of_epoch_us
 from sojourn.serve.session import Session
 from sojourn.serve.view import View, command_of, iso
-from sojourn.sources.open_requests import selected
 
+MOST = 2_000_000  # requests
 MOST_ROWS = 15  # of each list
 
 
@@ -33,15 +33,13 @@ def compared(session: Session, view: View, selection: View) -> dict[str, Any]:
     Raises:
         SojournError: no request is selected, or all are, or the view has several values of a column.
     """
-    if any(len(values) > 1 or None in values for values in view.where.values()):
-        raise SojournError("a comparison is of one value of a column, or of all: choose one")
-    where: dict[str, object] = {name: next(iter(values)) for name, values in view.where.items()}
-    if "status" in where:
-        where["status"] = float(str(where["status"]))
-    window = Selection(of_epoch_us(view.area.begin), of_epoch_us(view.area.end), where)
+    part = session.columns.between(view.area.begin, view.area.end)
+    if part.stop - part.start > MOST:
+        number = counted(part.stop - part.start, "request")
+        raise SojournError(f"the window has {number}, and {MOST:,} are compared at most: zoom in")
     area, columns = selection.area, session.options.columns
     result = contrast(
-        selected(session.requests, window),
+        session.requests_of(view),
         begin=of_epoch_us(area.begin),
         end=of_epoch_us(area.end),
         above=area.low or None,

@@ -18,6 +18,7 @@ from sojourn.model.redaction import redacted_text, redacting
 from sojourn.readers.inputs import opened_inputs
 from sojourn.serve.queue import QueueOverTime
 from sojourn.serve.session import Session
+from sojourn.serve.view import View
 from sojourn.timeline.charge import accounts
 from sojourn.timeline.named_accounts import ACCOUNTS
 
@@ -31,12 +32,13 @@ MATCHING = ("request_id", "upstream", "worker", "route", "status")
 """Columns that identify the row of a visit, beside the time at which it ended."""
 
 
-def one_request(session: Session, number: int) -> dict[str, Any]:
+def one_request(session: Session, view: View, number: int) -> dict[str, Any]:
     """Return what is known of a request.
 
     Args:
         session: the requests.
-        number: index into the visits of the session's queue.
+        view: whose queue the request is in.
+        number: index into the visits of that queue.
 
     Returns:
         ``number``; ``arrival``, ``left``, ``begin`` and ``end`` of the wait and of the hold (unix time, us; None:
@@ -48,7 +50,7 @@ def one_request(session: Session, number: int) -> dict[str, Any]:
         ArgumentError: there is no such request.
         SojournError: no wait is known.
     """
-    queue = session.queue
+    queue = session.queue_of(view)
     visits, services = queue.visits, queue.services
     if not 0 <= number < len(visits):
         raise ArgumentError(f"number: there are {len(visits):,} requests, from 0")

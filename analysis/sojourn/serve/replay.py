@@ -14,11 +14,8 @@ from sojourn.analyses.whatif.section import sentence
 from sojourn.analyses.whatif.variants import change_of
 from sojourn.model.errors import ArgumentError, SojournError
 from sojourn.model.formatting import counted
-from sojourn.model.frame import Selection
-from sojourn.model.instants import of_epoch_us
 from sojourn.serve.session import Session
 from sojourn.serve.view import View, command_of
-from sojourn.sources.open_requests import selected
 
 MOST = 1_000_000  # requests: more take too long for an answer on a page
 MOST_SETTINGS = 20
@@ -58,17 +55,13 @@ def replayed(session: Session, view: View, body: Any) -> dict[str, Any]:
         raise SojournError(
             f"the window has {counted(count.stop - count.start, 'request')}, and {MOST:,} are replayed at most: zoom in"
         )
-    where = {name: values for name, values in view.where.items() if name in SELECTING}
-    if any(len(values) > 1 or None in values for values in where.values()):
-        raise SojournError("a replay is of one upstream, or of all: choose one value")
-    conditions: dict[str, object] = {name: next(iter(values)) for name, values in where.items()}
-    selection = Selection(of_epoch_us(area.begin), of_epoch_us(area.end), conditions)
-    requests = selected(session.requests, selection)
+    requests = session.requests_of(view, SELECTING)
     result = whatif(requests, [settings] if settings else [], workers=session.workers, force=force)
     values = result.to_dict()
     curves = {"measured": result.measured_values, "replayed": result.replayed_values}
     if result.variants:
         curves["predicted"] = result.variants[0].values
+    where = {name: values for name, values in view.where.items() if name in SELECTING}
     command = command_of("whatif", session.options, View(area, where))
     words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     return {

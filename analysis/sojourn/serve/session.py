@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,12 +14,17 @@ from sojourn.analyses.audit.incident import incident_of
 from sojourn.analyses.audit.reading import doubts_of
 from sojourn.analyses.queue_source import gaps_of
 from sojourn.model.errors import SojournError
+from sojourn.model.formatting import counted
+from sojourn.model.frame import Selection
 from sojourn.model.instants import epoch_us, of_epoch_us
 from sojourn.serve.columns import DIMENSIONS, RequestColumns, columns_of
 from sojourn.serve.queue import QueueOverTime
 from sojourn.serve.view import AREA, Options, View
-from sojourn.sources.open_requests import OpenedRequests
+from sojourn.sources.open_requests import OpenedRequests, selected
 from sojourn.timeline.visits import WorkersLike
+
+MOST_QUEUED = 2_000_000  # requests whose queue is computed at once
+LEAD = 60_000_000  # us before a window: requests that arrived then can still be in the system
 
 
 @dataclass
@@ -38,6 +43,7 @@ class Session:
     options: Options
     workers: WorkersLike = None
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _queue: tuple[tuple[int, int], QueueOverTime] | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, requests: OpenedRequests, options: Options, workers: WorkersLike = None) -> Session:
@@ -85,19 +91,47 @@ class Session:
             "notes": [*doubts_of(self.requests), *gaps_of(self.requests)],
         }  # fmt: skip
 
-    @property
-    def queue(self) -> QueueOverTime:
-        """The queue of all requests over time, computed at the first use.
+    def requests_of(self, view: View, names: Collection[str] = DIMENSIONS) -> OpenedRequests:
+        """Return the requests of a view's window, with the values of its filters; the others hold workers all the same.
+
+        Args:
+            view: the view.
+            names: dimensions whose filters count.
 
         Raises:
-            SojournError: no wait is known.
+            SojournError: a filter that counts has several values, or a missing one.
         """
-        with self._lock:
-            return self._queue
+        where: dict[str, object] = {}
+        for name, values in view.where.items():
+            if name in names:
+                value = next(iter(values))
+                if len(values) > 1 or value is None:
+                    raise SojournError(f"the filter {name} has several values, or a missing one: choose one value")
+                where[name] = float(value) if name == "status" else value
+        since = of_epoch_us(view.area.begin) if view.area.begin > self.begin else None
+        until = of_epoch_us(view.area.end) if view.area.end < self.end else None
+        return selected(self.requests, Selection(since, until, where))
 
-    @functools.cached_property
-    def _queue(self) -> QueueOverTime:
-        return QueueOverTime.of(self.requests, self.workers)
+    def queue_of(self, view: View) -> QueueOverTime:
+        """Return the queue of a view's window, or of all requests if they are few enough; computed at the first use.
+
+        Raises:
+            SojournError: the window has too many requests, or no wait is known.
+        """
+        requests, part = self.requests, (self.begin, self.end)
+        if len(self.columns) > MOST_QUEUED:
+            rows = self.columns.between(view.area.begin, view.area.end)
+            number = counted(rows.stop - rows.start, "request")
+            if rows.stop - rows.start > MOST_QUEUED:
+                raise SojournError(
+                    f"the window has {number}, and the queue of {MOST_QUEUED:,} is computed at most: zoom in"
+                )
+            part = (view.area.begin - LEAD, view.area.end)
+            requests = selected(self.requests, Selection(of_epoch_us(part[0]), of_epoch_us(part[1])))
+        with self._lock:
+            if self._queue is None or self._queue[0] != part:
+                self._queue = (part, QueueOverTime.of(requests, self.workers))
+            return self._queue[1]
 
 
 class Sessions:

@@ -13,10 +13,15 @@ from sojourn.model.errors import SojournError
 from sojourn.serve import lanes as serve_lanes
 from sojourn.serve.lanes import lanes_of
 from sojourn.serve.one_request import log_line, one_request
+from sojourn.serve.queue import QueueOverTime
 from sojourn.serve.session import Session
 from sojourn.timeline.charge import accounts
 from sojourn.timeline.slices import CATEGORIES
 from starlette.datastructures import QueryParams
+
+
+def queue_of(session: Session) -> QueueOverTime:
+    return session.queue_of(session.view(QueryParams()))
 
 
 def test_slices_of_a_lane_follow_each_other(page: PageClient) -> None:
@@ -31,12 +36,12 @@ def test_slices_of_a_lane_follow_each_other(page: PageClient) -> None:
 def test_slices_hold_workers_for_as_long_as_depth_counts(page: PageClient, shop: Session) -> None:
     table = pl.DataFrame(page.get("lanes")["slices"])
     waiting = table["category"].is_in([CATEGORIES.index(name) for name in ("waiting", "abandoned")])
-    services = shop.queue.services
+    services = queue_of(shop).services
     held = np.nansum(services.end - services.begin)
     assert (table.filter(~waiting)["end"] - table.filter(~waiting)["begin"]).sum() / 1e6 == pytest.approx(
         held, rel=1e-3
     )
-    waits = shop.queue.visits.wait
+    waits = queue_of(shop).visits.wait
     in_lanes = table.filter(pl.col("category") == CATEGORIES.index("waiting"))
     assert (in_lanes["end"] - in_lanes["begin"]).sum() / 1e6 == pytest.approx(waits[waits > 0].sum(), rel=1e-3)
 
@@ -58,6 +63,25 @@ def test_averages_are_those_of_the_slices(page: PageClient, shop: Session, monke
         assert max(parts) <= 1 + 1e-9
 
 
+def test_queue_of_a_window_of_many_requests_is_that_of_all(
+    page: PageClient, shop: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond the limit the queue of a window is computed alone, from the requests a minute before it on."""
+    begin = shop.begin + 100 * 1_000_000
+    window = {"from_": begin, "to": begin + 30 * 1_000_000, "columns": 30}
+    whole = page.get("queue", **window)
+    monkeypatch.setattr("sojourn.serve.session.MOST_QUEUED", 1_000)
+    assert "zoom in" in page.refusal("queue")
+    assert "zoom in" in page.refusal("lanes")
+    alone = page.get("queue", **window)
+    for name in ("waiting", "in_service", "most_waiting", "workers"):
+        assert alone[name] == pytest.approx(whole[name], abs=1e-6), name
+    lanes = page.get("lanes", **window)
+    number = lanes["requests"]["number"][5]
+    request = page.get("request", number=number, **window)
+    assert request["values"]["route"] == lanes["requests"]["route"][5]
+
+
 def test_many_requests_are_refused_with_their_number(page: PageClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve_lanes, "MOST_AVERAGED", 100)
     assert "zoom in" in page.refusal("lanes")
@@ -65,7 +89,7 @@ def test_many_requests_are_refused_with_their_number(page: PageClient, monkeypat
 
 def test_fewer_workers_than_all_leave_backends_out(shop: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve_lanes, "MOST_WORKERS", 2)
-    queue = shop.queue
+    queue = queue_of(shop)
     view = shop.view(QueryParams())
     lanes = lanes_of(queue, view)
     assert lanes["left_out"] == 1
@@ -74,7 +98,7 @@ def test_fewer_workers_than_all_leave_backends_out(shop: Session, monkeypatch: p
 
 
 def test_wait_of_a_request_is_divided_among_holders_and_accounts(page: PageClient, shop: Session) -> None:
-    waits = shop.queue.visits.wait
+    waits = queue_of(shop).visits.wait
     for number in np.argsort(-waits)[:200:20].tolist():
         request = page.get("request", number=number)
         charged = sum(holder["seconds"] for holder in request["holders"])
@@ -88,19 +112,19 @@ def test_wait_of_a_request_is_divided_among_holders_and_accounts(page: PageClien
 
 def test_holders_of_all_requests_sum_to_what_blame_charges(shop: Session) -> None:
     """Each request alone is charged to the same others as all requests together."""
-    visits = shop.queue.visits
+    visits = queue_of(shop).visits
     chosen = np.flatnonzero(visits.wait > 0.5)[:40]
-    together = accounts(visits, shop.queue.services, np.isin(np.arange(len(visits)), chosen)).caused
+    together = accounts(visits, queue_of(shop).services, np.isin(np.arange(len(visits)), chosen)).caused
     single = np.zeros(len(visits))
     for number in chosen.tolist():
-        for holder in one_request(shop, number)["holders"]:
+        for holder in one_request(shop, shop.view(QueryParams()), number)["holders"]:
             single[holder["number"]] += holder["seconds"]
     largest = np.argsort(-together)[:5]
     assert single[largest] == pytest.approx(together[largest], rel=0.05)
 
 
 def test_request_has_its_own_row(page: PageClient, shop: Session) -> None:
-    visits = shop.queue.visits
+    visits = queue_of(shop).visits
     ids = visits.rows["request_id"]
     for number in (0, 500, 1500, len(visits) - 1):
         request = page.get("request", number=number)
@@ -149,4 +173,4 @@ def test_log_without_queue_times_says_why_there_are_no_lanes(tmp_path: Path) -> 
             )
     session = session_of(log)
     with pytest.raises(SojournError, match="queueing delay"):
-        _ = session.queue
+        queue_of(session)

@@ -150,6 +150,29 @@ def test_replay_is_that_of_the_command(page: PageClient) -> None:
         assert curve["shares"] == sorted(curve["shares"], reverse=True)
 
 
+def test_comparison_is_that_of_the_command(page: PageClient, begin: int) -> None:
+    selection = {"begin": begin + MINUTE, "end": begin + MINUTE * 3 // 2, "low": 1, "high": 10}
+    result = page.get("comparison", **selection)
+    expected = _json_of(result["command"])
+    for name in ("selected", "rest", "waits", "notes", "compared", "culprits_unknown"):
+        assert result[name] == expected[name], name
+    for name in ("differences", "culprits"):
+        assert result[name] == expected[name][:15], name
+        assert result["more"][name] == max(len(expected[name]) - 15, 0)
+    assert result["culprits"][0]["value"] == "/export"
+
+
+def test_comparison_refuses_what_it_cannot_compare(
+    page: PageClient, begin: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    selection = {"begin": begin, "end": begin + MINUTE, "low": 500, "high": 600}
+    assert page.refusal("comparison", **selection)
+    several = {**selection, "low": 1, "where": ["route=/export", "route=/search"]}
+    assert "route has several values" in page.refusal("comparison", **several)
+    monkeypatch.setattr("sojourn.serve.comparison.MOST", 100)
+    assert "zoom in" in page.refusal("comparison", **selection)
+
+
 def test_replay_without_changes_predicts_the_usual_ones(page: PageClient) -> None:
     result = page.raw("replay", {"set": {}}).json()
     assert len(result["variants"]) > 2

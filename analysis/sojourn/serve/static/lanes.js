@@ -157,7 +157,9 @@ export async function showLanes() {
 const choose = oneAtATime(async (number) => {
   current = number;
   try {
-    chosen = await ask("request", new URLSearchParams({ number }));
+    const parameters = query();
+    parameters.set("number", number);
+    chosen = await ask("request", parameters);
     showRequest(chosen, choose);
     draw();
   } catch (error) {
