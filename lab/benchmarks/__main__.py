@@ -30,6 +30,7 @@ SUITES = {
     "analyses": "Blame, what-if, replay",
     "report": "Report and movie",
     "timeline": "Trace for Perfetto",
+    "serve": "The local page",
     "wire": "Captures",
     "store": "Store and dashboards",
     "agent": "Agent",

@@ -8,13 +8,10 @@ from typing import Any
 
 from sojourn.analyses.contrast.run import contrast
 from sojourn.analyses.contrast.section import contrast_section
-from sojourn.model.errors import SojournError
-from sojourn.model.formatting import counted
 from sojourn.model.instants import of_epoch_us
 from sojourn.serve.session import Session
 from sojourn.serve.view import View, command_of, iso
 
-MOST = 2_000_000  # requests
 MOST_ROWS = 15  # of each list
 
 
@@ -33,10 +30,7 @@ def compared(session: Session, view: View, selection: View) -> dict[str, Any]:
     Raises:
         SojournError: no request is selected, or all are, or the view has several values of a column.
     """
-    part = session.columns.between(view.area.begin, view.area.end)
-    if part.stop - part.start > MOST:
-        number = counted(part.stop - part.start, "request")
-        raise SojournError(f"the window has {number}, and {MOST:,} are compared at most: zoom in")
+    session.check_size(view, "{} are compared")
     area, columns = selection.area, session.options.columns
     result = contrast(
         session.requests_of(view),

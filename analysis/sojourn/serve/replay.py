@@ -13,11 +13,9 @@ from sojourn.analyses.whatif.run import whatif
 from sojourn.analyses.whatif.section import sentence
 from sojourn.analyses.whatif.variants import change_of
 from sojourn.model.errors import ArgumentError, SojournError
-from sojourn.model.formatting import counted
 from sojourn.serve.session import Session
 from sojourn.serve.view import View, command_of
 
-MOST = 1_000_000  # requests: more take too long for an answer on a page
 MOST_SETTINGS = 20
 LONGEST = 2_000  # characters of a key or a value
 SELECTING = ("service", "upstream")
@@ -49,12 +47,7 @@ def replayed(session: Session, view: View, body: Any) -> dict[str, Any]:
         change_of(settings)
     except SojournError as error:
         raise ArgumentError(str(error)) from None
-    area = view.area
-    count = session.columns.between(area.begin, area.end)
-    if count.stop - count.start > MOST:
-        raise SojournError(
-            f"the window has {counted(count.stop - count.start, 'request')}, and {MOST:,} are replayed at most: zoom in"
-        )
+    session.check_size(view, "{} are replayed")
     requests = session.requests_of(view, SELECTING)
     result = whatif(requests, [settings] if settings else [], workers=session.workers, force=force)
     values = result.to_dict()
@@ -62,7 +55,7 @@ def replayed(session: Session, view: View, body: Any) -> dict[str, Any]:
     if result.variants:
         curves["predicted"] = result.variants[0].values
     where = {name: values for name, values in view.where.items() if name in SELECTING}
-    command = command_of("whatif", session.options, View(area, where))
+    command = command_of("whatif", session.options, View(view.area, where))
     words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     return {
         **{name: values[name] for name in FIGURES},

@@ -23,7 +23,8 @@ from sojourn.serve.view import AREA, Options, View
 from sojourn.sources.open_requests import OpenedRequests, selected
 from sojourn.timeline.visits import WorkersLike
 
-MOST_QUEUED = 2_000_000  # requests whose queue is computed at once
+WHOLE = 1_500_000  # requests: of fewer, the queue of all is computed, and all are compared
+PART = 500_000  # requests of a window, of more: they must fit in memory beside the columns of all
 LEAD = 60_000_000  # us before a window: requests that arrived then can still be in the system
 
 
@@ -112,6 +113,22 @@ class Session:
         until = of_epoch_us(view.area.end) if view.area.end < self.end else None
         return selected(self.requests, Selection(since, until, where))
 
+    def check_size(self, view: View, what: str) -> None:
+        """Check that a view's window has few enough requests for an analysis that holds them in memory.
+
+        Args:
+            view: the view.
+            what: what is done with ``{}`` requests, for the error.
+
+        Raises:
+            SojournError: it has too many.
+        """
+        rows = self.columns.between(view.area.begin, view.area.end)
+        number, most = rows.stop - rows.start, PART if len(self.columns) > WHOLE else WHOLE
+        if number > most:
+            limit = what.format(f"{most:,}")
+            raise SojournError(f"the window has {counted(number, 'request')}, and {limit} at most: zoom in")
+
     def queue_of(self, view: View) -> QueueOverTime:
         """Return the queue of a view's window, or of all requests if they are few enough; computed at the first use.
 
@@ -119,13 +136,8 @@ class Session:
             SojournError: the window has too many requests, or no wait is known.
         """
         requests, part = self.requests, (self.begin, self.end)
-        if len(self.columns) > MOST_QUEUED:
-            rows = self.columns.between(view.area.begin, view.area.end)
-            number = counted(rows.stop - rows.start, "request")
-            if rows.stop - rows.start > MOST_QUEUED:
-                raise SojournError(
-                    f"the window has {number}, and the queue of {MOST_QUEUED:,} is computed at most: zoom in"
-                )
+        if len(self.columns) > WHOLE:
+            self.check_size(view, "the queue of {} is computed")
             part = (view.area.begin - LEAD, view.area.end)
             requests = selected(self.requests, Selection(of_epoch_us(part[0]), of_epoch_us(part[1])))
         with self._lock:

@@ -70,7 +70,8 @@ def test_queue_of_a_window_of_many_requests_is_that_of_all(
     begin = shop.begin + 100 * 1_000_000
     window = {"from_": begin, "to": begin + 30 * 1_000_000, "columns": 30}
     whole = page.get("queue", **window)
-    monkeypatch.setattr("sojourn.serve.session.MOST_QUEUED", 1_000)
+    monkeypatch.setattr("sojourn.serve.session.WHOLE", 1_000)
+    monkeypatch.setattr("sojourn.serve.session.PART", 1_000)
     assert "zoom in" in page.refusal("queue")
     assert "zoom in" in page.refusal("lanes")
     alone = page.get("queue", **window)

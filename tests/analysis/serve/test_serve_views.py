@@ -169,8 +169,11 @@ def test_comparison_refuses_what_it_cannot_compare(
     assert page.refusal("comparison", **selection)
     several = {**selection, "low": 1, "where": ["route=/export", "route=/search"]}
     assert "route has several values" in page.refusal("comparison", **several)
-    monkeypatch.setattr("sojourn.serve.comparison.MOST", 100)
+    monkeypatch.setattr("sojourn.serve.session.WHOLE", 100)
+    monkeypatch.setattr("sojourn.serve.session.PART", 100)
     assert "zoom in" in page.refusal("comparison", **selection)
+    answer = page.raw("replay", {"set": {}})
+    assert "zoom in" in answer.json()["unavailable"]
 
 
 def test_replay_without_changes_predicts_the_usual_ones(page: PageClient) -> None:

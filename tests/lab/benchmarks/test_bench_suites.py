@@ -14,7 +14,7 @@ import pytest
 from benchmarks import growth
 from benchmarks.measure import Cost
 from benchmarks.rows import Settings, Slope
-from benchmarks.suites import agent, analyses, export, plain, report, timeline
+from benchmarks.suites import agent, analyses, export, plain, report, serve, timeline
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -97,6 +97,15 @@ def test_the_trace_has_goals_of_time_and_size(tmp_path: Path, monkeypatch: pytes
     assert (seconds.unit, seconds.goal, seconds.at) == ("s", 10.0, "most")
     assert (size.unit, size.goal, size.at) == ("bytes per request", 300.0, "most")
     assert 100 < size.ours < 400
+    assert not list(tmp_path.glob("*.jsonl"))
+
+
+def test_the_page_has_goals_of_time_and_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{REPOSITORY / 'analysis'}:{REPOSITORY / 'lab'}")
+    view, brush, replay, memory = serve.run(settings_in(tmp_path)).rows
+    assert (view.unit, view.goal, brush.unit, brush.goal) == ("s", 3.0, "ms", 150.0)
+    assert (replay.unit, replay.goal, memory.unit, memory.goal) == ("s", 1.0, "MB", 2_000.0)
+    assert all(row.at == "most" and row.ours > 0 and (row.peak_mb or 0) > 50 for row in (view, brush, replay, memory))
     assert not list(tmp_path.glob("*.jsonl"))
 
 
