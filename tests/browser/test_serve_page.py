@@ -104,6 +104,7 @@ def test_chips_filter_the_requests_and_are_in_the_address(page: Page) -> None:
     assert requests_of(page) == 3087
 
 
+@pytest.mark.thorough
 def test_address_with_a_state_opens_that_view(browser: Browser, shop: Served) -> None:
     fragment = f"#from={FIRST + 60 * SECOND}&to={FIRST + 90 * SECOND}&where=route%3D%2Fsearch"
     with opened_page(browser, shop.address, fragment) as page:
@@ -112,6 +113,7 @@ def test_address_with_a_state_opens_that_view(browser: Browser, shop: Served) ->
         assert requests_of(page) == figures.json()["requests"]
 
 
+@pytest.mark.thorough
 def test_keys_zoom_move_and_reset(page: Page) -> None:
     _pressed(page, "+")
     state = {name: int(values[0]) for name, values in state_of(page).items()}
@@ -124,6 +126,7 @@ def test_keys_zoom_move_and_reset(page: Page) -> None:
     assert "from" not in state_of(page)
 
 
+@pytest.mark.thorough
 def test_window_is_entered_as_text(page: Page) -> None:
     page.fill("#area-from", "2026-01-01T00:01:00Z")
     page.fill("#area-to", "2026-01-01T00:01:10.5Z")
@@ -194,6 +197,7 @@ def test_request_in_a_lane_shows_what_it_waited_for(browser: Browser, shop: Serv
         assert int(page.get_attribute("#request", "data-number") or "") == request["holders"][0]["number"]
 
 
+@pytest.mark.thorough
 def test_pictures_and_requests_are_saved(page: Page) -> None:
     for chart in ("heat", "composition", "queue"):
         page.hover(f"#{chart}")
@@ -214,7 +218,15 @@ def test_pictures_and_requests_are_saved(page: Page) -> None:
     assert rows["route"].unique().to_list() == ["/export"]
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 1200), ("light", 360), ("dark", 360)])
+@pytest.mark.parametrize(
+    ("scheme", "width"),
+    [
+        ("dark", 360),
+        pytest.param("light", 1200, marks=pytest.mark.thorough),
+        pytest.param("dark", 1200, marks=pytest.mark.thorough),
+        pytest.param("light", 360, marks=pytest.mark.thorough),
+    ],
+)
 def test_page_is_accessible(browser: Browser, shop: Served, scheme: str, width: int) -> None:
     window = f"#from={FIRST + 65 * SECOND}&to={FIRST + 72 * SECOND}"
     fragment = f"{window}&begin={FIRST + 66 * SECOND}&end={FIRST + 70 * SECOND}&low=1&high=5"

@@ -78,6 +78,7 @@ def test_shop_tour_names_the_export(browser: Browser, picture: Picture) -> None:
         picture(page, "#replay-panel", "replay")
 
 
+@pytest.mark.thorough
 def test_streaming_tour_names_the_body(browser: Browser, picture: Picture) -> None:
     log = "docs/examples/streaming.jsonl.gz"
     with served(log, "--quiet", folder=ROOT) as page_of_log, opened_page(browser, page_of_log.address) as page:

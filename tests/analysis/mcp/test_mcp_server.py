@@ -56,12 +56,13 @@ def test_the_server_lists_the_tools_and_its_rules(server: Session) -> None:
     [
         ("split", {"by": ["route", "worker"], "slo": 0.5}, ["--by", "route", "--by", "worker", "--slo", "0.5"]),
         ("blame", {"spans": ["shop-spans.jsonl.gz"], "by": "upstream"}, ["--spans", "SPANS", "--by", "upstream"]),
-        (
+        pytest.param(
             "whatif",
             {"spans": ["shop-spans.jsonl.gz"], "variant": ["workers=+1"], "seed": 3},
             ["--spans", "SPANS", "--variant", "workers=+1", "--seed", "3"],
+            marks=pytest.mark.thorough,
         ),
-        ("depth", {"where": ["route=/export"]}, ["--where", "route=/export"]),
+        pytest.param("depth", {"where": ["route=/export"]}, ["--where", "route=/export"], marks=pytest.mark.thorough),
     ],
 )
 def test_an_answer_is_the_json_of_the_command(
