@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import functools
+import mmap
+import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,6 +28,11 @@ BINS = DECADES * PER_DECADE
 IN_MEMORY = 4_000_000  # requests
 BATCH = 1_000_000
 SINGLE = np.float32
+DTYPES: dict[str, npt.DTypeLike] = {
+    "arrival": np.int64, "response": SINGLE, "queueing": SINGLE, "service": SINGLE, "bin": np.uint8,
+    "combination": np.uint32,
+}  # fmt: skip
+LAST = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -95,12 +101,6 @@ def columns_of(requests: OpenedRequests) -> RequestColumns:
     """
     rows = without_upgraded(requests.rows)
     count = int(rows.select(pl.len()).collect(engine="streaming").item())
-    folder = None if count <= IN_MEMORY else _folder()
-    array = functools.partial(_array, None if folder is None else Path(folder.name), count)
-    arrays = {
-        "arrival": array("arrival", np.int64), **{name: array(name, SINGLE) for name in TIMES},
-        "bin": array("bin", np.uint8), "combination": array("combination", np.uint32),
-    }  # fmt: skip
     values, encoded = _values(rows)
     sizes = [len(values[name]) for name in DIMENSIONS]
     code, stride = pl.lit(0, pl.UInt64), 1
@@ -113,20 +113,52 @@ def columns_of(requests: OpenedRequests) -> RequestColumns:
         code.alias("code"),
     )
     numbers = table.select(pl.col("code").unique().sort()).collect(engine="streaming").with_row_index("combination")
-    begin = 0
-    for batch in _batches(table, count):
-        of_batch = batch.join(numbers, on="code", how="left", maintain_order="left")
-        end = begin + len(of_batch)
-        for name in ("arrival", *TIMES, "combination"):
-            arrays[name][begin:end] = of_batch[name].to_numpy()
-        arrays["bin"][begin:end] = bins_of(arrays["response"][begin:end])
-        begin = end
-    _sort(arrays)
+    arrays = Arrays(count, None if count <= IN_MEMORY else _folder())
+    for batch in _by_arrival(table, count):
+        arrays.append(batch.join(numbers, on="code", how="left", maintain_order="left"))
     codes, remaining = {}, numbers["code"].to_numpy()
     for name, size in zip(DIMENSIONS, sizes, strict=True):
         codes[name] = (remaining % np.uint64(size)).astype(np.int64)
         remaining = remaining // np.uint64(size)
-    return RequestColumns(**arrays, combinations=Combinations(codes, values), folder=folder)
+    return RequestColumns(**arrays.columns, combinations=Combinations(codes, values), folder=arrays.folder)
+
+
+class Arrays:
+    """The arrays of ``RequestColumns``, filled from the first request to the last; in files if there is a folder.
+
+    Args:
+        count: number of requests.
+        folder: for the files; None: the arrays are in memory.
+
+    Attributes:
+        columns: name -> array.
+        folder: as of ``RequestColumns``.
+
+    Raises:
+        SojournError: the folder has no space.
+    """
+
+    def __init__(self, count: int, folder: tempfile.TemporaryDirectory[str] | None) -> None:
+        self.folder = folder
+        self.columns: dict[str, npt.NDArray[Any]] = {}
+        self._maps: list[mmap.mmap] = []
+        self._filled = 0
+        for name, dtype in DTYPES.items():
+            if folder is None:
+                self.columns[name] = np.empty(count, dtype)
+            else:
+                self._maps.append(_mapped(Path(folder.name) / name, count * np.dtype(dtype).itemsize))
+                self.columns[name] = np.frombuffer(self._maps[-1], dtype)
+
+    def append(self, batch: pl.DataFrame) -> None:
+        """Add requests; what is written to files leaves this process's memory."""
+        end = self._filled + len(batch)
+        for name in ("arrival", *TIMES, "combination"):
+            self.columns[name][self._filled : end] = batch[name].to_numpy()
+        self.columns["bin"][self._filled : end] = bins_of(self.columns["response"][self._filled : end])
+        self._filled = end
+        for each in self._maps:
+            each.madvise(mmap.MADV_DONTNEED)
 
 
 def bins_of(response: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
@@ -153,22 +185,20 @@ def _values(rows: pl.LazyFrame) -> tuple[dict[str, tuple[str | None, ...]], dict
     return values, codes
 
 
-def _batches(table: pl.LazyFrame, count: int) -> Iterator[pl.DataFrame]:
-    if count <= BATCH:
-        yield table.collect(engine="streaming")
-        return
-    for begin in range(0, count, BATCH):
-        yield table.slice(begin, BATCH).collect()
+def _by_arrival(table: pl.LazyFrame, count: int) -> Iterator[pl.DataFrame]:
+    """Yield the rows in the order of ``arrival``, those of one arrival in their own order, some at a time.
 
-
-def _sort(arrays: dict[str, npt.NDArray[Any]]) -> None:
-    """Sort arrays by arrival; requests that arrived at the same time keep their order."""
-    arrival = arrays["arrival"]
-    if bool((arrival[1:] >= arrival[:-1]).all()):
-        return
-    order = np.argsort(arrival, kind="stable").astype(np.uint32)
-    for values in arrays.values():
-        values[:] = values[order]
+    A row is held back while a later batch has an earlier arrival: in a log, those of the longest responses.
+    """
+    begins = range(0, count, BATCH)
+    first = [int(table.slice(begin, BATCH).select(pl.col("arrival").min()).collect().item()) for begin in begins]
+    later = np.minimum.accumulate([LAST, *reversed(first)])[::-1][1:]  # of the batches after each
+    held = table.head(0).collect()
+    for begin, earliest in zip(begins, later.tolist(), strict=True):
+        rows = pl.concat([held, table.slice(begin, BATCH).collect()]).sort("arrival", maintain_order=True)
+        is_next = rows["arrival"] < earliest
+        held = rows.filter(~is_next)
+        yield rows.filter(is_next)
 
 
 def _folder() -> tempfile.TemporaryDirectory[str]:
@@ -178,14 +208,14 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
         raise _no_room("a temporary folder", error) from error
 
 
-def _array(folder: Path | None, count: int, name: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return an empty array, in a file of the folder if there is one."""
-    if folder is None:
-        return np.empty(count, dtype)
+def _mapped(path: Path, size: int) -> mmap.mmap:
+    """Return a new file of ``size`` bytes, mapped."""
     try:
-        return np.lib.format.open_memmap(folder / f"{name}.npy", "w+", np.dtype(dtype), (count,))
+        with path.open("w+b") as file:
+            os.posix_fallocate(file.fileno(), 0, max(size, 1))
+            return mmap.mmap(file.fileno(), max(size, 1))
     except OSError as error:
-        raise _no_room(str(folder), error) from error
+        raise _no_room(str(path.parent), error) from error
 
 
 def _no_room(where: str, error: OSError) -> SojournError:

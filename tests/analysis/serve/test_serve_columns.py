@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -33,8 +34,8 @@ def test_columns_on_disk_are_those_in_memory(shop: Session, monkeypatch: pytest.
     monkeypatch.setattr(serve_columns, "IN_MEMORY", 100)
     monkeypatch.setattr(serve_columns, "BATCH", 700)
     on_disk = columns_of(shop.requests)
-    assert isinstance(on_disk.arrival, np.memmap)
-    folder = Path(str(on_disk.arrival.filename)).parent
+    assert isinstance(on_disk.folder, tempfile.TemporaryDirectory)
+    folder = Path(on_disk.folder.name)
     for name in ("arrival", *TIMES, "bin", "combination"):
         np.testing.assert_array_equal(getattr(on_disk, name), getattr(shop.columns, name))
     assert folder.is_dir()
