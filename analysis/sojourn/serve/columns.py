@@ -16,7 +16,7 @@ import polars as pl
 
 from sojourn.model.arrays import Bools, Ints
 from sojourn.model.errors import SojournError, reason_of
-from sojourn.sources.frame_measures import without_upgraded
+from sojourn.sources.frame_measures import SERVED, without_upgraded
 from sojourn.sources.open_requests import OpenedRequests
 
 DIMENSIONS = ("service", "route", "upstream", "worker", "status")
@@ -99,9 +99,9 @@ def columns_of(requests: OpenedRequests) -> RequestColumns:
     Raises:
         SojournError: a temporary folder has no space.
     """
-    rows = without_upgraded(requests.rows)
-    count = int(rows.select(pl.len()).collect(engine="streaming").item())
-    values, encoded = _values(rows)
+    rows = requests.rows
+    count, every = rows.select(SERVED.sum(), pl.len()).collect(engine="streaming").row(0)
+    values, encoded = _values(without_upgraded(rows))
     sizes = [len(values[name]) for name in DIMENSIONS]
     code, stride = pl.lit(0, pl.UInt64), 1
     for name, size in zip(DIMENSIONS, sizes, strict=True):
@@ -111,10 +111,16 @@ def columns_of(requests: OpenedRequests) -> RequestColumns:
         pl.col("start").dt.epoch("us").alias("arrival"),
         *(pl.col(column).cast(pl.Float32).fill_null(float("nan")).alias(name) for name, column in TIMES.items()),
         code.alias("code"),
+        SERVED.alias("is_served"),
     )
-    numbers = table.select(pl.col("code").unique().sort()).collect(engine="streaming").with_row_index("combination")
+    numbers = (
+        table.filter("is_served")
+        .select(pl.col("code").unique().sort())
+        .collect(engine="streaming")
+        .with_row_index("combination")
+    )
     arrays = Arrays(count, None if count <= IN_MEMORY else _folder())
-    for batch in _by_arrival(table, count):
+    for batch in _by_arrival(table, every):
         arrays.append(batch.join(numbers, on="code", how="left", maintain_order="left"))
     codes, remaining = {}, numbers["code"].to_numpy()
     for name, size in zip(DIMENSIONS, sizes, strict=True):
@@ -186,16 +192,19 @@ def _values(rows: pl.LazyFrame) -> tuple[dict[str, tuple[str | None, ...]], dict
 
 
 def _by_arrival(table: pl.LazyFrame, count: int) -> Iterator[pl.DataFrame]:
-    """Yield the rows in the order of ``arrival``, those of one arrival in their own order, some at a time.
+    """Yield the rows that are served, in the order of ``arrival``, those of one arrival in their own order.
 
-    A row is held back while a later batch has an earlier arrival: in a log, those of the longest responses.
+    Each batch is a slice of all ``count`` rows: a slice of the served ones would begin with the first row again. A row
+    is held back while a later batch has an earlier arrival: in a log, those of the longest responses.
     """
     begins = range(0, count, BATCH)
-    first = [int(table.slice(begin, BATCH).select(pl.col("arrival").min()).collect().item()) for begin in begins]
+    minimum = pl.col("arrival").filter("is_served").min()
+    first = [table.slice(begin, BATCH).select(minimum.fill_null(LAST)).collect().item() for begin in begins]
     later = np.minimum.accumulate([LAST, *reversed(first)])[::-1][1:]  # of the batches after each
     held = table.head(0).collect()
     for begin, earliest in zip(begins, later.tolist(), strict=True):
-        rows = pl.concat([held, table.slice(begin, BATCH).collect()]).sort("arrival", maintain_order=True)
+        batch = table.slice(begin, BATCH).collect().filter("is_served")
+        rows = pl.concat([held, batch]).sort("arrival", maintain_order=True)
         is_next = rows["arrival"] < earliest
         held = rows.filter(~is_next)
         yield rows.filter(is_next)
