@@ -9,7 +9,7 @@ from typing import Any
 
 from sojourn.mcp.processes import Finished
 from sojourn.model.errors import SojournError
-from sojourn.model.formatting import printable
+from sojourn.model.formatting import counted, printable
 
 ROWS = 20
 SHORTENED = "shortened"
@@ -80,7 +80,7 @@ def text_of(values: Mapping[str, Any], most: int) -> str:
     text = json.dumps(values, separators=(",", ":"))
     if len(text) > most:
         raise SojournError(
-            f"the answer has {len(text):,} bytes, more than {most:,} (--max-bytes): take fewer rows, or narrow the "
-            "requests by time or by a condition"
+            f"the answer has {counted(len(text), 'byte')}, more than {most:,} (--max-bytes): take fewer rows, or narrow "
+            "the requests by time or by a condition"
         )
     return text

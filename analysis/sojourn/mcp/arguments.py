@@ -8,7 +8,7 @@ from typing import Any
 from sojourn.mcp.options import Kind, Option
 from sojourn.mcp.places import Places
 from sojourn.model.errors import ArgumentError
-from sojourn.model.formatting import printable
+from sojourn.model.formatting import counted, printable
 from sojourn.sources.log_files import names_configuration
 
 LONGEST_TEXT = 4096  # characters
@@ -49,7 +49,7 @@ def _check(name: str, value: Any, schema: Mapping[str, Any]) -> None:
         raise ArgumentError(f"{name}: not of type {kind} ({printable(repr(value))})")
     if isinstance(value, list):
         if not 0 < len(value) <= MOST_VALUES:
-            raise ArgumentError(f"{name}: {len(value):,} values; give 1 to {MOST_VALUES}")
+            raise ArgumentError(f"{name}: {counted(len(value), 'value')}; give 1 to {MOST_VALUES}")
         for each in value:
             _check(name, each, schema["items"])
     elif isinstance(value, str):

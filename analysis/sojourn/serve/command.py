@@ -14,6 +14,7 @@ import typer
 from sojourn.invocation.options import (
     AppLogFormatOption,
     AppLogs,
+    CapturesOption,
     LogFormatOption,
     Quiet,
     Since,
@@ -48,6 +49,7 @@ def serve(
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     spans: Spans = None,
     app_log: AppLogs = None,
+    captures: CapturesOption = None,
     workers: WorkersOption = None,
     since: Since = None,
     until: Until = None,
@@ -64,9 +66,10 @@ def serve(
     for package in PACKAGES:
         if spec_of(package) is None:
             raise SojournError(missing_package(package, "sojourn serve", "serve"))
-    if follow and (spans or app_log or since or until):
+    if follow and (spans or app_log or captures or since or until):
         raise typer.BadParameter(
-            "the last hour of logs is followed, without --spans, --app-log, --since and --until", param_hint="--follow"
+            "the last hour of logs is followed, without --spans, --app-log, --capture, --since and --until",
+            param_hint="--follow",
         )
     reading = {
         "--spans": spans, "--app-log": app_log, "--app-log-format": app_log_format, "--log-format": log_format,
@@ -83,6 +86,7 @@ def serve(
 
     from sojourn.analyses.contrast.run import columns_to_read  # noqa: PLC0415 - Polars takes its time to load
     from sojourn.analyses.contrast.selection import Selection  # noqa: PLC0415
+    from sojourn.analyses.pcap.log_join import READ  # noqa: PLC0415
     from sojourn.serve.further_columns import further_columns  # noqa: PLC0415
     from sojourn.serve.view import Options  # noqa: PLC0415
 
@@ -102,7 +106,7 @@ def serve(
         app_log_format=app_log_format,
         since=since,
         until=until,
-        columns=(*COLUMNS, *columns_to_read(further, Selection())),
+        columns=(*COLUMNS, *columns_to_read(further, Selection()), *(READ if captures else ())),
         log_format=log_format,
         table_columns=table_columns,
         quiet=quiet,
@@ -110,8 +114,13 @@ def serve(
     from sojourn.serve.server import serve_page  # noqa: PLC0415
     from sojourn.serve.session import Session, Sessions  # noqa: PLC0415
 
+    session = Session.of(requests, options, counts)
+    if captures:
+        from sojourn.analyses.pcap.run import pcap  # noqa: PLC0415
+
+        session.wire = pcap(captures, log=requests)
     sessions = Sessions(options)
-    sessions.replace(Session.of(requests, options, counts))
+    sessions.replace(session)
     serve_page(sessions, port, say)
 
 

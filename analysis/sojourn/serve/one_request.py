@@ -16,6 +16,7 @@ from sojourn.model.formatting import iso, printable
 from sojourn.model.instants import epoch_us
 from sojourn.model.redaction import redacted_text, redacting
 from sojourn.readers.inputs import opened_inputs
+from sojourn.serve.packets import packets_of
 from sojourn.serve.queue import QueueOverTime
 from sojourn.serve.session import Session
 from sojourn.serve.view import View
@@ -44,7 +45,7 @@ def one_request(session: Session, view: View, number: int) -> dict[str, Any]:
         ``number``; ``arrival``, ``left``, ``begin`` and ``end`` of the wait and of the hold (unix time, us; None:
         unknown); ``values`` (texts), ``components`` (name -> s), ``accounts`` (name, sentence and seconds of the wait),
         ``holders`` (number, route, worker, status, begin, end, and seconds of the wait of each request that held a
-        worker meanwhile), ``span`` and ``line``.
+        worker meanwhile), ``span``, ``packets`` and ``line``.
 
     Raises:
         ArgumentError: there is no such request.
@@ -53,7 +54,7 @@ def one_request(session: Session, view: View, number: int) -> dict[str, Any]:
     queue = session.queue_of(view)
     visits, services = queue.visits, queue.services
     if not 0 <= number < len(visits):
-        raise ArgumentError(f"number: there are {len(visits):,} requests, from 0")
+        raise ArgumentError(f"number: the last one is {len(visits) - 1}")
     row = _row(session, queue, number)
     victims = np.zeros(len(visits), np.bool_)
     victims[number] = True
@@ -95,6 +96,7 @@ def one_request(session: Session, view: View, number: int) -> dict[str, Any]:
         ],
         "more_holders": max(len(holders) - MOST_HOLDERS, 0),
         "span": _span(row),
+        "packets": packets_of(session.wire, row.get("request_id")),
         "line": log_line(session.options.sources, row.get("request_id")),
     }
 

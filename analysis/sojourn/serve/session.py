@@ -12,6 +12,7 @@ from starlette.datastructures import QueryParams
 
 from sojourn.analyses.audit.incident import incident_of
 from sojourn.analyses.audit.reading import doubts_of
+from sojourn.analyses.pcap.result import WireResult
 from sojourn.analyses.queue_source import gaps_of
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted
@@ -37,12 +38,14 @@ class Session:
         columns: their columns.
         options: how they were read.
         workers: per backend, or the same for all; None: derived from the worker values.
+        wire: the result of captures of the same requests; None: there are none.
     """
 
     requests: OpenedRequests
     columns: RequestColumns
     options: Options
     workers: WorkersLike = None
+    wire: WireResult | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _queue: tuple[tuple[int, int], QueueOverTime] | None = field(default=None, repr=False)
 

@@ -8,11 +8,14 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from page_client import PageClient, session_of
+from page_client import EXAMPLES, PageClient, session_of
+from sojourn.analyses.pcap.log_join import READ
+from sojourn.analyses.pcap.run import pcap
 from sojourn.model.errors import SojournError
 from sojourn.serve import lanes as serve_lanes
 from sojourn.serve.lanes import lanes_of
 from sojourn.serve.one_request import log_line, one_request
+from sojourn.serve.packets import packets_of
 from sojourn.serve.queue import QueueOverTime
 from sojourn.serve.session import Session
 from sojourn.timeline.charge import accounts
@@ -175,3 +178,22 @@ def test_log_without_queue_times_says_why_there_are_no_lanes(tmp_path: Path) -> 
     session = session_of(log)
     with pytest.raises(SojournError, match="queueing delay"):
         queue_of(session)
+
+
+def test_packets_of_a_request_are_those_of_the_capture() -> None:
+    log, capture = str(EXAMPLES / "wire.jsonl.gz"), str(EXAMPLES / "wire.pcap.gz")
+    session = session_of(log, columns=(*READ, "request_id"))
+    assert session.wire is None
+    assert one_request(session, session.view(QueryParams()), 0)["packets"] is None
+    session.wire = pcap([capture], log=session.requests)
+    ids = session.wire.timeline["request_id"].drop_nulls()
+    assert len(ids) > 10
+    packets = packets_of(session.wire, ids[3])
+    assert packets is not None
+    assert packets[0]["at"] == 0
+    assert [packet["at"] for packet in packets] == sorted(packet["at"] for packet in packets)
+    places = {packet["place"] for packet in packets}
+    assert {"client and proxy", "proxy and backend"} <= places
+    row = session.wire.timeline.filter(pl.col("request_id") == ids[3]).row(0, named=True)
+    assert any(str(row["path"])[:10] in packet["label"] for packet in packets)
+    assert packets_of(session.wire, "of no request") is None

@@ -171,7 +171,8 @@ def _not_compared(ranking: Ranking, runs: Mapping[str, int], requests: str) -> l
     """Return the sentences on the columns that are not compared."""
     notes = []
     if runs:
-        lengths = listed([f"{printable(name, 60)} (about {length:,} requests)" for name, length in runs.items()])
+        texts = [f"{printable(name, 60)} (about {counted(length, 'request')})" for name, length in runs.items()]
+        lengths = listed(texts)
         notes.append(
             f"Not compared: {lengths}, because the values come in runs of that length, and the {requests} are in too "
             "few of them. Select more requests."

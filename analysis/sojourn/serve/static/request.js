@@ -26,6 +26,19 @@ function holdersTable(request, choose) {
   return table;
 }
 
+function packetsTable(packets) {
+  const table = document.createElement("table");
+  const head = table.createTHead().insertRow();
+  for (const name of ["after the first", "between", "direction", "what"]) head.append(Object.assign(node("th", name), { scope: "col" }));
+  const body = table.createTBody();
+  for (const packet of packets) {
+    const row = body.insertRow();
+    const direction = packet.to_server ? "to the server" : "to the client";
+    for (const text of [seconds(packet.at / 1e6), packet.place, direction, packet.label + (packet.lost ? " (no answer)" : "")]) row.insertCell().textContent = text;
+  }
+  return table;
+}
+
 export function showRequest(request, choose) {
   const holder = document.getElementById("request");
   holder.hidden = false;
@@ -51,5 +64,6 @@ export function showRequest(request, choose) {
   if (request.more_holders) holder.append(node("p", `and ${request.more_holders} more`, "dim"));
   for (const account of request.accounts) holder.append(node("p", `${seconds(account.seconds)} passed ${account.sentence}.`));
   if (request.span) holder.append(node("h4", "Span of the app"), list(Object.entries(request.span).map(([name, value]) => [name.replaceAll("_", " "), typeof value === "number" ? seconds(value) : value])));
+  if (request.packets) holder.append(node("h4", "Packets"), packetsTable(request.packets));
   if (request.line) holder.append(node("h4", "Line of the log, redacted"), node("pre", request.line, "command"));
 }
