@@ -80,7 +80,7 @@ def text_of(values: Mapping[str, Any], most: int) -> str:
     text = json.dumps(values, separators=(",", ":"))
     if len(text) > most:
         raise SojournError(
-            f"the answer has {counted(len(text), 'byte')}, more than {most:,} (--max-bytes): take fewer rows, or narrow "
-            "the requests by time or by a condition"
+            f"the answer has {counted(len(text), 'byte')}, more than {most:,} (--max-bytes): take fewer rows, or "
+            "narrow the requests by time or by a condition"
         )
     return text

@@ -100,6 +100,7 @@ def test_the_trace_has_goals_of_time_and_size(tmp_path: Path, monkeypatch: pytes
     assert not list(tmp_path.glob("*.jsonl"))
 
 
+@pytest.mark.thorough
 def test_the_page_has_goals_of_time_and_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{REPOSITORY / 'analysis'}:{REPOSITORY / 'lab'}")
     view, brush, replay, memory = serve.run(settings_in(tmp_path)).rows
@@ -189,6 +190,7 @@ def test_compares_loading_and_every_query_with_the_bare_way(tmp_path: Path) -> N
     assert all(row["ours"] > 0 and row["theirs"] > 0 for row in queries)
 
 
+@pytest.mark.thorough
 def test_compares_the_agent_with_vector_that_only_reads(tmp_path: Path) -> None:
     if not (os.environ.get("SOJOURN_VECTOR") or shutil.which("vector")):
         pytest.skip("no vector: install Vector 0.57.0 or set SOJOURN_VECTOR to it")
@@ -207,14 +209,16 @@ def test_records_missing_vector_as_skipped(tmp_path: Path, monkeypatch: pytest.M
     assert len(measurements.skipped) == 1
 
 
+@pytest.mark.thorough
 def test_compares_export_with_mtail_on_the_same_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if shutil.which("mtail") is None:
         pytest.skip("there is no mtail")
     monkeypatch.setattr(export, "RATE", 500.0)
     monkeypatch.setattr(export, "WARM", 1.0)
     measurements = export.run(settings_in(tmp_path))
-    (row,) = measurements.rows
+    row, counting = measurements.rows
     assert row.peer == "mtail"
+    assert counting.peer == "without"
     assert row.ours > 0
     assert row.theirs is not None
     assert row.theirs > 0
