@@ -185,7 +185,12 @@ def assert_figures(rows: list[dict[str, str]]) -> None:
         assert SERVICE_S - 0.01 < float(row["service_time"]) < SERVICE_S + SLACK_S, rows
 
 
-@pytest.mark.parametrize("name", RECIPES)
+SLOWEST = ("java", "puma", "unicorn")  # to start
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.thorough] if name in SLOWEST else []) for name in RECIPES]
+)
 def test_a_recipe_measures_behind_nginx(
     name: str, tmp_path: Path, proxy: Nginx, monkeypatch: pytest.MonkeyPatch
 ) -> None:

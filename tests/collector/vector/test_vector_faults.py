@@ -215,6 +215,7 @@ def test_every_line_is_a_row_or_a_dead_letter(scene: Scene, run: Run, name: str)
         assert figures["again"] > 0
 
 
+@pytest.mark.thorough
 def test_split_of_the_files_is_split_of_the_store_after_all_faults(scene: Scene, run: Run) -> None:
     figures = run("all of these in turn", all_in_turn)
     assert_nothing_is_lost(scene, figures)
@@ -239,6 +240,7 @@ def test_lines_between_copy_and_cut_are_lost_if_they_were_not_read(scene: Scene,
     assert_same_split(scene)
 
 
+@pytest.mark.thorough
 def test_lines_between_copy_and_cut_are_kept_if_they_were_read(scene: Scene, run: Run) -> None:
     def fault(scene: Scene) -> None:
         scene.writer.copy()

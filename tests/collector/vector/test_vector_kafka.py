@@ -115,6 +115,7 @@ def test_messages_of_another_program_become_dead_letters(way: Way) -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.thorough
 def test_kills_of_every_part_lose_nothing(way: Way) -> None:
     records, _ = simulated_log(Settings(requests=6000))
     lines = as_lines(records)

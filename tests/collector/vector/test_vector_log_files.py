@@ -47,6 +47,7 @@ def judged(scene: Scene, bytes_missing: int, after: float = 0.0) -> None:
     assert missing_bytes(scene) == bytes_missing
 
 
+@pytest.mark.thorough
 def test_a_rotated_log_that_is_compressed_before_it_was_read(scene: Scene) -> None:
     writer = scene.writer
     scene.sample()
